@@ -1,0 +1,20 @@
+# Two commands matter: `make run` and `make test`. Everything they need, they set up.
+# Caches live outside the work tree; removing the folder costs only time.
+export FERROLET_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ferrolet
+export CARGO_TARGET_DIR := $(FERROLET_CACHE)/target
+export PATH := $(FERROLET_CACHE)/tools/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help test fmt lint
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+test: ## set up, check and test everything
+	@scripts/test.sh
+
+fmt: ## format the sources
+	cargo fmt --all
+
+lint: ## what the compiler and clippy say
+	cargo clippy --workspace --all-targets -- -D warnings

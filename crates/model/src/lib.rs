@@ -1,0 +1,18 @@
+//! The words that all parts of the agent share.
+//!
+//! Purpose: identifiers, what was observed in the container runtime, lifecycle events, what to ask
+//! of the runtime, reasons for deletions, and the ports (traits) through which the agent reaches
+//! the outside. Everything here is plain data: no runtime, no clock, no I/O.
+//!
+//! Invariants:
+//! - a pod is known by its [`PodUid`](ids::PodUid), a container by its
+//!   [`ContainerId`](ids::ContainerId); a name alone never identifies either;
+//! - a removal is asked for with a [`Verdict`](verdict::Verdict), so that it can be explained later.
+#![warn(missing_docs)]
+
+pub mod ids;
+pub mod lifecycle;
+pub mod observed;
+pub mod ports;
+pub mod verdict;
+pub mod wanted;

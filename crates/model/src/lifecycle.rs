@@ -1,0 +1,29 @@
+//! Lifecycle events: what changed in the runtime, derived by comparing two observations.
+
+use crate::ids::ObjectId;
+
+/// One change of a container or sandbox of a pod.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LifecycleEvent {
+    /// It runs now and did not before.
+    Started(ObjectId),
+    /// It no longer runs, or was never seen running and is found dead.
+    Died(ObjectId),
+    /// The runtime no longer knows it.
+    Removed(ObjectId),
+    /// It is in a state that is neither running nor exited. No reason to sync the pod.
+    Changed(ObjectId),
+    /// The pod's status was read again although no container changed its state.
+    PodSync,
+}
+
+impl LifecycleEvent {
+    /// Whether the pod's worker has something to look at. A removal follows a death that was
+    /// already reported, and an object being created is nobody's business yet.
+    pub fn wants_sync(&self) -> bool {
+        match self {
+            Self::Started(_) | Self::Died(_) | Self::PodSync => true,
+            Self::Removed(_) | Self::Changed(_) => false,
+        }
+    }
+}

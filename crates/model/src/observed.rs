@@ -1,0 +1,304 @@
+//! What was observed in the container runtime.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::ids::{ContainerId, ObjectId, PodName, PodUid, SandboxId};
+
+/// State of a container, in the runtime's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ContainerState {
+    /// Made, not started.
+    Created,
+    /// Its process lives.
+    Running,
+    /// Its process ended.
+    Exited,
+    /// The runtime cannot tell.
+    Unknown,
+}
+
+/// State of a pod sandbox, in the runtime's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SandboxState {
+    /// Containers can run in it.
+    Ready,
+    /// Dead, or about to be.
+    NotReady,
+}
+
+/// A sandbox as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sandbox {
+    /// The runtime's id.
+    pub id: SandboxId,
+    /// The pod it belongs to.
+    pub pod_uid: PodUid,
+    /// The pod's namespace and name.
+    pub pod: PodName,
+    /// Counts the sandboxes of a pod from 0.
+    pub attempt: u32,
+    /// Its state.
+    pub state: SandboxState,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// A container as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container {
+    /// The runtime's id.
+    pub id: ContainerId,
+    /// The sandbox it lives in.
+    pub sandbox_id: SandboxId,
+    /// The pod it belongs to.
+    pub pod_uid: PodUid,
+    /// The pod's namespace and name.
+    pub pod: PodName,
+    /// Its name in the pod's specification.
+    pub name: Arc<str>,
+    /// Counts its restarts.
+    pub attempt: u32,
+    /// Its state.
+    pub state: ContainerState,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The image it was made from, as the runtime refers to it.
+    pub image_ref: Arc<str>,
+}
+
+/// A sandbox looked at closely.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxStatus {
+    /// The runtime's id.
+    pub id: SandboxId,
+    /// The pod it belongs to.
+    pub pod_uid: PodUid,
+    /// The pod's namespace and name.
+    pub pod: PodName,
+    /// Counts the sandboxes of a pod from 0.
+    pub attempt: u32,
+    /// Its state.
+    pub state: SandboxState,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Addresses of the pod, the primary one first; empty on the host's network.
+    pub ips: Vec<IpAddr>,
+    /// Whether it shares the host's network.
+    pub host_network: bool,
+}
+
+/// A container looked at closely.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerStatus {
+    /// The runtime's id.
+    pub id: ContainerId,
+    /// Its name in the pod's specification.
+    pub name: Arc<str>,
+    /// Its state.
+    pub state: ContainerState,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When its process started.
+    pub started_at: Option<Timestamp>,
+    /// When its process ended.
+    pub finished_at: Option<Timestamp>,
+    /// How its process ended; meaningful once exited.
+    pub exit_code: i32,
+    /// Image as the pod's specification names it.
+    pub image: Arc<str>,
+    /// Image as the runtime refers to it.
+    pub image_ref: Arc<str>,
+    /// Why it is in its state: `Completed`, `Error`, `OOMKilled`, …
+    pub reason: Arc<str>,
+    /// The reason in a sentence.
+    pub message: Arc<str>,
+    /// Where its log is written.
+    pub log_path: Arc<str>,
+    /// Labels it was made with.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations it was made with: what the agent must know again after a restart.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// All that a list shows of one pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimePod {
+    /// The pod's uid.
+    pub uid: PodUid,
+    /// The pod's namespace and name.
+    pub pod: PodName,
+    /// Its sandboxes, the newest first.
+    pub sandboxes: Vec<Sandbox>,
+    /// Its containers, the newest first.
+    pub containers: Vec<Container>,
+}
+
+impl RuntimePod {
+    /// Whether anything of it may still run.
+    pub fn is_running(&self) -> bool {
+        self.sandboxes
+            .iter()
+            .any(|sandbox| sandbox.state == SandboxState::Ready)
+            || self
+                .containers
+                .iter()
+                .any(|container| container.state == ContainerState::Running)
+    }
+
+    /// Every object of it with its id.
+    pub fn object_ids(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        let sandboxes = self
+            .sandboxes
+            .iter()
+            .map(|sandbox| ObjectId::Sandbox(sandbox.id.clone()));
+        let containers = self
+            .containers
+            .iter()
+            .map(|container| ObjectId::Container(container.id.clone()));
+        sandboxes.chain(containers)
+    }
+}
+
+/// Groups the two lists of the runtime by pod. Sandboxes come newest attempt first, containers
+/// newest first, so that the first of a name is its latest instance.
+pub fn pods_by_uid(
+    sandboxes: Vec<Sandbox>,
+    containers: Vec<Container>,
+) -> BTreeMap<PodUid, RuntimePod> {
+    let mut pods: BTreeMap<PodUid, RuntimePod> = BTreeMap::new();
+    let entry = |uid: &PodUid, pod: &PodName| RuntimePod {
+        uid: uid.clone(),
+        pod: pod.clone(),
+        sandboxes: Vec::new(),
+        containers: Vec::new(),
+    };
+    for sandbox in sandboxes {
+        let pod = pods
+            .entry(sandbox.pod_uid.clone())
+            .or_insert_with(|| entry(&sandbox.pod_uid, &sandbox.pod));
+        pod.sandboxes.push(sandbox);
+    }
+    for container in containers {
+        let pod = pods
+            .entry(container.pod_uid.clone())
+            .or_insert_with(|| entry(&container.pod_uid, &container.pod));
+        pod.containers.push(container);
+    }
+    for pod in pods.values_mut() {
+        pod.sandboxes.sort_by(|a, b| {
+            (b.attempt, b.created_at, &a.id).cmp(&(a.attempt, a.created_at, &b.id))
+        });
+        pod.containers
+            .sort_by(|a, b| (b.created_at, &a.id).cmp(&(a.created_at, &b.id)));
+    }
+    pods
+}
+
+/// A pod looked at closely: the status of all that the runtime has of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodStatus {
+    /// The pod's uid.
+    pub uid: PodUid,
+    /// Addresses of the pod; those of the last live sandbox when none is live.
+    pub ips: Vec<IpAddr>,
+    /// Its sandboxes, the newest first.
+    pub sandboxes: Vec<SandboxStatus>,
+    /// Its containers, the newest first.
+    pub containers: Vec<ContainerStatus>,
+}
+
+impl PodStatus {
+    /// The status of a pod of which the runtime has nothing.
+    pub fn empty(uid: PodUid) -> Self {
+        Self {
+            uid,
+            ips: Vec::new(),
+            sandboxes: Vec::new(),
+            containers: Vec::new(),
+        }
+    }
+
+    /// The newest instance of a container of the pod's specification.
+    pub fn latest(&self, name: &str) -> Option<&ContainerStatus> {
+        self.containers
+            .iter()
+            .find(|container| &*container.name == name)
+    }
+
+    /// The containers whose process lives.
+    pub fn running(&self) -> impl Iterator<Item = &ContainerStatus> {
+        self.containers
+            .iter()
+            .filter(|container| container.state == ContainerState::Running)
+    }
+
+    /// Whether a sandbox is live.
+    pub fn has_ready_sandbox(&self) -> bool {
+        self.sandboxes
+            .iter()
+            .any(|sandbox| sandbox.state == SandboxState::Ready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container(id: &str, uid: &str, created: i64) -> Container {
+        Container {
+            id: id.into(),
+            sandbox_id: "s".into(),
+            pod_uid: uid.into(),
+            pod: PodName::new("default", "web"),
+            name: "main".into(),
+            attempt: 0,
+            state: ContainerState::Exited,
+            created_at: Timestamp::from_second(created).unwrap(),
+            image_ref: "image".into(),
+        }
+    }
+
+    fn sandbox(id: &str, uid: &str, attempt: u32) -> Sandbox {
+        Sandbox {
+            id: id.into(),
+            pod_uid: uid.into(),
+            pod: PodName::new("default", "web"),
+            attempt,
+            state: SandboxState::NotReady,
+            created_at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn objects_are_grouped_by_uid_with_the_newest_first() {
+        let pods = pods_by_uid(
+            vec![sandbox("s0", "a", 0), sandbox("s1", "a", 1)],
+            vec![
+                container("c1", "a", 1),
+                container("c3", "a", 3),
+                container("b", "b", 2),
+            ],
+        );
+        let a = &pods[&PodUid::from("a")];
+        let ids: Vec<_> = a.object_ids().map(|id| id.to_string()).collect();
+        assert_eq!(ids, ["s1", "s0", "c3", "c1"]);
+        assert_eq!(pods[&PodUid::from("b")].containers.len(), 1);
+    }
+
+    #[test]
+    fn objects_of_the_same_age_are_ordered_by_id() {
+        let pods = pods_by_uid(
+            vec![sandbox("z", "a", 0), sandbox("y", "a", 0)],
+            vec![container("n", "a", 1), container("m", "a", 1)],
+        );
+        let ids: Vec<_> = pods[&PodUid::from("a")]
+            .object_ids()
+            .map(|id| id.to_string())
+            .collect();
+        assert_eq!(ids, ["y", "z", "m", "n"]);
+    }
+}

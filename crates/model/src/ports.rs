@@ -1,0 +1,6 @@
+//! The ports: how the agent reaches the outside. Adapters implement them for the real thing, the
+//! test kit in memory; both pass the same contract tests.
+
+pub mod clock;
+pub mod files;
+pub mod runtime;

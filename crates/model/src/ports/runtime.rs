@@ -1,0 +1,194 @@
+//! The container runtime.
+
+use std::fmt::{self, Debug};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::ids::{ContainerId, PodUid, SandboxId};
+use crate::observed::{
+    Container, ContainerState, ContainerStatus, Sandbox, SandboxState, SandboxStatus,
+};
+use crate::verdict::Verdict;
+use crate::wanted::{ContainerConfig, SandboxConfig};
+
+/// How a call failed, in gRPC's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "gRPC defines these words")]
+pub enum Code {
+    Cancelled,
+    Unknown,
+    InvalidArgument,
+    DeadlineExceeded,
+    NotFound,
+    AlreadyExists,
+    PermissionDenied,
+    ResourceExhausted,
+    FailedPrecondition,
+    Aborted,
+    OutOfRange,
+    Unimplemented,
+    Internal,
+    Unavailable,
+    DataLoss,
+    Unauthenticated,
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Debug::fmt(self, f)
+    }
+}
+
+/// A call to the runtime that failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{method} {object}: {code}: {message}")]
+pub struct RuntimeError {
+    /// The CRI method.
+    pub method: &'static str,
+    /// What it was called on: an id, a pod, an image.
+    pub object: String,
+    /// How it failed.
+    pub code: Code,
+    /// The runtime's own words.
+    pub message: String,
+}
+
+impl RuntimeError {
+    /// Whether the runtime does not know the object: for a removal that is success.
+    pub fn is_not_found(&self) -> bool {
+        self.code == Code::NotFound
+    }
+
+    /// Whether the call may have taken effect although it failed.
+    pub fn may_have_happened(&self) -> bool {
+        matches!(
+            self.code,
+            Code::DeadlineExceeded | Code::Unavailable | Code::Cancelled | Code::Unknown
+        )
+    }
+}
+
+/// Which sandboxes to list. Nothing set lists all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SandboxFilter {
+    /// Only this one.
+    pub id: Option<SandboxId>,
+    /// Only in this state.
+    pub state: Option<SandboxState>,
+    /// Only of this pod.
+    pub pod_uid: Option<PodUid>,
+}
+
+/// Which containers to list. Nothing set lists all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContainerFilter {
+    /// Only this one.
+    pub id: Option<ContainerId>,
+    /// Only in this state.
+    pub state: Option<ContainerState>,
+    /// Only in this sandbox.
+    pub sandbox_id: Option<SandboxId>,
+    /// Only of this pod.
+    pub pod_uid: Option<PodUid>,
+}
+
+/// Name and version of the runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeVersion {
+    /// `containerd`, `cri-o`, …
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// The version of the CRI it speaks.
+    pub api_version: String,
+}
+
+/// Whether a part of the runtime works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeCondition {
+    /// Whether it works.
+    pub ready: bool,
+    /// Why not, in a word.
+    pub reason: String,
+    /// Why not, in a sentence.
+    pub message: String,
+}
+
+/// Health of the runtime as it sees itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeStatus {
+    /// Whether containers can run.
+    pub runtime: RuntimeCondition,
+    /// Whether pods get a network.
+    pub network: RuntimeCondition,
+}
+
+/// An image that the runtime has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Its id: the digest of its configuration.
+    pub id: String,
+    /// Names with a tag.
+    pub repo_tags: Vec<String>,
+    /// Names with a digest.
+    pub repo_digests: Vec<String>,
+    /// Bytes it takes, layers that it shares included.
+    pub size: u64,
+    /// Whether the runtime asks not to remove it.
+    pub pinned: bool,
+}
+
+/// What the agent needs of a CRI runtime. Calls that end are idempotent: stopping what is stopped
+/// and removing what is gone succeed, or answer [`Code::NotFound`].
+#[async_trait]
+pub trait Runtime: Debug + Send + Sync {
+    /// Who answers.
+    async fn version(&self) -> Result<RuntimeVersion, RuntimeError>;
+    /// How it is.
+    async fn status(&self) -> Result<RuntimeStatus, RuntimeError>;
+
+    /// Makes and starts a sandbox.
+    async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError>;
+    /// Ends all that runs in a sandbox and gives its network back.
+    async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError>;
+    /// Removes the sandbox that the verdict names.
+    async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError>;
+    /// Lists sandboxes.
+    async fn list_pod_sandboxes(
+        &self,
+        filter: &SandboxFilter,
+    ) -> Result<Vec<Sandbox>, RuntimeError>;
+    /// Looks at a sandbox closely.
+    async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError>;
+
+    /// Makes a container in a sandbox.
+    async fn create_container(
+        &self,
+        sandbox: &SandboxId,
+        config: &ContainerConfig,
+        sandbox_config: &SandboxConfig,
+    ) -> Result<ContainerId, RuntimeError>;
+    /// Starts a container that was made.
+    async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError>;
+    /// Asks a container to end, and ends it when the grace is over.
+    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError>;
+    /// Removes the container that the verdict names.
+    async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError>;
+    /// Lists containers.
+    async fn list_containers(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<Container>, RuntimeError>;
+    /// Looks at a container closely.
+    async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError>;
+
+    /// The image of a name, if the runtime has it.
+    async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError>;
+    /// Fetches an image and tells how to refer to it.
+    async fn pull_image(&self, image: &str) -> Result<String, RuntimeError>;
+    /// Lists images.
+    async fn list_images(&self) -> Result<Vec<Image>, RuntimeError>;
+    /// Removes the image that the verdict names.
+    async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError>;
+}

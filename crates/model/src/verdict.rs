@@ -1,0 +1,52 @@
+//! Why something is removed.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use crate::ids::{ContainerId, SandboxId};
+
+/// What is to be removed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// A dead container, with its logs.
+    Container(ContainerId),
+    /// A dead sandbox.
+    Sandbox(SandboxId),
+    /// An image, by its id.
+    Image(String),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Container(id) => write!(f, "container {id}"),
+            Self::Sandbox(id) => write!(f, "sandbox {id}"),
+            Self::Image(id) => write!(f, "image {id}"),
+        }
+    }
+}
+
+/// A decision to remove something, with all that is needed to explain it later. Ports that remove
+/// take one of these and nothing else, so a removal without a reason cannot be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// What goes.
+    pub subject: Subject,
+    /// The rule that says so, in kebab case; the same word wherever the rule shows.
+    pub rule: &'static str,
+    /// The numbers and names that the rule was applied to.
+    pub inputs: String,
+    /// When it was decided.
+    pub at: Timestamp,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "remove {} by {} ({})",
+            self.subject, self.rule, self.inputs
+        )
+    }
+}

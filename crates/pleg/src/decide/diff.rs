@@ -1,0 +1,116 @@
+//! The comparison of a pod with what was seen of it before.
+
+use std::collections::BTreeMap;
+
+use model::ids::ObjectId;
+use model::lifecycle::LifecycleEvent;
+use model::observed::{ContainerState, RuntimePod, SandboxState};
+
+/// State of a container or sandbox, as far as lifecycle events tell states apart. An object that
+/// the runtime does not list has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectState {
+    /// A live container or a ready sandbox.
+    Running,
+    /// An ended container or a sandbox that is not ready.
+    Exited,
+    /// A container that is created and not started, or whose state the runtime cannot tell.
+    Unknown,
+}
+
+impl From<ContainerState> for ObjectState {
+    fn from(state: ContainerState) -> Self {
+        match state {
+            ContainerState::Running => Self::Running,
+            ContainerState::Exited => Self::Exited,
+            ContainerState::Created | ContainerState::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl From<SandboxState> for ObjectState {
+    fn from(state: SandboxState) -> Self {
+        match state {
+            SandboxState::Ready => Self::Running,
+            SandboxState::NotReady => Self::Exited,
+        }
+    }
+}
+
+/// What is remembered of a pod between two looks: a state per object, nothing more, so that a
+/// thousand quiet pods cost little. An empty record is a pod of which the runtime has nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodRecord(BTreeMap<ObjectId, ObjectState>);
+
+impl PodRecord {
+    /// Whether the runtime has nothing of the pod.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The state of an object, if the runtime lists it.
+    pub fn state(&self, id: &ObjectId) -> Option<ObjectState> {
+        self.0.get(id).copied()
+    }
+}
+
+impl FromIterator<(ObjectId, ObjectState)> for PodRecord {
+    fn from_iter<T: IntoIterator<Item = (ObjectId, ObjectState)>>(states: T) -> Self {
+        Self(states.into_iter().collect())
+    }
+}
+
+impl From<&RuntimePod> for PodRecord {
+    fn from(pod: &RuntimePod) -> Self {
+        let sandboxes = pod
+            .sandboxes
+            .iter()
+            .map(|sandbox| (ObjectId::Sandbox(sandbox.id.clone()), sandbox.state.into()));
+        let containers = pod.containers.iter().map(|container| {
+            (
+                ObjectId::Container(container.id.clone()),
+                container.state.into(),
+            )
+        });
+        sandboxes.chain(containers).collect()
+    }
+}
+
+/// The lifecycle events that lead from `old` to `new`, in the order of the object ids; upstream's
+/// `computeEvents`. An object that vanished while it was not known to be dead died first.
+pub fn diff(old: &PodRecord, new: &PodRecord) -> Vec<LifecycleEvent> {
+    let mut events = Vec::new();
+    let vanished = old.0.keys().filter(|id| !new.0.contains_key(*id));
+    let mut ids: Vec<&ObjectId> = new.0.keys().chain(vanished).collect();
+    ids.sort();
+    for id in ids {
+        changes(id, old.state(id), new.state(id), &mut events);
+    }
+    events
+}
+
+fn changes(
+    id: &ObjectId,
+    old: Option<ObjectState>,
+    new: Option<ObjectState>,
+    events: &mut Vec<LifecycleEvent>,
+) {
+    if old == new {
+        return;
+    }
+    match new {
+        Some(ObjectState::Running) => events.push(LifecycleEvent::Started(id.clone())),
+        Some(ObjectState::Exited) => events.push(LifecycleEvent::Died(id.clone())),
+        Some(ObjectState::Unknown) => events.push(LifecycleEvent::Changed(id.clone())),
+        None => {
+            if old != Some(ObjectState::Exited) {
+                events.push(LifecycleEvent::Died(id.clone()));
+            }
+            events.push(LifecycleEvent::Removed(id.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "diff_tests.rs"]
+mod tests;

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Runs every check and test, one stage after the other, and prints the time of each and the totals.
+# Called by `make test`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+summary=()
+passed=0
+failed=0
+
+# stage NAME COMMAND… : shows the output, notes the time, adds up the test results; the first stage
+# that fails ends the run.
+stage() {
+    local name=$1 start=$SECONDS status p f
+    shift
+    printf '\n== %s\n' "$name"
+    "$@" 2>&1 | tee "$log"
+    status=${PIPESTATUS[0]}
+    read -r p f < <(awk '/^test result:/ { p += $4; f += $6 } END { print p + 0, f + 0 }' "$log")
+    passed=$((passed + p))
+    failed=$((failed + f))
+    summary+=("$(printf '%-14s %5d s %6d passed %4d failed' "$name" $((SECONDS - start)) "$p" "$f")")
+    [ "$status" -eq 0 ] || finish "$name"
+}
+
+finish() {
+    printf '\n'
+    printf '%s\n' "${summary[@]}"
+    printf 'in all %d s\n' "$SECONDS"
+    if [ $# -gt 0 ]; then
+        printf 'FAILED in stage: %s\n' "$1"
+        printf '%d passed, %d failed\n' "$passed" $((failed > 0 ? failed : 1))
+        exit 1
+    fi
+    printf '%d passed, %d failed\n' "$passed" "$failed"
+    exit 0
+}
+
+stage set-up scripts/setup.sh
+stage format cargo fmt --all --check
+stage lints cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+stage arch cargo xtask arch
+stage size cargo xtask size
+stage docs cargo xtask docs
+stage deny cargo deny --log-level error --locked check bans licenses sources
+stage tests cargo test --quiet --locked --workspace
+finish

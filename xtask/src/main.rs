@@ -1,0 +1,49 @@
+//! Checks that a compiler does not make, and code generation.
+//!
+//! `cargo xtask arch` asserts the layers of the workspace and the purity of `decide/` folders,
+//! `cargo xtask size` the length of files, `cargo xtask docs` that documents name files that exist.
+//! `cargo run -p xtask --features proto -- proto` writes the generated code of `crates/proto`.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a tool of the build: it reads the source tree and the environment"
+)]
+
+mod arch;
+mod docs;
+#[cfg(feature = "proto")]
+mod proto;
+mod purity;
+mod size;
+mod tree;
+
+use anyhow::{Result, bail};
+
+fn main() -> Result<()> {
+    let root = tree::workspace_root()?;
+    let mut args = std::env::args().skip(1);
+    let command = args.next();
+    let problems = match command.as_deref() {
+        Some("arch") => {
+            let mut problems = arch::check(&root)?;
+            problems.extend(purity::check(&root)?);
+            problems
+        }
+        Some("size") => size::check(&root)?,
+        Some("docs") => docs::check(&root)?,
+        #[cfg(feature = "proto")]
+        Some("proto") => {
+            proto::generate(&root)?;
+            Vec::new()
+        }
+        #[cfg(not(feature = "proto"))]
+        Some("proto") => bail!("run it as: cargo run -p xtask --features proto -- proto"),
+        _ => bail!("usage: cargo xtask arch|size|docs|proto"),
+    };
+    for problem in &problems {
+        eprintln!("{problem}");
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    bail!("{} problem(s)", problems.len())
+}

@@ -1,0 +1,134 @@
+//! Rust code from the definitions in `crates/proto/proto`: one module per package.
+//!
+//! Costly to build, and needed only when a definition changes: hence a feature of its own and
+//! checked-in output.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use protox::prost_reflect::prost_types::{DescriptorProto, FileDescriptorSet};
+use sha2::{Digest as _, Sha256};
+
+pub(crate) fn generate(root: &Path) -> Result<()> {
+    let definitions = root.join("crates/proto/proto");
+    for (folder, files) in packages(&definitions)? {
+        let package = folder.replace('/', ".");
+        let module = format!("crates/proto/src/{}.rs", folder.replace('/', "_"));
+        let scratch = tempfile::tempdir().context("make a scratch folder")?;
+        compile(&definitions, &files, scratch.path())?;
+        let raw = scratch.path().join(format!("{package}.rs"));
+        ensure!(
+            raw.exists(),
+            "proto/{folder}: the files are not of package {package}"
+        );
+        let digest = digest(&definitions.join(&folder), &files)?;
+        format_file(root, &raw, &header(&folder, &digest))?;
+        std::fs::copy(&raw, root.join(&module)).with_context(|| format!("write {module}"))?;
+        println!("{module}: {} files, sha256 {digest}", files.len());
+    }
+    Ok(())
+}
+
+/// First line of the output. Its last word is what the crate's tests compare.
+fn header(folder: &str, digest: &str) -> String {
+    format!(
+        "// @generated from proto/{folder} by `cargo run -p xtask --features proto -- proto`, sha256 {digest}\n"
+    )
+}
+
+/// Folder below `definitions` to its `.proto` files, sorted.
+fn packages(definitions: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>> {
+    let mut packages = BTreeMap::<String, Vec<PathBuf>>::new();
+    let mut pending = vec![definitions.to_path_buf()];
+    while let Some(dir) = pending.pop() {
+        let entries = std::fs::read_dir(&dir).with_context(|| format!("read {}", dir.display()))?;
+        for entry in entries {
+            let path = entry
+                .with_context(|| format!("read {}", dir.display()))?
+                .path();
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "proto") {
+                let folder = dir.strip_prefix(definitions).unwrap_or(&dir);
+                let files = packages.entry(folder.display().to_string()).or_default();
+                files.push(path);
+            }
+        }
+    }
+    ensure!(!packages.is_empty(), "{}: no .proto files", definitions.display());
+    packages.values_mut().for_each(|files| files.sort());
+    Ok(packages)
+}
+
+fn compile(definitions: &Path, files: &[PathBuf], output: &Path) -> Result<()> {
+    let set = protox::compile(files, [definitions]).context("compile the definitions")?;
+    tonic_prost_build::configure()
+        .build_transport(false)
+        .generate_default_stubs(true)
+        .btree_map(".")
+        .skip_debug(messages_with_secrets(&set))
+        .out_dir(output)
+        .compile_fds(set)
+        .context("generate code")
+}
+
+/// Full names of the messages that have a field marked `debug_redact`.
+fn messages_with_secrets(set: &FileDescriptorSet) -> Vec<String> {
+    fn collect(scope: &str, message: &DescriptorProto, found: &mut Vec<String>) {
+        let name = format!("{scope}.{}", message.name());
+        let secret = message.field.iter().any(|field| {
+            let options = field.options.as_ref();
+            options.is_some_and(|options| options.debug_redact())
+        });
+        for nested in &message.nested_type {
+            collect(&name, nested, found);
+        }
+        if secret {
+            found.push(name);
+        }
+    }
+    let mut found = Vec::new();
+    for file in &set.file {
+        for message in &file.message_type {
+            collect(&format!(".{}", file.package()), message, &mut found);
+        }
+    }
+    found
+}
+
+/// What `sha256sum *.proto | sha256sum` prints in the package's folder.
+fn digest(folder: &Path, files: &[PathBuf]) -> Result<String> {
+    let mut sums = String::new();
+    for path in files {
+        let content = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
+        let name = path.strip_prefix(folder).unwrap_or(path).display();
+        writeln!(sums, "{}  {name}", hex(&Sha256::digest(content)))?;
+    }
+    Ok(hex(&Sha256::digest(sums)))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Puts the header in front and formats with the workspace's settings.
+fn format_file(root: &Path, path: &Path, header: &str) -> Result<()> {
+    let raw = std::fs::read_to_string(path).context("read the generated code")?;
+    let code = raw.strip_prefix("// This file is @generated by prost-build.\n");
+    let code = code.context("the generated code begins in an unknown way")?;
+    std::fs::write(path, format!("{header}{code}")).context("write the generated code")?;
+    let status = Command::new("rustfmt")
+        .arg("--config-path")
+        .arg(root.join("rustfmt.toml"))
+        .arg(path)
+        .current_dir(root)
+        .status()
+        .context("run rustfmt")?;
+    if !status.success() {
+        bail!("rustfmt: {status}");
+    }
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! Walking the source tree.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// The folder that holds the workspace's `Cargo.toml`.
+pub(crate) fn workspace_root() -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.parent().context("xtask lies in the workspace root")?;
+    Ok(root.to_path_buf())
+}
+
+/// Every `.rs` file below `dir`, sorted; build output and hidden folders are left out.
+pub(crate) fn rust_files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut pending = vec![dir.to_path_buf()];
+    while let Some(dir) = pending.pop() {
+        let entries = std::fs::read_dir(&dir).with_context(|| format!("read {}", dir.display()))?;
+        for entry in entries {
+            let path = entry
+                .with_context(|| format!("read {}", dir.display()))?
+                .path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with('.') || name == "target" {
+                continue;
+            }
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The path as people name it: relative to the workspace.
+pub(crate) fn relative<'a>(root: &Path, path: &'a Path) -> std::path::Display<'a> {
+    path.strip_prefix(root).unwrap_or(path).display()
+}
