@@ -37,10 +37,7 @@ const LAYERS: &[(Layer, &[&str])] = &[
     (Layer::Model, &["model"]),
     (Layer::Ground, &["proto", "sys"]),
     (Layer::Shared, &["config", "podspec", "journal"]),
-    (
-        Layer::Adapter,
-        &["cri", "csi", "cluster", "hostfs", "cgroups"],
-    ),
+    (Layer::Adapter, &["cri", "csi", "cluster", "hostfs", "cgroups"]),
     (
         Layer::Subsystem,
         &[
@@ -50,10 +47,7 @@ const LAYERS: &[(Layer, &[&str])] = &[
     ),
     (Layer::Binary, &["ferrolet"]),
     (Layer::Testkit, &["testkit"]),
-    (
-        Layer::Test,
-        &["sim", "e2e", "testbed", "workload", "test-images"],
-    ),
+    (Layer::Test, &["sim", "e2e", "testbed", "workload", "test-images"]),
     (Layer::Tool, &["xtask"]),
 ];
 
@@ -64,12 +58,7 @@ fn allowed(from: Layer) -> &'static [Layer] {
         Layer::Shared => &[Layer::Model],
         Layer::Adapter => &[Layer::Model, Layer::Ground],
         Layer::Subsystem => &[Layer::Model, Layer::Shared],
-        Layer::Binary => &[
-            Layer::Model,
-            Layer::Shared,
-            Layer::Adapter,
-            Layer::Subsystem,
-        ],
+        Layer::Binary => &[Layer::Model, Layer::Shared, Layer::Adapter, Layer::Subsystem],
         // `hollow` serves the in-memory runtime over the CRI, hence the generated code.
         Layer::Testkit => &[Layer::Model, Layer::Ground, Layer::Shared],
         Layer::Test => &[
@@ -108,21 +97,11 @@ struct Dependency {
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let output = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--no-deps",
-            "--format-version",
-            "1",
-            "--offline",
-        ])
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
         .current_dir(root)
         .output()
         .context("run cargo metadata")?;
-    ensure!(
-        output.status.success(),
-        "cargo metadata: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
     let metadata: Metadata =
         serde_json::from_slice(&output.stdout).context("read the answer of cargo metadata")?;
     Ok(violations(&metadata))
@@ -137,10 +116,8 @@ fn violations(metadata: &Metadata) -> Vec<String> {
     let mut problems = Vec::new();
     for package in &metadata.packages {
         let Some(&from) = layers.get(package.name.as_str()) else {
-            problems.push(format!(
-                "{}: has no layer; give it one in xtask/src/arch.rs",
-                package.name
-            ));
+            problems
+                .push(format!("{}: has no layer; give it one in xtask/src/arch.rs", package.name));
             continue;
         };
         for dependency in &package.dependencies {
@@ -168,20 +145,11 @@ mod tests {
     use super::{Dependency, Metadata, Package, violations};
 
     fn metadata(from: &str, to: &str, kind: Option<&str>) -> Metadata {
-        let dependency = Dependency {
-            name: to.into(),
-            kind: kind.map(Into::into),
-        };
+        let dependency = Dependency { name: to.into(), kind: kind.map(Into::into) };
         Metadata {
             packages: vec![
-                Package {
-                    name: from.into(),
-                    dependencies: vec![dependency],
-                },
-                Package {
-                    name: to.into(),
-                    dependencies: vec![],
-                },
+                Package { name: from.into(), dependencies: vec![dependency] },
+                Package { name: to.into(), dependencies: vec![] },
             ],
         }
     }
@@ -206,20 +174,13 @@ mod tests {
         ];
         for (from, to, kind, ok) in rows {
             let problems = violations(&metadata(from, to, kind));
-            assert_eq!(
-                problems.is_empty(),
-                ok,
-                "{from} -> {to} ({kind:?}): {problems:?}"
-            );
+            assert_eq!(problems.is_empty(), ok, "{from} -> {to} ({kind:?}): {problems:?}");
         }
     }
 
     #[test]
     fn a_crate_without_a_layer_is_reported() {
         let problems = violations(&metadata("newcomer", "model", None));
-        assert_eq!(
-            problems,
-            ["newcomer: has no layer; give it one in xtask/src/arch.rs"]
-        );
+        assert_eq!(problems, ["newcomer: has no layer; give it one in xtask/src/arch.rs"]);
     }
 }

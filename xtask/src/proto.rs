@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use protox::prost_reflect::prost_types::{DescriptorProto, FileDescriptorSet};
+use protox::prost_reflect::{DescriptorPool, FieldDescriptor};
 use sha2::{Digest as _, Sha256};
 
 pub(crate) fn generate(root: &Path) -> Result<()> {
@@ -20,10 +20,7 @@ pub(crate) fn generate(root: &Path) -> Result<()> {
         let scratch = tempfile::tempdir().context("make a scratch folder")?;
         compile(&definitions, &files, scratch.path())?;
         let raw = scratch.path().join(format!("{package}.rs"));
-        ensure!(
-            raw.exists(),
-            "proto/{folder}: the files are not of package {package}"
-        );
+        ensure!(raw.exists(), "proto/{folder}: the files are not of package {package}");
         let digest = digest(&definitions.join(&folder), &files)?;
         format_file(root, &raw, &header(&folder, &digest))?;
         std::fs::copy(&raw, root.join(&module)).with_context(|| format!("write {module}"))?;
@@ -46,9 +43,7 @@ fn packages(definitions: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>> {
     while let Some(dir) = pending.pop() {
         let entries = std::fs::read_dir(&dir).with_context(|| format!("read {}", dir.display()))?;
         for entry in entries {
-            let path = entry
-                .with_context(|| format!("read {}", dir.display()))?
-                .path();
+            let path = entry.with_context(|| format!("read {}", dir.display()))?.path();
             if path.is_dir() {
                 pending.push(path);
             } else if path.extension().is_some_and(|extension| extension == "proto") {
@@ -59,44 +54,40 @@ fn packages(definitions: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>> {
         }
     }
     ensure!(!packages.is_empty(), "{}: no .proto files", definitions.display());
-    packages.values_mut().for_each(|files| files.sort());
+    for files in packages.values_mut() {
+        files.sort();
+    }
     Ok(packages)
 }
 
 fn compile(definitions: &Path, files: &[PathBuf], output: &Path) -> Result<()> {
-    let set = protox::compile(files, [definitions]).context("compile the definitions")?;
+    let mut compiler = protox::Compiler::new([definitions])?;
+    compiler
+        .include_imports(true)
+        .include_source_info(true)
+        .open_files(files)
+        .context("compile the definitions")?;
     tonic_prost_build::configure()
         .build_transport(false)
         .generate_default_stubs(true)
         .btree_map(".")
-        .skip_debug(messages_with_secrets(&set))
+        .skip_debug(messages_with_secrets(&compiler.descriptor_pool()))
         .out_dir(output)
-        .compile_fds(set)
+        .compile_fds(compiler.file_descriptor_set())
         .context("generate code")
 }
 
-/// Full names of the messages that have a field marked `debug_redact`.
-fn messages_with_secrets(set: &FileDescriptorSet) -> Vec<String> {
-    fn collect(scope: &str, message: &DescriptorProto, found: &mut Vec<String>) {
-        let name = format!("{scope}.{}", message.name());
-        let secret = message.field.iter().any(|field| {
-            let options = field.options.as_ref();
-            options.is_some_and(|options| options.debug_redact())
-        });
-        for nested in &message.nested_type {
-            collect(&name, nested, found);
-        }
-        if secret {
-            found.push(name);
-        }
-    }
-    let mut found = Vec::new();
-    for file in &set.file {
-        for message in &file.message_type {
-            collect(&format!(".{}", file.package()), message, &mut found);
-        }
-    }
-    found
+/// Messages that have a field marked `debug_redact`, named as the generator wants them.
+fn messages_with_secrets(pool: &DescriptorPool) -> Vec<String> {
+    let secret = |field: FieldDescriptor| {
+        let mark = field.options();
+        let mark = mark.get_field_by_name("debug_redact");
+        mark.is_some_and(|mark| mark.as_bool() == Some(true))
+    };
+    pool.all_messages()
+        .filter(|message| message.fields().any(secret))
+        .map(|message| format!(".{}", message.full_name()))
+        .collect()
 }
 
 /// What `sha256sum *.proto | sha256sum` prints in the package's folder.
@@ -105,13 +96,17 @@ fn digest(folder: &Path, files: &[PathBuf]) -> Result<String> {
     for path in files {
         let content = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
         let name = path.strip_prefix(folder).unwrap_or(path).display();
-        writeln!(sums, "{}  {name}", hex(&Sha256::digest(content)))?;
+        writeln!(sums, "{}  {name}", sha256(content))?;
     }
-    Ok(hex(&Sha256::digest(sums)))
+    Ok(sha256(sums))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+fn sha256(content: impl AsRef<[u8]>) -> String {
+    let mut hex = String::new();
+    for byte in Sha256::digest(content) {
+        write!(hex, "{byte:02x}").expect("a string takes any text");
+    }
+    hex
 }
 
 /// Puts the header in front and formats with the workspace's settings.

@@ -12,22 +12,16 @@ use crate::tree;
 
 /// First parts of paths that a decision may name. `crate`, `self` and `super` are resolved by
 /// [`impure_within_crate`]: a decision may only lean on other decisions of its crate.
-const PURE: &[&str] = &[
-    "std",
-    "core",
-    "model",
-    "podspec",
-    "config",
-    "k8s_openapi",
-    "jiff",
-    "thiserror",
-];
+const PURE: &[&str] =
+    &["std", "core", "model", "podspec", "config", "k8s_openapi", "jiff", "thiserror"];
 
 /// Parts of `std` that are not pure, wherever they appear in a path.
 const IMPURE_STD: &[&str] = &[
     "fs",
     "env",
-    "net",
+    "TcpStream",
+    "TcpListener",
+    "UdpSocket",
     "process",
     "thread",
     "io",
@@ -71,7 +65,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
 fn is_decision(path: &Path) -> bool {
     let is_test_file = path.file_stem().is_some_and(|stem| {
         let stem = stem.to_string_lossy();
-        stem == "tests" || stem.ends_with("_tests")
+        stem == "tests" || stem == "test_pods" || stem.ends_with("_tests")
     });
     let below = path.components().any(|part| {
         let part = part.as_os_str();
@@ -82,10 +76,7 @@ fn is_decision(path: &Path) -> bool {
 
 fn impurities(text: &str) -> Result<Vec<String>> {
     let file = syn::parse_file(text)?;
-    let mut finder = Finder {
-        known: declared_names(&file),
-        found: Vec::new(),
-    };
+    let mut finder = Finder { known: declared_names(&file), found: Vec::new() };
     finder.visit_file(&file);
     Ok(finder.found)
 }
@@ -136,9 +127,7 @@ impl Finder {
             "std" | "core" => parts.iter().any(|part| IMPURE_STD.contains(&part.as_str())),
             _ if self.known.iter().any(|name| name == first) => {
                 // `use std::time;` would hide `time::Instant`.
-                parts
-                    .iter()
-                    .any(|part| part == "Instant" || part == "SystemTime")
+                parts.iter().any(|part| part == "Instant" || part == "SystemTime")
             }
             _ if parts.len() == 1 || first.starts_with(char::is_uppercase) => false,
             // A primitive type or a module of the prelude: `u32::MAX`, `str::len`.
@@ -146,8 +135,7 @@ impl Finder {
             _ => !PURE.contains(&first.as_str()),
         };
         if impure {
-            self.found
-                .push(format!("`{shown}` has no place in a decision"));
+            self.found.push(format!("`{shown}` has no place in a decision"));
         }
     }
 }
@@ -202,10 +190,7 @@ impl<'ast> Visit<'ast> for Finder {
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
         let is_test = item.attrs.iter().any(|attribute| {
             attribute.path().is_ident("cfg")
-                && attribute
-                    .meta
-                    .require_list()
-                    .is_ok_and(|list| list.tokens.to_string() == "test")
+                && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string() == "test")
         });
         if !is_test {
             visit::visit_item_mod(self, item);
@@ -221,11 +206,7 @@ impl<'ast> Visit<'ast> for Finder {
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        let parts: Vec<String> = path
-            .segments
-            .iter()
-            .map(|part| part.ident.to_string())
-            .collect();
+        let parts: Vec<String> = path.segments.iter().map(|part| part.ident.to_string()).collect();
         self.judge(&parts);
         visit::visit_path(self, path);
     }
@@ -252,8 +233,7 @@ impl<'ast> Visit<'ast> for Finder {
     }
 
     fn visit_item_static(&mut self, item: &'ast syn::ItemStatic) {
-        self.found
-            .push(format!("`static {}`: use a const", item.ident));
+        self.found.push(format!("`static {}`: use a const", item.ident));
     }
 }
 

@@ -24,11 +24,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
 
 /// Lines up to the inline test module, without blank lines and comments.
 fn code_lines(text: &str) -> usize {
-    if text
-        .lines()
-        .next()
-        .is_some_and(|line| line.contains("@generated"))
-    {
+    if text.lines().next().is_some_and(|line| line.contains("@generated")) {
         return 0;
     }
     text.lines()

@@ -18,9 +18,7 @@ pub(crate) fn rust_files(dir: &Path) -> Result<Vec<PathBuf>> {
     while let Some(dir) = pending.pop() {
         let entries = std::fs::read_dir(&dir).with_context(|| format!("read {}", dir.display()))?;
         for entry in entries {
-            let path = entry
-                .with_context(|| format!("read {}", dir.display()))?
-                .path();
+            let path = entry.with_context(|| format!("read {}", dir.display()))?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if name.starts_with('.') || name == "target" {
                 continue;

@@ -10,9 +10,12 @@
 //! - a removal is asked for with a [`Verdict`](verdict::Verdict), so that it can be explained later.
 #![warn(missing_docs)]
 
+pub mod chain;
 pub mod ids;
+pub mod labels;
 pub mod lifecycle;
 pub mod observed;
 pub mod ports;
+pub mod stamp;
 pub mod verdict;
 pub mod wanted;

@@ -140,31 +140,22 @@ pub struct RuntimePod {
 impl RuntimePod {
     /// Whether anything of it may still run.
     pub fn is_running(&self) -> bool {
-        self.sandboxes
-            .iter()
-            .any(|sandbox| sandbox.state == SandboxState::Ready)
-            || self
-                .containers
-                .iter()
-                .any(|container| container.state == ContainerState::Running)
+        self.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)
+            || self.containers.iter().any(|container| container.state == ContainerState::Running)
     }
 
     /// Every object of it with its id.
     pub fn object_ids(&self) -> impl Iterator<Item = ObjectId> + '_ {
-        let sandboxes = self
-            .sandboxes
-            .iter()
-            .map(|sandbox| ObjectId::Sandbox(sandbox.id.clone()));
-        let containers = self
-            .containers
-            .iter()
-            .map(|container| ObjectId::Container(container.id.clone()));
+        let sandboxes = self.sandboxes.iter().map(|sandbox| ObjectId::Sandbox(sandbox.id.clone()));
+        let containers =
+            self.containers.iter().map(|container| ObjectId::Container(container.id.clone()));
         sandboxes.chain(containers)
     }
 }
 
-/// Groups the two lists of the runtime by pod. Sandboxes come newest attempt first, containers
-/// newest first, so that the first of a name is its latest instance.
+/// Groups the two lists of the runtime by pod, the newest attempt first, so that the first container
+/// of a name is its latest instance. Attempts are counted by the agent; times of creation only decide
+/// between equal ones, because a clock may be set back.
 pub fn pods_by_uid(
     sandboxes: Vec<Sandbox>,
     containers: Vec<Container>,
@@ -192,8 +183,9 @@ pub fn pods_by_uid(
         pod.sandboxes.sort_by(|a, b| {
             (b.attempt, b.created_at, &a.id).cmp(&(a.attempt, a.created_at, &b.id))
         });
-        pod.containers
-            .sort_by(|a, b| (b.created_at, &a.id).cmp(&(a.created_at, &b.id)));
+        pod.containers.sort_by(|a, b| {
+            (b.attempt, b.created_at, &a.id).cmp(&(a.attempt, a.created_at, &b.id))
+        });
     }
     pods
 }
@@ -214,33 +206,34 @@ pub struct PodStatus {
 impl PodStatus {
     /// The status of a pod of which the runtime has nothing.
     pub fn empty(uid: PodUid) -> Self {
-        Self {
-            uid,
-            ips: Vec::new(),
-            sandboxes: Vec::new(),
-            containers: Vec::new(),
-        }
+        Self { uid, ips: Vec::new(), sandboxes: Vec::new(), containers: Vec::new() }
     }
 
     /// The newest instance of a container of the pod's specification.
     pub fn latest(&self, name: &str) -> Option<&ContainerStatus> {
-        self.containers
-            .iter()
-            .find(|container| &*container.name == name)
+        self.containers.iter().find(|container| &*container.name == name)
     }
 
     /// The containers whose process lives.
     pub fn running(&self) -> impl Iterator<Item = &ContainerStatus> {
-        self.containers
-            .iter()
-            .filter(|container| container.state == ContainerState::Running)
+        self.containers.iter().filter(|container| container.state == ContainerState::Running)
+    }
+
+    /// The containers whose process may live: those that run, and those of which nobody knows.
+    pub fn maybe_running(&self) -> impl Iterator<Item = &ContainerStatus> {
+        self.containers.iter().filter(|container| {
+            matches!(container.state, ContainerState::Running | ContainerState::Unknown)
+        })
+    }
+
+    /// Whether anything of the pod may live.
+    pub fn may_be_alive(&self) -> bool {
+        self.has_ready_sandbox() || self.maybe_running().next().is_some()
     }
 
     /// Whether a sandbox is live.
     pub fn has_ready_sandbox(&self) -> bool {
-        self.sandboxes
-            .iter()
-            .any(|sandbox| sandbox.state == SandboxState::Ready)
+        self.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)
     }
 }
 
@@ -277,11 +270,7 @@ mod tests {
     fn objects_are_grouped_by_uid_with_the_newest_first() {
         let pods = pods_by_uid(
             vec![sandbox("s0", "a", 0), sandbox("s1", "a", 1)],
-            vec![
-                container("c1", "a", 1),
-                container("c3", "a", 3),
-                container("b", "b", 2),
-            ],
+            vec![container("c1", "a", 1), container("c3", "a", 3), container("b", "b", 2)],
         );
         let a = &pods[&PodUid::from("a")];
         let ids: Vec<_> = a.object_ids().map(|id| id.to_string()).collect();
@@ -290,15 +279,20 @@ mod tests {
     }
 
     #[test]
+    fn the_latest_instance_is_the_one_with_the_highest_number_whatever_the_clock_said() {
+        let restarted = Container { attempt: 1, ..container("new", "a", 1) };
+        let pods = pods_by_uid(vec![], vec![container("old", "a", 5), restarted]);
+        let ids: Vec<_> = pods[&PodUid::from("a")].object_ids().map(|id| id.to_string()).collect();
+        assert_eq!(ids, ["new", "old"]);
+    }
+
+    #[test]
     fn objects_of_the_same_age_are_ordered_by_id() {
         let pods = pods_by_uid(
             vec![sandbox("z", "a", 0), sandbox("y", "a", 0)],
             vec![container("n", "a", 1), container("m", "a", 1)],
         );
-        let ids: Vec<_> = pods[&PodUid::from("a")]
-            .object_ids()
-            .map(|id| id.to_string())
-            .collect();
+        let ids: Vec<_> = pods[&PodUid::from("a")].object_ids().map(|id| id.to_string()).collect();
         assert_eq!(ids, ["y", "z", "m", "n"]);
     }
 }

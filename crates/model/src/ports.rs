@@ -2,5 +2,6 @@
 //! test kit in memory; both pass the same contract tests.
 
 pub mod clock;
+pub mod events;
 pub mod files;
 pub mod runtime;

@@ -43,10 +43,6 @@ pub struct Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "remove {} by {} ({})",
-            self.subject, self.rule, self.inputs
-        )
+        write!(f, "remove {} by {} ({})", self.subject, self.rule, self.inputs)
     }
 }

@@ -1,5 +1,7 @@
-//! What changed between two observations. Pure.
+//! What changed between two observations, and what is known afterwards. Pure.
 
 mod diff;
+mod status;
 
 pub use diff::{ObjectState, PodRecord, diff};
+pub use status::pod_status;

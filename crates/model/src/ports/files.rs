@@ -49,6 +49,13 @@ pub trait HostFiles: Debug + Send + Sync {
     /// The content of a file of at most `limit` bytes; a longer one is an error.
     async fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, FileError>;
 
-    /// Makes a directory and its parents with the given mode; one that exists is left as it is.
-    async fn create_directory(&self, path: &Path, mode: u32) -> Result<(), FileError>;
+    /// Makes a directory and its parents below a root, with the given mode; what exists is left as
+    /// it is. The root comes from the configuration and is made if need be; `below` may come from a
+    /// pod, so one that leads out of the root, by its names or by a link, is an error.
+    async fn create_directory(&self, root: &Path, below: &Path, mode: u32)
+    -> Result<(), FileError>;
+
+    /// Makes a symbolic link to a file, replacing a link that is there, and the link's directory if
+    /// need be. Does nothing when there is no file to link to.
+    async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError>;
 }

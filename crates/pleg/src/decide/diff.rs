@@ -66,12 +66,10 @@ impl From<&RuntimePod> for PodRecord {
             .sandboxes
             .iter()
             .map(|sandbox| (ObjectId::Sandbox(sandbox.id.clone()), sandbox.state.into()));
-        let containers = pod.containers.iter().map(|container| {
-            (
-                ObjectId::Container(container.id.clone()),
-                container.state.into(),
-            )
-        });
+        let containers = pod
+            .containers
+            .iter()
+            .map(|container| (ObjectId::Container(container.id.clone()), container.state.into()));
         sandboxes.chain(containers).collect()
     }
 }

@@ -14,20 +14,13 @@ fn id(name: &str) -> ObjectId {
 }
 
 fn record(states: &[(&str, ObjectState)]) -> PodRecord {
-    states
-        .iter()
-        .map(|(name, state)| (id(name), *state))
-        .collect()
+    states.iter().map(|(name, state)| (id(name), *state)).collect()
 }
 
 #[test]
 fn each_pair_of_states_gives_its_events() {
     let c = || id("c");
-    let rows: Vec<(
-        Option<ObjectState>,
-        Option<ObjectState>,
-        Vec<LifecycleEvent>,
-    )> = vec![
+    let rows: Vec<(Option<ObjectState>, Option<ObjectState>, Vec<LifecycleEvent>)> = vec![
         (None, None, vec![]),
         (None, Some(Running), vec![Started(c())]),
         (None, Some(Exited), vec![Died(c())]),
@@ -56,11 +49,7 @@ fn each_pair_of_states_gives_its_events() {
 fn the_first_look_reports_dead_and_running_containers_but_not_created_ones() {
     let first = record(&[("c1", Exited), ("c2", Running), ("c3", Unknown)]);
     let events = diff(&PodRecord::default(), &first);
-    let reported: Vec<_> = events
-        .iter()
-        .filter(|event| event.wants_sync())
-        .cloned()
-        .collect();
+    let reported: Vec<_> = events.iter().filter(|event| event.wants_sync()).cloned().collect();
     assert_eq!(reported, [Died(id("c1")), Started(id("c2"))]);
     assert_eq!(diff(&first, &first), []);
 }
@@ -69,10 +58,7 @@ fn the_first_look_reports_dead_and_running_containers_but_not_created_ones() {
 fn containers_that_vanish_are_removed_and_a_live_one_died_first() {
     let old = record(&[("c1", Running), ("c2", Running), ("c3", Exited)]);
     let new = record(&[("c1", Running)]);
-    assert_eq!(
-        diff(&old, &new),
-        [Died(id("c2")), Removed(id("c2")), Removed(id("c3"))]
-    );
+    assert_eq!(diff(&old, &new), [Died(id("c2")), Removed(id("c2")), Removed(id("c3"))]);
 }
 
 #[test]
@@ -106,10 +92,7 @@ fn sandboxes_count_like_containers() {
         diff(&PodRecord::default(), &PodRecord::from(&live)),
         [Changed(id("c")), Started(sandbox.clone())]
     );
-    assert_eq!(
-        diff(&PodRecord::from(&live), &PodRecord::from(&dead)),
-        [Died(sandbox)]
-    );
+    assert_eq!(diff(&PodRecord::from(&live), &PodRecord::from(&dead)), [Died(sandbox)]);
 }
 
 /// What somebody who only hears the events believes.
@@ -131,11 +114,7 @@ fn any_states() -> impl Strategy<Value = Vec<(ObjectId, ObjectState)>> {
     let state = prop_oneof![Just(Running), Just(Exited), Just(Unknown)];
     let object = (0..6u8, any::<bool>()).prop_map(|(n, sandbox)| {
         let name = format!("o{n}");
-        if sandbox {
-            ObjectId::Sandbox(name.into())
-        } else {
-            id(&name)
-        }
+        if sandbox { ObjectId::Sandbox(name.into()) } else { id(&name) }
     });
     proptest::collection::btree_map(object, state, 0..8).prop_map(|map| map.into_iter().collect())
 }

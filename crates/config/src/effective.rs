@@ -1,0 +1,94 @@
+//! Questions that take more than one field to answer.
+
+use std::time::Duration;
+
+use crate::defaults::MAX_CONTAINER_RESTART_PERIOD;
+use crate::fields::KubeletConfiguration;
+
+/// How long a failing container is held back: the first time, and at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RestartBackOff {
+    /// The first time.
+    pub initial: Duration,
+    /// At most.
+    pub max: Duration,
+}
+
+impl KubeletConfiguration {
+    /// Socket of the image service.
+    pub fn image_endpoint(&self) -> &str {
+        if self.image_service_endpoint.is_empty() {
+            &self.container_runtime_endpoint
+        } else {
+            &self.image_service_endpoint
+        }
+    }
+
+    /// The same without the headers of the HTTP source, which may hold secrets: fit for a log.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        let mut masked = self.clone();
+        for values in masked.static_pod_url_header.values_mut() {
+            *values = vec!["<masked>".to_owned()];
+        }
+        masked
+    }
+
+    /// How long a failing container is held back.
+    pub fn restart_back_off(&self) -> RestartBackOff {
+        let reduced = self.features().enabled("ReduceDefaultCrashLoopBackOffDecay");
+        let (initial, max) = if reduced {
+            (Duration::from_secs(1), Duration::from_mins(1))
+        } else {
+            (Duration::from_secs(10), MAX_CONTAINER_RESTART_PERIOD.to_std())
+        };
+        // What an operator sets goes before both.
+        let max = self.crash_loop_back_off.max_container_restart_period.map_or(max, Duration::from);
+        RestartBackOff { initial: initial.min(max), max }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GoDuration;
+
+    #[test]
+    fn images_come_from_the_runtime_unless_said_otherwise() {
+        let mut config = KubeletConfiguration::default();
+        assert_eq!(config.image_endpoint(), "unix:///run/containerd/containerd.sock");
+        config.image_service_endpoint = "unix:///run/images.sock".to_owned();
+        assert_eq!(config.image_endpoint(), "unix:///run/images.sock");
+    }
+
+    #[test]
+    fn headers_are_not_logged() {
+        let mut config = KubeletConfiguration::default();
+        config
+            .static_pod_url_header
+            .insert("Authorization".to_owned(), vec!["Bearer 123".to_owned()]);
+        let logged = format!("{:?}", config.masked());
+        assert!(logged.contains("Authorization") && !logged.contains("Bearer 123"));
+    }
+
+    #[test]
+    fn the_longest_wait_also_bounds_the_first() {
+        for (reduced, period, initial, max) in [
+            (false, None, 10, 300),
+            (false, Some(300), 10, 300),
+            (false, Some(5), 5, 5),
+            (true, None, 1, 60),
+            (true, Some(300), 1, 300),
+        ] {
+            let mut config = KubeletConfiguration::default();
+            config.feature_gates.insert("ReduceDefaultCrashLoopBackOffDecay".to_owned(), reduced);
+            config.crash_loop_back_off.max_container_restart_period =
+                period.map(GoDuration::from_secs);
+            let expected = RestartBackOff {
+                initial: Duration::from_secs(initial),
+                max: Duration::from_secs(max),
+            };
+            assert_eq!(config.restart_back_off(), expected, "{reduced} {period:?}");
+        }
+    }
+}

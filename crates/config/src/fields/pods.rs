@@ -1,0 +1,71 @@
+//! Pods: where changes come from, taints, user namespaces, restarts.
+
+use crate::duration::GoDuration;
+use crate::setting::{settings, words};
+
+words! {
+    /// How changes of config maps and secrets are noticed.
+    pub enum ChangeDetectionStrategy {
+        /// By asking each time.
+        Get = "Get",
+        /// By asking when the last answer is old.
+        Cache = "Cache",
+        /// By watching.
+        Watch = "Watch",
+    }
+}
+
+words! {
+    /// How a pod reaches itself through its service.
+    pub enum HairpinMode {
+        /// By a bridge that takes all packets.
+        PromiscuousBridge = "promiscuous-bridge",
+        /// By a flag on the interface.
+        HairpinVeth = "hairpin-veth",
+        /// Not at all.
+        None = "none",
+    }
+}
+
+settings! {
+    /// Ids for pods with a user namespace.
+    pub struct UserNamespaces {
+        /// How many ids each pod gets.
+        ids_per_pod: i64 = "idsPerPod", absent(65_536);
+    }
+}
+
+settings! {
+    /// How long a failing container is held back.
+    pub struct CrashLoopBackOff {
+        /// The longest time; none when the feature is off.
+        max_container_restart_period: Option<GoDuration> =
+            "maxContainerRestartPeriod", absent(None);
+    }
+}
+
+settings! {
+    /// A mark on the node that keeps pods away.
+    pub struct Taint {
+        /// Name, with or without a prefix.
+        key: String = "key", absent(String::new());
+        /// Value, often empty.
+        value: String = "value", unset(String::new());
+        /// What it does.
+        effect: Option<TaintEffect> = "effect", unset(None);
+        /// Set by the cluster; not allowed here.
+        time_added: Option<String> = "timeAdded", absent(None);
+    }
+}
+
+words! {
+    /// What a taint does.
+    pub enum TaintEffect {
+        /// Keeps new pods away.
+        NoSchedule = "NoSchedule",
+        /// Keeps new pods away if they can go elsewhere.
+        PreferNoSchedule = "PreferNoSchedule",
+        /// Also drives running pods away.
+        NoExecute = "NoExecute",
+    }
+}

@@ -1,0 +1,164 @@
+//! Cgroups, reservations, CPU, memory and NUMA.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::finding::{At, Findings};
+use crate::quantity::Quantity;
+use crate::setting::{Setting, object, settings, words};
+
+words! {
+    /// Who creates cgroups.
+    pub enum CgroupDriver {
+        /// The agent and the runtime, as directories.
+        Cgroupfs = "cgroupfs",
+        /// systemd, as slices and scopes.
+        Systemd = "systemd",
+    }
+}
+
+words! {
+    /// A limit that is written to cgroups.
+    pub enum NodeAllocatableEnforcement {
+        /// No limit; stands alone.
+        None = "none",
+        /// What is left for pods.
+        Pods = "pods",
+        /// What is kept back for the system.
+        SystemReserved = "system-reserved",
+        /// The same, for CPU alone.
+        SystemReservedCompressible = "system-reserved-compressible",
+        /// What is kept back for Kubernetes.
+        KubeReserved = "kube-reserved",
+        /// The same, for CPU alone.
+        KubeReservedCompressible = "kube-reserved-compressible",
+    }
+}
+
+words! {
+    /// A resource that can be kept back.
+    pub enum ReservedResource {
+        /// Cores.
+        Cpu = "cpu",
+        /// Bytes of memory.
+        Memory = "memory",
+        /// Bytes of local disk.
+        EphemeralStorage = "ephemeral-storage",
+        /// Process numbers.
+        Pid = "pid",
+    }
+}
+
+words! {
+    /// A resource that can be kept for pods of higher quality of service.
+    pub enum QosReservedResource {
+        /// Bytes of memory.
+        Memory = "memory",
+    }
+}
+
+words! {
+    /// Whether containers can have CPUs of their own.
+    pub enum CpuManagerPolicy {
+        /// All share all CPUs.
+        None = "none",
+        /// Guaranteed containers with whole CPUs have them alone.
+        Static = "static",
+    }
+}
+
+words! {
+    /// Whether containers can have memory of one NUMA node.
+    pub enum MemoryManagerPolicy {
+        /// No.
+        None = "None",
+        /// Guaranteed containers.
+        Static = "Static",
+    }
+}
+
+words! {
+    /// Whether requested memory is protected.
+    pub enum MemoryReservationPolicy {
+        /// No.
+        None = "None",
+        /// Hard for guaranteed pods, soft for burstable ones.
+        TieredReservation = "TieredReservation",
+    }
+}
+
+words! {
+    /// How strictly the resources of a pod must lie together.
+    pub enum TopologyManagerPolicy {
+        /// Not at all.
+        None = "none",
+        /// If it can be had.
+        BestEffort = "best-effort",
+        /// As good as the node allows, or the pod is refused.
+        Restricted = "restricted",
+        /// On one NUMA node, or the pod is refused.
+        SingleNumaNode = "single-numa-node",
+    }
+}
+
+words! {
+    /// What must lie together.
+    pub enum TopologyManagerScope {
+        /// The resources of each container.
+        Container = "container",
+        /// The resources of the pod.
+        Pod = "pod",
+    }
+}
+
+settings! {
+    /// Who may use swap.
+    pub struct MemorySwap {
+        /// The rule.
+        swap_behavior: SwapBehavior = "swapBehavior", unset(SwapBehavior::NoSwap);
+    }
+}
+
+words! {
+    /// Who may use swap.
+    pub enum SwapBehavior {
+        /// No pod.
+        NoSwap = "NoSwap",
+        /// Burstable pods, in proportion to their memory request.
+        LimitedSwap = "LimitedSwap",
+    }
+}
+
+settings! {
+    /// Memory kept back on one NUMA node.
+    pub struct MemoryReservation {
+        /// Number of the node.
+        numa_node: i32 = "numaNode", absent(0);
+        /// How much, by `memory` or `hugepages-<size>`.
+        limits: MemoryLimits = "limits", absent(MemoryLimits::default());
+    }
+}
+
+/// Amounts by `memory` or `hugepages-<size>`.
+///
+/// Unlike other maps of quantities, this one takes plain numbers too.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct MemoryLimits(pub BTreeMap<String, Quantity>);
+
+impl Setting for MemoryLimits {
+    fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
+        let mut limits = BTreeMap::new();
+        for (name, node) in object(node, at, findings)? {
+            let quoted = match node {
+                Value::Number(number) => Value::String(number.to_string()),
+                _ => node.clone(),
+            };
+            if let Some(quantity) = Quantity::read(&quoted, &at.field(name), findings) {
+                limits.insert(name.clone(), quantity);
+            }
+        }
+        Some(Self(limits))
+    }
+}

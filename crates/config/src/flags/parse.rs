@@ -1,0 +1,145 @@
+//! Reading the arguments.
+
+use thiserror::Error;
+
+use super::set::FlagSet;
+use super::{Flag, Syntax, find, table, value};
+
+/// Why a command line is not understood.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FlagError {
+    /// Nobody knows the flag.
+    #[error("unknown flag {flag}")]
+    Unknown {
+        /// As it was given.
+        flag: String,
+    },
+    /// The flag existed once.
+    #[error("flag --{flag} was removed from Kubernetes: {instead}")]
+    Removed {
+        /// Its name.
+        flag: String,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// The flag needs a value.
+    #[error("flag {flag} needs a value")]
+    NoValue {
+        /// As it was given.
+        flag: String,
+    },
+    /// The value is not of the right form.
+    #[error("flag --{flag} cannot be {value:?}: {problem}")]
+    BadValue {
+        /// Its name.
+        flag: &'static str,
+        /// The value.
+        value: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// An argument is not a flag; `--flag true` ends up here too.
+    #[error("unexpected argument {argument:?}")]
+    Positional {
+        /// The argument.
+        argument: String,
+    },
+}
+
+/// Letters that stand for a flag.
+fn shorthand(letter: char) -> Option<&'static Flag> {
+    match letter {
+        'h' => find("help"),
+        'v' => find("v"),
+        _ => None,
+    }
+}
+
+impl FlagSet {
+    /// Reads the arguments behind the name of the program.
+    pub fn parse<I>(args: I) -> Result<Self, FlagError>
+    where
+        I: IntoIterator<Item: Into<String>>,
+    {
+        let mut set = Self::default();
+        let mut args = args.into_iter().map(Into::into);
+        while let Some(argument) = args.next() {
+            if argument == "--" {
+                return match args.next() {
+                    Some(argument) => Err(FlagError::Positional { argument }),
+                    None => Ok(set),
+                };
+            }
+            if let Some(flag) = argument.strip_prefix("--") {
+                set.long(flag, &mut args)?;
+            } else if argument.len() > 1 && argument.starts_with('-') {
+                set.short(&argument[1..], &mut args)?;
+            } else {
+                return Err(FlagError::Positional { argument });
+            }
+        }
+        Ok(set)
+    }
+
+    fn long(
+        &mut self,
+        text: &str,
+        rest: &mut impl Iterator<Item = String>,
+    ) -> Result<(), FlagError> {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (text, None),
+        };
+        let name = name.replace('_', "-");
+        let Some(flag) = find(&name) else {
+            return Err(match table::REMOVED.iter().find(|(removed, _)| *removed == name) {
+                Some((_, instead)) => FlagError::Removed { flag: name, instead },
+                None => FlagError::Unknown { flag: format!("--{name}") },
+            });
+        };
+        let value = match value {
+            Some(value) => value,
+            None if flag.syntax.is_switch() => "true".to_owned(),
+            None => rest.next().ok_or_else(|| FlagError::NoValue { flag: format!("--{name}") })?,
+        };
+        self.add(flag, value)
+    }
+
+    fn short(
+        &mut self,
+        letters: &str,
+        rest: &mut impl Iterator<Item = String>,
+    ) -> Result<(), FlagError> {
+        for (index, letter) in letters.char_indices() {
+            let flag = shorthand(letter)
+                .ok_or_else(|| FlagError::Unknown { flag: format!("-{letter}") })?;
+            let behind = &letters[index + letter.len_utf8()..];
+            if let Some(value) = behind.strip_prefix('=') {
+                return self.add(flag, value.to_owned());
+            }
+            if !flag.syntax.is_switch() {
+                let value = if behind.is_empty() { rest.next() } else { Some(behind.to_owned()) };
+                let value =
+                    value.ok_or_else(|| FlagError::NoValue { flag: format!("-{letter}") })?;
+                return self.add(flag, value);
+            }
+            self.add(flag, "true".to_owned())?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, flag: &'static Flag, value: String) -> Result<(), FlagError> {
+        match value::join(flag.syntax, &[&value]) {
+            Ok(_) => {
+                self.given.push((flag, value));
+                Ok(())
+            }
+            Err(problem) => {
+                // Headers may hold secrets.
+                let secret = flag.syntax == Syntax::Headers;
+                let value = if secret { "<masked>".to_owned() } else { value };
+                Err(FlagError::BadValue { flag: flag.name, value, problem })
+            }
+        }
+    }
+}

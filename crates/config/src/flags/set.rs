@@ -1,0 +1,115 @@
+//! What the flags of a command line say.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Flag, Syntax, Target, find, known, parse_bool, value};
+use crate::duration::GoDuration;
+use crate::fields::KubeletConfiguration;
+use crate::finding::{At, Findings, Warning};
+use crate::setting::Setting;
+
+/// The flags of a command line, understood but not yet applied.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FlagSet {
+    /// In the order of the command line.
+    pub(super) given: Vec<(&'static Flag, String)>,
+}
+
+impl FlagSet {
+    /// Whether the flag was given.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.given.iter().any(|(flag, _)| flag.name == name)
+    }
+
+    /// The last text given for the flag, or its default.
+    pub fn text(&self, name: &str) -> &str {
+        self.texts(name).last().copied().unwrap_or_else(|| match find(name).map(|f| f.target) {
+            Some(Target::Own { default, .. }) => default,
+            _ => "",
+        })
+    }
+
+    /// Whether a yes-or-no flag says yes.
+    pub fn is_on(&self, name: &str) -> bool {
+        parse_bool(self.text(name)).unwrap_or(false)
+    }
+
+    /// The whole number given for the flag, or its default.
+    pub fn integer(&self, name: &str) -> Option<i64> {
+        value::join(Syntax::Integer, &[self.text(name)]).ok().and_then(|value| value.as_i64())
+    }
+
+    /// The duration given for the flag, or its default.
+    pub fn duration(&self, name: &str) -> Option<GoDuration> {
+        self.text(name).parse().ok()
+    }
+
+    /// The labels for the node.
+    pub fn node_labels(&self) -> BTreeMap<String, String> {
+        let Ok(Value::Object(labels)) = value::join(Syntax::Labels, &self.texts("node-labels"))
+        else {
+            return BTreeMap::new();
+        };
+        let text = |value: Value| value.as_str().unwrap_or_default().to_owned();
+        labels.into_iter().map(|(key, value)| (key, text(value))).collect()
+    }
+
+    /// The features the command line switches.
+    pub fn feature_gates(&self) -> BTreeMap<String, bool> {
+        let Ok(Value::Object(gates)) = value::join(Syntax::Gates, &self.texts("feature-gates"))
+        else {
+            return BTreeMap::new();
+        };
+        gates.into_iter().map(|(name, value)| (name, value == true)).collect()
+    }
+
+    /// A warning for each flag that is on its way out, once.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let names: BTreeMap<_, _> = self.given.iter().map(|(flag, _)| (flag.name, flag)).collect();
+        names
+            .values()
+            .filter_map(|flag| {
+                let advice = flag.advice()?;
+                Some(Warning::DeprecatedFlag { flag: flag.name, advice })
+            })
+            .collect()
+    }
+
+    /// Sets the fields that the flags name. A zero is taken as it stands, unlike in a file.
+    pub fn apply(&self, config: &mut KubeletConfiguration, findings: &mut Findings) {
+        for flag in known() {
+            let Target::Field { path, .. } = flag.target else { continue };
+            let texts = self.texts(flag.name);
+            if texts.is_empty() || (flag.syntax == Syntax::Address && texts.ends_with(&[""])) {
+                continue;
+            }
+            let mut own = Findings::default();
+            match value::join(flag.syntax, &texts) {
+                Ok(value) if flag.syntax == Syntax::Gates => {
+                    // Unlike other maps, this one is joined with that of the file.
+                    let mut gates = serde_json::to_value(&config.feature_gates).unwrap_or_default();
+                    crate::dropins::merge(&mut gates, value);
+                    config.assign(&[path], &gates, &At::ROOT, &mut own);
+                }
+                Ok(value) => {
+                    let path: Vec<&str> = path.split('.').collect();
+                    config.assign(&path, &value, &At::ROOT, &mut own);
+                }
+                Err(problem) => own.error("", problem),
+            }
+            for error in own.errors {
+                findings.error(format_args!("--{}", flag.name), error.problem);
+            }
+        }
+    }
+
+    fn texts(&self, name: &str) -> Vec<&str> {
+        self.given
+            .iter()
+            .filter(|(flag, _)| flag.name == name)
+            .map(|(_, text)| text.as_str())
+            .collect()
+    }
+}

@@ -1,0 +1,139 @@
+//! Feature gates: which there are, and which are on.
+
+mod table;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::finding::Findings;
+
+/// How mature a feature is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// Off unless asked for.
+    Alpha,
+    /// On its way.
+    Beta,
+    /// Here to stay; the gate goes away.
+    Ga,
+    /// On its way out.
+    Deprecated,
+}
+
+impl fmt::Display for Stage {
+    /// The words of the metric `kubernetes_feature_enabled`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Alpha => "ALPHA",
+            Self::Beta => "BETA",
+            Self::Ga => "",
+            Self::Deprecated => "DEPRECATED",
+        })
+    }
+}
+
+/// A feature that can be switched, or could be once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gate {
+    /// Its name.
+    pub name: &'static str,
+    /// How mature it is.
+    pub stage: Stage,
+    /// Whether it is on when nobody says anything.
+    pub default: bool,
+    /// Whether it can no longer be switched.
+    pub locked: bool,
+}
+
+/// Every gate of this version, by name.
+pub fn known() -> &'static [Gate] {
+    table::GATES
+}
+
+/// The gate of that name.
+pub fn find(name: &str) -> Option<&'static Gate> {
+    let gates = known();
+    gates.binary_search_by(|gate| gate.name.cmp(name)).ok().map(|index| &gates[index])
+}
+
+/// Names that switch a whole stage; a gate that is named itself is left alone.
+const GROUPS: [(&str, Stage); 2] = [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)];
+
+/// Which features are on.
+#[derive(Debug, Clone, Copy)]
+pub struct FeatureGates<'a> {
+    /// What was said, later maps over earlier ones.
+    said: [&'a BTreeMap<String, bool>; 2],
+}
+
+impl<'a> FeatureGates<'a> {
+    /// The gates under what the command line said first, and then the configuration.
+    pub fn new(flags: &'a BTreeMap<String, bool>, configured: &'a BTreeMap<String, bool>) -> Self {
+        Self { said: [flags, configured] }
+    }
+
+    /// Whether the feature is on; a name nobody knows is off.
+    pub fn enabled(&self, name: &str) -> bool {
+        let Some(gate) = find(name) else {
+            return false;
+        };
+        if gate.locked {
+            return gate.default;
+        }
+        self.said(name)
+            .or_else(|| {
+                GROUPS
+                    .iter()
+                    .find(|(_, stage)| *stage == gate.stage)
+                    .and_then(|(group, _)| self.said(group))
+            })
+            .unwrap_or(gate.default)
+    }
+
+    fn said(&self, name: &str) -> Option<bool> {
+        self.said.iter().rev().find_map(|map| map.get(name).copied())
+    }
+}
+
+/// Nothing said at all.
+pub(crate) fn none() -> &'static BTreeMap<String, bool> {
+    static NONE: BTreeMap<String, bool> = BTreeMap::new();
+    &NONE
+}
+
+/// Notes gates that do not exist, that cannot be switched so, or that are on their way out.
+pub(crate) fn check(configured: &BTreeMap<String, bool>, findings: &mut Findings) {
+    for (name, value) in configured {
+        if GROUPS.iter().any(|(group, _)| group == name) {
+            continue;
+        }
+        let field = format_args!("featureGates.{name}");
+        match find(name) {
+            None => findings.error(field, "no feature of this name exists in Kubernetes v1.36"),
+            Some(gate) if gate.locked && gate.default != *value => findings.error(
+                field,
+                format_args!("the feature is locked to {} and cannot be switched", gate.default),
+            ),
+            Some(gate) if gate.stage == Stage::Ga => findings.doubt(
+                field,
+                "the feature is generally available; its gate will be removed in a later version",
+            ),
+            Some(gate) if gate.stage == Stage::Deprecated => findings
+                .doubt(field, "the gate is deprecated and will be removed in a later version"),
+            Some(_) => {}
+        }
+    }
+    check_needs(configured, findings);
+}
+
+fn check_needs(configured: &BTreeMap<String, bool>, findings: &mut Findings) {
+    let gates = FeatureGates::new(none(), configured);
+    for (name, needs) in table::NEEDS.iter().filter(|(name, _)| gates.enabled(name)) {
+        for needed in needs.iter().filter(|needed| !gates.enabled(needed)) {
+            findings.error(
+                format_args!("featureGates.{name}"),
+                format_args!("the feature is on, but it needs {needed}, which is off"),
+            );
+        }
+    }
+}

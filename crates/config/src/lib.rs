@@ -1,0 +1,50 @@
+//! The configuration of the agent: `KubeletConfiguration` of `kubelet.config.k8s.io/v1beta1`.
+//!
+//! Purpose: to read the file, complete it with defaults and check it, so that the rest of the agent
+//! sees one object in which every field has its effective value.
+//!
+//! Inputs: a file in YAML or JSON, a directory of drop-ins, the flags of the command line. Outputs:
+//! a [`KubeletConfiguration`] and warnings, or one error that names every wrong field with its path.
+//!
+//! ```text
+//! file ──decode──▶ document ──complete──▶ configuration ──validate──▶ Loaded
+//!                     ▲                     │       ▲
+//!                     └──merge drop-ins─────┘       └── flags
+//! ```
+//!
+//! Invariants:
+//! - reading, completing and checking are three steps; a wrong field never hides another one;
+//! - completing is idempotent: what is written out is read back as the same configuration;
+//! - drop-ins win over the file, flags over both; a zero of a flag counts, one of a file may mean unset;
+//! - an unknown or repeated field of the main file is a warning, a value of the wrong type an error.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "configuration files are read here, before anything else runs"
+)]
+
+mod decode;
+mod defaults;
+mod dropins;
+pub mod duration;
+mod effective;
+mod encode;
+mod fields;
+mod finding;
+pub mod flags;
+pub mod gates;
+mod load;
+mod names;
+mod paths;
+pub mod quantity;
+mod setting;
+mod validate;
+
+pub use decode::{API_VERSION, DecodeError, KIND};
+pub use duration::GoDuration;
+pub use effective::RestartBackOff;
+pub use fields::*;
+pub use finding::{FieldError, FieldErrors, Findings, Warning};
+pub use load::{ConfigError, Loaded, load, load_sources};
+pub use quantity::Quantity;
+pub use setting::UnknownWord;
+pub use validate::{CgroupVersion, validate, validate_cgroup_version};

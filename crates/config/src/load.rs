@@ -1,0 +1,148 @@
+//! From paths and flags to a configuration.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::decode::{DecodeError, Duplicates, decode};
+use crate::defaults::{Origin, complete};
+use crate::dropins;
+use crate::fields::KubeletConfiguration;
+use crate::finding::{FieldErrors, Findings, Warning};
+use crate::flags::FlagSet;
+use crate::paths::make_absolute;
+use crate::validate::validate;
+
+/// A configuration that can be used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The settings, complete and checked.
+    pub config: KubeletConfiguration,
+    /// What an operator should look at.
+    pub warnings: Vec<Warning>,
+    /// Files of the drop-in directory that were passed over, for their extension.
+    pub skipped: Vec<PathBuf>,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// A file is not there or cannot be read.
+    #[error("cannot read configuration file {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// The drop-in directory is not there or cannot be listed.
+    #[error("cannot list drop-in directory {}", path.display())]
+    ReadDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is not a configuration document.
+    #[error("cannot decode the configuration")]
+    Decode(#[source] DecodeError),
+    /// Some fields are wrong.
+    #[error("invalid configuration, read from {}", show(sources))]
+    Invalid {
+        /// The files, in the order they were read.
+        sources: Vec<PathBuf>,
+        /// All wrong fields.
+        #[source]
+        source: FieldErrors,
+    },
+}
+
+fn show(sources: &[PathBuf]) -> String {
+    if sources.is_empty() {
+        return "the command line".to_owned();
+    }
+    let names: Vec<_> = sources.iter().map(|path| path.display().to_string()).collect();
+    names.join(", ")
+}
+
+/// Reads a configuration file, completes it with defaults and checks it.
+pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
+    load_sources(Some(path), None, &FlagSet::default())
+}
+
+/// Brings the file, the drop-in directory and the flags together; later ones win.
+///
+/// The paths are those of `--config` and `--config-dir`, which the caller may have found elsewhere.
+pub fn load_sources(
+    file: Option<&Path>,
+    drop_in_directory: Option<&Path>,
+    flags: &FlagSet,
+) -> Result<Loaded, ConfigError> {
+    let mut findings = Findings::default();
+    let mut sources = Vec::new();
+    let mut skipped = Vec::new();
+
+    let mut config = if let Some(path) = file {
+        sources.push(path.to_owned());
+        read_file(path, flags, &mut findings)?
+    } else {
+        KubeletConfiguration::without_file(&flags.feature_gates())
+    };
+    if let Some(directory) = drop_in_directory {
+        let drop_ins = dropins::list(directory)?;
+        if file.is_none() {
+            // Then drop-ins see what the flags say; what is wrong with it is noted further below.
+            flags.apply(&mut config, &mut Findings::default());
+        }
+        config = merge_files(&config, &drop_ins.files, flags, &mut findings)?;
+        sources.extend(drop_ins.files);
+        skipped = drop_ins.skipped;
+    }
+    flags.apply(&mut config, &mut findings);
+    findings.warnings.extend(flags.warnings());
+    validate(&config, &mut findings);
+    if findings.errors.is_empty() {
+        Ok(Loaded { config, warnings: findings.warnings, skipped })
+    } else {
+        Err(ConfigError::Invalid { sources, source: FieldErrors(findings.errors) })
+    }
+}
+
+fn read_file(
+    path: &Path,
+    flags: &FlagSet,
+    findings: &mut Findings,
+) -> Result<KubeletConfiguration, ConfigError> {
+    let read_error = |source| ConfigError::Read { path: path.to_owned(), source };
+    let absolute = std::path::absolute(path).map_err(read_error)?;
+    let text = std::fs::read_to_string(&absolute).map_err(read_error)?;
+    let document =
+        decode(&text, path, Duplicates::LastWins, findings).map_err(ConfigError::Decode)?;
+    let mut config = complete(document, Origin::File, &flags.feature_gates(), findings);
+    make_absolute(&mut config, absolute.parent().unwrap_or(Path::new("/")));
+    Ok(config)
+}
+
+fn merge_files(
+    base: &KubeletConfiguration,
+    files: &[PathBuf],
+    flags: &FlagSet,
+    findings: &mut Findings,
+) -> Result<KubeletConfiguration, ConfigError> {
+    let mut merged = base.to_value();
+    for path in files {
+        dropins::merge(&mut merged, Value::Object(dropins::read(path)?));
+    }
+    let Value::Object(merged) = merged else {
+        unreachable!("merging objects gives an object");
+    };
+    // Unknown fields of a drop-in are ignored without a word.
+    let mut own = Findings::default();
+    let config = complete(merged, Origin::Merged, &flags.feature_gates(), &mut own);
+    findings.errors.extend(own.errors);
+    Ok(config)
+}

@@ -1,0 +1,64 @@
+//! Options of the CPU and topology policies.
+
+use crate::fields::KubeletConfiguration;
+use crate::finding::Findings;
+use crate::flags::parse_bool;
+use crate::gates::FeatureGates;
+
+/// Options of the CPU policy, and the gate that some of them need.
+const CPU_OPTIONS: [(&str, Option<&str>); 6] = [
+    ("full-pcpus-only", None),
+    ("strict-cpu-reservation", None),
+    ("prefer-align-cpus-by-uncorecache", None),
+    ("distribute-cpus-across-numa", Some("CPUManagerPolicyBetaOptions")),
+    ("align-by-socket", Some("CPUManagerPolicyAlphaOptions")),
+    ("distribute-cpus-across-cores", Some("CPUManagerPolicyAlphaOptions")),
+];
+
+/// Fewer NUMA nodes than this cannot be asked for.
+const MIN_ALLOWABLE_NUMA_NODES: u32 = 8;
+
+pub(super) fn check(
+    config: &KubeletConfiguration,
+    gates: &FeatureGates<'_>,
+    findings: &mut Findings,
+) {
+    for (name, value) in &config.cpu_manager_policy_options {
+        let field = format_args!("cpuManagerPolicyOptions.{name}");
+        match CPU_OPTIONS.iter().find(|(option, _)| option == name) {
+            None => findings.error(field, "no such option of the CPU policy"),
+            Some((_, gate)) => {
+                if let Some(gate) = gate {
+                    findings.require(
+                        gates.enabled(gate),
+                        field,
+                        format_args!("needs feature gate {gate}"),
+                    );
+                }
+                findings.require(
+                    parse_bool(value).is_some(),
+                    field,
+                    "must be \"true\" or \"false\"",
+                );
+            }
+        }
+    }
+    for (name, value) in &config.topology_manager_policy_options {
+        let field = format_args!("topologyManagerPolicyOptions.{name}");
+        match name.as_str() {
+            "prefer-closest-numa-nodes" => {
+                findings.require(
+                    parse_bool(value).is_some(),
+                    field,
+                    "must be \"true\" or \"false\"",
+                );
+            }
+            "max-allowable-numa-nodes" => findings.require(
+                value.parse().is_ok_and(|nodes: u32| nodes >= MIN_ALLOWABLE_NUMA_NODES),
+                field,
+                format_args!("must be at least {MIN_ALLOWABLE_NUMA_NODES}"),
+            ),
+            _ => findings.error(field, "no such option of the topology policy"),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A directory of drop-in files.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use config::flags::FlagSet;
+use config::{ConfigError, EvictionSignal, GoDuration, Loaded, Quantity, load_sources};
+
+use crate::{HEADER, Node, chain};
+
+fn load_with_drop_ins(node: &Node) -> Result<Loaded, ConfigError> {
+    load_sources(Some(&node.file()), Some(&node.path().join("conf.d")), &FlagSet::default())
+}
+
+/// A node with a main file and one drop-in, both given by their fields.
+fn node(main: &str, drop_in: &str) -> Node {
+    let node = Node::with_fields(main);
+    node.add("conf.d/10.conf", &format!("{HEADER}{drop_in}\n"));
+    node
+}
+
+#[test]
+fn a_drop_in_wins_over_the_file_by_the_rules_of_a_merge_patch() {
+    let node = node(
+        "maxPods: 50\nclusterDNS: [10.0.0.1, 10.0.0.2]\nkubeReserved: {cpu: 1m, memory: 1Gi}\n\
+         evictionHard: {memory.available: 1Gi}\nsyncFrequency: 3m\n\
+         authentication: {webhook: {cacheTTL: 7s}, x509: {clientCAFile: /ca}}",
+        "maxPods: 60\nclusterDNS: [10.0.0.3]\nkubeReserved: {memory: 2Gi}\n\
+         evictionHard: {pid.available: 5%, memory.available: null}\nsyncFrequency: null\n\
+         authentication: {webhook: {enabled: false}}",
+    );
+    let config = load_with_drop_ins(&node).unwrap().config;
+    assert_eq!(config.max_pods, 60);
+    assert_eq!(config.cluster_dns, ["10.0.0.3"]);
+    let reserved: Vec<&str> = config.kube_reserved.values().map(Quantity::as_str).collect();
+    assert_eq!(reserved, ["1m", "2Gi"]);
+    assert_eq!(
+        config.eviction_hard.into_keys().collect::<Vec<_>>(),
+        [EvictionSignal::PidAvailable]
+    );
+    assert_eq!(config.sync_frequency, GoDuration::from_secs(60));
+    assert!(!config.authentication.webhook.enabled);
+    assert_eq!(config.authentication.webhook.cache_ttl, GoDuration::from_secs(7));
+    assert_eq!(config.authentication.x509.client_ca_file, "/ca");
+}
+
+#[test]
+fn files_are_merged_in_the_order_of_a_walk_by_name() {
+    let node = Node::with_fields("");
+    for (name, pods) in [
+        ("conf.d/20.conf", 20),
+        ("conf.d/10/99.conf", 1099),
+        ("conf.d/10/.conf", 10),
+        ("conf.d/15.conf", 15),
+        ("conf.d/05.conf", 5),
+    ] {
+        node.add(name, &format!("{HEADER}maxPods: {pods}\nallowedUnsafeSysctls: [net.{pods}]\n"));
+    }
+    node.add("conf.d/30.yaml", "not even read");
+    let loaded = load_with_drop_ins(&node).unwrap();
+    assert_eq!(loaded.config.max_pods, 20);
+    assert_eq!(loaded.skipped, [node.path().join("conf.d/30.yaml")]);
+
+    std::fs::remove_file(node.path().join("conf.d/20.conf")).unwrap();
+    assert_eq!(load_with_drop_ins(&node).unwrap().config.max_pods, 15);
+    std::fs::remove_file(node.path().join("conf.d/15.conf")).unwrap();
+    assert_eq!(load_with_drop_ins(&node).unwrap().config.max_pods, 1099);
+}
+
+#[test]
+fn links_to_files_are_read_and_links_to_directories_are_not() {
+    let node = Node::with_fields("");
+    node.add("elsewhere/a.conf", &format!("{HEADER}maxPods: 5\n"));
+    node.add("conf.d/ignored.txt", "");
+    symlink(node.path().join("elsewhere"), node.path().join("conf.d/linked")).unwrap();
+    assert_eq!(load_with_drop_ins(&node).unwrap().config.max_pods, 110);
+    symlink(node.path().join("elsewhere/a.conf"), node.path().join("conf.d/a.conf")).unwrap();
+    assert_eq!(load_with_drop_ins(&node).unwrap().config.max_pods, 5);
+}
+
+#[test]
+fn unknown_fields_of_a_drop_in_pass_in_silence() {
+    let node = node("", "maxPod: 3\nauthentication: {colour: red}");
+    assert_eq!(load_with_drop_ins(&node).unwrap().warnings, []);
+}
+
+#[test]
+fn a_drop_in_that_cannot_be_used_is_fatal() {
+    for (text, expected) in [
+        (String::new(), "is empty"),
+        (format!("{HEADER}maxPods: 1\nmaxPods: 2\n"), "duplicate"),
+        (format!("{HEADER}a: [\n"), "is neither YAML nor JSON"),
+        ("maxPods: 3\n".to_owned(), "found no apiVersion and no kind"),
+        ("apiVersion: v1\nkind: Pod\n".to_owned(), "found apiVersion v1 and kind Pod"),
+    ] {
+        let node = Node::with_fields("");
+        node.add("conf.d/10.conf", &text);
+        let error = chain(&load_with_drop_ins(&node).unwrap_err());
+        assert!(error.contains(expected) && error.contains("10.conf"), "{text:?}: {error}");
+    }
+    let node = node("maxPods: 3", "maxPods: many");
+    let error = chain(&load_with_drop_ins(&node).unwrap_err());
+    assert!(error.contains("maxPods: expected an integer"), "{error}");
+    assert!(error.contains("10.conf"), "{error}");
+}
+
+#[test]
+fn a_missing_directory_is_fatal() {
+    let node = Node::with_fields("");
+    let error = load_with_drop_ins(&node).unwrap_err();
+    let directory = node.path().join("conf.d");
+    assert!(matches!(&error, ConfigError::ReadDirectory { path, .. } if *path == directory));
+}
+
+#[test]
+fn the_base_of_a_drop_in_is_complete_already() {
+    // The report frequency was decided on before the drop-in came.
+    let update = node("", "nodeStatusUpdateFrequency: 20s");
+    let config = load_with_drop_ins(&update).unwrap().config;
+    assert_eq!(config.node_status_report_frequency, GoDuration::from_secs(300));
+
+    // Thresholds of the file stay, and removing them all brings no default back.
+    let config = load_with_drop_ins(&node("", "evictionHard: {pid.available: 5%}")).unwrap().config;
+    assert_eq!(config.eviction_hard.len(), 6);
+    let config = load_with_drop_ins(&node("", "evictionHard: null")).unwrap().config;
+    assert_eq!(config.eviction_hard.len(), 0);
+}
+
+#[test]
+fn paths_of_a_drop_in_stay_as_they_are() {
+    let config = load_with_drop_ins(&node("", "staticPodPath: manifests")).unwrap().config;
+    assert_eq!(config.static_pod_path, "manifests");
+}
+
+#[test]
+fn drop_ins_without_a_file_merge_onto_the_defaults_of_old_and_the_flags() {
+    let node = node("", "maxPods: 7");
+    let flags = FlagSet::parse(["--pods-per-core=3", "--max-pods=9"]).unwrap();
+    let directory = node.path().join("conf.d");
+    let config = load_sources(None::<&Path>, Some(&directory), &flags).unwrap().config;
+    assert_eq!(config.max_pods, 9);
+    assert_eq!(config.pods_per_core, 3);
+    assert_eq!(config.read_only_port, 10_255);
+    assert_eq!(config.eviction_hard.len(), 0);
+}

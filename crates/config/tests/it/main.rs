@@ -1,0 +1,91 @@
+//! The crate as its users see it: files and arguments in, a configuration or errors out.
+#![allow(clippy::disallowed_methods, reason = "tests write the files they load")]
+#![allow(clippy::unwrap_used, reason = "all of this is test code")]
+
+mod decoding;
+mod defaults;
+mod dropins;
+mod flags;
+mod gates;
+mod round_trip;
+mod sample;
+mod validation;
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use config::{ConfigError, FieldError, KubeletConfiguration, Loaded, load};
+
+const HEADER: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+
+/// A directory with a configuration file in it.
+struct Node {
+    directory: tempfile::TempDir,
+}
+
+impl Node {
+    /// Writes the text as it stands.
+    fn with_text(text: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("kubelet.yaml"), text).unwrap();
+        Self { directory }
+    }
+
+    /// Writes the fields behind the right version and kind.
+    fn with_fields(fields: &str) -> Self {
+        Self::with_text(&format!("{HEADER}{fields}\n"))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("kubelet.yaml")
+    }
+
+    fn load(&self) -> Result<Loaded, ConfigError> {
+        load(&self.file())
+    }
+
+    /// Adds a file below the directory.
+    fn add(&self, name: &str, text: &str) {
+        let path = self.directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+/// The configuration of a file with these fields, which must be good.
+fn configured(fields: &str) -> KubeletConfiguration {
+    loaded(fields).config
+}
+
+/// The same with its warnings.
+fn loaded(fields: &str) -> Loaded {
+    match Node::with_fields(fields).load() {
+        Ok(loaded) => loaded,
+        Err(error) => panic!("{fields}\n{}", chain(&error)),
+    }
+}
+
+/// The wrong fields of a file, which there must be.
+fn errors(fields: &str) -> Vec<FieldError> {
+    match Node::with_fields(fields).load() {
+        Err(ConfigError::Invalid { source, .. }) => source.0,
+        Err(error) => panic!("{fields}\n{}", chain(&error)),
+        Ok(_) => panic!("accepted: {fields}"),
+    }
+}
+
+/// An error with all its causes.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,249 @@
+//! The client: the runtime port over gRPC on a Unix socket.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use model::ids::{ContainerId, PodUid, SandboxId};
+use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
+use model::ports::runtime::{
+    ContainerFilter, Image, Runtime, RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
+};
+use model::verdict::{Subject, Verdict};
+use model::wanted::{ContainerConfig, SandboxConfig};
+use proto::runtime_v1 as cri;
+use proto::runtime_v1::image_service_client::ImageServiceClient;
+use proto::runtime_v1::runtime_service_client::RuntimeServiceClient;
+use tonic::transport::Channel;
+
+use crate::deadline::{Class, Deadlines};
+use crate::endpoint::Endpoint;
+use crate::error::{Call, on, wrong_subject};
+use crate::service::{Service, channel};
+use crate::{from_cri, to_cri};
+
+/// A list of some ten thousand containers is larger than gRPC's usual 4 MiB, and a node that cannot
+/// list cannot clean up either.
+const MESSAGE_LIMIT: usize = 64 << 20;
+
+/// What a call is on when it is about no object in particular.
+const ALL: &str = "of the runtime";
+
+/// A CRI v1 runtime behind a socket. Connects when first used, and again when the connection broke.
+#[derive(Debug, Clone)]
+pub struct CriRuntime {
+    runtime: Service<RuntimeServiceClient<Channel>>,
+    image: Service<ImageServiceClient<Channel>>,
+}
+
+impl CriRuntime {
+    /// A client of the runtime at an endpoint, and of the image service at another if they differ.
+    /// Must be called inside a tokio runtime.
+    pub fn new(runtime: &Endpoint, image: &Endpoint, deadlines: Deadlines) -> Self {
+        let runtime_channel = channel(runtime);
+        let image_channel = if runtime == image { runtime_channel.clone() } else { channel(image) };
+        let runtime = Service {
+            client: RuntimeServiceClient::new(runtime_channel)
+                .max_decoding_message_size(MESSAGE_LIMIT),
+            endpoint: runtime.clone(),
+            deadlines: deadlines.clone(),
+        };
+        let image = Service {
+            client: ImageServiceClient::new(image_channel).max_decoding_message_size(MESSAGE_LIMIT),
+            endpoint: image.clone(),
+            deadlines,
+        };
+        Self { runtime, image }
+    }
+}
+
+/// Whom a filter selects, for errors.
+fn selected(pod: Option<&PodUid>, id: Option<&str>) -> String {
+    match (pod, id) {
+        (_, Some(id)) => id.to_owned(),
+        (Some(pod), None) => format!("of pod {pod}"),
+        (None, None) => "of all pods".to_owned(),
+    }
+}
+
+fn image_spec(image: &str) -> cri::ImageSpec {
+    cri::ImageSpec { image: image.to_owned(), ..cri::ImageSpec::default() }
+}
+
+/// What the runtime calls a thing it made, if it says so.
+fn named<T: From<String>>(call: Call<'_>, id: String, lack: &str) -> Result<T, RuntimeError> {
+    if id.is_empty() { Err(call.malformed(lack)) } else { Ok(id.into()) }
+}
+
+#[async_trait]
+impl Runtime for CriRuntime {
+    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
+        let request = cri::VersionRequest { version: "v1".to_owned() };
+        let call = on("Version", ALL);
+        let answer = self.runtime.call(call, request, RuntimeServiceClient::version).await?;
+        Ok(RuntimeVersion {
+            name: answer.runtime_name,
+            version: answer.runtime_version,
+            api_version: answer.runtime_api_version,
+        })
+    }
+
+    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
+        let request = cri::StatusRequest { verbose: false };
+        let call = on("Status", ALL);
+        let answer = self.runtime.call(call, request, RuntimeServiceClient::status).await?;
+        let status = answer.status.as_ref().map(from_cri::runtime_status);
+        status.ok_or_else(|| call.malformed("no status"))
+    }
+
+    async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
+        let pod = config.pod.to_string();
+        let request = cri::RunPodSandboxRequest {
+            config: Some(to_cri::sandbox_config(config)),
+            runtime_handler: String::new(),
+        };
+        let call = on("RunPodSandbox", &pod).within(Class::Sandbox);
+        let method = RuntimeServiceClient::run_pod_sandbox;
+        let answer = self.runtime.call(call, request, method).await?;
+        named(call, answer.pod_sandbox_id, "no sandbox id")
+    }
+
+    async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
+        let request = cri::StopPodSandboxRequest { pod_sandbox_id: id.to_string() };
+        let call = on("StopPodSandbox", id.as_str());
+        self.runtime.call(call, request, RuntimeServiceClient::stop_pod_sandbox).await?;
+        Ok(())
+    }
+
+    async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        let Subject::Sandbox(id) = &verdict.subject else {
+            return Err(wrong_subject("RemovePodSandbox", verdict));
+        };
+        let request = cri::RemovePodSandboxRequest { pod_sandbox_id: id.to_string() };
+        let call = on("RemovePodSandbox", id.as_str());
+        self.runtime.call(call, request, RuntimeServiceClient::remove_pod_sandbox).await?;
+        Ok(())
+    }
+
+    async fn list_pod_sandboxes(
+        &self,
+        filter: &SandboxFilter,
+    ) -> Result<Vec<Sandbox>, RuntimeError> {
+        let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(SandboxId::as_str));
+        let request = cri::ListPodSandboxRequest { filter: Some(to_cri::sandbox_filter(filter)) };
+        let call = on("ListPodSandbox", &object);
+        let method = RuntimeServiceClient::list_pod_sandbox;
+        let answer = self.runtime.call(call, request, method).await?;
+        Ok(answer.items.into_iter().filter_map(from_cri::sandbox).collect())
+    }
+
+    async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
+        let request =
+            cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_string(), verbose: false };
+        let call = on("PodSandboxStatus", id.as_str());
+        let method = RuntimeServiceClient::pod_sandbox_status;
+        let answer = self.runtime.call(call, request, method).await?;
+        let status = answer.status.and_then(from_cri::sandbox_status);
+        status.ok_or_else(|| call.malformed("no status, or one without id or pod"))
+    }
+
+    async fn create_container(
+        &self,
+        sandbox: &SandboxId,
+        config: &ContainerConfig,
+        sandbox_config: &SandboxConfig,
+    ) -> Result<ContainerId, RuntimeError> {
+        let object = format!("{} of {}", config.name, sandbox_config.pod);
+        let request = cri::CreateContainerRequest {
+            pod_sandbox_id: sandbox.to_string(),
+            config: Some(to_cri::container_config(config, sandbox_config)),
+            sandbox_config: Some(to_cri::sandbox_config(sandbox_config)),
+        };
+        let call = on("CreateContainer", &object);
+        let sending = self.runtime.call(call, request, RuntimeServiceClient::create_container);
+        // The request is by far the largest of all; it need not be in the caller's future.
+        let answer = Box::pin(sending).await?;
+        named(call, answer.container_id, "no container id")
+    }
+
+    async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
+        let request = cri::StartContainerRequest { container_id: id.to_string() };
+        let call = on("StartContainer", id.as_str());
+        self.runtime.call(call, request, RuntimeServiceClient::start_container).await?;
+        Ok(())
+    }
+
+    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
+        let request = cri::StopContainerRequest {
+            container_id: id.to_string(),
+            timeout: to_cri::grace(grace),
+        };
+        let call = on("StopContainer", id.as_str()).within(Class::Stop(grace));
+        self.runtime.call(call, request, RuntimeServiceClient::stop_container).await?;
+        Ok(())
+    }
+
+    async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        let Subject::Container(id) = &verdict.subject else {
+            return Err(wrong_subject("RemoveContainer", verdict));
+        };
+        let request = cri::RemoveContainerRequest { container_id: id.to_string() };
+        let call = on("RemoveContainer", id.as_str());
+        self.runtime.call(call, request, RuntimeServiceClient::remove_container).await?;
+        Ok(())
+    }
+
+    async fn list_containers(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<Container>, RuntimeError> {
+        let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str));
+        let request = cri::ListContainersRequest { filter: Some(to_cri::container_filter(filter)) };
+        let call = on("ListContainers", &object);
+        let method = RuntimeServiceClient::list_containers;
+        let answer = self.runtime.call(call, request, method).await?;
+        Ok(answer.containers.into_iter().filter_map(from_cri::container).collect())
+    }
+
+    async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
+        let request = cri::ContainerStatusRequest { container_id: id.to_string(), verbose: false };
+        let call = on("ContainerStatus", id.as_str());
+        let method = RuntimeServiceClient::container_status;
+        let answer = self.runtime.call(call, request, method).await?;
+        let status = answer.status.and_then(from_cri::container_status);
+        status.ok_or_else(|| call.malformed("no status, or one without id or pod"))
+    }
+
+    async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
+        let request = cri::ImageStatusRequest { image: Some(image_spec(image)), verbose: false };
+        let call = on("ImageStatus", image);
+        let answer = self.image.call(call, request, ImageServiceClient::image_status).await?;
+        let Some(image) = answer.image else { return Ok(None) };
+        from_cri::image(image).map(Some).ok_or_else(|| call.malformed("an image without id"))
+    }
+
+    async fn pull_image(&self, image: &str) -> Result<String, RuntimeError> {
+        let request = cri::PullImageRequest {
+            image: Some(image_spec(image)),
+            ..cri::PullImageRequest::default()
+        };
+        let call = on("PullImage", image).within(Class::Pull);
+        let answer = self.image.call(call, request, ImageServiceClient::pull_image).await?;
+        named(call, answer.image_ref, "no image reference")
+    }
+
+    async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
+        let request = cri::ListImagesRequest { filter: None };
+        let call = on("ListImages", ALL);
+        let answer = self.image.call(call, request, ImageServiceClient::list_images).await?;
+        Ok(answer.images.into_iter().filter_map(from_cri::image).collect())
+    }
+
+    async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        let Subject::Image(id) = &verdict.subject else {
+            return Err(wrong_subject("RemoveImage", verdict));
+        };
+        let request = cri::RemoveImageRequest { image: Some(image_spec(id)) };
+        self.image.call(on("RemoveImage", id), request, ImageServiceClient::remove_image).await?;
+        Ok(())
+    }
+}

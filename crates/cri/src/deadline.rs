@@ -1,0 +1,75 @@
+//! How long a call may take.
+
+use std::time::Duration;
+
+/// What a call waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// The runtime's own memory: lists, statuses, versions; making and starting a container.
+    Request,
+    /// Network set-up, and perhaps fetching the sandbox's image.
+    Sandbox,
+    /// A process that was asked to end within its grace.
+    Stop(Duration),
+    /// A registry, at the speed of its network.
+    Pull,
+}
+
+/// No call takes years, and gRPC cannot write all that a `Duration` can hold.
+const LONGEST: Duration = Duration::from_hours(25_000);
+
+/// How much longer than its deadline a call may take as far as the runtime knows.
+const ROOM: Duration = Duration::from_secs(1);
+
+/// The deadline of each class of calls.
+#[derive(Debug, Clone)]
+pub struct Deadlines {
+    /// `runtimeRequestTimeout` of the configuration; the others follow from it, as upstream.
+    pub request: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self { request: Duration::from_mins(2) }
+    }
+}
+
+impl Deadlines {
+    /// How long a call of a class may take; none for a pull.
+    pub(crate) fn of(&self, class: Class) -> Option<Duration> {
+        let deadline = match class {
+            Class::Request => self.request,
+            Class::Sandbox => self.request.saturating_mul(2),
+            Class::Stop(grace) => self.request.saturating_add(grace),
+            Class::Pull => return None,
+        };
+        Some(deadline.min(LONGEST))
+    }
+}
+
+/// The deadline that the runtime is told. A call that is late we cancel ourselves, which ends it
+/// there too; were the runtime to give up at the same moment, its answer and our timer would race,
+/// and the error would be now this and now that. gRPC cuts the fraction of a second off long ones.
+pub(crate) fn told(deadline: Duration) -> Duration {
+    deadline + ROOM
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_class_has_its_deadline() {
+        let deadlines = Deadlines { request: Duration::from_secs(10) };
+        let rows = [
+            (Class::Request, Some(10)),
+            (Class::Sandbox, Some(20)),
+            (Class::Stop(Duration::from_secs(30)), Some(40)),
+            (Class::Stop(Duration::MAX), Some(90_000_000)),
+            (Class::Pull, None),
+        ];
+        for (class, seconds) in rows {
+            assert_eq!(deadlines.of(class), seconds.map(Duration::from_secs), "{class:?}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Failures of calls, in the agent's words.
+
+use std::error::Error;
+use std::time::Duration;
+
+use model::ports::runtime::{Code, RuntimeError};
+use model::verdict::Verdict;
+use tonic::{ConnectError, Status};
+
+use crate::deadline::Class;
+use crate::endpoint::Endpoint;
+
+/// Which method is called on which object, and how long it may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call<'a> {
+    method: &'static str,
+    object: &'a str,
+    pub(crate) class: Class,
+}
+
+/// A call on an object, as quick as most.
+pub(crate) fn on<'a>(method: &'static str, object: &'a str) -> Call<'a> {
+    Call { method, object, class: Class::Request }
+}
+
+/// The removal of something else than what the method removes is a mistake of the caller; the
+/// runtime is not asked.
+pub(crate) fn wrong_subject(method: &'static str, verdict: &Verdict) -> RuntimeError {
+    let object = verdict.subject.to_string();
+    on(method, &object)
+        .error(Code::InvalidArgument, "the verdict is about something else".to_owned())
+}
+
+impl Call<'_> {
+    pub(crate) fn within(self, class: Class) -> Self {
+        Self { class, ..self }
+    }
+
+    /// The runtime answered with a failure, or did not hear us. Only a status that was not sent has
+    /// a source; its code would depend on the features that the transport was built with.
+    pub(crate) fn failed(self, status: &Status, endpoint: &Endpoint) -> RuntimeError {
+        if status.source().is_none() {
+            return self.error(code(status.code()), status.message().to_owned());
+        }
+        let socket = endpoint.path().display();
+        let step = if causes(status).any(<dyn Error>::is::<ConnectError>) {
+            format!("connect to {socket}")
+        } else {
+            format!("the call on {socket} broke off")
+        };
+        self.error(Code::Unavailable, format!("{step}: {}", chain(status)))
+    }
+
+    pub(crate) fn too_slow(self, deadline: Duration) -> RuntimeError {
+        let message = format!("the runtime did not answer within {deadline:?}");
+        self.error(Code::DeadlineExceeded, message)
+    }
+
+    /// The answer lacks what the protocol promises.
+    pub(crate) fn malformed(self, what: &str) -> RuntimeError {
+        self.error(Code::Internal, format!("the runtime's answer has {what}"))
+    }
+
+    fn error(self, code: Code, message: String) -> RuntimeError {
+        RuntimeError { method: self.method, object: self.object.to_owned(), code, message }
+    }
+}
+
+fn causes(status: &Status) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(status.source(), |cause| (*cause).source())
+}
+
+/// What went wrong below, from the outside in. The transport's own layers say nothing new.
+fn chain(status: &Status) -> String {
+    let mut texts: Vec<String> = causes(status)
+        .filter(|cause| !cause.is::<tonic::transport::Error>())
+        .map(ToString::to_string)
+        .collect();
+    texts.dedup();
+    texts.join(": ")
+}
+
+fn code(code: tonic::Code) -> Code {
+    match code {
+        // A status of a failed call is never `Ok`; a runtime that says so is not to be believed.
+        tonic::Code::Ok | tonic::Code::Unknown => Code::Unknown,
+        tonic::Code::Cancelled => Code::Cancelled,
+        tonic::Code::InvalidArgument => Code::InvalidArgument,
+        tonic::Code::DeadlineExceeded => Code::DeadlineExceeded,
+        tonic::Code::NotFound => Code::NotFound,
+        tonic::Code::AlreadyExists => Code::AlreadyExists,
+        tonic::Code::PermissionDenied => Code::PermissionDenied,
+        tonic::Code::ResourceExhausted => Code::ResourceExhausted,
+        tonic::Code::FailedPrecondition => Code::FailedPrecondition,
+        tonic::Code::Aborted => Code::Aborted,
+        tonic::Code::OutOfRange => Code::OutOfRange,
+        tonic::Code::Unimplemented => Code::Unimplemented,
+        tonic::Code::Internal => Code::Internal,
+        tonic::Code::Unavailable => Code::Unavailable,
+        tonic::Code::DataLoss => Code::DataLoss,
+        tonic::Code::Unauthenticated => Code::Unauthenticated,
+    }
+}

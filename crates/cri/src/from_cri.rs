@@ -1,0 +1,165 @@
+//! The runtime's answers in the agent's words. An object that does not say what it is or to which
+//! pod it belongs is `None`: it was not made by a node agent, or not by one we could take over from.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use model::ids::{PodName, PodUid};
+use model::labels;
+use model::observed::{
+    Container, ContainerState, ContainerStatus, Sandbox, SandboxState, SandboxStatus,
+};
+use model::ports::runtime::{Image, RuntimeCondition, RuntimeStatus};
+use proto::runtime_v1 as cri;
+
+/// An id, unless it is empty.
+fn id<T: From<String>>(id: String) -> Option<T> {
+    (!id.is_empty()).then(|| id.into())
+}
+
+fn timestamp(nanoseconds: i64) -> Timestamp {
+    Timestamp::from_nanosecond(nanoseconds.into())
+        .expect("64 bits of nanoseconds are within the range of a timestamp")
+}
+
+/// The CRI writes a moment that has not come as 0.
+fn optional_timestamp(nanoseconds: i64) -> Option<Timestamp> {
+    (nanoseconds != 0).then(|| timestamp(nanoseconds))
+}
+
+fn sandbox_state(state: cri::PodSandboxState) -> SandboxState {
+    match state {
+        cri::PodSandboxState::SandboxReady => SandboxState::Ready,
+        cri::PodSandboxState::SandboxNotready => SandboxState::NotReady,
+    }
+}
+
+fn container_state(state: cri::ContainerState) -> ContainerState {
+    match state {
+        cri::ContainerState::ContainerCreated => ContainerState::Created,
+        cri::ContainerState::ContainerRunning => ContainerState::Running,
+        cri::ContainerState::ContainerExited => ContainerState::Exited,
+        cri::ContainerState::ContainerUnknown => ContainerState::Unknown,
+    }
+}
+
+pub(crate) fn sandbox(sandbox: cri::PodSandbox) -> Option<Sandbox> {
+    let state = sandbox_state(sandbox.state());
+    let metadata = sandbox.metadata?;
+    Some(Sandbox {
+        id: id(sandbox.id)?,
+        pod_uid: id(metadata.uid)?,
+        pod: PodName::new(metadata.namespace, metadata.name),
+        attempt: metadata.attempt,
+        state,
+        created_at: timestamp(sandbox.created_at),
+    })
+}
+
+/// The pod that a container belongs to; the CRI has no field for it, so its maker labels it.
+fn pod(labels: &BTreeMap<String, String>) -> Option<(PodUid, PodName)> {
+    let uid = id(labels.get(labels::POD_UID)?.clone())?;
+    let namespace = labels.get(labels::POD_NAMESPACE)?.as_str();
+    let name = labels.get(labels::POD_NAME)?.as_str();
+    Some((uid, PodName::new(namespace, name)))
+}
+
+pub(crate) fn container(container: cri::Container) -> Option<Container> {
+    let state = container_state(container.state());
+    let metadata = container.metadata?;
+    let (pod_uid, pod) = pod(&container.labels)?;
+    Some(Container {
+        id: id(container.id)?,
+        sandbox_id: container.pod_sandbox_id.into(),
+        pod_uid,
+        pod,
+        name: metadata.name.into(),
+        attempt: metadata.attempt,
+        state,
+        created_at: timestamp(container.created_at),
+        image_ref: container.image_ref.into(),
+    })
+}
+
+pub(crate) fn sandbox_status(status: cri::PodSandboxStatus) -> Option<SandboxStatus> {
+    let state = sandbox_state(status.state());
+    let metadata = status.metadata?;
+    let network = status.network.unwrap_or_default();
+    let ips = std::iter::once(network.ip)
+        .chain(network.additional_ips.into_iter().map(|additional| additional.ip))
+        .filter_map(|ip| ip.parse::<IpAddr>().ok())
+        .collect();
+    let host_network = status
+        .linux
+        .and_then(|linux| linux.namespaces)
+        .and_then(|namespaces| namespaces.options)
+        .is_some_and(|options| options.network() == cri::NamespaceMode::Node);
+    Some(SandboxStatus {
+        id: id(status.id)?,
+        pod_uid: id(metadata.uid)?,
+        pod: PodName::new(metadata.namespace, metadata.name),
+        attempt: metadata.attempt,
+        state,
+        created_at: timestamp(status.created_at),
+        ips,
+        host_network,
+    })
+}
+
+pub(crate) fn container_status(status: cri::ContainerStatus) -> Option<ContainerStatus> {
+    let state = container_state(status.state());
+    let metadata = status.metadata?;
+    pod(&status.labels)?;
+    let image = status.image.unwrap_or_default();
+    let image = match image.user_specified_image.as_str() {
+        "" => image.image,
+        _ => image.user_specified_image,
+    };
+    Some(ContainerStatus {
+        id: id(status.id)?,
+        name: metadata.name.into(),
+        state,
+        created_at: timestamp(status.created_at),
+        started_at: optional_timestamp(status.started_at),
+        finished_at: optional_timestamp(status.finished_at),
+        exit_code: status.exit_code,
+        image: image.into(),
+        image_ref: status.image_ref.into(),
+        reason: status.reason.into(),
+        message: status.message.into(),
+        log_path: status.log_path.into(),
+        labels: status.labels,
+        annotations: status.annotations,
+    })
+}
+
+pub(crate) fn image(image: cri::Image) -> Option<Image> {
+    Some(Image {
+        id: id(image.id)?,
+        repo_tags: image.repo_tags,
+        repo_digests: image.repo_digests,
+        size: image.size,
+        pinned: image.pinned,
+    })
+}
+
+/// A condition that the runtime does not report is not met: it promised to report both.
+pub(crate) fn runtime_status(status: &cri::RuntimeStatus) -> RuntimeStatus {
+    let condition = |kind: &str| {
+        let found = status.conditions.iter().find(|condition| condition.r#type == kind);
+        found.map_or_else(
+            || RuntimeCondition {
+                ready: false,
+                reason: "NotReported".to_owned(),
+                message: format!("the runtime does not report {kind}"),
+            },
+            |condition| RuntimeCondition {
+                ready: condition.status,
+                reason: condition.reason.clone(),
+                message: condition.message.clone(),
+            },
+        )
+    };
+    RuntimeStatus { runtime: condition("RuntimeReady"), network: condition("NetworkReady") }
+}

@@ -1,0 +1,24 @@
+//! The container runtime over the CRI v1: the real side of the runtime port.
+//!
+//! Input: the runtime's socket. Output: an implementation of
+//! [`Runtime`](model::ports::runtime::Runtime) in the agent's own words.
+//!
+//! Invariants:
+//! - every call has a deadline that fits its class, told to the runtime too, so that a hung runtime
+//!   costs a call and not a task; only a pull may take as long as it takes;
+//! - a runtime that restarts is found again; only a call made before its end was noticed fails;
+//! - an error carries the method, the object and the gRPC code;
+//! - an answer that makes no sense (an object without an id or a pod) is left out of lists and is an
+//!   error for the one who asked for just that object.
+
+mod client;
+mod deadline;
+mod endpoint;
+mod error;
+mod from_cri;
+mod service;
+mod to_cri;
+
+pub use client::CriRuntime;
+pub use deadline::Deadlines;
+pub use endpoint::{Endpoint, EndpointError};

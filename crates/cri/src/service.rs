@@ -1,0 +1,59 @@
+//! One gRPC service behind a socket: how it is dialled, and how it is called.
+
+use hyper_util::rt::TokioIo;
+use model::ports::runtime::RuntimeError;
+use tokio::net::UnixStream;
+use tokio::time::Instant;
+use tonic::transport::{Channel, Uri};
+use tonic::{IntoRequest, Request, Response, Status};
+use tower::service_fn;
+
+use crate::deadline::{self, Deadlines};
+use crate::endpoint::Endpoint;
+use crate::error::Call;
+
+/// A generated client with what its calls need besides.
+#[derive(Debug, Clone)]
+pub(crate) struct Service<C> {
+    pub(crate) client: C,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) deadlines: Deadlines,
+}
+
+impl<C: Clone> Service<C> {
+    /// Makes a call with the deadline of its class.
+    pub(crate) async fn call<M, A>(
+        &self,
+        call: Call<'_>,
+        message: M,
+        method: impl AsyncFnOnce(&mut C, Request<M>) -> Result<Response<A>, Status>,
+    ) -> Result<A, RuntimeError> {
+        let mut client = self.client.clone();
+        let mut request = message.into_request();
+        let failed = |status| call.failed(&status, &self.endpoint);
+        let Some(deadline) = self.deadlines.of(call.class) else {
+            let answer = method(&mut client, request).await;
+            return answer.map(Response::into_inner).map_err(failed);
+        };
+        request.set_timeout(deadline::told(deadline));
+        let start = Instant::now();
+        match tokio::time::timeout(deadline, method(&mut client, request)).await {
+            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            // Past the deadline it was our timer's turn, only we were held up. What the runtime and
+            // the transport make of a late call differs from one time to the next.
+            Ok(Err(status)) if start.elapsed() < deadline => Err(failed(status)),
+            Ok(Err(_)) | Err(_) => Err(call.too_slow(deadline)),
+        }
+    }
+}
+
+/// Dials when first used, and again when the connection broke.
+pub(crate) fn channel(endpoint: &Endpoint) -> Channel {
+    let path = endpoint.path().to_owned();
+    // The address is never used: the connector dials the socket.
+    let address = Uri::from_static("http://localhost");
+    Channel::builder(address).connect_with_connector_lazy(service_fn(move |_: Uri| {
+        let path = path.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    }))
+}

@@ -1,0 +1,142 @@
+//! What the agent asks for, in the runtime's words.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use model::ids::PodUid;
+use model::labels;
+use model::observed::{ContainerState, SandboxState};
+use model::ports::runtime::{ContainerFilter, SandboxFilter};
+use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
+use proto::runtime_v1 as cri;
+
+fn namespace_mode(mode: NamespaceMode) -> i32 {
+    let mode = match mode {
+        NamespaceMode::Pod => cri::NamespaceMode::Pod,
+        NamespaceMode::Container => cri::NamespaceMode::Container,
+        NamespaceMode::Node => cri::NamespaceMode::Node,
+    };
+    mode.into()
+}
+
+fn runtime_default() -> cri::SecurityProfile {
+    cri::SecurityProfile {
+        profile_type: cri::security_profile::ProfileType::RuntimeDefault.into(),
+        ..cri::SecurityProfile::default()
+    }
+}
+
+pub(crate) fn sandbox_config(config: &SandboxConfig) -> cri::PodSandboxConfig {
+    let namespaces = cri::NamespaceOption {
+        network: namespace_mode(config.network),
+        pid: namespace_mode(config.pid),
+        ipc: namespace_mode(config.ipc),
+        ..cri::NamespaceOption::default()
+    };
+    let security_context = cri::LinuxSandboxSecurityContext {
+        namespace_options: Some(namespaces),
+        // The sandbox itself runs nothing of the pod's, so it never needs more.
+        seccomp: Some(runtime_default()),
+        ..cri::LinuxSandboxSecurityContext::default()
+    };
+    cri::PodSandboxConfig {
+        metadata: Some(cri::PodSandboxMetadata {
+            name: config.pod.name.to_string(),
+            uid: config.pod_uid.to_string(),
+            namespace: config.pod.namespace.to_string(),
+            attempt: config.attempt,
+        }),
+        hostname: config.hostname.clone(),
+        log_directory: config.log_directory.clone(),
+        labels: config.labels.clone(),
+        annotations: config.annotations.clone(),
+        linux: Some(cri::LinuxPodSandboxConfig {
+            cgroup_parent: config.cgroup_parent.clone(),
+            security_context: Some(security_context),
+            ..cri::LinuxPodSandboxConfig::default()
+        }),
+        ..cri::PodSandboxConfig::default()
+    }
+}
+
+pub(crate) fn container_config(
+    config: &ContainerConfig,
+    sandbox: &SandboxConfig,
+) -> cri::ContainerConfig {
+    let namespaces = cri::NamespaceOption {
+        network: namespace_mode(sandbox.network),
+        pid: namespace_mode(config.pid),
+        ipc: namespace_mode(sandbox.ipc),
+        ..cri::NamespaceOption::default()
+    };
+    let envs = config
+        .envs
+        .iter()
+        .map(|(key, value)| cri::KeyValue { key: key.clone(), value: value.clone().into_bytes() });
+    cri::ContainerConfig {
+        metadata: Some(cri::ContainerMetadata {
+            name: config.name.to_string(),
+            attempt: config.attempt,
+        }),
+        image: Some(cri::ImageSpec {
+            image: config.image_ref.clone(),
+            user_specified_image: config.user_image.clone(),
+            ..cri::ImageSpec::default()
+        }),
+        command: config.command.clone(),
+        args: config.args.clone(),
+        working_dir: config.working_dir.clone(),
+        envs: envs.collect(),
+        labels: config.labels.clone(),
+        annotations: config.annotations.clone(),
+        log_path: config.log_path.clone(),
+        stdin: config.stdin,
+        stdin_once: config.stdin_once,
+        tty: config.tty,
+        linux: Some(cri::LinuxContainerConfig {
+            security_context: Some(cri::LinuxContainerSecurityContext {
+                namespace_options: Some(namespaces),
+                ..cri::LinuxContainerSecurityContext::default()
+            }),
+            ..cri::LinuxContainerConfig::default()
+        }),
+        ..cri::ContainerConfig::default()
+    }
+}
+
+/// Whole seconds, never fewer than granted: 0 means a kill at once.
+pub(crate) fn grace(grace: Duration) -> i64 {
+    let begun = u64::from(grace.subsec_nanos() > 0);
+    i64::try_from(grace.as_secs().saturating_add(begun)).unwrap_or(i64::MAX)
+}
+
+fn of_pod(uid: Option<&PodUid>) -> BTreeMap<String, String> {
+    uid.map(|uid| (labels::POD_UID.to_owned(), uid.to_string())).into_iter().collect()
+}
+
+pub(crate) fn sandbox_filter(filter: &SandboxFilter) -> cri::PodSandboxFilter {
+    let state = filter.state.map(|state| match state {
+        SandboxState::Ready => cri::PodSandboxState::SandboxReady,
+        SandboxState::NotReady => cri::PodSandboxState::SandboxNotready,
+    });
+    cri::PodSandboxFilter {
+        id: filter.id.as_ref().map(ToString::to_string).unwrap_or_default(),
+        state: state.map(|state| cri::PodSandboxStateValue { state: state.into() }),
+        label_selector: of_pod(filter.pod_uid.as_ref()),
+    }
+}
+
+pub(crate) fn container_filter(filter: &ContainerFilter) -> cri::ContainerFilter {
+    let state = filter.state.map(|state| match state {
+        ContainerState::Created => cri::ContainerState::ContainerCreated,
+        ContainerState::Running => cri::ContainerState::ContainerRunning,
+        ContainerState::Exited => cri::ContainerState::ContainerExited,
+        ContainerState::Unknown => cri::ContainerState::ContainerUnknown,
+    });
+    cri::ContainerFilter {
+        id: filter.id.as_ref().map(ToString::to_string).unwrap_or_default(),
+        state: state.map(|state| cri::ContainerStateValue { state: state.into() }),
+        pod_sandbox_id: filter.sandbox_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+        label_selector: of_pod(filter.pod_uid.as_ref()),
+    }
+}

@@ -1,0 +1,376 @@
+//! Containers: what is sent, and what is made of the answers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::ids::PodName;
+use model::observed::{Container, ContainerState, ContainerStatus};
+use model::ports::runtime::{Code, ContainerFilter, Runtime};
+use model::verdict::Subject;
+use model::wanted::NamespaceMode;
+use proto::runtime_v1 as cri;
+
+use crate::server::Server;
+use crate::wanted::{container_config, map, pod_labels, sandbox_config, verdict};
+
+fn metadata() -> cri::ContainerMetadata {
+    cri::ContainerMetadata { name: "app".into(), attempt: 4 }
+}
+
+fn listed(id: &str, state: cri::ContainerState) -> cri::Container {
+    cri::Container {
+        id: id.into(),
+        pod_sandbox_id: "s1".into(),
+        metadata: Some(metadata()),
+        image_ref: "sha256:beef".into(),
+        state: state.into(),
+        created_at: 1_000_000_007,
+        labels: pod_labels(),
+        ..Default::default()
+    }
+}
+
+fn status() -> cri::ContainerStatus {
+    cri::ContainerStatus {
+        id: "c1".into(),
+        metadata: Some(metadata()),
+        state: cri::ContainerState::ContainerExited.into(),
+        created_at: 1_000_000_007,
+        started_at: 2_000_000_000,
+        finished_at: 3_000_000_000,
+        exit_code: -7,
+        image: Some(cri::ImageSpec {
+            image: "sha256:beef".into(),
+            user_specified_image: "shop/app:1".into(),
+            ..Default::default()
+        }),
+        image_ref: "shop/app@sha256:cafe".into(),
+        reason: "Error".into(),
+        message: "it fell".into(),
+        labels: pod_labels(),
+        annotations: map(&[("note", "b")]),
+        log_path: "/var/log/pods/shop_web_uid-1/app/4.log".into(),
+        ..Default::default()
+    }
+}
+
+/// The status of the container that the server tells.
+async fn seen(status: cri::ContainerStatus) -> ContainerStatus {
+    let server = Server::running();
+    let answer = cri::ContainerStatusResponse { status: Some(status), ..Default::default() };
+    server.answer("ContainerStatus", &answer);
+    server.client().container_status(&"c1".into()).await.unwrap()
+}
+
+fn without(label: &str) -> BTreeMap<String, String> {
+    let mut labels = pod_labels();
+    labels.remove(label).unwrap();
+    labels
+}
+
+#[tokio::test]
+async fn a_container_is_made_as_configured() {
+    let server = Server::running();
+    let answer = cri::CreateContainerResponse { container_id: "c1".into() };
+    server.answer("CreateContainer", &answer);
+    let (config, sandbox) = (container_config(), sandbox_config());
+    let id = server.client().create_container(&"s1".into(), &config, &sandbox).await.unwrap();
+    assert_eq!(id, "c1".into());
+
+    let env = |key: &str, value: &[u8]| cri::KeyValue { key: key.into(), value: value.into() };
+    let namespaces = cri::NamespaceOption {
+        network: cri::NamespaceMode::Pod.into(),
+        pid: cri::NamespaceMode::Container.into(),
+        ipc: cri::NamespaceMode::Node.into(),
+        ..Default::default()
+    };
+    let expected = cri::ContainerConfig {
+        metadata: Some(metadata()),
+        image: Some(cri::ImageSpec {
+            image: "sha256:beef".into(),
+            user_specified_image: "shop/app:1".into(),
+            ..Default::default()
+        }),
+        command: vec!["/bin/app".into(), "serve".into()],
+        args: vec!["--port".into(), "80".into()],
+        working_dir: "/srv".into(),
+        envs: vec![env("B", b"2"), env("A", b"\xc3\xb6")],
+        labels: map(&[("tier", "inner")]),
+        annotations: map(&[("note", "b")]),
+        log_path: "app/4.log".into(),
+        stdin: true,
+        stdin_once: false,
+        tty: true,
+        linux: Some(cri::LinuxContainerConfig {
+            security_context: Some(cri::LinuxContainerSecurityContext {
+                namespace_options: Some(namespaces),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let request: cri::CreateContainerRequest = server.only_request("CreateContainer");
+    assert_eq!(request.pod_sandbox_id, "s1");
+    assert_eq!(request.config, Some(expected));
+}
+
+#[tokio::test]
+async fn the_sandbox_of_a_new_container_is_told_as_it_was_made() {
+    let server = Server::running();
+    let client = server.client();
+    let (config, sandbox) = (container_config(), sandbox_config());
+    client.create_container(&"s1".into(), &config, &sandbox).await.unwrap_err();
+    let told: cri::CreateContainerRequest = server.only_request("CreateContainer");
+
+    let server = Server::running();
+    server.client().run_pod_sandbox(&sandbox).await.unwrap_err();
+    let made: cri::RunPodSandboxRequest = server.only_request("RunPodSandbox");
+    assert!(made.config.is_some());
+    assert_eq!(told.sandbox_config, made.config);
+}
+
+#[tokio::test]
+async fn network_and_ipc_are_the_sandboxes_and_process_ids_the_containers_choice() {
+    let server = Server::running();
+    let (mut config, mut sandbox) = (container_config(), sandbox_config());
+    config.pid = NamespaceMode::Node;
+    sandbox.pid = NamespaceMode::Pod;
+    sandbox.network = NamespaceMode::Node;
+    sandbox.ipc = NamespaceMode::Pod;
+    let client = server.client();
+    client.create_container(&"s1".into(), &config, &sandbox).await.unwrap_err();
+    let request: cri::CreateContainerRequest = server.only_request("CreateContainer");
+    let context = request.config.unwrap().linux.unwrap().security_context.unwrap();
+    let sent = context.namespace_options.unwrap();
+    assert_eq!(sent.pid(), cri::NamespaceMode::Node);
+    assert_eq!(sent.network(), cri::NamespaceMode::Node);
+    assert_eq!(sent.ipc(), cri::NamespaceMode::Pod);
+}
+
+#[tokio::test]
+async fn a_container_without_an_id_was_not_made() {
+    let server = Server::running();
+    server.answer("CreateContainer", &cri::CreateContainerResponse::default());
+    let (config, sandbox) = (container_config(), sandbox_config());
+    let made = server.client().create_container(&"s1".into(), &config, &sandbox).await;
+    assert_eq!(
+        made.unwrap_err().to_string(),
+        "CreateContainer app of shop/web: Internal: the runtime's answer has no container id"
+    );
+}
+
+#[tokio::test]
+async fn the_named_container_is_started() {
+    let server = Server::running();
+    server.answer("StartContainer", &cri::StartContainerResponse {});
+    server.client().start_container(&"c1".into()).await.unwrap();
+    let request: cri::StartContainerRequest = server.only_request("StartContainer");
+    assert_eq!(request.container_id, "c1");
+}
+
+#[tokio::test]
+async fn a_container_is_stopped_with_no_less_than_its_grace() {
+    let rows = [
+        (Duration::ZERO, 0),
+        (Duration::from_secs(30), 30),
+        (Duration::from_millis(1), 1),
+        (Duration::from_millis(2500), 3),
+        (Duration::MAX, i64::MAX),
+    ];
+    for (grace, seconds) in rows {
+        let server = Server::running();
+        server.answer("StopContainer", &cri::StopContainerResponse {});
+        server.client().stop_container(&"c1".into(), grace).await.unwrap();
+        let request: cri::StopContainerRequest = server.only_request("StopContainer");
+        assert_eq!(request.container_id, "c1");
+        assert_eq!(request.timeout, seconds, "{grace:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_container_of_the_verdict_is_removed() {
+    let server = Server::running();
+    server.answer("RemoveContainer", &cri::RemoveContainerResponse {});
+    let verdict = verdict(Subject::Container("c1".into()));
+    server.client().remove_container(&verdict).await.unwrap();
+    let request: cri::RemoveContainerRequest = server.only_request("RemoveContainer");
+    assert_eq!(request.container_id, "c1");
+}
+
+#[tokio::test]
+async fn a_list_tells_containers_in_each_state() {
+    let server = Server::running();
+    let containers = vec![
+        listed("c1", cri::ContainerState::ContainerCreated),
+        listed("c2", cri::ContainerState::ContainerRunning),
+        listed("c3", cri::ContainerState::ContainerExited),
+        listed("c4", cri::ContainerState::ContainerUnknown),
+    ];
+    server.answer("ListContainers", &cri::ListContainersResponse { containers });
+    let list = server.client().list_containers(&ContainerFilter::default()).await.unwrap();
+    let expected = |id: &str, state| Container {
+        id: id.into(),
+        sandbox_id: "s1".into(),
+        pod_uid: "uid-1".into(),
+        pod: PodName::new("shop", "web"),
+        name: "app".into(),
+        attempt: 4,
+        state,
+        created_at: Timestamp::new(1, 7).unwrap(),
+        image_ref: "sha256:beef".into(),
+    };
+    let expected = [
+        expected("c1", ContainerState::Created),
+        expected("c2", ContainerState::Running),
+        expected("c3", ContainerState::Exited),
+        expected("c4", ContainerState::Unknown),
+    ];
+    assert_eq!(list, expected);
+}
+
+#[tokio::test]
+async fn a_list_leaves_out_containers_without_id_or_pod() {
+    let server = Server::running();
+    let running = cri::ContainerState::ContainerRunning;
+    let without_label =
+        |id, label| cri::Container { labels: without(label), ..listed(id, running) };
+    let mut no_uid = pod_labels();
+    no_uid.insert("io.kubernetes.pod.uid".into(), String::new());
+    let containers = vec![
+        without_label("c1", "io.kubernetes.pod.uid"),
+        without_label("c2", "io.kubernetes.pod.name"),
+        without_label("c3", "io.kubernetes.pod.namespace"),
+        cri::Container { labels: no_uid, ..listed("c4", running) },
+        cri::Container { metadata: None, ..listed("c5", running) },
+        listed("", running),
+        listed("c7", running),
+    ];
+    server.answer("ListContainers", &cri::ListContainersResponse { containers });
+    let list = server.client().list_containers(&ContainerFilter::default()).await.unwrap();
+    let ids: Vec<&str> = list.iter().map(|container| container.id.as_str()).collect();
+    assert_eq!(ids, ["c7"]);
+}
+
+#[tokio::test]
+async fn a_filter_selects_by_id_sandbox_and_pod() {
+    let (all, any) = (ContainerFilter::default(), cri::ContainerFilter::default());
+    let rows = [
+        (all.clone(), any.clone(), "of all pods"),
+        (
+            ContainerFilter { id: Some("c1".into()), ..all.clone() },
+            cri::ContainerFilter { id: "c1".into(), ..any.clone() },
+            "c1",
+        ),
+        (
+            ContainerFilter { sandbox_id: Some("s1".into()), ..all.clone() },
+            cri::ContainerFilter { pod_sandbox_id: "s1".into(), ..any.clone() },
+            "of all pods",
+        ),
+        (
+            ContainerFilter { pod_uid: Some("uid-1".into()), ..all },
+            cri::ContainerFilter {
+                label_selector: map(&[("io.kubernetes.pod.uid", "uid-1")]),
+                ..any
+            },
+            "of pod uid-1",
+        ),
+    ];
+    for (filter, expected, object) in rows {
+        let server = Server::running();
+        let error = server.client().list_containers(&filter).await.unwrap_err();
+        let request: cri::ListContainersRequest = server.only_request("ListContainers");
+        assert_eq!(request.filter, Some(expected), "{filter:?}");
+        assert_eq!(error.object, object, "{filter:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_filter_selects_by_state() {
+    let rows = [
+        (ContainerState::Created, cri::ContainerState::ContainerCreated),
+        (ContainerState::Running, cri::ContainerState::ContainerRunning),
+        (ContainerState::Exited, cri::ContainerState::ContainerExited),
+        (ContainerState::Unknown, cri::ContainerState::ContainerUnknown),
+    ];
+    for (state, expected) in rows {
+        let server = Server::running();
+        let filter = ContainerFilter { state: Some(state), ..Default::default() };
+        server.client().list_containers(&filter).await.unwrap_err();
+        let request: cri::ListContainersRequest = server.only_request("ListContainers");
+        let value = cri::ContainerStateValue { state: expected.into() };
+        assert_eq!(request.filter.unwrap().state, Some(value));
+    }
+}
+
+#[tokio::test]
+async fn a_status_tells_all_of_a_container() {
+    let expected = ContainerStatus {
+        id: "c1".into(),
+        name: "app".into(),
+        state: ContainerState::Exited,
+        created_at: Timestamp::new(1, 7).unwrap(),
+        started_at: Some(Timestamp::from_second(2).unwrap()),
+        finished_at: Some(Timestamp::from_second(3).unwrap()),
+        exit_code: -7,
+        image: "shop/app:1".into(),
+        image_ref: "shop/app@sha256:cafe".into(),
+        reason: "Error".into(),
+        message: "it fell".into(),
+        log_path: "/var/log/pods/shop_web_uid-1/app/4.log".into(),
+        labels: pod_labels(),
+        annotations: map(&[("note", "b")]),
+    };
+    assert_eq!(seen(status()).await, expected);
+}
+
+#[tokio::test]
+async fn the_status_of_the_named_container_is_asked_for() {
+    let server = Server::running();
+    server.client().container_status(&"c1".into()).await.unwrap_err();
+    let request: cri::ContainerStatusRequest = server.only_request("ContainerStatus");
+    assert_eq!(request.container_id, "c1");
+    assert!(!request.verbose);
+}
+
+#[tokio::test]
+async fn a_moment_that_has_not_come_is_none_and_any_other_is_told() {
+    let status = cri::ContainerStatus { started_at: 0, finished_at: 0, ..status() };
+    let created = seen(status.clone()).await;
+    assert_eq!((created.started_at, created.finished_at), (None, None));
+
+    let status = cri::ContainerStatus { started_at: i64::MIN, finished_at: i64::MAX, ..status };
+    let extreme = seen(status).await;
+    let moment = |nanoseconds: i64| Timestamp::from_nanosecond(nanoseconds.into()).unwrap();
+    assert_eq!(extreme.started_at, Some(moment(i64::MIN)));
+    assert_eq!(extreme.finished_at, Some(moment(i64::MAX)));
+}
+
+#[tokio::test]
+async fn an_older_runtime_that_knows_no_user_image_tells_its_own() {
+    let image = cri::ImageSpec { image: "docker.io/shop/app:1".into(), ..Default::default() };
+    let told = seen(cri::ContainerStatus { image: Some(image), ..status() }).await;
+    assert_eq!(&*told.image, "docker.io/shop/app:1");
+    let untold = seen(cri::ContainerStatus { image: None, ..status() }).await;
+    assert_eq!(&*untold.image, "");
+}
+
+#[tokio::test]
+async fn a_status_without_id_or_pod_is_malformed() {
+    let labels = without("io.kubernetes.pod.uid");
+    let rows = [
+        None,
+        Some(cri::ContainerStatus { metadata: None, ..status() }),
+        Some(cri::ContainerStatus { id: String::new(), ..status() }),
+        Some(cri::ContainerStatus { labels, ..status() }),
+    ];
+    for status in rows {
+        let server = Server::running();
+        let answer = cri::ContainerStatusResponse { status, ..Default::default() };
+        server.answer("ContainerStatus", &answer);
+        let error = server.client().container_status(&"c1".into()).await.unwrap_err();
+        assert_eq!(error.code, Code::Internal, "{answer:?}");
+        assert_eq!(error.object, "c1", "{answer:?}");
+    }
+}

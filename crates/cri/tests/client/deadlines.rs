@@ -1,0 +1,171 @@
+//! How long calls may take, and what ends them.
+
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+use model::ports::runtime::{Code, Runtime};
+use proto::runtime_v1 as cri;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::methods::{Class, METHODS, call};
+use crate::server::{Log, Server};
+use crate::wanted::sandbox_config;
+
+const SHORT: Duration = Duration::from_millis(100);
+
+#[tokio::test]
+async fn every_method_tells_the_runtime_its_deadline_and_a_second_more() {
+    let grace = Duration::from_secs(30);
+    for (service, method, _, class) in METHODS {
+        let server = Server::running();
+        let client = server.client_within(Duration::from_secs(40));
+        call(&client, method, grace).await.unwrap_err();
+        let calls = server.calls();
+        assert_eq!(calls.len(), 1, "{calls:?}");
+        assert_eq!(calls[0].path, format!("/runtime.v1.{service}/{method}"));
+        let expected = match class {
+            Class::Request => Some("41000000u"),
+            Class::Sandbox => Some("81000000u"),
+            Class::Stop => Some("71000000u"),
+            Class::Pull => None,
+        };
+        assert_eq!(calls[0].timeout.as_deref(), expected, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_of_any_length_can_be_told() {
+    let rows = [
+        (Duration::from_secs(100_000), "100061S"),
+        (Duration::from_secs(100_000) + SHORT, "100061S"),
+        (Duration::MAX, "90000001S"),
+    ];
+    for (grace, expected) in rows {
+        let server = Server::running();
+        server.client().stop_container(&"c1".into(), grace).await.unwrap_err();
+        assert_eq!(server.calls()[0].timeout.as_deref(), Some(expected), "{grace:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_hung_call_ends_at_the_deadline_of_its_class() {
+    let server = Server::running();
+    let client = server.client_within(SHORT);
+    for (_, method, object, class) in METHODS {
+        let deadline = match class {
+            Class::Request => SHORT,
+            Class::Sandbox => 2 * SHORT,
+            Class::Stop => 3 * SHORT,
+            Class::Pull => continue,
+        };
+        server.hang(method);
+        let start = Instant::now();
+        let error = call(&client, method, 2 * SHORT).await.unwrap_err();
+        assert!(start.elapsed() >= deadline, "{method}");
+        assert_eq!((error.method, error.object.as_str()), (method, object));
+        assert_eq!(error.code, Code::DeadlineExceeded, "{error}");
+        assert_eq!(error.message, format!("the runtime did not answer within {deadline:?}"));
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_was_too_late_is_cancelled_at_the_runtime_and_the_next_one_works() {
+    let server = Server::running();
+    let client = server.client_within(SHORT);
+    server.hang("Version");
+    // On a busy machine a call may be late before it gets there.
+    while server.calls().is_empty() {
+        client.version().await.unwrap_err();
+    }
+    server.until("cancelled", |log| log.cancelled.len() == log.calls.len()).await;
+    // Nor may the machine hold this one up: a pull has time.
+    server.answer("PullImage", &cri::PullImageResponse { image_ref: "sha256:beef".into() });
+    client.pull_image("busybox").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pull_takes_as_long_as_it_takes_and_holds_nothing_else_up() {
+    let server = Server::running();
+    let client = server.client_within(SHORT);
+    server.hang("PullImage");
+    server.hang("Version");
+    let pull = client.pull_image("busybox");
+    let others = async {
+        server.until("the pull", |log| log.calls.len() == 1).await;
+        for _ in 0..5 {
+            let error = client.version().await.unwrap_err();
+            assert_eq!(error.code, Code::DeadlineExceeded);
+        }
+        server.answer("PullImage", &cri::PullImageResponse { image_ref: "sha256:beef".into() });
+    };
+    let (pulled, ()) = tokio::join!(pull, others);
+    assert_eq!(pulled.unwrap(), "sha256:beef");
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_is_cancelled_at_the_runtime() {
+    let server = Server::running();
+    let client = server.client();
+    server.hang("RunPodSandbox");
+    server.hang("PullImage");
+    let config = sandbox_config();
+    tokio::select! {
+        // Polled first, so that they are under way.
+        biased;
+        result = client.run_pod_sandbox(&config) => panic!("{result:?}"),
+        result = client.pull_image("busybox") => panic!("{result:?}"),
+        () = server.until("both calls", |log| log.calls.len() == 2) => {}
+    }
+    let both = |log: &Log| {
+        let mut cancelled = log.cancelled.clone();
+        cancelled.sort();
+        cancelled == ["PullImage", "RunPodSandbox"]
+    };
+    server.until("both cancelled", both).await;
+    server.answer("Version", &cri::VersionResponse::default());
+    client.version().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_runtime_that_does_not_even_accept_is_too_slow() {
+    let server = Server::absent();
+    let listener = UnixListener::bind(server.socket()).unwrap();
+    let error = server.client_within(SHORT).version().await.unwrap_err();
+    assert_eq!(error.code, Code::DeadlineExceeded, "{error}");
+    drop(listener);
+}
+
+#[tokio::test]
+async fn a_call_that_is_late_because_we_were_held_up_is_too_slow_too() {
+    let server = Server::running();
+    let client = server.client_within(10 * SHORT);
+    server.hang("Version");
+    let held_up = async {
+        server.until("the call", |log| log.calls.len() == 1).await;
+        // Longer than what the runtime was told: it gives the call up too, and when we go on, its
+        // answer and all timers are there at once.
+        std::thread::sleep(10 * SHORT + Duration::from_millis(1100));
+    };
+    let (result, ()) = tokio::join!(client.version(), held_up);
+    let error = result.unwrap_err();
+    assert_eq!(error.code, Code::DeadlineExceeded, "{error}");
+    assert_eq!(error.message, "the runtime did not answer within 1s");
+}
+
+#[tokio::test]
+async fn calls_wait_their_turn_when_there_are_more_than_a_connection_takes_at_once() {
+    let server = Server::running();
+    let client = server.client();
+    server.hang("Version");
+    let mut calls = JoinSet::new();
+    for _ in 0..500 {
+        let client = client.clone();
+        calls.spawn(async move { client.version().await });
+    }
+    server.until("as many as it takes", |log| log.calls.len() >= 100).await;
+    server.answer("Version", &cri::VersionResponse::default());
+    for answer in calls.join_all().await {
+        answer.unwrap();
+    }
+}

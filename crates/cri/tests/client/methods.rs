@@ -1,0 +1,74 @@
+//! Every method of the port, for what must hold for all of them.
+
+use std::time::Duration;
+
+use cri::CriRuntime;
+use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, SandboxFilter};
+use model::verdict::Subject;
+
+use crate::wanted::{container_config, sandbox_config, verdict};
+
+/// How long a call may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Class {
+    Request,
+    Sandbox,
+    Stop,
+    Pull,
+}
+
+/// Service, method, what errors say it was called on, and class.
+pub(crate) const METHODS: [(&str, &str, &str, Class); 17] = [
+    ("RuntimeService", "Version", "of the runtime", Class::Request),
+    ("RuntimeService", "Status", "of the runtime", Class::Request),
+    ("RuntimeService", "RunPodSandbox", "shop/web", Class::Sandbox),
+    ("RuntimeService", "StopPodSandbox", "s1", Class::Request),
+    ("RuntimeService", "RemovePodSandbox", "s1", Class::Request),
+    ("RuntimeService", "ListPodSandbox", "of all pods", Class::Request),
+    ("RuntimeService", "PodSandboxStatus", "s1", Class::Request),
+    ("RuntimeService", "CreateContainer", "app of shop/web", Class::Request),
+    ("RuntimeService", "StartContainer", "c1", Class::Request),
+    ("RuntimeService", "StopContainer", "c1", Class::Stop),
+    ("RuntimeService", "RemoveContainer", "c1", Class::Request),
+    ("RuntimeService", "ListContainers", "of all pods", Class::Request),
+    ("RuntimeService", "ContainerStatus", "c1", Class::Request),
+    ("ImageService", "ImageStatus", "busybox", Class::Request),
+    ("ImageService", "PullImage", "busybox", Class::Pull),
+    ("ImageService", "ListImages", "of the runtime", Class::Request),
+    ("ImageService", "RemoveImage", "sha256:beef", Class::Request),
+];
+
+/// Calls a method on the object that [`METHODS`] names; `grace` is for the one that takes it.
+pub(crate) async fn call(
+    client: &CriRuntime,
+    method: &str,
+    grace: Duration,
+) -> Result<(), RuntimeError> {
+    let (sandbox, container) = (&"s1".into(), &"c1".into());
+    match method {
+        "Version" => client.version().await.map(drop),
+        "Status" => client.status().await.map(drop),
+        "RunPodSandbox" => client.run_pod_sandbox(&sandbox_config()).await.map(drop),
+        "StopPodSandbox" => client.stop_pod_sandbox(sandbox).await,
+        "RemovePodSandbox" => {
+            client.remove_pod_sandbox(&verdict(Subject::Sandbox("s1".into()))).await
+        }
+        "ListPodSandbox" => client.list_pod_sandboxes(&SandboxFilter::default()).await.map(drop),
+        "PodSandboxStatus" => client.pod_sandbox_status(sandbox).await.map(drop),
+        "CreateContainer" => {
+            client.create_container(sandbox, &container_config(), &sandbox_config()).await.map(drop)
+        }
+        "StartContainer" => client.start_container(container).await,
+        "StopContainer" => client.stop_container(container, grace).await,
+        "RemoveContainer" => {
+            client.remove_container(&verdict(Subject::Container("c1".into()))).await
+        }
+        "ListContainers" => client.list_containers(&ContainerFilter::default()).await.map(drop),
+        "ContainerStatus" => client.container_status(container).await.map(drop),
+        "ImageStatus" => client.image_status("busybox").await.map(drop),
+        "PullImage" => client.pull_image("busybox").await.map(drop),
+        "ListImages" => client.list_images().await.map(drop),
+        "RemoveImage" => client.remove_image(&verdict(Subject::Image("sha256:beef".into()))).await,
+        _ => panic!("no such method: {method}"),
+    }
+}

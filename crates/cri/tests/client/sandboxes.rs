@@ -1,0 +1,300 @@
+//! Sandboxes: what is sent, and what is made of the answers.
+
+use jiff::Timestamp;
+use model::ids::PodName;
+use model::observed::{Sandbox, SandboxState, SandboxStatus};
+use model::ports::runtime::{Code, Runtime, SandboxFilter};
+use model::verdict::Subject;
+use model::wanted::NamespaceMode;
+use proto::runtime_v1 as cri;
+
+use crate::server::Server;
+use crate::wanted::{map, sandbox_config, verdict};
+
+fn metadata() -> cri::PodSandboxMetadata {
+    cri::PodSandboxMetadata {
+        name: "web".into(),
+        uid: "uid-1".into(),
+        namespace: "shop".into(),
+        attempt: 3,
+    }
+}
+
+fn listed(id: &str, state: cri::PodSandboxState) -> cri::PodSandbox {
+    cri::PodSandbox {
+        id: id.into(),
+        metadata: Some(metadata()),
+        state: state.into(),
+        created_at: 1_000_000_007,
+        ..cri::PodSandbox::default()
+    }
+}
+
+fn status() -> cri::PodSandboxStatus {
+    cri::PodSandboxStatus {
+        id: "s1".into(),
+        metadata: Some(metadata()),
+        state: cri::PodSandboxState::SandboxReady.into(),
+        created_at: 1_000_000_007,
+        ..cri::PodSandboxStatus::default()
+    }
+}
+
+fn network(ip: &str, additional: &[&str]) -> cri::PodSandboxNetworkStatus {
+    let additional = additional.iter().map(|ip| cri::PodIp { ip: (*ip).into() });
+    cri::PodSandboxNetworkStatus { ip: ip.into(), additional_ips: additional.collect() }
+}
+
+fn namespaces(network: cri::NamespaceMode) -> cri::LinuxPodSandboxStatus {
+    let options = cri::NamespaceOption { network: network.into(), ..Default::default() };
+    cri::LinuxPodSandboxStatus { namespaces: Some(cri::Namespace { options: Some(options) }) }
+}
+
+/// The status of the sandbox that the server tells.
+async fn seen(status: cri::PodSandboxStatus) -> SandboxStatus {
+    let server = Server::running();
+    let answer = cri::PodSandboxStatusResponse { status: Some(status), ..Default::default() };
+    server.answer("PodSandboxStatus", &answer);
+    server.client().pod_sandbox_status(&"s1".into()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_sandbox_is_made_as_configured() {
+    let server = Server::running();
+    let answer = cri::RunPodSandboxResponse { pod_sandbox_id: "s1".into() };
+    server.answer("RunPodSandbox", &answer);
+    let id = server.client().run_pod_sandbox(&sandbox_config()).await.unwrap();
+    assert_eq!(id, "s1".into());
+
+    let security_context = cri::LinuxSandboxSecurityContext {
+        namespace_options: Some(cri::NamespaceOption {
+            network: cri::NamespaceMode::Pod.into(),
+            pid: cri::NamespaceMode::Container.into(),
+            ipc: cri::NamespaceMode::Node.into(),
+            ..Default::default()
+        }),
+        seccomp: Some(cri::SecurityProfile {
+            profile_type: cri::security_profile::ProfileType::RuntimeDefault.into(),
+            localhost_ref: String::new(),
+        }),
+        ..Default::default()
+    };
+    let config = cri::PodSandboxConfig {
+        metadata: Some(metadata()),
+        hostname: "web-host".into(),
+        log_directory: "/var/log/pods/shop_web_uid-1".into(),
+        labels: map(&[("tier", "front")]),
+        annotations: map(&[("note", "a")]),
+        linux: Some(cri::LinuxPodSandboxConfig {
+            cgroup_parent: "/kubepods/poduid-1".into(),
+            security_context: Some(security_context),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let request: cri::RunPodSandboxRequest = server.only_request("RunPodSandbox");
+    assert_eq!(request.config, Some(config));
+    assert_eq!(request.runtime_handler, "");
+}
+
+#[tokio::test]
+async fn each_namespace_goes_where_it_belongs() {
+    use NamespaceMode::{Container, Node, Pod};
+    for (network, pid, ipc) in [(Node, Pod, Container), (Container, Node, Pod)] {
+        let server = Server::running();
+        let answer = cri::RunPodSandboxResponse { pod_sandbox_id: "s1".into() };
+        server.answer("RunPodSandbox", &answer);
+        let mut config = sandbox_config();
+        (config.network, config.pid, config.ipc) = (network, pid, ipc);
+        server.client().run_pod_sandbox(&config).await.unwrap();
+        let request: cri::RunPodSandboxRequest = server.only_request("RunPodSandbox");
+        let context = request.config.unwrap().linux.unwrap().security_context.unwrap();
+        let sent = context.namespace_options.unwrap();
+        let wire = |mode| match mode {
+            Pod => cri::NamespaceMode::Pod,
+            Container => cri::NamespaceMode::Container,
+            Node => cri::NamespaceMode::Node,
+        };
+        assert_eq!(sent.network(), wire(network));
+        assert_eq!(sent.pid(), wire(pid));
+        assert_eq!(sent.ipc(), wire(ipc));
+    }
+}
+
+#[tokio::test]
+async fn a_sandbox_without_an_id_was_not_made() {
+    let server = Server::running();
+    server.answer("RunPodSandbox", &cri::RunPodSandboxResponse::default());
+    let error = server.client().run_pod_sandbox(&sandbox_config()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "RunPodSandbox shop/web: Internal: the runtime's answer has no sandbox id"
+    );
+}
+
+#[tokio::test]
+async fn the_named_sandbox_is_stopped() {
+    let server = Server::running();
+    server.answer("StopPodSandbox", &cri::StopPodSandboxResponse {});
+    server.client().stop_pod_sandbox(&"s1".into()).await.unwrap();
+    let request: cri::StopPodSandboxRequest = server.only_request("StopPodSandbox");
+    assert_eq!(request.pod_sandbox_id, "s1");
+}
+
+#[tokio::test]
+async fn the_sandbox_of_the_verdict_is_removed() {
+    let server = Server::running();
+    server.answer("RemovePodSandbox", &cri::RemovePodSandboxResponse {});
+    let verdict = verdict(Subject::Sandbox("s1".into()));
+    server.client().remove_pod_sandbox(&verdict).await.unwrap();
+    let request: cri::RemovePodSandboxRequest = server.only_request("RemovePodSandbox");
+    assert_eq!(request.pod_sandbox_id, "s1");
+}
+
+#[tokio::test]
+async fn a_list_tells_sandboxes_and_leaves_out_those_without_id_or_pod() {
+    let server = Server::running();
+    let ready = cri::PodSandboxState::SandboxReady;
+    let no_uid = cri::PodSandboxMetadata { uid: String::new(), ..metadata() };
+    let items = vec![
+        listed("s1", ready),
+        cri::PodSandbox { metadata: None, ..listed("s2", ready) },
+        cri::PodSandbox { metadata: Some(no_uid), ..listed("s3", ready) },
+        listed("", ready),
+        listed("s5", cri::PodSandboxState::SandboxNotready),
+    ];
+    server.answer("ListPodSandbox", &cri::ListPodSandboxResponse { items });
+    let list = server.client().list_pod_sandboxes(&SandboxFilter::default()).await.unwrap();
+    let expected = |id: &str, state| Sandbox {
+        id: id.into(),
+        pod_uid: "uid-1".into(),
+        pod: PodName::new("shop", "web"),
+        attempt: 3,
+        state,
+        created_at: Timestamp::new(1, 7).unwrap(),
+    };
+    assert_eq!(list, [expected("s1", SandboxState::Ready), expected("s5", SandboxState::NotReady)]);
+}
+
+#[tokio::test]
+async fn a_filter_selects_by_id_state_and_pod() {
+    let state =
+        |state: cri::PodSandboxState| Some(cri::PodSandboxStateValue { state: state.into() });
+    let of_pod = map(&[("io.kubernetes.pod.uid", "uid-1")]);
+    let (all, any) = (SandboxFilter::default(), cri::PodSandboxFilter::default());
+    let rows = [
+        (all.clone(), any.clone(), "of all pods"),
+        (
+            SandboxFilter { id: Some("s1".into()), ..all.clone() },
+            cri::PodSandboxFilter { id: "s1".into(), ..any.clone() },
+            "s1",
+        ),
+        (
+            SandboxFilter { state: Some(SandboxState::Ready), ..all.clone() },
+            cri::PodSandboxFilter {
+                state: state(cri::PodSandboxState::SandboxReady),
+                ..any.clone()
+            },
+            "of all pods",
+        ),
+        (
+            SandboxFilter {
+                state: Some(SandboxState::NotReady),
+                pod_uid: Some("uid-1".into()),
+                ..all
+            },
+            cri::PodSandboxFilter {
+                state: state(cri::PodSandboxState::SandboxNotready),
+                label_selector: of_pod,
+                ..any
+            },
+            "of pod uid-1",
+        ),
+    ];
+    for (filter, expected, object) in rows {
+        let server = Server::running();
+        let error = server.client().list_pod_sandboxes(&filter).await.unwrap_err();
+        let request: cri::ListPodSandboxRequest = server.only_request("ListPodSandbox");
+        assert_eq!(request.filter, Some(expected), "{filter:?}");
+        assert_eq!(error.object, object, "{filter:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_status_tells_all_of_a_sandbox() {
+    let status = cri::PodSandboxStatus {
+        network: Some(network("10.0.0.7", &["fd00::7", "10.1.0.7"])),
+        linux: Some(namespaces(cri::NamespaceMode::Pod)),
+        ..status()
+    };
+    let expected = SandboxStatus {
+        id: "s1".into(),
+        pod_uid: "uid-1".into(),
+        pod: PodName::new("shop", "web"),
+        attempt: 3,
+        state: SandboxState::Ready,
+        created_at: Timestamp::new(1, 7).unwrap(),
+        ips: ["10.0.0.7", "fd00::7", "10.1.0.7"].map(|ip| ip.parse().unwrap()).to_vec(),
+        host_network: false,
+    };
+    assert_eq!(seen(status).await, expected);
+}
+
+#[tokio::test]
+async fn the_status_of_the_named_sandbox_is_asked_for() {
+    let server = Server::running();
+    server.client().pod_sandbox_status(&"s1".into()).await.unwrap_err();
+    let request: cri::PodSandboxStatusRequest = server.only_request("PodSandboxStatus");
+    assert_eq!(request.pod_sandbox_id, "s1");
+    assert!(!request.verbose);
+}
+
+#[tokio::test]
+async fn addresses_that_are_none_are_skipped() {
+    let rows: [(_, &[&str]); 5] = [
+        (None, &[]),
+        (Some(network("", &[])), &[]),
+        (Some(network("", &["10.1.0.7"])), &["10.1.0.7"]),
+        (Some(network("10.0.0.7", &["10.1.0", "", "fd00::7"])), &["10.0.0.7", "fd00::7"]),
+        (Some(network("10.0.0.7/24", &["::1%eth0"])), &[]),
+    ];
+    for (network, expected) in rows {
+        let status = cri::PodSandboxStatus { network: network.clone(), ..status() };
+        let ips: Vec<String> = seen(status).await.ips.iter().map(ToString::to_string).collect();
+        assert_eq!(ips, expected, "{network:?}");
+    }
+}
+
+#[tokio::test]
+async fn only_the_nodes_network_is_the_hosts() {
+    let rows = [
+        (Some(namespaces(cri::NamespaceMode::Node)), true),
+        (Some(namespaces(cri::NamespaceMode::Pod)), false),
+        (Some(namespaces(cri::NamespaceMode::Container)), false),
+        (Some(cri::LinuxPodSandboxStatus { namespaces: None }), false),
+        (None, false),
+    ];
+    for (linux, expected) in rows {
+        let status = cri::PodSandboxStatus { linux: linux.clone(), ..status() };
+        assert_eq!(seen(status).await.host_network, expected, "{linux:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_status_without_id_or_pod_is_malformed() {
+    let no_uid = cri::PodSandboxMetadata { uid: String::new(), ..metadata() };
+    let rows = [
+        None,
+        Some(cri::PodSandboxStatus { metadata: None, ..status() }),
+        Some(cri::PodSandboxStatus { metadata: Some(no_uid), ..status() }),
+        Some(cri::PodSandboxStatus { id: String::new(), ..status() }),
+    ];
+    for status in rows {
+        let server = Server::running();
+        let answer = cri::PodSandboxStatusResponse { status, ..Default::default() };
+        server.answer("PodSandboxStatus", &answer);
+        let error = server.client().pod_sandbox_status(&"s1".into()).await.unwrap_err();
+        assert_eq!(error.code, Code::Internal, "{answer:?}");
+        assert_eq!(error.object, "s1", "{answer:?}");
+    }
+}

@@ -1,0 +1,237 @@
+//! A CRI server that answers as it is told and remembers what it was asked.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use cri::{CriRuntime, Deadlines, Endpoint};
+use prost::Message;
+use prost::bytes::Bytes;
+use tempfile::TempDir;
+use tokio::sync::{oneshot, watch};
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::body::Body;
+use tonic::codegen::http;
+use tonic::server::Grpc;
+use tonic::{Code, Request, Response, Status};
+use tower::service_fn;
+
+use crate::raw::Raw;
+
+/// Longer than anything here takes on a busy machine.
+pub(crate) const LONG: Duration = Duration::from_mins(1);
+
+/// What the server does with the calls of a method.
+#[derive(Debug, Clone)]
+enum Answer {
+    Message(Bytes),
+    Failure(Code, String),
+    /// None until it is told another.
+    Hang,
+}
+
+/// A call that reached the server.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) path: String,
+    /// The header `grpc-timeout`.
+    pub(crate) timeout: Option<String>,
+    message: Bytes,
+}
+
+/// What happened at the server so far.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) calls: Vec<Call>,
+    /// Methods of calls that the client gave up.
+    pub(crate) cancelled: Vec<String>,
+}
+
+/// The tests write the script, the server's thread the log.
+#[derive(Debug, Default)]
+struct Shared {
+    script: watch::Sender<BTreeMap<String, Answer>>,
+    log: watch::Sender<Log>,
+}
+
+/// A server on a socket in a directory of its own, with a thread and an async runtime of its own:
+/// it ends as a killed process does, connections and all.
+pub(crate) struct Server {
+    directory: TempDir,
+    shared: Arc<Shared>,
+    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+impl Server {
+    pub(crate) fn running() -> Self {
+        let mut server = Self::absent();
+        server.start();
+        server
+    }
+
+    /// One that does not run yet: there is no socket.
+    pub(crate) fn absent() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self { directory, shared: Arc::default(), running: None }
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.path().join("cri.sock")
+    }
+
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint::parse(&format!("unix://{}", self.socket().display())).unwrap()
+    }
+
+    /// A client that is patient enough for any machine.
+    pub(crate) fn client(&self) -> CriRuntime {
+        self.client_within(LONG)
+    }
+
+    pub(crate) fn client_within(&self, request: Duration) -> CriRuntime {
+        CriRuntime::new(&self.endpoint(), &self.endpoint(), Deadlines { request })
+    }
+
+    pub(crate) fn start(&mut self) {
+        if self.socket().exists() {
+            std::fs::remove_file(self.socket()).unwrap();
+        }
+        let listener = UnixListener::bind(self.socket()).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let shared = self.shared.clone();
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::spawn(move || serve(listener, &shared, stopped));
+        self.running = Some((stop, thread));
+    }
+
+    /// Ends it. The socket stays behind, refusing.
+    pub(crate) fn stop(&mut self) {
+        if let Some((stop, thread)) = self.running.take() {
+            drop(stop);
+            thread.join().unwrap();
+        }
+    }
+
+    pub(crate) fn answer(&self, method: &str, message: &impl Message) {
+        self.answer_bytes(method, message.encode_to_vec());
+    }
+
+    pub(crate) fn answer_bytes(&self, method: &str, message: Vec<u8>) {
+        self.script(method, Answer::Message(message.into()));
+    }
+
+    pub(crate) fn fail(&self, method: &str, code: Code, message: &str) {
+        self.script(method, Answer::Failure(code, message.to_owned()));
+    }
+
+    pub(crate) fn hang(&self, method: &str) {
+        self.script(method, Answer::Hang);
+    }
+
+    fn script(&self, method: &str, answer: Answer) {
+        self.shared.script.send_modify(|script| {
+            script.insert(method.to_owned(), answer);
+        });
+    }
+
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        self.shared.log.borrow().calls.clone()
+    }
+
+    /// The message of the only call so far, which was of this method.
+    pub(crate) fn only_request<M: Message + Default>(&self, method: &str) -> M {
+        let calls = self.calls();
+        let [call] = calls.as_slice() else { panic!("not one call: {calls:?}") };
+        assert_eq!(call.path.rsplit('/').next(), Some(method));
+        M::decode(call.message.clone()).unwrap()
+    }
+
+    /// Waits until the log is as it should become.
+    pub(crate) async fn until(&self, what: &str, is_so: impl FnMut(&Log) -> bool) {
+        let mut log = self.shared.log.subscribe();
+        let result = tokio::time::timeout(LONG, log.wait_for(is_so)).await;
+        assert!(result.is_ok(), "not seen: {what}; {:?}", self.shared.log.borrow());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A thread that panicked has said so; the test fails for what it missed.
+        if let Some((stop, thread)) = self.running.take() {
+            drop(stop);
+            drop(thread.join());
+        }
+    }
+}
+
+fn serve(listener: UnixListener, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = tokio::net::UnixListener::from_std(listener).unwrap();
+        let shared = shared.clone();
+        let service = service_fn(move |request| {
+            let shared = shared.clone();
+            async move { Ok::<_, Infallible>(handle(&shared, request).await) }
+        });
+        let serving = tonic::transport::Server::builder()
+            .serve_with_incoming(service, UnixListenerStream::new(listener));
+        // Being told to stop comes first: nothing after it counts.
+        tokio::select! {
+            biased;
+            _ = stopped => {}
+            result = serving => panic!("the server ended: {result:?}"),
+        }
+    });
+}
+
+async fn handle(shared: &Arc<Shared>, request: http::Request<Body>) -> http::Response<Body> {
+    let path = request.uri().path().to_owned();
+    let handler =
+        service_fn(move |request: Request<Bytes>| reply(shared.clone(), path.clone(), request));
+    Grpc::new(Raw).unary(handler, request).await
+}
+
+async fn reply(
+    shared: Arc<Shared>,
+    path: String,
+    request: Request<Bytes>,
+) -> Result<Response<Bytes>, Status> {
+    let method = path.rsplit('/').next().unwrap_or_default().to_owned();
+    let timeout = request.metadata().get("grpc-timeout");
+    let timeout = timeout.map(|timeout| timeout.to_str().unwrap().to_owned());
+    let call = Call { path, timeout, message: request.into_inner() };
+    shared.log.send_modify(|log| log.calls.push(call));
+
+    let mut handling = Handling { shared: shared.clone(), method: Some(method.clone()) };
+    let mut script = shared.script.subscribe();
+    let answer = script
+        .wait_for(|script| !matches!(script.get(&method), Some(Answer::Hang)))
+        .await
+        .expect("the script lives as long as the server")
+        .get(&method)
+        .cloned();
+    handling.method = None;
+    match answer {
+        Some(Answer::Message(message)) => Ok(Response::new(message)),
+        Some(Answer::Failure(code, message)) => Err(Status::new(code, message)),
+        Some(Answer::Hang) | None => Err(Status::unimplemented(format!("unknown method {method}"))),
+    }
+}
+
+/// Notes a call that ends before its method is taken off.
+struct Handling {
+    shared: Arc<Shared>,
+    method: Option<String>,
+}
+
+impl Drop for Handling {
+    fn drop(&mut self) {
+        if let Some(method) = self.method.take() {
+            self.shared.log.send_modify(|log| log.cancelled.push(method));
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Who the runtime is and how it is.
+
+use model::ports::runtime::{Code, Runtime, RuntimeCondition, RuntimeVersion};
+use proto::runtime_v1 as cri;
+
+use crate::server::Server;
+
+fn condition(kind: &str, status: bool) -> cri::RuntimeCondition {
+    cri::RuntimeCondition {
+        r#type: kind.into(),
+        status,
+        reason: format!("{kind}Reason"),
+        message: format!("{kind} message"),
+    }
+}
+
+fn expected(kind: &str, ready: bool) -> RuntimeCondition {
+    RuntimeCondition { ready, reason: format!("{kind}Reason"), message: format!("{kind} message") }
+}
+
+fn answer(conditions: Vec<cri::RuntimeCondition>) -> cri::StatusResponse {
+    cri::StatusResponse {
+        status: Some(cri::RuntimeStatus { conditions }),
+        ..cri::StatusResponse::default()
+    }
+}
+
+#[tokio::test]
+async fn the_version_is_the_runtimes_and_not_the_protocols() {
+    let server = Server::running();
+    server.answer(
+        "Version",
+        &cri::VersionResponse {
+            version: "0.1.0".into(),
+            runtime_name: "containerd".into(),
+            runtime_version: "v2.1".into(),
+            runtime_api_version: "v1".into(),
+        },
+    );
+    let version = server.client().version().await.unwrap();
+    let expected = RuntimeVersion {
+        name: "containerd".into(),
+        version: "v2.1".into(),
+        api_version: "v1".into(),
+    };
+    assert_eq!(version, expected);
+    let request: cri::VersionRequest = server.only_request("Version");
+    assert_eq!(request, cri::VersionRequest { version: "v1".into() });
+}
+
+#[tokio::test]
+async fn each_condition_of_the_status_is_told_with_its_reason() {
+    let server = Server::running();
+    let conditions = vec![
+        condition("Other", true),
+        condition("NetworkReady", false),
+        condition("RuntimeReady", true),
+    ];
+    server.answer("Status", &answer(conditions));
+    let status = server.client().status().await.unwrap();
+    assert_eq!(status.runtime, expected("RuntimeReady", true));
+    assert_eq!(status.network, expected("NetworkReady", false));
+    let request: cri::StatusRequest = server.only_request("Status");
+    assert!(!request.verbose);
+}
+
+#[tokio::test]
+async fn a_condition_that_is_not_reported_is_not_met() {
+    let server = Server::running();
+    server.answer("Status", &answer(vec![condition("RuntimeReady", true)]));
+    let status = server.client().status().await.unwrap();
+    assert!(status.runtime.ready);
+    assert!(!status.network.ready);
+    assert_eq!(status.network.reason, "NotReported");
+}
+
+#[tokio::test]
+async fn an_answer_without_a_status_is_malformed() {
+    let server = Server::running();
+    server.answer("Status", &cri::StatusResponse::default());
+    let error = server.client().status().await.unwrap_err();
+    assert_eq!(error.code, Code::Internal);
+    assert_eq!(error.message, "the runtime's answer has no status");
+}

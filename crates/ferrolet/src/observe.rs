@@ -1,0 +1,30 @@
+//! What the agent sees of the outside: the time, and events for people.
+
+use jiff::Timestamp;
+use model::ports::clock::WallClock;
+use model::ports::events::{EventType, Events, PodEvent};
+use tracing::{info, warn};
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SystemClock;
+
+impl WallClock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+/// Events as log lines: a node without a cluster has no other place for them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LoggedEvents;
+
+impl Events for LoggedEvents {
+    fn record(&self, event: PodEvent) {
+        let PodEvent { pod_uid: uid, pod, field_path, kind, reason, message } = event;
+        match kind {
+            EventType::Normal => info!(%pod, %uid, %field_path, reason, note = %message, "event"),
+            EventType::Warning => warn!(%pod, %uid, %field_path, reason, note = %message, "event"),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The long tasks of the agent, by name.
+
+use std::collections::BTreeMap;
+
+use tokio::task::{Id, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+/// All long tasks. None of them ends before it is told to; one that does takes the agent with it, so
+/// that whoever supervises the agent starts it anew, whole.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    set: JoinSet<()>,
+    names: BTreeMap<Id, &'static str>,
+    stop: CancellationToken,
+}
+
+/// A long task that ended too early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TaskEnded {
+    /// It returned.
+    #[error("task {0} ended")]
+    Returned(&'static str),
+    /// It panicked.
+    #[error("task {0} panicked")]
+    Panicked(&'static str),
+}
+
+impl Tasks {
+    /// Runs a task; it gets the token that tells it to stop.
+    pub(crate) fn spawn<F>(&mut self, name: &'static str, task: impl FnOnce(CancellationToken) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let handle = self.set.spawn(task(self.stop.child_token()));
+        self.names.insert(handle.id(), name);
+    }
+
+    /// Waits until a task ends, which none should.
+    pub(crate) async fn first_ended(&mut self) -> TaskEnded {
+        match self.set.join_next_with_id().await {
+            Some(Ok((id, ()))) => TaskEnded::Returned(self.name(id)),
+            Some(Err(error)) => TaskEnded::Panicked(self.name(error.id())),
+            None => TaskEnded::Returned("none was started"),
+        }
+    }
+
+    /// Tells all tasks to stop and waits for them.
+    pub(crate) async fn stop(mut self) {
+        self.stop.cancel();
+        while self.set.join_next().await.is_some() {}
+    }
+
+    fn name(&self, id: Id) -> &'static str {
+        self.names.get(&id).copied().unwrap_or("unknown")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_ends_is_named() {
+        let mut tasks = Tasks::default();
+        tasks.spawn("long", |stop| async move { stop.cancelled().await });
+        tasks.spawn("short", |_| async {});
+        assert_eq!(tasks.first_ended().await.to_string(), "task short ended");
+        tasks.spawn("broken", |_| async { panic!("on purpose") });
+        assert_eq!(tasks.first_ended().await.to_string(), "task broken panicked");
+        tasks.stop().await;
+    }
+}

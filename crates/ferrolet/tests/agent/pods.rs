@@ -1,0 +1,123 @@
+//! Pods from manifests to their end.
+
+use std::time::Duration;
+
+use model::observed::ContainerState;
+use testkit::runtime::Method;
+
+use crate::world::World;
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_container_is_replaced_and_the_pod_keeps_its_sandbox() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    let first = world.one_runs("web").await;
+    world.runtime.kill_container(&first.id, 137);
+    let second = world
+        .until("another runs", |world| {
+            world.running("web").into_iter().find(|container| container.id != first.id)
+        })
+        .await;
+    assert_eq!((second.attempt, &second.sandbox_id), (1, &first.sandbox_id));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_starts_again_touches_nothing() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    world.write_manifest("job", "Never", "[exit, \"3\"]");
+    let agent = world.start();
+    world.one_runs("web").await;
+    world.until("the job ended", |world| (world.live_sandboxes() == 1).then_some(())).await;
+    let before = (world.runtime.containers(), world.runtime.sandboxes());
+    agent.stop().await;
+    world.runtime.forget_calls();
+    let _agent = world.start();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!((world.runtime.containers(), world.runtime.sandboxes()), before);
+    for method in [
+        Method::RunPodSandbox,
+        Method::CreateContainer,
+        Method::StartContainer,
+        Method::StopContainer,
+        Method::StopPodSandbox,
+        Method::RemoveContainer,
+        Method::RemovePodSandbox,
+    ] {
+        assert_eq!(world.runtime.count(method), 0, "{method:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_ends_with_its_manifest_whether_the_agent_saw_it_go_or_not() {
+    let world = World::new();
+    world.write_manifest("seen", "Always", "[sleep, forever]");
+    world.write_manifest("unseen", "Always", "[sleep, forever]");
+    let agent = world.start();
+    world.one_runs("seen").await;
+    world.one_runs("unseen").await;
+    world.remove_manifest("seen");
+    world.until("it ended", |world| world.running("seen").is_empty().then_some(())).await;
+    world.one_runs("unseen").await;
+    agent.stop().await;
+    world.remove_manifest("unseen");
+    let _agent = world.start();
+    world.until("it ended", |world| world.running("unseen").is_empty().then_some(())).await;
+    world.until("no sandbox lives", |world| (world.live_sandboxes() == 0).then_some(())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_pod_starts_after_the_old_one_has_ended() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[trap, TERM, --exit, \"0\", --delay, 20s]");
+    let _agent = world.start();
+    let old = world.one_runs("web").await;
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let new = world
+        .until("the new one runs", |world| {
+            let running = world.running("web");
+            assert!(running.len() <= 1, "both run: {running:?}");
+            running.into_iter().find(|container| container.pod_uid != old.pod_uid)
+        })
+        .await;
+    let containers = world.runtime.containers();
+    let ended = containers.iter().find(|container| container.id == old.id).unwrap();
+    assert_eq!(ended.state, ContainerState::Exited);
+    assert!(new.created_at > old.created_at);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_keeps_failing_is_tried_less_and_less_often() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[exit, \"1\"]");
+    let _agent = world.start();
+    tokio::time::sleep(Duration::from_mins(11)).await;
+    let mut created: Vec<_> =
+        world.runtime.containers().iter().map(|container| container.created_at).collect();
+    created.sort();
+    let gaps: Vec<i64> =
+        created.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs()).collect();
+    // 10 s doubling to 300 s, each stretched by up to half and some seconds of looking.
+    assert!(gaps[0] <= 3, "{gaps:?}");
+    for (gap, least) in gaps[1..].iter().zip([10, 20, 40, 80, 160]) {
+        assert!((least..=least * 2).contains(gap), "{least}: {gaps:?}");
+    }
+    assert!((5..=7).contains(&gaps.len()), "{gaps:?}");
+    assert!(world.events.reasons().contains(&"BackOff"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_node_makes_no_calls_but_the_relist() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    world.one_runs("web").await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    world.runtime.forget_calls();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let lists = [Method::ListPodSandbox, Method::ListContainers];
+    let others: Vec<_> =
+        world.runtime.calls().into_iter().filter(|call| !lists.contains(&call.method)).collect();
+    assert!(others.is_empty(), "{others:?}");
+}

@@ -1,0 +1,104 @@
+//! A node in memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrolet::wiring::{Agent, Ports, Settings};
+use model::observed::{Container, ContainerState, SandboxState};
+use testkit::clock::VirtualClock;
+use testkit::events::KeptEvents;
+use testkit::files::MemoryFiles;
+use testkit::runtime::{MemoryRuntime, RemoteImage};
+
+/// How long, in the agent's time, something may take.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// The outside of an agent. It outlives agents: what they made is still there for the next one.
+pub(crate) struct World {
+    pub(crate) runtime: Arc<MemoryRuntime>,
+    pub(crate) files: Arc<MemoryFiles>,
+    pub(crate) events: Arc<KeptEvents>,
+    clock: Arc<VirtualClock>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let clock = Arc::new(VirtualClock::new());
+        let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
+        let image = RemoteImage::new("ferrolet.test/workload:1").entrypoint(["/workload"]);
+        runtime.add_image(&image);
+        let (files, events) = (Arc::new(MemoryFiles::new()), Arc::new(KeptEvents::default()));
+        Self { runtime, files, events, clock }
+    }
+
+    /// Writes the manifest of a pod with one container.
+    pub(crate) fn write_manifest(&self, name: &str, policy: &str, args: &str) {
+        let manifest = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  restartPolicy: {policy}\n  \
+             containers:\n  - {{name: main, image: \"ferrolet.test/workload:1\", args: {args}}}\n"
+        );
+        self.files.write(format!("/manifests/{name}.yaml"), manifest);
+    }
+
+    pub(crate) fn remove_manifest(&self, name: &str) {
+        self.files.remove(format!("/manifests/{name}.yaml"));
+    }
+
+    pub(crate) fn start(&self) -> Agent {
+        let settings = Settings {
+            node_name: "node".to_owned(),
+            manifests: "/manifests".into(),
+            manifests_period: Duration::from_secs(20),
+            pod_logs: "/var/log/pods".into(),
+            container_links: "/var/log/containers".into(),
+            resync: Duration::from_mins(1),
+            longest_restart_wait: Duration::from_mins(5),
+            pleg: pleg::Settings::default(),
+        };
+        let ports = Ports {
+            runtime: Arc::clone(&self.runtime) as _,
+            files: Arc::clone(&self.files) as _,
+            clock: Arc::clone(&self.clock) as _,
+            events: Arc::clone(&self.events) as _,
+        };
+        Agent::start(settings, ports)
+    }
+
+    /// The containers of a pod that run.
+    pub(crate) fn running(&self, pod: &str) -> Vec<Container> {
+        let name = format!("{pod}-node");
+        let mut containers = self.runtime.containers();
+        containers.retain(|container| {
+            *container.pod.name == name && container.state == ContainerState::Running
+        });
+        containers
+    }
+
+    pub(crate) fn live_sandboxes(&self) -> usize {
+        let sandboxes = self.runtime.sandboxes();
+        sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready).count()
+    }
+
+    /// Lets time pass until `look` gives a value.
+    pub(crate) async fn until<T>(&self, what: &str, look: impl Fn(&Self) -> Option<T>) -> T {
+        let looking = async {
+            loop {
+                if let Some(value) = look(self) {
+                    return value;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let found = tokio::time::timeout(PATIENCE, looking).await;
+        found.unwrap_or_else(|_| panic!("{what}: {:?}", self.runtime.containers()))
+    }
+
+    /// Waits until exactly one container of the pod runs.
+    pub(crate) async fn one_runs(&self, pod: &str) -> Container {
+        let one = |world: &Self| {
+            let mut running = world.running(pod);
+            (running.len() == 1).then(|| running.remove(0))
+        };
+        self.until(&format!("one container of {pod} runs"), one).await
+    }
+}

@@ -1,0 +1,27 @@
+//! Labels and annotations that the agent puts on what it makes, under upstream's names.
+
+/// Name of the pod.
+pub const POD_NAME: &str = "io.kubernetes.pod.name";
+/// Namespace of the pod.
+pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+/// Uid of the pod.
+pub const POD_UID: &str = "io.kubernetes.pod.uid";
+/// Name of the container in the pod's specification.
+pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+
+/// Hash of the container's definition: a change means that it must be made anew.
+pub const CONTAINER_HASH: &str = "io.kubernetes.container.hash";
+/// How often the container was restarted before.
+pub const CONTAINER_RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
+/// Where the container leaves its last words.
+pub const CONTAINER_TERMINATION_MESSAGE_PATH: &str =
+    "io.kubernetes.container.terminationMessagePath";
+/// Where its last words are looked for.
+pub const CONTAINER_TERMINATION_MESSAGE_POLICY: &str =
+    "io.kubernetes.container.terminationMessagePolicy";
+/// Ports of the container, as JSON.
+pub const CONTAINER_PORTS: &str = "io.kubernetes.container.ports";
+/// Grace of the pod's specification.
+pub const POD_TERMINATION_GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
+/// Grace of the pod's deletion.
+pub const POD_DELETION_GRACE: &str = "io.kubernetes.pod.deletionGracePeriod";

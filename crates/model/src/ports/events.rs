@@ -1,0 +1,38 @@
+//! Events: what people are told about a pod.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::ids::{PodName, PodUid};
+
+/// How much an event matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EventType {
+    /// As it should be.
+    Normal,
+    /// Somebody should look at it.
+    Warning,
+}
+
+/// Something that happened to a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodEvent {
+    /// The pod's uid.
+    pub pod_uid: PodUid,
+    /// The pod's namespace and name.
+    pub pod: PodName,
+    /// The part of the pod it is about, such as `spec.containers{main}`; empty for the pod itself.
+    pub field_path: Arc<str>,
+    /// How much it matters.
+    pub kind: EventType,
+    /// Upstream's word for it.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+/// Takes events. Never blocks and never fails: an event that cannot be kept is dropped there.
+pub trait Events: Debug + Send + Sync {
+    /// Takes an event.
+    fn record(&self, event: PodEvent);
+}

@@ -1,0 +1,176 @@
+//! The last known status of every pod, and waiting for a fresh one.
+//!
+//! [`Writer`] has one owner, the relist task; [`Reader`] is for everybody else. A relist of
+//! everything says nothing about a pod that it *passed over* because the pod was just being looked at
+//! on its own: that look may have begun long before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use model::ids::PodUid;
+use model::observed::PodStatus;
+use model::ports::runtime::RuntimeError;
+use model::stamp::Stamp;
+use tokio::sync::oneshot;
+
+/// What looking at a pod gave: its status, or why that could not be read.
+pub type Observation = Result<Arc<PodStatus>, RuntimeError>;
+
+/// An empty cache. Nothing is fresh in it until the first relist.
+pub fn cache() -> (Writer, Reader) {
+    let shared = Arc::new(Mutex::new(Shared::default()));
+    (Writer { shared: Arc::clone(&shared) }, Reader { shared })
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    entries: BTreeMap<PodUid, Entry>,
+    /// When the last relist of everything began.
+    relisted: Option<Stamp>,
+    /// Pods about which it says nothing.
+    passed_over: BTreeSet<PodUid>,
+    /// Who waits for which pod. A waiter that gave up is found by its closed channel.
+    waiters: BTreeMap<PodUid, Vec<Waiter>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    observation: Observation,
+    /// When the look began that gave the observation, or that found it unchanged.
+    observed: Stamp,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    after: Stamp,
+    answer: oneshot::Sender<Observation>,
+}
+
+impl Shared {
+    /// The pod's observation, if it was made after `after`. A pod that was never seen is known to be
+    /// absent once everything was listed.
+    fn fresh(&self, uid: &PodUid, after: Stamp) -> Option<Observation> {
+        let entry = self.entries.get(uid);
+        let by_entry = entry.is_some_and(|entry| entry.observed > after);
+        let by_relist =
+            !self.passed_over.contains(uid) && self.relisted.is_some_and(|at| at > after);
+        (by_entry || by_relist).then(|| self.observation(uid))
+    }
+
+    fn observation(&self, uid: &PodUid) -> Observation {
+        match self.entries.get(uid) {
+            Some(entry) => entry.observation.clone(),
+            None => Ok(Arc::new(PodStatus::empty(uid.clone()))),
+        }
+    }
+
+    fn answer_waiters_of(&mut self, uid: &PodUid) {
+        let Some(waiters) = self.waiters.remove(uid) else {
+            return;
+        };
+        let mut left = Vec::new();
+        for waiter in waiters {
+            match self.fresh(uid, waiter.after) {
+                // Nobody listens any more: the worker was cancelled.
+                Some(observation) => drop(waiter.answer.send(observation)),
+                None if waiter.answer.is_closed() => {}
+                None => left.push(waiter),
+            }
+        }
+        if !left.is_empty() {
+            self.waiters.insert(uid.clone(), left);
+        }
+    }
+}
+
+/// Reads the cache.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    /// Written by [`Writer`] alone; waiters are added here. Never held across an await.
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl Reader {
+    /// What is known of a pod now, however old.
+    pub fn get(&self, uid: &PodUid) -> Observation {
+        lock(&self.shared).observation(uid)
+    }
+
+    /// What a look at the pod showed that began after `after`; waits for one if need be.
+    pub async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Observation {
+        let receiver = {
+            let mut shared = lock(&self.shared);
+            if let Some(observation) = shared.fresh(uid, after) {
+                return observation;
+            }
+            let (answer, receiver) = oneshot::channel();
+            shared.waiters.entry(uid.clone()).or_default().push(Waiter { after, answer });
+            receiver
+        };
+        match receiver.await {
+            Ok(observation) => observation,
+            // The writer went away while we waited, so the agent is shutting down and this task is
+            // about to be cancelled.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// Writes the cache: the relist task alone.
+#[derive(Debug)]
+pub struct Writer {
+    /// Shared with readers; waiters are answered here.
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl Writer {
+    /// What a look at the pod showed that began at `at`.
+    pub(crate) fn store(&self, uid: &PodUid, observation: Observation, at: Stamp) {
+        let mut shared = lock(&self.shared);
+        shared.entries.insert(uid.clone(), Entry { observation, observed: at });
+        shared.answer_waiters_of(uid);
+    }
+
+    /// The runtime has nothing of the pod any more, at `at`.
+    pub(crate) fn forget(&self, uid: &PodUid, at: Stamp) {
+        let mut shared = lock(&self.shared);
+        // Somebody may wait for just this news, and the relist that would tell them may be far away.
+        let gone = Ok(Arc::new(PodStatus::empty(uid.clone())));
+        shared.entries.insert(uid.clone(), Entry { observation: gone, observed: at });
+        shared.answer_waiters_of(uid);
+        shared.entries.remove(uid);
+    }
+
+    /// A look at this pod alone, begun at `at`, showed nothing new.
+    pub(crate) fn unchanged(&self, uid: &PodUid, at: Stamp) {
+        let mut shared = lock(&self.shared);
+        let observation = shared.observation(uid);
+        let absent = !shared.entries.contains_key(uid);
+        shared.entries.insert(uid.clone(), Entry { observation, observed: at });
+        shared.answer_waiters_of(uid);
+        if absent {
+            shared.entries.remove(uid);
+        }
+    }
+
+    /// Everything was listed, begun at `at`; pods that were not passed over are as the cache says.
+    pub(crate) fn relisted(&self, at: Stamp, passed_over: BTreeSet<PodUid>) {
+        let mut shared = lock(&self.shared);
+        shared.relisted = Some(at);
+        shared.passed_over = passed_over;
+        let waiting: Vec<PodUid> = shared.waiters.keys().cloned().collect();
+        for uid in waiting {
+            shared.answer_waiters_of(&uid);
+        }
+    }
+}
+
+/// The data stays consistent even if a holder panicked: every method finishes its writes before it
+/// calls anything that could.
+fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

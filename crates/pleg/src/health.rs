@@ -1,0 +1,44 @@
+//! Whether the runtime is still being listed.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Tells when the last successful relist began. Written by the relist task, which closes it when it
+/// ends.
+#[derive(Debug, Clone)]
+pub struct Health {
+    pub(crate) relisted: watch::Receiver<Option<Instant>>,
+    pub(crate) threshold: Duration,
+}
+
+/// Why the lifecycle event generator is not healthy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unhealthy {
+    /// No relist succeeded so far.
+    #[error("pleg has yet to be successful")]
+    NeverRelisted,
+    /// The last one is too long ago.
+    #[error("pleg was last seen active {since:?} ago; threshold is {threshold:?}")]
+    Stale {
+        /// How long ago the last successful relist began.
+        since: Duration,
+        /// How long it may be.
+        threshold: Duration,
+    },
+}
+
+impl Health {
+    /// Whether the last successful relist is recent enough at `now`.
+    pub fn check(&self, now: Instant) -> Result<(), Unhealthy> {
+        let Some(relisted) = *self.relisted.borrow() else {
+            return Err(Unhealthy::NeverRelisted);
+        };
+        let since = now.saturating_duration_since(relisted);
+        if since > self.threshold {
+            return Err(Unhealthy::Stale { since, threshold: self.threshold });
+        }
+        Ok(())
+    }
+}

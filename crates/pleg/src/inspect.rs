@@ -1,0 +1,76 @@
+//! The calls that a look takes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use model::ids::PodUid;
+use model::observed::{PodStatus, RuntimePod, pods_by_uid};
+use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError, SandboxFilter};
+
+use crate::decide::pod_status;
+
+/// Everything that the runtime has, by pod.
+pub(crate) async fn list(
+    runtime: &dyn Runtime,
+) -> Result<BTreeMap<PodUid, RuntimePod>, RuntimeError> {
+    let (sandbox_filter, container_filter) = (SandboxFilter::default(), ContainerFilter::default());
+    let (sandboxes, containers) = join(
+        runtime.list_pod_sandboxes(&sandbox_filter),
+        runtime.list_containers(&container_filter),
+    )
+    .await;
+    Ok(pods_by_uid(sandboxes?, containers?))
+}
+
+/// What the runtime has of one pod.
+pub(crate) async fn list_pod(
+    runtime: &dyn Runtime,
+    uid: &PodUid,
+) -> Result<Option<RuntimePod>, RuntimeError> {
+    let sandbox_filter = SandboxFilter { pod_uid: Some(uid.clone()), ..SandboxFilter::default() };
+    let container_filter =
+        ContainerFilter { pod_uid: Some(uid.clone()), ..ContainerFilter::default() };
+    let (sandboxes, containers) = join(
+        runtime.list_pod_sandboxes(&sandbox_filter),
+        runtime.list_containers(&container_filter),
+    )
+    .await;
+    Ok(pods_by_uid(sandboxes?, containers?).remove(uid))
+}
+
+/// The status of all parts of a pod. What vanished since it was listed is left out; any other
+/// failure fails the whole, because half a status would start containers that already run.
+pub(crate) async fn status(
+    runtime: &dyn Runtime,
+    pod: RuntimePod,
+    old: Option<&PodStatus>,
+) -> Result<PodStatus, RuntimeError> {
+    let sandboxes = pod.sandboxes.iter().map(|sandbox| runtime.pod_sandbox_status(&sandbox.id));
+    let containers = pod.containers.iter().map(|container| runtime.container_status(&container.id));
+    let (sandboxes, containers) = join(join_all(sandboxes), join_all(containers)).await;
+    Ok(pod_status(pod.uid, found(sandboxes)?, found(containers)?, old))
+}
+
+fn found<T>(answers: Vec<Result<T, RuntimeError>>) -> Result<Vec<T>, RuntimeError> {
+    answers
+        .into_iter()
+        .filter(|answer| !answer.as_ref().is_err_and(RuntimeError::is_not_found))
+        .collect()
+}
+
+/// What a look gives, or an error when it takes too long.
+pub(crate) async fn within<T>(
+    deadline: Duration,
+    (method, uid): (&'static str, &PodUid),
+    look: impl Future<Output = Result<T, RuntimeError>>,
+) -> Result<T, RuntimeError> {
+    tokio::time::timeout(deadline, look).await.unwrap_or_else(|_| {
+        Err(RuntimeError {
+            method,
+            object: format!("of pod {uid}"),
+            code: Code::DeadlineExceeded,
+            message: format!("the runtime did not answer within {deadline:?}"),
+        })
+    })
+}

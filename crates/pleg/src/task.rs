@@ -1,0 +1,360 @@
+//! The relist task: looks at the runtime, and tells what changed.
+//!
+//! Nothing here waits for a single pod. Lists and inspections are futures that the loop polls side
+//! by side; while one of a pod is under way the pod is *busy*, and a change seen meanwhile is looked
+//! at again afterwards. So a pod whose inspection hangs costs that pod its freshness and nobody else
+//! anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use model::ids::PodUid;
+use model::lifecycle::LifecycleEvent;
+use model::observed::{PodStatus, RuntimePod};
+use model::ports::runtime::{Runtime, RuntimeError};
+use model::stamp::{Stamp, Stamps};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::cache::{Observation, Reader, Writer, cache};
+use crate::decide::{PodRecord, diff};
+use crate::health::Health;
+use crate::inspect;
+use crate::marks::Marks;
+
+/// How often to look, and how long to wait.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// From the end of a relist to the start of the next.
+    pub relist_period: Duration,
+    /// How old the last relist may be for the agent to be healthy.
+    pub relist_threshold: Duration,
+    /// How long listing one pod may take, and how long reading its status.
+    pub inspection_deadline: Duration,
+    /// How many pods are inspected at the same time.
+    pub parallel_inspections: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            relist_period: Duration::from_secs(1),
+            relist_threshold: Duration::from_mins(3),
+            inspection_deadline: Duration::from_secs(10),
+            parallel_inspections: 16,
+        }
+    }
+}
+
+/// The relist task and all that others use of it.
+#[derive(Debug)]
+pub struct Pleg {
+    /// To be run until the agent stops.
+    pub task: Relist,
+    /// The last known status of every pod.
+    pub cache: Reader,
+    /// Pods with lifecycle events, for the sync loop.
+    pub events: Marks<LifecycleEvent>,
+    /// Pods to look at now.
+    pub requests: Marks<()>,
+    /// Whether the runtime is still being listed.
+    pub health: Health,
+}
+
+/// Makes the relist task of a runtime.
+pub fn pleg(runtime: Arc<dyn Runtime>, stamps: Stamps, settings: Settings) -> Pleg {
+    let (writer, reader) = cache();
+    let (relisted, receiver) = watch::channel(None);
+    let events = Marks::default();
+    let requests = Marks::default();
+    let health = Health { relisted: receiver, threshold: settings.relist_threshold };
+    let task = Relist {
+        permits: Arc::new(Semaphore::new(settings.parallel_inspections)),
+        runtime,
+        stamps,
+        settings,
+        writer,
+        events: events.clone(),
+        requests: requests.clone(),
+        relisted,
+        records: BTreeMap::new(),
+        busy: BTreeMap::new(),
+        work: FuturesUnordered::new(),
+    };
+    Pleg { task, cache: reader, events, requests, health }
+}
+
+/// The task's state; nobody else touches it.
+pub struct Relist {
+    runtime: Arc<dyn Runtime>,
+    stamps: Stamps,
+    settings: Settings,
+    writer: Writer,
+    /// Written here, taken by the sync loop.
+    events: Marks<LifecycleEvent>,
+    /// Written by whoever wants a pod looked at, taken here.
+    requests: Marks<()>,
+    /// Start of the last successful relist; closed when the task ends.
+    relisted: watch::Sender<Option<Instant>>,
+    /// Bounds the inspections under way.
+    permits: Arc<Semaphore>,
+    records: BTreeMap<PodUid, Record>,
+    /// Pods with a look or an inspection under way.
+    busy: BTreeMap<PodUid, Busy>,
+    work: FuturesUnordered<BoxFuture<'static, Done>>,
+}
+
+impl std::fmt::Debug for Relist {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Relist").field("records", &self.records.len()).finish_non_exhaustive()
+    }
+}
+
+/// What was last reported of a pod.
+#[derive(Debug, Default)]
+struct Record {
+    seen: PodRecord,
+    /// When the look began that it was seen in.
+    at: Stamp,
+    /// The status could not be read: read it again even if no state changed.
+    reinspect: bool,
+    /// The last status that could be read.
+    status: Option<Arc<PodStatus>>,
+}
+
+/// What is under way for a pod.
+#[derive(Debug)]
+struct Busy {
+    /// When the look began.
+    since: Stamp,
+    /// Whether something newer was heard of meanwhile: look again afterwards.
+    again: bool,
+}
+
+/// A look or inspection that ended.
+enum Done {
+    Listed { began: Instant, at: Stamp, pods: Result<BTreeMap<PodUid, RuntimePod>, RuntimeError> },
+    Looked { uid: PodUid, at: Stamp, pod: Result<Option<RuntimePod>, RuntimeError> },
+    Inspected(Inspected),
+}
+
+/// An inspection that ended, and the look that it was made for.
+struct Inspected {
+    uid: PodUid,
+    at: Stamp,
+    seen: PodRecord,
+    events: Vec<LifecycleEvent>,
+    observation: Observation,
+}
+
+impl Relist {
+    /// Looks at the runtime until told to stop.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let mut next = Some(Instant::now());
+        loop {
+            // Biased: stopping first; then finished work, which is bounded by what was started; the
+            // timer before requests, because a relist answers every request made before it.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                Some(done) = self.work.next() => {
+                    if let Some(at) = self.finish(done) {
+                        next = Some(at);
+                    }
+                }
+                () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
+                    next = None;
+                    self.start_relist();
+                }
+                requests = self.requests.take() => {
+                    for uid in requests.into_keys() {
+                        self.look_at(uid);
+                    }
+                }
+            }
+        }
+    }
+
+    fn start_relist(&self) {
+        let runtime = Arc::clone(&self.runtime);
+        // Taken before the first call: what happens during the listing may or may not be in it.
+        let (at, began) = (self.stamps.next(), Instant::now());
+        self.work.push(Box::pin(async move {
+            Done::Listed { began, at, pods: inspect::list(&*runtime).await }
+        }));
+    }
+
+    fn look_at(&mut self, uid: PodUid) {
+        if let Some(busy) = self.busy.get_mut(&uid) {
+            busy.again = true;
+            return;
+        }
+        let at = self.stamps.next();
+        self.busy.insert(uid.clone(), Busy { since: at, again: false });
+        let runtime = Arc::clone(&self.runtime);
+        let deadline = self.settings.inspection_deadline;
+        self.work.push(Box::pin(async move {
+            let list = inspect::list_pod(&*runtime, &uid);
+            let pod = inspect::within(deadline, ("ListContainers", &uid), list).await;
+            Done::Looked { uid, at, pod }
+        }));
+    }
+
+    /// Takes in what a look gave; answers with the time of the next relist when one ended.
+    fn finish(&mut self, done: Done) -> Option<Instant> {
+        match done {
+            Done::Listed { began, at, pods } => {
+                match pods {
+                    Ok(pods) => self.relisted(began, at, pods),
+                    Err(error) => warn!(%error, "cannot list the pods of the runtime"),
+                }
+                return Some(Instant::now() + self.settings.relist_period);
+            }
+            Done::Looked { uid, at, pod } => self.looked(uid, at, pod),
+            Done::Inspected(inspected) => {
+                let uid = inspected.uid.clone();
+                self.inspected(inspected);
+                self.settle(uid);
+            }
+        }
+        None
+    }
+
+    fn relisted(&mut self, began: Instant, at: Stamp, mut pods: BTreeMap<PodUid, RuntimePod>) {
+        // What began before this list may show less than it does.
+        for busy in self.busy.values_mut() {
+            busy.again |= busy.since < at;
+        }
+        let known: BTreeSet<PodUid> = self.records.keys().chain(pods.keys()).cloned().collect();
+        for uid in known {
+            let pod = pods.remove(&uid);
+            if !self.busy.contains_key(&uid) && self.reconcile(&uid, pod, at) == Reconciled::Gone {
+                self.records.remove(&uid);
+            }
+        }
+        self.writer.relisted(at, self.busy.keys().cloned().collect());
+        self.relisted.send_replace(Some(began));
+    }
+
+    fn looked(&mut self, uid: PodUid, at: Stamp, pod: Result<Option<RuntimePod>, RuntimeError>) {
+        match pod {
+            Ok(pod) => match self.reconcile(&uid, pod, at) {
+                Reconciled::Inspecting => return,
+                Reconciled::Unchanged => self.writer.unchanged(&uid, at),
+                // Its empty record stays until a relist agrees: one that began before this look may
+                // still list the pod, and must not bring it back.
+                Reconciled::Gone => {}
+            },
+            // Whoever waits is answered by the next relist.
+            Err(error) => warn!(%uid, %error, "cannot list a pod of the runtime"),
+        }
+        self.settle(uid);
+    }
+
+    /// Compares a pod with its record and starts an inspection if it differs.
+    fn reconcile(&mut self, uid: &PodUid, pod: Option<RuntimePod>, at: Stamp) -> Reconciled {
+        let record = self.records.entry(uid.clone()).or_default();
+        if record.at > at {
+            return Reconciled::Unchanged;
+        }
+        let seen = pod.as_ref().map(PodRecord::from).unwrap_or_default();
+        let events = diff(&record.seen, &seen);
+        let Some(pod) = pod.filter(|_| !seen.is_empty()) else {
+            let events = or_pod_sync(events, record.reinspect);
+            *record = Record { at, ..Record::default() };
+            self.writer.forget(uid, at);
+            self.report(uid, events);
+            return Reconciled::Gone;
+        };
+        if events.is_empty() && !record.reinspect {
+            record.at = at;
+            return Reconciled::Unchanged;
+        }
+        let old = record.status.clone();
+        self.busy.entry(uid.clone()).or_insert(Busy { since: at, again: false });
+        self.inspect(pod, old, (at, seen, events));
+        Reconciled::Inspecting
+    }
+
+    fn inspect(
+        &self,
+        pod: RuntimePod,
+        old: Option<Arc<PodStatus>>,
+        (at, seen, events): (Stamp, PodRecord, Vec<LifecycleEvent>),
+    ) {
+        let runtime = Arc::clone(&self.runtime);
+        let permits = Arc::clone(&self.permits);
+        let deadline = self.settings.inspection_deadline;
+        self.work.push(Box::pin(async move {
+            let _permit = permits.acquire().await.expect("the semaphore is never closed");
+            let uid = pod.uid.clone();
+            let status = inspect::status(&*runtime, pod, old.as_deref());
+            let status = inspect::within(deadline, ("ContainerStatus", &uid), status).await;
+            Done::Inspected(Inspected { uid, at, seen, events, observation: status.map(Arc::new) })
+        }));
+    }
+
+    /// Stores what an inspection gave. Only one that succeeded advances the record: otherwise the
+    /// next relist must see the same difference again, or the events would be lost.
+    fn inspected(&mut self, inspected: Inspected) {
+        let Inspected { uid, at, seen, events, observation } = inspected;
+        let record = self.records.entry(uid.clone()).or_default();
+        match &observation {
+            Ok(status) => {
+                let events = or_pod_sync(events, record.reinspect);
+                let status = Some(Arc::clone(status));
+                *record = Record { seen, at, reinspect: false, status };
+                self.writer.store(&uid, observation, at);
+                self.report(&uid, events);
+            }
+            Err(error) => {
+                warn!(%uid, %error, "cannot read the status of a pod");
+                record.reinspect = true;
+                self.writer.store(&uid, observation, at);
+            }
+        }
+    }
+
+    fn report(&self, uid: &PodUid, mut events: Vec<LifecycleEvent>) {
+        events.retain(|event| !matches!(event, LifecycleEvent::Changed(_)));
+        if events.is_empty() {
+            return;
+        }
+        debug!(%uid, ?events, "pod lifecycle events");
+        self.events.mark(uid, events);
+    }
+
+    /// The pod is no longer busy; looks again if that was asked for meanwhile.
+    fn settle(&mut self, uid: PodUid) {
+        if self.busy.remove(&uid).is_some_and(|busy| busy.again) {
+            self.look_at(uid);
+        }
+    }
+}
+
+/// What a comparison of a pod with its record led to.
+#[derive(Debug, PartialEq, Eq)]
+enum Reconciled {
+    Unchanged,
+    Inspecting,
+    /// The runtime has nothing of the pod.
+    Gone,
+}
+
+/// Whoever heard of a status that could not be read hears when it is known, whatever it is.
+fn or_pod_sync(mut events: Vec<LifecycleEvent>, reinspected: bool) -> Vec<LifecycleEvent> {
+    if reinspected && events.is_empty() {
+        events.push(LifecycleEvent::PodSync);
+    }
+    events
+}
+
+#[cfg(test)]
+#[path = "task_tests.rs"]
+mod tests;

@@ -1,0 +1,209 @@
+#[path = "task_tests/looks.rs"]
+mod looks;
+#[path = "task_tests/node.rs"]
+mod node;
+#[path = "task_tests/slow.rs"]
+mod slow;
+
+use model::lifecycle::LifecycleEvent::{Died, PodSync, Removed, Started};
+use model::observed::{ContainerState, PodStatus, SandboxState};
+use model::ports::runtime::{Code, Runtime};
+use model::verdict::Subject;
+use testkit::runtime::{Fault, Method, Rule};
+use testkit::wanted;
+
+use self::node::{FOREVER, Node, container, eventually, pod, run, runtime, sandbox, seconds, uid};
+use super::*;
+use crate::health::Unhealthy;
+
+#[tokio::test(start_paused = true)]
+async fn the_first_relist_reports_what_runs_and_what_is_dead_and_the_next_ones_nothing() {
+    let runtime = runtime();
+    let (web, main) = run(&runtime, "web", FOREVER).await;
+    let (job, done) = run(&runtime, "job", &["exit", "0"]).await;
+    let config = wanted::container(&pod("web"), "extra", node::IMAGE, FOREVER);
+    runtime.create_container(&web, &config, &pod("web")).await.unwrap();
+    let mut node = Node::watching(&runtime);
+    assert_eq!(node.hear("web").await, [Started(container(&main)), Started(sandbox(&web))]);
+    assert_eq!(node.hear("job").await, [Died(container(&done)), Started(sandbox(&job))]);
+    assert_eq!(node.elapsed(), Duration::ZERO);
+    assert_eq!(node.cache.get(&uid("web")).unwrap().containers.len(), 2);
+    runtime.forget_calls();
+    node.hear_nothing_for(Duration::from_millis(5500)).await;
+    // A quiet node costs two calls a second, however many pods it has.
+    assert_eq!(runtime.count(Method::ListContainers), 5);
+    assert_eq!(runtime.calls().len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_dies_and_is_removed() {
+    let runtime = runtime();
+    let (web, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    runtime.kill_container(&main, 7);
+    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    let status = node.cache.get(&uid("web")).unwrap();
+    let ended = &status.containers[0];
+    assert_eq!((ended.state, ended.exit_code), (ContainerState::Exited, 7));
+    let removal = wanted::removal(Subject::Container(main.clone()));
+    runtime.remove_container(&removal).await.unwrap();
+    assert_eq!(node.hear("web").await, [Removed(container(&main))]);
+    assert!(node.cache.get(&uid("web")).unwrap().containers.is_empty());
+    runtime.stop_pod_sandbox(&web).await.unwrap();
+    assert_eq!(node.hear("web").await, [Died(sandbox(&web))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_vanishes_died_is_removed_and_leaves_nothing_behind() {
+    let runtime = runtime();
+    let (web, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    let action = node.stamps.next();
+    runtime.remove_pod_sandbox(&wanted::removal(Subject::Sandbox(web.clone()))).await.unwrap();
+    let (main, web) = (container(&main), sandbox(&web));
+    let events = [Died(main.clone()), Removed(main), Died(web.clone()), Removed(web)];
+    assert_eq!(node.hear("web").await, events);
+    let gone = Ok(Arc::new(PodStatus::empty(uid("web"))));
+    assert_eq!(node.cache.get(&uid("web")), gone);
+    assert_eq!(node.newer_than("web", action).await, gone);
+    node.hear_nothing_for(seconds(3)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_cannot_be_read_is_an_error_without_an_event_until_it_can() {
+    let runtime = runtime();
+    let (web, main) = run(&runtime, "web", FOREVER).await;
+    let fault = Fault::error(Code::Unavailable);
+    runtime.inject(Rule::on(Method::ContainerStatus, fault).once());
+    let mut node = Node::watching(&runtime);
+    let error = node.newer_than("web", Stamp::START).await.unwrap_err();
+    assert_eq!((error.code, error.object.as_str()), (Code::Unavailable, main.as_str()));
+    assert_eq!(node.cache.get(&uid("web")), Err(error));
+    node.hear_nothing_for(Duration::from_millis(900)).await;
+    assert_eq!(node.hear("web").await, [Started(container(&main)), Started(sandbox(&web))]);
+    assert_eq!(node.elapsed(), seconds(1));
+    assert_eq!(node.cache.get(&uid("web")).unwrap().containers.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_reported_however_long_the_status_could_not_be_read() {
+    let runtime = runtime();
+    let (_, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    runtime.inject(Rule::on(Method::PodSandboxStatus, Fault::error(Code::Internal)).times(20));
+    runtime.kill_container(&main, 1);
+    node.hear_nothing_for(seconds(20)).await;
+    assert_eq!(node.cache.get(&uid("web")).unwrap_err().code, Code::Internal);
+    assert_eq!(node.health.check(Instant::now()), Ok(()));
+    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.elapsed(), seconds(21));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_read_again_without_a_change_gives_one_pod_sync() {
+    let runtime = runtime();
+    let (web, _) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    let config = wanted::container(&pod("web"), "extra", node::IMAGE, FOREVER);
+    let extra = runtime.create_container(&web, &config, &pod("web")).await.unwrap();
+    runtime.inject(Rule::on(Method::ContainerStatus, Fault::error(Code::Internal)).times(2));
+    eventually("the error is known", || node.cache.get(&uid("web")).is_err()).await;
+    runtime.clear_faults();
+    runtime.remove_container(&wanted::removal(Subject::Container(extra))).await.unwrap();
+    assert_eq!(node.hear("web").await, [PodSync]);
+    assert_eq!(node.cache.get(&uid("web")).unwrap().containers.len(), 1);
+    node.hear_nothing_for(seconds(3)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_pod_that_vanished_goes_with_it() {
+    let runtime = runtime();
+    let (web, _) = run(&runtime, "web", FOREVER).await;
+    runtime.inject(Rule::on(Method::PodSandboxStatus, Fault::error(Code::Internal)));
+    let mut node = Node::watching(&runtime);
+    node.newer_than("web", Stamp::START).await.unwrap_err();
+    runtime.remove_pod_sandbox(&wanted::removal(Subject::Sandbox(web))).await.unwrap();
+    let status = node.newer_than("web", node.stamps.next()).await;
+    assert_eq!(status, Ok(Arc::new(PodStatus::empty(uid("web")))));
+    // Whoever got the error need not wait for the next resync to try again.
+    assert_eq!(node.hear("web").await, [PodSync]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_vanishes_between_list_and_inspection_is_left_out() {
+    let runtime = runtime();
+    let (web, main) = run(&runtime, "web", FOREVER).await;
+    let fault = Fault::error(Code::NotFound);
+    runtime.inject(Rule::on(Method::ContainerStatus, fault).once());
+    let mut node = Node::watching(&runtime);
+    assert_eq!(node.hear("web").await, [Started(container(&main)), Started(sandbox(&web))]);
+    let status = node.cache.get(&uid("web")).unwrap();
+    assert_eq!((status.sandboxes.len(), status.containers.len()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_pod_keeps_its_address_even_if_its_status_could_not_be_read_at_once() {
+    let runtime = runtime();
+    let (web, _) = run(&runtime, "web", FOREVER).await;
+    let (shop, _) = run(&runtime, "shop", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    node.hear("shop").await;
+    let address = |pod| node.cache.get(&uid(pod)).map(|status| status.ips.clone());
+    let (web_ips, shop_ips) = (address("web").unwrap(), address("shop").unwrap());
+    assert_eq!((web_ips.len(), shop_ips.len()), (1, 1));
+    let fault = Fault::error(Code::Unavailable);
+    runtime.inject(Rule::on(Method::PodSandboxStatus, fault).object(shop.as_str()).once());
+    runtime.stop_pod_sandbox(&web).await.unwrap();
+    runtime.stop_pod_sandbox(&shop).await.unwrap();
+    node.hear("web").await;
+    node.hear("shop").await;
+    assert_eq!(node.elapsed(), seconds(2));
+    let status = node.cache.get(&uid("web")).unwrap();
+    assert_eq!(status.sandboxes[0].state, SandboxState::NotReady);
+    assert_eq!((&status.ips, &status.sandboxes[0].ips), (&web_ips, &vec![]));
+    assert_eq!(node.cache.get(&uid("shop")).unwrap().ips, shop_ips);
+}
+
+#[tokio::test(start_paused = true)]
+async fn health_decays_while_the_runtime_cannot_be_listed_and_recovers() {
+    for method in [Method::ListContainers, Method::ListPodSandbox] {
+        let runtime = runtime();
+        run(&runtime, "web", FOREVER).await;
+        let mut node = Node::watching(&runtime);
+        let check = |node: &Node| node.health.check(Instant::now());
+        assert_eq!(check(&node), Err(Unhealthy::NeverRelisted));
+        node.hear("web").await;
+        assert_eq!(check(&node), Ok(()));
+        runtime.inject(Rule::on(method, Fault::error(Code::Unavailable)));
+        node.hear_nothing_for(seconds(180)).await;
+        assert_eq!(check(&node), Ok(()));
+        node.hear_nothing_for(Duration::from_millis(1)).await;
+        let stale = Unhealthy::Stale {
+            since: Duration::from_millis(180_001),
+            threshold: Duration::from_mins(3),
+        };
+        assert_eq!(check(&node), Err(stale));
+        runtime.clear_faults();
+        eventually("it is healthy again", || check(&node).is_ok()).await;
+        assert!(node.elapsed() < seconds(182));
+        // What was known is known again, and not news.
+        node.hear_nothing_for(seconds(2)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_task_ends_when_told_to_whatever_is_under_way() {
+    let runtime = runtime();
+    run(&runtime, "web", FOREVER).await;
+    runtime.inject(Rule::on(Method::ContainerStatus, Fault::hang()));
+    let mut node = Node::watching(&runtime);
+    node.hear_nothing_for(seconds(3)).await;
+    node.stop.cancel();
+    let ended = tokio::time::timeout(seconds(1), node.tasks.join_next()).await;
+    assert!(ended.unwrap().unwrap().is_ok());
+}

@@ -1,0 +1,241 @@
+//! Looks at single pods, and what they have to do with relists.
+
+use model::ids::ContainerId;
+use model::lifecycle::LifecycleEvent::{Died, Removed, Started};
+use model::observed::{ContainerState, PodStatus};
+use model::ports::runtime::{Code, Runtime};
+use model::verdict::Subject;
+use testkit::runtime::{Call, Fault, MemoryRuntime, Method, Rule};
+use testkit::wanted;
+use tokio_test::{assert_pending, task};
+
+use super::node::{FOREVER, Node, container, millis, run, runtime, sandbox, seconds, start, uid};
+use crate::cache::Observation;
+
+/// A list of everything, answered late with what was true when it was asked for.
+fn late_relist(millis_late: u64) -> Rule {
+    Rule::on(Method::ListContainers, Fault::late_answer(millis(millis_late))).object("").once()
+}
+
+/// The same for the look at a pod.
+fn late_look(pod: &str, millis_late: u64) -> Rule {
+    let fault = Fault::late_answer(millis(millis_late));
+    Rule::on(Method::ListContainers, fault).object(uid(pod).as_str()).once()
+}
+
+fn calls(runtime: &MemoryRuntime) -> Vec<(Method, String)> {
+    let call = |Call { method, object, .. }| (method, object);
+    runtime.calls().into_iter().map(call).collect()
+}
+
+/// How a pod's only container is.
+fn state(observation: &Observation) -> ContainerState {
+    let status = observation.as_ref().unwrap();
+    assert_eq!(status.containers.len(), 1);
+    status.containers[0].state
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_shows_a_change_before_the_next_relist_at_the_price_of_one_pod() {
+    let runtime = runtime();
+    let (web, main) = run(&runtime, "web", FOREVER).await;
+    for number in 0..20 {
+        run(&runtime, &format!("other-{number}"), FOREVER).await;
+    }
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    node.at(millis(300)).await;
+    runtime.kill_container(&main, 1);
+    runtime.forget_calls();
+    node.look_at("web");
+    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.elapsed(), millis(300));
+    assert_eq!(state(&node.cache.get(&uid("web"))), ContainerState::Exited);
+    let filtered = uid("web").to_string();
+    let expected = [
+        (Method::ListPodSandbox, filtered.clone()),
+        (Method::ListContainers, filtered),
+        (Method::PodSandboxStatus, web.to_string()),
+        (Method::ContainerStatus, main.to_string()),
+    ];
+    assert_eq!(calls(&runtime), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_shows_nothing_new_satisfies_who_waits_and_costs_two_calls() {
+    let runtime = runtime();
+    run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    node.at(millis(300)).await;
+    runtime.forget_calls();
+    let action = node.stamps.next();
+    node.look_at("web");
+    node.look_at("web");
+    assert_eq!(state(&node.newer_than("web", action).await), ContainerState::Running);
+    assert_eq!(node.elapsed(), millis(300));
+    assert_eq!(runtime.calls().len(), 2);
+    node.look_at("nobody");
+    let nobody = node.newer_than("nobody", node.stamps.next()).await;
+    assert_eq!(*nobody.unwrap(), PodStatus::empty(uid("nobody")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_that_began_before_an_action_is_not_newer_than_it() {
+    let runtime = runtime();
+    let (_, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    runtime.inject(late_relist(500));
+    node.at(millis(1200)).await;
+    runtime.kill_container(&main, 1);
+    let action = node.stamps.next();
+    assert_eq!(state(&node.newer_than("web", action).await), ContainerState::Exited);
+    // From the end of the late one, which began at 1 s and ended at 1.5 s.
+    assert_eq!(node.elapsed(), millis(2500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_that_a_look_overtook_does_not_roll_the_pod_back() {
+    let runtime = runtime();
+    let (_, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    runtime.inject(late_relist(500));
+    node.at(millis(1200)).await;
+    runtime.kill_container(&main, 1);
+    node.look_at("web");
+    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.elapsed(), millis(1200));
+    node.hear_nothing_for(seconds(5)).await;
+    assert_eq!(state(&node.cache.get(&uid("web"))), ContainerState::Exited);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_that_a_look_overtook_does_not_bring_a_pod_back() {
+    let runtime = runtime();
+    let (web, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    runtime.inject(late_relist(500));
+    node.at(millis(1200)).await;
+    runtime.remove_pod_sandbox(&wanted::removal(Subject::Sandbox(web.clone()))).await.unwrap();
+    node.look_at("web");
+    let (main, web) = (container(&main), sandbox(&web));
+    let events = [Died(main.clone()), Removed(main), Died(web.clone()), Removed(web)];
+    assert_eq!(node.hear("web").await, events);
+    node.hear_nothing_for(seconds(5)).await;
+    // A pod of the same uid that comes later is news again.
+    let (web, main) = run(&runtime, "web", FOREVER).await;
+    assert_eq!(node.hear("web").await, [Started(container(&main)), Started(sandbox(&web))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_that_passes_over_a_pod_says_nothing_fresh_about_it() {
+    let runtime = runtime();
+    let (_, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    node.at(millis(500)).await;
+    // The look sees the container run, and has not answered when the relist of 1 s comes.
+    runtime.inject(late_look("web", 1000));
+    node.look_at("web");
+    node.at(millis(600)).await;
+    runtime.kill_container(&main, 1);
+    let action = node.stamps.next();
+    assert_eq!(state(&node.newer_than("web", action).await), ContainerState::Exited);
+    // The relist had it looked at again, as soon as the first look was over.
+    assert_eq!(node.elapsed(), millis(1500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inspection_that_ends_after_an_action_is_as_old_as_its_look() {
+    let runtime = runtime();
+    let (web, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    node.at(millis(500)).await;
+    start(&runtime, &web, "web", ("extra", &["exit", "0"])).await;
+    let fault = Fault::late_answer(millis(1000));
+    runtime.inject(Rule::on(Method::ContainerStatus, fault).object(main.as_str()).once());
+    node.look_at("web");
+    node.at(millis(600)).await;
+    runtime.kill_container(&main, 1);
+    let status = node.newer_than("web", node.stamps.next()).await.unwrap();
+    assert_eq!(status.latest("main").unwrap().state, ContainerState::Exited);
+    assert_eq!(node.elapsed(), millis(1500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_asked_for_while_it_is_busy_is_looked_at_again() {
+    let runtime = runtime();
+    let (web, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    node.at(millis(100)).await;
+    runtime.kill_container(&main, 1);
+    runtime.inject(Rule::on(Method::ContainerStatus, Fault::late_answer(millis(300))).once());
+    node.look_at("web");
+    node.at(millis(200)).await;
+    let second = start(&runtime, &web, "web", ("second", FOREVER)).await;
+    node.look_at("web");
+    let events = [Died(container(&main)), Started(container(&second))];
+    assert_eq!(node.hear("web").await, events);
+    assert_eq!(node.elapsed(), millis(400));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_fails_leaves_the_pod_to_the_next_relist() {
+    let runtime = runtime();
+    let (_, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    node.at(millis(300)).await;
+    let fault = Fault::error(Code::Unavailable);
+    runtime.inject(Rule::on(Method::ListContainers, fault).once());
+    runtime.kill_container(&main, 1);
+    node.look_at("web");
+    assert_eq!(state(&node.newer_than("web", node.stamps.next()).await), ContainerState::Exited);
+    assert_eq!(node.elapsed(), seconds(1));
+    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_fails_after_a_relist_passed_over_the_pod_makes_nothing_fresh() {
+    let runtime = runtime();
+    let (_, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    node.at(millis(900)).await;
+    let fault = Fault::error(Code::Unavailable).after(millis(300));
+    runtime.inject(Rule::on(Method::ListContainers, fault).once());
+    runtime.kill_container(&main, 1);
+    node.look_at("web");
+    assert_eq!(state(&node.newer_than("web", node.stamps.next()).await), ContainerState::Exited);
+    assert_eq!(node.elapsed(), millis(1200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_who_waits_gets_what_is_new_enough_for_them_and_who_gave_up_nothing() {
+    let runtime = runtime();
+    let (_, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    let id = uid("web");
+    let early = node.stamps.next();
+    runtime.inject(late_relist(500));
+    node.at(millis(1200)).await;
+    let late = node.stamps.next();
+    runtime.kill_container(&main, 1);
+    {
+        let mut gave_up = task::spawn(node.cache.newer_than(&id, late));
+        assert_pending!(gave_up.poll());
+    }
+    let mut waits = task::spawn(node.cache.newer_than(&id, late));
+    assert_pending!(waits.poll());
+    let seen: ContainerId = node.newer_than("web", early).await.unwrap().containers[0].id.clone();
+    assert_eq!((seen, node.elapsed()), (main, millis(1500)));
+    assert_pending!(waits.poll());
+    assert_eq!(state(&waits.await), ContainerState::Exited);
+    assert_eq!(node.elapsed(), millis(2500));
+}

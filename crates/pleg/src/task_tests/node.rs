@@ -1,0 +1,163 @@
+//! A relist task on a runtime in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ids::{ContainerId, ObjectId, PodName, PodUid, SandboxId};
+use model::lifecycle::LifecycleEvent;
+use model::ports::runtime::Runtime;
+use model::stamp::{Stamp, Stamps};
+use model::wanted::SandboxConfig;
+use testkit::clock::VirtualClock;
+use testkit::runtime::{MemoryRuntime, RemoteImage};
+use testkit::wanted;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::cache::{Observation, Reader};
+use crate::{Health, Marks, Pleg, Settings, pleg};
+
+pub(super) const IMAGE: &str = "ferrolet.test/workload:1";
+pub(super) const FOREVER: &[&str] = &["sleep", "forever"];
+/// Longer than anything takes that a test waits for.
+const MINUTE: Duration = Duration::from_mins(1);
+
+pub(super) struct Node {
+    pub(super) stamps: Stamps,
+    pub(super) cache: Reader,
+    pub(super) requests: Marks<()>,
+    pub(super) health: Health,
+    pub(super) stop: CancellationToken,
+    pub(super) tasks: JoinSet<()>,
+    events: Marks<LifecycleEvent>,
+    /// Events that a test has not asked for yet.
+    heard: BTreeMap<PodUid, Vec<LifecycleEvent>>,
+    start: Instant,
+}
+
+impl Node {
+    pub(super) fn watching(runtime: &Arc<MemoryRuntime>) -> Self {
+        Self::with(runtime, Settings::default())
+    }
+
+    pub(super) fn with(runtime: &Arc<MemoryRuntime>, settings: Settings) -> Self {
+        let runtime: Arc<dyn Runtime> = Arc::clone(runtime) as _;
+        let stamps = Stamps::default();
+        let Pleg { task, cache, events, requests, health } =
+            pleg(runtime, stamps.clone(), settings);
+        let stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(task.run(stop.clone()));
+        let (heard, start) = (BTreeMap::new(), Instant::now());
+        Self { stamps, cache, requests, health, stop, tasks, events, heard, start }
+    }
+
+    /// The next events of a pod.
+    pub(super) async fn hear(&mut self, pod: &str) -> Vec<LifecycleEvent> {
+        let uid = uid(pod);
+        let hear = async {
+            loop {
+                if let Some(events) = self.heard.remove(&uid) {
+                    return events;
+                }
+                for (uid, events) in self.events.take().await {
+                    self.heard.entry(uid).or_default().extend(events);
+                }
+            }
+        };
+        timeout(MINUTE, hear).await.unwrap_or_else(|_| panic!("nothing happens to {pod}"))
+    }
+
+    pub(super) async fn hear_nothing_for(&mut self, time: Duration) {
+        assert_eq!(self.heard, BTreeMap::new());
+        if let Ok(heard) = timeout(time, self.events.take()).await {
+            panic!("after {:?}: {heard:?}", self.elapsed());
+        }
+    }
+
+    pub(super) async fn newer_than(&self, pod: &str, after: Stamp) -> Observation {
+        let status = timeout(MINUTE, self.cache.newer_than(&uid(pod), after)).await;
+        status.unwrap_or_else(|_| panic!("nothing new of {pod}"))
+    }
+
+    /// Asks for a look at a pod.
+    pub(super) fn look_at(&self, pod: &str) {
+        self.requests.mark(&uid(pod), []);
+    }
+
+    /// Since the task began.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Lets the clock reach this much since the task began.
+    pub(super) async fn at(&self, time: Duration) {
+        tokio::time::sleep_until(self.start + time).await;
+    }
+}
+
+pub(super) fn runtime() -> Arc<MemoryRuntime> {
+    let runtime = MemoryRuntime::new(Arc::new(VirtualClock::new()));
+    runtime.add_image(&RemoteImage::new(IMAGE));
+    Arc::new(runtime)
+}
+
+/// Runs a pod with one container.
+pub(super) async fn run(
+    runtime: &MemoryRuntime,
+    name: &str,
+    args: &[&str],
+) -> (SandboxId, ContainerId) {
+    let sandbox = runtime.run_pod_sandbox(&pod(name)).await.unwrap();
+    let id = start(runtime, &sandbox, name, ("main", args)).await;
+    (sandbox, id)
+}
+
+/// Starts one more container in a pod.
+pub(super) async fn start(
+    runtime: &MemoryRuntime,
+    sandbox: &SandboxId,
+    name: &str,
+    (container, args): (&str, &[&str]),
+) -> ContainerId {
+    let config = wanted::container(&pod(name), container, IMAGE, args);
+    let id = runtime.create_container(sandbox, &config, &pod(name)).await.unwrap();
+    runtime.start_container(&id).await.unwrap();
+    id
+}
+
+pub(super) fn pod(name: &str) -> SandboxConfig {
+    wanted::sandbox(&PodName::new("default", name), &uid(name))
+}
+
+pub(super) fn uid(name: &str) -> PodUid {
+    format!("uid-of-{name}").into()
+}
+
+pub(super) fn container(id: &ContainerId) -> ObjectId {
+    ObjectId::Container(id.clone())
+}
+
+pub(super) fn sandbox(id: &SandboxId) -> ObjectId {
+    ObjectId::Sandbox(id.clone())
+}
+
+pub(super) fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(super) fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Waits until something is so.
+pub(super) async fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let wait = async {
+        while !is_so() {
+            sleep(millis(10)).await;
+        }
+    };
+    timeout(MINUTE, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+}

@@ -1,0 +1,91 @@
+//! Pods of which the runtime does not answer, beside others.
+
+use std::time::Duration;
+
+use model::lifecycle::LifecycleEvent::{Died, Started};
+use model::ports::runtime::Code;
+use model::stamp::Stamp;
+use testkit::runtime::{Fault, MemoryRuntime, Method, Rule};
+use tokio::time::Instant;
+
+use super::node::{FOREVER, Node, container, millis, run, runtime, sandbox, seconds, uid};
+use crate::Settings;
+
+fn relists(runtime: &MemoryRuntime) -> usize {
+    let is_relist = |call: &&_| matches!(call, testkit::runtime::Call { method: Method::ListContainers, object, .. } if object.is_empty());
+    runtime.calls().iter().filter(is_relist).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_hangs_delays_nobody() {
+    let runtime = runtime();
+    let (web, main) = run(&runtime, "web", FOREVER).await;
+    let (stuck, lost) = run(&runtime, "stuck", FOREVER).await;
+    runtime.inject(Rule::on(Method::ContainerStatus, Fault::hang()).object(lost.as_str()));
+    let mut node = Node::watching(&runtime);
+    assert_eq!(node.hear("web").await, [Started(container(&main)), Started(sandbox(&web))]);
+    assert_eq!(node.elapsed(), Duration::ZERO);
+    node.at(millis(3500)).await;
+    runtime.kill_container(&main, 1);
+    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.elapsed(), seconds(4));
+    node.newer_than("web", node.stamps.next()).await.unwrap();
+    assert_eq!(node.elapsed(), seconds(5));
+    let error = node.newer_than("stuck", Stamp::START).await.unwrap_err();
+    assert_eq!(error.code, Code::DeadlineExceeded);
+    assert_eq!(node.elapsed(), seconds(10));
+    assert_eq!(node.cache.get(&uid("stuck")), Err(error));
+    node.hear_nothing_for(millis(4500)).await;
+    assert_eq!(relists(&runtime), 15);
+    assert_eq!(node.health.check(Instant::now()), Ok(()));
+    runtime.clear_faults();
+    assert_eq!(node.hear("stuck").await, [Started(container(&lost)), Started(sandbox(&stuck))]);
+    // When the second inspection, which still hangs, is given up.
+    assert_eq!(node.elapsed(), seconds(20));
+    assert_eq!(node.cache.get(&uid("stuck")).unwrap().containers.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_a_pod_that_hangs_gets_an_error_however_late_they_came() {
+    let runtime = runtime();
+    let (_, lost) = run(&runtime, "stuck", FOREVER).await;
+    runtime.inject(Rule::on(Method::ContainerStatus, Fault::hang()).object(lost.as_str()));
+    let node = Node::watching(&runtime);
+    node.at(seconds(4)).await;
+    let error = node.newer_than("stuck", node.stamps.next()).await.unwrap_err();
+    assert_eq!(error.code, Code::DeadlineExceeded);
+    assert_eq!(node.elapsed(), seconds(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_hangs_is_given_up() {
+    let runtime = runtime();
+    let (_, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    node.at(millis(300)).await;
+    let fault = Rule::on(Method::ListPodSandbox, Fault::hang());
+    runtime.inject(fault.object(uid("web").as_str()).once());
+    runtime.kill_container(&main, 1);
+    node.look_at("web");
+    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.elapsed(), millis(10_300));
+    assert_eq!(relists(&runtime), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn inspections_are_bounded() {
+    let runtime = runtime();
+    for name in ["a", "b", "c"] {
+        run(&runtime, name, FOREVER).await;
+    }
+    let delay = Fault::delay(millis(300));
+    runtime.inject(Rule::on(Method::ContainerStatus, delay));
+    let settings = Settings { parallel_inspections: 2, ..Settings::default() };
+    let mut node = Node::with(&runtime, settings);
+    node.hear("a").await;
+    node.hear("b").await;
+    assert_eq!(node.elapsed(), millis(300));
+    node.hear("c").await;
+    assert_eq!(node.elapsed(), millis(600));
+}

@@ -1,0 +1,177 @@
+//! What changed between two complete sets of pods from one source.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::{PodName, PodUid};
+use podspec::{annotations, view};
+
+/// Annotations that sources write themselves: a difference in them is no change of the pod.
+const LOCAL_ANNOTATIONS: [&str; 3] =
+    [annotations::CONFIG_SOURCE, annotations::CONFIG_MIRROR, annotations::CONFIG_SEEN];
+
+/// The pods of one source.
+pub type PodSet = BTreeMap<PodUid, Arc<Pod>>;
+
+/// What a new set means for the old one, in the order in which it is to be told.
+#[derive(Debug, Default, PartialEq)]
+pub struct Changes {
+    /// No longer in the set.
+    pub removed: Vec<Arc<Pod>>,
+    /// New in the set.
+    pub added: Vec<Arc<Pod>>,
+    /// Specified differently.
+    pub updated: Vec<Arc<Pod>>,
+    /// Asked to go.
+    pub deleted: Vec<Arc<Pod>>,
+    /// Left out: another pod of the set has the same name.
+    pub refused: Vec<(PodName, PodUid)>,
+}
+
+/// Compares what a source says now with what it said before; answers the changes and what to
+/// remember.
+pub fn merge(old: &PodSet, new: Vec<Pod>) -> (Changes, PodSet) {
+    let mut changes = Changes::default();
+    let mut set = PodSet::new();
+    let mut names: BTreeMap<PodName, PodUid> = BTreeMap::new();
+    for pod in new {
+        let (uid, name) = (view::uid(&pod), view::pod_name(&pod));
+        if names.contains_key(&name) || set.contains_key(&uid) {
+            changes.refused.push((name, uid));
+            continue;
+        }
+        names.insert(name, uid.clone());
+        let pod = match old.get(&uid) {
+            Some(known) if same_specification(known, &pod) => Arc::clone(known),
+            known => {
+                let pod = Arc::new(pod);
+                let list = match known {
+                    None => &mut changes.added,
+                    Some(_) if view::is_being_deleted(&pod) => &mut changes.deleted,
+                    Some(_) => &mut changes.updated,
+                };
+                list.push(Arc::clone(&pod));
+                pod
+            }
+        };
+        set.insert(uid, pod);
+    }
+    let gone = old.iter().filter(|(uid, _)| !set.contains_key(*uid));
+    changes.removed.extend(gone.map(|(_, pod)| Arc::clone(pod)));
+    (changes, set)
+}
+
+fn same_specification(old: &Pod, new: &Pod) -> bool {
+    let annotations = |pod: &Pod| {
+        let mut annotations = pod.metadata.annotations.clone().unwrap_or_default();
+        annotations.retain(|name, _| !LOCAL_ANNOTATIONS.contains(&name.as_str()));
+        annotations
+    };
+    old.spec == new.spec
+        && old.metadata.labels == new.metadata.labels
+        && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+        && old.metadata.deletion_grace_period_seconds == new.metadata.deletion_grace_period_seconds
+        && annotations(old) == annotations(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pod(uid: &str, name: &str, hostname: &str) -> Pod {
+        let mut pod = Pod::default();
+        pod.metadata.uid = Some(uid.to_owned());
+        pod.metadata.name = Some(name.to_owned());
+        pod.metadata.namespace = Some("default".to_owned());
+        pod.spec.get_or_insert_default().hostname = Some(hostname.to_owned());
+        pod
+    }
+
+    fn uids(pods: &[Arc<Pod>]) -> Vec<String> {
+        pods.iter().map(|pod| view::uid(pod).to_string()).collect()
+    }
+
+    #[test]
+    fn pods_are_removed_added_and_updated_by_uid() {
+        let (_, old) =
+            merge(&PodSet::new(), vec![pod("a", "a", ""), pod("b", "b", ""), pod("c", "c", "")]);
+        let (changes, set) =
+            merge(&old, vec![pod("b", "b", "other"), pod("c", "c", ""), pod("d", "d", "")]);
+        assert_eq!(uids(&changes.removed), ["a"]);
+        assert_eq!(uids(&changes.added), ["d"]);
+        assert_eq!(uids(&changes.updated), ["b"]);
+        assert!(Arc::ptr_eq(&set[&PodUid::from("c")], &old[&PodUid::from("c")]));
+    }
+
+    #[test]
+    fn an_unchanged_set_is_no_change() {
+        let pods = || vec![pod("a", "a", ""), pod("b", "b", "")];
+        let (_, old) = merge(&PodSet::new(), pods());
+        let (changes, set) = merge(&old, pods());
+        assert_eq!(changes, Changes::default());
+        assert_eq!(set, old);
+    }
+
+    #[test]
+    fn annotations_that_sources_write_do_not_count() {
+        let annotated = |name: &str, value: &str| {
+            let mut pod = pod("a", "a", "");
+            let annotations = pod.metadata.annotations.get_or_insert_default();
+            annotations.insert(name.to_owned(), value.to_owned());
+            pod
+        };
+        for name in LOCAL_ANNOTATIONS {
+            let (_, old) = merge(&PodSet::new(), vec![annotated(name, "1")]);
+            let (changes, _) = merge(&old, vec![annotated(name, "2")]);
+            assert_eq!(changes, Changes::default(), "{name}");
+        }
+        let (_, old) = merge(&PodSet::new(), vec![annotated("mine", "1")]);
+        let (changes, _) = merge(&old, vec![annotated("mine", "2")]);
+        assert_eq!(uids(&changes.updated), ["a"]);
+    }
+
+    #[test]
+    fn a_pod_that_is_asked_to_go_is_deleted_and_not_updated() {
+        let (_, old) = merge(&PodSet::new(), vec![pod("a", "a", "")]);
+        let mut going = pod("a", "a", "");
+        going.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        let (changes, _) = merge(&old, vec![going]);
+        assert_eq!(uids(&changes.deleted), ["a"]);
+        assert!(changes.updated.is_empty());
+    }
+
+    #[test]
+    fn the_second_pod_of_a_name_is_refused() {
+        let (changes, set) = merge(&PodSet::new(), vec![pod("a", "x", ""), pod("b", "x", "")]);
+        assert_eq!(uids(&changes.added), ["a"]);
+        assert_eq!(changes.refused, [(PodName::new("default", "x"), "b".into())]);
+        assert_eq!(set.len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn the_changes_lead_from_the_old_set_to_the_new_one(
+            old in proptest::collection::btree_map(0u8..6, 0u8..3, 0..6),
+            new in proptest::collection::btree_map(0u8..6, 0u8..3, 0..6),
+        ) {
+            let pods = |set: &BTreeMap<u8, u8>| -> Vec<Pod> {
+                set.iter().map(|(n, h)| pod(&n.to_string(), &n.to_string(), &h.to_string())).collect()
+            };
+            let (_, old) = merge(&PodSet::new(), pods(&old));
+            let (changes, set) = merge(&old, pods(&new));
+            let mut replayed = old.clone();
+            for pod in &changes.removed {
+                replayed.remove(&view::uid(pod));
+            }
+            for pod in changes.added.iter().chain(&changes.updated).chain(&changes.deleted) {
+                replayed.insert(view::uid(pod), Arc::clone(pod));
+            }
+            prop_assert_eq!(&replayed, &set);
+            prop_assert_eq!(set.len(), new.len());
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! The life of a pod on the node, as a state machine over all pods.
+//!
+//! ```text
+//!             update                  deleted, killed,           all ended            cleaned up
+//!  (unknown) ────────> [waiting] ──> syncing ───────> terminating ───────> terminated ─────────> finished
+//!                   (static pods of     ^  │ finished by itself ^                                    │
+//!                    the same name)     └──┘────────────────────┘                    forgotten <─────┘
+//! ```
+//!
+//! A pod only moves forward. At most one job runs for a pod; whatever is asked meanwhile is merged
+//! into the next one. A grace only ever shrinks.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::{PodName, PodUid};
+use podspec::view;
+
+use crate::decide::requeue::Retry;
+
+/// The shortest grace.
+const LEAST_GRACE: Duration = Duration::from_secs(1);
+
+/// What a worker works on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// A pod that a source gave us.
+    Pod(Arc<Pod>),
+    /// Something of a pod that nobody gave us, found in the runtime. It can only be ended.
+    RuntimeOnly(PodName),
+}
+
+impl Target {
+    fn is_static(&self) -> bool {
+        match self {
+            Self::Pod(pod) => view::is_static(pod),
+            Self::RuntimeOnly(_) => false,
+        }
+    }
+
+    fn name(&self) -> PodName {
+        match self {
+            Self::Pod(pod) => view::pod_name(pod),
+            Self::RuntimeOnly(name) => name.clone(),
+        }
+    }
+}
+
+/// What is asked of a pod's worker.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Update {
+    /// The pod is new.
+    Create(Arc<Pod>),
+    /// The pod changed, or should be looked at.
+    Update(Arc<Pod>),
+    /// Look at the pod.
+    Sync,
+    /// The pod must end.
+    Kill {
+        /// What to end.
+        target: Target,
+        /// How long it may take; else the pod says.
+        grace: Option<Duration>,
+    },
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Something is asked of a pod's worker.
+    Asked(PodUid, Update),
+    /// The job of a pod ended.
+    Ended(PodUid, Outcome),
+    /// The wait of a pod is over.
+    Due(PodUid),
+    /// These pods are wanted; no others.
+    Desired(BTreeSet<PodUid>),
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did what it should.
+    Done,
+    /// A sync found that the pod has finished by itself.
+    Finished,
+    /// It failed, or must be done again.
+    Again(Retry),
+    /// It was told to stop.
+    Cancelled,
+}
+
+/// A job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Job {
+    /// Make the pod as specified.
+    Sync(Arc<Pod>),
+    /// End all of it that runs.
+    Terminate(Target, Duration),
+    /// Clean up after it.
+    CleanUp(Arc<Pod>),
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Run a job for a pod.
+    Start(PodUid, Job),
+    /// Tell the running job to stop: there is something more urgent.
+    Cancel(PodUid),
+    /// Wake the pod up later.
+    Requeue(PodUid, Retry),
+    /// The pod's worker is finished.
+    Finished(PodUid),
+    /// Nothing is remembered of the pod any more.
+    Forgotten(PodUid),
+}
+
+/// Where a pod is in its life.
+#[derive(Debug, Clone, PartialEq)]
+enum Stage {
+    /// A static pod whose name is still taken by another.
+    Waiting,
+    Syncing,
+    Terminating {
+        grace: Duration,
+    },
+    Terminated,
+    Finished,
+}
+
+#[derive(Debug, Clone)]
+struct Worker {
+    target: Target,
+    stage: Stage,
+    /// Whether a job runs.
+    busy: bool,
+    /// Whether something was asked that the running job does not know of.
+    pending: bool,
+    /// A pod with this uid came again while this one was ending: start over when it has ended.
+    restart: bool,
+}
+
+/// All pods with a worker.
+#[derive(Debug, Clone, Default)]
+pub struct Workers {
+    workers: BTreeMap<PodUid, Worker>,
+    /// Static pods by name, in order of arrival; the first one has the name. A pod leaves when it has
+    /// finished.
+    queues: BTreeMap<PodName, VecDeque<PodUid>>,
+}
+
+impl Workers {
+    /// Takes in what happened; answers what to do, in this order.
+    pub fn step(&mut self, event: Event) -> Vec<Command> {
+        let mut commands = Vec::new();
+        match event {
+            Event::Asked(uid, update) => self.asked(&uid, update, &mut commands),
+            Event::Ended(uid, outcome) => self.ended(&uid, outcome, &mut commands),
+            Event::Due(uid) => self.asked(&uid, Update::Sync, &mut commands),
+            Event::Desired(desired) => self.desired(&desired, &mut commands),
+        }
+        commands
+    }
+
+    /// Whether the pod has a worker.
+    pub fn knows(&self, uid: &PodUid) -> bool {
+        self.workers.contains_key(uid)
+    }
+
+    /// The pods that have a worker.
+    pub fn uids(&self) -> impl Iterator<Item = &PodUid> {
+        self.workers.keys()
+    }
+
+    fn asked(&mut self, uid: &PodUid, update: Update, commands: &mut Vec<Command>) {
+        if !self.workers.contains_key(uid) {
+            let target = match &update {
+                Update::Create(pod) | Update::Update(pod) => Target::Pod(Arc::clone(pod)),
+                Update::Kill { target, .. } => target.clone(),
+                Update::Sync => return,
+            };
+            self.welcome(uid, target);
+        } else if let Update::Create(_) = &update {
+            let worker = self.workers.get_mut(uid).expect("it was just found");
+            if !matches!(worker.stage, Stage::Waiting | Stage::Syncing) {
+                worker.restart = true;
+                return;
+            }
+        }
+        let worker = self.workers.get_mut(uid).expect("it was found or made above");
+        let mut asked_grace = None;
+        let mut killed = false;
+        match update {
+            Update::Create(pod) | Update::Update(pod) => worker.target = Target::Pod(pod),
+            Update::Sync => {}
+            Update::Kill { grace, target } => {
+                killed = true;
+                asked_grace = grace;
+                // A known specification says more than what the runtime remembers.
+                if let Target::Pod(_) = target {
+                    worker.target = target;
+                }
+            }
+        }
+        let goes = killed || must_go(&worker.target);
+        match &mut worker.stage {
+            Stage::Waiting if goes => self.finish(uid, commands),
+            Stage::Syncing if goes => {
+                let grace = grace(None, &worker.target, asked_grace);
+                worker.stage = Stage::Terminating { grace };
+                self.wake(uid, true, commands);
+            }
+            Stage::Terminating { grace: stored } => {
+                let shorter = grace(Some(*stored), &worker.target, asked_grace);
+                let shrinks = shorter < *stored;
+                *stored = shorter;
+                self.wake(uid, shrinks, commands);
+            }
+            Stage::Waiting | Stage::Finished => {}
+            Stage::Syncing | Stage::Terminated => self.wake(uid, false, commands),
+        }
+    }
+
+    fn welcome(&mut self, uid: &PodUid, target: Target) {
+        let mut stage = Stage::Syncing;
+        if target.is_static() {
+            let queue = self.queues.entry(target.name()).or_default();
+            queue.push_back(uid.clone());
+            if queue.len() > 1 {
+                stage = Stage::Waiting;
+            }
+        }
+        let worker = Worker { target, stage, busy: false, pending: false, restart: false };
+        self.workers.insert(uid.clone(), worker);
+    }
+
+    /// Runs the job that the pod's stage asks for, now or after the one that runs.
+    fn wake(&mut self, uid: &PodUid, urgent: bool, commands: &mut Vec<Command>) {
+        let worker = self.workers.get_mut(uid).expect("only known pods are woken");
+        if worker.busy {
+            if urgent {
+                commands.push(Command::Cancel(uid.clone()));
+            }
+            worker.pending = true;
+            return;
+        }
+        let job = match (&worker.stage, &worker.target) {
+            (Stage::Syncing, Target::Pod(pod)) => Job::Sync(Arc::clone(pod)),
+            (Stage::Terminating { grace }, target) => Job::Terminate(target.clone(), *grace),
+            (Stage::Terminated, Target::Pod(pod)) => Job::CleanUp(Arc::clone(pod)),
+            (Stage::Waiting | Stage::Finished, _)
+            | (Stage::Syncing | Stage::Terminated, Target::RuntimeOnly(_)) => return,
+        };
+        worker.busy = true;
+        worker.pending = false;
+        commands.push(Command::Start(uid.clone(), job));
+    }
+
+    fn ended(&mut self, uid: &PodUid, outcome: Outcome, commands: &mut Vec<Command>) {
+        let Some(worker) = self.workers.get_mut(uid) else { return };
+        worker.busy = false;
+        let moved_on = std::mem::take(&mut worker.pending);
+        match (&worker.stage, outcome) {
+            (Stage::Syncing, Outcome::Finished) => {
+                let grace = grace(None, &worker.target, None);
+                worker.stage = Stage::Terminating { grace };
+                self.wake(uid, false, commands);
+            }
+            (Stage::Syncing, Outcome::Done) if !moved_on => {
+                commands.push(Command::Requeue(uid.clone(), Retry::Resync));
+            }
+            // The job that ended may have been the sync before: only one that had nothing newer
+            // pending was a termination.
+            (Stage::Terminating { .. }, Outcome::Done) if !moved_on => {
+                worker.stage = Stage::Terminated;
+                match worker.target {
+                    Target::Pod(_) => self.wake(uid, false, commands),
+                    Target::RuntimeOnly(_) => self.finish(uid, commands),
+                }
+            }
+            (Stage::Terminated, Outcome::Done) => self.finish(uid, commands),
+            (_, Outcome::Again(retry)) if !moved_on => {
+                commands.push(Command::Requeue(uid.clone(), retry));
+            }
+            (_, Outcome::Cancelled) if !moved_on => {
+                commands.push(Command::Requeue(uid.clone(), Retry::Failure));
+            }
+            _ => self.wake(uid, false, commands),
+        }
+    }
+
+    fn finish(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
+        let Some(worker) = self.workers.get_mut(uid) else { return };
+        worker.stage = Stage::Finished;
+        let name = worker.target.name();
+        commands.push(Command::Finished(uid.clone()));
+        self.leave_queue(uid, &name, commands);
+    }
+
+    /// Gives the name free; the next static pod of it starts.
+    fn leave_queue(&mut self, uid: &PodUid, name: &PodName, commands: &mut Vec<Command>) {
+        let Some(queue) = self.queues.get_mut(name) else { return };
+        queue.retain(|queued| queued != uid);
+        let Some(next) = queue.front().cloned() else {
+            self.queues.remove(name);
+            return;
+        };
+        if let Some(worker) = self.workers.get_mut(&next)
+            && worker.stage == Stage::Waiting
+        {
+            worker.stage = Stage::Syncing;
+            self.wake(&next, false, commands);
+        }
+    }
+
+    /// Ends what nobody wants, and forgets what has ended.
+    fn desired(&mut self, desired: &BTreeSet<PodUid>, commands: &mut Vec<Command>) {
+        let leaving: Vec<PodUid> = self
+            .workers
+            .iter()
+            .filter(|(uid, worker)| worker.restart || !desired.contains(*uid))
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in leaving {
+            let worker = &self.workers[&uid];
+            let target = worker.target.clone();
+            match worker.stage {
+                Stage::Finished => {
+                    self.workers.remove(&uid);
+                    commands.push(Command::Forgotten(uid));
+                }
+                _ if desired.contains(&uid) => {}
+                Stage::Waiting | Stage::Syncing => {
+                    self.asked(&uid, Update::Kill { target, grace: None }, commands);
+                }
+                // Under way, or waiting for its next try.
+                Stage::Terminating { .. } | Stage::Terminated => {}
+            }
+        }
+    }
+}
+
+/// Whether the pod says itself that it must end.
+fn must_go(target: &Target) -> bool {
+    match target {
+        Target::RuntimeOnly(_) => true,
+        Target::Pod(pod) => {
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+            view::is_being_deleted(pod) || matches!(phase, Some("Failed" | "Succeeded"))
+        }
+    }
+}
+
+/// The grace of a pod that ends: the shortest of what was said so far. What the specification says
+/// counts only while nobody said anything else.
+fn grace(stored: Option<Duration>, target: &Target, asked: Option<Duration>) -> Duration {
+    let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    let (deletion, specified) = match target {
+        Target::RuntimeOnly(_) => (None, None),
+        Target::Pod(pod) => (
+            pod.metadata.deletion_grace_period_seconds.map(seconds),
+            view::spec(pod).and_then(|spec| spec.termination_grace_period_seconds).map(seconds),
+        ),
+    };
+    let shortest = [stored, deletion, asked].into_iter().flatten().min();
+    shortest.or(specified).unwrap_or(LEAST_GRACE).max(LEAST_GRACE)
+}
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

@@ -1,0 +1,424 @@
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use proptest::prelude::*;
+
+use super::*;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn api_pod(uid: &str) -> Pod {
+    let spec = PodSpec { termination_grace_period_seconds: Some(30), ..PodSpec::default() };
+    let mut pod = Pod { spec: Some(spec), ..Pod::default() };
+    pod.metadata.uid = Some(uid.to_owned());
+    pod.metadata.name = Some("web".to_owned());
+    pod.metadata.namespace = Some("default".to_owned());
+    pod
+}
+
+fn static_pod(uid: &str) -> Pod {
+    let mut pod = api_pod(uid);
+    let annotations = pod.metadata.annotations.get_or_insert_default();
+    annotations.insert("kubernetes.io/config.source".to_owned(), "file".to_owned());
+    pod
+}
+
+fn deleted(mut pod: Pod, grace: i64) -> Pod {
+    pod.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    pod.metadata.deletion_grace_period_seconds = Some(grace);
+    pod
+}
+
+fn create(pod: &Pod) -> Event {
+    Event::Asked(view::uid(pod), Update::Create(Arc::new(pod.clone())))
+}
+
+fn update(pod: &Pod) -> Event {
+    Event::Asked(view::uid(pod), Update::Update(Arc::new(pod.clone())))
+}
+
+fn kill(pod: &Pod, grace: Option<u64>) -> Event {
+    let target = Target::Pod(Arc::new(pod.clone()));
+    Event::Asked(view::uid(pod), Update::Kill { target, grace: grace.map(seconds) })
+}
+
+fn ended(uid: &str, outcome: Outcome) -> Event {
+    Event::Ended(uid.into(), outcome)
+}
+
+fn desired(uids: &[&str]) -> Event {
+    Event::Desired(uids.iter().map(|uid| PodUid::from(*uid)).collect())
+}
+
+/// Commands as short words.
+fn words(commands: &[Command]) -> Vec<String> {
+    commands
+        .iter()
+        .map(|command| match command {
+            Command::Start(uid, Job::Sync(_)) => format!("sync {uid}"),
+            Command::Start(uid, Job::Terminate(_, grace)) => {
+                format!("terminate {uid} {}", grace.as_secs())
+            }
+            Command::Start(uid, Job::CleanUp(_)) => format!("clean {uid}"),
+            Command::Cancel(uid) => format!("cancel {uid}"),
+            Command::Requeue(uid, retry) => format!("requeue {uid} {retry:?}"),
+            Command::Finished(uid) => format!("finished {uid}"),
+            Command::Forgotten(uid) => format!("forgotten {uid}"),
+        })
+        .collect()
+}
+
+fn play(workers: &mut Workers, events: Vec<Event>) -> Vec<String> {
+    events.into_iter().flat_map(|event| words(&workers.step(event))).collect()
+}
+
+#[test]
+fn a_pod_lives_from_its_creation_to_its_end() {
+    let pod = api_pod("a");
+    let mut workers = Workers::default();
+    let story = vec![
+        create(&pod),
+        ended("a", Outcome::Done),
+        Event::Due("a".into()),
+        ended("a", Outcome::Done),
+        kill(&pod, None),
+        ended("a", Outcome::Done),
+        ended("a", Outcome::Done),
+        desired(&[]),
+    ];
+    let expected = [
+        "sync a",
+        "requeue a Resync",
+        "sync a",
+        "requeue a Resync",
+        "terminate a 30",
+        "clean a",
+        "finished a",
+        "forgotten a",
+    ];
+    assert_eq!(play(&mut workers, story), expected);
+    assert!(!workers.knows(&"a".into()));
+}
+
+#[test]
+fn a_pod_that_has_finished_by_itself_is_terminated() {
+    let pod = api_pod("a");
+    let mut workers = Workers::default();
+    let story = vec![create(&pod), ended("a", Outcome::Finished), ended("a", Outcome::Done)];
+    assert_eq!(play(&mut workers, story), ["sync a", "terminate a 30", "clean a"]);
+}
+
+#[test]
+fn what_is_asked_while_a_job_runs_is_done_once_afterwards() {
+    let pod = api_pod("a");
+    let mut workers = Workers::default();
+    let story = vec![
+        create(&pod),
+        update(&pod),
+        update(&pod),
+        Event::Asked("a".into(), Update::Sync),
+        ended("a", Outcome::Done),
+        ended("a", Outcome::Done),
+    ];
+    assert_eq!(play(&mut workers, story), ["sync a", "sync a", "requeue a Resync"]);
+}
+
+#[test]
+fn a_kill_cancels_the_running_sync_and_is_never_lost() {
+    let pod = api_pod("a");
+    for outcome in [Outcome::Done, Outcome::Cancelled, Outcome::Again(Retry::Failure)] {
+        let mut workers = Workers::default();
+        let story = vec![create(&pod), kill(&pod, None), update(&pod), ended("a", outcome)];
+        assert_eq!(play(&mut workers, story), ["sync a", "cancel a", "terminate a 30"]);
+    }
+}
+
+#[test]
+fn failures_are_tried_again_in_the_same_stage() {
+    let pod = api_pod("a");
+    let mut workers = Workers::default();
+    let again = || ended("a", Outcome::Again(Retry::Failure));
+    let story = vec![
+        create(&pod),
+        again(),
+        Event::Due("a".into()),
+        kill(&pod, None),
+        again(),
+        again(),
+        Event::Due("a".into()),
+        ended("a", Outcome::Done),
+        again(),
+        Event::Due("a".into()),
+        ended("a", Outcome::Done),
+    ];
+    let expected = [
+        "sync a",
+        "requeue a Failure",
+        "sync a",
+        "cancel a",
+        "terminate a 30",
+        "requeue a Failure",
+        "terminate a 30",
+        "clean a",
+        "requeue a Failure",
+        "clean a",
+        "finished a",
+    ];
+    assert_eq!(play(&mut workers, story), expected);
+}
+
+#[test]
+fn a_grace_comes_from_who_asks_then_the_deletion_then_the_specification() {
+    let rows = [
+        ("specification", kill(&api_pod("a"), None), 30),
+        ("deletion", update(&deleted(api_pod("a"), 5)), 5),
+        ("asked", kill(&api_pod("a"), Some(2)), 2),
+        ("deletion of 0", update(&deleted(api_pod("a"), 0)), 1),
+        ("asked 0", kill(&api_pod("a"), Some(0)), 1),
+        ("longer than the specification", kill(&api_pod("a"), Some(60)), 60),
+    ];
+    for (name, event, grace) in rows {
+        let mut workers = Workers::default();
+        let story = vec![create(&api_pod("a")), ended("a", Outcome::Done), event];
+        let expected = format!("terminate a {grace}");
+        assert_eq!(play(&mut workers, story).last(), Some(&expected), "{name}");
+    }
+}
+
+#[test]
+fn a_shorter_grace_restarts_the_termination_and_a_longer_one_does_nothing() {
+    let pod = api_pod("a");
+    let mut workers = Workers::default();
+    let story = vec![
+        create(&pod),
+        ended("a", Outcome::Done),
+        kill(&pod, Some(20)),
+        kill(&pod, Some(5)),
+        ended("a", Outcome::Cancelled),
+        kill(&pod, Some(40)),
+        ended("a", Outcome::Again(Retry::Failure)),
+    ];
+    let expected = [
+        "sync a",
+        "requeue a Resync",
+        "terminate a 20",
+        "cancel a",
+        "terminate a 5",
+        "terminate a 5",
+    ];
+    assert_eq!(play(&mut workers, story), expected);
+}
+
+#[test]
+fn a_pod_with_a_terminal_phase_or_a_deletion_is_terminated_at_first_sight() {
+    for phase in ["Failed", "Succeeded"] {
+        let mut pod = api_pod("a");
+        pod.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
+        assert_eq!(play(&mut Workers::default(), vec![create(&pod)]), ["terminate a 30"]);
+    }
+    let pod = deleted(api_pod("a"), 3);
+    assert_eq!(play(&mut Workers::default(), vec![create(&pod)]), ["terminate a 3"]);
+}
+
+#[test]
+fn what_only_the_runtime_knows_is_ended_and_forgotten_without_cleaning_up() {
+    let mut workers = Workers::default();
+    let target = Target::RuntimeOnly(PodName::new("default", "web"));
+    let story = vec![
+        Event::Asked("a".into(), Update::Sync),
+        Event::Asked("a".into(), Update::Kill { target, grace: None }),
+        ended("a", Outcome::Done),
+        desired(&[]),
+    ];
+    assert_eq!(play(&mut workers, story), ["terminate a 1", "finished a", "forgotten a"]);
+}
+
+#[test]
+fn a_static_pod_waits_until_the_one_of_its_name_has_finished() {
+    let (old, new) = (static_pod("old"), static_pod("new"));
+    let mut workers = Workers::default();
+    let story = vec![
+        create(&old),
+        ended("old", Outcome::Done),
+        create(&new),
+        kill(&old, None),
+        ended("old", Outcome::Done),
+        ended("old", Outcome::Done),
+    ];
+    let expected = [
+        "sync old",
+        "requeue old Resync",
+        "terminate old 30",
+        "clean old",
+        "finished old",
+        "sync new",
+    ];
+    assert_eq!(play(&mut workers, story), expected);
+}
+
+#[test]
+fn static_pods_of_one_name_start_in_the_order_they_came_and_skip_those_that_went() {
+    let mut workers = Workers::default();
+    let mut story = vec![
+        create(&static_pod("1")),
+        create(&static_pod("2")),
+        create(&static_pod("3")),
+        kill(&static_pod("2"), None),
+        ended("1", Outcome::Done),
+        kill(&static_pod("1"), None),
+    ];
+    story.extend([ended("1", Outcome::Done), ended("1", Outcome::Done)]);
+    let expected = [
+        "sync 1",
+        "finished 2",
+        "requeue 1 Resync",
+        "terminate 1 30",
+        "clean 1",
+        "finished 1",
+        "sync 3",
+    ];
+    assert_eq!(play(&mut workers, story), expected);
+}
+
+#[test]
+fn pods_from_the_api_do_not_wait_for_one_another() {
+    let story = vec![create(&api_pod("1")), create(&api_pod("2"))];
+    assert_eq!(play(&mut Workers::default(), story), ["sync 1", "sync 2"]);
+}
+
+#[test]
+fn a_pod_that_comes_again_while_it_ends_is_forgotten_so_that_it_can_start_over() {
+    let pod = static_pod("a");
+    let mut workers = Workers::default();
+    let story = vec![
+        create(&pod),
+        ended("a", Outcome::Done),
+        kill(&pod, None),
+        create(&pod),
+        desired(&["a"]),
+        ended("a", Outcome::Done),
+        ended("a", Outcome::Done),
+        desired(&["a"]),
+        create(&pod),
+    ];
+    let expected = [
+        "sync a",
+        "requeue a Resync",
+        "terminate a 30",
+        "clean a",
+        "finished a",
+        "forgotten a",
+        "sync a",
+    ];
+    assert_eq!(play(&mut workers, story), expected);
+}
+
+#[test]
+fn a_finished_pod_that_is_still_wanted_is_not_started_again() {
+    let pod = static_pod("a");
+    let mut workers = Workers::default();
+    let story = vec![
+        create(&pod),
+        ended("a", Outcome::Finished),
+        ended("a", Outcome::Done),
+        ended("a", Outcome::Done),
+        desired(&["a"]),
+        Event::Asked("a".into(), Update::Sync),
+        update(&pod),
+    ];
+    let expected = ["sync a", "terminate a 30", "clean a", "finished a"];
+    assert_eq!(play(&mut workers, story), expected);
+}
+
+#[test]
+fn what_nobody_wants_any_more_ends() {
+    let pod = api_pod("a");
+    let mut workers = Workers::default();
+    let story = vec![create(&pod), ended("a", Outcome::Done), desired(&[])];
+    assert_eq!(play(&mut workers, story), ["sync a", "requeue a Resync", "terminate a 30"]);
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let uid = prop_oneof![Just("1"), Just("2"), Just("3")];
+    let outcome = prop_oneof![
+        Just(Outcome::Done),
+        Just(Outcome::Finished),
+        Just(Outcome::Cancelled),
+        Just(Outcome::Again(Retry::Failure)),
+    ];
+    prop_oneof![
+        uid.clone().prop_map(|uid| create(&static_pod(uid))),
+        uid.clone().prop_map(|uid| update(&static_pod(uid))),
+        (uid.clone(), proptest::option::of(0u64..50))
+            .prop_map(|(uid, grace)| kill(&static_pod(uid), grace)),
+        (uid.clone(), 0i64..50).prop_map(|(uid, grace)| update(&deleted(static_pod(uid), grace))),
+        (uid.clone(), outcome).prop_map(|(uid, outcome)| ended(uid, outcome)),
+        uid.clone().prop_map(|uid| Event::Due(uid.into())),
+        proptest::collection::vec(uid, 0..3).prop_map(|uids| desired(&uids)),
+    ]
+}
+
+/// What a pod's jobs may look like, checked from the outside.
+#[derive(Default)]
+struct Watched {
+    busy: bool,
+    /// 0 nothing yet, 1 synced, 2 terminating, 3 cleaning up, 4 finished.
+    stage: u8,
+    grace: Option<Duration>,
+}
+
+proptest! {
+    #[test]
+    fn pods_only_move_forward_one_job_at_a_time_and_graces_only_shrink(
+        events in proptest::collection::vec(any_event(), 0..80),
+    ) {
+        let mut workers = Workers::default();
+        let mut watched: BTreeMap<PodUid, Watched> = BTreeMap::new();
+        for event in events {
+            // Only a job that runs can end.
+            if let Event::Ended(uid, _) = &event {
+                match watched.get_mut(uid) {
+                    Some(pod) if pod.busy => pod.busy = false,
+                    _ => continue,
+                }
+            }
+            for command in workers.step(event) {
+                match command {
+                    Command::Start(uid, job) => {
+                        let pod = watched.entry(uid).or_default();
+                        prop_assert!(!pod.busy, "two jobs at a time");
+                        pod.busy = true;
+                        let stage = match job {
+                            Job::Sync(_) => 1,
+                            Job::Terminate(_, grace) => {
+                                prop_assert!(pod.grace.is_none_or(|before| grace <= before));
+                                prop_assert!(grace >= LEAST_GRACE);
+                                pod.grace = Some(grace);
+                                2
+                            }
+                            Job::CleanUp(_) => 3,
+                        };
+                        prop_assert!(stage >= pod.stage, "backwards from {} to {stage}", pod.stage);
+                        pod.stage = stage;
+                    }
+                    Command::Finished(uid) => {
+                        let pod = watched.entry(uid).or_default();
+                        prop_assert!(!pod.busy && pod.stage < 4);
+                        pod.stage = 4;
+                    }
+                    Command::Forgotten(uid) => {
+                        let pod = watched.remove(&uid);
+                        prop_assert!(pod.is_some_and(|pod| pod.stage == 4 && !pod.busy));
+                    }
+                    Command::Cancel(uid) => prop_assert!(watched[&uid].busy),
+                    Command::Requeue(uid, _) => prop_assert!(!watched[&uid].busy),
+                }
+            }
+            let live = watched.values().filter(|pod| (1..4).contains(&pod.stage)).count();
+            prop_assert!(live <= 1, "two static pods of one name at a time");
+        }
+    }
+}

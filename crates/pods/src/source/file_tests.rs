@@ -1,0 +1,200 @@
+use std::io::ErrorKind;
+
+use testkit::files::MemoryFiles;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::*;
+
+const PERIOD: Duration = Duration::from_secs(20);
+
+/// A source that reads `/manifests`.
+struct Bench {
+    files: Arc<MemoryFiles>,
+    pods: PodSetWatch,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+impl Bench {
+    fn reading(files: MemoryFiles) -> Self {
+        let files = Arc::new(files);
+        let settings = FileSourceSettings {
+            path: "/manifests".into(),
+            period: PERIOD,
+            node_name: "node".into(),
+        };
+        let (source, pods) = file_source(settings, Arc::clone(&files) as _);
+        let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        tasks.spawn(source.run(stop.clone()));
+        Self { files, pods, stop, tasks }
+    }
+
+    /// The next set that is told: names and images.
+    async fn told(&mut self) -> Vec<String> {
+        timeout(PERIOD * 2, self.pods.changed()).await.expect("nothing is told").unwrap();
+        let pods = self.pods.borrow_and_update().clone().expect("a set that was told is one");
+        let image = |pod: &Pod| podspec::view::containers(pod)[0].image.clone().unwrap();
+        pods.iter().map(|pod| format!("{} {}", podspec::view::pod_name(pod), image(pod))).collect()
+    }
+
+    /// Waits for some readings that tell nothing.
+    async fn told_nothing(&mut self) {
+        if timeout(PERIOD * 3, self.pods.changed()).await.is_ok() {
+            panic!("{:?}", self.pods.borrow().as_ref().map(|pods| pods.len()));
+        }
+    }
+}
+
+fn manifest(name: &str, image: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\n\
+         spec: {{containers: [{{name: main, image: \"{image}\"}}]}}\n"
+    )
+}
+
+/// Two good manifests.
+fn two() -> MemoryFiles {
+    let files = MemoryFiles::new();
+    files.write("/manifests/a.yaml", manifest("a", "x:1"));
+    files.write("/manifests/b.yaml", manifest("b", "x:1"));
+    files
+}
+
+const BOTH: [&str; 2] = ["default/a-node x:1", "default/b-node x:1"];
+
+#[tokio::test(start_paused = true)]
+async fn the_files_of_a_directory_are_read_in_the_order_of_their_names() {
+    let files = MemoryFiles::new();
+    files.write("/manifests/20-first.yaml", manifest("first", "x:1"));
+    files.write("/manifests/30-second.json", r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"second"},"spec":{"containers":[{"name":"main","image":"x:2"}]}}"#);
+    files.write("/manifests/10-last", manifest("last", "x:3"));
+    let mut bench = Bench::reading(files);
+    let expected = ["default/last-node x:3", "default/first-node x:1", "default/second-node x:2"];
+    assert_eq!(bench.told().await, expected);
+    bench.told_nothing().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hidden_files_directories_and_what_is_neither_are_no_manifests() {
+    let files = two();
+    files.write("/manifests/.hidden.yaml", manifest("hidden", "x:1"));
+    files.write("/manifests/below/c.yaml", manifest("below", "x:1"));
+    files.special("/manifests/pipe");
+    files.put_link("/manifests/dangling.yaml", "/nowhere");
+    files.write("/elsewhere.yaml", manifest("linked", "x:1"));
+    files.put_link("/manifests/c.yaml", "/elsewhere.yaml");
+    let mut bench = Bench::reading(files);
+    assert_eq!(bench.told().await, [&BOTH[..], &["default/linked-node x:1"]].concat());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_file_comes_changes_and_goes() {
+    let mut bench = Bench::reading(MemoryFiles::new());
+    assert!(bench.told().await.is_empty(), "a path that is missing is an empty set");
+    bench.files.write("/manifests", manifest("a", "x:1"));
+    assert_eq!(bench.told().await, ["default/a-node x:1"]);
+    bench.files.write("/manifests", manifest("a", "x:2"));
+    assert_eq!(bench.told().await, ["default/a-node x:2"]);
+    bench.files.remove("/manifests");
+    assert!(bench.told().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_file_takes_its_pod_along_and_a_new_one_brings_its_own() {
+    let mut bench = Bench::reading(two());
+    assert_eq!(bench.told().await, BOTH);
+    bench.files.remove("/manifests/a.yaml");
+    assert_eq!(bench.told().await, BOTH[1..]);
+    bench.files.write("/manifests/c.yaml", manifest("c", "x:1"));
+    assert_eq!(bench.told().await, ["default/b-node x:1", "default/c-node x:1"]);
+    // A file that is written again as it was is no news, and a renamed one is another pod.
+    bench.files.write("/manifests/b.yaml", manifest("b", "x:1"));
+    bench.told_nothing().await;
+    let uid = |bench: &Bench| podspec::view::uid(&bench.pods.borrow().as_ref().unwrap()[0]);
+    let before = uid(&bench);
+    bench.files.remove("/manifests/b.yaml");
+    bench.files.write("/manifests/bb.yaml", manifest("b", "x:1"));
+    bench.told().await;
+    assert_ne!(uid(&bench), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_cannot_be_read_leaves_all_as_it_was() {
+    let mut bench = Bench::reading(two());
+    assert_eq!(bench.told().await, BOTH);
+    bench.files.fail("/manifests", ErrorKind::PermissionDenied);
+    bench.told_nothing().await;
+    bench.files.repair("/manifests");
+    bench.files.remove("/manifests/a.yaml");
+    assert_eq!(bench.told().await, BOTH[1..]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_could_not_be_read_so_far_says_nothing() {
+    let files = two();
+    files.fail("/manifests", ErrorKind::PermissionDenied);
+    let mut bench = Bench::reading(files);
+    bench.told_nothing().await;
+    assert!(bench.pods.borrow().is_none());
+    bench.files.repair("/manifests");
+    assert_eq!(bench.told().await, BOTH);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_cannot_be_read_keeps_its_pod_and_does_not_affect_others() {
+    let mut bench = Bench::reading(two());
+    assert_eq!(bench.told().await, BOTH);
+    bench.files.fail("/manifests/a.yaml", ErrorKind::PermissionDenied);
+    bench.told_nothing().await;
+    bench.files.write("/manifests/b.yaml", manifest("b", "x:2"));
+    assert_eq!(bench.told().await, ["default/a-node x:1", "default/b-node x:2"]);
+    bench.files.repair("/manifests/a.yaml");
+    bench.told_nothing().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_manifest_keeps_its_last_good_version_and_does_not_affect_others() {
+    let bad = [
+        "kind: Pod\nspec: [".to_owned(),
+        String::new(),
+        manifest("a", "x:1").replace("v1", "v2"),
+        manifest("A_", "x:1"),
+    ];
+    for text in bad {
+        let mut bench = Bench::reading(two());
+        assert_eq!(bench.told().await, BOTH);
+        bench.files.write("/manifests/a.yaml", text.as_str());
+        bench.files.write("/manifests/c.yaml", text.as_str());
+        bench.told_nothing().await;
+        bench.files.write("/manifests/b.yaml", manifest("b", "x:2"));
+        assert_eq!(bench.told().await, ["default/a-node x:1", "default/b-node x:2"]);
+        bench.files.write("/manifests/a.yaml", manifest("a", "x:3"));
+        assert_eq!(bench.told().await, ["default/a-node x:3", "default/b-node x:2"]);
+        bench.files.write("/manifests/a.yaml", text.as_str());
+        bench.told_nothing().await;
+        // What is removed is gone, however bad it was.
+        bench.files.remove("/manifests/a.yaml");
+        assert_eq!(bench.told().await, ["default/b-node x:2"], "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_too_large_is_not_read() {
+    let files = two();
+    let comment = format!("# {}\n", "x".repeat(podspec::MAX_MANIFEST_BYTES));
+    files.write("/manifests/c.yaml", comment.clone() + &manifest("c", "x:1"));
+    let mut bench = Bench::reading(files);
+    assert_eq!(bench.told().await, BOTH);
+    bench.files.write("/manifests/a.yaml", comment + &manifest("a", "x:2"));
+    bench.told_nothing().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_source_ends_when_told_to_and_closes_its_set() {
+    let mut bench = Bench::reading(two());
+    bench.told().await;
+    bench.stop.cancel();
+    timeout(Duration::from_secs(1), bench.tasks.join_next()).await.unwrap().unwrap().unwrap();
+    bench.pods.changed().await.unwrap_err();
+}

@@ -1,0 +1,334 @@
+//! Runs the workers' jobs: one task owns the state of all pods, each job is a task of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::PodUid;
+use model::observed::PodStatus;
+use model::ports::clock::WallClock;
+use model::ports::runtime::RuntimeError;
+use model::stamp::{Stamp, Stamps};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, warn};
+
+use crate::decide::requeue::{Retry, requeue_after};
+use crate::decide::worker::{Command, Event, Job, Outcome, Target, Update, Workers};
+
+/// How a sync ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Synced {
+    /// How.
+    pub outcome: Outcome,
+    /// Whether it did anything, so that a look at the pod will show something new.
+    pub acted: bool,
+}
+
+/// Does the work for a pod. Implemented by whoever wires the runtime, volumes and status together.
+#[async_trait]
+pub trait PodSyncer: Debug + Send + Sync {
+    /// Makes the pod as specified, given its status. Never cancelled: half a sandbox would leak.
+    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus) -> Synced;
+    /// Ends everything of the pod that runs; `Done` when nothing does. May be cancelled to be
+    /// started again with a shorter grace.
+    async fn terminate(&self, target: &Target, status: &PodStatus, grace: Duration) -> Outcome;
+    /// Cleans up after a pod that has ended.
+    async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome;
+}
+
+/// Where workers learn how their pods are.
+#[async_trait]
+pub trait Statuses: Debug + Send + Sync {
+    /// What a look at the pod showed that began after `after`; waits for one.
+    async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError>;
+    /// Asks for a look at the pod now.
+    fn look_at(&self, uid: &PodUid);
+}
+
+/// What the workers work with.
+#[derive(Debug, Clone)]
+pub struct WorkerParts {
+    /// Does the work.
+    pub syncer: Arc<dyn PodSyncer>,
+    /// Tells how pods are.
+    pub statuses: Arc<dyn Statuses>,
+    /// Orders actions and looks.
+    pub stamps: Stamps,
+    /// The time of day.
+    pub clock: Arc<dyn WallClock>,
+    /// `syncFrequency`: how often a pod is looked at without need.
+    pub resync: Duration,
+}
+
+/// What became of a pod, for the sync loop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// The pod's worker is finished.
+    Finished(PodUid),
+    /// Nothing is remembered of the pod; a pod with this uid may come again.
+    Forgotten(PodUid),
+}
+
+/// Asks things of the workers.
+#[derive(Debug, Clone)]
+pub struct WorkersHandle {
+    /// Read by the workers' task; closed when it ends.
+    events: mpsc::Sender<Event>,
+}
+
+impl WorkersHandle {
+    /// Asks something of a pod's worker. Waits while the task is behind; it never waits for a job.
+    pub async fn ask(&self, uid: PodUid, update: Update) {
+        self.send(Event::Asked(uid, update)).await;
+    }
+
+    /// Tells which pods are wanted: others end, and what has ended is forgotten.
+    pub async fn desired(&self, uids: BTreeSet<PodUid>) {
+        self.send(Event::Desired(uids)).await;
+    }
+
+    async fn send(&self, event: Event) {
+        if self.events.send(event).await.is_err() {
+            debug!("the workers have stopped; nothing more is asked of them");
+        }
+    }
+}
+
+/// The task's state; nobody else touches it.
+#[derive(Debug)]
+pub struct WorkersTask {
+    parts: WorkerParts,
+    workers: Workers,
+    events: mpsc::Receiver<Event>,
+    /// Read by the sync loop.
+    news: mpsc::UnboundedSender<News>,
+    jobs: JoinSet<(PodUid, Synced)>,
+    running: BTreeMap<PodUid, Running>,
+    /// Pods that wait, by the end of their wait.
+    due: BTreeSet<(Instant, PodUid)>,
+    waits: BTreeMap<PodUid, Instant>,
+    /// When the last job of a pod ended: the next one wants a look that began later.
+    ended: BTreeMap<PodUid, Stamp>,
+    /// Makes waits differ from one another.
+    requeues: u64,
+}
+
+#[derive(Debug)]
+struct Running {
+    task: tokio::task::Id,
+    cancel: CancellationToken,
+}
+
+/// Makes the workers' task. `news` carries at most two messages for each pod that ends, so it needs
+/// no bound of its own.
+pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::UnboundedReceiver<News>) {
+    let (sender, events) = mpsc::channel(256);
+    let (news, receiver) = mpsc::unbounded_channel();
+    let task = WorkersTask {
+        parts,
+        workers: Workers::default(),
+        events,
+        news,
+        jobs: JoinSet::new(),
+        running: BTreeMap::new(),
+        due: BTreeSet::new(),
+        waits: BTreeMap::new(),
+        ended: BTreeMap::new(),
+        requeues: 0,
+    };
+    (task, WorkersHandle { events: sender }, receiver)
+}
+
+impl WorkersTask {
+    /// Runs jobs until told to stop; then waits for no job: pods are left as they are.
+    pub async fn run(mut self, stop: CancellationToken) {
+        loop {
+            let next = self.due.first().map(|(at, _)| *at);
+            // Biased: stopping first; then ended jobs, of which there is at most one for each pod;
+            // then waits, which are spaced by seconds; what is asked comes last and still gets its
+            // turn, because the others do not renew themselves without end.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                Some(joined) = self.jobs.join_next_with_id() => self.joined(joined),
+                () = sleep_until(next) => self.wake_due(),
+                event = self.events.recv() => match event {
+                    Some(event) => self.step(event),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        for command in self.workers.step(event) {
+            match command {
+                Command::Start(uid, job) => self.start(uid, job),
+                Command::Cancel(uid) => {
+                    if let Some(running) = self.running.get(&uid) {
+                        running.cancel.cancel();
+                    }
+                }
+                Command::Requeue(uid, retry) => self.requeue(uid, retry),
+                Command::Finished(uid) => {
+                    self.unqueue(&uid);
+                    self.tell(News::Finished(uid));
+                }
+                Command::Forgotten(uid) => {
+                    self.unqueue(&uid);
+                    self.ended.remove(&uid);
+                    self.tell(News::Forgotten(uid));
+                }
+            }
+        }
+    }
+
+    fn tell(&self, news: News) {
+        if self.news.send(news).is_err() {
+            debug!("the sync loop has stopped; news of pods are dropped");
+        }
+    }
+
+    fn start(&mut self, uid: PodUid, job: Job) {
+        self.unqueue(&uid);
+        let after = self.ended.get(&uid).copied().unwrap_or(Stamp::START);
+        let cancel = CancellationToken::new();
+        let parts = self.parts.clone();
+        let (for_job, token) = (uid.clone(), cancel.clone());
+        let handle = self.jobs.spawn(async move {
+            let synced = run(&parts, &for_job, job, after, token).await;
+            (for_job, synced)
+        });
+        self.running.insert(uid, Running { task: handle.id(), cancel });
+    }
+
+    fn joined(
+        &mut self,
+        joined: Result<(tokio::task::Id, (PodUid, Synced)), tokio::task::JoinError>,
+    ) {
+        let (uid, synced) = match joined {
+            Ok((_, ended)) => ended,
+            Err(error) => {
+                let id = error.id();
+                let found = self.running.iter().find(|(_, running)| running.task == id);
+                let Some((uid, _)) = found else { return };
+                error!(%uid, %error, "the job of a pod panicked; it will be tried again");
+                let outcome = Outcome::Again(Retry::Failure);
+                (uid.clone(), Synced { outcome, acted: true })
+            }
+        };
+        self.running.remove(&uid);
+        self.ended.insert(uid.clone(), self.parts.stamps.next());
+        if synced.acted {
+            self.parts.statuses.look_at(&uid);
+        }
+        self.step(Event::Ended(uid, synced.outcome));
+    }
+
+    fn requeue(&mut self, uid: PodUid, retry: Retry) {
+        self.requeues += 1;
+        let jitter = jitter(&uid, self.requeues);
+        let wait = requeue_after(retry, self.parts.resync, jitter, self.parts.clock.now());
+        let at = Instant::now() + wait;
+        self.unqueue(&uid);
+        self.due.insert((at, uid.clone()));
+        self.waits.insert(uid, at);
+    }
+
+    fn unqueue(&mut self, uid: &PodUid) {
+        if let Some(at) = self.waits.remove(uid) {
+            self.due.remove(&(at, uid.clone()));
+        }
+    }
+
+    fn wake_due(&mut self) {
+        let now = Instant::now();
+        while self.due.first().is_some_and(|(at, _)| *at <= now) {
+            let Some((_, uid)) = self.due.pop_first() else { return };
+            self.waits.remove(&uid);
+            self.step(Event::Due(uid));
+        }
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A number between 0 and 1 that differs by pod and by turn, and is the same in every run of a test.
+fn jitter(uid: &PodUid, turn: u64) -> f64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ turn;
+    for byte in uid.as_str().bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    f64::from(u32::try_from(hash >> 32).unwrap_or(0)) / f64::from(u32::MAX)
+}
+
+async fn run(
+    parts: &WorkerParts,
+    uid: &PodUid,
+    job: Job,
+    after: Stamp,
+    cancel: CancellationToken,
+) -> Synced {
+    let cancelled = Synced { outcome: Outcome::Cancelled, acted: false };
+    // Biased in all selects: a cancellation comes at most once and ends the job.
+    let status = tokio::select! {
+        biased;
+        () = cancel.cancelled() => return cancelled,
+        status = fresh_status(&*parts.statuses, uid, after) => status,
+    };
+    let status = match status {
+        Ok(status) => status,
+        Err(error) => {
+            warn!(%uid, %error, "the status of a pod is not known; trying again");
+            return Synced { outcome: Outcome::Again(Retry::Failure), acted: false };
+        }
+    };
+    match job {
+        Job::Sync(pod) => parts.syncer.sync(&pod, &status).await,
+        Job::Terminate(target, grace) => tokio::select! {
+            biased;
+            () = cancel.cancelled() => Synced { acted: true, ..cancelled },
+            outcome = parts.syncer.terminate(&target, &status, grace) => {
+                Synced { outcome, acted: true }
+            }
+        },
+        Job::CleanUp(pod) => tokio::select! {
+            biased;
+            () = cancel.cancelled() => cancelled,
+            outcome = parts.syncer.clean_up(&pod, &status) => Synced { outcome, acted: false },
+        },
+    }
+}
+
+/// A status observed after `after`. Asks for a look only when none is known, so that a quiet node
+/// is not looked at more often than it is anyway.
+async fn fresh_status(
+    statuses: &dyn Statuses,
+    uid: &PodUid,
+    after: Stamp,
+) -> Result<Arc<PodStatus>, RuntimeError> {
+    let mut wait = statuses.newer_than(uid, after);
+    // Biased: the status first, because asking for a look costs calls.
+    tokio::select! {
+        biased;
+        status = &mut wait => return status,
+        () = std::future::ready(()) => {}
+    }
+    statuses.look_at(uid);
+    wait.await
+}
+
+#[cfg(test)]
+#[path = "workers_tests.rs"]
+mod tests;

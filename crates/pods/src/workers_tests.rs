@@ -1,0 +1,261 @@
+#[path = "workers_tests/scripted.rs"]
+mod scripted;
+
+use self::scripted::{Act, Bench};
+use super::*;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_lives_from_its_creation_to_its_end_and_can_come_again() {
+    let mut bench = Bench::new();
+    bench.create("a").await;
+    bench.nth(1).await;
+    bench.kill("a", 20).await;
+    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.jobs(), ["sync a", "terminate a 20", "clean up a"]);
+    bench.desired([]).await;
+    assert_eq!(bench.news().await, News::Forgotten("a".into()));
+    bench.create("a").await;
+    assert_eq!(bench.nth(4).await.0[3], "sync a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_has_one_job_at_a_time_and_pods_do_not_wait_for_one_another() {
+    let bench = Bench::new();
+    bench.script("sync a", [Act::Takes(seconds(5))]);
+    bench.create("a").await;
+    bench.create("b").await;
+    let (mut jobs, at) = bench.nth(2).await;
+    jobs.sort();
+    assert_eq!((jobs, at), (vec!["sync a".to_owned(), "sync b".to_owned()], seconds(0)));
+    bench.update("a").await;
+    bench.update("a").await;
+    bench.sync("a").await;
+    assert_eq!(bench.nth(3).await.1, seconds(5));
+    // All that was asked meanwhile is one job.
+    assert_eq!(bench.after(seconds(10)).await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_acts_on_a_look_that_began_after_the_last_one_ended() {
+    let bench = Bench::without_looks();
+    bench.script("sync a", [Act::Takes(seconds(5))]);
+    bench.looks.look("a", bench.stamps.next());
+    bench.create("a").await;
+    bench.nth(1).await;
+    bench.sync("a").await;
+    tokio::time::sleep(seconds(3)).await;
+    let during = bench.stamps.next();
+    assert_eq!(bench.after(seconds(3)).await.len(), 1);
+    bench.looks.look("a", during);
+    assert_eq!(bench.after(seconds(10)).await.len(), 1, "that look began before the job ended");
+    bench.looks.look("a", bench.stamps.next());
+    assert_eq!(bench.nth(2).await.1, seconds(16));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_not_known_is_waited_for_without_a_job() {
+    let bench = Bench::without_looks();
+    bench.create("a").await;
+    assert!(bench.after(seconds(1)).await.is_empty());
+    bench.looks.fail("a");
+    assert!(bench.after(seconds(1)).await.is_empty());
+    bench.looks.look("a", bench.stamps.next());
+    // Ten seconds after the failure, and up to half as much more.
+    let (_, at) = bench.nth(1).await;
+    assert!((seconds(11)..=seconds(16)).contains(&at), "{at:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_the_failure_of_its_pod_alone() {
+    let bench = Bench::new();
+    bench.script("sync a", [Act::Panics, Act::Panics]);
+    bench.script("sync b", [Act::Takes(seconds(3))]);
+    bench.create("a").await;
+    bench.create("b").await;
+    bench.nth(2).await;
+    bench.sync("b").await;
+    let (jobs, at) = bench.nth(3).await;
+    assert_eq!((jobs[2].as_str(), at), ("sync b", seconds(3)));
+    let (jobs, at) = bench.nth(4).await;
+    assert_eq!(jobs[3], "sync a");
+    assert!((seconds(10)..=seconds(15)).contains(&at), "{at:?}");
+    let (jobs, again) = bench.nth(5).await;
+    assert_eq!(jobs[4], "sync a");
+    assert!((at + seconds(10)..=at + seconds(15)).contains(&again), "{again:?}");
+    assert!(!bench.tasks.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_while_a_pod_ends_does_not_keep_it_from_ending() {
+    let mut bench = Bench::new();
+    bench.script("terminate a 20", [Act::Panics]);
+    bench.script("clean up a", [Act::Panics]);
+    bench.create("a").await;
+    bench.kill("a", 20).await;
+    assert_eq!(bench.news().await, News::Finished("a".into()));
+    let (jobs, _) = bench.nth(5).await;
+    let ending = ["terminate a 20", "terminate a 20", "clean up a", "clean up a"];
+    assert_eq!(jobs[1..], ending);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shorter_grace_starts_the_termination_again_at_once() {
+    let mut bench = Bench::new();
+    bench.script("terminate a 20", [Act::Hangs]);
+    bench.create("a").await;
+    bench.nth(1).await;
+    bench.kill("a", 20).await;
+    bench.nth(2).await;
+    bench.kill("a", 40).await;
+    assert_eq!(bench.after(seconds(3)).await.len(), 2, "a longer grace changes nothing");
+    bench.kill("a", 5).await;
+    let (jobs, at) = bench.nth(3).await;
+    assert_eq!((jobs[2].as_str(), at.as_secs()), ("terminate a 5", 3));
+    assert_eq!(bench.news().await, News::Finished("a".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_is_never_broken_off() {
+    let bench = Bench::new();
+    bench.script("sync a", [Act::Takes(seconds(5))]);
+    bench.create("a").await;
+    bench.nth(1).await;
+    bench.kill("a", 20).await;
+    let (jobs, at) = bench.nth(2).await;
+    assert_eq!((jobs[1].as_str(), at), ("terminate a 20", seconds(5)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_that_has_not_begun_gives_way_to_the_end_of_the_pod() {
+    let bench = Bench::without_looks();
+    bench.create("a").await;
+    assert!(bench.after(seconds(1)).await.is_empty());
+    bench.kill("a", 20).await;
+    assert!(bench.after(seconds(1)).await.is_empty());
+    bench.looks.look("a", bench.stamps.next());
+    assert_eq!(bench.nth(1).await.0, ["terminate a 20"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_termination_that_is_done_is_not_done_again_for_what_was_heard_meanwhile() {
+    let mut bench = Bench::new();
+    bench.script("terminate a 20", [Act::Takes(seconds(5))]);
+    bench.create("a").await;
+    bench.nth(1).await;
+    bench.kill("a", 20).await;
+    bench.nth(2).await;
+    // The death of its containers is heard of while the pod is ended.
+    bench.sync("a").await;
+    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.jobs(), ["sync a", "terminate a 20", "clean up a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_outcome_waits_its_time() {
+    let rows = [
+        (Outcome::Done, 60.0, 90.0),
+        (Outcome::Again(Retry::Resync), 60.0, 90.0),
+        (Outcome::Again(Retry::Failure), 10.0, 15.0),
+        (Outcome::Again(Retry::Network), 1.0, 1.5),
+        (Outcome::Cancelled, 10.0, 15.0),
+    ];
+    for (outcome, least, most) in rows {
+        let bench = Bench::new();
+        let mut waits = BTreeSet::new();
+        for uid in ["a", "b", "c", "d"] {
+            bench.script(&format!("sync {uid}"), [Act::Ends(outcome)]);
+            bench.create(uid).await;
+        }
+        bench.nth(8).await;
+        for (job, at) in bench.times().into_iter().skip(4) {
+            let waited = at.as_secs_f64();
+            assert!((least..=most).contains(&waited), "{outcome:?}: {job} after {waited}");
+            waits.insert(at);
+        }
+        assert_eq!(waits.len(), 4, "pods that began together do not stay together");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_must_wait_until_then_waits_until_then() {
+    let bench = Bench::new();
+    let then = bench.clock.now() + seconds(5);
+    bench.script("sync a", [Act::Ends(Outcome::Again(Retry::At(then)))]);
+    bench.create("a").await;
+    let (_, at) = bench.nth(2).await;
+    assert!((seconds(5)..=Duration::from_millis(7500)).contains(&at), "{at:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_with_whatever_is_asked_and_is_not_made_up_for() {
+    let bench = Bench::new();
+    bench.create("a").await;
+    bench.nth(1).await;
+    tokio::time::sleep(seconds(50)).await;
+    bench.sync("a").await;
+    assert_eq!(bench.nth(2).await.1, seconds(50));
+    let (_, at) = bench.nth(3).await;
+    assert!((seconds(110)..=seconds(140)).contains(&at), "{at:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_has_finished_is_not_woken_again() {
+    let mut bench = Bench::new();
+    bench.create("a").await;
+    bench.nth(1).await;
+    bench.kill("a", 1).await;
+    bench.news().await;
+    assert_eq!(bench.after(Duration::from_mins(10)).await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_is_asked_for_once_and_only_when_it_is_needed() {
+    let bench = Bench::new();
+    bench.create("a").await;
+    bench.nth(1).await;
+    assert_eq!(bench.looks.asked(), 1, "nothing was known of it");
+    bench.looks.look("a", bench.stamps.next());
+    bench.sync("a").await;
+    bench.nth(2).await;
+    assert_eq!(bench.looks.asked(), 1, "a fresh look was there");
+    bench.looks.look("a", bench.stamps.next());
+    bench.script("sync a", [Act::Acts(Outcome::Done)]);
+    bench.sync("a").await;
+    bench.nth(3).await;
+    bench.after(seconds(1)).await;
+    assert_eq!(bench.looks.asked(), 2, "what it did is looked at");
+    bench.sync("a").await;
+    bench.nth(4).await;
+    assert_eq!(bench.looks.asked(), 2, "that look will do");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_look_that_follows_a_job_also_serves_the_next_one() {
+    let bench = Bench::without_looks();
+    bench.looks.look("a", bench.stamps.next());
+    bench.script("sync a", [Act::Acts(Outcome::Finished)]);
+    bench.create("a").await;
+    assert_eq!(bench.after(seconds(1)).await, ["sync a"]);
+    assert_eq!(bench.looks.asked(), 1);
+    bench.looks.look("a", bench.stamps.next());
+    assert_eq!(bench.nth(2).await.0[1], "terminate a 30");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_no_job_and_starts_none() {
+    let mut bench = Bench::new();
+    bench.script("sync a", [Act::Hangs]);
+    bench.create("a").await;
+    bench.create("b").await;
+    bench.nth(2).await;
+    bench.stop.cancel();
+    bench.sync("b").await;
+    let ended = tokio::time::timeout(seconds(1), bench.tasks.join_next()).await;
+    assert!(ended.unwrap().unwrap().is_ok());
+    bench.create("c").await;
+    assert_eq!(bench.after(Duration::from_mins(5)).await.len(), 2);
+}

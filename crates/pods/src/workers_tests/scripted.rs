@@ -1,0 +1,267 @@
+//! Workers whose jobs do what a test says, and looks that a test makes.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::PodUid;
+use model::observed::PodStatus;
+use model::ports::runtime::{Code, RuntimeError};
+use model::stamp::{Stamp, Stamps};
+use podspec::view;
+use testkit::clock::VirtualClock;
+use testkit::pods;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::super::{News, PodSyncer, Statuses, Synced, WorkerParts, WorkersHandle, workers};
+use crate::decide::worker::{Outcome, Target, Update};
+
+/// What a job does.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Act {
+    /// Ends at once.
+    Ends(Outcome),
+    /// Ends at once and has done something.
+    Acts(Outcome),
+    /// Ends after a while.
+    Takes(Duration),
+    Panics,
+    Hangs,
+}
+
+/// Does what a test says, and complains about two jobs of one pod at a time.
+#[derive(Debug)]
+pub(super) struct Scripted {
+    acts: Mutex<BTreeMap<String, VecDeque<Act>>>,
+    jobs: Mutex<Vec<(String, Duration)>>,
+    running: Mutex<BTreeSet<PodUid>>,
+    start: Instant,
+}
+
+/// Takes note of the end of a job, however it ends.
+struct Job<'a> {
+    syncer: &'a Scripted,
+    uid: PodUid,
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        lock(&self.syncer.running).remove(&self.uid);
+    }
+}
+
+impl Scripted {
+    async fn job(&self, uid: &PodUid, job: String) -> Synced {
+        let alone = lock(&self.running).insert(uid.clone());
+        assert!(alone, "two jobs at a time of {uid}");
+        let _job = Job { syncer: self, uid: uid.clone() };
+        lock(&self.jobs).push((job.clone(), self.start.elapsed()));
+        let act = lock(&self.acts).get_mut(&job).and_then(VecDeque::pop_front);
+        let done = |acted| Synced { outcome: Outcome::Done, acted };
+        match act {
+            None => done(false),
+            Some(Act::Ends(outcome)) => Synced { outcome, acted: false },
+            Some(Act::Acts(outcome)) => Synced { outcome, acted: true },
+            Some(Act::Takes(time)) => {
+                sleep(time).await;
+                done(false)
+            }
+            Some(Act::Panics) => panic!("a test asked for this"),
+            Some(Act::Hangs) => std::future::pending().await,
+        }
+    }
+}
+
+#[async_trait]
+impl PodSyncer for Scripted {
+    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus) -> Synced {
+        assert_eq!(view::uid(pod), status.uid);
+        self.job(&status.uid, format!("sync {}", status.uid)).await
+    }
+
+    async fn terminate(&self, _: &Target, status: &PodStatus, grace: Duration) -> Outcome {
+        let job = format!("terminate {} {}", status.uid, grace.as_secs());
+        self.job(&status.uid, job).await.outcome
+    }
+
+    async fn clean_up(&self, _: &Arc<Pod>, status: &PodStatus) -> Outcome {
+        self.job(&status.uid, format!("clean up {}", status.uid)).await.outcome
+    }
+}
+
+/// Knows the looks that a test makes, or makes one whenever it is asked to.
+#[derive(Debug)]
+pub(super) struct Looks {
+    stamps: Stamps,
+    /// When the last look at a pod began, and whether it showed anything.
+    seen: watch::Sender<BTreeMap<PodUid, (Stamp, bool)>>,
+    asked: Mutex<Vec<PodUid>>,
+    by_themselves: bool,
+}
+
+impl Looks {
+    /// A look that began then.
+    pub(super) fn look(&self, uid: &str, began: Stamp) {
+        self.seen.send_modify(|seen| drop(seen.insert(uid.into(), (began, true))));
+    }
+
+    /// A look that begins now and fails.
+    pub(super) fn fail(&self, uid: &str) {
+        let began = self.stamps.next();
+        self.seen.send_modify(|seen| drop(seen.insert(uid.into(), (began, false))));
+    }
+
+    /// How often looks were asked for.
+    pub(super) fn asked(&self) -> usize {
+        lock(&self.asked).len()
+    }
+}
+
+#[async_trait]
+impl Statuses for Looks {
+    async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError> {
+        let mut seen = self.seen.subscribe();
+        let fresh = |seen: &BTreeMap<PodUid, (Stamp, bool)>| {
+            seen.get(uid).is_some_and(|(began, _)| *began > after)
+        };
+        let seen = seen.wait_for(fresh).await.expect("the sender is in self");
+        if seen[uid].1 {
+            return Ok(Arc::new(PodStatus::empty(uid.clone())));
+        }
+        Err(RuntimeError {
+            method: "ContainerStatus",
+            object: uid.to_string(),
+            code: Code::Unavailable,
+            message: "a test asked for this".into(),
+        })
+    }
+
+    fn look_at(&self, uid: &PodUid) {
+        lock(&self.asked).push(uid.clone());
+        if self.by_themselves {
+            self.look(uid.as_str(), self.stamps.next());
+        }
+    }
+}
+
+/// The workers' task and what it works with.
+pub(super) struct Bench {
+    pub(super) looks: Arc<Looks>,
+    pub(super) stamps: Stamps,
+    pub(super) clock: Arc<VirtualClock>,
+    pub(super) handle: WorkersHandle,
+    pub(super) stop: CancellationToken,
+    pub(super) tasks: JoinSet<()>,
+    syncer: Arc<Scripted>,
+    news: mpsc::UnboundedReceiver<News>,
+}
+
+impl Bench {
+    /// Pods are looked at whenever that is asked for.
+    pub(super) fn new() -> Self {
+        Self::with(true)
+    }
+
+    /// Pods are looked at when the test says.
+    pub(super) fn without_looks() -> Self {
+        Self::with(false)
+    }
+
+    fn with(by_themselves: bool) -> Self {
+        let (stamps, clock) = (Stamps::default(), Arc::new(VirtualClock::new()));
+        let looks = Arc::new(Looks {
+            stamps: stamps.clone(),
+            seen: watch::Sender::default(),
+            asked: Mutex::default(),
+            by_themselves,
+        });
+        let syncer = Arc::new(Scripted {
+            acts: Mutex::default(),
+            jobs: Mutex::default(),
+            running: Mutex::default(),
+            start: Instant::now(),
+        });
+        let (task, handle, news) = workers(WorkerParts {
+            syncer: Arc::clone(&syncer) as _,
+            statuses: Arc::clone(&looks) as _,
+            stamps: stamps.clone(),
+            clock: Arc::clone(&clock) as _,
+            resync: Duration::from_mins(1),
+        });
+        let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        tasks.spawn(task.run(stop.clone()));
+        Self { looks, stamps, clock, handle, stop, tasks, syncer, news }
+    }
+
+    /// What the next jobs of a kind do; later ones are done at once.
+    pub(super) fn script<const N: usize>(&self, job: &str, acts: [Act; N]) {
+        lock(&self.syncer.acts).entry(job.to_owned()).or_default().extend(acts);
+    }
+
+    pub(super) async fn create(&self, uid: &str) {
+        self.handle.ask(uid.into(), Update::Create(Arc::new(pod(uid)))).await;
+    }
+
+    pub(super) async fn update(&self, uid: &str) {
+        self.handle.ask(uid.into(), Update::Update(Arc::new(pod(uid)))).await;
+    }
+
+    pub(super) async fn sync(&self, uid: &str) {
+        self.handle.ask(uid.into(), Update::Sync).await;
+    }
+
+    pub(super) async fn kill(&self, uid: &str, grace: u64) {
+        let target = Target::Pod(Arc::new(pod(uid)));
+        let grace = Some(Duration::from_secs(grace));
+        self.handle.ask(uid.into(), Update::Kill { target, grace }).await;
+    }
+
+    pub(super) async fn desired<const N: usize>(&self, uids: [&str; N]) {
+        self.handle.desired(uids.into_iter().map(PodUid::from).collect()).await;
+    }
+
+    /// The jobs so far and when they began.
+    pub(super) fn times(&self) -> Vec<(String, Duration)> {
+        lock(&self.syncer.jobs).clone()
+    }
+
+    /// The jobs so far.
+    pub(super) fn jobs(&self) -> Vec<String> {
+        self.times().into_iter().map(|(job, _)| job).collect()
+    }
+
+    /// The jobs once there are that many, and when the last one began.
+    pub(super) async fn nth(&self, count: usize) -> (Vec<String>, Duration) {
+        let enough = async {
+            while lock(&self.syncer.jobs).len() < count {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let patience = Duration::from_mins(10);
+        timeout(patience, enough).await.unwrap_or_else(|_| panic!("only {:?}", self.jobs()));
+        (self.jobs(), self.times()[count - 1].1)
+    }
+
+    pub(super) async fn news(&mut self) -> News {
+        timeout(Duration::from_mins(10), self.news.recv()).await.unwrap().unwrap()
+    }
+
+    /// Lets everything happen that needs no time to pass, and then this much time.
+    pub(super) async fn after(&self, time: Duration) -> Vec<String> {
+        sleep(time).await;
+        self.jobs()
+    }
+}
+
+fn pod(uid: &str) -> Pod {
+    pods::pod(uid).uid(uid).grace(30).build()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,65 @@
+//! What an API server does for a pod, for pods that come from a manifest.
+//!
+//! Purpose: a static pod never meets an API server, so its node does here what the server would do:
+//! read the manifest, set defaults, check every field that a node acts on, and give the pod its
+//! identity.
+//!
+//! Inputs: the bytes of a manifest in YAML or JSON, where they come from, the name of the node.
+//! Outputs: pods that can run, with warnings; or everything that is wrong, with the paths of the
+//! fields. [`read_manifest`] goes the whole way, in this order:
+//!
+//! ```text
+//! bytes ─ decode ─> Pod ─ set_defaults ─> Pod ─ static_pod ─> Pod ─ validate ─> ready
+//! ```
+//!
+//! Invariants:
+//! - no input panics, and limits stop every one that would take more than seconds or megabytes;
+//! - setting defaults twice is setting them once;
+//! - equal content at an equal place on an equal node has an equal uid, and every edit changes it;
+//! - all problems of a pod are reported together;
+//! - no I/O, no clock: the same input gives the same output.
+//!
+//! Besides, for all pods: [`definition_hash`], which tells whether a running container is still the
+//! one that is wanted, [`quantity`] for amounts of resources and [`image_name`] for image names.
+
+pub mod annotations;
+mod decode;
+#[cfg(test)]
+mod decode_tests;
+mod defaults;
+#[cfg(test)]
+mod defaults_tests;
+mod definition_hash;
+mod ephemeral;
+mod field_error;
+mod fnv;
+mod identity;
+#[cfg(test)]
+mod identity_tests;
+pub mod image_name;
+mod manifest;
+#[cfg(test)]
+mod manifest_tests;
+mod names;
+#[cfg(test)]
+mod names_tests;
+#[cfg(test)]
+mod pod_strategy;
+pub mod quantity;
+#[cfg(test)]
+mod quantity_tests;
+mod references;
+mod resources;
+mod validate;
+pub mod view;
+mod volume_source;
+
+pub use decode::{
+    DecodeError, Decoded, Language, MAX_MANIFEST_BYTES, Warning, decode, decode_list,
+};
+pub use defaults::set_defaults;
+pub use definition_hash::{definition_hash, definition_hash_hex};
+pub use field_error::{ErrorKind, FieldError, FieldPath};
+pub use identity::{Origin, static_pod};
+pub use manifest::{Manifest, ManifestError, Problems, read_manifest};
+pub use validate::validate;

@@ -1,0 +1,142 @@
+//! Resource lists: names, amounts, and what the containers of a pod need together.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+
+use crate::quantity::Quantity;
+
+/// Resource name to amount, as the API keeps it.
+pub(crate) type ResourceList = BTreeMap<String, ApiQuantity>;
+/// Resource name to amount, as numbers.
+pub(crate) type Amounts = BTreeMap<String, Quantity>;
+
+pub(crate) const CPU: &str = "cpu";
+pub(crate) const MEMORY: &str = "memory";
+pub(crate) const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+pub(crate) const HUGE_PAGES_PREFIX: &str = "hugepages-";
+
+/// Whether it is a resource of the system itself and not one that a vendor adds.
+pub(crate) fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+pub(crate) fn is_huge_pages(name: &str) -> bool {
+    name.starts_with(HUGE_PAGES_PREFIX)
+}
+
+/// Whether a container may use more of it than it asks for.
+pub(crate) fn may_overcommit(name: &str) -> bool {
+    is_native(name) && !is_huge_pages(name)
+}
+
+/// Whether a pod as a whole can ask for it.
+pub(crate) fn is_pod_level(name: &str) -> bool {
+    name == CPU || name == MEMORY || is_huge_pages(name)
+}
+
+/// Whether an init container keeps running beside the regular ones.
+pub(crate) fn is_sidecar(init_container: &Container) -> bool {
+    init_container.restart_policy.as_deref() == Some("Always")
+}
+
+/// The list as numbers, without what is no quantity: that is reported elsewhere.
+pub(crate) fn amounts(list: Option<&ResourceList>) -> Amounts {
+    list.into_iter()
+        .flatten()
+        .filter_map(|(name, text)| Some((name.clone(), Quantity::parse(&text.0).ok()?)))
+        .collect()
+}
+
+/// What the containers of a pod need together: all regular ones and sidecars, or a regular init
+/// container with the sidecars before it, whichever is more.
+pub(crate) fn aggregate(
+    spec: &PodSpec,
+    select: fn(&ResourceRequirements) -> Option<&ResourceList>,
+) -> Amounts {
+    let of = |container: &Container| amounts(container.resources.as_ref().and_then(select));
+    let mut total = Amounts::new();
+    for container in &spec.containers {
+        add(&mut total, &of(container));
+    }
+    let mut sidecars = Amounts::new();
+    let mut initializing = Amounts::new();
+    for container in spec.init_containers.iter().flatten() {
+        let mut needed = of(container);
+        if is_sidecar(container) {
+            add(&mut total, &needed);
+            add(&mut sidecars, &needed);
+            needed = sidecars.clone();
+        } else {
+            add(&mut needed, &sidecars);
+        }
+        raise(&mut initializing, needed);
+    }
+    raise(&mut total, initializing);
+    total
+}
+
+fn add(to: &mut Amounts, more: &Amounts) {
+    for (name, amount) in more {
+        let sum = to.get(name).map_or(*amount, |had| *had + *amount);
+        to.insert(name.clone(), sum);
+    }
+}
+
+fn raise(to: &mut Amounts, at_least: Amounts) {
+    for (name, amount) in at_least {
+        if to.get(&name).is_none_or(|had| *had < amount) {
+            to.insert(name, amount);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Amounts, aggregate};
+    use crate::decode;
+
+    fn requests(containers: &str) -> Vec<(String, String)> {
+        let manifest = format!("{{apiVersion: v1, kind: Pod, spec: {{{containers}}}}}");
+        let pod = decode(format!("# YAML\n{manifest}").as_bytes()).unwrap().pods.remove(0);
+        let total: Amounts = aggregate(&pod.spec.unwrap(), |r| r.requests.as_ref());
+        total.into_iter().map(|(name, amount)| (name, amount.to_string())).collect()
+    }
+
+    fn cpu(amount: &str) -> Vec<(String, String)> {
+        vec![("cpu".to_owned(), amount.to_owned())]
+    }
+
+    #[test]
+    fn regular_containers_add_up() {
+        let one = "{resources: {requests: {cpu: 1}}}";
+        assert_eq!(requests(&format!("containers: [{one}, {one}]")), cpu("2"));
+    }
+
+    #[test]
+    fn regular_init_containers_run_alone_and_one_after_the_other() {
+        let container = |cpu| format!("{{resources: {{requests: {{cpu: {cpu}}}}}}}");
+        let spec = |a, b| {
+            format!(
+                "initContainers: [{}, {}], containers: [{}]",
+                container(a),
+                container(b),
+                container(2)
+            )
+        };
+        assert_eq!(requests(&spec(1, 1)), cpu("2"));
+        assert_eq!(requests(&spec(5, 1)), cpu("5"));
+    }
+
+    #[test]
+    fn sidecars_run_beside_what_starts_after_them() {
+        let sidecar = "{restartPolicy: Always, resources: {requests: {cpu: 1}}}";
+        let init = "{resources: {requests: {cpu: 5}}}";
+        let regular = "{resources: {requests: {cpu: 2}}}";
+        let spec = |inits: &str| format!("initContainers: [{inits}], containers: [{regular}]");
+        assert_eq!(requests(&spec(sidecar)), cpu("3"));
+        assert_eq!(requests(&spec(&format!("{sidecar}, {init}"))), cpu("6"));
+        assert_eq!(requests(&spec(&format!("{init}, {sidecar}"))), cpu("5"));
+    }
+}

@@ -1,0 +1,52 @@
+//! What is asked of a pod all the time. A pod that reached the agent has a name, a namespace, a uid
+//! and a specification: sources see to that.
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use model::ids::{PodName, PodUid};
+
+use crate::annotations;
+
+/// The pod's uid.
+pub fn uid(pod: &Pod) -> PodUid {
+    pod.metadata.uid.as_deref().unwrap_or_default().into()
+}
+
+/// The pod's namespace and name.
+pub fn pod_name(pod: &Pod) -> PodName {
+    let text = |field: &Option<String>| field.as_deref().unwrap_or_default().to_owned();
+    PodName::new(text(&pod.metadata.namespace), text(&pod.metadata.name))
+}
+
+/// The pod's containers, init and ephemeral ones aside.
+pub fn containers(pod: &Pod) -> &[Container] {
+    spec(pod).map(|spec| spec.containers.as_slice()).unwrap_or_default()
+}
+
+/// The pod's specification.
+pub fn spec(pod: &Pod) -> Option<&PodSpec> {
+    pod.spec.as_ref()
+}
+
+/// Whether the pod uses the host's network.
+pub fn host_network(pod: &Pod) -> bool {
+    spec(pod).and_then(|spec| spec.host_network).unwrap_or(false)
+}
+
+/// Whether somebody asked for the pod to go.
+pub fn is_being_deleted(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+/// Whether the pod comes from a manifest of this node and not from an API server.
+pub fn is_static(pod: &Pod) -> bool {
+    annotation(pod, annotations::CONFIG_SOURCE).is_some_and(|from| from != annotations::SOURCE_API)
+}
+
+/// Whether a pod of the API only shows a static pod.
+pub fn is_mirror(pod: &Pod) -> bool {
+    annotation(pod, annotations::CONFIG_MIRROR).is_some()
+}
+
+fn annotation<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
+    pod.metadata.annotations.as_ref()?.get(name).map(String::as_str)
+}

@@ -1,0 +1,36 @@
+//! The checked-in code belongs to the checked-in definitions.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result};
+use sha2::{Digest as _, Sha256};
+
+use crate::parse;
+
+fn sha256(content: impl AsRef<[u8]>) -> String {
+    let mut hex = String::new();
+    for byte in Sha256::digest(content) {
+        write!(hex, "{byte:02x}").expect("a string takes any text");
+    }
+    hex
+}
+
+#[test]
+fn the_generated_code_carries_the_digest_of_the_definitions() -> Result<()> {
+    // What `sha256sum *.proto | sha256sum` prints in the folder.
+    let mut sums = String::new();
+    for path in parse::files()? {
+        let name = path.file_name().context("a file has a name")?.display();
+        let content = std::fs::read(&path).with_context(|| format!("read {name}"))?;
+        writeln!(sums, "{}  {name}", sha256(content))?;
+    }
+    let generated = include_str!("../../src/runtime_v1.rs");
+    let first = generated.lines().next().unwrap_or_default();
+    assert!(first.starts_with("// @generated from proto/runtime/v1"), "{first}");
+    assert_eq!(
+        first.rsplit(' ').next(),
+        Some(sha256(sums).as_str()),
+        "stale code: run `cargo run -p xtask --features proto -- proto`"
+    );
+    Ok(())
+}

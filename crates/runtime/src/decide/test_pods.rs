@@ -1,0 +1,64 @@
+//! Pods and statuses for the tables of this folder.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use model::ids::PodName;
+use model::labels;
+use model::observed::{ContainerState, ContainerStatus, PodStatus, SandboxState, SandboxStatus};
+
+pub(crate) fn container(name: &str) -> Container {
+    Container { name: name.to_owned(), image: Some("image:1".to_owned()), ..Container::default() }
+}
+
+pub(crate) fn pod(policy: &str, containers: Vec<Container>) -> Pod {
+    let spec =
+        PodSpec { restart_policy: Some(policy.to_owned()), containers, ..PodSpec::default() };
+    let mut pod = Pod { spec: Some(spec), ..Pod::default() };
+    pod.metadata.name = Some("web".to_owned());
+    pod.metadata.namespace = Some("default".to_owned());
+    pod.metadata.uid = Some("uid".to_owned());
+    pod
+}
+
+pub(crate) fn sandbox(id: &str, attempt: u32, state: SandboxState) -> SandboxStatus {
+    SandboxStatus {
+        id: id.into(),
+        pod_uid: "uid".into(),
+        pod: PodName::new("default", "web"),
+        attempt,
+        state,
+        created_at: Timestamp::UNIX_EPOCH,
+        ips: vec!["10.0.0.1".parse().unwrap()],
+        host_network: false,
+    }
+}
+
+/// An instance of a container made from [`container`]; `exit_code` counts when it has exited.
+pub(crate) fn instance(
+    id: &str,
+    name: &str,
+    state: ContainerState,
+    exit_code: i32,
+) -> ContainerStatus {
+    let hash = podspec::definition_hash_hex(name, "image:1");
+    ContainerStatus {
+        id: id.into(),
+        name: name.into(),
+        state,
+        created_at: Timestamp::UNIX_EPOCH,
+        started_at: None,
+        finished_at: None,
+        exit_code,
+        image: "image:1".into(),
+        image_ref: "sha256:1".into(),
+        reason: "".into(),
+        message: "".into(),
+        log_path: "".into(),
+        labels: [].into(),
+        annotations: [(labels::CONTAINER_HASH.to_owned(), hash)].into(),
+    }
+}
+
+pub(crate) fn status(sandboxes: Vec<SandboxStatus>, containers: Vec<ContainerStatus>) -> PodStatus {
+    PodStatus { uid: "uid".into(), ips: Vec::new(), sandboxes, containers }
+}

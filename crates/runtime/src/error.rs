@@ -1,0 +1,136 @@
+//! What goes wrong while a pod is synced.
+
+use jiff::Timestamp;
+use model::ports::files::FileError;
+use model::ports::runtime::RuntimeError;
+
+use crate::decide::ConfigError;
+
+/// Why a container did not start; the message is what people see beside the waiting reason.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// It failed before and must wait.
+    #[error("back-off {delay:?} restarting failed container")]
+    BackOff {
+        /// How long it waits in all.
+        delay: std::time::Duration,
+        /// When it may be tried again.
+        until: Timestamp,
+    },
+    /// The image's pull failed before and must wait.
+    #[error("back-off pulling image {image:?}")]
+    ImagePullBackOff {
+        /// The image.
+        image: String,
+        /// When it may be tried again.
+        until: Timestamp,
+    },
+    /// The image cannot be asked for.
+    #[error("inspect image {image:?}")]
+    ImageInspect {
+        /// The image.
+        image: String,
+        /// Why.
+        #[source]
+        source: RuntimeError,
+    },
+    /// The image is not there and must not be fetched.
+    #[error("container image {image:?} is not present with pull policy of Never")]
+    ImageNeverPull {
+        /// The image.
+        image: String,
+    },
+    /// The image cannot be fetched.
+    #[error("pull image {image:?}")]
+    ImagePull {
+        /// The image.
+        image: String,
+        /// Why.
+        #[source]
+        source: RuntimeError,
+    },
+    /// The pod's specification cannot be turned into a container.
+    #[error("make the container's configuration")]
+    Config(#[source] ConfigError),
+    /// The directory for its logs cannot be made.
+    #[error("make the container's log directory")]
+    LogDirectory(#[source] FileError),
+    /// The runtime did not make it.
+    #[error("create the container")]
+    Create(#[source] RuntimeError),
+    /// The runtime did not start it.
+    #[error("start the container")]
+    Run(#[source] RuntimeError),
+}
+
+impl StartError {
+    /// The waiting reason, in upstream's words.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::BackOff { .. } => "CrashLoopBackOff",
+            Self::ImagePullBackOff { .. } => "ImagePullBackOff",
+            Self::ImageInspect { .. } => "ImageInspectError",
+            Self::ImageNeverPull { .. } => "ErrImageNeverPull",
+            Self::ImagePull { .. } => "ErrImagePull",
+            Self::Config(_) => "CreateContainerConfigError",
+            Self::LogDirectory(_) | Self::Create(_) => "CreateContainerError",
+            Self::Run(_) => "RunContainerError",
+        }
+    }
+
+    /// When it makes sense to try again, if that is known.
+    pub fn retry_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::BackOff { until, .. } | Self::ImagePullBackOff { until, .. } => Some(*until),
+            _ => None,
+        }
+    }
+}
+
+/// Why a pod is not as specified after a sync.
+#[derive(Debug, thiserror::Error)]
+pub enum SyncError {
+    /// A container could not be stopped.
+    #[error("kill container {name}")]
+    KillContainer {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: RuntimeError,
+    },
+    /// A sandbox could not be stopped.
+    #[error("stop sandbox {id}")]
+    StopSandbox {
+        /// Its id.
+        id: String,
+        /// Why.
+        #[source]
+        source: RuntimeError,
+    },
+    /// The pod's log directory cannot be made.
+    #[error("make the pod's log directory")]
+    LogDirectory(#[source] FileError),
+    /// The runtime did not make a sandbox.
+    #[error("create pod sandbox")]
+    CreateSandbox(#[source] RuntimeError),
+    /// Containers did not start.
+    #[error("{} container(s) did not start: {}", .0.len(), names(.0))]
+    StartContainers(Vec<(String, StartError)>),
+}
+
+fn names(failed: &[(String, StartError)]) -> String {
+    let each: Vec<String> =
+        failed.iter().map(|(name, error)| format!("{name} ({})", error.label())).collect();
+    each.join(", ")
+}
+
+impl SyncError {
+    /// The earliest time at which trying again makes sense, when all that failed waits for one.
+    pub fn retry_at(&self) -> Option<Timestamp> {
+        let Self::StartContainers(failed) = self else { return None };
+        let times: Option<Vec<Timestamp>> =
+            failed.iter().map(|(_, error)| error.retry_at()).collect();
+        times?.into_iter().min()
+    }
+}

@@ -1,0 +1,137 @@
+//! The configuration of a pod's sandbox.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use model::labels;
+use model::wanted::{NamespaceMode, SandboxConfig};
+use podspec::view;
+
+use crate::layout::LogLayout;
+
+/// The longest host name that Linux takes.
+const LONGEST_HOSTNAME: usize = 63;
+
+/// What the runtime is asked for.
+pub(crate) fn sandbox_config(pod: &Pod, attempt: u32, logs: &LogLayout) -> SandboxConfig {
+    let uid = view::uid(pod);
+    let name = view::pod_name(pod);
+    let host_network = view::host_network(pod);
+    let spec = view::spec(pod);
+    let mut labels: BTreeMap<String, String> = pod.metadata.labels.clone().unwrap_or_default();
+    labels.extend(pod_labels(pod));
+    SandboxConfig {
+        hostname: if host_network { String::new() } else { hostname(pod) },
+        log_directory: logs.pod_directory(&name, &uid).to_string_lossy().into_owned(),
+        labels,
+        annotations: pod.metadata.annotations.clone().unwrap_or_default(),
+        network: if host_network { NamespaceMode::Node } else { NamespaceMode::Pod },
+        pid: pid_mode(pod),
+        ipc: match spec.and_then(|spec| spec.host_ipc) {
+            Some(true) => NamespaceMode::Node,
+            _ => NamespaceMode::Pod,
+        },
+        cgroup_parent: String::new(),
+        pod_uid: uid,
+        pod: name,
+        attempt,
+    }
+}
+
+/// Whose process ids the pod's containers see.
+pub(crate) fn pid_mode(pod: &Pod) -> NamespaceMode {
+    let Some(spec) = view::spec(pod) else { return NamespaceMode::Container };
+    if spec.host_pid == Some(true) {
+        NamespaceMode::Node
+    } else if spec.share_process_namespace == Some(true) {
+        NamespaceMode::Pod
+    } else {
+        NamespaceMode::Container
+    }
+}
+
+/// The labels by which everything of a pod is found again.
+pub(crate) fn pod_labels(pod: &Pod) -> BTreeMap<String, String> {
+    let name = view::pod_name(pod);
+    BTreeMap::from([
+        (labels::POD_NAME.to_owned(), name.name.to_string()),
+        (labels::POD_NAMESPACE.to_owned(), name.namespace.to_string()),
+        (labels::POD_UID.to_owned(), view::uid(pod).to_string()),
+    ])
+}
+
+fn hostname(pod: &Pod) -> String {
+    let wanted = view::spec(pod).and_then(|spec| spec.hostname.clone());
+    let wanted = wanted.unwrap_or_else(|| view::pod_name(pod).name.to_string());
+    let cut: String = wanted.chars().take(LONGEST_HOSTNAME).collect();
+    cut.trim_end_matches(['-', '.']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::PodSpec;
+
+    use super::*;
+
+    fn pod(name: &str, spec: PodSpec) -> Pod {
+        let mut pod = Pod { spec: Some(spec), ..Pod::default() };
+        pod.metadata.name = Some(name.to_owned());
+        pod.metadata.namespace = Some("default".to_owned());
+        pod.metadata.uid = Some("uid".to_owned());
+        pod
+    }
+
+    fn config(pod: &Pod) -> SandboxConfig {
+        let logs = LogLayout { pod_logs: "/logs".into(), container_links: "/links".into() };
+        sandbox_config(pod, 2, &logs)
+    }
+
+    #[test]
+    fn the_agents_labels_win_over_the_pods_own() {
+        let mut pod = pod("web", PodSpec::default());
+        pod.metadata.labels = Some(BTreeMap::from([
+            ("app".to_owned(), "web".to_owned()),
+            (labels::POD_UID.to_owned(), "forged".to_owned()),
+        ]));
+        let config = config(&pod);
+        assert_eq!(config.labels["app"], "web");
+        assert_eq!(config.labels[labels::POD_UID], "uid");
+        assert_eq!(config.log_directory, "/logs/default_web_uid");
+        assert_eq!(config.attempt, 2);
+    }
+
+    #[test]
+    fn namespaces_follow_the_specification() {
+        let rows = [
+            (PodSpec::default(), NamespaceMode::Pod, NamespaceMode::Container),
+            (
+                PodSpec { host_network: Some(true), ..PodSpec::default() },
+                NamespaceMode::Node,
+                NamespaceMode::Container,
+            ),
+            (
+                PodSpec { host_pid: Some(true), ..PodSpec::default() },
+                NamespaceMode::Pod,
+                NamespaceMode::Node,
+            ),
+            (
+                PodSpec { share_process_namespace: Some(true), ..PodSpec::default() },
+                NamespaceMode::Pod,
+                NamespaceMode::Pod,
+            ),
+        ];
+        for (spec, network, pid) in rows {
+            let config = config(&pod("web", spec));
+            assert_eq!((config.network, config.pid), (network, pid));
+            assert_eq!(config.hostname.is_empty(), network == NamespaceMode::Node);
+        }
+    }
+
+    #[test]
+    fn the_host_name_is_cut_to_what_linux_takes() {
+        let long = format!("{}-{}", "a".repeat(62), "b".repeat(20));
+        assert_eq!(config(&pod(&long, PodSpec::default())).hostname, "a".repeat(62));
+        let named = PodSpec { hostname: Some("here".to_owned()), ..PodSpec::default() };
+        assert_eq!(config(&pod("web", named)).hostname, "here");
+    }
+}

@@ -1,0 +1,18 @@
+//! Contracts: what every implementation of a port does, in memory and for real.
+//!
+//! A contract is a list of named cases over a small world that says how to set things up beside the
+//! port. A case that fails for the real thing is wrong or shows a wrong adapter; a case that fails in
+//! memory shows a twin that lies.
+
+pub mod files;
+mod report;
+pub mod runtime;
+
+use std::pin::Pin;
+
+pub use report::{Outcome, Report, assert_kept};
+
+use report::Impossible;
+
+/// A case under way.
+type Play<'a> = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send + 'a>>;

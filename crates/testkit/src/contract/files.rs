@@ -1,0 +1,292 @@
+//! The contract of the port to the host's files.
+
+use std::fmt::Debug;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use model::ports::files::{FileError, FileKind, HostFiles};
+
+use super::{Impossible, Play, Report};
+
+/// What a case needs beside the port. Made anew for every case.
+pub trait World: Debug + Send + Sync {
+    /// The files to look at.
+    fn files(&self) -> Arc<dyn HostFiles>;
+
+    /// An empty directory for one case alone.
+    fn directory(&self) -> PathBuf;
+
+    /// Writes a file into a directory that exists.
+    fn write(&self, path: &Path, content: &[u8]);
+
+    /// Makes a link to a target, which need not exist.
+    fn put_link(&self, path: &Path, target: &Path);
+
+    /// Makes something that is neither file nor directory. False if this world cannot.
+    fn special(&self, path: &Path) -> bool;
+
+    /// Mode bits of a directory.
+    fn mode(&self, path: &Path) -> u32;
+}
+
+/// A case of the contract.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// What it says, in a sentence.
+    pub name: &'static str,
+    play: for<'a> fn(&'a dyn World) -> Play<'a>,
+}
+
+impl Case {
+    /// Plays the case in a world of its own.
+    pub async fn run(&self, world: &dyn World) -> Report {
+        Report::of(self.name, (self.play)(world).await)
+    }
+}
+
+/// Runs all cases, each in a new world.
+pub async fn run<W: World>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
+    let mut reports = Vec::new();
+    for case in CASES {
+        reports.push(case.run(&new_world()).await);
+    }
+    reports
+}
+
+macro_rules! cases {
+    ($($name:ident)+) => {
+        /// The contract.
+        pub const CASES: &[Case] = &[$(
+            Case { name: stringify!($name), play: |world| Box::pin($name(world)) },
+        )+];
+    };
+}
+
+cases! {
+    a_path_is_a_file_or_a_directory
+    links_are_followed
+    a_special_file_is_neither
+    what_is_missing_is_not_found
+    names_are_listed_in_order
+    only_a_directory_is_listed
+    a_file_is_read_whole
+    a_file_beyond_the_limit_is_not_read
+    a_directory_is_not_read
+    a_directory_is_made_with_its_parents
+    a_directory_that_exists_is_left_as_it_is
+    a_file_in_the_way_of_a_directory_is_an_error
+    a_directory_is_not_made_outside_its_root
+    a_directory_is_not_made_through_a_link_out_of_its_root
+    a_link_is_made_with_its_directory
+    a_link_that_is_there_is_replaced
+    without_a_file_there_is_no_link
+}
+
+/// The error of a call that must fail, about the path it was made with.
+fn refused<T: Debug>(result: Result<T, FileError>, path: &Path) -> Result<ErrorKind> {
+    match result {
+        Ok(answer) => bail!("expected an error about {}, got {answer:?}", path.display()),
+        Err(error) => {
+            ensure!(error.path == path, "{error:?} is not about {}", path.display());
+            ensure!(!error.operation.is_empty(), "{error:?} does not say what was tried");
+            Ok(error.source.kind())
+        }
+    }
+}
+
+async fn a_path_is_a_file_or_a_directory(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    let file = directory.join("file");
+    world.write(&file, b"text");
+    ensure!(files.kind(&file).await? == FileKind::File);
+    ensure!(files.kind(&directory).await? == FileKind::Directory);
+    Ok(())
+}
+
+async fn links_are_followed(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    world.write(&directory.join("file"), b"text");
+    world.put_link(&directory.join("to-file"), Path::new("file"));
+    world.put_link(&directory.join("to-link"), Path::new("to-file"));
+    world.put_link(&directory.join("to-directory"), &directory);
+    world.put_link(&directory.join("to-nothing"), Path::new("nothing"));
+    ensure!(files.kind(&directory.join("to-link")).await? == FileKind::File);
+    ensure!(files.kind(&directory.join("to-directory")).await? == FileKind::Directory);
+    let through = directory.join("to-directory/to-file");
+    ensure!(files.read(&through, 10).await? == b"text");
+    ensure!(files.list(&directory.join("to-directory")).await?.len() == 5);
+    let nothing = directory.join("to-nothing");
+    ensure!(refused(files.kind(&nothing).await, &nothing)? == ErrorKind::NotFound);
+    Ok(())
+}
+
+async fn a_special_file_is_neither(world: &dyn World) -> Result<()> {
+    let path = world.directory().join("special");
+    ensure!(world.special(&path), Impossible("make special files"));
+    ensure!(world.files().kind(&path).await? == FileKind::Special);
+    Ok(())
+}
+
+async fn what_is_missing_is_not_found(world: &dyn World) -> Result<()> {
+    let (files, missing) = (world.files(), world.directory().join("missing"));
+    for kind in [
+        refused(files.kind(&missing).await, &missing)?,
+        refused(files.list(&missing).await, &missing)?,
+        refused(files.read(&missing, 10).await, &missing)?,
+    ] {
+        ensure!(kind == ErrorKind::NotFound, "{kind}");
+    }
+    let error = files.kind(&missing).await.err().context("expected an error")?;
+    ensure!(error.is_not_found());
+    Ok(())
+}
+
+async fn names_are_listed_in_order(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    ensure!(files.list(&directory).await?.is_empty());
+    for name in ["b", "a.yaml", ".hidden", "B", "a"] {
+        world.write(&directory.join(name), b"");
+    }
+    files.create_directory(&directory, Path::new("c/deeper"), 0o755).await?;
+    let names = files.list(&directory).await?;
+    ensure!(names == [".hidden", "B", "a", "a.yaml", "b", "c"], "{names:?}");
+    Ok(())
+}
+
+async fn only_a_directory_is_listed(world: &dyn World) -> Result<()> {
+    let file = world.directory().join("file");
+    world.write(&file, b"text");
+    let kind = refused(world.files().list(&file).await, &file)?;
+    ensure!(kind == ErrorKind::NotADirectory, "{kind}");
+    let below = file.join("below");
+    let kind = refused(world.files().kind(&below).await, &below)?;
+    ensure!(kind == ErrorKind::NotADirectory, "{kind}");
+    Ok(())
+}
+
+async fn a_file_is_read_whole(world: &dyn World) -> Result<()> {
+    let (files, path) = (world.files(), world.directory().join("file"));
+    for content in [&b""[..], b"text\n", &[0, 255, b'\r', b'\n']] {
+        world.write(&path, content);
+        let read = files.read(&path, 5).await?;
+        ensure!(read == content, "{read:?} instead of {content:?}");
+    }
+    Ok(())
+}
+
+async fn a_file_beyond_the_limit_is_not_read(world: &dyn World) -> Result<()> {
+    let (files, path) = (world.files(), world.directory().join("file"));
+    world.write(&path, b"12345");
+    let kind = refused(files.read(&path, 4).await, &path)?;
+    ensure!(kind != ErrorKind::NotFound, "{kind}");
+    ensure!(files.read(&path, 5).await? == b"12345");
+    Ok(())
+}
+
+async fn a_directory_is_not_read(world: &dyn World) -> Result<()> {
+    let directory = world.directory();
+    let kind = refused(world.files().read(&directory, 10).await, &directory)?;
+    ensure!(kind == ErrorKind::IsADirectory, "{kind}");
+    Ok(())
+}
+
+async fn a_directory_is_made_with_its_parents(world: &dyn World) -> Result<()> {
+    let (files, root) = (world.files(), world.directory().join("new/root"));
+    // No bit of this mode is one that a usual umask takes away.
+    files.create_directory(&root, Path::new("one/two/three"), 0o750).await?;
+    ensure!(files.kind(&root.join("one/two/three")).await? == FileKind::Directory);
+    for path in ["one", "one/two", "one/two/three"] {
+        let mode = world.mode(&root.join(path)) & 0o777;
+        ensure!(mode == 0o750, "{path}: {mode:o}");
+    }
+    Ok(())
+}
+
+async fn a_directory_that_exists_is_left_as_it_is(world: &dyn World) -> Result<()> {
+    let (files, root) = (world.files(), world.directory());
+    let (here, path) = (Path::new("here"), root.join("here"));
+    files.create_directory(&root, here, 0o750).await?;
+    world.write(&path.join("file"), b"text");
+    files.create_directory(&root, here, 0o700).await?;
+    files.create_directory(&root, &here.join("below"), 0o700).await?;
+    ensure!(world.mode(&path) & 0o777 == 0o750, "{:o}", world.mode(&path));
+    ensure!(files.list(&path).await? == ["below", "file"]);
+    Ok(())
+}
+
+async fn a_file_in_the_way_of_a_directory_is_an_error(world: &dyn World) -> Result<()> {
+    let (files, root) = (world.files(), world.directory());
+    world.write(&root.join("file"), b"text");
+    for below in ["file", "file/below"] {
+        let made = files.create_directory(&root, Path::new(below), 0o755).await;
+        ensure!(made.is_err(), "{below}: made over a file");
+    }
+    ensure!(files.read(&root.join("file"), 10).await? == b"text");
+    Ok(())
+}
+
+async fn a_directory_is_not_made_outside_its_root(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    let root = directory.join("root");
+    files.create_directory(&root, Path::new("inside"), 0o755).await?;
+    let absolute = directory.join("out");
+    for below in [Path::new("../out"), Path::new("inside/../../out"), &absolute] {
+        let made = files.create_directory(&root, below, 0o755).await;
+        ensure!(made.is_err(), "{}: made", below.display());
+    }
+    ensure!(files.list(&directory).await? == ["root"]);
+    Ok(())
+}
+
+async fn a_directory_is_not_made_through_a_link_out_of_its_root(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    let (root, outside) = (directory.join("root"), directory.join("outside"));
+    for path in [&root, &outside] {
+        files.create_directory(path, Path::new("inside"), 0o755).await?;
+    }
+    world.put_link(&root.join("relative"), Path::new("../outside"));
+    world.put_link(&root.join("absolute"), &outside);
+    for below in ["relative/new", "absolute/new", "inside/../relative/new"] {
+        let made = files.create_directory(&root, Path::new(below), 0o755).await;
+        ensure!(made.is_err(), "{below}: made");
+    }
+    ensure!(files.list(&outside).await? == ["inside"]);
+    Ok(())
+}
+
+async fn a_link_is_made_with_its_directory(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    let (target, link) = (directory.join("file"), directory.join("links/link"));
+    world.write(&target, b"text");
+    files.link(&target, &link).await?;
+    ensure!(files.read(&link, 10).await? == b"text");
+    world.write(&target, b"changed");
+    ensure!(files.read(&link, 10).await? == b"changed", "a copy, not a link");
+    Ok(())
+}
+
+async fn a_link_that_is_there_is_replaced(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    let (old, new, link) = (directory.join("old"), directory.join("new"), directory.join("link"));
+    world.write(&old, b"old");
+    world.write(&new, b"new");
+    files.link(&old, &link).await?;
+    files.link(&new, &link).await?;
+    ensure!(files.read(&link, 10).await? == b"new");
+    ensure!(files.read(&old, 10).await? == b"old", "the old target was changed");
+
+    world.put_link(&directory.join("dangling"), &directory.join("nothing"));
+    files.link(&new, &directory.join("dangling")).await?;
+    ensure!(files.read(&directory.join("dangling"), 10).await? == b"new");
+    ensure!(files.list(&directory).await? == ["dangling", "link", "new", "old"]);
+    Ok(())
+}
+
+async fn without_a_file_there_is_no_link(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    files.link(&directory.join("nothing"), &directory.join("link")).await?;
+    ensure!(files.list(&directory).await?.is_empty());
+    Ok(())
+}

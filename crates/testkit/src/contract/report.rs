@@ -1,0 +1,86 @@
+//! What became of the cases of a contract.
+
+use std::fmt::Write;
+
+/// How a case ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The contract is kept.
+    Kept,
+    /// The world cannot do what the case needs.
+    Skipped(&'static str),
+    /// The contract is broken.
+    Broken(anyhow::Error),
+}
+
+/// What became of a case.
+#[derive(Debug)]
+pub struct Report {
+    /// The case.
+    pub case: &'static str,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+impl Report {
+    pub(super) fn of(case: &'static str, result: anyhow::Result<()>) -> Self {
+        let outcome = match result {
+            Ok(()) => Outcome::Kept,
+            Err(error) => match error.downcast_ref() {
+                Some(Impossible(what)) => Outcome::Skipped(what),
+                None => Outcome::Broken(error),
+            },
+        };
+        Self { case, outcome }
+    }
+}
+
+/// A case needs what its world cannot do.
+#[derive(Debug)]
+pub(super) struct Impossible(pub(super) &'static str);
+
+impl std::fmt::Display for Impossible {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "this world cannot {}", self.0)
+    }
+}
+
+impl std::error::Error for Impossible {}
+
+/// Panics with every broken case, and gives the skipped ones with what was missing for them.
+pub fn assert_kept(reports: &[Report]) -> Vec<(&'static str, &'static str)> {
+    let mut broken = String::new();
+    let mut skipped = Vec::new();
+    for report in reports {
+        match &report.outcome {
+            Outcome::Kept => {}
+            Outcome::Skipped(missing) => skipped.push((report.case, *missing)),
+            Outcome::Broken(error) => {
+                let case = report.case;
+                writeln!(broken, "{case}: {error:#}").expect("a string takes every text");
+            }
+        }
+    }
+    assert!(broken.is_empty(), "the contract is broken:\n{broken}");
+    skipped
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "second: it rains: no umbrella")]
+    fn a_broken_case_is_named_with_its_cause() {
+        let error = anyhow!("no umbrella").context("it rains");
+        assert_kept(&[Report::of("first", Ok(())), Report::of("second", Err(error))]);
+    }
+
+    #[test]
+    fn a_case_that_the_world_cannot_play_is_skipped() {
+        let skipped = assert_kept(&[Report::of("first", Err(Impossible("rain").into()))]);
+        assert_eq!(skipped, [("first", "rain")]);
+    }
+}

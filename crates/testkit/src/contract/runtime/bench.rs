@@ -1,0 +1,189 @@
+//! Where a case works: a world, and a record of the pods it made there.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use model::ids::{ContainerId, ObjectId, PodUid, SandboxId};
+use model::observed::{Container, ContainerState, ContainerStatus, SandboxState};
+use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError, SandboxFilter};
+use model::verdict::Subject;
+use model::wanted::{ContainerConfig, SandboxConfig};
+use tokio::time::{Instant, sleep};
+
+use super::World;
+use crate::contract::Impossible;
+use crate::wanted;
+
+/// Between two looks at something that will change.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long a change may take that nothing but the runtime's own work stands before.
+const SOON: Duration = Duration::from_secs(20);
+
+pub(super) struct Bench<'w> {
+    pub(super) world: &'w dyn World,
+    pub(super) runtime: Arc<dyn Runtime>,
+    /// Written when a case asks for a pod, read once it is over.
+    pods: Mutex<Vec<PodUid>>,
+}
+
+/// A pod with a sandbox.
+#[derive(Debug)]
+pub(super) struct Pod {
+    pub(super) config: SandboxConfig,
+    pub(super) sandbox: SandboxId,
+}
+
+impl<'w> Bench<'w> {
+    pub(super) fn new(world: &'w dyn World) -> Self {
+        Self { world, runtime: world.runtime(), pods: Mutex::default() }
+    }
+
+    /// Removes what was made.
+    pub(super) async fn clear(&self) -> Result<()> {
+        let pods = std::mem::take(&mut *self.pods.lock().unwrap_or_else(PoisonError::into_inner));
+        for uid in pods {
+            let filter = SandboxFilter { pod_uid: Some(uid), ..SandboxFilter::default() };
+            for sandbox in self.runtime.list_pod_sandboxes(&filter).await? {
+                let verdict = wanted::removal(Subject::Sandbox(sandbox.id));
+                self.runtime.remove_pod_sandbox(&verdict).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A sandbox to make, of a new pod.
+    pub(super) fn sandbox_config(&self) -> SandboxConfig {
+        let (pod, uid) = self.world.unused_pod();
+        let mut config = wanted::sandbox(&pod, &uid);
+        self.world.adapt(&mut config);
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner).push(uid);
+        config
+    }
+
+    /// A new pod with a sandbox that is ready.
+    pub(super) async fn pod(&self) -> Result<Pod> {
+        let config = self.sandbox_config();
+        let sandbox = self.runtime.run_pod_sandbox(&config).await?;
+        Ok(Pod { config, sandbox })
+    }
+
+    /// A container to make, called `main`.
+    pub(super) fn container_config(&self, pod: &Pod, args: &[&str]) -> ContainerConfig {
+        wanted::container(&pod.config, "main", &self.world.image(), args)
+    }
+
+    pub(super) async fn create(&self, pod: &Pod, config: &ContainerConfig) -> Result<ContainerId> {
+        Ok(self.runtime.create_container(&pod.sandbox, config, &pod.config).await?)
+    }
+
+    /// A container that was started with these arguments.
+    pub(super) async fn start(&self, pod: &Pod, args: &[&str]) -> Result<ContainerId> {
+        let id = self.create(pod, &self.container_config(pod, args)).await?;
+        self.runtime.start_container(&id).await?;
+        Ok(id)
+    }
+
+    /// The same, once the workload has said that it is ready for signals.
+    pub(super) async fn start_until_output(
+        &self,
+        pod: &Pod,
+        args: &[&str],
+        text: &str,
+    ) -> Result<ContainerId> {
+        let id = self.start(pod, args).await?;
+        let status = self.runtime.container_status(&id).await?;
+        self.world.await_output(&status.log_path, text).await?;
+        Ok(id)
+    }
+
+    /// Kills a process behind the runtime's back.
+    pub(super) async fn kill(&self, id: ObjectId) -> Result<()> {
+        ensure!(self.world.kill(&id).await, Impossible("kill processes from outside"));
+        Ok(())
+    }
+
+    /// The status of a container once it has exited.
+    pub(super) async fn exited(&self, id: &ContainerId) -> Result<ContainerStatus> {
+        let deadline = Instant::now() + SOON;
+        loop {
+            let status = self.runtime.container_status(id).await?;
+            if status.state == ContainerState::Exited {
+                return Ok(status);
+            }
+            ensure!(Instant::now() < deadline, "still {:?} after {SOON:?}", status.state);
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Waits until a sandbox is not ready, in lists too: a runtime may learn of its end a moment
+    /// after it answered.
+    pub(super) async fn not_ready(&self, id: &SandboxId) -> Result<()> {
+        let deadline = Instant::now() + SOON;
+        let filter = SandboxFilter {
+            id: Some(id.clone()),
+            state: Some(SandboxState::NotReady),
+            pod_uid: None,
+        };
+        while self.runtime.list_pod_sandboxes(&filter).await?.is_empty() {
+            ensure!(Instant::now() < deadline, "sandbox still ready after {SOON:?}");
+            sleep(PAUSE).await;
+        }
+        let status = self.runtime.pod_sandbox_status(id).await?;
+        ensure!(status.state == SandboxState::NotReady, "listed as not ready, but {status:?}");
+        Ok(())
+    }
+
+    /// Stops the sandbox of a pod and waits until that shows.
+    pub(super) async fn stop_sandbox(&self, pod: &Pod) -> Result<()> {
+        self.runtime.stop_pod_sandbox(&pod.sandbox).await?;
+        self.not_ready(&pod.sandbox).await
+    }
+
+    /// The containers of a pod.
+    pub(super) async fn containers(&self, pod: &Pod) -> Result<Vec<Container>> {
+        let filter = ContainerFilter {
+            pod_uid: Some(pod.config.pod_uid.clone()),
+            ..ContainerFilter::default()
+        };
+        Ok(self.runtime.list_containers(&filter).await?)
+    }
+}
+
+/// An id as the runtime makes them, that it did not make.
+pub(super) fn unknown_id<T: From<String>>() -> T {
+    "f".repeat(64).into()
+}
+
+/// The error of a call that must fail.
+pub(super) fn refused<T: Debug>(result: Result<T, RuntimeError>) -> Result<RuntimeError> {
+    match result {
+        Ok(answer) => bail!("expected an error, got {answer:?}"),
+        Err(error) => Ok(error),
+    }
+}
+
+/// The call must fail because there is no such thing.
+pub(super) fn not_found<T: Debug>(result: Result<T, RuntimeError>) -> Result<()> {
+    let error = refused(result)?;
+    ensure!(error.is_not_found(), "expected NotFound, got {error}");
+    Ok(())
+}
+
+/// The call must fail because somebody else has the name.
+pub(super) fn reserved<T: Debug>(result: Result<T, RuntimeError>) -> Result<()> {
+    let error = refused(result)?;
+    let codes = [Code::FailedPrecondition, Code::AlreadyExists, Code::Unknown];
+    ensure!(codes.contains(&error.code), "unexpected code of {error}");
+    ensure!(error.message.contains("reserved"), "does not say that it is reserved: {error}");
+    Ok(())
+}
+
+/// The end of what may be gone already: both answers are success.
+pub(super) fn done_or_gone(result: Result<(), RuntimeError>) -> Result<()> {
+    match result {
+        Err(error) if !error.is_not_found() => Err(error).context("expected success or NotFound"),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

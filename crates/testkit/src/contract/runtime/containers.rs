@@ -1,0 +1,100 @@
+//! The life of a container.
+
+use anyhow::{Context, Result, ensure};
+use model::ids::{ContainerId, ObjectId};
+use model::observed::ContainerState;
+
+use super::bench::{Bench, not_found, unknown_id};
+
+pub(super) async fn a_container_is_created_then_runs_then_exits(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    // Long enough to be seen running, and for a runtime that notes the start after the fact.
+    let config = bench.container_config(&pod, &["crash-after", "2s", "3"]);
+    let id = bench.create(&pod, &config).await?;
+    let created = bench.runtime.container_status(&id).await?;
+    ensure!(created.state == ContainerState::Created, "{created:?}");
+    ensure!(created.started_at.is_none() && created.finished_at.is_none(), "{created:?}");
+
+    bench.runtime.start_container(&id).await?;
+    let running = bench.runtime.container_status(&id).await?;
+    ensure!(running.state == ContainerState::Running, "{running:?}");
+    ensure!(running.finished_at.is_none(), "{running:?}");
+
+    let exited = bench.exited(&id).await?;
+    ensure!(exited.exit_code == 3, "{exited:?}");
+    ensure!(&*exited.reason == "Error", "{exited:?}");
+    let started = exited.started_at.context("no start")?;
+    let finished = exited.finished_at.context("no end")?;
+    ensure!(exited.created_at == created.created_at, "{exited:?}");
+    ensure!(exited.started_at == running.started_at, "{exited:?}");
+    ensure!(exited.created_at <= started && started <= finished, "{exited:?}");
+    Ok(())
+}
+
+pub(super) async fn a_container_that_ends_with_0_has_completed(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let id = bench.start(&pod, &["exit", "0"]).await?;
+    let status = bench.exited(&id).await?;
+    ensure!(status.exit_code == 0, "{status:?}");
+    ensure!(&*status.reason == "Completed", "{status:?}");
+    Ok(())
+}
+
+pub(super) async fn a_container_remembers_what_it_was_made_with(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let mut config = bench.container_config(&pod, &["sleep", "forever"]);
+    config.attempt = 7;
+    config.log_path = "main/7.log".into();
+    config.labels.insert("color".into(), "blue".into());
+    config.annotations.insert("ferrolet.test/note".into(), "{\"a\": \"ü\"}".into());
+    let id = bench.create(&pod, &config).await?;
+
+    let status = bench.runtime.container_status(&id).await?;
+    ensure!(status.id == id && status.name == config.name, "{status:?}");
+    ensure!(status.labels == config.labels, "{status:?}");
+    ensure!(status.annotations == config.annotations, "{status:?}");
+    let log_path = format!("{}/{}", pod.config.log_directory, config.log_path);
+    ensure!(*status.log_path == log_path, "{status:?}");
+
+    let listed = bench.containers(&pod).await?;
+    ensure!(listed.len() == 1, "{listed:?}");
+    ensure!(listed[0].id == id && listed[0].sandbox_id == pod.sandbox, "{listed:?}");
+    ensure!(listed[0].name == config.name && listed[0].attempt == 7, "{listed:?}");
+    ensure!(listed[0].pod_uid == pod.config.pod_uid, "{listed:?}");
+    ensure!(listed[0].pod == pod.config.pod, "{listed:?}");
+    ensure!(listed[0].created_at == status.created_at, "{listed:?} but {status:?}");
+    Ok(())
+}
+
+pub(super) async fn a_container_refers_to_its_image(bench: &Bench<'_>) -> Result<()> {
+    let image = bench.runtime.image_status(&bench.world.image()).await?.context("no image")?;
+    let pod = bench.pod().await?;
+    let mut config = bench.container_config(&pod, &["sleep", "forever"]);
+    config.image_ref.clone_from(&image.id);
+    let id = bench.create(&pod, &config).await?;
+    let status = bench.runtime.container_status(&id).await?;
+    let listed = bench.containers(&pod).await?;
+    ensure!(listed.len() == 1, "{listed:?}");
+    for reference in [&status.image, &status.image_ref, &listed[0].image_ref] {
+        let found = bench.runtime.image_status(reference).await?;
+        let found = found.with_context(|| format!("no image {reference:?} of {status:?}"))?;
+        ensure!(found.id == image.id, "{reference:?} is {found:?}, not {image:?}");
+    }
+    Ok(())
+}
+
+pub(super) async fn a_killed_container_has_exited(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let id = bench.start(&pod, &["sleep", "forever"]).await?;
+    bench.kill(ObjectId::Container(id.clone())).await?;
+    let status = bench.exited(&id).await?;
+    ensure!(status.exit_code == 137, "{status:?}");
+    ensure!(&*status.reason == "Error", "{status:?}");
+    Ok(())
+}
+
+pub(super) async fn an_unknown_container_is_not_found(bench: &Bench<'_>) -> Result<()> {
+    let id: ContainerId = unknown_id();
+    not_found(bench.runtime.container_status(&id).await)?;
+    not_found(bench.runtime.start_container(&id).await)
+}

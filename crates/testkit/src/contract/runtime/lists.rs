@@ -1,0 +1,125 @@
+//! Lists and their filters.
+
+use anyhow::{Result, ensure};
+use model::ids::{ContainerId, PodUid, SandboxId};
+use model::observed::{ContainerState, SandboxState};
+use model::ports::runtime::{ContainerFilter, SandboxFilter};
+
+use super::bench::{Bench, Pod, unknown_id};
+
+async fn sandboxes(bench: &Bench<'_>, filter: SandboxFilter) -> Result<Vec<SandboxId>> {
+    let listed = bench.runtime.list_pod_sandboxes(&filter).await?;
+    Ok(listed.into_iter().map(|sandbox| sandbox.id).collect())
+}
+
+async fn containers(bench: &Bench<'_>, filter: ContainerFilter) -> Result<Vec<ContainerId>> {
+    let listed = bench.runtime.list_containers(&filter).await?;
+    Ok(listed.into_iter().map(|container| container.id).collect())
+}
+
+pub(super) async fn sandboxes_are_listed_by_pod_state_and_id(bench: &Bench<'_>) -> Result<()> {
+    let [ready, stopped] = [bench.pod().await?, bench.pod().await?];
+    bench.stop_sandbox(&stopped).await?;
+    let all = sandboxes(bench, SandboxFilter::default()).await?;
+    ensure!(all.contains(&ready.sandbox) && all.contains(&stopped.sandbox), "all: {all:?}");
+    for (pod, other, state) in
+        [(&ready, &stopped, SandboxState::Ready), (&stopped, &ready, SandboxState::NotReady)]
+    {
+        let uid = Some(pod.config.pod_uid.clone());
+        let by_pod = SandboxFilter { pod_uid: uid.clone(), ..SandboxFilter::default() };
+        let found = sandboxes(bench, by_pod).await?;
+        ensure!(found == [pod.sandbox.clone()], "by pod: {found:?}");
+
+        let by_id = SandboxFilter { id: Some(pod.sandbox.clone()), ..SandboxFilter::default() };
+        let found = sandboxes(bench, by_id).await?;
+        ensure!(found == [pod.sandbox.clone()], "by id: {found:?}");
+
+        let by_state = SandboxFilter { state: Some(state), ..SandboxFilter::default() };
+        let found = sandboxes(bench, by_state).await?;
+        ensure!(found.contains(&pod.sandbox), "{state:?}: {found:?}");
+        ensure!(!found.contains(&other.sandbox), "{state:?}: {found:?}");
+
+        let id = Some(other.sandbox.clone());
+        let found = sandboxes(bench, SandboxFilter { id, state: None, pod_uid: uid }).await?;
+        ensure!(found.is_empty(), "of one pod, but with the id of the other: {found:?}");
+    }
+    Ok(())
+}
+
+pub(super) async fn containers_are_listed_by_pod_sandbox_state_and_id(
+    bench: &Bench<'_>,
+) -> Result<()> {
+    let [one, two] = [bench.pod().await?, bench.pod().await?];
+    let running = bench.start(&one, &["sleep", "forever"]).await?;
+    let exited = bench.start(&two, &["exit", "0"]).await?;
+    bench.exited(&exited).await?;
+    let mut waiting = bench.container_config(&two, &["sleep", "forever"]);
+    waiting.name = "waiting".into();
+    let created = bench.create(&two, &waiting).await?;
+
+    let all = containers(bench, ContainerFilter::default()).await?;
+    for id in [&running, &exited, &created] {
+        ensure!(all.contains(id), "{id} is missing in {all:?}");
+        let by_id = ContainerFilter { id: Some(id.clone()), ..ContainerFilter::default() };
+        let found = containers(bench, by_id).await?;
+        ensure!(found == [id.clone()], "by id: {found:?}");
+    }
+    let both = [&exited, &created];
+    for (pod, expected) in [(&one, &[&running][..]), (&two, &both[..])] {
+        let by_pod = of_pod(pod);
+        let by_sandbox =
+            ContainerFilter { sandbox_id: Some(pod.sandbox.clone()), ..ContainerFilter::default() };
+        for filter in [by_pod, by_sandbox] {
+            let found = containers(bench, filter.clone()).await?;
+            let complete = expected.iter().all(|id| found.contains(id));
+            ensure!(complete && found.len() == expected.len(), "{filter:?}: {found:?}");
+        }
+    }
+    for (state, expected) in [
+        (ContainerState::Running, None),
+        (ContainerState::Exited, Some(&exited)),
+        (ContainerState::Created, Some(&created)),
+    ] {
+        let filter = ContainerFilter { state: Some(state), ..of_pod(&two) };
+        let found = containers(bench, filter).await?;
+        ensure!(found.iter().eq(expected), "{state:?}: {found:?}");
+    }
+    Ok(())
+}
+
+fn of_pod(pod: &Pod) -> ContainerFilter {
+    ContainerFilter { pod_uid: Some(pod.config.pod_uid.clone()), ..ContainerFilter::default() }
+}
+
+/// Whose a container is, is written on it alone: without labels it is not the agent's.
+pub(super) async fn a_container_without_labels_is_nobodys(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let mut config = bench.container_config(&pod, &["sleep", "forever"]);
+    config.labels.clear();
+    let id = bench.create(&pod, &config).await?;
+    let found = containers(bench, of_pod(&pod)).await?;
+    ensure!(found.is_empty(), "of its pod: {found:?}");
+    let found = containers(bench, ContainerFilter::default()).await?;
+    ensure!(!found.contains(&id), "of all: {found:?}");
+    Ok(())
+}
+
+pub(super) async fn what_does_not_exist_is_not_listed(bench: &Bench<'_>) -> Result<()> {
+    let uid: PodUid = bench.world.unused_pod().1;
+    for filter in [
+        SandboxFilter { id: Some(unknown_id()), ..SandboxFilter::default() },
+        SandboxFilter { pod_uid: Some(uid.clone()), ..SandboxFilter::default() },
+    ] {
+        let found = sandboxes(bench, filter.clone()).await?;
+        ensure!(found.is_empty(), "{filter:?}: {found:?}");
+    }
+    for filter in [
+        ContainerFilter { id: Some(unknown_id()), ..ContainerFilter::default() },
+        ContainerFilter { sandbox_id: Some(unknown_id()), ..ContainerFilter::default() },
+        ContainerFilter { pod_uid: Some(uid), ..ContainerFilter::default() },
+    ] {
+        let found = containers(bench, filter.clone()).await?;
+        ensure!(found.is_empty(), "{filter:?}: {found:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! Names that only one may have at a time.
+
+use anyhow::{Result, ensure};
+use model::ports::runtime::SandboxFilter;
+use model::verdict::Subject;
+
+use super::bench::{Bench, Pod, not_found, reserved};
+use crate::wanted;
+
+pub(super) async fn a_sandbox_name_is_reserved_until_it_is_removed(
+    bench: &Bench<'_>,
+) -> Result<()> {
+    let pod = bench.pod().await?;
+    reserved(bench.runtime.run_pod_sandbox(&pod.config).await)?;
+    bench.stop_sandbox(&pod).await?;
+    reserved(bench.runtime.run_pod_sandbox(&pod.config).await)?;
+    let removal = wanted::removal(Subject::Sandbox(pod.sandbox.clone()));
+    bench.runtime.remove_pod_sandbox(&removal).await?;
+    let next = bench.runtime.run_pod_sandbox(&pod.config).await?;
+    ensure!(next != pod.sandbox, "an id came back: {next}");
+    Ok(())
+}
+
+pub(super) async fn another_attempt_is_another_sandbox(bench: &Bench<'_>) -> Result<()> {
+    let mut pod = bench.pod().await?;
+    bench.stop_sandbox(&pod).await?;
+    pod.config.attempt = 1;
+    bench.runtime.run_pod_sandbox(&pod.config).await?;
+    let filter = SandboxFilter { pod_uid: Some(pod.config.pod_uid), ..SandboxFilter::default() };
+    let sandboxes = bench.runtime.list_pod_sandboxes(&filter).await?;
+    let mut attempts: Vec<u32> = sandboxes.iter().map(|sandbox| sandbox.attempt).collect();
+    attempts.sort_unstable();
+    ensure!(attempts == [0, 1], "{sandboxes:?}");
+    Ok(())
+}
+
+pub(super) async fn a_container_name_is_reserved_until_it_is_removed(
+    bench: &Bench<'_>,
+) -> Result<()> {
+    let pod = bench.pod().await?;
+    let mut config = bench.container_config(&pod, &["sleep", "forever"]);
+    let first = bench.create(&pod, &config).await?;
+    reserved(bench.runtime.create_container(&pod.sandbox, &config, &pod.config).await)?;
+    config.attempt = 1;
+    bench.create(&pod, &config).await?;
+    config.attempt = 0;
+    bench.runtime.remove_container(&wanted::removal(Subject::Container(first.clone()))).await?;
+    let next = bench.create(&pod, &config).await?;
+    ensure!(next != first, "an id came back: {next}");
+    Ok(())
+}
+
+pub(super) async fn a_container_name_stays_reserved_in_the_next_sandbox(
+    bench: &Bench<'_>,
+) -> Result<()> {
+    let pod = bench.pod().await?;
+    let config = bench.container_config(&pod, &["sleep", "forever"]);
+    bench.create(&pod, &config).await?;
+    bench.stop_sandbox(&pod).await?;
+    let mut sandbox = pod.config.clone();
+    sandbox.attempt = 1;
+    let next = bench.runtime.run_pod_sandbox(&sandbox).await?;
+    let next = Pod { config: sandbox, sandbox: next };
+    reserved(bench.runtime.create_container(&next.sandbox, &config, &next.config).await)
+}
+
+pub(super) async fn a_failed_creation_frees_the_name(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let good = bench.container_config(&pod, &["sleep", "forever"]);
+    let mut bad = good.clone();
+    bad.image_ref = bench.world.absent_image();
+    not_found(bench.runtime.create_container(&pod.sandbox, &bad, &pod.config).await)?;
+    bench.create(&pod, &good).await?;
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! The runtime itself.
+
+use anyhow::{Result, ensure};
+
+use super::bench::Bench;
+
+pub(super) async fn the_runtime_tells_its_name_and_version(bench: &Bench<'_>) -> Result<()> {
+    let version = bench.runtime.version().await?;
+    ensure!(!version.name.is_empty(), "no name in {version:?}");
+    ensure!(!version.version.is_empty(), "no version in {version:?}");
+    ensure!(version.api_version == "v1", "not the v1 interface: {version:?}");
+    Ok(())
+}
+
+pub(super) async fn the_runtime_and_its_network_are_ready(bench: &Bench<'_>) -> Result<()> {
+    let status = bench.runtime.status().await?;
+    ensure!(status.runtime.ready && status.network.ready, "{status:?}");
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! In-memory twins of the outside, the contracts that they and the real adapters keep, and builders
+//! for what tests need.
+//!
+//! Inputs: what a test puts into a twin (images, files, faults, deaths) and calls through the ports
+//! of `model`. Outputs: answers through the same ports, and a record of the calls.
+//!
+//! Invariants:
+//! - a twin is a small working implementation, not a mock: [`contract`] holds for it and for the
+//!   real thing alike;
+//! - time is the async runtime's: with a paused clock, timers and timestamps move together and a
+//!   test is the same in every run;
+//! - nothing runs in the background: what is true at a moment is worked out when somebody looks.
+
+pub mod clock;
+pub mod contract;
+pub mod events;
+pub mod files;
+pub mod pods;
+pub mod runtime;
+pub mod wanted;

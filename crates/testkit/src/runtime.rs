@@ -1,0 +1,200 @@
+//! A container runtime in memory: a small honest CRI runtime that behaves as containerd does.
+//!
+//! Time is worked out when somebody looks: a container whose script ends after two seconds has ended
+//! for whoever asks two seconds after its start, with no task that waits for it. That is cheap for
+//! ten thousand containers and the same in every run.
+//!
+//! [`MemoryRuntime`] is used through the port [`Runtime`](model::ports::runtime::Runtime). Its own
+//! methods play the rest of the world: images appear, processes die, calls fail.
+
+mod calls;
+mod container;
+mod faults;
+mod images;
+mod numbers;
+mod port;
+mod script;
+mod store;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use model::ids::{ContainerId, SandboxId};
+use model::observed::{Container, Sandbox};
+use model::ports::clock::WallClock;
+use model::ports::runtime::{ContainerFilter, Image, RuntimeCondition, SandboxFilter};
+use model::wanted::ContainerConfig;
+
+pub use calls::{Call, Method};
+pub use faults::{Fault, Rule};
+pub use images::RemoteImage;
+pub use script::{OnTerm, Script};
+
+use calls::Calls;
+use container::ContainerRecord;
+use faults::Faults;
+use images::Images;
+use store::Store;
+
+/// Tells what the process of a container does, from its configuration and its whole command line.
+type Director = dyn Fn(&ContainerConfig, &[String]) -> Script + Send + Sync;
+
+/// The runtime. Share it with an [`Arc`].
+pub struct MemoryRuntime {
+    clock: Arc<dyn WallClock>,
+    /// Read and written by every call, never held across an await.
+    world: Mutex<World>,
+    director: Box<Director>,
+}
+
+/// All that the runtime knows.
+#[derive(Debug)]
+struct World {
+    store: Store,
+    images: Images,
+    calls: Calls,
+    faults: Faults,
+    runtime: RuntimeCondition,
+    network: RuntimeCondition,
+}
+
+impl MemoryRuntime {
+    /// A runtime that has nothing yet. Its processes do what the workload program would do.
+    pub fn new(clock: Arc<dyn WallClock>) -> Self {
+        Self {
+            clock,
+            world: Mutex::new(World {
+                store: Store::default(),
+                images: Images::default(),
+                calls: Calls::default(),
+                faults: Faults::default(),
+                runtime: condition(true),
+                network: condition(true),
+            }),
+            director: Box::new(|_, command| Script::of(command)),
+        }
+    }
+
+    /// The same runtime with another idea of what processes do.
+    #[must_use]
+    pub fn directed_by(
+        mut self,
+        director: impl Fn(&ContainerConfig, &[String]) -> Script + Send + Sync + 'static,
+    ) -> Self {
+        self.director = Box::new(director);
+        self
+    }
+
+    /// Puts an image into the registry, from where it can be pulled.
+    pub fn publish(&self, image: RemoteImage) {
+        self.world().images.publish(image);
+    }
+
+    /// Takes an image out of the registry. The runtime keeps what it has.
+    pub fn unpublish(&self, name: &str) {
+        self.world().images.unpublish(name);
+    }
+
+    /// Gives the runtime an image without a pull, hence without a digest, and tells its id.
+    pub fn add_image(&self, image: &RemoteImage) -> String {
+        self.world().images.import(image)
+    }
+
+    /// Ends the process of a container now. False when it does not run.
+    pub fn kill_container(&self, id: &ContainerId, code: i32) -> bool {
+        self.strike(id, |record, now| record.kill(now, code))
+    }
+
+    /// Ends the process of a container for want of memory. False when it does not run.
+    pub fn oom_kill(&self, id: &ContainerId) -> bool {
+        self.strike(id, ContainerRecord::oom_kill)
+    }
+
+    /// Makes the runtime lose track of a running container. False when it does not run.
+    pub fn lose_container(&self, id: &ContainerId) -> bool {
+        self.strike(id, ContainerRecord::lose)
+    }
+
+    /// Ends the process that holds a sandbox open: it is no longer ready, but keeps its network.
+    /// False when it was not ready.
+    pub fn kill_sandbox(&self, id: &SandboxId) -> bool {
+        let now = self.clock.now();
+        self.world().store.kill_sandbox(id, now)
+    }
+
+    /// Makes the runtime say whether it can run containers.
+    pub fn set_runtime_ready(&self, ready: bool) {
+        self.world().runtime = condition(ready);
+    }
+
+    /// Makes the network of pods work or not: without it, only pods on the host's network start.
+    pub fn set_network_ready(&self, ready: bool) {
+        self.world().network = condition(ready);
+    }
+
+    /// Lets calls go wrong from now on.
+    pub fn inject(&self, rule: Rule) {
+        self.world().faults.add(rule);
+    }
+
+    /// Lets all calls work again. Calls that hang keep hanging.
+    pub fn clear_faults(&self) {
+        self.world().faults.clear();
+    }
+
+    /// The calls so far, in the order in which they arrived.
+    pub fn calls(&self) -> Vec<Call> {
+        self.world().calls.log().to_vec()
+    }
+
+    /// How often a method was called.
+    pub fn count(&self, method: Method) -> usize {
+        self.world().calls.count(method)
+    }
+
+    /// Forgets the calls so far.
+    pub fn forget_calls(&self) {
+        self.world().calls = Calls::default();
+    }
+
+    /// Every sandbox, without a call: nothing is counted and nothing goes wrong.
+    pub fn sandboxes(&self) -> Vec<Sandbox> {
+        self.world().store.sandboxes(&SandboxFilter::default())
+    }
+
+    /// Every container, without a call.
+    pub fn containers(&self) -> Vec<Container> {
+        let now = self.clock.now();
+        self.world().store.containers(&ContainerFilter::default(), now)
+    }
+
+    /// Every image, without a call.
+    pub fn images(&self) -> Vec<Image> {
+        self.world().images.list()
+    }
+
+    /// Does something to a container that runs.
+    fn strike(&self, id: &ContainerId, blow: impl FnOnce(&mut ContainerRecord, Timestamp)) -> bool {
+        let now = self.clock.now();
+        let mut world = self.world();
+        let running = world.store.container(id, now).filter(|record| record.is_running());
+        running.map(|record| blow(record, now)).is_some()
+    }
+
+    /// A test that panicked elsewhere must not hide its own message behind a poisoned lock.
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for MemoryRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryRuntime").finish_non_exhaustive()
+    }
+}
+
+fn condition(ready: bool) -> RuntimeCondition {
+    let (reason, message) = if ready { ("", "") } else { ("NotReady", "a test made it so") };
+    RuntimeCondition { ready, reason: reason.into(), message: message.into() }
+}

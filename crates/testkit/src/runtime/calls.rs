@@ -1,0 +1,94 @@
+//! What the runtime was asked.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+
+/// A method of the runtime port, by its name in the CRI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the CRI defines these words")]
+pub enum Method {
+    Version,
+    Status,
+    RunPodSandbox,
+    StopPodSandbox,
+    RemovePodSandbox,
+    ListPodSandbox,
+    PodSandboxStatus,
+    CreateContainer,
+    StartContainer,
+    StopContainer,
+    RemoveContainer,
+    ListContainers,
+    ContainerStatus,
+    ImageStatus,
+    PullImage,
+    ListImages,
+    RemoveImage,
+}
+
+impl Method {
+    /// Its name as errors give it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Version => "Version",
+            Self::Status => "Status",
+            Self::RunPodSandbox => "RunPodSandbox",
+            Self::StopPodSandbox => "StopPodSandbox",
+            Self::RemovePodSandbox => "RemovePodSandbox",
+            Self::ListPodSandbox => "ListPodSandbox",
+            Self::PodSandboxStatus => "PodSandboxStatus",
+            Self::CreateContainer => "CreateContainer",
+            Self::StartContainer => "StartContainer",
+            Self::StopContainer => "StopContainer",
+            Self::RemoveContainer => "RemoveContainer",
+            Self::ListContainers => "ListContainers",
+            Self::ContainerStatus => "ContainerStatus",
+            Self::ImageStatus => "ImageStatus",
+            Self::PullImage => "PullImage",
+            Self::ListImages => "ListImages",
+            Self::RemoveImage => "RemoveImage",
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One call that arrived, whatever became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// What was called.
+    pub method: Method,
+    /// On what: an id, `namespace/pod`, `container of namespace/pod`, an image. For a list, the uid
+    /// or id that it is filtered by; empty for a list of everything.
+    pub object: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The calls so far, in order.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    log: Vec<Call>,
+    counts: BTreeMap<Method, usize>,
+}
+
+impl Calls {
+    pub(super) fn record(&mut self, call: Call) {
+        *self.counts.entry(call.method).or_default() += 1;
+        self.log.push(call);
+    }
+
+    pub(super) fn log(&self) -> &[Call] {
+        &self.log
+    }
+
+    pub(super) fn count(&self, method: Method) -> usize {
+        self.counts.get(&method).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,236 @@
+//! One container and the life of its process.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::ids::{ContainerId, PodName, SandboxId};
+use model::labels;
+use model::observed::{Container, ContainerState, ContainerStatus};
+use model::wanted::ContainerConfig;
+use tokio::sync::Notify;
+
+use super::images::StoredImage;
+use super::script::{OnTerm, Script};
+
+/// Exit code of a container that could not start.
+const EXIT_START_ERROR: i32 = 128;
+/// Exit code that stands for death by SIGKILL.
+pub(super) const EXIT_KILLED: i32 = 137;
+/// Exit code of a container of which the runtime lost track.
+const EXIT_UNKNOWN: i32 = 255;
+
+#[derive(Debug)]
+pub(super) struct ContainerRecord {
+    pub(super) id: ContainerId,
+    pub(super) sandbox_id: SandboxId,
+    pub(super) config: ContainerConfig,
+    pub(super) created_at: Timestamp,
+    pub(super) image_id: String,
+    pub(super) log_path: Arc<str>,
+    pub(super) script: Script,
+    pub(super) life: Life,
+    /// Told when the process ends earlier than its script says; calls that stop it wait for this.
+    pub(super) ended: Arc<Notify>,
+}
+
+#[derive(Debug)]
+pub(super) enum Life {
+    Created,
+    Running(Process),
+    Exited(Exit),
+    /// The runtime lost track of it.
+    Unknown {
+        started_at: Option<Timestamp>,
+    },
+}
+
+/// A process that lives until its end has come.
+#[derive(Debug)]
+pub(super) struct Process {
+    started_at: Timestamp,
+    /// When it ends by itself, as far as known now, and with which code.
+    end: Option<(Timestamp, i32)>,
+    /// SIGTERM is sent once, however often it is asked for.
+    terminated: bool,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(super) struct Exit {
+    started_at: Option<Timestamp>,
+    finished_at: Timestamp,
+    code: i32,
+    reason: &'static str,
+    message: String,
+}
+
+impl Exit {
+    fn of(started_at: Timestamp, finished_at: Timestamp, code: i32) -> Self {
+        Self {
+            started_at: Some(started_at),
+            finished_at,
+            code,
+            reason: if code == 0 { "Completed" } else { "Error" },
+            message: String::new(),
+        }
+    }
+}
+
+impl ContainerRecord {
+    /// Brings its life up to now: a process whose end has come has ended, at that moment.
+    pub(super) fn settle(&mut self, now: Timestamp) {
+        if let Life::Running(process) = &self.life
+            && let Some((at, code)) = process.end
+            && at <= now
+        {
+            self.life = Life::Exited(Exit::of(process.started_at, at, code));
+        }
+    }
+
+    pub(super) fn state(&self) -> ContainerState {
+        match self.life {
+            Life::Created => ContainerState::Created,
+            Life::Running(_) => ContainerState::Running,
+            Life::Exited(_) => ContainerState::Exited,
+            Life::Unknown { .. } => ContainerState::Unknown,
+        }
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.state() == ContainerState::Running
+    }
+
+    /// When a running process ends by itself.
+    pub(super) fn ends_at(&self) -> Option<Timestamp> {
+        match &self.life {
+            Life::Running(process) => process.end.map(|(at, _)| at),
+            _ => None,
+        }
+    }
+
+    /// Starts the process; the script must not be of a program that is missing.
+    pub(super) fn start(&mut self, now: Timestamp) {
+        let end = match self.script {
+            // An end beyond the end of time is no end.
+            Script::Runs { end: Some((after, code)), .. } => {
+                now.checked_add(after).ok().map(|at| (at, code))
+            }
+            Script::Runs { end: None, .. } | Script::Missing => None,
+        };
+        self.life = Life::Running(Process { started_at: now, end, terminated: false });
+    }
+
+    /// Marks it as one whose start was tried and failed.
+    pub(super) fn fail_start(&mut self, now: Timestamp, message: &str) {
+        self.life = Life::Exited(Exit {
+            started_at: None,
+            finished_at: now,
+            code: EXIT_START_ERROR,
+            reason: "StartError",
+            message: message.to_owned(),
+        });
+    }
+
+    /// Sends SIGTERM, unless that was done before.
+    pub(super) fn terminate(&mut self, now: Timestamp) {
+        let Life::Running(process) = &mut self.life else {
+            return;
+        };
+        if std::mem::replace(&mut process.terminated, true) {
+            return;
+        }
+        if let Script::Runs { on_term: OnTerm::Exit { code, delay }, .. } = self.script
+            && let Ok(at) = now.checked_add(delay)
+            && process.end.is_none_or(|(end, _)| at < end)
+        {
+            process.end = Some((at, code));
+        }
+    }
+
+    /// Ends it now, whatever it does; nothing unless it runs or its state is unknown.
+    pub(super) fn kill(&mut self, now: Timestamp, code: i32) {
+        self.settle(now);
+        self.life = match self.life {
+            Life::Running(ref process) => Life::Exited(Exit::of(process.started_at, now, code)),
+            Life::Unknown { started_at } => {
+                Life::Exited(Exit { started_at, ..Exit::of(now, now, EXIT_UNKNOWN) })
+            }
+            Life::Created | Life::Exited(_) => return,
+        };
+        self.ended.notify_waiters();
+    }
+
+    /// Ends it now for want of memory.
+    pub(super) fn oom_kill(&mut self, now: Timestamp) {
+        self.kill(now, EXIT_KILLED);
+        if let Life::Exited(exit) = &mut self.life {
+            exit.reason = "OOMKilled";
+        }
+    }
+
+    /// Makes its state unknown.
+    pub(super) fn lose(&mut self, now: Timestamp) {
+        self.settle(now);
+        let started_at = match &self.life {
+            Life::Created => None,
+            Life::Running(process) => Some(process.started_at),
+            Life::Exited(exit) => exit.started_at,
+            Life::Unknown { started_at } => *started_at,
+        };
+        self.life = Life::Unknown { started_at };
+        self.ended.notify_waiters();
+    }
+
+    /// How a list shows it. The runtime knows whose it is by its labels alone, and without them it is
+    /// nobody's.
+    pub(super) fn listed(&self) -> Option<Container> {
+        let label = |name| self.config.labels.get(name).map(String::as_str);
+        Some(Container {
+            id: self.id.clone(),
+            sandbox_id: self.sandbox_id.clone(),
+            pod_uid: label(labels::POD_UID)?.into(),
+            pod: PodName::new(label(labels::POD_NAMESPACE)?, label(labels::POD_NAME)?),
+            name: Arc::clone(&self.config.name),
+            attempt: self.config.attempt,
+            state: self.state(),
+            created_at: self.created_at,
+            image_ref: self.image_id.as_str().into(),
+        })
+    }
+
+    /// The image as it was asked for.
+    fn asked_for(&self) -> &str {
+        match self.config.user_image.as_str() {
+            "" => &self.config.image_ref,
+            user_image => user_image,
+        }
+    }
+
+    /// Its status. The image may be gone meanwhile; then what the container was made with is told.
+    pub(super) fn status(&self, image: Option<&StoredImage>) -> ContainerStatus {
+        let (started_at, exit) = match &self.life {
+            Life::Created => (None, None),
+            Life::Running(process) => (Some(process.started_at), None),
+            Life::Exited(exit) => (exit.started_at, Some(exit)),
+            Life::Unknown { started_at } => (*started_at, None),
+        };
+        let tag = image.and_then(StoredImage::tag).unwrap_or(self.asked_for());
+        let digest = image.and_then(StoredImage::digest).unwrap_or(&self.image_id);
+        ContainerStatus {
+            id: self.id.clone(),
+            name: Arc::clone(&self.config.name),
+            state: self.state(),
+            created_at: self.created_at,
+            started_at,
+            finished_at: exit.map(|exit| exit.finished_at),
+            exit_code: exit.map_or(0, |exit| exit.code),
+            image: tag.into(),
+            image_ref: digest.into(),
+            reason: exit.map_or("", |exit| exit.reason).into(),
+            message: exit.map_or("", |exit| &exit.message).into(),
+            log_path: Arc::clone(&self.log_path),
+            labels: self.config.labels.clone(),
+            annotations: self.config.annotations.clone(),
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Images: those that the runtime has, and those that it can fetch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use model::ports::runtime::Image;
+
+use super::numbers;
+
+/// An image somewhere outside, ready to be pulled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteImage {
+    name: String,
+    content: String,
+    size: u64,
+    pinned: bool,
+    pull_takes: Duration,
+    entrypoint: Vec<String>,
+    cmd: Vec<String>,
+}
+
+impl RemoteImage {
+    /// An image of 1 MB with the workload in it. Its name alone makes it different from others.
+    pub fn new(name: &str) -> Self {
+        let name = normalized(name);
+        Self {
+            content: name.clone(),
+            name,
+            size: 1_000_000,
+            pinned: false,
+            pull_takes: Duration::ZERO,
+            entrypoint: vec!["/workload".into()],
+            cmd: Vec::new(),
+        }
+    }
+
+    /// What is in it: images of equal content are one image under several names, and a name whose
+    /// content changed is a new image.
+    #[must_use]
+    pub fn content(mut self, content: &str) -> Self {
+        content.clone_into(&mut self.content);
+        self
+    }
+
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn size(mut self, bytes: u64) -> Self {
+        self.size = bytes;
+        self
+    }
+
+    /// The runtime asks not to remove it.
+    #[must_use]
+    pub fn pinned(mut self) -> Self {
+        self.pinned = true;
+        self
+    }
+
+    /// How long fetching it takes.
+    #[must_use]
+    pub fn pull_takes(mut self, time: Duration) -> Self {
+        self.pull_takes = time;
+        self
+    }
+
+    /// What it runs when a container does not say.
+    #[must_use]
+    pub fn entrypoint<W: Into<String>>(mut self, words: impl IntoIterator<Item = W>) -> Self {
+        self.entrypoint = words.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The arguments of the entry point when a container does not say.
+    #[must_use]
+    pub fn cmd<W: Into<String>>(mut self, words: impl IntoIterator<Item = W>) -> Self {
+        self.cmd = words.into_iter().map(Into::into).collect();
+        self
+    }
+
+    pub(super) fn time_to_pull(&self) -> Duration {
+        self.pull_takes
+    }
+
+    fn id(&self) -> String {
+        digest("config", &self.content)
+    }
+
+    /// Its name with the digest of its manifest.
+    fn repo_digest(&self) -> String {
+        let repository = match self.name.rsplit_once('@') {
+            Some((repository, _)) => repository,
+            None => self.name.rsplit_once(':').map_or(&*self.name, |(repository, _)| repository),
+        };
+        format!("{repository}@{}", digest("manifest", &self.content))
+    }
+}
+
+/// An image that the runtime has.
+#[derive(Debug, Clone)]
+pub(super) struct StoredImage {
+    tags: BTreeSet<String>,
+    digests: BTreeSet<String>,
+    size: u64,
+    pinned: bool,
+    entrypoint: Vec<String>,
+    cmd: Vec<String>,
+}
+
+impl StoredImage {
+    /// The whole command line of a container: the container's command and arguments where it has
+    /// them, the image's where not.
+    pub(super) fn command_line(&self, command: &[String], args: &[String]) -> Vec<String> {
+        match (command, args) {
+            ([], []) => [&*self.entrypoint, &*self.cmd].concat(),
+            ([], args) => [&*self.entrypoint, args].concat(),
+            (command, args) => [command, args].concat(),
+        }
+    }
+
+    /// Its first name with a tag.
+    pub(super) fn tag(&self) -> Option<&str> {
+        self.tags.first().map(String::as_str)
+    }
+
+    /// Its first name with a digest.
+    pub(super) fn digest(&self) -> Option<&str> {
+        self.digests.first().map(String::as_str)
+    }
+
+    fn seen(&self, id: &str) -> Image {
+        Image {
+            id: id.to_owned(),
+            repo_tags: self.tags.iter().cloned().collect(),
+            repo_digests: self.digests.iter().cloned().collect(),
+            size: self.size,
+            pinned: self.pinned,
+        }
+    }
+}
+
+/// The images that the runtime has, by id, and those outside, by name.
+#[derive(Debug, Default)]
+pub(super) struct Images {
+    stored: BTreeMap<String, StoredImage>,
+    /// Names with a tag or digest of stored images, and whose they are.
+    names: BTreeMap<String, String>,
+    registry: BTreeMap<String, RemoteImage>,
+}
+
+impl Images {
+    pub(super) fn publish(&mut self, image: RemoteImage) {
+        self.registry.insert(image.name.clone(), image);
+    }
+
+    pub(super) fn unpublish(&mut self, name: &str) {
+        self.registry.remove(&normalized(name));
+    }
+
+    /// The image of that name in the registry.
+    pub(super) fn remote(&self, name: &str) -> Option<&RemoteImage> {
+        self.registry.get(&normalized(name))
+    }
+
+    /// Puts an image into the store under its name, and gives its id. A tag that another image had
+    /// moves here.
+    pub(super) fn import(&mut self, image: &RemoteImage) -> String {
+        let id = image.id();
+        let stored = self.stored.entry(id.clone()).or_insert_with(|| StoredImage {
+            tags: BTreeSet::new(),
+            digests: BTreeSet::new(),
+            size: image.size,
+            pinned: false,
+            entrypoint: image.entrypoint.clone(),
+            cmd: image.cmd.clone(),
+        });
+        stored.pinned |= image.pinned;
+        self.name(&id, image.name.clone());
+        id
+    }
+
+    /// The same for an image that comes from a registry, which also tells its digest.
+    pub(super) fn pull(&mut self, image: &RemoteImage) -> String {
+        let id = self.import(image);
+        self.name(&id, image.repo_digest());
+        id
+    }
+
+    /// Gives a stored image a name and takes it from whoever had it.
+    fn name(&mut self, id: &str, name: String) {
+        if let Some(old) = self.names.insert(name.clone(), id.to_owned())
+            && let Some(old) = self.stored.get_mut(&old)
+        {
+            old.tags.remove(&name);
+            old.digests.remove(&name);
+        }
+        let image = self.stored.get_mut(id).expect("only stored images get names");
+        let names = if name.contains('@') { &mut image.digests } else { &mut image.tags };
+        names.insert(name);
+    }
+
+    /// The stored image of a name or id.
+    pub(super) fn resolve(&self, reference: &str) -> Option<(&str, &StoredImage)> {
+        let by_id = self.stored.get_key_value(reference);
+        let by_name = || {
+            let id = self.names.get(&normalized(reference))?;
+            self.stored.get_key_value(id)
+        };
+        by_id.or_else(by_name).map(|(id, image)| (id.as_str(), image))
+    }
+
+    pub(super) fn status(&self, reference: &str) -> Option<Image> {
+        self.resolve(reference).map(|(id, image)| image.seen(id))
+    }
+
+    pub(super) fn list(&self) -> Vec<Image> {
+        self.stored.iter().map(|(id, image)| image.seen(id)).collect()
+    }
+
+    /// Removes an image with all of its names.
+    pub(super) fn remove(&mut self, reference: &str) {
+        let Some(id) = self.resolve(reference).map(|(id, _)| id.to_owned()) else {
+            return;
+        };
+        self.stored.remove(&id);
+        self.names.retain(|_, named| *named != id);
+    }
+}
+
+/// A digest that is the same for equal text and looks like a real one; nothing here needs a secure
+/// one.
+fn digest(kind: &str, text: &str) -> String {
+    // FNV-1a
+    let seed = kind
+        .bytes()
+        .chain([0])
+        .chain(text.bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    format!("sha256:{}", numbers::hex64(seed))
+}
+
+/// An image's name in full: with registry and tag. A name with a digest needs no tag and loses it.
+fn normalized(name: &str) -> String {
+    let (name, digest) = match name.split_once('@') {
+        Some((name, digest)) => (name, Some(digest)),
+        None => (name, None),
+    };
+    let full = match name.split_once('/') {
+        Some((registry, _)) if registry.contains(['.', ':']) || registry == "localhost" => {
+            name.to_owned()
+        }
+        Some(_) => format!("docker.io/{name}"),
+        None => format!("docker.io/library/{name}"),
+    };
+    let last = full.rfind('/').map_or(0, |slash| slash + 1);
+    let tag = full[last..].find(':').map(|colon| last + colon);
+    match (digest, tag) {
+        (Some(digest), tag) => format!("{}@{digest}", &full[..tag.unwrap_or(full.len())]),
+        (None, Some(_)) => full,
+        (None, None) => format!("{full}:latest"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_name_stands_for_a_full_one() {
+        let rows = [
+            ("busybox", "docker.io/library/busybox:latest"),
+            ("team/app:2", "docker.io/team/app:2"),
+            ("ferrolet.test/workload", "ferrolet.test/workload:latest"),
+            ("localhost:5000/app:2", "localhost:5000/app:2"),
+            ("ferrolet.test/app:2@sha256:ab", "ferrolet.test/app@sha256:ab"),
+        ];
+        for (short, full) in rows {
+            assert_eq!(normalized(short), full, "{short}");
+        }
+    }
+
+    #[test]
+    fn equal_content_is_one_image_under_several_names() {
+        let mut images = Images::default();
+        let one = images.pull(&RemoteImage::new("a.test/one:1").content("x"));
+        let two = images.pull(&RemoteImage::new("a.test/two:1").content("x"));
+        assert_eq!(one, two);
+        let image = images.status(&one).unwrap();
+        assert_eq!(image.repo_tags, ["a.test/one:1", "a.test/two:1"]);
+        assert_eq!(image.repo_digests.len(), 2);
+        images.remove("a.test/two:1");
+        assert_eq!(images.status("a.test/one:1"), None);
+        assert!(images.list().is_empty());
+    }
+
+    #[test]
+    fn a_tag_moves_to_the_image_that_was_pulled_last() {
+        let mut images = Images::default();
+        let old = images.pull(&RemoteImage::new("a.test/app:1"));
+        let new = images.pull(&RemoteImage::new("a.test/app:1").content("changed"));
+        assert_ne!(old, new);
+        assert_eq!(images.status("a.test/app:1").unwrap().id, new);
+        assert!(images.status(&old).unwrap().repo_tags.is_empty());
+        assert_eq!(images.status(&old).unwrap().repo_digests.len(), 1);
+    }
+
+    #[test]
+    fn a_container_says_what_runs_and_the_image_says_the_rest() {
+        let mut images = Images::default();
+        images.pull(&RemoteImage::new("a.test/app").cmd(["sleep", "1"]));
+        let (_, image) = images.resolve("a.test/app").unwrap();
+        let words = |line: &str| line.split_whitespace().map(Into::into).collect::<Vec<String>>();
+        let rows = [
+            ("", "", "/workload sleep 1"),
+            ("", "exit 2", "/workload exit 2"),
+            ("/other", "", "/other"),
+            ("/other", "exit 2", "/other exit 2"),
+        ];
+        for (command, args, line) in rows {
+            let found = image.command_line(&words(command), &words(args));
+            assert_eq!(found, words(line), "{command:?} {args:?}");
+        }
+    }
+}

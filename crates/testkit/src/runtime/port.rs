@@ -1,0 +1,321 @@
+//! The port: calls arrive, are recorded, go wrong as asked, and take effect.
+
+use std::future::{Future, pending};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use model::ids::{ContainerId, SandboxId};
+use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
+use model::ports::runtime::{
+    Code, ContainerFilter, Image, Runtime, RuntimeError, RuntimeStatus, RuntimeVersion,
+    SandboxFilter,
+};
+use model::verdict::{Subject, Verdict};
+use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
+use tokio::time::sleep;
+
+use super::calls::{Call, Method};
+use super::container::EXIT_KILLED;
+use super::faults::Outcome;
+use super::store::{NewContainer, Refusal};
+use super::{MemoryRuntime, World};
+use crate::clock::until;
+
+impl MemoryRuntime {
+    /// A call from its arrival to its answer. The effect is a future that has not begun.
+    async fn call<T>(
+        &self,
+        method: Method,
+        object: String,
+        effect: impl Future<Output = Result<T, Refusal>> + Send,
+    ) -> Result<T, RuntimeError> {
+        let fault = {
+            let at = self.clock.now();
+            let mut world = self.world();
+            let object = object.clone();
+            let fault = world.faults.take(method, &object);
+            world.calls.record(Call { method, object, at });
+            fault
+        };
+        let injected = |code| Err(Refusal::new(code, "a test asked for this"));
+        let delay = fault.map_or(Duration::ZERO, |fault| fault.delay);
+        let result = match fault.map_or(Outcome::Works, |fault| fault.outcome) {
+            Outcome::Works => {
+                wait(delay).await;
+                effect.await
+            }
+            Outcome::Fails(code) => {
+                wait(delay).await;
+                injected(code)
+            }
+            Outcome::Hangs => pending().await,
+            Outcome::AnswersLate => {
+                let answer = effect.await;
+                wait(delay).await;
+                answer
+            }
+            // What the effect answers is lost on its way.
+            Outcome::FailsAfterEffect(code) => {
+                drop(effect.await);
+                wait(delay).await;
+                injected(code)
+            }
+            Outcome::HangsAfterEffect => {
+                drop(effect.await);
+                pending().await
+            }
+        };
+        result.map_err(|refusal| RuntimeError {
+            method: method.name(),
+            object,
+            code: refusal.code,
+            message: refusal.message,
+        })
+    }
+
+    /// An effect that happens at once.
+    #[expect(clippy::unused_async, reason = "it happens when it is awaited, not when it is made")]
+    async fn at_once<T>(
+        &self,
+        effect: impl FnOnce(&mut World, Timestamp) -> Result<T, Refusal> + Send,
+    ) -> Result<T, Refusal> {
+        let now = self.clock.now();
+        effect(&mut self.world(), now)
+    }
+
+    /// Asks a container to end and waits for it; kills it when the grace is over. Whoever stops
+    /// waiting leaves it asked, not killed.
+    async fn stop(&self, id: &ContainerId, grace: Duration) -> Result<(), Refusal> {
+        let begun = self.clock.now();
+        let deadline = begun.checked_add(grace).unwrap_or(Timestamp::MAX);
+        loop {
+            let (ended, patience) = {
+                let now = self.clock.now();
+                let mut world = self.world();
+                let Some(record) = world.store.container(id, now) else {
+                    return Ok(());
+                };
+                match record.state() {
+                    ContainerState::Created | ContainerState::Exited => return Ok(()),
+                    ContainerState::Running if now < deadline => record.terminate(now),
+                    ContainerState::Running | ContainerState::Unknown => {
+                        record.kill(now, EXIT_KILLED);
+                        return Ok(());
+                    }
+                }
+                let wake = record.ends_at().map_or(deadline, |end| end.min(deadline));
+                // Made before the lock is released, so that no end in between is missed.
+                (Arc::clone(&record.ended).notified_owned(), until(now, wake))
+            };
+            tokio::select! {
+                // Both only lead to another look.
+                biased;
+                () = ended => {}
+                () = sleep(patience) => {}
+            }
+        }
+    }
+
+    async fn pull(&self, image: &str) -> Result<String, Refusal> {
+        let remote = self.world().images.remote(image).cloned();
+        let remote = remote.ok_or_else(|| Refusal::not_found("image", image))?;
+        wait(remote.time_to_pull()).await;
+        Ok(self.world().images.pull(&remote))
+    }
+
+    fn create(
+        &self,
+        world: &mut World,
+        now: Timestamp,
+        (sandbox, config, sandbox_config): (&SandboxId, &ContainerConfig, &SandboxConfig),
+    ) -> Result<ContainerId, Refusal> {
+        // The runtime looks at the sandbox and the name first, then at the image.
+        world.store.admit_container(sandbox, config)?;
+        let (image_id, image) = world
+            .images
+            .resolve(&config.image_ref)
+            .ok_or_else(|| Refusal::not_found("image", &config.image_ref))?;
+        let command = image.command_line(&config.command, &config.args);
+        if command.is_empty() {
+            return Err(Refusal::new(Code::Unknown, "no command is given"));
+        }
+        let new = NewContainer {
+            sandbox: sandbox.clone(),
+            config: config.clone(),
+            log_directory: sandbox_config.log_directory.clone(),
+            image_id: image_id.to_owned(),
+            script: (self.director)(config, &command),
+        };
+        world.store.create_container(new, now)
+    }
+}
+
+#[async_trait]
+impl Runtime for MemoryRuntime {
+    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
+        let version = RuntimeVersion {
+            name: "memory".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            api_version: "v1".into(),
+        };
+        self.call(Method::Version, String::new(), async { Ok(version) }).await
+    }
+
+    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
+        let effect = self.at_once(|world, _| {
+            Ok(RuntimeStatus { runtime: world.runtime.clone(), network: world.network.clone() })
+        });
+        self.call(Method::Status, String::new(), effect).await
+    }
+
+    async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
+        let effect = self.at_once(|world, now| {
+            if !world.network.ready && config.network != NamespaceMode::Node {
+                return Err(Refusal::new(Code::Unknown, "the network of pods is not ready"));
+            }
+            world.store.run_sandbox(config, now)
+        });
+        self.call(Method::RunPodSandbox, config.pod.to_string(), effect).await
+    }
+
+    async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
+        let effect = self.at_once(|world, now| {
+            world.store.stop_sandbox(id, now);
+            Ok(())
+        });
+        self.call(Method::StopPodSandbox, id.to_string(), effect).await
+    }
+
+    async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        let effect = self.at_once(|world, now| match &verdict.subject {
+            Subject::Sandbox(id) => {
+                world.store.remove_sandbox(id, now);
+                Ok(())
+            }
+            Subject::Container(_) | Subject::Image(_) => Err(wrong_subject(verdict)),
+        });
+        self.call(Method::RemovePodSandbox, subject_id(verdict), effect).await
+    }
+
+    async fn list_pod_sandboxes(
+        &self,
+        filter: &SandboxFilter,
+    ) -> Result<Vec<Sandbox>, RuntimeError> {
+        let effect = self.at_once(|world, _| Ok(world.store.sandboxes(filter)));
+        let object = [asked(filter.pod_uid.as_ref()), asked(filter.id.as_ref())].concat();
+        self.call(Method::ListPodSandbox, object, effect).await
+    }
+
+    async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
+        let effect = self.at_once(|world, _| world.store.sandbox_status(id));
+        self.call(Method::PodSandboxStatus, id.to_string(), effect).await
+    }
+
+    async fn create_container(
+        &self,
+        sandbox: &SandboxId,
+        config: &ContainerConfig,
+        sandbox_config: &SandboxConfig,
+    ) -> Result<ContainerId, RuntimeError> {
+        let object = format!("{} of {}", config.name, sandbox_config.pod);
+        let effect =
+            self.at_once(|world, now| self.create(world, now, (sandbox, config, sandbox_config)));
+        self.call(Method::CreateContainer, object, effect).await
+    }
+
+    async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
+        let effect = self.at_once(|world, now| world.store.start_container(id, now));
+        self.call(Method::StartContainer, id.to_string(), effect).await
+    }
+
+    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
+        self.call(Method::StopContainer, id.to_string(), self.stop(id, grace)).await
+    }
+
+    async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        let effect = self.at_once(|world, now| match &verdict.subject {
+            Subject::Container(id) => {
+                world.store.remove_container(id, now);
+                Ok(())
+            }
+            Subject::Sandbox(_) | Subject::Image(_) => Err(wrong_subject(verdict)),
+        });
+        self.call(Method::RemoveContainer, subject_id(verdict), effect).await
+    }
+
+    async fn list_containers(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<Container>, RuntimeError> {
+        let effect = self.at_once(|world, now| Ok(world.store.containers(filter, now)));
+        let object = [
+            asked(filter.pod_uid.as_ref()),
+            asked(filter.sandbox_id.as_ref()),
+            asked(filter.id.as_ref()),
+        ];
+        self.call(Method::ListContainers, object.concat(), effect).await
+    }
+
+    async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
+        let effect = self.at_once(|world, now| {
+            let World { store, images, .. } = world;
+            let record = store
+                .container(id, now)
+                .ok_or_else(|| Refusal::not_found("container", id.as_str()))?;
+            let image = images.resolve(&record.image_id).map(|(_, image)| image);
+            Ok(record.status(image))
+        });
+        self.call(Method::ContainerStatus, id.to_string(), effect).await
+    }
+
+    async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
+        let effect = self.at_once(|world, _| Ok(world.images.status(image)));
+        self.call(Method::ImageStatus, image.to_owned(), effect).await
+    }
+
+    async fn pull_image(&self, image: &str) -> Result<String, RuntimeError> {
+        self.call(Method::PullImage, image.to_owned(), self.pull(image)).await
+    }
+
+    async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
+        let effect = self.at_once(|world, _| Ok(world.images.list()));
+        self.call(Method::ListImages, String::new(), effect).await
+    }
+
+    async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        let effect = self.at_once(|world, _| match &verdict.subject {
+            Subject::Image(id) => {
+                world.images.remove(id);
+                Ok(())
+            }
+            Subject::Container(_) | Subject::Sandbox(_) => Err(wrong_subject(verdict)),
+        });
+        self.call(Method::RemoveImage, subject_id(verdict), effect).await
+    }
+}
+
+/// Even a timer of no length lets others run first; no delay is no timer.
+async fn wait(delay: Duration) {
+    if !delay.is_zero() {
+        sleep(delay).await;
+    }
+}
+
+/// A part of a filter as the record of calls shows it.
+fn asked(id: Option<&impl ToString>) -> String {
+    id.map(ToString::to_string).unwrap_or_default()
+}
+
+fn subject_id(verdict: &Verdict) -> String {
+    match &verdict.subject {
+        Subject::Container(id) => id.to_string(),
+        Subject::Sandbox(id) => id.to_string(),
+        Subject::Image(id) => id.clone(),
+    }
+}
+
+fn wrong_subject(verdict: &Verdict) -> Refusal {
+    Refusal::new(Code::InvalidArgument, format!("the verdict is about {}", verdict.subject))
+}

@@ -1,0 +1,230 @@
+//! What the process of a container does, in the words of the workload program that runs in real test
+//! containers, so that one pod behaves alike in memory and for real.
+
+use std::time::Duration;
+
+/// Where the one program of a test image lies.
+const WORKLOAD: &str = "/workload";
+/// Exit code for a command line that makes no sense to the workload.
+const EXIT_USAGE: i32 = 2;
+/// Exit code that stands for death by SIGTERM.
+const EXIT_TERM: i32 = 143;
+
+/// What a process does when it gets SIGTERM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnTerm {
+    /// Ends with a code after a delay.
+    Exit {
+        /// Its exit code.
+        code: i32,
+        /// How long it still goes on.
+        delay: Duration,
+    },
+    /// Nothing.
+    Ignore,
+}
+
+impl OnTerm {
+    /// Ends at once, as processes do unless they say otherwise.
+    pub const DEFAULT: Self = Self::Exit { code: EXIT_TERM, delay: Duration::ZERO };
+}
+
+/// What the process of a container does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Script {
+    /// It starts.
+    Runs {
+        /// When it ends by itself, counted from its start, and with which code; never without it.
+        end: Option<(Duration, i32)>,
+        /// What it does when it is asked to end.
+        on_term: OnTerm,
+    },
+    /// There is no such program in the image, so that it cannot start.
+    Missing,
+}
+
+impl Script {
+    /// Runs until somebody ends it.
+    pub const FOREVER: Self = Self::Runs { end: None, on_term: OnTerm::DEFAULT };
+
+    /// Ends by itself.
+    pub const fn ends(after: Duration, code: i32) -> Self {
+        Self::Runs { end: Some((after, code)), on_term: OnTerm::DEFAULT }
+    }
+
+    /// What a command line does: that of the workload, or no program that an image has.
+    pub fn of(command: &[String]) -> Self {
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        match words.as_slice() {
+            [WORKLOAD, arguments @ ..] => {
+                workload(arguments).unwrap_or(Self::ends(Duration::ZERO, EXIT_USAGE))
+            }
+            _ => Self::Missing,
+        }
+    }
+}
+
+fn workload(arguments: &[&str]) -> Option<Script> {
+    let (command, rest) = arguments.split_first()?;
+    match (*command, rest) {
+        ("pause", []) => Some(Script::Runs {
+            end: None,
+            on_term: OnTerm::Exit { code: 0, delay: Duration::ZERO },
+        }),
+        ("sleep", ["forever"]) => Some(Script::FOREVER),
+        ("sleep", [time]) => Some(Script::ends(duration(time)?, 0)),
+        ("exit", [code]) => Some(Script::ends(Duration::ZERO, exit_code(code)?)),
+        ("crash-after", [time]) => Some(Script::ends(duration(time)?, 1)),
+        ("crash-after", [time, code]) => Some(Script::ends(duration(time)?, exit_code(code)?)),
+        ("logs", options) => logs(options),
+        ("trap", words) => trap(words),
+        ("ignore", signals) => ignore(signals),
+        ("env", []) | ("args", _) => Some(Script::ends(Duration::ZERO, 0)),
+        _ => None,
+    }
+}
+
+fn trap(words: &[&str]) -> Option<Script> {
+    let (mut signals, mut code, mut delay) = (Vec::new(), 0, Duration::ZERO);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "--exit" => code = exit_code(words.next()?)?,
+            "--delay" => delay = duration(words.next()?)?,
+            name => signals.push(signal(name)?),
+        }
+    }
+    let on_term = match signals.as_slice() {
+        [] => return None,
+        signals if signals.contains(&Signal::Term) => OnTerm::Exit { code, delay },
+        _ => OnTerm::DEFAULT,
+    };
+    Some(Script::Runs { end: None, on_term })
+}
+
+fn ignore(names: &[&str]) -> Option<Script> {
+    let signals: Vec<Signal> = names.iter().map(|name| signal(name)).collect::<Option<_>>()?;
+    let on_term = match signals.as_slice() {
+        [] => return None,
+        signals if signals.contains(&Signal::Term) => OnTerm::Ignore,
+        _ => OnTerm::DEFAULT,
+    };
+    Some(Script::Runs { end: None, on_term })
+}
+
+/// Lines are not kept here; what is left of the command is when it ends.
+fn logs(options: &[&str]) -> Option<Script> {
+    let (mut pause, mut count) = (None, None);
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match *option {
+            "--rate" => pause = Some(pause_between_lines(options.next()?)?),
+            "--count" => count = Some(options.next()?.parse::<u32>().ok()?),
+            "--size" => drop(options.next()?.parse::<usize>().ok()?),
+            "--stderr" => {}
+            _ => return None,
+        }
+    }
+    let pause = pause?;
+    let Some(count) = count else {
+        return Some(Script::FOREVER);
+    };
+    // The first line is due at once.
+    Some(Script::ends(pause.saturating_mul(count.saturating_sub(1)), 0))
+}
+
+fn pause_between_lines(rate: &str) -> Option<Duration> {
+    if rate == "max" {
+        return Some(Duration::ZERO);
+    }
+    let per_second: f64 = rate.parse().ok()?;
+    (per_second.is_finite() && per_second > 0.0)
+        .then(|| Duration::try_from_secs_f64(1.0 / per_second).unwrap_or(Duration::MAX))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Signal {
+    Term,
+    /// Nothing that the runtime sends.
+    Other,
+}
+
+fn signal(name: &str) -> Option<Signal> {
+    const OTHERS: [&str; 12] = [
+        "ALRM", "CHLD", "CONT", "HUP", "INT", "PIPE", "QUIT", "TSTP", "URG", "USR1", "USR2",
+        "WINCH",
+    ];
+    let upper = name.to_uppercase();
+    match upper.strip_prefix("SIG").unwrap_or(&upper) {
+        "TERM" => Some(Signal::Term),
+        "15" if name == "15" => Some(Signal::Term),
+        other if OTHERS.contains(&other) => Some(Signal::Other),
+        _ => None,
+    }
+}
+
+fn exit_code(text: &str) -> Option<i32> {
+    text.parse::<u8>().ok().map(i32::from)
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    let number: f64 = digits.parse().ok()?;
+    Duration::try_from_secs_f64(number * unit).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on_term(on_term: OnTerm) -> Script {
+        Script::Runs { end: None, on_term }
+    }
+
+    fn exits(code: i32, seconds: u64) -> OnTerm {
+        OnTerm::Exit { code, delay: Duration::from_secs(seconds) }
+    }
+
+    #[test]
+    fn the_words_of_the_workload_are_understood() {
+        let seconds = Duration::from_secs;
+        let usage = Script::ends(Duration::ZERO, EXIT_USAGE);
+        let rows = [
+            ("/workload pause", on_term(exits(0, 0))),
+            ("/workload sleep forever", Script::FOREVER),
+            ("/workload sleep 2", Script::ends(seconds(2), 0)),
+            ("/workload sleep 1.5m", Script::ends(seconds(90), 0)),
+            ("/workload exit 7", Script::ends(Duration::ZERO, 7)),
+            ("/workload exit 256", usage),
+            ("/workload crash-after 250ms", Script::ends(Duration::from_millis(250), 1)),
+            ("/workload crash-after 1h 3", Script::ends(seconds(3600), 3)),
+            ("/workload trap TERM --exit 5 --delay 2s", on_term(exits(5, 2))),
+            ("/workload trap INT 15", on_term(exits(0, 0))),
+            ("/workload trap --exit 5 sigint", Script::FOREVER),
+            ("/workload trap --exit 5", usage),
+            ("/workload trap KILL", usage),
+            ("/workload ignore TERM INT", on_term(OnTerm::Ignore)),
+            ("/workload ignore HUP", Script::FOREVER),
+            ("/workload ignore", usage),
+            ("/workload logs --rate 2 --count 5 --stderr", Script::ends(seconds(2), 0)),
+            ("/workload logs --rate max --size 10", Script::FOREVER),
+            ("/workload logs --count 5", usage),
+            ("/workload env", Script::ends(Duration::ZERO, 0)),
+            ("/workload args a b", Script::ends(Duration::ZERO, 0)),
+            ("/workload sleep", usage),
+            ("/workload", usage),
+            ("/bin/sh -c true", Script::Missing),
+        ];
+        for (line, script) in rows {
+            let words: Vec<String> = line.split(' ').map(Into::into).collect();
+            assert_eq!(Script::of(&words), script, "{line}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Things to ask of a runtime. All fields are open: change what a test is about.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use model::ids::{PodName, PodUid};
+use model::labels;
+use model::verdict::{Subject, Verdict};
+use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
+
+/// The first sandbox of a pod, with the labels by which its objects are found again.
+pub fn sandbox(pod: &PodName, uid: &PodUid) -> SandboxConfig {
+    SandboxConfig {
+        pod_uid: uid.clone(),
+        pod: pod.clone(),
+        attempt: 0,
+        hostname: pod.name.to_string(),
+        log_directory: format!("/var/log/pods/{}_{}_{uid}", pod.namespace, pod.name),
+        labels: pod_labels(pod, uid),
+        annotations: BTreeMap::new(),
+        network: NamespaceMode::Pod,
+        pid: NamespaceMode::Container,
+        ipc: NamespaceMode::Pod,
+        cgroup_parent: String::new(),
+    }
+}
+
+/// The first instance of a container in that sandbox; the image's entry point gets the arguments.
+pub fn container(
+    sandbox: &SandboxConfig,
+    name: &str,
+    image: &str,
+    args: &[&str],
+) -> ContainerConfig {
+    let mut labels = pod_labels(&sandbox.pod, &sandbox.pod_uid);
+    labels.insert(labels::CONTAINER_NAME.into(), name.into());
+    ContainerConfig {
+        name: name.into(),
+        attempt: 0,
+        image_ref: image.into(),
+        user_image: image.into(),
+        command: Vec::new(),
+        args: args.iter().map(ToString::to_string).collect(),
+        working_dir: String::new(),
+        envs: Vec::new(),
+        labels,
+        annotations: BTreeMap::new(),
+        log_path: format!("{name}/0.log"),
+        stdin: false,
+        stdin_once: false,
+        tty: false,
+        pid: NamespaceMode::Container,
+    }
+}
+
+/// A verdict that something goes, for no better reason than that a test says so.
+pub fn removal(subject: Subject) -> Verdict {
+    Verdict { subject, rule: "test", inputs: String::new(), at: Timestamp::UNIX_EPOCH }
+}
+
+fn pod_labels(pod: &PodName, uid: &PodUid) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (labels::POD_NAME.into(), pod.name.to_string()),
+        (labels::POD_NAMESPACE.into(), pod.namespace.to_string()),
+        (labels::POD_UID.into(), uid.to_string()),
+    ])
+}

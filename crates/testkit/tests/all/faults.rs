@@ -1,0 +1,105 @@
+//! Faults on request, and the record of calls.
+
+use std::time::Duration;
+
+use model::observed::ContainerState;
+use model::ports::runtime::{Code, Runtime};
+use testkit::runtime::{Fault, Method, Rule};
+use tokio::time::{Instant, timeout};
+
+use crate::setup::{pod, runtime, start_web};
+
+#[tokio::test(start_paused = true)]
+async fn an_error_has_no_effect_and_ends_with_its_count() {
+    let runtime = runtime();
+    runtime.inject(Rule::on(Method::RunPodSandbox, Fault::error(Code::Unavailable)).times(2));
+    for _ in 0..2 {
+        let error = runtime.run_pod_sandbox(&pod("web")).await.unwrap_err();
+        assert_eq!((error.code, error.method), (Code::Unavailable, "RunPodSandbox"));
+        assert_eq!(error.object, "default/web");
+    }
+    assert_eq!(runtime.sandboxes(), []);
+    runtime.run_pod_sandbox(&pod("web")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_success_took_effect() {
+    let runtime = runtime();
+    let fault = Fault::late_success().after(Duration::from_secs(4));
+    runtime.inject(Rule::on(Method::RunPodSandbox, fault).once());
+    let begun = Instant::now();
+    let error = runtime.run_pod_sandbox(&pod("web")).await.unwrap_err();
+    assert_eq!(error.code, Code::DeadlineExceeded);
+    assert!(error.may_have_happened());
+    assert_eq!(begun.elapsed(), Duration::from_secs(4));
+    assert_eq!(runtime.sandboxes().len(), 1);
+    let again = runtime.run_pod_sandbox(&pod("web")).await.unwrap_err();
+    assert!(again.message.contains("reserved"), "{again}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_hangs_with_or_without_an_effect() {
+    let runtime = runtime();
+    runtime.inject(Rule::on(Method::RunPodSandbox, Fault::hang()).once());
+    runtime.inject(Rule::on(Method::RunPodSandbox, Fault::lost_answer()).once());
+    let minute = Duration::from_mins(1);
+    timeout(minute, runtime.run_pod_sandbox(&pod("web"))).await.unwrap_err();
+    assert_eq!(runtime.sandboxes().len(), 0);
+    timeout(minute, runtime.run_pod_sandbox(&pod("web"))).await.unwrap_err();
+    assert_eq!(runtime.sandboxes().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_may_be_for_one_object_until_it_is_cleared() {
+    let runtime = runtime();
+    let (_, id) = start_web(&runtime, &["sleep", "forever"]).await;
+    let delay = Fault::delay(Duration::from_secs(3));
+    runtime.inject(Rule::on(Method::ContainerStatus, delay).object(id.as_str()));
+    let begun = Instant::now();
+    runtime.container_status(&"other".into()).await.unwrap_err();
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    runtime.container_status(&id).await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::from_secs(3));
+    runtime.clear_faults();
+    runtime.container_status(&id).await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::from_secs(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_nobody_waits_for_asks_but_does_not_kill() {
+    let runtime = runtime();
+    let (_, id) = start_web(&runtime, &["trap", "TERM", "--exit", "5", "--delay", "30s"]).await;
+    let stop = runtime.stop_container(&id, Duration::from_secs(10));
+    timeout(Duration::from_secs(2), stop).await.unwrap_err();
+    tokio::time::sleep(Duration::from_secs(27)).await;
+    let status = runtime.container_status(&id).await.unwrap();
+    assert_eq!(status.state, ContainerState::Running);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let status = runtime.container_status(&id).await.unwrap();
+    assert_eq!((status.state, status.exit_code), (ContainerState::Exited, 5));
+    let lived = status.finished_at.unwrap().duration_since(status.started_at.unwrap());
+    assert_eq!(lived.as_secs(), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_call_is_counted_and_recorded() {
+    let runtime = runtime();
+    let (_, id) = start_web(&runtime, &["exit", "0"]).await;
+    runtime.inject(Rule::on(Method::StartContainer, Fault::error(Code::Internal)));
+    runtime.start_container(&id).await.unwrap_err();
+    assert_eq!(runtime.count(Method::StartContainer), 2);
+    assert_eq!(runtime.count(Method::Version), 0);
+    let calls = runtime.calls();
+    let calls: Vec<_> = calls.iter().map(|call| (call.method.name(), &*call.object)).collect();
+    assert_eq!(
+        calls,
+        [
+            ("RunPodSandbox", "default/web"),
+            ("CreateContainer", "main of default/web"),
+            ("StartContainer", id.as_str()),
+            ("StartContainer", id.as_str()),
+        ]
+    );
+    runtime.forget_calls();
+    assert_eq!((runtime.calls().len(), runtime.count(Method::StartContainer)), (0, 0));
+}

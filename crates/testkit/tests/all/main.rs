@@ -1,0 +1,8 @@
+//! The twins keep the contracts, and do what tests ask of them beyond.
+#![allow(clippy::unwrap_used, reason = "a test, helpers included")]
+
+mod faults;
+mod files;
+mod outside;
+mod runtime;
+mod setup;

@@ -1,0 +1,37 @@
+//! The images that the testbed has.
+
+use crate::{Entry, Image, Layer};
+
+/// Every image that is written for the testbed.
+pub fn catalogue(executable: &[u8]) -> Vec<Image> {
+    vec![pause(executable.to_vec()), workload(executable.to_vec()), disposable(executable.to_vec())]
+}
+
+/// What holds a sandbox open.
+pub fn pause(executable: Vec<u8>) -> Image {
+    Image::new("ferrolet.test/pause:1", system(executable))
+        .entrypoint(&["/workload", "pause"])
+        .user("65535:65535")
+}
+
+/// What tests run: the command of a container is the workload's own.
+pub fn workload(executable: Vec<u8>) -> Image {
+    Image::new("ferrolet.test/workload:1", system(executable)).entrypoint(&["/workload"])
+}
+
+/// What a test may remove: no other image has its id, nor its largest layer.
+pub fn disposable(executable: Vec<u8>) -> Image {
+    workload(executable).named("ferrolet.test/disposable:1").padded(1 << 16)
+}
+
+/// The least that looks like a system, with the workload in it.
+fn system(executable: Vec<u8>) -> Layer {
+    let text = |text: &str| Entry::File { content: text.into(), mode: 0o644 };
+    let passwd = "root:x:0:0:root:/:/workload\nnobody:x:65534:65534:nobody:/:/workload\n";
+    let group = "root:x:0:\nnobody:x:65534:\n";
+    Layer::default()
+        .with("etc/group", text(group))
+        .with("etc/passwd", text(passwd))
+        .with("tmp", Entry::Directory { mode: 0o1777 })
+        .with("workload", Entry::File { content: executable, mode: 0o755 })
+}

@@ -1,0 +1,34 @@
+//! Container images for the tests, made here rather than pulled from anywhere.
+//!
+//! - Input: the static `workload` executable, and the list in [`catalogue`].
+//! - Output: one OCI image layout per image, as a tar archive that a runtime can import.
+//! - Invariant: equal input gives equal bytes, so a digest names the same image on every machine of
+//!   one architecture. Nothing of the time, the user or the file system goes into an archive.
+//!
+//! The archives can also be pulled over HTTP, from a [`registry`] beside the runtime.
+//!
+//! An image is a value: take one, change its name, its user or its size, and write it.
+//!
+//! ```
+//! let workload = b"an executable".to_vec();
+//! let image = test_images::workload(workload).named("ferrolet.test/large:7").padded(1 << 20);
+//! assert_eq!(image.file_name(), "large-7.tar");
+//! assert!(image.archive()?.len() > 1 << 20);
+//! # Ok::<(), test_images::Error>(())
+//! ```
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a tool for tests, which reads and writes the files it is asked for"
+)]
+
+pub mod catalogue;
+mod error;
+mod image;
+mod layer;
+mod oci;
+pub mod registry;
+
+pub use catalogue::{catalogue, disposable, pause, workload};
+pub use error::Error;
+pub use image::Image;
+pub use layer::{Entry, Layer};

@@ -1,0 +1,79 @@
+//! Writes the images of the testbed, or serves them.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a tool for tests, which reads and writes the files it is asked for"
+)]
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use lexopt::{Arg, ValueExt};
+use test_images::registry::{Registry, serve};
+
+const USAGE: &str = "usage: test-images --workload EXECUTABLE --into DIRECTORY
+       test-images serve --from DIRECTORY [--port PORT]";
+
+/// What to do.
+enum Task {
+    /// Write the images around a workload into a directory.
+    Write { workload: PathBuf, into: PathBuf },
+    /// Serve the images of a directory to programs on this machine; at port 0, wherever there is
+    /// room.
+    Serve { from: PathBuf, port: u16 },
+}
+
+fn main() -> anyhow::Result<()> {
+    match arguments().context(USAGE)? {
+        Task::Write { workload, into } => write_images(&workload, &into),
+        Task::Serve { from, port } => serve_images(&from, port),
+    }
+}
+
+fn write_images(workload: &Path, into: &Path) -> anyhow::Result<()> {
+    let executable = fs::read(workload)
+        .with_context(|| format!("reading the workload {}", workload.display()))?;
+    for image in test_images::catalogue(&executable) {
+        let path = image.write(into)?;
+        writeln!(io::stdout(), "{} in {}", image.name(), path.display())?;
+    }
+    Ok(())
+}
+
+/// Prints the address once it can be used, then a line for every request.
+fn serve_images(from: &Path, port: u16) -> anyhow::Result<()> {
+    let registry = Registry::open(from)?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .with_context(|| format!("listening on port {port}"))?;
+    writeln!(io::stdout(), "{}", listener.local_addr()?)?;
+    serve(&registry, &listener, &|line| {
+        // Whoever no longer reads may still pull.
+        writeln!(io::stdout(), "{line}").ok();
+    });
+    Ok(())
+}
+
+fn arguments() -> Result<Task, lexopt::Error> {
+    let mut parser = lexopt::Parser::from_env();
+    let (mut workload, mut into, mut from) = (None, None, None);
+    let (mut serving, mut port) = (false, 0);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Value(word) if word == "serve" && !serving => serving = true,
+            Arg::Long("from") if serving => from = Some(parser.value()?.into()),
+            Arg::Long("port") if serving => port = parser.value()?.parse()?,
+            Arg::Long("workload") if !serving => workload = Some(parser.value()?.into()),
+            Arg::Long("into") if !serving => into = Some(parser.value()?.into()),
+            other => return Err(other.unexpected()),
+        }
+    }
+    if serving {
+        return Ok(Task::Serve { from: from.ok_or("--from is needed")?, port });
+    }
+    Ok(Task::Write {
+        workload: workload.ok_or("--workload is needed")?,
+        into: into.ok_or("--into is needed")?,
+    })
+}

@@ -1,0 +1,96 @@
+//! A registry to pull the images from: read-only, on loopback, without authentication.
+//!
+//! Input: the archives in a directory, and the requests of a container runtime. Output: the answers
+//! of the OCI distribution specification that a pull by tag or by digest needs.
+//!
+//! `ferrolet.test/workload:1` is served as `ferrolet/workload:1`: the runtime is told the address of
+//! this registry in the place of the name that no network knows.
+//!
+//! Invariant: no request ends the registry or makes it hold more than a few kilobytes.
+
+mod answer;
+mod http;
+mod layout;
+mod serve;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use crate::Error;
+use layout::Layout;
+
+pub use answer::{Answer, Status};
+pub use http::{Method, Request};
+pub use layout::LayoutError;
+pub use serve::serve;
+
+/// The first part of the name of every repository.
+pub const NAMESPACE: &str = "ferrolet";
+
+/// What can be pulled.
+#[derive(Debug, Default)]
+pub struct Registry {
+    /// By name, such as `ferrolet/workload`.
+    repositories: BTreeMap<String, Repository>,
+    /// Manifests are blobs too. Images share layers, so blobs are kept once, by digest.
+    blobs: BTreeMap<String, Vec<u8>>,
+}
+
+/// The images of one name.
+#[derive(Debug, Default)]
+struct Repository {
+    /// Digest of a manifest, by tag.
+    tags: BTreeMap<String, String>,
+    /// Media type of a manifest, by digest.
+    manifests: BTreeMap<String, String>,
+    /// Digests of configurations and layers.
+    blobs: BTreeSet<String>,
+}
+
+impl Registry {
+    /// All archives of a directory.
+    pub fn open(directory: &Path) -> Result<Self, Error> {
+        let mut registry = Self::default();
+        for path in archives(directory)? {
+            let archive =
+                fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+            registry.add(&archive).map_err(|source| Error::Layout { path, source })?;
+        }
+        Ok(registry)
+    }
+
+    /// One more image, from its archive. A tag that is there already moves to it.
+    pub fn add(&mut self, archive: &[u8]) -> Result<(), LayoutError> {
+        let Layout { blobs, images } = Layout::read(archive)?;
+        for image in images {
+            let (name, tag) = served_name(&image.name)
+                .ok_or_else(|| LayoutError::Name { name: image.name.clone() })?;
+            let repository = self.repositories.entry(name).or_default();
+            repository.tags.insert(tag, image.manifest.clone());
+            repository.manifests.insert(image.manifest, image.media_type);
+            repository.blobs.extend(image.blobs);
+        }
+        self.blobs.extend(blobs);
+        Ok(())
+    }
+}
+
+fn archives(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let list = || fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path())).collect();
+    let paths: io::Result<Vec<PathBuf>> = list();
+    let mut paths = paths.map_err(|source| Error::List { path: directory.to_owned(), source })?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "tar"));
+    paths.sort();
+    Ok(paths)
+}
+
+/// Repository and tag of an image here: our namespace stands for the registry in its name.
+fn served_name(name: &str) -> Option<(String, String)> {
+    let (_, path) = name.split_once('/')?;
+    let (repository, tag) = path.rsplit_once(':')?;
+    Some((format!("{NAMESPACE}/{repository}"), tag.to_owned()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! What the registry says to a request.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use super::http::{BadRequest, Method, Request};
+use super::{Registry, Repository};
+use crate::oci::json;
+
+const JSON: &str = "application/json";
+/// A registry knows bytes; what they are, the manifest tells.
+const BLOB: &str = "application/octet-stream";
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    Ok,
+    BadRequest,
+    NotFound,
+    MethodNotAllowed,
+    HeadTooLarge,
+}
+
+impl Status {
+    pub fn code(self) -> u16 {
+        match self {
+            Self::Ok => 200,
+            Self::BadRequest => 400,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::HeadTooLarge => 431,
+        }
+    }
+
+    pub(super) fn phrase(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::BadRequest => "Bad Request",
+            Self::NotFound => "Not Found",
+            Self::MethodNotAllowed => "Method Not Allowed",
+            Self::HeadTooLarge => "Request Header Fields Too Large",
+        }
+    }
+}
+
+/// An answer. To HEAD it is the same, but the body is not sent.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Answer<'r> {
+    pub status: Status,
+    pub content_type: Cow<'r, str>,
+    /// Of a manifest or a blob.
+    pub digest: Option<&'r str>,
+    pub body: Cow<'r, [u8]>,
+}
+
+/// A name for a failure that clients know.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+enum Code {
+    BlobUnknown,
+    ManifestUnknown,
+    NameUnknown,
+    Unsupported,
+}
+
+#[derive(Serialize)]
+struct Errors<'a> {
+    errors: [Failure<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    code: Code,
+    message: &'a str,
+}
+
+impl<'r> Answer<'r> {
+    fn found(content_type: &'r str, digest: Option<&'r str>, body: &'r [u8]) -> Self {
+        let (content_type, body) = (Cow::Borrowed(content_type), Cow::Borrowed(body));
+        Self { status: Status::Ok, content_type, digest, body }
+    }
+
+    fn failed(status: Status, code: Code, message: &str) -> Self {
+        let body = json(&Errors { errors: [Failure { code, message }] });
+        Self { status, content_type: Cow::Borrowed(JSON), digest: None, body: Cow::Owned(body) }
+    }
+
+    /// The answer to what is not a request.
+    pub(super) fn to_bad(problem: BadRequest) -> Self {
+        let status = match problem {
+            BadRequest::TooLarge => Status::HeadTooLarge,
+            BadRequest::Tls | BadRequest::Malformed => Status::BadRequest,
+        };
+        Self::failed(status, Code::Unsupported, &problem.to_string())
+    }
+}
+
+impl Registry {
+    /// Answers a request.
+    pub fn answer(&self, request: &Request) -> Answer<'_> {
+        if let Method::Other(_) = request.method {
+            let message = "nothing can be changed here";
+            return Answer::failed(Status::MethodNotAllowed, Code::Unsupported, message);
+        }
+        if matches!(request.path.as_str(), "/v2" | "/v2/") {
+            return Answer::found(JSON, None, b"{}");
+        }
+        let not_found = |code, message| Answer::failed(Status::NotFound, code, message);
+        let Some((name, kind, reference)) = object(&request.path) else {
+            return not_found(Code::Unsupported, "no such path");
+        };
+        let Some(repository) = self.repositories.get(name) else {
+            return not_found(Code::NameUnknown, "no such repository");
+        };
+        let (found, missing) = match kind {
+            Kind::Manifest => (self.manifest(repository, reference), Code::ManifestUnknown),
+            Kind::Blob => (self.blob(repository, reference), Code::BlobUnknown),
+        };
+        found.unwrap_or_else(|| not_found(missing, "not in this repository"))
+    }
+
+    fn manifest<'r>(&'r self, repository: &'r Repository, reference: &str) -> Option<Answer<'r>> {
+        let digest = repository.tags.get(reference).map_or(reference, String::as_str);
+        let (digest, media_type) = repository.manifests.get_key_value(digest)?;
+        Some(Answer::found(media_type, Some(digest), self.blobs.get(digest)?))
+    }
+
+    fn blob<'r>(&'r self, repository: &'r Repository, digest: &str) -> Option<Answer<'r>> {
+        let digest = repository.blobs.get(digest)?;
+        Some(Answer::found(BLOB, Some(digest), self.blobs.get(digest)?))
+    }
+}
+
+enum Kind {
+    Manifest,
+    Blob,
+}
+
+/// Repository, kind and reference of the object at a path.
+fn object(path: &str) -> Option<(&str, Kind, &str)> {
+    let mut parts = path.strip_prefix("/v2/")?.rsplitn(3, '/');
+    let (reference, kind, name) = (parts.next()?, parts.next()?, parts.next()?);
+    let kind = match kind {
+        "manifests" => Kind::Manifest,
+        "blobs" => Kind::Blob,
+        _ => return None,
+    };
+    Some((name, kind, reference))
+}

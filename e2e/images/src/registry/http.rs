@@ -1,0 +1,138 @@
+//! As much of HTTP/1.1 as pulling needs: a request has no body, and a connection one request.
+
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read, Write};
+
+use super::Registry;
+use super::answer::{Answer, Status};
+
+/// The longest request line with all its headers.
+pub(super) const HEAD_LIMIT: u64 = 16 << 10;
+
+/// The first byte of a client that wants to speak TLS.
+const TLS_HANDSHAKE: u8 = 22;
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    pub method: Method,
+    /// Without the query, which says nothing that matters here.
+    pub path: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Method {
+    Get,
+    Head,
+    Other(String),
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Other(name) => name,
+        })
+    }
+}
+
+/// What a client sent instead of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BadRequest {
+    #[error("the head of a request has at most {HEAD_LIMIT} bytes")]
+    TooLarge,
+    #[error("this registry speaks plain HTTP")]
+    Tls,
+    #[error("this is not a request of HTTP/1.1")]
+    Malformed,
+}
+
+impl Request {
+    /// Reads a head up to the empty line that ends it. Of its lines only the first matters.
+    fn read(stream: impl Read) -> io::Result<Result<Self, BadRequest>> {
+        let mut stream = BufReader::new(stream.take(HEAD_LIMIT));
+        // containerd tries TLS first, and says no more than its greeting until it is answered.
+        if stream.fill_buf()?.first() == Some(&TLS_HANDSHAKE) {
+            return Ok(Err(BadRequest::Tls));
+        }
+        let mut first: Option<Vec<u8>> = None;
+        loop {
+            let mut line = Vec::new();
+            stream.read_until(b'\n', &mut line)?;
+            if line.pop() != Some(b'\n') {
+                let cut = stream.get_ref().limit() == 0;
+                return Ok(Err(if cut { BadRequest::TooLarge } else { BadRequest::Malformed }));
+            }
+            line.pop_if(|byte| *byte == b'\r');
+            match &first {
+                Some(first) if line.is_empty() => {
+                    return Ok(Self::parse(first).ok_or(BadRequest::Malformed));
+                }
+                Some(_) => {}
+                None => first = Some(line),
+            }
+        }
+    }
+
+    fn parse(line: &[u8]) -> Option<Self> {
+        let line = str::from_utf8(line).ok()?;
+        // What is printed about requests takes one line for each.
+        if line.contains(|c: char| !c.is_ascii_graphic() && c != ' ') {
+            return None;
+        }
+        let mut words = line.split(' ');
+        let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+        if words.next().is_some() || !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
+            return None;
+        }
+        let method = match method {
+            "" => return None,
+            "GET" => Method::Get,
+            "HEAD" => Method::Head,
+            other => Method::Other(other.to_owned()),
+        };
+        let path = target.split('?').next().filter(|path| path.starts_with('/'))?;
+        Some(Self { method, path: path.to_owned() })
+    }
+}
+
+/// Reads a request and answers it. Says in a line what it was and how it ends, before the client can
+/// know.
+pub(super) fn exchange(
+    registry: &Registry,
+    mut stream: impl Read + Write,
+    log: &dyn Fn(&str),
+) -> io::Result<()> {
+    let (asked, answer, with_body) = match Request::read(&mut stream)? {
+        Ok(request) => {
+            let asked = format!("{} {}", request.method, request.path);
+            (asked, registry.answer(&request), request.method != Method::Head)
+        }
+        Err(problem) => ("?".to_owned(), Answer::to_bad(problem), true),
+    };
+    log(&format!("{asked} {}", answer.status.code()));
+    stream.write_all(head(&answer).as_bytes())?;
+    if with_body {
+        stream.write_all(&answer.body)?;
+    }
+    stream.flush()
+}
+
+fn head(answer: &Answer<'_>) -> String {
+    let (code, phrase) = (answer.status.code(), answer.status.phrase());
+    let mut lines = vec![
+        format!("HTTP/1.1 {code} {phrase}"),
+        "Docker-Distribution-Api-Version: registry/2.0".to_owned(),
+        format!("Content-Type: {}", answer.content_type),
+        format!("Content-Length: {}", answer.body.len()),
+        "Connection: close".to_owned(),
+    ];
+    if let Some(digest) = answer.digest {
+        lines.push(format!("Docker-Content-Digest: {digest}"));
+    }
+    if answer.status == Status::MethodNotAllowed {
+        lines.push("Allow: GET, HEAD".to_owned());
+    }
+    lines.join("\r\n") + "\r\n\r\n"
+}

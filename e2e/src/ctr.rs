@@ -1,0 +1,68 @@
+//! What containerd has, as its own client tells: the tests' view, which owes nothing to the agent.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use testbed::Instance;
+
+/// A container of containerd; a pod's sandbox is one too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CtrContainer {
+    /// Its id.
+    pub id: String,
+    /// The pod's name.
+    pub pod: String,
+    /// The container's name in the pod; empty for a sandbox.
+    pub name: String,
+    /// Pid of its process inside the instance; 0 when it has none.
+    pub pid: u32,
+    /// `RUNNING`, `STOPPED`, …; empty without a task.
+    pub state: String,
+}
+
+#[derive(Deserialize)]
+struct Info {
+    #[serde(rename = "Labels", default)]
+    labels: Option<BTreeMap<String, String>>,
+}
+
+/// All containers and sandboxes, by id.
+pub fn containers(instance: &Instance) -> Result<Vec<CtrContainer>> {
+    let tasks = tasks(instance)?;
+    let mut containers = Vec::new();
+    for id in lines(instance, &["containers", "ls", "-q"])? {
+        let info = text(instance, &["containers", "info", &id])?;
+        let info: Info = serde_json::from_str(&info).context("read ctr containers info")?;
+        let labels = info.labels.unwrap_or_default();
+        let label = |name: &str| labels.get(name).cloned().unwrap_or_default();
+        let (pid, state) = tasks.get(&id).cloned().unwrap_or_default();
+        let (pod, name) = (label("io.kubernetes.pod.name"), label("io.kubernetes.container.name"));
+        containers.push(CtrContainer { id, pod, name, pid, state });
+    }
+    Ok(containers)
+}
+
+/// Pid and state of every task, by the id of its container.
+fn tasks(instance: &Instance) -> Result<BTreeMap<String, (u32, String)>> {
+    let mut tasks = BTreeMap::new();
+    for line in lines(instance, &["tasks", "ls"])?.into_iter().skip(1) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [id, pid, state] = words[..] else {
+            anyhow::bail!("ctr tasks ls: cannot read {line:?}");
+        };
+        tasks.insert(id.to_owned(), (pid.parse()?, state.to_owned()));
+    }
+    Ok(tasks)
+}
+
+fn lines(instance: &Instance, args: &[&str]) -> Result<Vec<String>> {
+    Ok(text(instance, args)?.lines().map(ToOwned::to_owned).collect())
+}
+
+fn text(instance: &Instance, args: &[&str]) -> Result<String> {
+    let output = instance.ctr(args)?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "ctr {}: {stderr}", args.join(" "));
+    String::from_utf8(output.stdout).context("ctr prints text")
+}

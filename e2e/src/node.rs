@@ -1,0 +1,194 @@
+//! A node: an instance of the testbed with the agent in it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use testbed::{Command, Instance, Options, Process, Signal};
+
+use crate::ctr::{self, CtrContainer};
+use crate::wait;
+
+/// How long things may take that take a moment: these machines are shared and slow at times.
+pub const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The name of the node, which is part of the names of its pods.
+pub const NODE_NAME: &str = "e2e";
+
+/// A node with its manifests directory; the agent is started by the test.
+#[derive(Debug)]
+pub struct Node {
+    instance: Instance,
+    directory: PathBuf,
+    agent: Option<Process>,
+}
+
+impl Node {
+    /// A node without pods and without an agent.
+    pub fn start() -> Result<Self> {
+        Self::start_with(&Options::default())
+    }
+
+    /// The same, with a runtime set up otherwise.
+    pub fn start_with(options: &Options) -> Result<Self> {
+        let instance = Instance::start(options).context("start an instance of the testbed")?;
+        let directory = instance.dir().join("node");
+        fs::create_dir_all(directory.join("manifests")).context("make the manifests directory")?;
+        let node = Self { instance, directory, agent: None };
+        node.configure("")?;
+        Ok(node)
+    }
+
+    /// The instance of the testbed.
+    pub fn instance(&self) -> &Instance {
+        &self.instance
+    }
+
+    /// Writes the agent's configuration; `more` is put behind it.
+    pub fn configure(&self, more: &str) -> Result<()> {
+        let config = format!(
+            "apiVersion: kubelet.config.k8s.io/v1beta1\n\
+             kind: KubeletConfiguration\n\
+             staticPodPath: {manifests}\n\
+             containerRuntimeEndpoint: unix://{socket}\n\
+             fileCheckFrequency: 100ms\n\
+             enableServer: false\n\
+             failCgroupV1: false\n\
+             {more}\n",
+            manifests = self.directory.join("manifests").display(),
+            socket = self.instance.containerd_socket().display(),
+        );
+        fs::write(self.directory.join("config.yaml"), config).context("write the configuration")
+    }
+
+    /// Writes a manifest. It appears whole, as a careful tool would write it.
+    pub fn write_manifest(&self, name: &str, text: &str) -> Result<()> {
+        let temporary = self.directory.join("manifest.tmp");
+        fs::write(&temporary, text).context("write a manifest")?;
+        fs::rename(temporary, self.manifest(name)).context("put a manifest in place")
+    }
+
+    /// Removes a manifest.
+    pub fn remove_manifest(&self, name: &str) -> Result<()> {
+        fs::remove_file(self.manifest(name)).context("remove a manifest")
+    }
+
+    fn manifest(&self, name: &str) -> PathBuf {
+        self.directory.join("manifests").join(name)
+    }
+
+    /// Starts the agent inside the instance.
+    pub fn start_agent(&mut self) -> Result<()> {
+        let command = Command::new(program("ferrolet")?.display().to_string())
+            .args(["run", "--hostname-override", NODE_NAME, "-v=4", "--config"])
+            .arg(self.directory.join("config.yaml").display().to_string())
+            .arg("--root-dir")
+            .arg(self.directory.join("root").display().to_string());
+        self.agent = Some(self.instance.spawn("ferrolet", &command).context("start the agent")?);
+        Ok(())
+    }
+
+    fn agent(&self) -> Result<&Process> {
+        self.agent.as_ref().context("the agent was not started")
+    }
+
+    /// Kills the agent so that it notices nothing.
+    pub fn kill_agent(&mut self) -> Result<()> {
+        let agent = self.agent.take().context("the agent was not started")?;
+        agent.kill()?;
+        agent.wait(PATIENCE)?;
+        Ok(())
+    }
+
+    /// Ends the agent with SIGTERM and waits for it.
+    pub fn stop_agent(&mut self) -> Result<ExitStatus> {
+        let agent = self.agent.take().context("the agent was not started")?;
+        agent.signal(Signal::Term)?;
+        Ok(agent.wait(PATIENCE)?)
+    }
+
+    /// What the agents of this node logged so far.
+    pub fn agent_log(&self) -> String {
+        self.agent.as_ref().map(Process::log).unwrap_or_default()
+    }
+
+    /// Waits until the agent's log has a line with all the given parts.
+    pub fn wait_for_log(&self, parts: &[&str]) -> Result<String> {
+        let agent = self.agent()?;
+        self.explained(wait::until(&format!("log line with {parts:?}"), PATIENCE, || {
+            let log = agent.log();
+            let line = log.lines().find(|line| parts.iter().all(|part| line.contains(part)));
+            Ok(line.map(ToOwned::to_owned).ok_or_else(|| "no such line".to_owned()))
+        }))
+    }
+
+    /// Waits until the containers of a pod, sandboxes aside, are as `wanted` says.
+    pub fn wait_for_containers<T>(
+        &self,
+        pod: &str,
+        what: &str,
+        mut wanted: impl FnMut(&[CtrContainer]) -> Option<T>,
+    ) -> Result<T> {
+        let name = format!("{pod}-{NODE_NAME}");
+        self.explained(wait::until(what, PATIENCE, || {
+            let mut of_pod = ctr::containers(&self.instance)?;
+            of_pod.retain(|container| container.pod == name && !container.name.is_empty());
+            Ok(wanted(&of_pod).ok_or_else(|| format!("{of_pod:?}")))
+        }))
+    }
+
+    /// Waits until exactly one container of a pod runs, and answers it.
+    pub fn wait_running(&self, pod: &str) -> Result<CtrContainer> {
+        self.wait_for_containers(pod, &format!("one container of {pod} runs"), one_running)
+    }
+
+    /// Stops the runtime and starts it again.
+    pub fn restart_runtime(&mut self) -> Result<()> {
+        Ok(self.instance.restart_containerd()?)
+    }
+
+    /// Runs a program inside the instance and answers what it printed.
+    pub fn run(&self, program: &str, args: &[&str]) -> Result<String> {
+        let output = self.instance.run(&Command::new(program).args(args.iter().copied()))?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{program} {args:?}: {}: {stderr}", output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Takes the node down and fails if that left anything behind.
+    pub fn stop(self) -> Result<()> {
+        Ok(self.instance.stop()?)
+    }
+
+    /// Adds the agent's last words to an error: they mostly say why.
+    fn explained<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| {
+            let log = self.agent_log();
+            let lines: Vec<&str> = log.lines().collect();
+            let mut tail = String::new();
+            for line in &lines[lines.len().saturating_sub(25)..] {
+                writeln!(tail, "  {line}").expect("writing to a string does not fail");
+            }
+            error.context(format!("the agent's last log lines:\n{tail}"))
+        })
+    }
+}
+
+/// The one container that runs, if it is exactly one.
+pub fn one_running(containers: &[CtrContainer]) -> Option<CtrContainer> {
+    let mut running = containers.iter().filter(|container| container.state == "RUNNING");
+    let first = running.next()?;
+    running.next().is_none().then(|| first.clone())
+}
+
+/// A program that cargo built beside this test.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let test = std::env::current_exe().context("find this test's program")?;
+    let built =
+        test.parent().and_then(Path::parent).context("find the build directory")?.join(name);
+    ensure!(built.exists(), "{} is missing: run `make test`", built.display());
+    Ok(built)
+}

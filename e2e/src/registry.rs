@@ -1,0 +1,44 @@
+//! A registry inside an instance, from which its containerd pulls over HTTP.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use testbed::{Cache, Command, Instance, Process};
+
+use crate::node::{PATIENCE, program};
+use crate::wait;
+
+/// A registry with the images of the testbed. It ends with its instance.
+#[derive(Debug)]
+pub struct Registry {
+    process: Process,
+    address: SocketAddr,
+}
+
+impl Registry {
+    /// Starts a registry and waits until it can be used.
+    pub fn start(instance: &Instance) -> Result<Self> {
+        let images = Cache::from_env()?.parts().images_dir();
+        let command = Command::new(program("test-images")?.display().to_string())
+            .args(["serve", "--from"])
+            .arg(images.display().to_string());
+        let process = instance.spawn("registry", &command).context("start the registry")?;
+        let address = wait::until("address of the registry", PATIENCE, || {
+            let log = process.log();
+            let Some((line, _)) = log.split_once('\n') else { return Ok(Err(log)) };
+            let address = line.parse().with_context(|| format!("the registry says: {log}"))?;
+            Ok(Ok(address))
+        })?;
+        Ok(Self { process, address })
+    }
+
+    /// What containerd calls an image of the registry: `workload:1`, or one with a digest.
+    pub fn image(&self, name: &str) -> String {
+        format!("{}/ferrolet/{name}", self.address)
+    }
+
+    /// The requests so far, each with the status of its answer.
+    pub fn requests(&self) -> Vec<String> {
+        self.process.log().lines().skip(1).map(ToOwned::to_owned).collect()
+    }
+}

@@ -1,0 +1,33 @@
+//! Waiting for a value, for a bounded time.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+const POLL: Duration = Duration::from_millis(20);
+
+/// A moment after which waiting is given up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline(Instant);
+
+impl Deadline {
+    pub(crate) fn after(time: Duration) -> Self {
+        Self(Instant::now() + time)
+    }
+
+    pub(crate) fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
+    /// Asks until there is an answer; `None` when the time is over. Asks at least once.
+    pub(crate) fn poll<T>(self, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+        loop {
+            if let Some(answer) = ask() {
+                return Some(answer);
+            }
+            if self.left().is_zero() {
+                return None;
+            }
+            thread::sleep(POLL.min(self.left()));
+        }
+    }
+}

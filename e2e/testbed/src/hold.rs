@@ -1,0 +1,16 @@
+//! The pipe by which one process holds another: standard input, on which nothing is ever written.
+
+use std::io::{self, Read};
+
+/// Returns when the holder closed its end, or the kernel did because the holder died.
+pub(crate) fn wait_for_release() {
+    let mut buffer = [0; 16];
+    loop {
+        match io::stdin().read(&mut buffer) {
+            Ok(1..) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // A pipe that cannot be read tells as little as a closed one: nobody holds us.
+            Ok(0) | Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! An instance, as its holder sees it.
+
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::Duration;
+use std::{fs, io};
+
+use crate::containerd::Containerd;
+use crate::error::{AtPath, Error};
+use crate::network::Addresses;
+use crate::paths::{Cache, InstanceDir, Parts};
+use crate::process::{Command, Init, Process};
+use crate::supervisor::Supervisor;
+
+/// How long a program may take that the holder waits for.
+const RUN: Duration = Duration::from_mins(1);
+
+/// What the instance runs from the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Runtime {
+    /// Nothing: empty namespaces.
+    None,
+    /// containerd without images.
+    Bare,
+    /// containerd with the images that `make testbed` builds.
+    #[default]
+    WithImages,
+}
+
+/// How to start an instance.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub runtime: Runtime,
+    /// TOML that is put behind containerd's configuration.
+    pub containerd_config: String,
+}
+
+/// A small node of its own with real containerd.
+///
+/// Dropping it removes everything; [`stop`](Self::stop) does so and tells what went wrong.
+#[derive(Debug)]
+pub struct Instance {
+    slot: u8,
+    dir: InstanceDir,
+    parts: Parts,
+    init: Init,
+    containerd: Option<Process>,
+    /// Last, so that it is dropped last.
+    supervisor: Supervisor,
+}
+
+impl Instance {
+    /// Makes an instance and waits until all of it answers. Needs root.
+    pub fn start(options: &Options) -> Result<Self, Error> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::NotRoot);
+        }
+        let cache = Cache::from_env().map_err(Error::Cache)?;
+        let parts = cache.parts();
+        if options.runtime != Runtime::None {
+            parts.check().map_err(Error::Cache)?;
+        }
+        if options.runtime == Runtime::WithImages {
+            parts.images().map_err(Error::Cache)?;
+        }
+        let (supervisor, slot, dir) = Supervisor::start().map_err(Error::Supervisor)?;
+        let init = Init::at(dir.init_socket());
+        let mut instance = Self { slot, dir, parts, init, containerd: None, supervisor };
+        let logs = instance.dir.logs();
+        fs::create_dir_all(&logs).at("make", &logs).map_err(Error::Log)?;
+        if options.runtime != Runtime::None {
+            instance.bring_up_containerd(options).map_err(Error::Containerd)?;
+        }
+        Ok(instance)
+    }
+
+    fn bring_up_containerd(&mut self, options: &Options) -> Result<(), crate::ContainerdError> {
+        let containerd = self.runtime();
+        containerd.configure(&options.containerd_config)?;
+        let process = containerd.start()?;
+        if options.runtime == Runtime::WithImages {
+            containerd.import_images()?;
+        }
+        self.containerd = Some(process);
+        Ok(())
+    }
+
+    fn runtime(&self) -> Containerd<'_> {
+        Containerd { slot: self.slot, dir: &self.dir, parts: &self.parts, init: &self.init }
+    }
+
+    /// Ends everything in the instance, removes it, and waits until that is done.
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.supervisor.stop().map_err(Error::Supervisor)
+    }
+
+    /// The instance's directory, seen alike from inside and outside.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn slot(&self) -> u8 {
+        self.slot
+    }
+
+    /// Where containerd serves the CRI, reachable from inside and outside.
+    pub fn containerd_socket(&self) -> PathBuf {
+        self.dir.containerd_socket()
+    }
+
+    /// The address of the instance's `eth0`.
+    pub fn node_ip(&self) -> Ipv4Addr {
+        Addresses::of(self.slot).node()
+    }
+
+    /// The host's address as the instance sees it.
+    pub fn host_ip(&self) -> Ipv4Addr {
+        Addresses::of(self.slot).host()
+    }
+
+    /// The subnet that pods get their addresses from, routed from the host.
+    pub fn pod_cidr(&self) -> String {
+        Addresses::of(self.slot).pods().to_string()
+    }
+
+    /// The supervisor's process id on the host, for tests that kill it.
+    pub fn supervisor_pid(&self) -> u32 {
+        self.supervisor.pid()
+    }
+
+    /// Starts a program; its output goes to `log/<name>.log` in the instance's directory.
+    pub fn spawn(&self, name: &str, command: &Command) -> Result<Process, Error> {
+        let log = self.dir.logs().join(format!("{name}.log"));
+        self.init.spawn(command, &log).map_err(Error::Process)
+    }
+
+    /// Starts a program on the holder's own standard input, output and error.
+    pub fn spawn_attached(&self, command: &Command) -> Result<Process, Error> {
+        let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
+        let descriptors = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        self.init.spawn_with(command, descriptors).map_err(Error::Process)
+    }
+
+    /// Runs a program to its end, for a minute at most.
+    pub fn run(&self, command: &Command) -> Result<Output, Error> {
+        self.init.run(command, RUN).map_err(Error::Process)
+    }
+
+    /// Runs containerd's own client on the namespace of the CRI plugin.
+    pub fn ctr(&self, args: &[&str]) -> Result<Output, Error> {
+        self.runtime().ctr(args).map_err(Error::Process)
+    }
+
+    /// containerd, unless the instance was started without.
+    pub fn containerd(&self) -> Option<&Process> {
+        self.containerd.as_ref()
+    }
+
+    /// Kills containerd, if it still runs, and starts it again. Containers stay.
+    pub fn restart_containerd(&mut self) -> Result<(), Error> {
+        if let Some(process) = self.containerd.take()
+            && process.is_alive().map_err(Error::Process)?
+        {
+            process.kill().map_err(Error::Process)?;
+            process.wait(RUN).map_err(Error::Process)?;
+        }
+        let process = self.runtime().start().map_err(Error::Containerd)?;
+        self.containerd = Some(process);
+        Ok(())
+    }
+}

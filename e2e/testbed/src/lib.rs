@@ -1,0 +1,71 @@
+//! An isolated instance of real containerd, for tests and for `make run`.
+//!
+//! **In**: the parts and image archives that `make testbed` put into the cache, and [`Options`].
+//! **Out**: an [`Instance`]: a small node of its own, with containerd running, in which programs
+//! are started, signalled and waited for.
+//!
+//! ```text
+//!  holder (a test, `testbed run`)      host namespaces; holds an Instance
+//!    │ pipe: its end ends everything
+//!  supervise                           host namespaces, own session; owns slot, cgroups, veth, directory
+//!    │ pipe: its end ends pid 1
+//!  init (pid 1)                        own mount, PID, network and cgroup namespaces
+//!    └ containerd, shims, containers, whatever the holder spawns through init's socket
+//! ```
+//!
+//! **Invariants**
+//! - Whoever dies, and however, nothing stays: the holder's death closes the supervisor's pipe, the
+//!   supervisor's death closes pid 1's pipe, pid 1's death kills its PID namespace. What a
+//!   supervisor killed by force leaves behind (cgroups, directory) is swept by the next start.
+//! - Two instances never meet. A slot number gives each its directory, cgroup name, host link, node
+//!   address and pod subnet; ports, `/run`, `/var/lib`, `/var/log` and cgroup roots are private.
+//! - A container runtime installed on the host is never touched.
+//!
+//! What a kernel has only once is shared: devices (loop devices too), modules, and kernel settings
+//! other than those a node agent changes when it starts. A test that uses them cleans up itself.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test tool: it works on real files, processes and time"
+)]
+
+mod cgroup;
+mod children;
+mod containerd;
+mod deadline;
+mod enter;
+mod error;
+mod hold;
+mod host;
+mod init;
+mod instance;
+mod mountinfo;
+mod mounts;
+mod network;
+mod paths;
+mod process;
+mod protocol;
+mod run;
+mod slot;
+mod snapshot;
+mod supervise;
+mod supervisor;
+mod sweep;
+mod wire;
+
+pub use containerd::ContainerdError;
+pub use enter::{EnterError, enter};
+pub use error::{Error, PathError};
+pub use host::CommandError;
+pub use init::init;
+pub use instance::{Instance, Options, Runtime};
+pub use network::{Addresses, NetworkError};
+pub use paths::{Cache, CacheError, InstanceDir, Parts};
+pub use process::{Command, Process, ProcessError};
+pub use protocol::Signal;
+pub use run::run;
+pub use snapshot::{Snapshot, SnapshotError};
+pub use supervise::supervise;
+pub use supervisor::SupervisorError;
+
+/// The environment variable that everything started inside an instance carries: its slot number.
+pub const MARKER: &str = "FERROLET_TESTBED_INSTANCE";

@@ -1,0 +1,73 @@
+//! `testbed run`: one command inside an instance, on our own terminal.
+
+use std::env;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::error::Error;
+use crate::process::{Command, Process, ProcessError};
+use crate::protocol::Signal;
+use crate::{Instance, Options};
+
+/// How long one question for the command's end waits; there is always a next one.
+const QUESTION: Duration = Duration::from_mins(10);
+
+/// Starts an instance, runs `command` in it, removes the instance, and returns the command's exit
+/// code: 128 and the signal's number when a signal ended it.
+///
+/// Interrupt, hang-up and termination go to the command, which thereby decides when to end.
+pub fn run(command: Command) -> Result<u8, Error> {
+    // From here on, a signal that comes too early is kept until there is a command to take it.
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(Error::Signals)?;
+    let instance = Instance::start(&Options::default())?;
+    let command = command
+        .env("FERROLET_TESTBED_SOCKET", instance.containerd_socket().to_string_lossy())
+        .env("FERROLET_TESTBED_DIR", instance.dir().to_string_lossy())
+        .env("FERROLET_TESTBED_NODE_IP", instance.node_ip().to_string())
+        .env("FERROLET_TESTBED_POD_CIDR", instance.pod_cidr())
+        .current_dir(env::current_dir().map_err(Error::CurrentDir)?);
+    let process = Arc::new(instance.spawn_attached(&command)?);
+    let target = Arc::clone(&process);
+    let handle = signals.handle();
+    let forwarder = thread::spawn(move || {
+        for signal in &mut signals {
+            forward(&target, signal);
+        }
+    });
+    let status = wait(&process);
+    handle.close();
+    forwarder.join().ok();
+    instance.stop()?;
+    Ok(exit_code(status?))
+}
+
+/// What comes too late for the command finds it ended, which is what was wanted.
+fn forward(process: &Process, signal: i32) {
+    let sent = match signal {
+        // A terminal interrupts everything in the foreground, so its whole group.
+        SIGINT => process.signal_group(Signal::Int),
+        SIGHUP => process.signal(Signal::Hup),
+        _ => process.signal(Signal::Term),
+    };
+    sent.ok();
+}
+
+fn wait(process: &Process) -> Result<ExitStatus, Error> {
+    loop {
+        match process.wait(QUESTION) {
+            Err(ProcessError::StillRunning { .. }) => {}
+            other => return other.map_err(Error::Process),
+        }
+    }
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}

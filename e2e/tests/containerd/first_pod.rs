@@ -1,0 +1,223 @@
+//! One pod from a manifest: it runs, is restarted, and survives the agent.
+
+use anyhow::{Result, ensure};
+use e2e::node::{NODE_NAME, Node, one_running};
+
+const SLEEPER: &str = "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: sleeper
+spec:
+  terminationGracePeriodSeconds: 5
+  containers:
+  - name: main
+    image: ferrolet.test/workload:1
+    args: [sleep, forever]
+";
+
+#[test]
+fn a_pod_runs_with_its_command_arguments_and_environment_and_its_log_is_where_it_belongs()
+-> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest(
+        "greeter.yaml",
+        "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: greeter
+  namespace: town
+  uid: 0c6e5f5e-0000-4000-8000-000000000001
+spec:
+  restartPolicy: Never
+  containers:
+  - name: arguments
+    image: ferrolet.test/workload:1
+    command: [/workload, args]
+    args: [hello, $(WHO), $$(WHO), $(NOBODY)]
+    env: [{name: WHO, value: world}]
+  - name: environment
+    image: ferrolet.test/workload:1
+    args: [env]
+    env:
+    - {name: FIRST, value: one}
+    - {name: SECOND, value: $(FIRST) and two}
+",
+    )?;
+    node.start_agent()?;
+    node.wait_for_log(&["pod has ended", "town/greeter"])?;
+    let logs =
+        format!("/var/log/pods/town_greeter-{NODE_NAME}_0c6e5f5e-0000-4000-8000-000000000001");
+    let arguments = node.run("cat", &[&format!("{logs}/arguments/0.log")])?;
+    let words: Vec<&str> =
+        arguments.lines().filter_map(|line| line.split(" stdout F ").nth(1)).collect();
+    ensure!(words == ["hello", "world", "$(WHO)", "$(NOBODY)"], "{arguments}");
+    let environment = node.run("cat", &[&format!("{logs}/environment/0.log")])?;
+    for expected in ["FIRST=one", "SECOND=one and two", &format!("HOSTNAME=greeter-{NODE_NAME}")] {
+        ensure!(environment.contains(&format!(" stdout F {expected}\n")), "{environment}");
+    }
+    let links = node.run("ls", &["/var/log/containers"])?;
+    let prefix = format!("greeter-{NODE_NAME}_town_arguments-");
+    ensure!(links.lines().any(|link| link.starts_with(&prefix)), "{links}");
+    node.stop()
+}
+
+#[test]
+fn a_killed_process_is_restarted_with_the_next_number() -> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest("sleeper.yaml", SLEEPER)?;
+    node.start_agent()?;
+    let first = node.wait_running("sleeper")?;
+    node.run("kill", &["-9", &first.pid.to_string()])?;
+    let second = node.wait_for_containers("sleeper", "another container runs", |containers| {
+        one_running(containers).filter(|running| running.id != first.id)
+    })?;
+    ensure!(second.pid != first.pid);
+    let logs = node.run("find", &["/var/log/pods", "-name", "1.log"])?;
+    ensure!(logs.lines().count() == 1, "no log for the first restart: {logs}");
+    node.stop()
+}
+
+#[test]
+fn an_agent_that_is_killed_and_started_again_touches_nothing() -> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest("sleeper.yaml", SLEEPER)?;
+    node.start_agent()?;
+    let before = node.wait_running("sleeper")?;
+    node.kill_agent()?;
+    let after = node.wait_running("sleeper")?;
+    ensure!(before == after, "the pod did not survive the agent: {before:?}, then {after:?}");
+    node.start_agent()?;
+    // It is seen to have taken the pod over: only an agent that looks after it restarts it.
+    node.wait_for_log(&["pod added", "sleeper"])?;
+    node.wait_for_log(&["pod lifecycle events"])?;
+    let adopted = node.wait_running("sleeper")?;
+    ensure!(adopted == before, "the agent touched the pod: {before:?}, then {adopted:?}");
+    node.run("kill", &["-9", &adopted.pid.to_string()])?;
+    node.wait_for_containers("sleeper", "another container runs", |containers| {
+        one_running(containers).filter(|running| running.id != adopted.id)
+    })?;
+    let sandboxes = sandboxes(&node)?;
+    ensure!(sandboxes == 1, "{sandboxes} sandboxes");
+    node.stop()
+}
+
+#[test]
+fn sigterm_ends_the_agent_and_leaves_the_pod_running() -> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest("sleeper.yaml", SLEEPER)?;
+    node.start_agent()?;
+    let before = node.wait_running("sleeper")?;
+    let status = node.stop_agent()?;
+    ensure!(status.success(), "{status}");
+    let after = node.wait_running("sleeper")?;
+    ensure!(before == after, "{before:?}, then {after:?}");
+    node.start_agent()?;
+    node.wait_for_log(&["pod lifecycle events"])?;
+    let adopted = node.wait_running("sleeper")?;
+    ensure!(adopted == before, "{before:?}, then {adopted:?}");
+    node.stop()
+}
+
+#[test]
+fn a_pod_ends_when_its_manifest_goes_and_another_takes_its_place_when_it_changes() -> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest("sleeper.yaml", SLEEPER)?;
+    node.start_agent()?;
+    let first = node.wait_running("sleeper")?;
+    node.write_manifest("sleeper.yaml", &SLEEPER.replace("forever", "1h"))?;
+    let second = node.wait_for_containers("sleeper", "the changed pod runs", |containers| {
+        one_running(containers).filter(|running| running.id != first.id)
+    })?;
+    node.remove_manifest("sleeper.yaml")?;
+    node.wait_for_containers("sleeper", "nothing of the pod runs", |containers| {
+        let all_ended = containers.iter().all(|container| container.state != "RUNNING");
+        let known = containers.iter().any(|container| container.id == second.id);
+        (all_ended && known).then_some(())
+    })?;
+    node.stop()
+}
+
+#[test]
+fn a_pod_whose_manifest_went_while_the_agent_was_away_is_ended() -> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest("sleeper.yaml", SLEEPER)?;
+    node.start_agent()?;
+    node.wait_running("sleeper")?;
+    node.stop_agent()?;
+    node.remove_manifest("sleeper.yaml")?;
+    node.start_agent()?;
+    node.wait_for_containers("sleeper", "nothing of the pod runs", |containers| {
+        containers.iter().all(|container| container.state != "RUNNING").then_some(())
+    })?;
+    node.stop()
+}
+
+#[test]
+fn policies_decide_whether_an_ended_container_runs_again() -> Result<()> {
+    let mut node = Node::start()?;
+    let pod = |name: &str, policy: &str, code: u8| {
+        SLEEPER
+            .replace("sleeper", name)
+            .replace("spec:", &format!("spec:\n  restartPolicy: {policy}"))
+            .replace("[sleep, forever]", &format!("[exit, \"{code}\"]"))
+    };
+    for (name, policy, code) in
+        [("once", "Never", 3), ("retried", "OnFailure", 3), ("done", "OnFailure", 0)]
+    {
+        node.write_manifest(&format!("{name}.yaml"), &pod(name, policy, code))?;
+    }
+    node.start_agent()?;
+    for name in ["once", "done"] {
+        node.wait_for_log(&["pod has ended", name])?;
+    }
+    node.wait_for_containers("retried", "it is tried again", |containers| {
+        (containers.len() > 1).then_some(())
+    })?;
+    node.wait_for_log(&["CrashLoopBackOff", "retried"])?;
+    for name in ["once", "done"] {
+        node.wait_for_containers(name, "it ran once", |containers| {
+            (containers.len() == 1).then_some(())
+        })?;
+    }
+    node.stop()
+}
+
+#[test]
+fn bad_manifests_are_named_and_keep_no_good_one_from_running() -> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest("a-syntax.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: x\n")?;
+    node.write_manifest("b-field.yaml", &SLEEPER.replace("name: main", "name: Main!"))?;
+    let volumes = "spec:\n  volumes: [{name: v, emptyDir: {}}]";
+    let unsupported = SLEEPER.replace("sleeper", "unsupported").replace("spec:", volumes);
+    node.write_manifest("c-unsupported.yaml", &unsupported)?;
+    node.write_manifest("z-good.yaml", SLEEPER)?;
+    node.start_agent()?;
+    node.wait_running("sleeper")?;
+    node.wait_for_log(&["manifest refused", "a-syntax.yaml", "line"])?;
+    node.wait_for_log(&["manifest refused", "b-field.yaml", "spec.containers[0].name"])?;
+    node.wait_for_log(&["unsupported", "spec.volumes"])?;
+    node.stop()
+}
+
+#[test]
+fn a_runtime_that_goes_away_and_comes_back_costs_no_pod() -> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest("sleeper.yaml", SLEEPER)?;
+    node.start_agent()?;
+    let before = node.wait_running("sleeper")?;
+    node.restart_runtime()?;
+    let after = node.wait_running("sleeper")?;
+    ensure!(before == after, "{before:?}, then {after:?}");
+    node.run("kill", &["-9", &after.pid.to_string()])?;
+    node.wait_for_containers("sleeper", "another container runs", |containers| {
+        one_running(containers).filter(|running| running.id != after.id)
+    })?;
+    node.stop()
+}
+
+fn sandboxes(node: &Node) -> Result<usize> {
+    let containers = e2e::ctr::containers(node.instance())?;
+    Ok(containers.iter().filter(|container| container.name.is_empty()).count())
+}

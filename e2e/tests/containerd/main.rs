@@ -1,0 +1,8 @@
+//! The agent on real containerd. Needs root and the parts that `make testbed` builds.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests on the real thing: real files, processes and time"
+)]
+
+mod contract;
+mod first_pod;

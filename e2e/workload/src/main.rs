@@ -1,0 +1,78 @@
+//! The program that runs in test containers, and as the pause container of their sandboxes.
+//!
+//! It is one static executable that needs nothing from the image it is in.
+//!
+//! - Input: a command on the command line (see [`USAGE`]), the environment, and signals.
+//! - Output: lines on standard output or standard error, and an exit code chosen by the command.
+//! - Invariant: SIGTERM and SIGINT end every command at once with 128 plus their number, unless the
+//!   command itself says otherwise. The kernel drops signals that pid 1 has no handler for, so this
+//!   takes a handler: without one, every container would last until the end of its grace period.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program of its own, run for its effect in real time; nothing of the node agent is in it"
+)]
+
+mod command;
+mod logs;
+mod pause;
+mod show;
+mod signal;
+mod wait;
+
+use std::io::{self, Write};
+use std::process::exit;
+
+use command::Command;
+
+/// Exit code for a command line that makes no sense.
+const EXIT_USAGE: i32 = 2;
+/// Exit code when the operating system refused something.
+const EXIT_FAILURE: i32 = 125;
+
+const USAGE: &str = "\
+usage: workload COMMAND
+  pause                                      reap children; SIGTERM and SIGINT end it with 0
+  sleep DURATION|forever                     then exit with 0
+  exit CODE                                  at once
+  crash-after DURATION [CODE]                exit with CODE, 1 by default
+  logs --rate PER_SECOND|max [--count LINES] [--stderr] [--size BYTES]
+                                             numbered lines, of BYTES each with the line feed
+  trap SIGNAL... [--exit CODE] [--delay DURATION]
+                                             print what arrives; after the first, DURATION and exit
+  ignore SIGNAL...                           and sleep forever
+  env                                        print the environment, sorted
+  args [ARGUMENT...]                         print the arguments, one per line
+DURATION is a number with ms, s, m or h behind it; seconds when there is none.
+SIGTERM and SIGINT end a command with 128 plus their number, unless trapped or ignored.
+";
+
+fn main() {
+    let command = match command::parse(lexopt::Parser::from_env()) {
+        Ok(command) => command,
+        Err(error) => {
+            // A diagnosis that cannot be written has no other place to go.
+            drop(write!(io::stderr(), "workload: {error}\n{USAGE}"));
+            exit(EXIT_USAGE);
+        }
+    };
+    let code = run(command).unwrap_or_else(|error| {
+        drop(writeln!(io::stderr(), "workload: {error}"));
+        EXIT_FAILURE
+    });
+    exit(code)
+}
+
+/// Runs a command to its end and gives the exit code.
+fn run(command: Command) -> io::Result<i32> {
+    match command {
+        Command::Pause => pause::run(),
+        Command::Sleep { time } => wait::sleep(time, 0),
+        Command::Exit { code } => Ok(code.into()),
+        Command::CrashAfter { time, code } => wait::sleep(Some(time), code.into()),
+        Command::Logs(settings) => logs::run(&settings),
+        Command::Trap(trap) => wait::trap(&trap),
+        Command::Ignore { signals } => wait::ignore(&signals),
+        Command::Env => show::environment(),
+        Command::Args { arguments } => show::arguments(&arguments),
+    }
+}

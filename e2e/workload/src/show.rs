@@ -1,0 +1,32 @@
+//! Commands that print what the runtime gave this process, byte for byte.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+
+/// Prints the environment as `NAME=value` lines, sorted by name.
+pub(crate) fn environment() -> io::Result<i32> {
+    let mut variables: Vec<(OsString, OsString)> = env::vars_os().collect();
+    variables.sort();
+    let mut out = io::stdout().lock();
+    for (name, value) in variables {
+        out.write_all(name.as_bytes())?;
+        out.write_all(b"=")?;
+        out.write_all(value.as_bytes())?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    Ok(0)
+}
+
+/// Prints the arguments, one per line.
+pub(crate) fn arguments(arguments: &[OsString]) -> io::Result<i32> {
+    let mut out = io::stdout().lock();
+    for argument in arguments {
+        out.write_all(argument.as_bytes())?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    Ok(0)
+}

@@ -1,0 +1,60 @@
+//! Commands that wait for time to pass or a signal to arrive.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use crate::command::Trap;
+use crate::signal::{ENDING, Inbox, Signal};
+
+/// Waits for a time, or for ever, and gives `code`; a signal that ends commands does so here.
+pub(crate) fn sleep(time: Option<Duration>, code: i32) -> io::Result<i32> {
+    let inbox = Inbox::catching(&BTreeSet::from(ENDING))?;
+    let ended_by = inbox.next(time.and_then(after));
+    Ok(ended_by.map_or(code, Signal::exit_code))
+}
+
+/// Waits for one of the trapped signals, prints it, and waits again for the delay.
+pub(crate) fn trap(trap: &Trap) -> io::Result<i32> {
+    let inbox = Inbox::catching(&ENDING.into_iter().chain(trap.signals.clone()).collect())?;
+    say(&format!("trapping {}", listed(&trap.signals)))?;
+    let mut deadline = None;
+    while let Some(signal) = inbox.next(deadline) {
+        if !trap.signals.contains(&signal) {
+            return Ok(signal.exit_code());
+        }
+        say(&format!("received {signal}"))?;
+        if deadline.is_none() {
+            deadline = Some(after(trap.delay).unwrap_or_else(Instant::now));
+        }
+    }
+    Ok(trap.code.into())
+}
+
+/// Sleeps for ever, whatever arrives of the ignored signals.
+pub(crate) fn ignore(ignored: &BTreeSet<Signal>) -> io::Result<i32> {
+    let inbox = Inbox::catching(&ENDING.into_iter().chain(ignored.clone()).collect())?;
+    say(&format!("ignoring {}", listed(ignored)))?;
+    loop {
+        match inbox.next(None) {
+            Some(signal) if !ignored.contains(&signal) => return Ok(signal.exit_code()),
+            _ => {}
+        }
+    }
+}
+
+/// The moment that far ahead; nothing when it is further than the clock reaches, which is for ever.
+pub(crate) fn after(time: Duration) -> Option<Instant> {
+    Instant::now().checked_add(time)
+}
+
+/// Prints a line at once, so that whoever follows the log sees it before the process can end.
+fn say(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
+fn listed(signals: &BTreeSet<Signal>) -> String {
+    signals.iter().map(Signal::to_string).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,174 @@
+//! The program as a process: exit codes, output and signals.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests that run real processes, which a paused clock does not move"
+)]
+
+use std::io::{BufRead, BufReader, Lines};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+fn workload(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_workload"));
+    command.args(arguments.split_whitespace());
+    command
+}
+
+fn code(arguments: &str) -> Option<i32> {
+    workload(arguments).output().unwrap().status.code()
+}
+
+fn stdout(command: &mut Command) -> String {
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+/// A process that is killed when the test ends, however it ends.
+struct Running {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    fn start(arguments: &str) -> Self {
+        let mut child = workload(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().unwrap().unwrap()
+    }
+
+    fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn end(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has usually ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[test]
+fn exit_codes_are_those_asked_for() {
+    assert_eq!(code("exit 0"), Some(0));
+    assert_eq!(code("exit 42"), Some(42));
+    assert_eq!(code("sleep 1ms"), Some(0));
+    assert_eq!(code("crash-after 1ms"), Some(1));
+    assert_eq!(code("crash-after 1ms 9"), Some(9));
+}
+
+#[test]
+fn a_wrong_command_line_is_explained() {
+    let output = workload("sleep soon").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("usage: workload"));
+}
+
+#[test]
+fn the_environment_is_printed_sorted() {
+    let printed = stdout(workload("env").env_clear().env("B", "2 3").env("A", "1").env("C", ""));
+    assert_eq!(printed, "A=1\nB=2 3\nC=\n");
+}
+
+#[test]
+fn arguments_are_printed_one_per_line() {
+    assert_eq!(stdout(workload("args").args(["--a", "b c", ""])), "--a\nb c\n\n");
+}
+
+#[test]
+fn logs_end_after_the_last_line() {
+    assert_eq!(stdout(&mut workload("logs --rate max --count 3 --size 4")), "0 .\n1 .\n2 .\n");
+    let output = workload("logs --rate 1000 --count 2 --stderr").output().unwrap();
+    assert_eq!((output.stdout, output.stderr), (vec![], b"0\n1\n".to_vec()));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn sigterm_ends_logs_and_is_reported_as_the_exit_code() {
+    let mut logs = Running::start("logs --rate 0.001");
+    assert_eq!(logs.line(), "0");
+    logs.send(Signal::TERM);
+    assert_eq!(logs.end().code(), Some(143));
+}
+
+#[test]
+fn a_trapped_signal_is_printed_and_gives_the_exit_code() {
+    let mut trap = Running::start("trap USR1 --exit 5");
+    assert_eq!(trap.line(), "trapping SIGUSR1");
+    trap.send(Signal::USR1);
+    assert_eq!(trap.line(), "received SIGUSR1");
+    assert_eq!(trap.end().code(), Some(5));
+}
+
+#[test]
+fn a_signal_that_is_not_trapped_still_ends_it() {
+    let mut trap = Running::start("trap USR1 --exit 5");
+    trap.line();
+    trap.send(Signal::TERM);
+    assert_eq!(trap.end().code(), Some(143));
+}
+
+#[test]
+fn signals_during_the_delay_are_printed_too() {
+    let mut trap = Running::start("trap TERM INT --exit 5 --delay 1h");
+    trap.line();
+    trap.send(Signal::TERM);
+    assert_eq!(trap.line(), "received SIGTERM");
+    trap.send(Signal::INT);
+    assert_eq!(trap.line(), "received SIGINT");
+    assert_eq!(trap.child.try_wait().unwrap(), None, "the delay is not over");
+}
+
+#[test]
+fn an_ignored_signal_does_nothing() {
+    let mut ignore = Running::start("ignore INT");
+    assert_eq!(ignore.line(), "ignoring SIGINT");
+    ignore.send(Signal::INT);
+    // Signals that are pending together arrive by number: not ignored, SIGINT would give 130.
+    ignore.send(Signal::TERM);
+    assert_eq!(ignore.end().code(), Some(143));
+}
+
+#[test]
+fn pause_ends_well_on_sigterm() {
+    let mut pause = Running::start("pause");
+    assert_handled(&pause, Signal::TERM);
+    pause.send(Signal::TERM);
+    assert_eq!(pause.end().code(), Some(0));
+}
+
+#[test]
+fn sleep_ends_on_sigterm_with_a_code_of_its_own() {
+    let mut sleep = Running::start("sleep forever");
+    assert_handled(&sleep, Signal::TERM);
+    sleep.send(Signal::TERM);
+    let status = sleep.end();
+    assert_eq!((status.code(), status.signal()), (Some(143), None));
+}
+
+/// Waits until the process has a handler, without which the signal would just kill it.
+fn assert_handled(running: &Running, signal: Signal) {
+    let path = format!("/proc/{}/status", running.child.id());
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    loop {
+        let status = std::fs::read_to_string(&path).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        let mask = u64::from_str_radix(caught.trim(), 16).unwrap();
+        if mask & (1 << (signal.as_raw() - 1)) != 0 {
+            return;
+        }
+        assert!(std::time::Instant::now() < deadline, "{signal:?} is not caught: {caught}");
+        std::thread::yield_now();
+    }
+}
