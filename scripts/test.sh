@@ -49,8 +49,11 @@ stage docs cargo xtask docs
 stage deny cargo deny --log-level error --locked check bans licenses sources
 # Tests of one crate run programs of another, which `cargo test` alone does not build.
 stage build cargo build --quiet --locked --workspace --bins
-stage unit cargo test --quiet --locked --workspace --exclude e2e --exclude testbed
-# The testbed's tests look at the whole machine and want to be alone; so they come by themselves.
+# Tables and properties, and everything else that needs no other program.
+stage unit cargo test --quiet --locked --workspace --exclude e2e --exclude testbed -- --skip contract
+# What the in-memory outside and the real one have in common, on both.
+stage contract cargo test --quiet --locked -p testkit -p hostfs -p e2e -- contract
+# The testbed's tests look at the whole machine and want to be alone.
 stage testbed cargo test --quiet --locked -p testbed
-stage end-to-end cargo test --quiet --locked -p e2e
+stage end-to-end cargo test --quiet --locked -p e2e -- --skip contract
 finish

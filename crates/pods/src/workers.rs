@@ -113,10 +113,19 @@ pub struct WorkersTask {
     /// Pods that wait, by the end of their wait.
     due: BTreeSet<(Instant, PodUid)>,
     waits: BTreeMap<PodUid, Instant>,
-    /// When the last job of a pod ended: the next one wants a look that began later.
-    ended: BTreeMap<PodUid, Stamp>,
+    /// The last job of each pod.
+    last: BTreeMap<PodUid, LastJob>,
     /// Makes waits differ from one another.
     requeues: u64,
+}
+
+/// How the last job of a pod left things.
+#[derive(Debug, Clone, Copy, Default)]
+struct LastJob {
+    /// When it ended: the next one wants a look that began later.
+    ended: Stamp,
+    /// Whether such a look was asked for when it ended.
+    look_asked: bool,
 }
 
 #[derive(Debug)]
@@ -139,7 +148,7 @@ pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::Unbound
         running: BTreeMap::new(),
         due: BTreeSet::new(),
         waits: BTreeMap::new(),
-        ended: BTreeMap::new(),
+        last: BTreeMap::new(),
         requeues: 0,
     };
     (task, WorkersHandle { events: sender }, receiver)
@@ -182,7 +191,7 @@ impl WorkersTask {
                 }
                 Command::Forgotten(uid) => {
                     self.unqueue(&uid);
-                    self.ended.remove(&uid);
+                    self.last.remove(&uid);
                     self.tell(News::Forgotten(uid));
                 }
             }
@@ -197,12 +206,12 @@ impl WorkersTask {
 
     fn start(&mut self, uid: PodUid, job: Job) {
         self.unqueue(&uid);
-        let after = self.ended.get(&uid).copied().unwrap_or(Stamp::START);
+        let last = self.last.get(&uid).copied().unwrap_or_default();
         let cancel = CancellationToken::new();
         let parts = self.parts.clone();
         let (for_job, token) = (uid.clone(), cancel.clone());
         let handle = self.jobs.spawn(async move {
-            let synced = run(&parts, &for_job, job, after, token).await;
+            let synced = run(&parts, &for_job, job, last, token).await;
             (for_job, synced)
         });
         self.running.insert(uid, Running { task: handle.id(), cancel });
@@ -224,7 +233,8 @@ impl WorkersTask {
             }
         };
         self.running.remove(&uid);
-        self.ended.insert(uid.clone(), self.parts.stamps.next());
+        let last = LastJob { ended: self.parts.stamps.next(), look_asked: synced.acted };
+        self.last.insert(uid.clone(), last);
         if synced.acted {
             self.parts.statuses.look_at(&uid);
         }
@@ -266,10 +276,13 @@ async fn sleep_until(at: Option<Instant>) {
 
 /// A number between 0 and 1 that differs by pod and by turn, and is the same in every run of a test.
 fn jitter(uid: &PodUid, turn: u64) -> f64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ turn;
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ turn.wrapping_mul(SPREAD);
     for byte in uid.as_str().bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
+    // The last bytes have hardly reached the upper half, which is what counts.
+    hash = (hash ^ (hash >> 32)).wrapping_mul(SPREAD);
     f64::from(u32::try_from(hash >> 32).unwrap_or(0)) / f64::from(u32::MAX)
 }
 
@@ -277,7 +290,7 @@ async fn run(
     parts: &WorkerParts,
     uid: &PodUid,
     job: Job,
-    after: Stamp,
+    last: LastJob,
     cancel: CancellationToken,
 ) -> Synced {
     let cancelled = Synced { outcome: Outcome::Cancelled, acted: false };
@@ -285,7 +298,7 @@ async fn run(
     let status = tokio::select! {
         biased;
         () = cancel.cancelled() => return cancelled,
-        status = fresh_status(&*parts.statuses, uid, after) => status,
+        status = fresh_status(&*parts.statuses, uid, last) => status,
     };
     let status = match status {
         Ok(status) => status,
@@ -311,14 +324,17 @@ async fn run(
     }
 }
 
-/// A status observed after `after`. Asks for a look only when none is known, so that a quiet node
-/// is not looked at more often than it is anyway.
+/// A status observed after the last job. Asks for a look only when none is known or under way, so
+/// that a quiet node is not looked at more often than it is anyway.
 async fn fresh_status(
     statuses: &dyn Statuses,
     uid: &PodUid,
-    after: Stamp,
+    last: LastJob,
 ) -> Result<Arc<PodStatus>, RuntimeError> {
-    let mut wait = statuses.newer_than(uid, after);
+    let mut wait = statuses.newer_than(uid, last.ended);
+    if last.look_asked {
+        return wait.await;
+    }
     // Biased: the status first, because asking for a look costs calls.
     tokio::select! {
         biased;

@@ -95,9 +95,10 @@ async fn a_panic_while_a_pod_ends_does_not_keep_it_from_ending() {
     bench.script("terminate a 20", [Act::Panics]);
     bench.script("clean up a", [Act::Panics]);
     bench.create("a").await;
+    bench.nth(1).await;
     bench.kill("a", 20).await;
     assert_eq!(bench.news().await, News::Finished("a".into()));
-    let (jobs, _) = bench.nth(5).await;
+    let jobs = bench.jobs();
     let ending = ["terminate a 20", "terminate a 20", "clean up a", "clean up a"];
     assert_eq!(jobs[1..], ending);
 }

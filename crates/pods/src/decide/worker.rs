@@ -131,12 +131,20 @@ enum Stage {
     Finished,
 }
 
+/// A kind of job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Sync,
+    Terminate,
+    CleanUp,
+}
+
 #[derive(Debug, Clone)]
 struct Worker {
     target: Target,
     stage: Stage,
-    /// Whether a job runs.
-    busy: bool,
+    /// The job that runs.
+    running: Option<Work>,
     /// Whether something was asked that the running job does not know of.
     pending: bool,
     /// A pod with this uid came again while this one was ending: start over when it has ended.
@@ -233,35 +241,37 @@ impl Workers {
                 stage = Stage::Waiting;
             }
         }
-        let worker = Worker { target, stage, busy: false, pending: false, restart: false };
+        let worker = Worker { target, stage, running: None, pending: false, restart: false };
         self.workers.insert(uid.clone(), worker);
     }
 
     /// Runs the job that the pod's stage asks for, now or after the one that runs.
     fn wake(&mut self, uid: &PodUid, urgent: bool, commands: &mut Vec<Command>) {
         let worker = self.workers.get_mut(uid).expect("only known pods are woken");
-        if worker.busy {
+        if worker.running.is_some() {
             if urgent {
                 commands.push(Command::Cancel(uid.clone()));
             }
             worker.pending = true;
             return;
         }
-        let job = match (&worker.stage, &worker.target) {
-            (Stage::Syncing, Target::Pod(pod)) => Job::Sync(Arc::clone(pod)),
-            (Stage::Terminating { grace }, target) => Job::Terminate(target.clone(), *grace),
-            (Stage::Terminated, Target::Pod(pod)) => Job::CleanUp(Arc::clone(pod)),
+        let (work, job) = match (&worker.stage, &worker.target) {
+            (Stage::Syncing, Target::Pod(pod)) => (Work::Sync, Job::Sync(Arc::clone(pod))),
+            (Stage::Terminating { grace }, target) => {
+                (Work::Terminate, Job::Terminate(target.clone(), *grace))
+            }
+            (Stage::Terminated, Target::Pod(pod)) => (Work::CleanUp, Job::CleanUp(Arc::clone(pod))),
             (Stage::Waiting | Stage::Finished, _)
             | (Stage::Syncing | Stage::Terminated, Target::RuntimeOnly(_)) => return,
         };
-        worker.busy = true;
+        worker.running = Some(work);
         worker.pending = false;
         commands.push(Command::Start(uid.clone(), job));
     }
 
     fn ended(&mut self, uid: &PodUid, outcome: Outcome, commands: &mut Vec<Command>) {
         let Some(worker) = self.workers.get_mut(uid) else { return };
-        worker.busy = false;
+        let ran = worker.running.take();
         let moved_on = std::mem::take(&mut worker.pending);
         match (&worker.stage, outcome) {
             (Stage::Syncing, Outcome::Finished) => {
@@ -272,9 +282,9 @@ impl Workers {
             (Stage::Syncing, Outcome::Done) if !moved_on => {
                 commands.push(Command::Requeue(uid.clone(), Retry::Resync));
             }
-            // The job that ended may have been the sync before: only one that had nothing newer
-            // pending was a termination.
-            (Stage::Terminating { .. }, Outcome::Done) if !moved_on => {
+            // The job that ended may have been the sync before. Whatever was asked during a
+            // termination, such as to look at the death of its containers, is settled by its end.
+            (Stage::Terminating { .. }, Outcome::Done) if ran == Some(Work::Terminate) => {
                 worker.stage = Stage::Terminated;
                 match worker.target {
                     Target::Pod(_) => self.wake(uid, false, commands),

@@ -137,6 +137,23 @@ fn a_kill_cancels_the_running_sync_and_is_never_lost() {
 }
 
 #[test]
+fn what_is_asked_during_a_termination_does_not_make_it_happen_again() {
+    let pod = api_pod("a");
+    let mut workers = Workers::default();
+    let story = vec![
+        create(&pod),
+        ended("a", Outcome::Done),
+        kill(&pod, None),
+        Event::Asked("a".into(), Update::Sync),
+        ended("a", Outcome::Done),
+        Event::Asked("a".into(), Update::Sync),
+        ended("a", Outcome::Done),
+    ];
+    let expected = ["sync a", "requeue a Resync", "terminate a 30", "clean a", "finished a"];
+    assert_eq!(play(&mut workers, story), expected);
+}
+
+#[test]
 fn failures_are_tried_again_in_the_same_stage() {
     let pod = api_pod("a");
     let mut workers = Workers::default();

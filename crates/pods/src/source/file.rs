@@ -113,7 +113,8 @@ impl FileSource {
                 // No recursion; and what vanished or dangles is no manifest.
                 Ok(_) => {}
                 Err(error) if error.is_not_found() => {}
-                Err(error) => warn!(error = %Chain(&error), "cannot look at a manifest"),
+                // It may well be one: reading it says what is wrong and leaves its pod as it was.
+                Err(_) => paths.push(entry),
             }
         }
         Ok(paths)

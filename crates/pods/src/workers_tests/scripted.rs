@@ -21,6 +21,9 @@ use tokio_util::sync::CancellationToken;
 use super::super::{News, PodSyncer, Statuses, Synced, WorkerParts, WorkersHandle, workers};
 use crate::decide::worker::{Outcome, Target, Update};
 
+/// Longer than anything takes that a test waits for.
+const PATIENCE: Duration = Duration::from_mins(10);
+
 /// What a job does.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Act {
@@ -38,7 +41,8 @@ pub(super) enum Act {
 #[derive(Debug)]
 pub(super) struct Scripted {
     acts: Mutex<BTreeMap<String, VecDeque<Act>>>,
-    jobs: Mutex<Vec<(String, Duration)>>,
+    /// The jobs so far and when they began.
+    jobs: watch::Sender<Vec<(String, Duration)>>,
     running: Mutex<BTreeSet<PodUid>>,
     start: Instant,
 }
@@ -60,7 +64,7 @@ impl Scripted {
         let alone = lock(&self.running).insert(uid.clone());
         assert!(alone, "two jobs at a time of {uid}");
         let _job = Job { syncer: self, uid: uid.clone() };
-        lock(&self.jobs).push((job.clone(), self.start.elapsed()));
+        self.jobs.send_modify(|jobs| jobs.push((job.clone(), self.start.elapsed())));
         let act = lock(&self.acts).get_mut(&job).and_then(VecDeque::pop_front);
         let done = |acted| Synced { outcome: Outcome::Done, acted };
         match act {
@@ -107,13 +111,13 @@ pub(super) struct Looks {
 impl Looks {
     /// A look that began then.
     pub(super) fn look(&self, uid: &str, began: Stamp) {
-        self.seen.send_modify(|seen| drop(seen.insert(uid.into(), (began, true))));
+        self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, true))]));
     }
 
     /// A look that begins now and fails.
     pub(super) fn fail(&self, uid: &str) {
         let began = self.stamps.next();
-        self.seen.send_modify(|seen| drop(seen.insert(uid.into(), (began, false))));
+        self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, false))]));
     }
 
     /// How often looks were asked for.
@@ -182,7 +186,7 @@ impl Bench {
         });
         let syncer = Arc::new(Scripted {
             acts: Mutex::default(),
-            jobs: Mutex::default(),
+            jobs: watch::Sender::default(),
             running: Mutex::default(),
             start: Instant::now(),
         });
@@ -227,7 +231,7 @@ impl Bench {
 
     /// The jobs so far and when they began.
     pub(super) fn times(&self) -> Vec<(String, Duration)> {
-        lock(&self.syncer.jobs).clone()
+        self.syncer.jobs.borrow().clone()
     }
 
     /// The jobs so far.
@@ -237,18 +241,14 @@ impl Bench {
 
     /// The jobs once there are that many, and when the last one began.
     pub(super) async fn nth(&self, count: usize) -> (Vec<String>, Duration) {
-        let enough = async {
-            while lock(&self.syncer.jobs).len() < count {
-                sleep(Duration::from_millis(1)).await;
-            }
-        };
-        let patience = Duration::from_mins(10);
-        timeout(patience, enough).await.unwrap_or_else(|_| panic!("only {:?}", self.jobs()));
+        let mut jobs = self.syncer.jobs.subscribe();
+        let enough = timeout(PATIENCE, jobs.wait_for(|jobs| jobs.len() >= count)).await.is_ok();
+        assert!(enough, "only {:?}", self.jobs());
         (self.jobs(), self.times()[count - 1].1)
     }
 
     pub(super) async fn news(&mut self) -> News {
-        timeout(Duration::from_mins(10), self.news.recv()).await.unwrap().unwrap()
+        timeout(PATIENCE, self.news.recv()).await.unwrap().unwrap()
     }
 
     /// Lets everything happen that needs no time to pass, and then this much time.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::observed::ContainerState;
-use model::ports::runtime::{Code, Runtime};
+use model::ports::runtime::{Code, ContainerFilter, Runtime};
 use testkit::runtime::{Fault, Method, Rule};
 use tokio::time::{Instant, timeout};
 
@@ -102,4 +102,34 @@ async fn every_call_is_counted_and_recorded() {
     );
     runtime.forget_calls();
     assert_eq!((runtime.calls().len(), runtime.count(Method::StartContainer)), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_tells_what_was_true_before() {
+    let runtime = runtime();
+    let (_, id) = start_web(&runtime, &["sleep", "1"]).await;
+    let late = Fault::late_answer(Duration::from_secs(3));
+    runtime.inject(Rule::on(Method::ContainerStatus, late).once());
+    let begun = Instant::now();
+    let state = runtime.container_status(&id).await.unwrap().state;
+    assert_eq!((state, begun.elapsed()), (ContainerState::Running, Duration::from_secs(3)));
+    assert_eq!(runtime.container_status(&id).await.unwrap().state, ContainerState::Exited);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_recorded_with_what_it_is_filtered_by() {
+    let runtime = runtime();
+    let (sandbox, id) = start_web(&runtime, &["sleep", "forever"]).await;
+    runtime.forget_calls();
+    let filters = [
+        ContainerFilter::default(),
+        ContainerFilter { pod_uid: Some("uid-of-web".into()), ..ContainerFilter::default() },
+        ContainerFilter { sandbox_id: Some(sandbox.clone()), ..ContainerFilter::default() },
+        ContainerFilter { id: Some(id.clone()), ..ContainerFilter::default() },
+    ];
+    for filter in &filters {
+        assert_eq!(runtime.list_containers(filter).await.unwrap().len(), 1);
+    }
+    let objects: Vec<_> = runtime.calls().into_iter().map(|call| call.object).collect();
+    assert_eq!(objects, ["", "uid-of-web", sandbox.as_str(), id.as_str()]);
 }

@@ -1,0 +1,127 @@
+//! Images that are there, fetched, or neither.
+
+use k8s_openapi::api::core::v1::Pod;
+use model::ports::runtime::Code;
+use testkit::runtime::{Fault, Method, RemoteImage, Rule};
+use tokio::time::Instant;
+
+use crate::world::{World, seconds, web};
+
+const FAR: &str = "ferrolet.test/far:1";
+
+fn pod(policy: &str) -> Pod {
+    let mut pod = web().container("main", FAR, ["sleep", "forever"]).build();
+    pod.spec.as_mut().unwrap().containers[0].image_pull_policy = Some(policy.into());
+    pod
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pull_policy_decides_whether_the_registry_is_asked() {
+    let rows: [(&str, bool, &[&str], Option<&str>); 6] = [
+        ("Always", false, &["Pulling", "Pulled"], None),
+        ("Always", true, &["Pulling", "Pulled"], None),
+        ("IfNotPresent", false, &["Pulling", "Pulled"], None),
+        ("IfNotPresent", true, &["Pulled"], None),
+        ("Never", false, &["ErrImageNeverPull", "Failed"], Some("ErrImageNeverPull")),
+        ("Never", true, &["Pulled"], None),
+    ];
+    for (policy, present, reasons, failure) in rows {
+        let world = World::new();
+        world.runtime.publish(RemoteImage::new(FAR));
+        if present {
+            world.runtime.add_image(&RemoteImage::new(FAR));
+        }
+        let synced = world.sync(&pod(policy)).await;
+        assert_eq!(synced.is_err(), failure.is_some(), "{policy} {present}");
+        let events = world.events.reasons();
+        assert_eq!(&events[..reasons.len()], reasons, "{policy} {present}");
+        let pulls = usize::from(reasons.contains(&"Pulling"));
+        assert_eq!(world.runtime.count(Method::PullImage), pulls, "{policy} {present}");
+        let status = world.status(&pod(policy)).await;
+        assert_eq!(status.running().count(), usize::from(failure.is_none()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pull_that_keeps_failing_waits_longer_each_time() {
+    let (world, pod) = (World::new(), pod("IfNotPresent"));
+    for delay in [10, 20, 40] {
+        let (reasons, error) = world.failed(&pod).await;
+        assert_eq!(reasons, [("main".to_owned(), "ErrImagePull")]);
+        assert_eq!(error.retry_at(), None);
+        let events = world.events.reasons();
+        assert_eq!(events[events.len() - 3..], ["Pulling", "Failed", "Failed"]);
+        let again = world.now() + seconds(delay);
+        tokio::time::sleep(seconds(delay - 1)).await;
+        let (reasons, error) = world.failed(&pod).await;
+        assert_eq!(reasons, [("main".to_owned(), "ImagePullBackOff")]);
+        assert_eq!(error.retry_at(), Some(again));
+        assert_eq!(world.runtime.count(Method::PullImage), 0);
+        let events = world.events.reasons();
+        assert_eq!(events[events.len() - 2..], ["BackOff", "Failed"]);
+        assert_eq!(world.last_message("BackOff"), format!("Back-off pulling image {FAR:?}"));
+        assert_eq!(world.last_message("Failed"), "Error: ImagePullBackOff");
+        world.at(again).await;
+    }
+    world.runtime.publish(RemoteImage::new(FAR));
+    world.synced(&pod).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pull_that_works_ends_the_wait() {
+    let (world, pod) = (World::new(), pod("Always"));
+    world.failed(&pod).await;
+    tokio::time::sleep(seconds(10)).await;
+    world.failed(&pod).await;
+    tokio::time::sleep(seconds(20)).await;
+    world.runtime.publish(RemoteImage::new(FAR));
+    world.synced(&pod).await;
+    // The image is asked for again with each start, and there is nothing to wait for any more.
+    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
+    world.synced(&pod).await;
+    world.running(&pod, "main").await;
+    // Failures that come later begin at the beginning.
+    world.runtime.unpublish(FAR);
+    tokio::time::sleep(seconds(20)).await;
+    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
+    tokio::time::sleep(seconds(10)).await;
+    world.failed(&pod).await;
+    let (_, error) = world.failed(&pod).await;
+    assert_eq!(error.retry_at(), Some(world.now() + seconds(10)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_pod_does_not_wait_for_the_failed_pulls_of_another() {
+    let (world, pod) = (World::new(), pod("IfNotPresent"));
+    world.failed(&pod).await;
+    let mut other = pod.clone();
+    other.metadata.uid = Some("other".into());
+    let (reasons, _) = world.failed(&other).await;
+    assert_eq!(reasons, [("main".to_owned(), "ErrImagePull")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn images_are_pulled_one_at_a_time() {
+    let world = World::new();
+    world.runtime.publish(RemoteImage::new(FAR).pull_takes(seconds(5)));
+    let one = pod("Always");
+    let mut other = one.clone();
+    other.metadata.uid = Some("other".into());
+    let begun = Instant::now();
+    let (first, second) = tokio::join!(world.sync(&one), world.sync(&other));
+    assert!(first.unwrap() && second.unwrap());
+    assert_eq!(begun.elapsed(), seconds(10));
+    let message = world.last_message("Pulled");
+    assert!(message.ends_with("in 5s (10s including waiting)"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_cannot_be_asked_for_is_tried_again() {
+    let world = World::new();
+    world.runtime.publish(RemoteImage::new(FAR));
+    world.runtime.inject(Rule::on(Method::ImageStatus, Fault::error(Code::Unavailable)).once());
+    let (reasons, _) = world.failed(&pod("IfNotPresent")).await;
+    assert_eq!(reasons, [("main".to_owned(), "ImageInspectError")]);
+    assert_eq!(world.events.reasons(), ["InspectFailed", "Failed"]);
+    world.synced(&pod("IfNotPresent")).await;
+}

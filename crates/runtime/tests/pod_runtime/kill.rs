@@ -1,0 +1,111 @@
+//! The end of a pod.
+
+use model::observed::ContainerState::{Exited, Running};
+use model::observed::{PodStatus, SandboxState};
+use model::ports::runtime::Code;
+use podspec::view;
+use runtime::SyncError;
+use testkit::runtime::{Fault, Method, Rule};
+use tokio::time::Instant;
+
+use crate::world::{IMAGE, World, forever, seconds, web};
+
+#[tokio::test(start_paused = true)]
+async fn a_process_gets_the_grace_of_who_kills_it_else_of_its_deletion_else_of_its_pod() {
+    let rows = [(Some(7), None, 7), (Some(1), None, 2), (None, Some(5), 5), (None, None, 30)];
+    for (asked, deletion, grace) in rows {
+        let world = World::new();
+        let mut pod = web().container("deaf", IMAGE, ["ignore", "TERM"]).build();
+        world.synced(&pod).await;
+        pod.metadata.deletion_grace_period_seconds = deletion;
+        let status = world.status(&pod).await;
+        let begun = Instant::now();
+        world.pods.kill(&pod, &status, asked.map(seconds)).await.unwrap();
+        assert_eq!(begun.elapsed(), seconds(grace), "{asked:?} {deletion:?}");
+        assert_eq!(world.instances("deaf"), [(0, Exited)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn containers_end_side_by_side_and_the_sandboxes_after_them() {
+    let world = World::new();
+    let pod = web()
+        .container("deaf", IMAGE, ["ignore", "TERM"])
+        .container("slow", IMAGE, ["trap", "TERM", "--delay", "3s"])
+        .container("done", IMAGE, ["exit", "0"])
+        .build();
+    world.synced(&pod).await;
+    let status = world.status(&pod).await;
+    world.runtime.forget_calls();
+    let begun = Instant::now();
+    world.pods.kill(&pod, &status, Some(seconds(8))).await.unwrap();
+    assert_eq!(begun.elapsed(), seconds(8));
+    let calls = [Method::StopContainer, Method::StopContainer, Method::StopPodSandbox];
+    assert_eq!(world.calls(), calls);
+    let stopped = world.runtime.calls()[2].at;
+    assert_eq!(stopped, world.now(), "the network was there until the last process was gone");
+    let status = world.status(&pod).await;
+    assert!(!status.may_be_alive());
+    assert_eq!(status.sandboxes[0].state, SandboxState::NotReady);
+    let killing: Vec<_> =
+        world.events.all().into_iter().filter(|event| event.reason == "Killing").collect();
+    let mut messages: Vec<_> = killing.iter().map(|event| event.message.as_str()).collect();
+    messages.sort_unstable();
+    assert_eq!(messages, ["Stopping container deaf", "Stopping container slow"]);
+    assert!(killing.iter().all(|event| event.field_path.starts_with("spec.containers{")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_already_has_ended() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    let status = world.status(&pod).await;
+    for method in [Method::StopContainer, Method::StopPodSandbox] {
+        world.runtime.inject(Rule::on(method, Fault::error(Code::NotFound)));
+    }
+    world.pods.kill(&pod, &status, None).await.unwrap();
+    world.pods.kill(&pod, &PodStatus::empty(view::uid(&pod)), None).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_cannot_be_stopped_is_an_error_and_keeps_its_sandbox() {
+    let world = World::new();
+    let pod = web()
+        .container("main", IMAGE, ["sleep", "forever"])
+        .container("other", IMAGE, ["sleep", "forever"])
+        .build();
+    world.synced(&pod).await;
+    let (status, id) = (world.status(&pod).await, world.running(&pod, "main").await);
+    let fault = Fault::error(Code::Unavailable);
+    world.runtime.inject(Rule::on(Method::StopContainer, fault).object(id.as_str()).once());
+    let error = world.pods.kill(&pod, &status, None).await.unwrap_err();
+    assert!(matches!(&error, SyncError::KillContainer { name, .. } if name == "main"), "{error}");
+    assert_eq!(world.instances("main"), [(0, Running)]);
+    assert_eq!(world.instances("other"), [(0, Exited)]);
+    assert_eq!(world.runtime.count(Method::StopPodSandbox), 0);
+    let status = world.status(&pod).await;
+    world.pods.kill(&pod, &status, None).await.unwrap();
+    assert!(!world.status(&pod).await.may_be_alive());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_cannot_be_stopped_is_an_error() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    let (status, sandbox) = (world.status(&pod).await, world.sandbox(&pod).await);
+    world.runtime.inject(Rule::on(Method::StopPodSandbox, Fault::error(Code::Internal)).once());
+    let error = world.pods.kill(&pod, &status, None).await.unwrap_err();
+    assert!(matches!(&error, SyncError::StopSandbox { id, .. } if *id == sandbox.to_string()));
+    assert_eq!(error.retry_at(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_sandbox_is_stopped_too_because_it_holds_its_network() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    world.runtime.kill_sandbox(&world.sandbox(&pod).await);
+    let status = world.status(&pod).await;
+    assert_eq!(status.sandboxes[0].ips.len(), 1);
+    world.pods.kill(&pod, &status, None).await.unwrap();
+    assert!(world.status(&pod).await.sandboxes[0].ips.is_empty());
+}

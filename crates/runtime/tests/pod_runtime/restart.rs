@@ -1,0 +1,160 @@
+//! Containers that end or change.
+
+use model::observed::ContainerState::{Exited, Running, Unknown};
+use model::observed::SandboxState;
+use model::ports::runtime::Runtime;
+use model::verdict::Subject;
+use testkit::runtime::{Method, RemoteImage};
+use testkit::wanted;
+
+use crate::world::{IMAGE, WEB_LOGS, World, forever, seconds, web};
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_ends_is_started_again_with_a_new_number_and_log() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
+    world.synced(&pod).await;
+    assert_eq!(world.instances("main"), [(1, Running), (0, Exited)]);
+    let status = world.status(&pod).await;
+    let main = status.latest("main").unwrap();
+    assert_eq!(main.annotations["io.kubernetes.container.restartCount"], "1");
+    assert_eq!(*main.log_path, format!("{WEB_LOGS}/main/1.log"));
+    assert_eq!(status.sandboxes.len(), 1);
+    assert_eq!(world.events.reasons(), ["Pulled", "Created", "Started"].repeat(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_keeps_failing_waits_longer_each_time() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
+    world.synced(&pod).await;
+    for (attempt, delay) in [(1, 10), (2, 20), (3, 40)] {
+        tokio::time::sleep(seconds(3)).await;
+        world.runtime.kill_container(&world.running(&pod, "main").await, 1);
+        let again = world.now() + seconds(delay);
+        let (reasons, error) = world.failed(&pod).await;
+        assert_eq!(reasons, [("main".to_owned(), "CrashLoopBackOff")]);
+        assert_eq!(error.retry_at(), Some(again));
+        assert_eq!(world.calls(), [], "a container that waits costs no call");
+        assert_eq!(*world.events.reasons().last().unwrap(), "BackOff");
+        let message = "Back-off restarting failed container main in pod web_default(uid-of-web)";
+        assert_eq!(world.last_message("BackOff"), message);
+        world.at(again - std::time::Duration::from_millis(1)).await;
+        assert_eq!(world.failed(&pod).await.1.retry_at(), Some(again));
+        world.at(again).await;
+        world.synced(&pod).await;
+        assert_eq!(world.instances("main")[0], (attempt + 1, Running));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_waits_does_not_keep_the_others_from_starting() {
+    let world = World::new();
+    let pod = web()
+        .container("bad", IMAGE, ["exit", "1"])
+        .container("good", IMAGE, ["sleep", "forever"])
+        .build();
+    world.synced(&pod).await;
+    world.synced(&pod).await;
+    world.runtime.kill_container(&world.running(&pod, "good").await, 1);
+    let (reasons, error) = world.failed(&pod).await;
+    assert_eq!(reasons, [("bad".to_owned(), "CrashLoopBackOff")]);
+    assert_eq!(error.retry_at(), Some(world.now() + seconds(10)));
+    world.running(&pod, "good").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_waits_of_another_pod_or_image_do_not_count() {
+    let world = World::new();
+    let other = "ferrolet.test/other:1";
+    world.runtime.add_image(&RemoteImage::new(other));
+    let (old, changed) = (
+        web().container("main", IMAGE, ["exit", "1"]).build(),
+        web().container("main", other, ["exit", "1"]).build(),
+    );
+    let namesake = web().uid("another").container("main", IMAGE, ["exit", "1"]).build();
+    world.synced(&old).await;
+    world.synced(&old).await;
+    world.failed(&old).await;
+    world.synced(&changed).await;
+    world.synced(&namesake).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_tell_how_often_a_container_ran_when_the_runtime_has_forgotten() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    let id = world.running(&pod, "main").await;
+    for log in ["0.log", "3.log", "3.log.20260101-000000", "notes"] {
+        world.files.write(format!("{WEB_LOGS}/main/{log}"), "");
+    }
+    let removal = wanted::removal(Subject::Container(id));
+    world.runtime.remove_container(&removal).await.unwrap();
+    world.synced(&pod).await;
+    assert_eq!(world.instances("main"), [(4, Running)]);
+    let status = world.status(&pod).await;
+    assert_eq!(*status.latest("main").unwrap().log_path, format!("{WEB_LOGS}/main/4.log"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_image_replaces_the_running_instance_at_once() {
+    let world = World::new();
+    let pod = |image: &str| {
+        web()
+            .container("main", image, ["sleep", "forever"])
+            .container("same", IMAGE, ["sleep", "forever"])
+            .build()
+    };
+    world.synced(&pod(IMAGE)).await;
+    for (attempt, tag) in [(1, "2"), (2, "3"), (3, "2")] {
+        let image = format!("ferrolet.test/workload:{tag}");
+        world.runtime.add_image(&RemoteImage::new(&image));
+        world.synced(&pod(&image)).await;
+        assert_eq!(world.runtime.count(Method::StopContainer), 1);
+        assert_eq!(world.runtime.count(Method::StopPodSandbox), 0);
+        assert_eq!(
+            world.last_message("Killing"),
+            "Container main will be restarted: its definition changed"
+        );
+        let instances = world.instances("main");
+        assert_eq!(instances[0], (attempt, Running));
+        assert_eq!(instances[1], (attempt - 1, Exited));
+        assert_eq!(world.instances("same"), [(0, Running)]);
+        let status = world.status(&pod(&image)).await;
+        assert_eq!(*status.latest("main").unwrap().image, *image);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_the_runtime_lost_is_ended_before_another_one_starts() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    world.runtime.lose_container(&world.running(&pod, "main").await);
+    assert_eq!(world.instances("main"), [(0, Unknown)]);
+    world.synced(&pod).await;
+    assert_eq!(world.instances("main"), [(1, Running), (0, Exited)]);
+    assert_eq!(world.calls()[0], Method::StopContainer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_restart_policy_decides_and_the_sandbox_goes_with_the_last_container() {
+    for (policy, code) in [("Never", 0), ("Never", 1), ("OnFailure", 0)] {
+        let world = World::new();
+        let pod = web()
+            .restart_policy(policy)
+            .container("one", IMAGE, ["sleep", "forever"])
+            .container("other", IMAGE, ["sleep", "forever"])
+            .build();
+        world.synced(&pod).await;
+        world.runtime.kill_container(&world.running(&pod, "one").await, code);
+        assert!(!world.sync(&pod).await.unwrap(), "{policy} {code}");
+        world.runtime.kill_container(&world.running(&pod, "other").await, code);
+        world.synced(&pod).await;
+        assert_eq!(world.calls(), [Method::StopPodSandbox], "{policy} {code}");
+        assert_eq!(world.status(&pod).await.sandboxes[0].state, SandboxState::NotReady);
+        assert!(!world.sync(&pod).await.unwrap(), "{policy} {code}");
+        assert_eq!(world.instances("one"), [(0, Exited)]);
+    }
+}

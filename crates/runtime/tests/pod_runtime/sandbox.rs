@@ -1,0 +1,97 @@
+//! Sandboxes that cannot be made or used.
+
+use model::observed::ContainerState::{Exited, Running};
+use model::observed::SandboxState::{NotReady, Ready};
+use model::ports::runtime::Code;
+use runtime::SyncError;
+use testkit::runtime::{Fault, Method, Rule};
+
+use crate::world::{IMAGE, World, forever, web};
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_sandbox_is_replaced_with_all_that_was_in_it() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    let old = world.sandbox(&pod).await;
+    world.runtime.kill_sandbox(&old);
+    world.synced(&pod).await;
+    let calls = [
+        Method::StopContainer,
+        Method::StopPodSandbox,
+        Method::RunPodSandbox,
+        Method::ImageStatus,
+        Method::CreateContainer,
+        Method::StartContainer,
+    ];
+    assert_eq!(world.calls(), calls);
+    let status = world.status(&pod).await;
+    let sandboxes: Vec<_> = status.sandboxes.iter().map(|one| (one.attempt, one.state)).collect();
+    assert_eq!(sandboxes, [(1, Ready), (0, NotReady)]);
+    assert!(status.sandboxes[1].ips.is_empty(), "the old one gave its network back");
+    assert_eq!(world.instances("main"), [(1, Running), (0, Exited)]);
+    let reasons = ["SandboxChanged", "Killing", "Pulled", "Created", "Started"];
+    assert_eq!(world.events.reasons()[3..], reasons);
+    assert!(!world.sync(&pod).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_moves_to_the_hosts_network_gets_a_new_sandbox_without_a_word_of_failure() {
+    let world = World::new();
+    world.synced(&forever()).await;
+    let moved = web().host_network().container("main", IMAGE, ["sleep", "forever"]).build();
+    world.synced(&moved).await;
+    let status = world.status(&moved).await;
+    assert_eq!((status.sandboxes[0].attempt, status.sandboxes[0].host_network), (1, true));
+    assert_eq!(world.instances("main"), [(1, Running), (0, Exited)]);
+    assert!(!world.events.reasons().contains(&"SandboxChanged"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_cannot_be_made_is_an_error_with_an_event_and_tried_again() {
+    let (world, pod) = (World::new(), forever());
+    world.runtime.set_network_ready(false);
+    let error = world.sync(&pod).await.unwrap_err();
+    assert!(matches!(&error, SyncError::CreateSandbox(_)), "{error}");
+    assert_eq!(world.calls(), [Method::RunPodSandbox]);
+    assert_eq!(world.events.reasons(), ["FailedCreatePodSandBox"]);
+    let message = "Failed to create pod sandbox: the network of pods is not ready";
+    assert_eq!(world.last_message("FailedCreatePodSandBox"), message);
+    world.runtime.set_network_ready(true);
+    world.synced(&pod).await;
+    assert_eq!(world.status(&pod).await.sandboxes[0].attempt, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_was_made_although_the_call_failed_is_used() {
+    let (world, pod) = (World::new(), forever());
+    world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::late_success()).once());
+    world.sync(&pod).await.unwrap_err();
+    world.synced(&pod).await;
+    assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);
+    assert_eq!(world.status(&pod).await.sandboxes.len(), 1);
+    world.running(&pod, "main").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_anew_while_the_old_cannot_be_ended() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    world.runtime.kill_sandbox(&world.sandbox(&pod).await);
+    world.runtime.inject(Rule::on(Method::StopContainer, Fault::error(Code::Internal)).once());
+    let error = world.sync(&pod).await.unwrap_err();
+    assert!(matches!(&error, SyncError::KillContainer { name, .. } if name == "main"), "{error}");
+    assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);
+    assert_eq!(world.instances("main"), [(0, Running)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_once_pod_is_not_run_again_in_a_new_sandbox() {
+    let world = World::new();
+    let pod = web().restart_policy("Never").container("main", IMAGE, ["sleep", "forever"]).build();
+    world.synced(&pod).await;
+    world.runtime.kill_sandbox(&world.sandbox(&pod).await);
+    world.synced(&pod).await;
+    assert_eq!(world.calls(), [Method::StopContainer, Method::StopPodSandbox]);
+    assert_eq!(world.instances("main"), [(0, Exited)]);
+    assert!(!world.sync(&pod).await.unwrap());
+}

@@ -1,0 +1,190 @@
+//! From nothing to containers that run, and what goes wrong on the way.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::EnvFromSource;
+use model::observed::ContainerState::{Created, Exited, Running};
+use model::observed::SandboxState;
+use model::ports::events::EventType;
+use model::ports::files::HostFiles;
+use model::ports::runtime::Code;
+use runtime::SyncError;
+use testkit::runtime::{Fault, Method, Rule};
+
+use crate::world::{IMAGE, WEB_LOGS, World, forever, web};
+
+#[tokio::test(start_paused = true)]
+async fn a_new_pod_gets_a_sandbox_log_directories_and_its_containers() {
+    let world = World::new();
+    let pod = web()
+        .label("app", "web")
+        .annotation("note", "hello")
+        .container("main", IMAGE, ["sleep", "forever"])
+        .container("side", IMAGE, ["sleep", "forever"])
+        .build();
+    world.synced(&pod).await;
+    let starts = [Method::ImageStatus, Method::CreateContainer, Method::StartContainer].repeat(2);
+    assert_eq!(world.calls(), [vec![Method::RunPodSandbox], starts].concat());
+    let status = world.status(&pod).await;
+    let sandbox = &status.sandboxes[0];
+    assert_eq!((sandbox.attempt, sandbox.state), (0, SandboxState::Ready));
+    assert_eq!(status.running().count(), 2);
+    for directory in [WEB_LOGS, &format!("{WEB_LOGS}/main"), &format!("{WEB_LOGS}/side")] {
+        assert_eq!(world.files.mode(directory), Some(0o755), "{directory}");
+    }
+    let main = status.latest("main").unwrap();
+    assert_eq!(*main.log_path, format!("{WEB_LOGS}/main/0.log"));
+    assert_eq!(main.labels["io.kubernetes.pod.name"], "web");
+    assert_eq!(main.labels["io.kubernetes.pod.namespace"], "default");
+    assert_eq!(main.labels["io.kubernetes.pod.uid"], "uid-of-web");
+    assert_eq!(main.labels["io.kubernetes.container.name"], "main");
+    assert_eq!(main.annotations["io.kubernetes.container.restartCount"], "0");
+    assert_eq!(main.annotations["io.kubernetes.pod.terminationGracePeriod"], "30");
+    let hash = podspec::definition_hash_hex("main", IMAGE);
+    assert_eq!(main.annotations["io.kubernetes.container.hash"], hash);
+    let events: Vec<_> = world
+        .events
+        .all()
+        .iter()
+        .map(|event| (event.reason, event.field_path.to_string(), event.kind))
+        .collect();
+    let each = |name: &str| {
+        let path = format!("spec.containers{{{name}}}");
+        ["Pulled", "Created", "Started"].map(|reason| (reason, path.clone(), EventType::Normal))
+    };
+    assert_eq!(events, [each("main"), each("side")].concat());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_runs_as_specified_costs_no_call_even_for_a_new_agent() {
+    let world = World::new();
+    world.synced(&forever()).await;
+    assert!(!world.sync(&forever()).await.unwrap());
+    assert_eq!(world.calls(), []);
+    assert_eq!(world.events.reasons().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_of_a_container_is_linked_by_its_name_if_there_is_one() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    assert!(world.files.list(Path::new("/var/log/containers")).await.unwrap_err().is_not_found());
+    world.files.write(format!("{WEB_LOGS}/main/1.log"), "here I am");
+    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
+    world.synced(&pod).await;
+    let id = world.running(&pod, "main").await;
+    let link = format!("/var/log/containers/web_default_main-{id}.log");
+    assert_eq!(world.files.read(Path::new(&link), 100).await.unwrap(), b"here I am");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_that_cannot_be_made_is_no_reason_to_fail() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    world.files.write(format!("{WEB_LOGS}/main/1.log"), "here I am");
+    world.files.write("/var/log/containers", "not a directory");
+    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
+    world.synced(&pod).await;
+    world.running(&pod, "main").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_container_that_fails_does_not_keep_the_others_from_starting() {
+    let world = World::new();
+    let mut pod = web()
+        .container("absent", "ferrolet.test/absent:1", [])
+        .container("main", IMAGE, ["sleep", "forever"])
+        .container("never", "ferrolet.test/never:1", [])
+        .build();
+    pod.spec.as_mut().unwrap().containers[2].image_pull_policy = Some("Never".into());
+    let (reasons, error) = world.failed(&pod).await;
+    let expected =
+        [("absent".to_owned(), "ErrImagePull"), ("never".to_owned(), "ErrImageNeverPull")];
+    assert_eq!(reasons, expected);
+    assert_eq!(
+        error.to_string(),
+        "2 container(s) did not start: absent (ErrImagePull), never (ErrImageNeverPull)"
+    );
+    assert_eq!(error.retry_at(), None);
+    world.running(&pod, "main").await;
+    assert_eq!(world.last_message("Failed"), "Error: ErrImageNeverPull");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_cannot_be_created_is_tried_again_under_the_same_number() {
+    let world = World::new();
+    world.runtime.inject(Rule::on(Method::CreateContainer, Fault::error(Code::Internal)).once());
+    let (reasons, _) = world.failed(&forever()).await;
+    assert_eq!(reasons, [("main".to_owned(), "CreateContainerError")]);
+    assert_eq!(world.events.reasons(), ["Pulled", "Failed"]);
+    assert_eq!(world.last_message("Failed"), "Error: CreateContainerError");
+    assert_eq!(world.instances("main"), []);
+    world.synced(&forever()).await;
+    assert_eq!(
+        world.calls(),
+        [Method::ImageStatus, Method::CreateContainer, Method::StartContainer]
+    );
+    assert_eq!(world.instances("main"), [(0, Running)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_was_created_although_the_call_failed_is_replaced() {
+    let world = World::new();
+    world.runtime.inject(Rule::on(Method::CreateContainer, Fault::late_success()).once());
+    world.failed(&forever()).await;
+    assert_eq!(world.instances("main"), [(0, Created)]);
+    world.synced(&forever()).await;
+    assert_eq!(world.instances("main"), [(1, Running), (0, Created)]);
+    assert!(!world.sync(&forever()).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_cannot_be_started_is_made_anew() {
+    let world = World::new();
+    world.runtime.inject(Rule::on(Method::StartContainer, Fault::error(Code::Unknown)).once());
+    let (reasons, _) = world.failed(&forever()).await;
+    assert_eq!(reasons, [("main".to_owned(), "RunContainerError")]);
+    assert_eq!(world.events.reasons(), ["Pulled", "Created", "Failed"]);
+    assert_eq!(world.last_message("Failed"), "Error: RunContainerError");
+    world.synced(&forever()).await;
+    assert_eq!(world.instances("main"), [(1, Running), (0, Created)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_does_not_exist_fails_like_one_that_crashes() {
+    let world = World::new();
+    let mut pod = forever();
+    pod.spec.as_mut().unwrap().containers[0].command = Some(vec!["/nonsense".into()]);
+    for attempt in [0, 1] {
+        let (reasons, _) = world.failed(&pod).await;
+        assert_eq!(reasons, [("main".to_owned(), "RunContainerError")]);
+        assert_eq!(world.instances("main")[0], (attempt, Exited));
+    }
+    let (reasons, _) = world.failed(&pod).await;
+    assert_eq!(reasons, [("main".to_owned(), "CrashLoopBackOff")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_configured_is_never_asked_of_the_runtime() {
+    let world = World::new();
+    let mut pod = forever();
+    pod.spec.as_mut().unwrap().containers[0].env_from = Some(vec![EnvFromSource::default()]);
+    let (reasons, _) = world.failed(&pod).await;
+    assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
+    assert_eq!(world.runtime.count(Method::CreateContainer), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn log_directories_that_cannot_be_made_are_errors_of_the_pod_or_the_container() {
+    let world = World::new();
+    world.files.fail(WEB_LOGS, ErrorKind::PermissionDenied);
+    let error = world.sync(&forever()).await.unwrap_err();
+    assert!(matches!(error, SyncError::LogDirectory(_)), "{error}");
+    assert_eq!(world.calls(), []);
+    world.files.repair(WEB_LOGS);
+    world.files.fail(format!("{WEB_LOGS}/main"), ErrorKind::PermissionDenied);
+    let (reasons, _) = world.failed(&forever()).await;
+    assert_eq!(reasons, [("main".to_owned(), "CreateContainerError")]);
+    assert_eq!(world.runtime.count(Method::CreateContainer), 0);
+}

@@ -1,0 +1,157 @@
+//! An executor and the outside it works on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::{ContainerId, SandboxId};
+use model::observed::{ContainerState, PodStatus, pods_by_uid};
+use model::ports::clock::WallClock;
+use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
+use podspec::view;
+use runtime::decide::BackoffLimits;
+use runtime::{LogLayout, PodRuntime, RuntimeParts, SyncError};
+use testkit::clock::VirtualClock;
+use testkit::events::KeptEvents;
+use testkit::files::MemoryFiles;
+use testkit::pods::{self, PodBuilder};
+use testkit::runtime::{MemoryRuntime, Method, RemoteImage};
+
+pub(crate) const IMAGE: &str = "ferrolet.test/workload:1";
+/// Where the logs of the pod `web` lie.
+pub(crate) const WEB_LOGS: &str = "/var/log/pods/default_web_uid-of-web";
+
+pub(crate) struct World {
+    pub(crate) runtime: Arc<MemoryRuntime>,
+    pub(crate) files: Arc<MemoryFiles>,
+    pub(crate) events: Arc<KeptEvents>,
+    pub(crate) pods: PodRuntime,
+    clock: Arc<VirtualClock>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let clock = Arc::new(VirtualClock::new());
+        let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
+        runtime.add_image(&RemoteImage::new(IMAGE));
+        let files = Arc::new(MemoryFiles::new());
+        let events = Arc::new(KeptEvents::default());
+        let pods = PodRuntime::new(RuntimeParts {
+            runtime: Arc::clone(&runtime) as _,
+            files: Arc::clone(&files) as _,
+            events: Arc::clone(&events) as _,
+            clock: Arc::clone(&clock) as _,
+            logs: LogLayout {
+                pod_logs: "/var/log/pods".into(),
+                container_links: "/var/log/containers".into(),
+            },
+            restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
+        });
+        Self { runtime, files, events, pods, clock }
+    }
+
+    /// What a look at the pod shows now.
+    pub(crate) async fn status(&self, pod: &Pod) -> PodStatus {
+        let (runtime, uid) = (&self.runtime, view::uid(pod));
+        let sandboxes = SandboxFilter { pod_uid: Some(uid.clone()), ..SandboxFilter::default() };
+        let containers =
+            ContainerFilter { pod_uid: Some(uid.clone()), ..ContainerFilter::default() };
+        let sandboxes = runtime.list_pod_sandboxes(&sandboxes).await.unwrap();
+        let containers = runtime.list_containers(&containers).await.unwrap();
+        let Some(listed) = pods_by_uid(sandboxes, containers).remove(&uid) else {
+            return PodStatus::empty(uid);
+        };
+        let sandboxes = listed.sandboxes.iter().map(|one| runtime.pod_sandbox_status(&one.id));
+        let containers = listed.containers.iter().map(|one| runtime.container_status(&one.id));
+        let sandboxes = try_join_all(sandboxes).await.unwrap();
+        let containers = try_join_all(containers).await.unwrap();
+        let ips = sandboxes.first().map(|sandbox| sandbox.ips.clone()).unwrap_or_default();
+        PodStatus { uid, ips, sandboxes, containers }
+    }
+
+    /// A sync on what a look shows now. Afterwards the record of calls has the sync's alone.
+    pub(crate) async fn sync(&self, pod: &Pod) -> Result<bool, SyncError> {
+        let status = self.status(pod).await;
+        self.runtime.forget_calls();
+        self.pods.sync(pod, &status).await
+    }
+
+    /// A sync that leaves the pod as specified.
+    pub(crate) async fn synced(&self, pod: &Pod) {
+        assert!(self.sync(pod).await.unwrap(), "there was nothing to do");
+    }
+
+    /// A sync that fails to start containers: which, and with what reason.
+    pub(crate) async fn failed(&self, pod: &Pod) -> (Vec<(String, &'static str)>, SyncError) {
+        let error = self.sync(pod).await.unwrap_err();
+        let SyncError::StartContainers(failed) = &error else { panic!("{error}") };
+        let reasons = failed.iter().map(|(name, error)| (name.clone(), error.label())).collect();
+        (reasons, error)
+    }
+
+    /// The one running instance of a container of the pod.
+    pub(crate) async fn running(&self, pod: &Pod, name: &str) -> ContainerId {
+        let status = self.status(pod).await;
+        let named = status.running().filter(|container| &*container.name == name);
+        let running: Vec<_> = named.map(|container| container.id.clone()).collect();
+        assert_eq!(running.len(), 1, "{name}: {running:?}");
+        running[0].clone()
+    }
+
+    pub(crate) async fn sandbox(&self, pod: &Pod) -> SandboxId {
+        self.status(pod).await.sandboxes[0].id.clone()
+    }
+
+    /// Numbers and states of the instances of a container, the newest first.
+    pub(crate) fn instances(&self, name: &str) -> Vec<(u32, ContainerState)> {
+        let mut instances: Vec<_> = self
+            .runtime
+            .containers()
+            .iter()
+            .filter(|container| &*container.name == name)
+            .map(|container| (container.attempt, container.state))
+            .collect();
+        instances.sort_by_key(|(attempt, _)| std::cmp::Reverse(*attempt));
+        instances
+    }
+
+    /// The methods that the last sync called.
+    pub(crate) fn calls(&self) -> Vec<Method> {
+        self.runtime.calls().iter().map(|call| call.method).collect()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Lets the clock reach a time.
+    pub(crate) async fn at(&self, time: Timestamp) {
+        let ahead = Duration::try_from(time.duration_since(self.now())).unwrap();
+        tokio::time::sleep(ahead).await;
+    }
+
+    /// What the last event of a reason says.
+    pub(crate) fn last_message(&self, reason: &str) -> String {
+        let events = self.events.all();
+        let last = events.iter().rfind(|event| event.reason == reason);
+        last.unwrap_or_else(|| panic!("no {reason} among {:?}", self.events.reasons()))
+            .message
+            .clone()
+    }
+}
+
+/// The pod `web`; containers are added by the test.
+pub(crate) fn web() -> PodBuilder {
+    pods::pod("web").grace(30)
+}
+
+/// The pod `web` with one container that runs until it is ended.
+pub(crate) fn forever() -> Pod {
+    web().container("main", IMAGE, ["sleep", "forever"]).build()
+}
+
+pub(crate) fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
