@@ -5,7 +5,7 @@ export CARGO_TARGET_DIR := $(FERROLET_CACHE)/target
 export PATH := $(FERROLET_CACHE)/tools/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test testbed fmt lint
+.PHONY: help run test testbed tools fmt lint
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -17,9 +17,11 @@ test: ## set up, check and test everything (needs root, or asks sudo)
 	@scripts/test.sh
 
 testbed: ## build the real parts that tests run against (cached)
-	@scripts/setup.sh
 	@e2e/parts/build.sh
 	@e2e/build-images.sh
+
+tools: ## install what checks the dependencies (cached)
+	@scripts/setup.sh
 
 fmt: ## format the sources
 	cargo fmt --all

@@ -3,6 +3,8 @@
 # Called by `make test`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+# What is built once and run once needs no incremental data, which would take gigabytes.
+export CARGO_INCREMENTAL=0
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -25,6 +27,13 @@ stage() {
     [ "$status" -eq 0 ] || finish "$name"
 }
 
+# tests NAME COMMAND… : a stage that must have run at least one test.
+tests() {
+    local before=$passed
+    stage "$@"
+    [ "$passed" -gt "$before" ] || finish "$1 (it ran no test)"
+}
+
 finish() {
     printf '\n'
     printf '%s\n' "${summary[@]}"
@@ -38,22 +47,23 @@ finish() {
     exit 0
 }
 
-[ "$(id -u)" -eq 0 ] || exec sudo --preserve-env=CI,HOME,PATH,XDG_CACHE_HOME,FERROLET_CACHE,CARGO_TARGET_DIR "$0" "$@"
+[ "$(id -u)" -eq 0 ] || exec sudo --preserve-env=CI,HOME,XDG_CACHE_HOME,FERROLET_CACHE,CARGO_TARGET_DIR env "PATH=$PATH" "$0" "$@"
 
-stage set-up make --no-print-directory testbed
+stage set-up make --no-print-directory testbed tools
 stage format cargo fmt --all --check
 stage lints cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 stage arch cargo xtask arch
 stage size cargo xtask size
 stage docs cargo xtask docs
+stage behaviour cargo xtask behaviour
 stage deny cargo deny --log-level error --locked check bans licenses sources
 # Tests of one crate run programs of another, which `cargo test` alone does not build.
 stage build cargo build --quiet --locked --workspace --bins
 # Tables and properties, and everything else that needs no other program.
-stage unit cargo test --quiet --locked --workspace --exclude e2e --exclude testbed -- --skip contract
+tests unit cargo test --quiet --locked --workspace --exclude e2e --exclude testbed -- --skip contract
 # What the in-memory outside and the real one have in common, on both.
-stage contract cargo test --quiet --locked -p testkit -p hostfs -p e2e -- contract
+tests contract cargo test --quiet --locked -p testkit -p hostfs -p e2e -- contract
 # The testbed's tests look at the whole machine and want to be alone.
-stage testbed cargo test --quiet --locked -p testbed
-stage end-to-end cargo test --quiet --locked -p e2e -- --skip contract
+tests testbed cargo test --quiet --locked -p testbed
+tests end-to-end cargo test --quiet --locked -p e2e -- --skip contract
 finish

@@ -24,6 +24,8 @@ pub struct Node {
     instance: Instance,
     directory: PathBuf,
     agent: Option<Process>,
+    /// How often the agent was started: each start has a log of its own.
+    starts: u32,
 }
 
 impl Node {
@@ -37,7 +39,7 @@ impl Node {
         let instance = Instance::start(options).context("start an instance of the testbed")?;
         let directory = instance.dir().join("node");
         fs::create_dir_all(directory.join("manifests")).context("make the manifests directory")?;
-        let node = Self { instance, directory, agent: None };
+        let node = Self { instance, directory, agent: None, starts: 0 };
         node.configure("")?;
         Ok(node)
     }
@@ -87,7 +89,9 @@ impl Node {
             .arg(self.directory.join("config.yaml").display().to_string())
             .arg("--root-dir")
             .arg(self.directory.join("root").display().to_string());
-        self.agent = Some(self.instance.spawn("ferrolet", &command).context("start the agent")?);
+        self.starts += 1;
+        let name = format!("ferrolet-{}", self.starts);
+        self.agent = Some(self.instance.spawn(&name, &command).context("start the agent")?);
         Ok(())
     }
 
@@ -110,7 +114,7 @@ impl Node {
         Ok(agent.wait(PATIENCE)?)
     }
 
-    /// What the agents of this node logged so far.
+    /// What the agent logged since it was started last.
     pub fn agent_log(&self) -> String {
         self.agent.as_ref().map(Process::log).unwrap_or_default()
     }
@@ -148,6 +152,22 @@ impl Node {
     /// Stops the runtime and starts it again.
     pub fn restart_runtime(&mut self) -> Result<()> {
         Ok(self.instance.restart_containerd()?)
+    }
+
+    /// Runs a command of the agent's program on this node and answers what it printed.
+    pub fn ask(&self, args: &[&str]) -> Result<String> {
+        let program = program("ferrolet")?.display().to_string();
+        let root = self.directory.join("root").display().to_string();
+        let args: Vec<&str> = args.iter().copied().chain(["--root-dir", &root]).collect();
+        self.run(&program, &args)
+    }
+
+    /// Asks until the answer has a part.
+    pub fn wait_for_answer(&self, args: &[&str], part: &str) -> Result<String> {
+        self.explained(wait::until(&format!("{args:?} says {part:?}"), PATIENCE, || {
+            let answer = self.ask(args)?;
+            Ok(if answer.contains(part) { Ok(answer) } else { Err(answer) })
+        }))
     }
 
     /// Runs a program inside the instance and answers what it printed.

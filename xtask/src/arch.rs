@@ -37,7 +37,7 @@ const LAYERS: &[(Layer, &[&str])] = &[
     (Layer::Model, &["model"]),
     (Layer::Ground, &["proto", "sys"]),
     (Layer::Shared, &["config", "podspec", "journal"]),
-    (Layer::Adapter, &["cri", "csi", "cluster", "hostfs", "cgroups"]),
+    (Layer::Adapter, &["cri", "csi", "cluster", "hostfs", "fetch", "cgroups"]),
     (
         Layer::Subsystem,
         &[

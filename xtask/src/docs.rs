@@ -4,15 +4,17 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-const DOCUMENTS: &[&str] = &["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"];
+const DOCUMENTS: &[&str] =
+    &["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "docs/standalone.md"];
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for document in DOCUMENTS {
         let text = std::fs::read_to_string(root.join(document))
             .with_context(|| format!("read {document}"))?;
+        let beside = root.join(document).parent().map(Path::to_path_buf).unwrap_or_default();
         for path in named_paths(&text) {
-            if !root.join(path).exists() {
+            if !root.join(path).exists() && !beside.join(path).exists() {
                 problems.push(format!("{document}: names `{path}`, which does not exist"));
             }
         }

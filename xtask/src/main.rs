@@ -1,7 +1,8 @@
 //! Checks that a compiler does not make, and code generation.
 //!
 //! `cargo xtask arch` asserts the layers of the workspace and the purity of `decide/` folders,
-//! `cargo xtask size` the length of files, `cargo xtask docs` that documents name files that exist.
+//! `cargo xtask size` the length of files, `cargo xtask docs` that documents name files that exist,
+//! `cargo xtask behaviour` that every row of the behaviour tables has a test.
 //! `cargo run -p xtask --features proto -- proto` writes the generated code of `crates/proto`.
 #![allow(
     clippy::disallowed_methods,
@@ -9,6 +10,7 @@
 )]
 
 mod arch;
+mod behaviour;
 mod docs;
 #[cfg(feature = "proto")]
 mod proto;
@@ -30,6 +32,7 @@ fn main() -> Result<()> {
         }
         Some("size") => size::check(&root)?,
         Some("docs") => docs::check(&root)?,
+        Some("behaviour") => behaviour::check(&root)?,
         #[cfg(feature = "proto")]
         Some("proto") => {
             proto::generate(&root)?;
@@ -37,7 +40,7 @@ fn main() -> Result<()> {
         }
         #[cfg(not(feature = "proto"))]
         Some("proto") => bail!("run it as: cargo run -p xtask --features proto -- proto"),
-        _ => bail!("usage: cargo xtask arch|size|docs|proto"),
+        _ => bail!("usage: cargo xtask arch|size|docs|behaviour|proto"),
     };
     for problem in &problems {
         eprintln!("{problem}");

@@ -122,18 +122,21 @@ impl Finder {
     fn judge(&mut self, parts: &[String]) {
         let Some(first) = parts.first() else { return };
         let shown = parts.join("::");
-        let impure = match first.as_str() {
-            "crate" | "super" | "self" | "Self" => impure_within_crate(parts),
-            "std" | "core" => parts.iter().any(|part| IMPURE_STD.contains(&part.as_str())),
-            _ if self.known.iter().any(|name| name == first) => {
-                // `use std::time;` would hide `time::Instant`.
-                parts.iter().any(|part| part == "Instant" || part == "SystemTime")
-            }
-            _ if parts.len() == 1 || first.starts_with(char::is_uppercase) => false,
-            // A primitive type or a module of the prelude: `u32::MAX`, `str::len`.
-            _ if is_primitive(first) => false,
-            _ => !PURE.contains(&first.as_str()),
-        };
+        let asks_a_clock = parts.len() > 1 && parts.last().is_some_and(|last| last == "now");
+        let impure = asks_a_clock
+            || match first.as_str() {
+                "config" => parts.iter().any(|part| part.starts_with("load")),
+                "crate" | "super" | "self" | "Self" => impure_within_crate(parts),
+                "std" | "core" => parts.iter().any(|part| IMPURE_STD.contains(&part.as_str())),
+                _ if self.known.iter().any(|name| name == first) => {
+                    // `use std::time;` would hide `time::Instant`.
+                    parts.iter().any(|part| part == "Instant" || part == "SystemTime")
+                }
+                _ if parts.len() == 1 || first.starts_with(char::is_uppercase) => false,
+                // A primitive type or a module of the prelude: `u32::MAX`, `str::len`.
+                _ if is_primitive(first) => false,
+                _ => !PURE.contains(&first.as_str()),
+            };
         if impure {
             self.found.push(format!("`{shown}` has no place in a decision"));
         }
@@ -142,7 +145,13 @@ impl Finder {
 
 /// Only `crate::decide`, and plain data that lies beside it in `crate::policy`, may be named.
 fn impure_within_crate(parts: &[String]) -> bool {
-    parts[0] == "crate" && parts.get(1).is_some_and(|next| next != "decide")
+    let next = parts.get(1).map(String::as_str);
+    match parts[0].as_str() {
+        "crate" => next.is_some_and(|next| next != "decide"),
+        // Two folders up is outside of `decide/`.
+        "super" => next == Some("super"),
+        _ => false,
+    }
 }
 
 fn is_primitive(name: &str) -> bool {
@@ -267,6 +276,10 @@ mod tests {
             "fn f() { tracing::info!(\"x\"); }",
             "use crate::task::Relist;",
             "static X: u32 = 1;",
+            "fn f() { jiff::Timestamp::now(); }",
+            "use jiff::Timestamp; fn f() { Timestamp::now(); }",
+            "use super::super::task::Relist;",
+            "fn f() { config::load(x); }",
             "use std::collections::HashMap;",
         ];
         for text in rows {

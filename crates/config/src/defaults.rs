@@ -84,6 +84,11 @@ fn complete_for_features(config: &mut KubeletConfiguration, flag_gates: &BTreeMa
 }
 
 impl KubeletConfiguration {
+    /// What a configuration file without a field gives.
+    pub fn of_empty_file() -> Self {
+        complete(Map::new(), Origin::File, &BTreeMap::new(), &mut Findings::default())
+    }
+
     /// The defaults of a start without a configuration file, as they were before there were files.
     ///
     /// What the command line says about features decides on some of them.

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    ContainerFilter, Image, Runtime, RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
+    ContainerEvents, ContainerFilter, Image, Runtime, RuntimeError, RuntimeStatus, RuntimeVersion,
+    SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, SandboxConfig};
@@ -19,14 +20,14 @@ use crate::deadline::{Class, Deadlines};
 use crate::endpoint::Endpoint;
 use crate::error::{Call, on, wrong_subject};
 use crate::service::{Service, channel};
-use crate::{from_cri, to_cri};
+use crate::{events, from_cri, to_cri};
 
 /// A list of some ten thousand containers is larger than gRPC's usual 4 MiB, and a node that cannot
 /// list cannot clean up either.
 const MESSAGE_LIMIT: usize = 64 << 20;
 
 /// What a call is on when it is about no object in particular.
-const ALL: &str = "of the runtime";
+pub(crate) const ALL: &str = "of the runtime";
 
 /// A CRI v1 runtime behind a socket. Connects when first used, and again when the connection broke.
 #[derive(Debug, Clone)]
@@ -245,5 +246,9 @@ impl Runtime for CriRuntime {
         let request = cri::RemoveImageRequest { image: Some(image_spec(id)) };
         self.image.call(on("RemoveImage", id), request, ImageServiceClient::remove_image).await?;
         Ok(())
+    }
+
+    async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
+        events::open(&self.runtime).await
     }
 }

@@ -34,16 +34,20 @@ impl Default for Deadlines {
     }
 }
 
+/// How long a pull may take.
+const LONGEST_PULL: Duration = Duration::from_hours(1);
+
 impl Deadlines {
-    /// How long a call of a class may take; none for a pull.
-    pub(crate) fn of(&self, class: Class) -> Option<Duration> {
+    /// How long a call of a class may take; a pull as long as the largest image on a slow line takes, and
+    /// still not for ever.
+    pub(crate) fn of(&self, class: Class) -> Duration {
         let deadline = match class {
             Class::Request => self.request,
             Class::Sandbox => self.request.saturating_mul(2),
             Class::Stop(grace) => self.request.saturating_add(grace),
-            Class::Pull => return None,
+            Class::Pull => LONGEST_PULL,
         };
-        Some(deadline.min(LONGEST))
+        deadline.min(LONGEST)
     }
 }
 
@@ -62,14 +66,14 @@ mod tests {
     fn each_class_has_its_deadline() {
         let deadlines = Deadlines { request: Duration::from_secs(10) };
         let rows = [
-            (Class::Request, Some(10)),
-            (Class::Sandbox, Some(20)),
-            (Class::Stop(Duration::from_secs(30)), Some(40)),
-            (Class::Stop(Duration::MAX), Some(90_000_000)),
-            (Class::Pull, None),
+            (Class::Request, 10),
+            (Class::Sandbox, 20),
+            (Class::Stop(Duration::from_secs(30)), 40),
+            (Class::Stop(Duration::MAX), 90_000_000),
+            (Class::Pull, 3600),
         ];
         for (class, seconds) in rows {
-            assert_eq!(deadlines.of(class), seconds.map(Duration::from_secs), "{class:?}");
+            assert_eq!(deadlines.of(class), Duration::from_secs(seconds), "{class:?}");
         }
     }
 }

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use jiff::Timestamp;
-use model::ids::{PodName, PodUid};
+use model::ids::{ObjectId, PodName, PodUid};
 use model::labels;
 use model::observed::{
     Container, ContainerState, ContainerStatus, Sandbox, SandboxState, SandboxStatus,
 };
-use model::ports::runtime::{Image, RuntimeCondition, RuntimeStatus};
+use model::ports::runtime::{
+    ContainerEvent, ContainerEventKind, Image, RuntimeCondition, RuntimeStatus,
+};
 use proto::runtime_v1 as cri;
 
 /// An id, unless it is empty.
@@ -142,6 +144,24 @@ pub(crate) fn image(image: cri::Image) -> Option<Image> {
         size: image.size,
         pinned: image.pinned,
     })
+}
+
+/// An event is about the sandbox when it bears the sandbox's id. One of a kind that is not known here
+/// is nothing.
+pub(crate) fn container_event(event: cri::ContainerEventResponse) -> Option<ContainerEvent> {
+    let kind = match cri::ContainerEventType::try_from(event.container_event_type).ok()? {
+        cri::ContainerEventType::ContainerCreatedEvent => ContainerEventKind::Created,
+        cri::ContainerEventType::ContainerStartedEvent => ContainerEventKind::Started,
+        cri::ContainerEventType::ContainerStoppedEvent => ContainerEventKind::Stopped,
+        cri::ContainerEventType::ContainerDeletedEvent => ContainerEventKind::Deleted,
+    };
+    let sandbox = event.pod_sandbox_status?;
+    let object = if event.container_id == sandbox.id {
+        ObjectId::Sandbox(id(event.container_id)?)
+    } else {
+        ObjectId::Container(id(event.container_id)?)
+    };
+    Some(ContainerEvent { pod_uid: id(sandbox.metadata?.uid)?, object, kind })
 }
 
 /// A condition that the runtime does not report is not met: it promised to report both.

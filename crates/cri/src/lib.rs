@@ -5,16 +5,17 @@
 //!
 //! Invariants:
 //! - every call has a deadline that fits its class, told to the runtime too, so that a hung runtime
-//!   costs a call and not a task; only a pull may take as long as it takes;
+//!   costs a call and not a task; only an open stream of events may take as long as it takes;
 //! - a runtime that restarts is found again; only a call made before its end was noticed fails;
 //! - an error carries the method, the object and the gRPC code;
 //! - an answer that makes no sense (an object without an id or a pod) is left out of lists and is an
-//!   error for the one who asked for just that object.
+//!   error for the one who asked for just that object; an event that makes no sense is left out.
 
 mod client;
 mod deadline;
 mod endpoint;
 mod error;
+mod events;
 mod from_cri;
 mod service;
 mod to_cri;

@@ -31,10 +31,7 @@ impl<C: Clone> Service<C> {
         let mut client = self.client.clone();
         let mut request = message.into_request();
         let failed = |status| call.failed(&status, &self.endpoint);
-        let Some(deadline) = self.deadlines.of(call.class) else {
-            let answer = method(&mut client, request).await;
-            return answer.map(Response::into_inner).map_err(failed);
-        };
+        let deadline = self.deadlines.of(call.class);
         request.set_timeout(deadline::told(deadline));
         let start = Instant::now();
         match tokio::time::timeout(deadline, method(&mut client, request)).await {

@@ -96,6 +96,9 @@ pub(crate) fn container_config(
         linux: Some(cri::LinuxContainerConfig {
             security_context: Some(cri::LinuxContainerSecurityContext {
                 namespace_options: Some(namespaces),
+                // The runtime takes empty lists at their word and shows the container everything.
+                masked_paths: config.masked_paths.clone(),
+                readonly_paths: config.readonly_paths.clone(),
                 ..cri::LinuxContainerSecurityContext::default()
             }),
             ..cri::LinuxContainerConfig::default()

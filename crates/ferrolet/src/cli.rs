@@ -1,11 +1,19 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
 
-use crate::{klog, run};
+use crate::commands::{self, describe, get_pods, logs, node_clean};
+use crate::run_args::{self, Asked};
+use crate::{klog, run, version};
+
+/// Another name of the program, under which it takes the kubelet's flags at once.
+const KUBELET: &str = "kubelet";
 
 /// A Kubernetes node agent.
 #[derive(Debug, Parser)]
@@ -17,36 +25,183 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the node agent: keep the pods of this machine as their manifests say.
-    Run(RunArgs),
+    /// Run the node agent; takes the flags of the kubelet.
+    #[command(disable_help_flag = true)]
+    Run {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        flags: Vec<OsString>,
+    },
+    /// List what the agent has.
+    Get {
+        #[command(subcommand)]
+        what: Get,
+    },
+    /// Tell all about a pod.
+    Describe(describe::Args),
+    /// Show the log of a container.
+    Logs(logs::Args),
+    /// Look after the node.
+    Node {
+        #[command(subcommand)]
+        what: Node,
+    },
+    /// Tell the version.
+    Version(VersionArgs),
 }
 
-/// Flags of `ferrolet run`.
-#[derive(Debug, Args)]
-pub(crate) struct RunArgs {
-    /// File with a `KubeletConfiguration`.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: PathBuf,
-    /// Directory for the agent's files.
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet")]
-    pub(crate) root_dir: PathBuf,
-    /// Name of this node instead of the machine's host name.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) hostname_override: Option<String>,
-    /// How much to log: 0 and 1 what changes, 2 and 3 what is observed, 4 and 5 decisions, more for calls.
-    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0)]
-    pub(crate) verbosity: u8,
+#[derive(Debug, Subcommand)]
+enum Get {
+    /// The pods of this node.
+    #[command(visible_aliases = ["pod", "po"])]
+    Pods(get_pods::Args),
+}
+
+#[derive(Debug, Subcommand)]
+enum Node {
+    /// Stop and remove all pods of this node. Not while an agent runs.
+    Clean(node_clean::Args),
+}
+
+#[derive(Debug, clap::Args)]
+struct VersionArgs {
+    /// How it is written.
+    #[arg(short, long, value_enum)]
+    output: Option<VersionOutput>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum VersionOutput {
+    Json,
 }
 
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
-    let Command::Run(args) = Cli::parse().command;
-    klog::init(args.verbosity);
-    match run::run(&args) {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    match dispatch(&args) {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads our output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ferrolet: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn dispatch(args: &[OsString]) -> Result<()> {
+    // The kubelet's flags have rules of their own.
+    if let Some(flags) = kubelet_flags(args) {
+        return run_agent(flags);
+    }
+    match Cli::parse_from(args).command {
+        Command::Run { flags } => run_agent(&flags),
+        Command::Get { what: Get::Pods(args) } => commands::block_on(get_pods::run(&args)),
+        Command::Describe(args) => commands::block_on(describe::run(&args)),
+        Command::Logs(args) => commands::block_on(logs::run(&args)),
+        Command::Node { what: Node::Clean(args) } => commands::block_on(node_clean::run(&args)),
+        Command::Version(args) => tell_version(&args),
+    }
+}
+
+/// The arguments that are the kubelet's, if any are.
+fn kubelet_flags(args: &[OsString]) -> Option<&[OsString]> {
+    let (program, rest) = args.split_first()?;
+    if Path::new(program).file_name() == Some(OsStr::new(KUBELET)) {
+        return Some(rest);
+    }
+    let (command, flags) = rest.split_first()?;
+    (command == "run").then_some(flags)
+}
+
+fn run_agent(flags: &[OsString]) -> Result<()> {
+    let told = match run_args::parse(flags.iter().cloned())? {
+        Asked::Run(args) => {
+            let logging = &args.config.logging;
+            let format = match logging.format.as_str() {
+                "json" => klog::Format::Json,
+                _ => klog::Format::Text,
+            };
+            let verbosity = u8::try_from(logging.verbosity).unwrap_or(u8::MAX);
+            return run::run(*args, klog::init(format, verbosity));
+        }
+        Asked::Help => run_args::help(),
+        Asked::Version => version::text(),
+    };
+    Ok(io::stdout().write_all(told.as_bytes())?)
+}
+
+fn tell_version(args: &VersionArgs) -> Result<()> {
+    let text = match args.output {
+        None => version::text(),
+        Some(VersionOutput::Json) => {
+            let json = serde_json::to_string_pretty(&version::version());
+            json.context("write the version")? + "\n"
+        }
+    };
+    Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<io::Error>();
+    cause.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_command_line_makes_sense_to_clap() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_kubelets_flags_are_found_behind_run_and_behind_its_name() {
+        let rows = [
+            ("ferrolet run --a -h", Some("--a -h")),
+            ("/usr/bin/kubelet --a run", Some("--a run")),
+            ("kubelet get", Some("get")),
+            ("ferrolet get run", None),
+            ("ferrolet", None),
+        ];
+        for (line, expected) in rows {
+            let args = words(line);
+            assert_eq!(kubelet_flags(&args), expected.map(words).as_deref(), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_command_is_understood() {
+        for line in [
+            "get pods",
+            "get po -A -o wide --watch",
+            "get pods -n kube-system -o json --root-dir /r",
+            "get pods -w -o yaml",
+            "describe default/web",
+            "logs web -c main -f --previous --tail 5 --since 10m --timestamps",
+            "logs web --tail=-1",
+            "node clean --force --runtime-endpoint unix:///a --config /b",
+            "version -o json",
+        ] {
+            let parsed = Cli::try_parse_from(words(&format!("ferrolet {line}")));
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn wrong_use_is_refused_with_the_code_for_it() {
+        for line in ["", "get", "get pods -A -n x", "logs", "logs a --tail x", "frobnicate"] {
+            let error = Cli::try_parse_from(words(format!("ferrolet {line}").trim())).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+        let help = Cli::try_parse_from(words("ferrolet --help")).unwrap_err();
+        assert_eq!((help.kind(), help.exit_code()), (ErrorKind::DisplayHelp, 0));
     }
 }

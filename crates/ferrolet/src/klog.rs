@@ -1,25 +1,56 @@
-//! Logs in the text format that readers of node logs know: klog's.
+//! Logs in the formats that readers of node logs know: klog's text, and its JSON.
 //!
-//! `I1115 10:22:33.123456   12345 act.rs:120] "container runs" pod="default/web" container="main"`
+//! ```text
+//! I1115 10:22:33.123456   12345 act.rs:120] "container runs" pod="default/web" container="main"
+//! {"ts":1763202153123.456,"caller":"act.rs:120","msg":"container runs","v":0,"pod":"default/web"}
+//! ```
 
 use std::fmt::{self, Write as _};
 
-use jiff::Zoned;
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Registry, fmt as layer, reload};
 
-/// Sends logs to standard error.
-pub(crate) fn init(verbosity: u8) {
-    tracing_subscriber::fmt()
-        .with_max_level(level(verbosity))
-        .with_writer(std::io::stderr)
-        .event_format(Klog { pid: std::process::id(), zone: TimeZone::system() })
-        .init();
+/// How lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// klog's header and quoted fields.
+    Text,
+    /// One object for each line.
+    Json,
+}
+
+/// How much is logged; can be changed while the agent runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Verbosity(reload::Handle<LevelFilter, Registry>);
+
+impl server::Verbosity for Verbosity {
+    /// Sets it, in klog's numbers.
+    fn set(&self, verbosity: u32) -> Result<(), String> {
+        let level = level(u8::try_from(verbosity).unwrap_or(u8::MAX));
+        self.0.reload(level).map_err(|error| error.to_string())
+    }
+}
+
+/// Sends logs to standard error from now on.
+pub(crate) fn init(format: Format, verbosity: u8) -> Verbosity {
+    let (filter, handle) = reload::Layer::new(level(verbosity));
+    let lines = layer::layer().with_writer(std::io::stderr).event_format(Klog {
+        format,
+        pid: std::process::id(),
+        zone: TimeZone::system(),
+    });
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    Verbosity(handle)
 }
 
 fn level(verbosity: u8) -> LevelFilter {
@@ -31,6 +62,7 @@ fn level(verbosity: u8) -> LevelFilter {
 }
 
 struct Klog {
+    format: Format,
     pid: u32,
     zone: TimeZone,
 }
@@ -40,26 +72,36 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
+    #[expect(clippy::disallowed_methods, reason = "a log line carries the machine's own time")]
     fn format_event(
         &self,
         _: &FmtContext<'_, S, N>,
         writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let now = jiff::Timestamp::now().to_zoned(self.zone.clone());
+        let now = Timestamp::now();
         let metadata = event.metadata();
-        let place = (metadata.file().unwrap_or("unknown"), metadata.line().unwrap_or(0));
+        let file = metadata.file().unwrap_or("unknown");
+        let file = file.rsplit('/').next().unwrap_or(file);
+        let caller = format!("{file}:{}", metadata.line().unwrap_or(0));
         let mut fields = Fields::default();
         event.record(&mut fields);
-        write_line(writer, (*metadata.level(), self.pid), &now, place, &fields)
+        let level = *metadata.level();
+        match self.format {
+            Format::Text => {
+                let now = now.to_zoned(self.zone.clone());
+                write_text(writer, (level, self.pid), &now, &caller, &fields)
+            }
+            Format::Json => write_json(writer, level, now, &caller, fields),
+        }
     }
 }
 
-fn write_line(
+fn write_text(
     mut writer: impl fmt::Write,
     (level, pid): (Level, u32),
     now: &Zoned,
-    (file, line): (&str, u32),
+    caller: &str,
     fields: &Fields,
 ) -> fmt::Result {
     let letter = match level {
@@ -67,10 +109,9 @@ fn write_line(
         Level::WARN => 'W',
         _ => 'I',
     };
-    let file = file.rsplit('/').next().unwrap_or(file);
     write!(
         writer,
-        "{letter}{:02}{:02} {:02}:{:02}:{:02}.{:06} {pid:7} {file}:{line}] {:?}{}",
+        "{letter}{:02}{:02} {:02}:{:02}:{:02}.{:06} {pid:7} {caller}] {:?}",
         now.month(),
         now.day(),
         now.hour(),
@@ -78,53 +119,78 @@ fn write_line(
         now.second(),
         now.subsec_nanosecond() / 1000,
         fields.message,
-        fields.others,
     )?;
+    for (name, value) in &fields.others {
+        match value {
+            // Quoted and escaped, so that nothing a pod says can look like another line or field.
+            Value::String(text) => write!(writer, " {name}={text:?}")?,
+            other => write!(writer, " {name}={other}")?,
+        }
+    }
     writeln!(writer)
 }
 
-/// The fields of an event: the message, and the others as `name="value"`.
-#[derive(Default)]
+fn write_json(
+    mut writer: impl fmt::Write,
+    level: Level,
+    now: Timestamp,
+    caller: &str,
+    fields: Fields,
+) -> fmt::Result {
+    let microseconds = now.as_microsecond();
+    let mut line = String::new();
+    write!(line, "{{\"ts\":{}.{:03}", microseconds / 1000, microseconds % 1000)?;
+    let mut member = |name: &str, value: &Value| write!(line, ",{}:{value}", Value::from(name));
+    member("caller", &caller.into())?;
+    member("msg", &fields.message.into())?;
+    match level {
+        // Errors have no verbosity: they are always shown.
+        Level::ERROR => {}
+        Level::WARN | Level::INFO => member("v", &0.into())?,
+        Level::DEBUG => member("v", &4.into())?,
+        _ => member("v", &6.into())?,
+    }
+    for (name, value) in &fields.others {
+        member(name, value)?;
+    }
+    writeln!(writer, "{line}}}")
+}
+
+/// The fields of an event: the message, and the others in order.
+#[derive(Debug, Default)]
 struct Fields {
     message: String,
-    others: String,
+    others: Vec<(&'static str, Value)>,
+}
+
+impl Fields {
+    fn add(&mut self, field: &Field, value: Value) {
+        match (field.name(), value) {
+            ("message", Value::String(text)) => self.message = text,
+            (name, value) => self.others.push((name, value)),
+        }
+    }
 }
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let text = format!("{value:?}");
-        self.add(field.name(), &text);
+        self.add(field, format!("{value:?}").into());
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.add(field.name(), value);
+        self.add(field, value.into());
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.add_plain(field.name(), &value);
+        self.add(field, value.into());
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.add_plain(field.name(), &value);
+        self.add(field, value.into());
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.add_plain(field.name(), &value);
-    }
-}
-
-impl Fields {
-    fn add(&mut self, name: &str, value: &str) {
-        if name == "message" {
-            value.clone_into(&mut self.message);
-        } else {
-            // Quoted and escaped, so that nothing a pod says can look like another line or field.
-            write!(self.others, " {name}={value:?}").expect("writing to a string does not fail");
-        }
-    }
-
-    fn add_plain(&mut self, name: &str, value: &dyn fmt::Display) {
-        write!(self.others, " {name}={value}").expect("writing to a string does not fail");
+        self.add(field, value.into());
     }
 }
 
@@ -132,18 +198,33 @@ impl Fields {
 mod tests {
     use super::*;
 
+    fn fields() -> Fields {
+        Fields {
+            message: "container runs".to_owned(),
+            others: vec![("pod", "default/web\nE1115 forged".into()), ("attempt", 3.into())],
+        }
+    }
+
     #[test]
     fn a_line_has_klogs_shape_and_cannot_be_broken_by_its_content() {
-        let mut fields = Fields { message: "container runs".to_owned(), ..Fields::default() };
-        fields.add("pod", "default/web\nE1115 forged");
-        fields.add_plain("attempt", &3);
-        let now: jiff::Timestamp = "2026-11-15T10:02:33.000123Z".parse().unwrap();
+        let now: Timestamp = "2026-11-15T10:02:33.000123Z".parse().unwrap();
         let now = now.to_zoned(TimeZone::UTC);
         let mut line = String::new();
-        let place = ("crates/runtime/src/act.rs", 12);
-        write_line(&mut line, (Level::INFO, 321), &now, place, &fields).unwrap();
+        write_text(&mut line, (Level::INFO, 321), &now, "act.rs:12", &fields()).unwrap();
         let expected = "I1115 10:02:33.000123     321 act.rs:12] \"container runs\" \
                         pod=\"default/web\\nE1115 forged\" attempt=3\n";
         assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn a_json_line_is_one_object() {
+        let now: Timestamp = "2026-11-15T10:02:33.000123Z".parse().unwrap();
+        let mut line = String::new();
+        write_json(&mut line, Level::WARN, now, "act.rs:12", fields()).unwrap();
+        let expected = "{\"ts\":1794736953000.123,\"caller\":\"act.rs:12\",\
+                        \"msg\":\"container runs\",\"v\":0,\
+                        \"pod\":\"default/web\\nE1115 forged\",\"attempt\":3}\n";
+        assert_eq!(line, expected);
+        serde_json::from_str::<Value>(&line).unwrap();
     }
 }

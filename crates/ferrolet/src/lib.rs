@@ -8,11 +8,17 @@
 //! - SIGTERM and SIGINT end the agent and leave the pods running.
 
 pub mod cli;
+pub mod commands;
+mod effects;
 mod klog;
+mod node_view;
 mod observe;
 mod run;
+mod run_args;
+pub mod runtime_note;
 mod sync_loop;
 mod syncer;
 mod tasks;
 mod unsupported;
+mod version;
 pub mod wiring;

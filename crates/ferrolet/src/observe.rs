@@ -10,6 +10,7 @@ use tracing::{info, warn};
 pub(crate) struct SystemClock;
 
 impl WallClock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that all others ask")]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }

@@ -5,37 +5,51 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use config::KubeletConfiguration;
+use config::{GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
-use model::chain::Chain;
+use model::ports::files::HostFiles;
 use model::ports::runtime::Runtime;
+use runtime::decide::BackoffLimits;
+use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
-use crate::cli::RunArgs;
+use crate::klog;
 use crate::observe::{LoggedEvents, SystemClock};
-use crate::wiring::{Agent, Ports, Settings};
+use crate::run_args::RunArgs;
+use crate::runtime_note::RuntimeNote;
+use crate::wiring::{Agent, Local, Ports, Settings};
 
 /// How long to wait between two tries to reach the runtime at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 
+/// The shortest period at which anything is done again and again.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
+
 /// Runs the agent.
-pub(crate) fn run(args: &RunArgs) -> Result<()> {
-    let loaded =
-        config::load(&args.config).map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
-    for warning in &loaded.warnings {
+pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
+    for warning in &args.warnings {
         warn!(%warning, "configuration");
     }
-    let config = loaded.config;
+    for file in &args.skipped {
+        warn!(file = %file.display(), "not a drop-in for its name; passed over");
+    }
+    if !args.without_effect.is_empty() {
+        warn!(settings = args.without_effect.join(", "), "these settings have no effect yet");
+    }
+    let config = args.config;
     let node_name = node_name(args.hostname_override.as_deref())?;
-    let settings = settings(&config, node_name)?;
+    let settings = settings(&config, node_name, &args.root_dir)?;
     let _lock = hostfs::claim(&args.root_dir.join("ferrolet"))
         .with_context(|| format!("use the root directory {}", args.root_dir.display()))?;
+    let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
+        .context("open the agent's socket")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("start the async runtime")?;
-    let done = runtime.block_on(serve(&config, settings));
+    let here = Here { root_dir: &args.root_dir, socket: &socket, verbosity };
+    let done = runtime.block_on(serve(&config, settings, here));
     // A call to the runtime or a file that hangs must not keep the agent from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
     done
@@ -55,33 +69,66 @@ fn node_name(wanted: Option<&str>) -> Result<String> {
     Ok(name)
 }
 
-fn settings(config: &KubeletConfiguration, node_name: String) -> Result<Settings> {
+fn settings(config: &KubeletConfiguration, node_name: String, root_dir: &Path) -> Result<Settings> {
     if config.static_pod_path.is_empty() {
         bail!("staticPodPath is not set: without it and without an API server there are no pods");
     }
-    let longest = config.crash_loop_back_off.max_container_restart_period;
+    let back_off = config.restart_back_off();
+    let gates = &config.feature_gates;
     Ok(Settings {
         node_name,
+        // Asked of the runtime before anything starts.
+        runtime_name: String::new(),
         manifests: PathBuf::from(&config.static_pod_path),
-        manifests_period: config.file_check_frequency.to_std(),
+        manifests_period: at_least(
+            "fileCheckFrequency",
+            config.file_check_frequency,
+            SHORTEST_PERIOD,
+        ),
+        state: root_dir.join("ferrolet/state"),
         pod_logs: PathBuf::from(&config.pod_logs_dir),
         container_links: Path::new("/var/log/containers").to_owned(),
-        resync: config.sync_frequency.to_std(),
-        longest_restart_wait: longest.map_or(Duration::from_mins(5), config::GoDuration::to_std),
-        pleg: pleg::Settings::default(),
+        resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
+        restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
+        pleg: pleg::Settings {
+            // Hints are on by default; whoever turns the gate off gets the plain relist.
+            hints: gates.get("EventedPLEG") != Some(&false),
+            ..pleg::Settings::default()
+        },
     })
 }
 
-async fn serve(config: &KubeletConfiguration, settings: Settings) -> Result<()> {
+/// A duration that is not shorter than makes sense. Upstream takes any; a period of nothing would keep
+/// the node busy with nothing else.
+fn at_least(field: &'static str, wanted: GoDuration, least: Duration) -> Duration {
+    let wanted = wanted.to_std();
+    if wanted < least {
+        warn!(field, ?wanted, ?least, "too short; using the least");
+    }
+    wanted.max(least)
+}
+
+/// Where the agent is asked, and where it leaves its notes.
+struct Here<'a> {
+    root_dir: &'a Path,
+    socket: &'a hostfs::Socket,
+    verbosity: klog::Verbosity,
+}
+
+async fn serve(
+    config: &KubeletConfiguration,
+    mut settings: Settings,
+    here: Here<'_>,
+) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen to SIGINT")?;
     let endpoint =
         Endpoint::parse(&config.container_runtime_endpoint).context("containerRuntimeEndpoint")?;
-    let image_endpoint = match config.image_service_endpoint.as_str() {
-        "" => endpoint.clone(),
-        text => Endpoint::parse(text).context("imageServiceEndpoint")?,
-    };
-    let deadlines = Deadlines { request: config.runtime_request_timeout.to_std() };
+    let image_endpoint =
+        Endpoint::parse(config.image_endpoint()).context("imageServiceEndpoint")?;
+    let timeout = config.runtime_request_timeout;
+    let request = at_least("runtimeRequestTimeout", timeout, Duration::from_secs(1));
+    let deadlines = Deadlines { request };
     let runtime = Arc::new(CriRuntime::new(&endpoint, &image_endpoint, deadlines));
     // Biased here and below: a signal comes once and ends the agent.
     tokio::select! {
@@ -90,16 +137,28 @@ async fn serve(config: &KubeletConfiguration, settings: Settings) -> Result<()> 
             info!(signal = name, "told to stop");
             return Ok(());
         }
-        () = wait_for_runtime(&*runtime, endpoint.path()) => {}
+        name = wait_for_runtime(&*runtime, endpoint.path()) => settings.runtime_name = name,
     }
     info!(node = settings.node_name, manifests = %settings.manifests.display(), "ferrolet runs");
+    let files: Arc<dyn HostFiles> = Arc::new(hostfs::Host::default());
+    // Whoever cleans up after this agent must find the runtime without it.
+    let socket = format!("unix://{}", endpoint.path().display());
+    let note =
+        RuntimeNote::new(socket, settings.pod_logs.clone(), settings.container_links.clone());
+    note.write(&*files, here.root_dir).await.context("note which runtime is used")?;
+    let listener = here.socket.listener().context("listen on the agent's socket")?;
+    let local = Local {
+        listener: UnixListener::from_std(listener).context("listen on the agent's socket")?,
+        logs: Arc::new(hostfs::HostLogs::new()),
+        verbosity: Arc::new(here.verbosity),
+    };
     let ports = Ports {
         runtime,
-        files: Arc::new(hostfs::Host),
+        files: Arc::clone(&files),
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
     };
-    let mut agent = Agent::start(settings, ports);
+    let mut agent = Agent::start(settings, ports, Some(local));
     tokio::select! {
         biased;
         name = told_to_stop(&mut terminate, &mut interrupt) => {
@@ -121,13 +180,13 @@ async fn told_to_stop(terminate: &mut Signal, interrupt: &mut Signal) -> &'stati
 }
 
 /// Waits until the runtime answers. A node whose runtime comes up late must not need a second start.
-async fn wait_for_runtime(runtime: &dyn Runtime, socket: &Path) {
+async fn wait_for_runtime(runtime: &dyn Runtime, socket: &Path) -> String {
     loop {
         match runtime.version().await {
             Ok(version) => {
                 let (name, version) = (version.name, version.version);
-                info!(socket = %socket.display(), name, version, "container runtime found");
-                return;
+                info!(socket = %socket.display(), %name, version, "container runtime found");
+                return name;
             }
             Err(error) => {
                 warn!(socket = %socket.display(), %error, "container runtime does not answer; trying again");

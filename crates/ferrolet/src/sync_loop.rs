@@ -11,17 +11,24 @@ use model::observed::PodStatus;
 use model::ports::events::{EventType, Events, PodEvent};
 use pods::decide::merge::{PodSet, merge};
 use pods::decide::worker::{Target, Update};
-use pods::source::file::PodSetWatch;
+use pods::source::PodSetWatch;
 use pods::workers::{News, WorkersHandle};
 use podspec::view;
-use tokio::sync::mpsc;
+use status::decide::Failure;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::node_view::{NodeView, Outlook};
 use crate::unsupported::unsupported;
 
 /// How long a pod that nobody wants may take to end.
 const STRANGERS_GRACE: Duration = Duration::from_secs(1);
+
+/// How long the loop may be silent at least, and how often it turns without need.
+const LEAST_PULSE: Duration = Duration::from_mins(5);
+const BEAT: Duration = Duration::from_mins(1);
 
 /// What the loop listens to and talks to.
 #[derive(Debug)]
@@ -38,6 +45,39 @@ pub(crate) struct SyncLoopParts {
     pub(crate) workers: WorkersHandle,
     /// Whom people hear from.
     pub(crate) events: Arc<dyn Events>,
+    /// Where it is told which pods there are.
+    pub(crate) view: Arc<NodeView>,
+    /// Shows that the loop turns.
+    pub(crate) pulse: Pulse,
+}
+
+/// Tells when the loop last turned. Written by the loop.
+#[derive(Debug, Clone)]
+pub(crate) struct Pulse {
+    beat: watch::Sender<Instant>,
+    /// How long ago that may be.
+    limit: Duration,
+}
+
+impl Pulse {
+    /// A pulse that is there for as long as the loop takes to start.
+    pub(crate) fn new(resync: Duration) -> Self {
+        let limit = resync.saturating_mul(2).max(LEAST_PULSE);
+        Self { beat: watch::Sender::new(Instant::now()), limit }
+    }
+
+    fn beat(&self) {
+        self.beat.send_replace(Instant::now());
+    }
+
+    /// Whether the loop turned lately.
+    pub(crate) fn check(&self, now: Instant) -> Result<(), String> {
+        let since = now.saturating_duration_since(*self.beat.borrow());
+        if since > self.limit {
+            return Err(format!("the sync loop has not turned for {since:?}"));
+        }
+        Ok(())
+    }
 }
 
 /// The loop's state; nobody else touches it.
@@ -69,6 +109,7 @@ impl SyncLoop {
     /// Runs until told to stop, or until there is nobody left to hear from.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         loop {
+            self.parts.pulse.beat();
             // Biased: stopping first; then what is wanted, which changes at the pace of people; then
             // news, at most two for each pod that ends; lifecycle events are merged by pod and so
             // wait without growing.
@@ -84,6 +125,7 @@ impl SyncLoop {
                     None => return,
                 },
                 events = self.parts.lifecycle.take() => self.happened(events).await,
+                () = tokio::time::sleep(BEAT) => {}
             }
         }
     }
@@ -100,6 +142,8 @@ impl SyncLoop {
         for pod in changes.removed {
             self.removed(pod).await;
         }
+        // Before what comes: a pod that comes back must not meet its own remains.
+        self.tell_desired().await;
         for pod in changes.added {
             self.added(pod).await;
         }
@@ -115,10 +159,15 @@ impl SyncLoop {
         if !ignored.is_empty() {
             let message = format!("fields that are not supported: {}", ignored.join(", "));
             self.refuse(&name, &uid, "UnsupportedFields", &message);
+            self.parts.view.show(&pod);
+            let failure = Failure { reason: "UnsupportedFields", message };
+            let outlook = Outlook { failure: Some(&failure), ..Outlook::default() };
+            self.parts.view.publish(&pod, &PodStatus::empty(uid.clone()), &outlook);
             self.refused.insert(uid);
             return;
         }
         info!(pod = %name, %uid, "pod added");
+        self.parts.view.show(&pod);
         self.strangers.remove(&uid);
         self.working.insert(uid.clone());
         self.parts.workers.ask(uid, Update::Create(pod)).await;
@@ -136,13 +185,16 @@ impl SyncLoop {
             return;
         }
         info!(pod = %view::pod_name(&pod), %uid, "pod changed");
+        self.parts.view.show(&pod);
         self.parts.workers.ask(uid, Update::Update(pod)).await;
     }
 
     async fn removed(&mut self, pod: Arc<Pod>) {
         let uid = view::uid(&pod);
         info!(pod = %view::pod_name(&pod), %uid, "pod removed");
-        if !self.refused.remove(&uid) {
+        if self.refused.remove(&uid) {
+            self.parts.view.hide(&uid);
+        } else {
             let update = Update::Kill { target: Target::Pod(pod), grace: None };
             self.parts.workers.ask(uid, update).await;
         }
@@ -165,18 +217,26 @@ impl SyncLoop {
 
     async fn heard(&mut self, news: News) {
         match news {
-            News::Finished(_) => {
-                let told = self.told.iter().flatten().map(|(uid, _)| uid.clone());
-                let desired = told.filter(|uid| !self.refused.contains(uid)).collect();
-                self.parts.workers.desired(desired).await;
-            }
+            News::Finished(_) => self.tell_desired().await,
             News::Forgotten(uid) => {
                 self.working.remove(&uid);
                 if let Some(pod) = self.wanted(&uid).cloned() {
                     self.added(pod).await;
+                } else {
+                    self.parts.view.hide(&uid);
+                    // Something of it may have appeared after it was seen to have ended.
+                    self.strangers.insert(uid);
+                    self.end_strangers().await;
                 }
             }
         }
+    }
+
+    /// Lets the workers forget what has finished and is not wanted any more.
+    async fn tell_desired(&self) {
+        let told = self.told.iter().flatten().map(|(uid, _)| uid.clone());
+        let desired = told.filter(|uid| !self.refused.contains(uid)).collect();
+        self.parts.workers.desired(desired).await;
     }
 
     async fn happened(&mut self, events: BTreeMap<PodUid, Vec<LifecycleEvent>>) {

@@ -1,6 +1,7 @@
 //! What is done for a pod: the pod workers' side of the runtime.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,34 +9,121 @@ use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::{PodName, PodUid};
 use model::observed::PodStatus;
-use model::ports::runtime::RuntimeError;
+use model::ports::clock::WallClock;
+use model::ports::events::{EventType, Events, PodEvent};
+use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::Stamp;
+use pods::decide::deadline::deadline;
 use pods::decide::requeue::Retry;
 use pods::decide::worker::{Outcome, Target};
 use pods::workers::{PodSyncer, Statuses, Synced};
 use podspec::view;
-use runtime::PodRuntime;
-use tracing::{info, warn};
+use runtime::{PodRuntime, SyncError};
+use status::decide::{Failure, Waiting};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::node_view::{NodeView, Outlook};
 
 /// Makes pods as specified through the container runtime.
 #[derive(Debug)]
 pub(crate) struct Syncer {
-    pub(crate) runtime: Arc<PodRuntime>,
+    /// Does what a pod needs.
+    pub(crate) pod_runtime: PodRuntime,
+    /// The container runtime, asked why it made no sandbox.
+    pub(crate) runtime: Arc<dyn Runtime>,
+    /// Whom people hear from.
+    pub(crate) events: Arc<dyn Events>,
+    /// The time of day.
+    pub(crate) clock: Arc<dyn WallClock>,
+    /// Where it is told how pods are.
+    pub(crate) view: Arc<NodeView>,
+    /// Why containers did not start at the last attempt. Never held across an await.
+    pub(crate) failures: Mutex<BTreeMap<PodUid, BTreeMap<String, Waiting>>>,
+}
+
+impl Syncer {
+    fn warn(&self, pod: &Pod, reason: &'static str, message: String) {
+        self.events.record(PodEvent {
+            pod_uid: view::uid(pod),
+            pod: view::pod_name(pod),
+            field_path: "".into(),
+            kind: EventType::Warning,
+            reason,
+            message,
+        });
+    }
+
+    /// Tells how a pod is.
+    fn publish(&self, pod: &Pod, status: &PodStatus, failure: Option<&Failure>, ended: bool) {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let start_failures = failures.get(&status.uid);
+        let outlook = Outlook { start_failures, failure, stopped_for_good: ended };
+        self.view.publish(pod, status, &outlook);
+    }
+
+    /// Remembers why containers did not start, until they do.
+    fn remember(&self, uid: &PodUid, error: Option<&SyncError>) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.remove(uid);
+        if let Some(SyncError::StartContainers(failed)) = error {
+            let waiting = failed.iter().map(|(name, error)| {
+                let message = Chain(error).to_string();
+                (name.clone(), Waiting { reason: error.label(), message })
+            });
+            failures.insert(uid.clone(), waiting.collect());
+        }
+    }
+
+    /// When to try again after a failure.
+    async fn retry(&self, pod: &Pod, error: &SyncError) -> Retry {
+        if let Some(at) = error.retry_at() {
+            return Retry::At(at);
+        }
+        if matches!(error, SyncError::CreateSandbox(_))
+            && let Ok(status) = self.runtime.status().await
+            && !status.network.ready
+        {
+            let message = format!("network is not ready: {}", status.network.message);
+            self.warn(pod, "NetworkNotReady", message);
+            return Retry::Network;
+        }
+        Retry::Failure
+    }
 }
 
 #[async_trait]
 impl PodSyncer for Syncer {
-    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus) -> Synced {
+    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, cancel: &CancellationToken) -> Synced {
         let name = view::pod_name(pod);
+        self.publish(pod, status, None, false);
         if runtime::decide::has_finished(pod, status) {
             info!(pod = %name, uid = %status.uid, "pod has finished");
             return Synced { outcome: Outcome::Finished, acted: false };
         }
-        match self.runtime.sync(pod, status).await {
-            Ok(acted) => Synced { outcome: Outcome::Done, acted },
+        let deadline = deadline(pod, status);
+        if deadline.is_some_and(|deadline| deadline <= self.clock.now()) {
+            let message = "Pod was active on the node longer than the specified deadline";
+            self.warn(pod, "DeadlineExceeded", message.to_owned());
+            let failure = Failure { reason: "DeadlineExceeded", message: message.to_owned() };
+            self.publish(pod, status, Some(&failure), false);
+            return Synced { outcome: Outcome::Finished, acted: false };
+        }
+        match self.pod_runtime.sync(pod, status, cancel).await {
+            Ok(acted) => {
+                self.remember(&status.uid, None);
+                if !acted {
+                    debug!(pod = %name, uid = %status.uid, "pod is as specified");
+                }
+                let outcome =
+                    deadline.map_or(Outcome::Done, |deadline| Outcome::Again(Retry::At(deadline)));
+                Synced { outcome, acted }
+            }
             Err(error) => {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");
-                let retry = error.retry_at().map_or(Retry::Failure, Retry::At);
+                self.remember(&status.uid, Some(&error));
+                self.publish(pod, status, None, false);
+                let retry = self.retry(pod, &error).await;
                 Synced { outcome: Outcome::Again(retry), acted: true }
             }
         }
@@ -47,13 +135,15 @@ impl PodSyncer for Syncer {
             Target::RuntimeOnly(name) => Arc::new(runtime_only(name, &status.uid)),
         };
         let name = view::pod_name(&pod);
-        if !status.may_be_alive() {
+        // A sandbox that died by itself is stopped too: it may still hold its network.
+        if !status.may_be_alive() && status.sandboxes.is_empty() {
             return Outcome::Done;
         }
         info!(pod = %name, uid = %status.uid, ?grace, "stopping pod");
-        match self.runtime.kill(&pod, status, Some(grace)).await {
+        match self.pod_runtime.kill(&pod, status, Some(grace)).await {
             Ok(()) => Outcome::Done,
             Err(error) => {
+                self.warn(&pod, "FailedKillPod", format!("error killing pod: {}", Chain(&error)));
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "cannot stop a pod; trying again");
                 Outcome::Again(Retry::Failure)
             }
@@ -61,12 +151,9 @@ impl PodSyncer for Syncer {
     }
 
     async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome {
-        let name = view::pod_name(pod);
-        if status.maybe_running().next().is_some() {
-            warn!(pod = %name, uid = %status.uid, "a container still runs after its pod was stopped; trying again");
-            return Outcome::Again(Retry::Failure);
-        }
-        info!(pod = %name, uid = %status.uid, "pod has ended");
+        self.remember(&status.uid, None);
+        self.publish(pod, status, None, true);
+        info!(pod = %view::pod_name(pod), uid = %status.uid, "pod has ended");
         Outcome::Done
     }
 }

@@ -1,9 +1,11 @@
 //! The long tasks of the agent, by name.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 /// All long tasks. None of them ends before it is told to; one that does takes the agent with it, so
 /// that whoever supervises the agent starts it anew, whole.
@@ -13,6 +15,9 @@ pub(crate) struct Tasks {
     names: BTreeMap<Id, &'static str>,
     stop: CancellationToken,
 }
+
+/// How long tasks may take to stop.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A long task that ended too early.
 #[derive(Debug, thiserror::Error)]
@@ -44,10 +49,13 @@ impl Tasks {
         }
     }
 
-    /// Tells all tasks to stop and waits for them.
+    /// Tells all tasks to stop and waits for them, though not for one that hangs in a file or a call.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
-        while self.set.join_next().await.is_some() {}
+        let all = async { while self.set.join_next().await.is_some() {} };
+        if tokio::time::timeout(PATIENCE, all).await.is_err() {
+            warn!("not all parts stopped in time; leaving them behind");
+        }
     }
 
     fn name(&self, id: Id) -> &'static str {

@@ -1,16 +1,28 @@
 //! Fields of a pod that would be ignored. A pod that relies on one is refused: running it without
 //! its volumes, limits or security settings would be worse than not running it.
+//!
+//! Every field of the specification is named here, by taking the types apart: a field that a new
+//! version of the API adds does not compile until somebody has decided about it.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, PodSpec};
 use podspec::view;
 
+/// Annotations that ask for something of the node.
+const ANNOTATIONS: [&str; 2] = [
+    "container.apparmor.security.beta.kubernetes.io/",
+    "container.seccomp.security.alpha.kubernetes.io/",
+];
+
 /// The paths of fields that the pod sets and the agent does not act on yet.
 pub(crate) fn unsupported(pod: &Pod) -> Vec<String> {
     let Some(spec) = view::spec(pod) else { return Vec::new() };
+    let annotations = pod.metadata.annotations.iter().flatten().map(|(name, _)| name);
+    let asked = annotations.filter(|name| ANNOTATIONS.iter().any(|known| name.starts_with(known)));
     let mut paths: Vec<String> =
-        pod_fields(spec).into_iter().map(|field| format!("spec.{field}")).collect();
+        asked.map(|name| format!("metadata.annotations[{name}]")).collect();
+    paths.extend(pod_fields(spec).into_iter().map(|field| format!("spec.{field}")));
     for (index, container) in spec.containers.iter().enumerate() {
-        let fields = container_fields(container).into_iter();
+        let fields = container_fields(container, view::host_network(pod)).into_iter();
         paths.extend(fields.map(|field| format!("spec.containers[{index}].{field}")));
     }
     paths
@@ -24,87 +36,148 @@ fn set_fields(fields: &[(&'static str, bool)]) -> Vec<&'static str> {
     fields.iter().filter(|(_, set)| *set).map(|(name, _)| *name).collect()
 }
 
+#[rustfmt::skip]
 fn pod_fields(spec: &PodSpec) -> Vec<&'static str> {
-    let security = spec.security_context.as_ref();
+    let PodSpec {
+        // Acted on.
+        active_deadline_seconds: _, containers: _, host_ipc: _, host_network: _, host_pid: _,
+        hostname: _, restart_policy: _, share_process_namespace: _,
+        termination_grace_period_seconds: _,
+        // For others than the node: schedulers, controllers, and the API server.
+        affinity: _, automount_service_account_token: _, enable_service_links: _, node_name: _,
+        node_selector: _, preemption_policy: _, priority: _, priority_class_name: _,
+        scheduler_name: _, scheduling_gates: _, service_account: _, service_account_name: _,
+        tolerations: _, topology_spread_constraints: _, image_pull_secrets: _,
+        // Not acted on yet.
+        dns_config, dns_policy, ephemeral_containers, host_aliases, host_users, hostname_override,
+        init_containers, os, overhead, readiness_gates, resource_claims, resources,
+        runtime_class_name, security_context, set_hostname_as_fqdn, subdomain, volumes,
+        scheduling_group,
+    } = spec;
+    let security = security_context.as_ref();
     set_fields(&[
-        ("initContainers", has_any(spec.init_containers.as_ref())),
-        ("ephemeralContainers", has_any(spec.ephemeral_containers.as_ref())),
-        ("volumes", has_any(spec.volumes.as_ref())),
-        (
-            "securityContext",
-            security.is_some_and(|context| *context != PodSecurityContext::default()),
-        ),
-        ("activeDeadlineSeconds", spec.active_deadline_seconds.is_some()),
-        ("dnsConfig", spec.dns_config.is_some()),
-        ("dnsPolicy", spec.dns_policy.as_deref() == Some("None")),
-        ("hostAliases", has_any(spec.host_aliases.as_ref())),
-        ("hostUsers", spec.host_users == Some(false)),
-        ("hostnameOverride", spec.hostname_override.is_some()),
-        ("setHostnameAsFQDN", spec.set_hostname_as_fqdn == Some(true)),
-        ("subdomain", spec.subdomain.as_ref().is_some_and(|name| !name.is_empty())),
-        ("runtimeClassName", spec.runtime_class_name.is_some()),
-        ("resourceClaims", has_any(spec.resource_claims.as_ref())),
-        ("resources", spec.resources.is_some()),
-        ("readinessGates", has_any(spec.readiness_gates.as_ref())),
+        ("dnsConfig", dns_config.is_some()),
+        // Without a cluster's DNS the others mean the same: the host's.
+        ("dnsPolicy", dns_policy.as_deref() == Some("None")),
+        ("ephemeralContainers", has_any(ephemeral_containers.as_ref())),
+        ("hostAliases", has_any(host_aliases.as_ref())),
+        ("hostUsers", *host_users == Some(false)),
+        ("hostnameOverride", hostname_override.is_some()),
+        ("initContainers", has_any(init_containers.as_ref())),
+        ("os", os.as_ref().is_some_and(|os| os.name != "linux")),
+        ("overhead", overhead.as_ref().is_some_and(|overhead| !overhead.is_empty())),
+        ("readinessGates", has_any(readiness_gates.as_ref())),
+        ("resourceClaims", has_any(resource_claims.as_ref())),
+        ("resources", resources.is_some()),
+        ("runtimeClassName", runtime_class_name.is_some()),
+        ("schedulingGroup", scheduling_group.is_some()),
+        ("securityContext", security.is_some_and(|set| *set != PodSecurityContext::default())),
+        ("setHostnameAsFQDN", *set_hostname_as_fqdn == Some(true)),
+        ("subdomain", subdomain.as_ref().is_some_and(|name| !name.is_empty())),
+        ("volumes", has_any(volumes.as_ref())),
     ])
 }
 
-fn container_fields(container: &Container) -> Vec<&'static str> {
-    let limits = container.resources.as_ref().and_then(|resources| resources.limits.as_ref());
-    let ports = container.ports.iter().flatten();
-    let values_from = container.env.iter().flatten().any(|env| env.value_from.is_some());
+#[rustfmt::skip]
+fn container_fields(container: &Container, host_network: bool) -> Vec<&'static str> {
+    let Container {
+        // Acted on.
+        args: _, command: _, image: _, image_pull_policy: _, name: _, restart_policy: _, stdin: _,
+        stdin_once: _, tty: _, working_dir: _,
+        // Says how a change of resources is made, and none is.
+        resize_policy: _,
+        // Not acted on yet, or not in every form.
+        env, env_from, lifecycle, liveness_probe, ports, readiness_probe, resources,
+        restart_policy_rules, security_context, startup_probe, termination_message_path,
+        termination_message_policy, volume_devices, volume_mounts,
+    } = container;
+    let resources = resources.as_ref();
+    let limits = resources.and_then(|resources| resources.limits.as_ref());
+    let claims = resources.and_then(|resources| resources.claims.as_ref());
+    // On the host's network a port is the host's anyway; the API server fills it in.
+    let mapped = ports.iter().flatten().any(|port| port.host_port.is_some_and(|port| port != 0));
+    let restarts_all =
+        restart_policy_rules.iter().flatten().any(|rule| rule.action == "RestartAllContainers");
+    let message_path = termination_message_path.as_deref().unwrap_or("/dev/termination-log");
+    let message_policy = termination_message_policy.as_deref().unwrap_or("File");
     set_fields(&[
-        ("volumeMounts", has_any(container.volume_mounts.as_ref())),
-        ("volumeDevices", has_any(container.volume_devices.as_ref())),
-        ("securityContext", container.security_context.is_some()),
-        ("livenessProbe", container.liveness_probe.is_some()),
-        ("readinessProbe", container.readiness_probe.is_some()),
-        ("startupProbe", container.startup_probe.is_some()),
-        ("lifecycle", container.lifecycle.is_some()),
-        ("envFrom", has_any(container.env_from.as_ref())),
-        ("env[].valueFrom", values_from),
-        ("ports[].hostPort", ports.into_iter().any(|port| port.host_port.is_some_and(|p| p != 0))),
+        ("env[].valueFrom", env.iter().flatten().any(|env| env.value_from.is_some())),
+        ("envFrom", has_any(env_from.as_ref())),
+        ("lifecycle", lifecycle.is_some()),
+        ("livenessProbe", liveness_probe.is_some()),
+        ("ports[].hostPort", mapped && !host_network),
+        ("readinessProbe", readiness_probe.is_some()),
+        ("resources.claims", has_any(claims)),
         ("resources.limits", limits.is_some_and(|limits| !limits.is_empty())),
+        ("restartPolicyRules[].action", restarts_all),
+        ("securityContext", security_context.is_some()),
+        ("startupProbe", startup_probe.is_some()),
+        ("terminationMessagePath", message_path != "/dev/termination-log"),
+        ("terminationMessagePolicy", message_policy != "File"),
+        ("volumeDevices", has_any(volume_devices.as_ref())),
+        ("volumeMounts", has_any(volume_mounts.as_ref())),
     ])
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{ContainerPort, Probe, SecurityContext, Volume};
+    use podspec::{Origin, read_manifest};
 
     use super::*;
 
-    fn pod(spec: PodSpec) -> Pod {
-        Pod { spec: Some(spec), ..Pod::default() }
+    /// The fields that keep a pod from running, from its manifest as an agent reads it.
+    fn refused(spec: &str, container: &str) -> Vec<String> {
+        let manifest = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: web}}\nspec:\n  {spec}\n  containers:\n  \
+             - name: main\n    image: image:1\n    {container}\n"
+        );
+        let origin = Origin::File("/manifests/web.yaml".into());
+        let read = read_manifest(manifest.as_bytes(), &origin, "node");
+        unsupported(&read.unwrap_or_else(|error| panic!("{manifest}: {error:?}")).pods[0])
     }
 
     #[test]
-    fn a_plain_pod_is_supported() {
-        let main = Container { name: "main".to_owned(), ..Container::default() };
-        assert!(
-            unsupported(&pod(PodSpec { containers: vec![main], ..PodSpec::default() })).is_empty()
-        );
+    fn what_is_acted_on_is_supported() {
+        let spec = "hostNetwork: true\n  hostPID: true\n  restartPolicy: OnFailure\n  \
+                    terminationGracePeriodSeconds: 5\n  activeDeadlineSeconds: 60";
+        let container = "command: [a]\n    args: [b]\n    ports: [{containerPort: 80}]\n    \
+                         env: [{name: A, value: b}]\n    resources: {requests: {cpu: 1}}";
+        assert_eq!(refused(spec, container), Vec::<String>::new());
     }
 
+    // behaviour: SRC-26
     #[test]
     fn fields_that_would_be_ignored_are_named() {
-        let container = Container {
-            liveness_probe: Some(Probe::default()),
-            security_context: Some(SecurityContext::default()),
-            ports: Some(vec![ContainerPort { host_port: Some(80), ..ContainerPort::default() }]),
-            ..Container::default()
-        };
-        let spec = PodSpec {
-            volumes: Some(vec![Volume::default()]),
-            containers: vec![Container::default(), container],
-            ..PodSpec::default()
-        };
-        let expected = [
-            "spec.volumes",
-            "spec.containers[1].securityContext",
-            "spec.containers[1].livenessProbe",
-            "spec.containers[1].ports[].hostPort",
+        let rows = [
+            ("volumes: [{name: v, emptyDir: {}}]", "", "spec.volumes"),
+            ("initContainers: [{name: i, image: i}]", "", "spec.initContainers"),
+            ("securityContext: {runAsUser: 1}", "", "spec.securityContext"),
+            ("hostUsers: false", "", "spec.hostUsers"),
+            ("", "securityContext: {privileged: true}", "spec.containers[0].securityContext"),
+            ("", "resources: {limits: {memory: 1Mi}}", "spec.containers[0].resources.limits"),
+            ("", "livenessProbe: {tcpSocket: {port: 1}}", "spec.containers[0].livenessProbe"),
+            ("", "terminationMessagePath: /x", "spec.containers[0].terminationMessagePath"),
+            (
+                "",
+                "ports: [{containerPort: 80, hostPort: 80}]",
+                "spec.containers[0].ports[].hostPort",
+            ),
+            (
+                "",
+                "env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
+                "spec.containers[0].env[].valueFrom",
+            ),
         ];
-        assert_eq!(unsupported(&pod(spec)), expected);
+        for (spec, container, path) in rows {
+            assert!(refused(spec, container).contains(&path.to_owned()), "{path}");
+        }
+    }
+
+    #[test]
+    fn annotations_that_ask_for_confinement_are_named() {
+        let mut pod = Pod { spec: Some(PodSpec::default()), ..Pod::default() };
+        let name = "container.apparmor.security.beta.kubernetes.io/main".to_owned();
+        pod.metadata.annotations = Some([(name.clone(), "localhost/tight".to_owned())].into());
+        assert_eq!(unsupported(&pod), [format!("metadata.annotations[{name}]")]);
     }
 }

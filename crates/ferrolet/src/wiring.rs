@@ -1,22 +1,30 @@
 //! Puts the agent together: every part in the order of its needs, nothing set afterwards.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use model::ports::clock::WallClock;
 use model::ports::events::Events;
 use model::ports::files::HostFiles;
+use model::ports::logs::ContainerLogs;
 use model::ports::runtime::Runtime;
 use model::stamp::Stamps;
+use pleg::{Pleg, PlegParts};
 use pods::source::file::{FileSourceSettings, file_source};
 use pods::workers::{WorkerParts, workers};
+use prometheus::Registry;
 use runtime::decide::BackoffLimits;
 use runtime::{LogLayout, PodRuntime, RuntimeParts};
+use server::{EventBook, EventLimits, Verbosity};
+use status::decide::NodeFacts;
+use tokio::net::UnixListener;
 
-use crate::sync_loop::{SyncLoop, SyncLoopParts};
+use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
+use crate::sync_loop::{Pulse, SyncLoop, SyncLoopParts};
 use crate::syncer::{PlegStatuses, Syncer};
 use crate::tasks::Tasks;
+use crate::version::version;
 
 /// The outside, as the agent reaches it.
 #[derive(Debug, Clone)]
@@ -36,20 +44,35 @@ pub struct Ports {
 pub struct Settings {
     /// The name of this node.
     pub node_name: String,
+    /// The name of the container runtime, which is part of container ids.
+    pub runtime_name: String,
     /// Where manifests are.
     pub manifests: PathBuf,
     /// How often manifests are read.
     pub manifests_period: Duration,
+    /// Where the agent keeps what must survive it.
+    pub state: PathBuf,
     /// Where logs of pods are.
     pub pod_logs: PathBuf,
     /// Where links to logs are.
     pub container_links: PathBuf,
     /// How often a pod is looked at without need.
     pub resync: Duration,
-    /// The longest wait of a container that keeps failing.
-    pub longest_restart_wait: Duration,
+    /// How long a container waits that keeps failing.
+    pub restart_backoff: BackoffLimits,
     /// How the runtime is observed.
     pub pleg: pleg::Settings,
+}
+
+/// How the agent is asked from this machine.
+#[derive(Debug)]
+pub struct Local {
+    /// Where it listens.
+    pub listener: UnixListener,
+    /// Reads the logs of containers.
+    pub logs: Arc<dyn ContainerLogs>,
+    /// How much is logged.
+    pub verbosity: Arc<dyn Verbosity>,
 }
 
 /// The agent, ready to run.
@@ -65,43 +88,57 @@ pub struct Broken(String);
 
 impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
-    pub fn start(settings: Settings, ports: Ports) -> Self {
-        let mut tasks = Tasks::default();
-        let stamps = Stamps::default();
-        let pleg = pleg::pleg(Arc::clone(&ports.runtime), stamps.clone(), settings.pleg);
-        let pod_runtime = PodRuntime::new(RuntimeParts {
-            runtime: ports.runtime,
-            files: Arc::clone(&ports.files),
-            events: Arc::clone(&ports.events),
-            clock: Arc::clone(&ports.clock),
-            logs: LogLayout {
-                pod_logs: settings.pod_logs,
-                container_links: settings.container_links,
-            },
-            restart_backoff: BackoffLimits::up_to(settings.longest_restart_wait),
-        });
+    pub fn start(settings: Settings, mut ports: Ports, local: Option<Local>) -> Self {
+        let clock = Arc::clone(&ports.clock);
+        let book = Arc::new(EventBook::new(clock, EventLimits::default(), ports.events));
+        ports.events = Arc::clone(&book) as _;
+        let facts = NodeFacts { host_ips: Vec::new(), runtime_name: settings.runtime_name.clone() };
+        let view = Arc::new(NodeView::new(facts, Arc::clone(&ports.clock)));
+        let (stamps, registry) = (Stamps::default(), Registry::new());
+        let pleg = observer(&settings, &ports, &stamps, &registry);
         let statuses = PlegStatuses { cache: pleg.cache.clone(), requests: pleg.requests.clone() };
         let (workers_task, workers_handle, news) = workers(WorkerParts {
-            syncer: Arc::new(Syncer { runtime: Arc::new(pod_runtime) }),
+            syncer: Arc::new(syncer(&settings, &ports, &view)),
             statuses: Arc::new(statuses),
             stamps,
-            clock: ports.clock,
+            clock: Arc::clone(&ports.clock),
             resync: settings.resync,
         });
-        let source_settings = FileSourceSettings {
-            path: settings.manifests,
-            period: settings.manifests_period,
-            node_name: settings.node_name,
-        };
-        let (source, pods) = file_source(source_settings, ports.files);
+        let (source, pods) = file_source(
+            FileSourceSettings {
+                path: settings.manifests,
+                period: settings.manifests_period,
+                node_name: settings.node_name,
+                last_good: settings.state.join("manifests"),
+            },
+            ports.files,
+        );
+        let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
             source: pods,
             lifecycle: pleg.events,
-            cache: pleg.cache,
+            cache: pleg.cache.clone(),
             news,
             workers: workers_handle,
             events: ports.events,
+            view: Arc::clone(&view),
+            pulse: pulse.clone(),
         });
+        let mut tasks = Tasks::default();
+        if let Some(Local { listener, logs, verbosity }) = local {
+            let answers = server::Parts {
+                pods: view,
+                events: book,
+                log_paths: Arc::new(RuntimeLogs(pleg.cache)),
+                logs,
+                health: Arc::new(AgentHealth { pleg: pleg.health, sync_loop: pulse }),
+                metrics: Arc::new(Metrics(registry)),
+                verbosity,
+                clock: ports.clock,
+                version: version(),
+            };
+            tasks.spawn("server", |stop| server::serve(Arc::new(answers), listener, stop));
+        }
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
@@ -117,5 +154,39 @@ impl Agent {
     /// Stops all parts and leaves the pods running.
     pub async fn stop(self) {
         self.tasks.stop().await;
+    }
+}
+
+/// What looks at the runtime.
+fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps, registry: &Registry) -> Pleg {
+    let wants = PlegParts {
+        runtime: Arc::clone(&ports.runtime),
+        stamps: stamps.clone(),
+        clock: Arc::clone(&ports.clock),
+        metrics: pleg::Metrics::new(registry).expect("a new registry has no metrics yet"),
+    };
+    pleg::pleg(wants, settings.pleg.clone())
+}
+
+/// What makes pods as specified.
+fn syncer(settings: &Settings, ports: &Ports, view: &Arc<NodeView>) -> Syncer {
+    let pod_runtime = PodRuntime::new(RuntimeParts {
+        runtime: Arc::clone(&ports.runtime),
+        files: Arc::clone(&ports.files),
+        events: Arc::clone(&ports.events),
+        clock: Arc::clone(&ports.clock),
+        logs: LogLayout {
+            pod_logs: settings.pod_logs.clone(),
+            container_links: settings.container_links.clone(),
+        },
+        restart_backoff: settings.restart_backoff,
+    });
+    Syncer {
+        pod_runtime,
+        runtime: Arc::clone(&ports.runtime),
+        events: Arc::clone(&ports.events),
+        clock: Arc::clone(&ports.clock),
+        view: Arc::clone(view),
+        failures: Mutex::default(),
     }
 }

@@ -46,6 +46,66 @@ fn set_mode(directory: &OwnedFd, mode: u32) -> io::Result<()> {
     Ok(())
 }
 
+/// How many names of a log's path come from a pod: those of its directory, its container and its
+/// file.
+const NAMES_OF_A_LOG: usize = 3;
+
+/// Opens a container's log for reading. A pod that can write where logs lie could put a link to any
+/// file of the host there, so none is followed in the part of the path that is made of pods' names.
+pub(crate) fn open_log(path: &Path) -> io::Result<std::fs::File> {
+    let refuse = |problem: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+    let Some(root) = path.ancestors().nth(NAMES_OF_A_LOG).filter(|root| root.is_absolute()) else {
+        return refuse("it is not the path of a container's log");
+    };
+    let below = path.strip_prefix(root).expect("an ancestor is a prefix");
+    if below.components().any(|part| !matches!(part, Component::Normal(_))) {
+        return refuse("it must be made of plain names");
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = open(root, flags, Mode::empty())?;
+    // Opening a pipe would wait for who writes to it.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let file = std::fs::File::from(openat2(&root, below, flags, Mode::empty(), resolve)?);
+    if !file.metadata()?.is_file() {
+        return refuse("it is not a file");
+    }
+    Ok(file)
+}
+
+/// What is to be removed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Removal {
+    /// A directory with all that is in it.
+    Directory,
+    /// A symbolic link.
+    Link,
+}
+
+/// Removes a directory or a link that lies in `root` itself. Links are never followed below the root.
+pub(crate) fn remove(root: &Path, path: &Path, kind: Removal) -> io::Result<()> {
+    let refuse = |problem: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+    if path.parent() != Some(root) || path.file_name().is_none() {
+        return refuse("it does not lie where such things lie");
+    }
+    let found = match std::fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let removed = match kind {
+        // The standard library opens directory by directory and follows no link, whoever swaps them.
+        Removal::Directory if found.is_dir() => std::fs::remove_dir_all(path),
+        Removal::Link if found.is_symlink() => std::fs::remove_file(path),
+        Removal::Directory => return refuse("it is not a directory"),
+        Removal::Link => return refuse("it is not a link"),
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -1,7 +1,8 @@
-//! The host's files: the real side of the files port.
+//! The host's files: the real side of the files and logs ports, and the agent's own lock, socket and
+//! state.
 //!
 //! Input: paths from the configuration, and below them names that come from pods. Output: what is
-//! there, and directories and links that the agent needs.
+//! there, directories and links that the agent needs, and the text of containers' logs.
 //!
 //! Invariants:
 //! - a path made of a pod's names never leaves the directory that the configuration names, and no
@@ -14,18 +15,32 @@
 
 mod beneath;
 mod claim;
+mod logs;
+mod look;
+mod replace;
+mod socket;
+mod watch;
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use model::ports::files::{FileError, FileKind, HostFiles};
+use model::ports::files::{
+    DirectoryWatch, Entry, FileError, FileKind, FileVersion, Found, HostFiles,
+};
+use model::verdict::{Subject, Verdict};
 
 pub use claim::{Claim, claim};
+pub use logs::HostLogs;
+pub use replace::replace;
+pub use socket::{LONGEST_SOCKET_PATH, Socket, SocketError, listen};
 
-/// The files of this host.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Host;
+/// The files of this host. All clones share one inotify instance, of which a machine has few.
+#[derive(Debug, Clone, Default)]
+pub struct Host {
+    watches: Arc<watch::Watches>,
+}
 
 /// Runs a blocking operation where it holds nobody up, and names it if it fails.
 async fn blocking<T: Send + 'static>(
@@ -42,17 +57,7 @@ async fn blocking<T: Send + 'static>(
 #[async_trait]
 impl HostFiles for Host {
     async fn kind(&self, path: &Path) -> Result<FileKind, FileError> {
-        blocking("look at", path, |path| {
-            let kind = std::fs::metadata(path)?.file_type();
-            Ok(if kind.is_file() {
-                FileKind::File
-            } else if kind.is_dir() {
-                FileKind::Directory
-            } else {
-                FileKind::Special
-            })
-        })
-        .await
+        self.look(path).await.map(|found| found.kind)
     }
 
     async fn list(&self, directory: &Path) -> Result<Vec<String>, FileError> {
@@ -68,18 +73,36 @@ impl HostFiles for Host {
     }
 
     async fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-        blocking("read", path, move |path| {
-            let mut content = Vec::new();
-            // One byte more than allowed tells "just fits" from "too long"; the size in the metadata
-            // is not asked, since a file may grow while it is read.
-            std::fs::File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut content)?;
-            if content.len() as u64 > limit {
-                let message = format!("larger than {limit} bytes");
-                return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
-            }
-            Ok(content)
-        })
-        .await
+        blocking("read", path, move |path| look::read(&look::open(path)?, limit)).await
+    }
+
+    async fn look(&self, path: &Path) -> Result<Found, FileError> {
+        blocking("look at", path, look::found).await
+    }
+
+    async fn entries(&self, directory: &Path) -> Result<Vec<Entry>, FileError> {
+        blocking("list", directory, look::entries).await
+    }
+
+    async fn read_version(
+        &self,
+        path: &Path,
+        limit: u64,
+    ) -> Result<(FileVersion, Vec<u8>), FileError> {
+        blocking("read", path, move |path| look::read_version(path, limit)).await
+    }
+
+    async fn watch(&self, directory: &Path) -> Result<Box<dyn DirectoryWatch>, FileError> {
+        Ok(Box::new(self.watches.watch(directory).await?))
+    }
+
+    async fn write_durably(&self, path: &Path, content: &[u8]) -> Result<(), FileError> {
+        let content = content.to_owned();
+        blocking("write", path, move |path| replace(path, &content)).await
+    }
+
+    async fn remove_written(&self, path: &Path) -> Result<(), FileError> {
+        blocking("remove", path, replace::remove).await
     }
 
     async fn create_directory(
@@ -113,5 +136,18 @@ impl HostFiles for Host {
             }
         })
         .await
+    }
+
+    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<(), FileError> {
+        let (path, kind) = match &verdict.subject {
+            Subject::PodLogs(path) => (path, beneath::Removal::Directory),
+            Subject::LogLink(path) => (path, beneath::Removal::Link),
+            _ => {
+                let source = io::Error::new(io::ErrorKind::InvalidInput, verdict.to_string());
+                return Err(FileError { operation: "remove from", path: root.to_owned(), source });
+            }
+        };
+        let root = root.to_owned();
+        blocking("remove", path, move |path| beneath::remove(&root, path, kind)).await
     }
 }

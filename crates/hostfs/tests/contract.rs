@@ -16,15 +16,18 @@ use testkit::contract::{self, assert_kept};
 
 /// A directory of the host, removed after its case.
 #[derive(Debug)]
-struct Directory(TempDir);
+struct Directory {
+    place: TempDir,
+    files: Arc<Host>,
+}
 
 impl World for Directory {
     fn files(&self) -> Arc<dyn HostFiles> {
-        Arc::new(Host)
+        Arc::clone(&self.files) as _
     }
 
     fn directory(&self) -> PathBuf {
-        self.0.path().to_owned()
+        self.place.path().to_owned()
     }
 
     fn write(&self, path: &Path, content: &[u8]) {
@@ -41,6 +44,18 @@ impl World for Directory {
         true
     }
 
+    fn remove(&self, path: &Path) {
+        if path.is_dir() {
+            fs::remove_dir_all(path).unwrap();
+        } else {
+            fs::remove_file(path).unwrap();
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) {
+        fs::rename(from, to).unwrap();
+    }
+
     fn mode(&self, path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode()
     }
@@ -48,6 +63,8 @@ impl World for Directory {
 
 #[tokio::test]
 async fn the_files_of_the_host_keep_the_contract() {
-    let reports = contract::files::run(|| Directory(tempfile::tempdir().unwrap())).await;
+    let new_world =
+        || Directory { place: tempfile::tempdir().unwrap(), files: Arc::new(Host::default()) };
+    let reports = contract::files::run(new_world).await;
     assert_eq!(assert_kept(&reports), [], "these cases were skipped");
 }

@@ -214,6 +214,12 @@ impl PodStatus {
         self.containers.iter().find(|container| &*container.name == name)
     }
 
+    /// The newest instance of a container that has ended.
+    pub fn latest_ended(&self, name: &str) -> Option<&ContainerStatus> {
+        let mut instances = self.containers.iter().filter(|container| &*container.name == name);
+        instances.find(|container| container.state == ContainerState::Exited)
+    }
+
     /// The containers whose process lives.
     pub fn running(&self) -> impl Iterator<Item = &ContainerStatus> {
         self.containers.iter().filter(|container| container.state == ContainerState::Running)

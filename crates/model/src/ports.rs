@@ -4,4 +4,6 @@
 pub mod clock;
 pub mod events;
 pub mod files;
+pub mod http;
+pub mod logs;
 pub mod runtime;

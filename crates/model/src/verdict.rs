@@ -1,6 +1,7 @@
 //! Why something is removed.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 
@@ -15,6 +16,10 @@ pub enum Subject {
     Sandbox(SandboxId),
     /// An image, by its id.
     Image(String),
+    /// The directory of a pod's logs, by its path.
+    PodLogs(PathBuf),
+    /// A link to a container's log, by its own path.
+    LogLink(PathBuf),
 }
 
 impl fmt::Display for Subject {
@@ -23,6 +28,8 @@ impl fmt::Display for Subject {
             Self::Container(id) => write!(f, "container {id}"),
             Self::Sandbox(id) => write!(f, "sandbox {id}"),
             Self::Image(id) => write!(f, "image {id}"),
+            Self::PodLogs(path) => write!(f, "logs {}", path.display()),
+            Self::LogLink(path) => write!(f, "link {}", path.display()),
         }
     }
 }

@@ -75,6 +75,10 @@ pub struct ContainerConfig {
     pub stdin_once: bool,
     /// Whether it gets a terminal.
     pub tty: bool,
+    /// Paths that it must not see.
+    pub masked_paths: Vec<String>,
+    /// Paths that it must not write.
+    pub readonly_paths: Vec<String>,
     /// Whose process ids.
     pub pid: NamespaceMode,
 }

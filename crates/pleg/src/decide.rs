@@ -1,7 +1,9 @@
 //! What changed between two observations, and what is known afterwards. Pure.
 
 mod diff;
+mod reuse;
 mod status;
 
 pub use diff::{ObjectState, PodRecord, diff};
+pub use reuse::{known_container, known_sandbox};
 pub use status::pod_status;

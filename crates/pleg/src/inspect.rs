@@ -1,6 +1,7 @@
 //! The calls that a look takes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
@@ -8,7 +9,7 @@ use model::ids::PodUid;
 use model::observed::{PodStatus, RuntimePod, pods_by_uid};
 use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError, SandboxFilter};
 
-use crate::decide::pod_status;
+use crate::decide::{known_container, known_sandbox, pod_status};
 
 /// Everything that the runtime has, by pod.
 pub(crate) async fn list(
@@ -39,17 +40,34 @@ pub(crate) async fn list_pod(
     Ok(pods_by_uid(sandboxes?, containers?).remove(uid))
 }
 
-/// The status of all parts of a pod. What vanished since it was listed is left out; any other
-/// failure fails the whole, because half a status would start containers that already run.
+/// What was known of a pod before it is inspected.
+#[derive(Debug)]
+pub(crate) struct Before {
+    /// The last status that could be read.
+    pub(crate) status: Option<Arc<PodStatus>>,
+    /// Whether parts of it that did not change need not be read again.
+    pub(crate) holds: bool,
+}
+
+/// The status of all parts of a pod; what is known and still holds is not read again. What vanished
+/// since it was listed is left out; any other failure fails the whole, because half a status would
+/// start containers that already run.
 pub(crate) async fn status(
     runtime: &dyn Runtime,
     pod: RuntimePod,
-    old: Option<&PodStatus>,
+    before: &Before,
 ) -> Result<PodStatus, RuntimeError> {
-    let sandboxes = pod.sandboxes.iter().map(|sandbox| runtime.pod_sandbox_status(&sandbox.id));
-    let containers = pod.containers.iter().map(|container| runtime.container_status(&container.id));
+    let old = before.status.as_deref().filter(|_| before.holds);
+    let sandboxes = pod.sandboxes.iter().map(async |sandbox| match known_sandbox(sandbox, old) {
+        Some(known) => Ok(known.clone()),
+        None => runtime.pod_sandbox_status(&sandbox.id).await,
+    });
+    let containers = pod.containers.iter().map(async |listed| match known_container(listed, old) {
+        Some(known) => Ok(known.clone()),
+        None => runtime.container_status(&listed.id).await,
+    });
     let (sandboxes, containers) = join(join_all(sandboxes), join_all(containers)).await;
-    Ok(pod_status(pod.uid, found(sandboxes)?, found(containers)?, old))
+    Ok(pod_status(pod.uid, found(sandboxes)?, found(containers)?, before.status.as_deref()))
 }
 
 fn found<T>(answers: Vec<Result<T, RuntimeError>>) -> Result<Vec<T>, RuntimeError> {

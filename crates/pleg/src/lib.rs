@@ -19,10 +19,13 @@
 pub mod cache;
 pub mod decide;
 mod health;
+mod hints;
 mod inspect;
 mod marks;
+mod metrics;
 mod task;
 
 pub use health::{Health, Unhealthy};
 pub use marks::Marks;
-pub use task::{Pleg, Relist, Settings, pleg};
+pub use metrics::Metrics;
+pub use task::{Pleg, PlegParts, Relist, Settings, pleg};

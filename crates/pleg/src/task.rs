@@ -15,6 +15,7 @@ use futures_util::stream::FuturesUnordered;
 use model::ids::PodUid;
 use model::lifecycle::LifecycleEvent;
 use model::observed::{PodStatus, RuntimePod};
+use model::ports::clock::WallClock;
 use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::{Stamp, Stamps};
 use tokio::sync::{Semaphore, watch};
@@ -25,14 +26,23 @@ use tracing::{debug, warn};
 use crate::cache::{Observation, Reader, Writer, cache};
 use crate::decide::{PodRecord, diff};
 use crate::health::Health;
-use crate::inspect;
+use crate::hints::{Hint, Hints};
+use crate::inspect::{self, Before};
 use crate::marks::Marks;
+use crate::metrics::{Counts, Metrics};
+
+/// How long a pod whose status could not be read waits at most for the next try.
+const LONGEST_RETRY: Duration = Duration::from_secs(8);
 
 /// How often to look, and how long to wait.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// From the end of a relist to the start of the next.
     pub relist_period: Duration,
+    /// The same while the runtime tells what happens: then a relist only repairs what was missed.
+    pub relist_period_with_hints: Duration,
+    /// Whether to listen to what the runtime tells.
+    pub hints: bool,
     /// How old the last relist may be for the agent to be healthy.
     pub relist_threshold: Duration,
     /// How long listing one pod may take, and how long reading its status.
@@ -45,6 +55,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             relist_period: Duration::from_secs(1),
+            relist_period_with_hints: Duration::from_mins(1),
+            hints: true,
             relist_threshold: Duration::from_mins(3),
             inspection_deadline: Duration::from_secs(10),
             parallel_inspections: 16,
@@ -67,8 +79,22 @@ pub struct Pleg {
     pub health: Health,
 }
 
+/// What the relist task works with.
+#[derive(Debug)]
+pub struct PlegParts {
+    /// The runtime to look at.
+    pub runtime: Arc<dyn Runtime>,
+    /// Orders looks and actions.
+    pub stamps: Stamps,
+    /// The time of day, for metrics.
+    pub clock: Arc<dyn WallClock>,
+    /// What is counted and timed.
+    pub metrics: Metrics,
+}
+
 /// Makes the relist task of a runtime.
-pub fn pleg(runtime: Arc<dyn Runtime>, stamps: Stamps, settings: Settings) -> Pleg {
+pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
+    let PlegParts { runtime, stamps, clock, metrics } = parts;
     let (writer, reader) = cache();
     let (relisted, receiver) = watch::channel(None);
     let events = Marks::default();
@@ -76,6 +102,10 @@ pub fn pleg(runtime: Arc<dyn Runtime>, stamps: Stamps, settings: Settings) -> Pl
     let health = Health { relisted: receiver, threshold: settings.relist_threshold };
     let task = Relist {
         permits: Arc::new(Semaphore::new(settings.parallel_inspections)),
+        retry_permits: Arc::new(Semaphore::new(settings.parallel_inspections.div_ceil(4))),
+        hints: Hints::new(Arc::clone(&runtime), settings.hints),
+        clock,
+        metrics,
         runtime,
         stamps,
         settings,
@@ -86,6 +116,7 @@ pub fn pleg(runtime: Arc<dyn Runtime>, stamps: Stamps, settings: Settings) -> Pl
         records: BTreeMap::new(),
         busy: BTreeMap::new(),
         work: FuturesUnordered::new(),
+        next: Some(Instant::now()),
     };
     Pleg { task, cache: reader, events, requests, health }
 }
@@ -104,10 +135,18 @@ pub struct Relist {
     relisted: watch::Sender<Option<Instant>>,
     /// Bounds the inspections under way.
     permits: Arc<Semaphore>,
+    /// The same for pods whose status could not be read before, so that they do not stand in the way of
+    /// those whose status can.
+    retry_permits: Arc<Semaphore>,
+    hints: Hints,
+    clock: Arc<dyn WallClock>,
+    metrics: Metrics,
     records: BTreeMap<PodUid, Record>,
     /// Pods with a look or an inspection under way.
     busy: BTreeMap<PodUid, Busy>,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// When the next relist begins; `None` while one is under way.
+    next: Option<Instant>,
 }
 
 impl std::fmt::Debug for Relist {
@@ -124,8 +163,13 @@ struct Record {
     at: Stamp,
     /// The status could not be read: read it again even if no state changed.
     reinspect: bool,
+    /// When it may be read again after it could not be, and how long it waits after the next failure.
+    /// Otherwise a few pods that hang would use up all the inspections there can be at a time.
+    retry: Option<(Instant, Duration)>,
     /// The last status that could be read.
     status: Option<Arc<PodStatus>>,
+    /// Its share in the gauges.
+    counts: Counts,
 }
 
 /// What is under way for a pod.
@@ -139,9 +183,20 @@ struct Busy {
 
 /// A look or inspection that ended.
 enum Done {
-    Listed { began: Instant, at: Stamp, pods: Result<BTreeMap<PodUid, RuntimePod>, RuntimeError> },
-    Looked { uid: PodUid, at: Stamp, pod: Result<Option<RuntimePod>, RuntimeError> },
+    Listed {
+        began: Instant,
+        at: Stamp,
+        pods: Result<BTreeMap<PodUid, RuntimePod>, RuntimeError>,
+    },
+    Looked {
+        uid: PodUid,
+        began: Instant,
+        at: Stamp,
+        pod: Result<Option<RuntimePod>, RuntimeError>,
+    },
     Inspected(Inspected),
+    /// The wait after a look that failed is over.
+    LookAgain(PodUid),
 }
 
 /// An inspection that ended, and the look that it was made for.
@@ -149,6 +204,7 @@ struct Inspected {
     uid: PodUid,
     at: Stamp,
     seen: PodRecord,
+    counts: Counts,
     events: Vec<LifecycleEvent>,
     observation: Observation,
 }
@@ -156,20 +212,16 @@ struct Inspected {
 impl Relist {
     /// Looks at the runtime until told to stop.
     pub async fn run(mut self, stop: CancellationToken) {
-        let mut next = Some(Instant::now());
         loop {
+            let next = self.next;
             // Biased: stopping first; then finished work, which is bounded by what was started; the
-            // timer before requests, because a relist answers every request made before it.
+            // timer before requests and hints, because a relist answers all that were made before
+            // it; requests, which are merged by pod, before hints, which are told one by one.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                Some(done) = self.work.next() => {
-                    if let Some(at) = self.finish(done) {
-                        next = Some(at);
-                    }
-                }
+                Some(done) = self.work.next() => self.finish(done),
                 () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
-                    next = None;
                     self.start_relist();
                 }
                 requests = self.requests.take() => {
@@ -177,11 +229,32 @@ impl Relist {
                         self.look_at(uid);
                     }
                 }
+                hint = self.hints.next() => self.hinted(hint),
             }
         }
     }
 
-    fn start_relist(&self) {
+    fn hinted(&mut self, hint: Hint) {
+        match hint {
+            Hint::Look(uid) => self.look_at(uid),
+            Hint::Opened(took) => {
+                debug!("the runtime tells what happens; listing it less often");
+                self.metrics.opened(took);
+                // What happened before the stream was open was told to nobody.
+                self.next = self.next.map(|_| Instant::now());
+            }
+            Hint::Broken(error) => {
+                let why = error.map_or_else(|| "it ended".to_owned(), |error| error.to_string());
+                debug!(why, "the runtime does not tell what happens; listing it more often");
+                self.metrics.broken();
+                let soon = Instant::now() + self.settings.relist_period;
+                self.next = self.next.map(|next| next.min(soon));
+            }
+        }
+    }
+
+    fn start_relist(&mut self) {
+        self.next = None;
         let runtime = Arc::clone(&self.runtime);
         // Taken before the first call: what happens during the listing may or may not be in it.
         let (at, began) = (self.stamps.next(), Instant::now());
@@ -198,32 +271,52 @@ impl Relist {
         let at = self.stamps.next();
         self.busy.insert(uid.clone(), Busy { since: at, again: false });
         let runtime = Arc::clone(&self.runtime);
-        let deadline = self.settings.inspection_deadline;
+        let (deadline, began) = (self.settings.inspection_deadline, Instant::now());
         self.work.push(Box::pin(async move {
             let list = inspect::list_pod(&*runtime, &uid);
             let pod = inspect::within(deadline, ("ListContainers", &uid), list).await;
-            Done::Looked { uid, at, pod }
+            Done::Looked { uid, began, at, pod }
         }));
     }
 
-    /// Takes in what a look gave; answers with the time of the next relist when one ended.
-    fn finish(&mut self, done: Done) -> Option<Instant> {
+    /// Takes in what a look gave.
+    fn finish(&mut self, done: Done) {
         match done {
             Done::Listed { began, at, pods } => {
                 match pods {
                     Ok(pods) => self.relisted(began, at, pods),
                     Err(error) => warn!(%error, "cannot list the pods of the runtime"),
                 }
-                return Some(Instant::now() + self.settings.relist_period);
+                let period = if self.hints.flow() {
+                    self.settings.relist_period_with_hints
+                } else {
+                    self.settings.relist_period
+                };
+                self.next = Some(Instant::now() + period);
             }
-            Done::Looked { uid, at, pod } => self.looked(uid, at, pod),
+            Done::Looked { uid, began, at, pod } => {
+                self.metrics.looked(began.elapsed());
+                self.looked(uid, at, pod);
+            }
             Done::Inspected(inspected) => {
                 let uid = inspected.uid.clone();
                 self.inspected(inspected);
                 self.settle(uid);
             }
+            Done::LookAgain(uid) => self.look_at(uid),
         }
-        None
+    }
+
+    /// A look at a pod failed: tries again before long, however far away the next relist is.
+    fn look_again(&self, uid: PodUid, wait: Duration) {
+        if !self.hints.flow() {
+            // The next relist is near.
+            return;
+        }
+        self.work.push(Box::pin(async move {
+            tokio::time::sleep(wait).await;
+            Done::LookAgain(uid)
+        }));
     }
 
     fn relisted(&mut self, began: Instant, at: Stamp, mut pods: BTreeMap<PodUid, RuntimePod>) {
@@ -239,7 +332,9 @@ impl Relist {
             }
         }
         self.writer.relisted(at, self.busy.keys().cloned().collect());
-        self.relisted.send_replace(Some(began));
+        let last = self.relisted.send_replace(Some(began));
+        self.metrics.relisted(began.elapsed(), last.map(|last| began.duration_since(last)));
+        self.metrics.seen_at(self.clock.now().as_duration().as_secs_f64());
     }
 
     fn looked(&mut self, uid: PodUid, at: Stamp, pod: Result<Option<RuntimePod>, RuntimeError>) {
@@ -249,10 +344,12 @@ impl Relist {
                 Reconciled::Unchanged => self.writer.unchanged(&uid, at),
                 // Its empty record stays until a relist agrees: one that began before this look may
                 // still list the pod, and must not bring it back.
-                Reconciled::Gone => {}
+                Reconciled::Gone | Reconciled::Waiting => {}
             },
-            // Whoever waits is answered by the next relist.
-            Err(error) => warn!(%uid, %error, "cannot list a pod of the runtime"),
+            Err(error) => {
+                warn!(%uid, %error, "cannot list a pod of the runtime");
+                self.look_again(uid.clone(), self.settings.relist_period);
+            }
         }
         self.settle(uid);
     }
@@ -267,6 +364,7 @@ impl Relist {
         let events = diff(&record.seen, &seen);
         let Some(pod) = pod.filter(|_| !seen.is_empty()) else {
             let events = or_pod_sync(events, record.reinspect);
+            self.metrics.recount(record.counts, Counts::default());
             *record = Record { at, ..Record::default() };
             self.writer.forget(uid, at);
             self.report(uid, events);
@@ -276,7 +374,14 @@ impl Relist {
             record.at = at;
             return Reconciled::Unchanged;
         }
-        let old = record.status.clone();
+        if record.retry.is_some_and(|(not_before, _)| Instant::now() < not_before) {
+            return Reconciled::Waiting;
+        }
+        let old = Before {
+            status: record.status.clone(),
+            // After a failure nothing is taken for granted.
+            holds: !record.reinspect,
+        };
         self.busy.entry(uid.clone()).or_insert(Busy { since: at, again: false });
         self.inspect(pod, old, (at, seen, events));
         Reconciled::Inspecting
@@ -285,38 +390,45 @@ impl Relist {
     fn inspect(
         &self,
         pod: RuntimePod,
-        old: Option<Arc<PodStatus>>,
+        old: Before,
         (at, seen, events): (Stamp, PodRecord, Vec<LifecycleEvent>),
     ) {
         let runtime = Arc::clone(&self.runtime);
-        let permits = Arc::clone(&self.permits);
+        let permits = Arc::clone(if old.holds { &self.permits } else { &self.retry_permits });
         let deadline = self.settings.inspection_deadline;
+        let counts = Counts::from(&pod);
         self.work.push(Box::pin(async move {
             let _permit = permits.acquire().await.expect("the semaphore is never closed");
             let uid = pod.uid.clone();
-            let status = inspect::status(&*runtime, pod, old.as_deref());
+            let status = inspect::status(&*runtime, pod, &old);
             let status = inspect::within(deadline, ("ContainerStatus", &uid), status).await;
-            Done::Inspected(Inspected { uid, at, seen, events, observation: status.map(Arc::new) })
+            let observation = status.map(Arc::new);
+            Done::Inspected(Inspected { uid, at, seen, counts, events, observation })
         }));
     }
 
     /// Stores what an inspection gave. Only one that succeeded advances the record: otherwise the
     /// next relist must see the same difference again, or the events would be lost.
     fn inspected(&mut self, inspected: Inspected) {
-        let Inspected { uid, at, seen, events, observation } = inspected;
+        let Inspected { uid, at, seen, counts, events, observation } = inspected;
         let record = self.records.entry(uid.clone()).or_default();
         match &observation {
             Ok(status) => {
                 let events = or_pod_sync(events, record.reinspect);
                 let status = Some(Arc::clone(status));
-                *record = Record { seen, at, reinspect: false, status };
+                self.metrics.recount(record.counts, counts);
+                *record = Record { seen, at, reinspect: false, retry: None, status, counts };
                 self.writer.store(&uid, observation, at);
                 self.report(&uid, events);
             }
             Err(error) => {
                 warn!(%uid, %error, "cannot read the status of a pod");
                 record.reinspect = true;
+                let wait = record.retry.map_or(self.settings.relist_period, |(_, wait)| wait);
+                let longer = wait.saturating_mul(2).min(LONGEST_RETRY);
+                record.retry = Some((Instant::now() + wait, longer));
                 self.writer.store(&uid, observation, at);
+                self.look_again(uid, wait);
             }
         }
     }
@@ -343,6 +455,8 @@ impl Relist {
 enum Reconciled {
     Unchanged,
     Inspecting,
+    /// It could not be read and waits for its next turn.
+    Waiting,
     /// The runtime has nothing of the pod.
     Gone,
 }

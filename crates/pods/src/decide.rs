@@ -1,5 +1,7 @@
 //! What to do with pods that come, change and go. Pure.
 
+pub mod deadline;
 pub mod merge;
 pub mod requeue;
+pub mod sources;
 pub mod worker;

@@ -1,4 +1,27 @@
 //! Where pods come from. Every source tells complete sets, the latest on a watch channel: whoever is
 //! late misses nothing but what is no longer true.
+//!
+//! A source that finds something wrong keeps telling what it told last: of a manifest that is broken
+//! its last good version, which is on disk before anybody hears of it and so survives a restart.
 
 pub mod file;
+pub mod http;
+mod kept;
+mod last_good;
+#[cfg(test)]
+mod logged;
+mod problem;
+mod sources;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::watch;
+
+pub use sources::{Refused, SourceChange, SourceName, Sources};
+
+/// The complete set of pods of a source, in its own order.
+pub type PodList = Arc<Vec<Arc<Pod>>>;
+
+/// The latest set of a source; `None` until it was read for the first time.
+pub type PodSetWatch = watch::Receiver<Option<PodList>>;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
 use model::ports::runtime::RuntimeError;
 use model::stamp::{Stamp, Stamps};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -33,8 +34,9 @@ pub struct Synced {
 /// Does the work for a pod. Implemented by whoever wires the runtime, volumes and status together.
 #[async_trait]
 pub trait PodSyncer: Debug + Send + Sync {
-    /// Makes the pod as specified, given its status. Never cancelled: half a sandbox would leak.
-    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus) -> Synced;
+    /// Makes the pod as specified, given its status. Never cut off, because half a sandbox would leak;
+    /// `cancel` says that the pod is to end, for waits that may take for ever.
+    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, cancel: &CancellationToken) -> Synced;
     /// Ends everything of the pod that runs; `Done` when nothing does. May be cancelled to be
     /// started again with a shorter grace.
     async fn terminate(&self, target: &Target, status: &PodStatus, grace: Duration) -> Outcome;
@@ -79,7 +81,25 @@ pub enum News {
 #[derive(Debug, Clone)]
 pub struct WorkersHandle {
     /// Read by the workers' task; closed when it ends.
-    events: mpsc::Sender<Event>,
+    requests: mpsc::Sender<Request>,
+}
+
+/// What is asked of the task.
+#[derive(Debug)]
+enum Request {
+    Event(Event),
+    /// Kill a pod, and tell when nothing of it runs any more.
+    KillAndTell(PodUid, Update, oneshot::Sender<()>),
+}
+
+/// A pod did not end within the time it had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("pod {uid} did not end within {waited:?}")]
+pub struct ExceededGracePeriod {
+    /// The pod.
+    pub uid: PodUid,
+    /// How long it was waited for.
+    pub waited: Duration,
 }
 
 impl WorkersHandle {
@@ -93,30 +113,59 @@ impl WorkersHandle {
         self.send(Event::Desired(uids)).await;
     }
 
+    /// Kills a pod and waits until nothing of it runs: half as long again as its grace, at least 10 s.
+    pub async fn kill_and_wait(
+        &self,
+        uid: PodUid,
+        target: Target,
+        grace: Duration,
+    ) -> Result<(), ExceededGracePeriod> {
+        let waited = grace.mul_f64(1.5).max(LEAST_WAIT);
+        let (teller, told) = oneshot::channel();
+        let update = Update::Kill { target, grace: Some(grace) };
+        self.request(Request::KillAndTell(uid.clone(), update, teller)).await;
+        match tokio::time::timeout(waited, told).await {
+            Ok(Ok(())) => Ok(()),
+            // The task ended, and with it everybody's interest; or time is up.
+            Ok(Err(_)) | Err(_) => Err(ExceededGracePeriod { uid, waited }),
+        }
+    }
+
     async fn send(&self, event: Event) {
-        if self.events.send(event).await.is_err() {
+        self.request(Request::Event(event)).await;
+    }
+
+    async fn request(&self, request: Request) {
+        if self.requests.send(request).await.is_err() {
             debug!("the workers have stopped; nothing more is asked of them");
         }
     }
 }
+
+/// How long [`WorkersHandle::kill_and_wait`] waits at least.
+const LEAST_WAIT: Duration = Duration::from_secs(10);
 
 /// The task's state; nobody else touches it.
 #[derive(Debug)]
 pub struct WorkersTask {
     parts: WorkerParts,
     workers: Workers,
-    events: mpsc::Receiver<Event>,
+    requests: mpsc::Receiver<Request>,
+    /// Who waits for the end of which pod.
+    waiters: BTreeMap<PodUid, Vec<oneshot::Sender<()>>>,
     /// Read by the sync loop.
     news: mpsc::UnboundedSender<News>,
     jobs: JoinSet<(PodUid, Synced)>,
     running: BTreeMap<PodUid, Running>,
     /// Pods that wait, by the end of their wait.
     due: BTreeSet<(Instant, PodUid)>,
-    waits: BTreeMap<PodUid, Instant>,
+    waits: BTreeMap<PodUid, (Instant, Retry)>,
     /// The last job of each pod.
     last: BTreeMap<PodUid, LastJob>,
     /// Makes waits differ from one another.
     requeues: u64,
+    /// Whether what is being started is only due for its regular look.
+    unhurried: bool,
 }
 
 /// How the last job of a pod left things.
@@ -126,6 +175,8 @@ struct LastJob {
     ended: Stamp,
     /// Whether such a look was asked for when it ended.
     look_asked: bool,
+    /// Whether the next one is only a regular look at a pod that is as it should be.
+    unhurried: bool,
 }
 
 #[derive(Debug)]
@@ -137,12 +188,13 @@ struct Running {
 /// Makes the workers' task. `news` carries at most two messages for each pod that ends, so it needs
 /// no bound of its own.
 pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::UnboundedReceiver<News>) {
-    let (sender, events) = mpsc::channel(256);
+    let (sender, requests) = mpsc::channel(256);
     let (news, receiver) = mpsc::unbounded_channel();
     let task = WorkersTask {
         parts,
         workers: Workers::default(),
-        events,
+        requests,
+        waiters: BTreeMap::new(),
         news,
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
@@ -150,8 +202,9 @@ pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::Unbound
         waits: BTreeMap::new(),
         last: BTreeMap::new(),
         requeues: 0,
+        unhurried: false,
     };
-    (task, WorkersHandle { events: sender }, receiver)
+    (task, WorkersHandle { requests: sender }, receiver)
 }
 
 impl WorkersTask {
@@ -167,11 +220,29 @@ impl WorkersTask {
                 () = stop.cancelled() => return,
                 Some(joined) = self.jobs.join_next_with_id() => self.joined(joined),
                 () = sleep_until(next) => self.wake_due(),
-                event = self.events.recv() => match event {
-                    Some(event) => self.step(event),
+                request = self.requests.recv() => match request {
+                    Some(Request::Event(event)) => self.step(event),
+                    Some(Request::KillAndTell(uid, update, teller)) => {
+                        self.kill_and_tell(&uid, update, teller);
+                    }
                     None => return,
                 },
             }
+        }
+    }
+
+    fn kill_and_tell(&mut self, uid: &PodUid, update: Update, teller: oneshot::Sender<()>) {
+        self.waiters.entry(uid.clone()).or_default().push(teller);
+        self.step(Event::Asked(uid.clone(), update));
+        if !self.workers.may_run(uid) {
+            self.release(uid);
+        }
+    }
+
+    fn release(&mut self, uid: &PodUid) {
+        for waiter in self.waiters.remove(uid).into_iter().flatten() {
+            // One that gave up does not listen any more.
+            waiter.send(()).ok();
         }
     }
 
@@ -185,6 +256,7 @@ impl WorkersTask {
                     }
                 }
                 Command::Requeue(uid, retry) => self.requeue(uid, retry),
+                Command::Terminated(uid) => self.release(&uid),
                 Command::Finished(uid) => {
                     self.unqueue(&uid);
                     self.tell(News::Finished(uid));
@@ -210,6 +282,7 @@ impl WorkersTask {
         let cancel = CancellationToken::new();
         let parts = self.parts.clone();
         let (for_job, token) = (uid.clone(), cancel.clone());
+        let last = LastJob { unhurried: self.unhurried, ..last };
         let handle = self.jobs.spawn(async move {
             let synced = run(&parts, &for_job, job, last, token).await;
             (for_job, synced)
@@ -233,7 +306,8 @@ impl WorkersTask {
             }
         };
         self.running.remove(&uid);
-        let last = LastJob { ended: self.parts.stamps.next(), look_asked: synced.acted };
+        let ended = self.parts.stamps.next();
+        let last = LastJob { ended, look_asked: synced.acted, unhurried: false };
         self.last.insert(uid.clone(), last);
         if synced.acted {
             self.parts.statuses.look_at(&uid);
@@ -248,11 +322,11 @@ impl WorkersTask {
         let at = Instant::now() + wait;
         self.unqueue(&uid);
         self.due.insert((at, uid.clone()));
-        self.waits.insert(uid, at);
+        self.waits.insert(uid, (at, retry));
     }
 
     fn unqueue(&mut self, uid: &PodUid) {
-        if let Some(at) = self.waits.remove(uid) {
+        if let Some((at, _)) = self.waits.remove(uid) {
             self.due.remove(&(at, uid.clone()));
         }
     }
@@ -261,8 +335,10 @@ impl WorkersTask {
         let now = Instant::now();
         while self.due.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, uid)) = self.due.pop_first() else { return };
-            self.waits.remove(&uid);
+            let retry = self.waits.remove(&uid).map(|(_, retry)| retry);
+            self.unhurried = retry == Some(Retry::Resync);
             self.step(Event::Due(uid));
+            self.unhurried = false;
         }
     }
 }
@@ -294,6 +370,11 @@ async fn run(
     cancel: CancellationToken,
 ) -> Synced {
     let cancelled = Synced { outcome: Outcome::Cancelled, acted: false };
+    if last.unhurried && parts.statuses.newer_than(uid, last.ended).now_or_never().is_none() {
+        // Nobody has looked at the pod since, so there is nothing to compare; asking for a look just
+        // because time has passed would cost every pod calls every minute.
+        return Synced { outcome: Outcome::Done, acted: false };
+    }
     // Biased in all selects: a cancellation comes at most once and ends the job.
     let status = tokio::select! {
         biased;
@@ -308,19 +389,43 @@ async fn run(
         }
     };
     match job {
-        Job::Sync(pod) => parts.syncer.sync(&pod, &status).await,
+        Job::Sync(pod) => parts.syncer.sync(&pod, &status, &cancel).await,
         Job::Terminate(target, grace) => tokio::select! {
             biased;
             () = cancel.cancelled() => Synced { acted: true, ..cancelled },
-            outcome = parts.syncer.terminate(&target, &status, grace) => {
-                Synced { outcome, acted: true }
-            }
+            outcome = terminate(parts, &target, &status, grace) => Synced { outcome, acted: true },
         },
         Job::CleanUp(pod) => tokio::select! {
             biased;
             () = cancel.cancelled() => cancelled,
             outcome = parts.syncer.clean_up(&pod, &status) => Synced { outcome, acted: false },
         },
+    }
+}
+
+/// Ends a pod, and looks whether it has ended: a container may have appeared after the status was
+/// taken, or have survived. Only a pod of which nothing lives has ended.
+async fn terminate(
+    parts: &WorkerParts,
+    target: &Target,
+    status: &PodStatus,
+    grace: Duration,
+) -> Outcome {
+    let outcome = parts.syncer.terminate(target, status, grace).await;
+    if outcome != Outcome::Done {
+        return outcome;
+    }
+    let last = LastJob { ended: parts.stamps.next(), ..LastJob::default() };
+    match fresh_status(&*parts.statuses, &status.uid, last).await {
+        Ok(after) if !after.may_be_alive() => Outcome::Done,
+        Ok(_) => {
+            warn!(uid = %status.uid, "something of a pod lives although it was stopped; trying again");
+            Outcome::Again(Retry::Failure)
+        }
+        Err(error) => {
+            warn!(uid = %status.uid, %error, "cannot see whether a pod has ended; trying again");
+            Outcome::Again(Retry::Failure)
+        }
     }
 }
 

@@ -39,6 +39,7 @@ async fn a_pod_has_one_job_at_a_time_and_pods_do_not_wait_for_one_another() {
     assert_eq!(bench.after(seconds(10)).await.len(), 3);
 }
 
+// behaviour: WRK-15
 #[tokio::test(start_paused = true)]
 async fn a_job_acts_on_a_look_that_began_after_the_last_one_ended() {
     let bench = Bench::without_looks();
@@ -69,6 +70,7 @@ async fn a_status_that_is_not_known_is_waited_for_without_a_job() {
     assert!((seconds(11)..=seconds(16)).contains(&at), "{at:?}");
 }
 
+// behaviour: WRK-14
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_the_failure_of_its_pod_alone() {
     let bench = Bench::new();
@@ -171,6 +173,9 @@ async fn each_outcome_waits_its_time() {
             bench.script(&format!("sync {uid}"), [Act::Ends(outcome)]);
             bench.create(uid).await;
         }
+        bench.nth(4).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        bench.looks.relist(&["a", "b", "c", "d"]);
         bench.nth(8).await;
         for (job, at) in bench.times().into_iter().skip(4) {
             let waited = at.as_secs_f64();
@@ -197,10 +202,14 @@ async fn a_wait_ends_with_whatever_is_asked_and_is_not_made_up_for() {
     bench.create("a").await;
     bench.nth(1).await;
     tokio::time::sleep(seconds(50)).await;
+    // Still at work when the first wait would have been over.
+    bench.script("sync a", [Act::Takes(seconds(60))]);
     bench.sync("a").await;
     assert_eq!(bench.nth(2).await.1, seconds(50));
+    tokio::time::sleep(seconds(61)).await;
+    bench.looks.relist(&["a"]);
     let (_, at) = bench.nth(3).await;
-    assert!((seconds(110)..=seconds(140)).contains(&at), "{at:?}");
+    assert!((seconds(170)..=seconds(200)).contains(&at), "{at:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,4 +268,49 @@ async fn a_stop_waits_for_no_job_and_starts_none() {
     assert!(ended.unwrap().unwrap().is_ok());
     bench.create("c").await;
     assert_eq!(bench.after(Duration::from_mins(5)).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_regular_look_at_a_pod_that_nobody_looked_at_since_costs_nothing() {
+    let bench = Bench::new();
+    bench.create("a").await;
+    bench.nth(1).await;
+    let asked = bench.looks.asked();
+    assert_eq!(bench.after(Duration::from_mins(10)).await.len(), 1);
+    assert_eq!(bench.looks.asked(), asked);
+    bench.looks.relist(&["a"]);
+    bench.nth(2).await;
+}
+
+// behaviour: WRK-17
+#[tokio::test(start_paused = true)]
+async fn who_kills_and_waits_hears_when_nothing_of_the_pod_runs() {
+    let bench = Bench::new();
+    bench.create("a").await;
+    bench.nth(1).await;
+    bench.script("terminate a 5", [Act::Takes(seconds(4))]);
+    let before = Instant::now();
+    let target = Bench::target("a");
+    assert_eq!(bench.handle.kill_and_wait("a".into(), target, seconds(5)).await, Ok(()));
+    assert_eq!(before.elapsed(), seconds(4));
+    let target = Bench::target("a");
+    let again = bench.handle.kill_and_wait("a".into(), target, seconds(5)).await;
+    assert_eq!((again, before.elapsed()), (Ok(()), seconds(4)), "it has ended already");
+}
+
+// behaviour: WRK-17
+#[tokio::test(start_paused = true)]
+async fn who_kills_and_waits_gives_up_half_as_long_again_after_the_grace() {
+    let bench = Bench::new();
+    bench.create("a").await;
+    bench.nth(1).await;
+    for (grace, waited) in [(20, 30), (1, 10)] {
+        bench.script(&format!("terminate a {grace}"), [Act::Takes(Duration::from_mins(5))]);
+        let before = Instant::now();
+        let target = Bench::target("a");
+        let gave_up = bench.handle.kill_and_wait("a".into(), target, seconds(grace)).await;
+        let expected = ExceededGracePeriod { uid: "a".into(), waited: seconds(waited) };
+        assert_eq!(gave_up, Err(expected));
+        assert_eq!(before.elapsed(), seconds(waited));
+    }
 }

@@ -20,7 +20,8 @@
 //! - no I/O, no clock: the same input gives the same output.
 //!
 //! Besides, for all pods: [`definition_hash`], which tells whether a running container is still the
-//! one that is wanted, [`quantity`] for amounts of resources and [`image_name`] for image names.
+//! one that is wanted, [`restart`] for whether an ended container runs again, [`qos_class`],
+//! [`quantity`] for amounts of resources and [`image_name`] for image names.
 
 pub mod annotations;
 mod decode;
@@ -45,11 +46,15 @@ mod names;
 mod names_tests;
 #[cfg(test)]
 mod pod_strategy;
+mod qos;
 pub mod quantity;
 #[cfg(test)]
 mod quantity_tests;
 mod references;
 mod resources;
+pub mod restart;
+#[cfg(test)]
+mod restart_tests;
 mod validate;
 pub mod view;
 mod volume_source;
@@ -62,4 +67,5 @@ pub use definition_hash::{definition_hash, definition_hash_hex};
 pub use field_error::{ErrorKind, FieldError, FieldPath};
 pub use identity::{Origin, static_pod};
 pub use manifest::{Manifest, ManifestError, Problems, read_manifest};
+pub use qos::{QosClass, qos_class};
 pub use validate::validate;

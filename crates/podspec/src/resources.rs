@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::quantity::Quantity;
+use crate::view::is_sidecar;
 
 /// Resource name to amount, as the API keeps it.
 pub(crate) type ResourceList = BTreeMap<String, ApiQuantity>;
@@ -34,11 +35,6 @@ pub(crate) fn may_overcommit(name: &str) -> bool {
 /// Whether a pod as a whole can ask for it.
 pub(crate) fn is_pod_level(name: &str) -> bool {
     name == CPU || name == MEMORY || is_huge_pages(name)
-}
-
-/// Whether an init container keeps running beside the regular ones.
-pub(crate) fn is_sidecar(init_container: &Container) -> bool {
-    init_container.restart_policy.as_deref() == Some("Always")
 }
 
 /// The list as numbers, without what is no quantity: that is reported elsewhere.
@@ -77,7 +73,7 @@ pub(crate) fn aggregate(
     total
 }
 
-fn add(to: &mut Amounts, more: &Amounts) {
+pub(crate) fn add(to: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
         let sum = to.get(name).map_or(*amount, |had| *had + *amount);
         to.insert(name.clone(), sum);

@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use model::ids::{PodName, PodUid};
 
-use crate::annotations;
+use crate::{annotations, ephemeral};
 
 /// The pod's uid.
 pub fn uid(pod: &Pod) -> PodUid {
@@ -20,6 +20,22 @@ pub fn pod_name(pod: &Pod) -> PodName {
 /// The pod's containers, init and ephemeral ones aside.
 pub fn containers(pod: &Pod) -> &[Container] {
     spec(pod).map(|spec| spec.containers.as_slice()).unwrap_or_default()
+}
+
+/// The pod's init containers, sidecars among them.
+pub fn init_containers(pod: &Pod) -> &[Container] {
+    spec(pod).and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default()
+}
+
+/// The pod's ephemeral containers, as containers: rules are written once, for those.
+pub fn ephemeral_containers(pod: &Pod) -> Vec<Container> {
+    let ephemeral = spec(pod).and_then(|spec| spec.ephemeral_containers.as_deref());
+    ephemeral.unwrap_or_default().iter().cloned().map(ephemeral::to_container).collect()
+}
+
+/// Whether an init container keeps running beside the regular ones.
+pub fn is_sidecar(init_container: &Container) -> bool {
+    init_container.restart_policy.as_deref() == Some("Always")
 }
 
 /// The pod's specification.

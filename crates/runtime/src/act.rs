@@ -12,8 +12,10 @@ use model::ports::events::EventType::{self, Normal, Warning};
 use model::ports::events::{Events, PodEvent};
 use model::ports::files::{FileError, HostFiles};
 use model::ports::runtime::Runtime;
+use model::verdict::{Subject, Verdict};
 use model::wanted::SandboxConfig;
 use podspec::view;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::container::container_config;
@@ -52,6 +54,13 @@ pub struct PodRuntime {
 /// What a restart's wait belongs to: another image is another try.
 type RestartKey = (PodUid, String, String);
 
+/// Where containers are started, and what ends the wait for them.
+struct Home<'a> {
+    sandbox: &'a SandboxId,
+    config: &'a SandboxConfig,
+    cancel: &'a CancellationToken,
+}
+
 /// Says what happens to a container.
 pub(crate) struct Reporter<'a> {
     events: &'a dyn Events,
@@ -89,8 +98,14 @@ impl PodRuntime {
         Reporter { events: &*self.parts.events, uid, pod, field_path }
     }
 
-    /// Does what the pod needs; answers whether there was anything to do.
-    pub async fn sync(&self, pod: &Pod, status: &PodStatus) -> Result<bool, SyncError> {
+    /// Does what the pod needs; answers whether there was anything to do. `cancel` says that the pod is
+    /// to end: then nothing is waited for that may take for ever.
+    pub async fn sync(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+        cancel: &CancellationToken,
+    ) -> Result<bool, SyncError> {
         let actions = pod_actions(pod, status);
         if actions.is_nothing() {
             return Ok(false);
@@ -114,7 +129,8 @@ impl PodRuntime {
             }
             SandboxPlan::Create { attempt, .. } => self.create_sandbox(pod, attempt).await?,
         };
-        self.start_containers(pod, status, (&sandbox, &config), &actions.start).await?;
+        let home = Home { sandbox: &sandbox, config: &config, cancel };
+        self.start_containers(pod, status, &home, &actions.start).await?;
         Ok(true)
     }
 
@@ -144,7 +160,7 @@ impl PodRuntime {
         &self,
         pod: &Pod,
         status: &PodStatus,
-        sandbox: (&SandboxId, &SandboxConfig),
+        home: &Home<'_>,
         starts: &[ContainerStart],
     ) -> Result<(), SyncError> {
         let mut failed = Vec::new();
@@ -153,7 +169,10 @@ impl PodRuntime {
             let latest = status.latest(&container.name);
             let report = self.reporter(pod, &container.name);
             let name = view::pod_name(pod);
-            let started = self.start(pod, container, latest, sandbox).await;
+            let started = match self.wait_its_turn(container, status) {
+                Ok(()) => self.start(pod, container, latest, home).await,
+                Err(error) => Err(error),
+            };
             match started {
                 Ok(id) => {
                     info!(pod = %name, uid = %status.uid, container = container.name, %id, why = %start.why, "container runs");
@@ -181,16 +200,24 @@ impl PodRuntime {
         pod: &Pod,
         container: &Container,
         latest: Option<&ContainerStatus>,
-        (sandbox, sandbox_config): (&SandboxId, &SandboxConfig),
+        home: &Home<'_>,
     ) -> Result<ContainerId, StartError> {
+        let Home { sandbox, config: sandbox_config, cancel } = *home;
         let report = self.reporter(pod, &container.name);
-        self.wait_its_turn(&sandbox_config.pod_uid, container, latest)?;
         let uid = &sandbox_config.pod_uid;
-        let image = self.images.ensure(&self.parts, uid, container, &report).await?;
+        // Only this step may be broken off: nothing is half made by it, and it may take for ever.
+        let image = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(StartError::PodEnds),
+            image = self.images.ensure(&self.parts, uid, container, &report) => image?,
+        };
         let logs = Path::new(&LogLayout::pod_directory_name(&sandbox_config.pod, uid))
             .join(&container.name);
         self.create_log_directory(&logs).await.map_err(StartError::LogDirectory)?;
         let restarts = self.restart_count(latest, &self.parts.logs.pod_logs.join(&logs)).await;
+        if let Some(unused) = latest.filter(|latest| latest.state == ContainerState::Created) {
+            self.remove_unused(unused).await?;
+        }
         let config =
             container_config(pod, container, restarts, image).map_err(StartError::Config)?;
         let runtime = &self.parts.runtime;
@@ -211,30 +238,44 @@ impl PodRuntime {
 
     /// Only a container that ended waits: one that was killed for a change, or whose sandbox died
     /// with it still running, did not fail.
-    fn wait_its_turn(
-        &self,
-        uid: &PodUid,
-        container: &Container,
-        latest: Option<&ContainerStatus>,
-    ) -> Result<(), StartError> {
-        let ended = latest.filter(|latest| latest.state == ContainerState::Exited);
-        let Some(finished) = ended.and_then(|latest| latest.finished_at) else { return Ok(()) };
+    fn wait_its_turn(&self, container: &Container, status: &PodStatus) -> Result<(), StartError> {
+        let ended = status.latest_ended(&container.name);
+        let Some(finished) = ended.and_then(|ended| ended.finished_at) else { return Ok(()) };
         let image = container.image.clone().unwrap_or_default();
-        let key = (uid.clone(), container.name.clone(), image);
+        let key = (status.uid.clone(), container.name.clone(), image);
         let now = self.parts.clock.now();
-        match self.restarts.lock().unwrap_or_else(PoisonError::into_inner).turn(&key, finished, now)
-        {
+        let mut restarts = self.restarts.lock().unwrap_or_else(PoisonError::into_inner);
+        restarts.expire(now);
+        match restarts.turn(&key, finished, now) {
             Turn::Now => Ok(()),
             Turn::NotBefore { at, delay } => Err(StartError::BackOff { delay, until: at }),
         }
     }
 
-    /// One more than the latest instance has; the logs tell when the runtime has forgotten all.
+    /// A container that was made and never started, because the agent or the runtime died in between,
+    /// makes way for the one that takes its place and its number.
+    async fn remove_unused(&self, unused: &ContainerStatus) -> Result<(), StartError> {
+        let verdict = Verdict {
+            subject: Subject::Container(unused.id.clone()),
+            rule: "never-started",
+            inputs: format!("container {} was created at {}", unused.name, unused.created_at),
+            at: self.parts.clock.now(),
+        };
+        info!(%verdict, "removing");
+        match self.parts.runtime.remove_container(&verdict).await {
+            Err(error) if !error.is_not_found() => Err(StartError::RemoveUnused(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// One more than the latest instance has that was started; the logs tell when the runtime has
+    /// forgotten all.
     async fn restart_count(&self, latest: Option<&ContainerStatus>, logs: &Path) -> u32 {
         if let Some(latest) = latest {
             let written = latest.annotations.get(labels::CONTAINER_RESTART_COUNT);
             let count = written.and_then(|written| written.parse::<u32>().ok()).unwrap_or(0);
-            return count.saturating_add(1);
+            let unused = latest.state == ContainerState::Created;
+            return if unused { count } else { count.saturating_add(1) };
         }
         match self.parts.files.list(logs).await {
             Ok(names) => next_restart_count(&names),
@@ -252,11 +293,5 @@ impl PodRuntime {
         if let Err(error) = self.parts.files.link(&target, &link).await {
             warn!(pod = %sandbox.pod, container = name, %error, "cannot link the log of a container");
         }
-    }
-
-    /// Forgets the waits of what has not failed for long.
-    pub fn expire_backoffs(&self) {
-        let now = self.parts.clock.now();
-        self.restarts.lock().unwrap_or_else(PoisonError::into_inner).expire(now);
     }
 }

@@ -11,6 +11,25 @@ use crate::decide::{ConfigError, environment, expand};
 use crate::layout::LogLayout;
 use crate::sandbox;
 
+/// What of the kernel a container must not see, and what it must not write: upstream's lists for a
+/// container that does not ask for more. Without them, root in a container could change the host.
+const MASKED_PATHS: [&str; 12] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+];
+const READONLY_PATHS: [&str; 5] =
+    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
 /// What the runtime is asked for.
 pub(crate) fn container_config(
     pod: &Pod,
@@ -38,6 +57,8 @@ pub(crate) fn container_config(
         stdin: container.stdin.unwrap_or(false),
         stdin_once: container.stdin_once.unwrap_or(false),
         tty: container.tty.unwrap_or(false),
+        masked_paths: MASKED_PATHS.map(ToOwned::to_owned).into(),
+        readonly_paths: READONLY_PATHS.map(ToOwned::to_owned).into(),
         pid: sandbox::pid_mode(pod),
     })
 }

@@ -5,7 +5,6 @@ mod environment;
 mod grace;
 mod pod_actions;
 mod pull;
-mod restart;
 #[cfg(test)]
 mod test_pods;
 
@@ -15,5 +14,5 @@ pub use grace::stop_grace;
 pub use pod_actions::{
     ContainerKill, ContainerStart, KillPod, PodActions, SandboxPlan, StartReason, pod_actions,
 };
+pub use podspec::restart::{RestartPolicy, has_finished, restart_policy, should_restart};
 pub use pull::{Fetch, fetch, with_default_tag};
-pub use restart::{RestartPolicy, has_finished, restart_policy, should_restart};

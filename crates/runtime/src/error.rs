@@ -25,6 +25,9 @@ pub enum StartError {
         /// When it may be tried again.
         until: Timestamp,
     },
+    /// The pod is to end before the container could start.
+    #[error("the pod ends")]
+    PodEnds,
     /// The image cannot be asked for.
     #[error("inspect image {image:?}")]
     ImageInspect {
@@ -55,6 +58,9 @@ pub enum StartError {
     /// The directory for its logs cannot be made.
     #[error("make the container's log directory")]
     LogDirectory(#[source] FileError),
+    /// One that was made and never started stands in its way.
+    #[error("remove the container that was never started")]
+    RemoveUnused(#[source] RuntimeError),
     /// The runtime did not make it.
     #[error("create the container")]
     Create(#[source] RuntimeError),
@@ -71,9 +77,13 @@ impl StartError {
             Self::ImagePullBackOff { .. } => "ImagePullBackOff",
             Self::ImageInspect { .. } => "ImageInspectError",
             Self::ImageNeverPull { .. } => "ErrImageNeverPull",
+            // Nobody sees it: the pod's own end is what is shown.
+            Self::PodEnds => "ContainerCreating",
             Self::ImagePull { .. } => "ErrImagePull",
             Self::Config(_) => "CreateContainerConfigError",
-            Self::LogDirectory(_) | Self::Create(_) => "CreateContainerError",
+            Self::LogDirectory(_) | Self::RemoveUnused(_) | Self::Create(_) => {
+                "CreateContainerError"
+            }
             Self::Run(_) => "RunContainerError",
         }
     }

@@ -29,19 +29,20 @@ impl PodRuntime {
             self.reporter(pod, &container.name).event(Normal, "Killing", message);
             self.stop(&container.id, &container.name, grace)
         });
-        for stopped in join_all(stops).await {
-            stopped?;
-        }
+        // As upstream, a container that could not be stopped does not spare the sandbox: stopping that
+        // ends whatever is left in it. The first failure is told all the same, so that somebody looks.
+        let mut failures: Vec<SyncError> =
+            join_all(stops).await.into_iter().filter_map(Result::err).collect();
         for sandbox in &status.sandboxes {
             info!(uid = %status.uid, pod = %sandbox.pod, sandbox = %sandbox.id, "stopping sandbox");
             match self.parts.runtime.stop_pod_sandbox(&sandbox.id).await {
                 Err(source) if !source.is_not_found() => {
-                    return Err(SyncError::StopSandbox { id: sandbox.id.to_string(), source });
+                    failures.push(SyncError::StopSandbox { id: sandbox.id.to_string(), source });
                 }
                 _ => {}
             }
         }
-        Ok(())
+        failures.into_iter().next().map_or(Ok(()), Err)
     }
 
     /// Ends one container, so that it can be started anew.

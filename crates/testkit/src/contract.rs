@@ -5,6 +5,7 @@
 //! memory shows a twin that lies.
 
 pub mod files;
+pub mod http;
 mod report;
 pub mod runtime;
 

@@ -10,11 +10,17 @@
 //! - time is the async runtime's: with a paused clock, timers and timestamps move together and a
 //!   test is the same in every run;
 //! - nothing runs in the background: what is true at a moment is worked out when somebody looks.
+//!
+//! With the feature `hollow`, on by default, comes a program of that name: the runtime in memory
+//! behind a real socket, for any node agent.
 
 pub mod clock;
 pub mod contract;
 pub mod events;
 pub mod files;
+#[cfg(feature = "hollow")]
+pub mod hollow;
+pub mod http;
 pub mod pods;
 pub mod runtime;
 pub mod wanted;

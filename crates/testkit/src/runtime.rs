@@ -2,15 +2,22 @@
 //!
 //! Time is worked out when somebody looks: a container whose script ends after two seconds has ended
 //! for whoever asks two seconds after its start, with no task that waits for it. That is cheap for
-//! ten thousand containers and the same in every run.
+//! ten thousand containers and the same in every run. Who listens to events looks at the moment of
+//! the next end.
 //!
 //! [`MemoryRuntime`] is used through the port [`Runtime`](model::ports::runtime::Runtime). Its own
 //! methods play the rest of the world: images appear, processes die, calls fail.
 
+mod by_pod;
 mod calls;
 mod container;
+mod event_faults;
 mod faults;
+mod feed;
 mod images;
+mod listening;
+#[cfg(feature = "hollow")]
+pub(crate) mod look;
 mod numbers;
 mod port;
 mod script;
@@ -23,10 +30,11 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, Sandbox};
 use model::ports::clock::WallClock;
-use model::ports::runtime::{ContainerFilter, Image, RuntimeCondition, SandboxFilter};
+use model::ports::runtime::{Code, ContainerFilter, Image, RuntimeCondition, SandboxFilter};
 use model::wanted::ContainerConfig;
 
 pub use calls::{Call, Method};
+pub use event_faults::{EventFault, EventRule};
 pub use faults::{Fault, Rule};
 pub use images::RemoteImage;
 pub use script::{OnTerm, Script};
@@ -35,6 +43,7 @@ use calls::Calls;
 use container::ContainerRecord;
 use faults::Faults;
 use images::Images;
+use listening::Listening;
 use store::Store;
 
 /// Tells what the process of a container does, from its configuration and its whole command line.
@@ -43,8 +52,8 @@ type Director = dyn Fn(&ContainerConfig, &[String]) -> Script + Send + Sync;
 /// The runtime. Share it with an [`Arc`].
 pub struct MemoryRuntime {
     clock: Arc<dyn WallClock>,
-    /// Read and written by every call, never held across an await.
-    world: Mutex<World>,
+    /// Read and written by every call and every open stream, never held across an await.
+    world: Arc<Mutex<World>>,
     director: Box<Director>,
 }
 
@@ -64,14 +73,14 @@ impl MemoryRuntime {
     pub fn new(clock: Arc<dyn WallClock>) -> Self {
         Self {
             clock,
-            world: Mutex::new(World {
+            world: Arc::new(Mutex::new(World {
                 store: Store::default(),
                 images: Images::default(),
                 calls: Calls::default(),
                 faults: Faults::default(),
                 runtime: condition(true),
                 network: condition(true),
-            }),
+            })),
             director: Box::new(|_, command| Script::of(command)),
         }
     }
@@ -83,6 +92,13 @@ impl MemoryRuntime {
         director: impl Fn(&ContainerConfig, &[String]) -> Script + Send + Sync + 'static,
     ) -> Self {
         self.director = Box::new(director);
+        self
+    }
+
+    /// The same runtime, counting calls but not keeping them: one that runs for days must not grow.
+    #[must_use]
+    pub fn keeping_no_calls(self) -> Self {
+        self.world().calls = Calls::only_counted();
         self
     }
 
@@ -138,9 +154,31 @@ impl MemoryRuntime {
         self.world().faults.add(rule);
     }
 
-    /// Lets all calls work again. Calls that hang keep hanging.
+    /// Lets events go wrong from now on, for everybody who listens.
+    pub fn inject_on_events(&self, rule: EventRule) {
+        self.world().store.feed.faults.add(rule);
+    }
+
+    /// Lets all calls and events work again. Calls that hang keep hanging, and events that were
+    /// delayed stay so.
     pub fn clear_faults(&self) {
-        self.world().faults.clear();
+        let mut world = self.world();
+        world.faults.clear();
+        world.store.feed.faults.clear();
+    }
+
+    /// Ends every open stream of events, with an error or without. What was told before still
+    /// arrives.
+    pub fn end_event_streams(&self, code: Option<Code>) {
+        self.world().store.feed.end(code);
+    }
+
+    /// Drops the events that are kept for the next listener while there is none.
+    pub fn forget_events(&self) {
+        let now = self.clock.now();
+        let mut world = self.world();
+        world.store.advance(now);
+        world.store.feed.forget();
     }
 
     /// The calls so far, in the order in which they arrived.
@@ -155,7 +193,7 @@ impl MemoryRuntime {
 
     /// Forgets the calls so far.
     pub fn forget_calls(&self) {
-        self.world().calls = Calls::default();
+        self.world().calls.forget();
     }
 
     /// Every sandbox, without a call: nothing is counted and nothing goes wrong.
@@ -177,14 +215,31 @@ impl MemoryRuntime {
     /// Does something to a container that runs.
     fn strike(&self, id: &ContainerId, blow: impl FnOnce(&mut ContainerRecord, Timestamp)) -> bool {
         let now = self.clock.now();
-        let mut world = self.world();
-        let running = world.store.container(id, now).filter(|record| record.is_running());
-        running.map(|record| blow(record, now)).is_some()
+        let struck = self.world().store.change(id, now, |record| {
+            let running = record.is_running();
+            if running {
+                blow(record, now);
+            }
+            running
+        });
+        struck.unwrap_or(false)
+    }
+
+    /// Opens a stream of what happens.
+    pub(crate) fn listen(&self) -> Listening {
+        Listening::new(&self.world, Arc::clone(&self.clock))
     }
 
     /// A test that panicked elsewhere must not hide its own message behind a poisoned lock.
     fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for MemoryRuntime {
+    /// A runtime that goes ends its streams.
+    fn drop(&mut self) {
+        self.world().store.feed.end(None);
     }
 }
 

@@ -49,6 +49,8 @@ pub fn container(
         stdin: false,
         stdin_once: false,
         tty: false,
+        masked_paths: Vec::new(),
+        readonly_paths: Vec::new(),
         pid: NamespaceMode::Container,
     }
 }

@@ -1,5 +1,7 @@
 //! One pod from a manifest: it runs, is restarted, and survives the agent.
 
+use std::path::Path;
+
 use anyhow::{Result, ensure};
 use e2e::node::{NODE_NAME, Node, one_running};
 
@@ -64,6 +66,35 @@ spec:
 }
 
 #[test]
+fn a_container_sees_and_writes_no_more_of_the_kernel_than_it_should() -> Result<()> {
+    let mut node = Node::start()?;
+    let pod = SLEEPER
+        .replace("sleeper", "curious")
+        .replace("spec:", "spec:\n  restartPolicy: Never")
+        .replace("[sleep, forever]", "[cat, /proc/self/mounts]");
+    node.write_manifest("curious.yaml", &pod)?;
+    node.start_agent()?;
+    node.wait_for_log(&["pod has ended", "curious"])?;
+    let log = node.run("sh", &["-c", "cat /var/log/pods/*curious*/main/0.log"])?;
+    // device, place, type and options of each mount, behind the log's own columns
+    let options = |place: &str| {
+        let mounts = log.lines().filter_map(|line| line.split(" stdout F ").nth(1));
+        let mut columns = mounts.map(|mount| mount.split(' ').collect::<Vec<_>>());
+        columns.find(|columns| columns.get(1) == Some(&place)).map(|columns| columns[3].to_owned())
+    };
+    ensure!(options("/proc/sys").is_some(), "{log}");
+    // Not every kernel has all of them.
+    let places = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
+    for place in places.into_iter().filter(|place| Path::new(place).exists()) {
+        let read_only = options(place).is_some_and(|options| options.starts_with("ro,"));
+        ensure!(read_only, "{place} can be written: {log}");
+    }
+    let masked = |place: &str| options(place).is_some() || !Path::new(place).exists();
+    ensure!(masked("/proc/kcore") && masked("/proc/keys"), "the kernel can be read: {log}");
+    node.stop()
+}
+
+#[test]
 fn a_killed_process_is_restarted_with_the_next_number() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("sleeper.yaml", SLEEPER)?;
@@ -89,9 +120,8 @@ fn an_agent_that_is_killed_and_started_again_touches_nothing() -> Result<()> {
     let after = node.wait_running("sleeper")?;
     ensure!(before == after, "the pod did not survive the agent: {before:?}, then {after:?}");
     node.start_agent()?;
-    // It is seen to have taken the pod over: only an agent that looks after it restarts it.
-    node.wait_for_log(&["pod added", "sleeper"])?;
-    node.wait_for_log(&["pod lifecycle events"])?;
+    // The new agent has looked at the pod and found it as it should be.
+    node.wait_for_log(&["pod is as specified", "sleeper"])?;
     let adopted = node.wait_running("sleeper")?;
     ensure!(adopted == before, "the agent touched the pod: {before:?}, then {adopted:?}");
     node.run("kill", &["-9", &adopted.pid.to_string()])?;
@@ -114,7 +144,7 @@ fn sigterm_ends_the_agent_and_leaves_the_pod_running() -> Result<()> {
     let after = node.wait_running("sleeper")?;
     ensure!(before == after, "{before:?}, then {after:?}");
     node.start_agent()?;
-    node.wait_for_log(&["pod lifecycle events"])?;
+    node.wait_for_log(&["pod is as specified", "sleeper"])?;
     let adopted = node.wait_running("sleeper")?;
     ensure!(adopted == before, "{before:?}, then {adopted:?}");
     node.stop()

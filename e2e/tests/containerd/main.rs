@@ -6,3 +6,4 @@
 
 mod contract;
 mod first_pod;
+mod standalone;

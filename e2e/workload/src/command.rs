@@ -30,6 +30,9 @@ pub(crate) enum Command {
         signals: BTreeSet<Signal>,
     },
     Env,
+    Cat {
+        file: OsString,
+    },
     Args {
         arguments: Vec<OsString>,
     },
@@ -58,6 +61,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Command, Error> {
         Some("trap") => Command::Trap(trap(&mut parser)?),
         Some("ignore") => ignore(&mut parser)?,
         Some("env") => Command::Env,
+        Some("cat") => Command::Cat { file: parser.value()? },
         Some("args") => Command::Args { arguments: parser.raw_args()?.collect() },
         _ => return Err(format!("unknown command {}", name.display()).into()),
     };

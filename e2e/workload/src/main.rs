@@ -41,6 +41,7 @@ usage: workload COMMAND
                                              print what arrives; after the first, DURATION and exit
   ignore SIGNAL...                           and sleep forever
   env                                        print the environment, sorted
+  cat FILE                                   print a file
   args [ARGUMENT...]                         print the arguments, one per line
 DURATION is a number with ms, s, m or h behind it; seconds when there is none.
 SIGTERM and SIGINT end a command with 128 plus their number, unless trapped or ignored.
@@ -73,6 +74,7 @@ fn run(command: Command) -> io::Result<i32> {
         Command::Trap(trap) => wait::trap(&trap),
         Command::Ignore { signals } => wait::ignore(&signals),
         Command::Env => show::environment(),
+        Command::Cat { file } => show::file(&file),
         Command::Args { arguments } => show::arguments(&arguments),
     }
 }

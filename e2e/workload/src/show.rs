@@ -1,7 +1,8 @@
 //! Commands that print what the runtime gave this process, byte for byte.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
@@ -16,6 +17,14 @@ pub(crate) fn environment() -> io::Result<i32> {
         out.write_all(value.as_bytes())?;
         out.write_all(b"\n")?;
     }
+    out.flush()?;
+    Ok(0)
+}
+
+/// Prints a file.
+pub(crate) fn file(file: &OsStr) -> io::Result<i32> {
+    let mut out = io::stdout().lock();
+    io::copy(&mut File::open(file)?, &mut out)?;
     out.flush()?;
     Ok(0)
 }

@@ -105,6 +105,8 @@ async fn a_container_is_made_as_configured() {
         linux: Some(cri::LinuxContainerConfig {
             security_context: Some(cri::LinuxContainerSecurityContext {
                 namespace_options: Some(namespaces),
+                masked_paths: vec!["/proc/kcore".into()],
+                readonly_paths: vec!["/proc/sys".into()],
                 ..Default::default()
             }),
             ..Default::default()

@@ -28,7 +28,7 @@ async fn every_method_tells_the_runtime_its_deadline_and_a_second_more() {
             Class::Request => Some("41000000u"),
             Class::Sandbox => Some("81000000u"),
             Class::Stop => Some("71000000u"),
-            Class::Pull => None,
+            Class::Pull => Some("3601000m"),
         };
         assert_eq!(calls[0].timeout.as_deref(), expected, "{method}");
     }

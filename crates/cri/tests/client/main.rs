@@ -8,6 +8,8 @@
 mod containers;
 mod deadlines;
 mod errors;
+mod events;
+mod hollow;
 mod images;
 mod limits;
 mod methods;
@@ -15,5 +17,6 @@ mod raw;
 mod reconnect;
 mod sandboxes;
 mod server;
+mod tape;
 mod versions;
 mod wanted;

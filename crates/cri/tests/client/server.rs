@@ -21,6 +21,7 @@ use tonic::{Code, Request, Response, Status};
 use tower::service_fn;
 
 use crate::raw::Raw;
+use crate::tape::{self, Tape};
 
 /// Longer than anything here takes on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_mins(1);
@@ -32,6 +33,8 @@ enum Answer {
     Failure(Code, String),
     /// None until it is told another.
     Hang,
+    /// Many, as the test writes them.
+    Stream(Tape),
 }
 
 /// A call that reached the server.
@@ -132,6 +135,13 @@ impl Server {
         self.script(method, Answer::Hang);
     }
 
+    /// Makes a method answer with a stream that the test writes.
+    pub(crate) fn stream(&self, method: &str) -> Tape {
+        let tape = Tape::default();
+        self.script(method, Answer::Stream(tape.clone()));
+        tape
+    }
+
     fn script(&self, method: &str, answer: Answer) {
         self.shared.script.send_modify(|script| {
             script.insert(method.to_owned(), answer);
@@ -190,23 +200,37 @@ fn serve(listener: UnixListener, shared: &Arc<Shared>, stopped: oneshot::Receive
 
 async fn handle(shared: &Arc<Shared>, request: http::Request<Body>) -> http::Response<Body> {
     let path = request.uri().path().to_owned();
-    let handler =
-        service_fn(move |request: Request<Bytes>| reply(shared.clone(), path.clone(), request));
+    let method = path.rsplit('/').next().unwrap_or_default().to_owned();
+    let answer = shared.script.borrow().get(&method).cloned();
+    if let Some(Answer::Stream(tape)) = answer {
+        let handler = service_fn(move |request| {
+            let handling = arrival(shared, &path, request);
+            tape::play(tape.clone(), handling)
+        });
+        return Grpc::new(Raw).server_streaming(handler, request).await;
+    }
+    let handler = service_fn(move |request| {
+        let handling = arrival(shared, &path, request);
+        reply(shared.clone(), method.clone(), handling)
+    });
     Grpc::new(Raw).unary(handler, request).await
+}
+
+/// Writes a call down.
+fn arrival(shared: &Arc<Shared>, path: &str, request: Request<Bytes>) -> Handling {
+    let timeout = request.metadata().get("grpc-timeout");
+    let timeout = timeout.map(|timeout| timeout.to_str().unwrap().to_owned());
+    let call = Call { path: path.to_owned(), timeout, message: request.into_inner() };
+    shared.log.send_modify(|log| log.calls.push(call));
+    let method = path.rsplit('/').next().unwrap_or_default().to_owned();
+    Handling { shared: shared.clone(), method: Some(method) }
 }
 
 async fn reply(
     shared: Arc<Shared>,
-    path: String,
-    request: Request<Bytes>,
+    method: String,
+    handling: Handling,
 ) -> Result<Response<Bytes>, Status> {
-    let method = path.rsplit('/').next().unwrap_or_default().to_owned();
-    let timeout = request.metadata().get("grpc-timeout");
-    let timeout = timeout.map(|timeout| timeout.to_str().unwrap().to_owned());
-    let call = Call { path, timeout, message: request.into_inner() };
-    shared.log.send_modify(|log| log.calls.push(call));
-
-    let mut handling = Handling { shared: shared.clone(), method: Some(method.clone()) };
     let mut script = shared.script.subscribe();
     let answer = script
         .wait_for(|script| !matches!(script.get(&method), Some(Answer::Hang)))
@@ -214,18 +238,26 @@ async fn reply(
         .expect("the script lives as long as the server")
         .get(&method)
         .cloned();
-    handling.method = None;
+    handling.done();
     match answer {
         Some(Answer::Message(message)) => Ok(Response::new(message)),
         Some(Answer::Failure(code, message)) => Err(Status::new(code, message)),
-        Some(Answer::Hang) | None => Err(Status::unimplemented(format!("unknown method {method}"))),
+        Some(Answer::Hang | Answer::Stream(_)) | None => {
+            Err(Status::unimplemented(format!("unknown method {method}")))
+        }
     }
 }
 
-/// Notes a call that ends before its method is taken off.
-struct Handling {
+/// Notes a call that ends before it is done.
+pub(crate) struct Handling {
     shared: Arc<Shared>,
     method: Option<String>,
+}
+
+impl Handling {
+    pub(crate) fn done(mut self) {
+        self.method = None;
+    }
 }
 
 impl Drop for Handling {

@@ -53,6 +53,8 @@ pub(crate) fn container_config() -> ContainerConfig {
         stdin: true,
         stdin_once: false,
         tty: true,
+        masked_paths: vec!["/proc/kcore".into()],
+        readonly_paths: vec!["/proc/sys".into()],
         pid: NamespaceMode::Container,
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::observed::ContainerState;
-use testkit::runtime::Method;
+use testkit::runtime::{Fault, Method, Rule};
 
 use crate::world::World;
 
@@ -41,7 +41,6 @@ async fn an_agent_that_starts_again_touches_nothing() {
         Method::CreateContainer,
         Method::StartContainer,
         Method::StopContainer,
-        Method::StopPodSandbox,
         Method::RemoveContainer,
         Method::RemovePodSandbox,
     ] {
@@ -49,6 +48,7 @@ async fn an_agent_that_starts_again_touches_nothing() {
     }
 }
 
+// behaviour: WRK-7
 #[tokio::test(start_paused = true)]
 async fn a_pod_ends_with_its_manifest_whether_the_agent_saw_it_go_or_not() {
     let world = World::new();
@@ -120,4 +120,67 @@ async fn a_quiet_node_makes_no_calls_but_the_relist() {
     let others: Vec<_> =
         world.runtime.calls().into_iter().filter(|call| !lists.contains(&call.method)).collect();
     assert!(others.is_empty(), "{others:?}");
+}
+
+// behaviour: WRK-16
+#[tokio::test(start_paused = true)]
+async fn a_pod_ends_when_its_time_is_up_and_a_new_agent_grants_no_more() {
+    let world = World::new();
+    let deadline = "Always\n  activeDeadlineSeconds: 300";
+    world.write_manifest("seen", deadline, "[sleep, forever]");
+    world.write_manifest("unseen", deadline, "[sleep, forever]");
+    let agent = world.start();
+    world.one_runs("seen").await;
+    world.one_runs("unseen").await;
+    tokio::time::sleep(Duration::from_secs(295)).await;
+    assert_eq!(world.running("seen").len(), 1);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(world.running("seen").is_empty());
+    assert!(world.events.reasons().contains(&"DeadlineExceeded"));
+    agent.stop().await;
+    let before = world.runtime.containers().len();
+    let _agent = world.start();
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(world.runtime.containers().len(), before, "an ended pod was started again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pull_that_hangs_does_not_keep_its_pod_from_ending() {
+    let world = World::new();
+    world.files.write(
+        "/manifests/far.yaml",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: far}\nspec:\n  containers:\n  \
+         - {name: main, image: \"elsewhere.test/far:1\", args: [sleep, forever]}\n",
+    );
+    world.runtime.inject(Rule::on(Method::PullImage, Fault::hang()));
+    let _agent = world.start();
+    world.until("the sandbox is there", |world| (world.live_sandboxes() == 1).then_some(())).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    world.remove_manifest("far");
+    world.until("it ended", |world| (world.live_sandboxes() == 0).then_some(())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_has_finished_runs_again_when_its_manifest_goes_and_comes_back() {
+    let world = World::new();
+    let manifest = |args: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: job, uid: fixed}}\nspec:\n  \
+             restartPolicy: OnFailure\n  containers:\n  \
+             - {{name: main, image: \"ferrolet.test/workload:1\", args: {args}}}\n"
+        )
+    };
+    world.files.write("/manifests/job.yaml", manifest("[exit, \"0\"]"));
+    let _agent = world.start();
+    let ended = |world: &World| {
+        let ran = !world.runtime.containers().is_empty();
+        (ran && world.running("job").is_empty() && world.live_sandboxes() == 0).then_some(())
+    };
+    world.until("it ended", ended).await;
+    world.remove_manifest("job");
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    world.runtime.forget_calls();
+    world.files.write("/manifests/job.yaml", manifest("[exit, \"0\"]").replace("main", "other"));
+    let created = |world: &World| (world.runtime.count(Method::CreateContainer) > 0).then_some(());
+    world.until("it runs again", created).await;
 }

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use ferrolet::wiring::{Agent, Ports, Settings};
 use model::observed::{Container, ContainerState, SandboxState};
+use model::ports::files::HostFiles;
+use model::ports::runtime::Runtime;
+use runtime::decide::BackoffLimits;
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;
 use testkit::files::MemoryFiles;
@@ -45,23 +48,30 @@ impl World {
     }
 
     pub(crate) fn start(&self) -> Agent {
+        self.start_with(Arc::clone(&self.runtime) as _, Arc::clone(&self.files) as _)
+    }
+
+    /// Starts an agent that reaches the outside through others.
+    pub(crate) fn start_with(&self, runtime: Arc<dyn Runtime>, files: Arc<dyn HostFiles>) -> Agent {
         let settings = Settings {
             node_name: "node".to_owned(),
+            runtime_name: "memory".to_owned(),
             manifests: "/manifests".into(),
             manifests_period: Duration::from_secs(20),
+            state: "/state".into(),
             pod_logs: "/var/log/pods".into(),
             container_links: "/var/log/containers".into(),
             resync: Duration::from_mins(1),
-            longest_restart_wait: Duration::from_mins(5),
+            restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             pleg: pleg::Settings::default(),
         };
         let ports = Ports {
-            runtime: Arc::clone(&self.runtime) as _,
-            files: Arc::clone(&self.files) as _,
+            runtime,
+            files,
             clock: Arc::clone(&self.clock) as _,
             events: Arc::clone(&self.events) as _,
         };
-        Agent::start(settings, ports)
+        Agent::start(settings, ports, None)
     }
 
     /// The containers of a pod that run.

@@ -4,8 +4,9 @@ use std::fmt::{self, Debug};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_core::stream::BoxStream;
 
-use crate::ids::{ContainerId, PodUid, SandboxId};
+use crate::ids::{ContainerId, ObjectId, PodUid, SandboxId};
 use crate::observed::{
     Container, ContainerState, ContainerStatus, Sandbox, SandboxState, SandboxStatus,
 };
@@ -139,6 +140,34 @@ pub struct Image {
     pub pinned: bool,
 }
 
+/// What happened to a container or a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ContainerEventKind {
+    /// It was made.
+    Created,
+    /// Its process started.
+    Started,
+    /// Its process ended.
+    Stopped,
+    /// It was removed.
+    Deleted,
+}
+
+/// A hint that something happened in a pod: look at it now. What is true of the pod, the event does
+/// not say; it may be late, doubled or missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerEvent {
+    /// The pod to look at.
+    pub pod_uid: PodUid,
+    /// The container or sandbox it happened to.
+    pub object: ObjectId,
+    /// What happened.
+    pub kind: ContainerEventKind,
+}
+
+/// Events as they come. An error is the last item; after it, or without one, the stream ends.
+pub type ContainerEvents = BoxStream<'static, Result<ContainerEvent, RuntimeError>>;
+
 /// What the agent needs of a CRI runtime. Calls that end are idempotent: stopping what is stopped
 /// and removing what is gone succeed, or answer [`Code::NotFound`].
 #[async_trait]
@@ -191,4 +220,15 @@ pub trait Runtime: Debug + Send + Sync {
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError>;
     /// Removes the image that the verdict names.
     async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError>;
+
+    /// Opens a stream of what happens; what happened while nobody listened may come first. A runtime
+    /// without events answers [`Code::Unimplemented`], here or as the first item of the stream.
+    async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
+        Err(RuntimeError {
+            method: "GetContainerEvents",
+            object: "of the runtime".to_owned(),
+            code: Code::Unimplemented,
+            message: "this runtime does not tell events".to_owned(),
+        })
+    }
 }

@@ -17,6 +17,7 @@ fn record(states: &[(&str, ObjectState)]) -> PodRecord {
     states.iter().map(|(name, state)| (id(name), *state)).collect()
 }
 
+// behaviour: PLEG-1, PLEG-2, PLEG-3, PLEG-4, PLEG-5, PLEG-6, PLEG-7, PLEG-8
 #[test]
 fn each_pair_of_states_gives_its_events() {
     let c = || id("c");

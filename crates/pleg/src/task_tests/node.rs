@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::{Observation, Reader};
-use crate::{Health, Marks, Pleg, Settings, pleg};
+use crate::{Health, Marks, Metrics, Pleg, PlegParts, Settings, pleg};
 
 pub(super) const IMAGE: &str = "ferrolet.test/workload:1";
 pub(super) const FOREVER: &[&str] = &["sleep", "forever"];
@@ -39,14 +39,19 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn watching(runtime: &Arc<MemoryRuntime>) -> Self {
-        Self::with(runtime, Settings::default())
+        Self::with(runtime, Settings { hints: false, ..Settings::default() })
     }
 
     pub(super) fn with(runtime: &Arc<MemoryRuntime>, settings: Settings) -> Self {
         let runtime: Arc<dyn Runtime> = Arc::clone(runtime) as _;
         let stamps = Stamps::default();
-        let Pleg { task, cache, events, requests, health } =
-            pleg(runtime, stamps.clone(), settings);
+        let parts = PlegParts {
+            runtime,
+            stamps: stamps.clone(),
+            clock: Arc::new(VirtualClock::new()),
+            metrics: Metrics::new(&prometheus::Registry::new()).unwrap(),
+        };
+        let Pleg { task, cache, events, requests, health } = pleg(parts, settings);
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(task.run(stop.clone()));

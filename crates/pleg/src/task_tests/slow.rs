@@ -16,6 +16,7 @@ fn relists(runtime: &MemoryRuntime) -> usize {
     runtime.calls().iter().filter(is_relist).count()
 }
 
+// behaviour: PLEG-27
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_hangs_delays_nobody() {
     let runtime = runtime();
@@ -40,11 +41,12 @@ async fn a_pod_that_hangs_delays_nobody() {
     assert_eq!(node.health.check(Instant::now()), Ok(()));
     runtime.clear_faults();
     assert_eq!(node.hear("stuck").await, [Started(container(&lost)), Started(sandbox(&stuck))]);
-    // When the second inspection, which still hangs, is given up.
-    assert_eq!(node.elapsed(), seconds(20));
+    // When the inspection that still hung was given up and the wait after it is over.
+    assert!(node.elapsed() <= seconds(25), "{:?}", node.elapsed());
     assert_eq!(node.cache.get(&uid("stuck")).unwrap().containers.len(), 1);
 }
 
+// behaviour: PLEG-27
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_for_a_pod_that_hangs_gets_an_error_however_late_they_came() {
     let runtime = runtime();
@@ -54,7 +56,7 @@ async fn whoever_waits_for_a_pod_that_hangs_gets_an_error_however_late_they_came
     node.at(seconds(4)).await;
     let error = node.newer_than("stuck", node.stamps.next()).await.unwrap_err();
     assert_eq!(error.code, Code::DeadlineExceeded);
-    assert_eq!(node.elapsed(), seconds(20));
+    assert!(node.elapsed() <= seconds(20), "{:?}", node.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,11 +83,27 @@ async fn inspections_are_bounded() {
     }
     let delay = Fault::delay(millis(300));
     runtime.inject(Rule::on(Method::ContainerStatus, delay));
-    let settings = Settings { parallel_inspections: 2, ..Settings::default() };
+    let settings = Settings { parallel_inspections: 2, hints: false, ..Settings::default() };
     let mut node = Node::with(&runtime, settings);
     node.hear("a").await;
     node.hear("b").await;
     assert_eq!(node.elapsed(), millis(300));
     node.hear("c").await;
     assert_eq!(node.elapsed(), millis(600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_pods_that_hang_than_can_be_inspected_at_a_time_delay_others_by_one_deadline() {
+    let runtime = runtime();
+    for pod in 0..20 {
+        let (_, lost) = run(&runtime, &format!("stuck-{pod}"), FOREVER).await;
+        runtime.inject(Rule::on(Method::ContainerStatus, Fault::hang()).object(lost.as_str()));
+    }
+    let settings = Settings { parallel_inspections: 4, hints: false, ..Settings::default() };
+    let mut node = Node::with(&runtime, settings);
+    node.at(seconds(120)).await;
+    // All have been given up and wait: somebody new finds a free place soon.
+    run(&runtime, "web", FOREVER).await;
+    node.hear("web").await;
+    assert!(node.elapsed() <= seconds(120 + 25), "{:?}", node.elapsed());
 }

@@ -31,11 +31,12 @@ pub struct Changes {
 
 /// Compares what a source says now with what it said before; answers the changes and what to
 /// remember.
-pub fn merge(old: &PodSet, new: Vec<Pod>) -> (Changes, PodSet) {
+pub fn merge(old: &PodSet, new: impl IntoIterator<Item: Into<Arc<Pod>>>) -> (Changes, PodSet) {
     let mut changes = Changes::default();
     let mut set = PodSet::new();
     let mut names: BTreeMap<PodName, PodUid> = BTreeMap::new();
     for pod in new {
+        let pod: Arc<Pod> = pod.into();
         let (uid, name) = (view::uid(&pod), view::pod_name(&pod));
         if names.contains_key(&name) || set.contains_key(&uid) {
             changes.refused.push((name, uid));
@@ -44,8 +45,13 @@ pub fn merge(old: &PodSet, new: Vec<Pod>) -> (Changes, PodSet) {
         names.insert(name, uid.clone());
         let pod = match old.get(&uid) {
             Some(known) if same_specification(known, &pod) => Arc::clone(known),
+            Some(known) if view::pod_name(known) != view::pod_name(&pod) => {
+                // The same uid under another name: the one goes, the other comes.
+                changes.removed.push(Arc::clone(known));
+                changes.added.push(Arc::clone(&pod));
+                pod
+            }
             known => {
-                let pod = Arc::new(pod);
                 let list = match known {
                     None => &mut changes.added,
                     Some(_) if view::is_being_deleted(&pod) => &mut changes.deleted,
@@ -62,13 +68,17 @@ pub fn merge(old: &PodSet, new: Vec<Pod>) -> (Changes, PodSet) {
     (changes, set)
 }
 
-fn same_specification(old: &Pod, new: &Pod) -> bool {
+fn same_specification(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
+    if Arc::ptr_eq(old, new) {
+        return true;
+    }
     let annotations = |pod: &Pod| {
         let mut annotations = pod.metadata.annotations.clone().unwrap_or_default();
         annotations.retain(|name, _| !LOCAL_ANNOTATIONS.contains(&name.as_str()));
         annotations
     };
-    old.spec == new.spec
+    view::pod_name(old) == view::pod_name(new)
+        && old.spec == new.spec
         && old.metadata.labels == new.metadata.labels
         && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         && old.metadata.deletion_grace_period_seconds == new.metadata.deletion_grace_period_seconds
@@ -95,6 +105,7 @@ mod tests {
         pods.iter().map(|pod| view::uid(pod).to_string()).collect()
     }
 
+    // behaviour: SRC-1
     #[test]
     fn pods_are_removed_added_and_updated_by_uid() {
         let (_, old) =
@@ -107,6 +118,7 @@ mod tests {
         assert!(Arc::ptr_eq(&set[&PodUid::from("c")], &old[&PodUid::from("c")]));
     }
 
+    // behaviour: SRC-2
     #[test]
     fn an_unchanged_set_is_no_change() {
         let pods = || vec![pod("a", "a", ""), pod("b", "b", "")];
@@ -116,6 +128,7 @@ mod tests {
         assert_eq!(set, old);
     }
 
+    // behaviour: SRC-3
     #[test]
     fn annotations_that_sources_write_do_not_count() {
         let annotated = |name: &str, value: &str| {
@@ -134,6 +147,7 @@ mod tests {
         assert_eq!(uids(&changes.updated), ["a"]);
     }
 
+    // behaviour: SRC-4
     #[test]
     fn a_pod_that_is_asked_to_go_is_deleted_and_not_updated() {
         let (_, old) = merge(&PodSet::new(), vec![pod("a", "a", "")]);
@@ -144,11 +158,23 @@ mod tests {
         assert!(changes.updated.is_empty());
     }
 
+    // behaviour: SRC-5
     #[test]
     fn the_second_pod_of_a_name_is_refused() {
         let (changes, set) = merge(&PodSet::new(), vec![pod("a", "x", ""), pod("b", "x", "")]);
         assert_eq!(uids(&changes.added), ["a"]);
         assert_eq!(changes.refused, [(PodName::new("default", "x"), "b".into())]);
+        assert_eq!(set.len(), 1);
+    }
+
+    #[test]
+    fn a_pod_that_changes_its_name_goes_and_comes() {
+        let (_, old) = merge(&PodSet::new(), vec![pod("a", "before", "")]);
+        let (changes, set) = merge(&old, vec![pod("a", "after", "")]);
+        assert_eq!(
+            (uids(&changes.removed), uids(&changes.added)),
+            (vec!["a".into()], vec!["a".into()])
+        );
         assert_eq!(set.len(), 1);
     }
 

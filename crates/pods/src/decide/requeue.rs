@@ -39,6 +39,7 @@ pub fn requeue_after(retry: Retry, resync: Duration, jitter: f64, now: Timestamp
 mod tests {
     use super::*;
 
+    // behaviour: WRK-13
     #[test]
     fn each_outcome_has_its_wait() {
         let now = Timestamp::from_second(1000).unwrap();

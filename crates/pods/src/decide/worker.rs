@@ -112,6 +112,8 @@ pub enum Command {
     Cancel(PodUid),
     /// Wake the pod up later.
     Requeue(PodUid, Retry),
+    /// Nothing of the pod runs any more.
+    Terminated(PodUid),
     /// The pod's worker is finished.
     Finished(PodUid),
     /// Nothing is remembered of the pod any more.
@@ -142,6 +144,8 @@ enum Work {
 #[derive(Debug, Clone)]
 struct Worker {
     target: Target,
+    /// The name under which it waits for its turn, whatever it is called later.
+    name: PodName,
     stage: Stage,
     /// The job that runs.
     running: Option<Work>,
@@ -171,6 +175,12 @@ impl Workers {
             Event::Desired(desired) => self.desired(&desired, &mut commands),
         }
         commands
+    }
+
+    /// Whether something of the pod may run: it has a worker that has not ended it.
+    pub fn may_run(&self, uid: &PodUid) -> bool {
+        let stage = self.workers.get(uid).map(|worker| &worker.stage);
+        stage.is_some_and(|stage| !matches!(stage, Stage::Terminated | Stage::Finished))
     }
 
     /// Whether the pod has a worker.
@@ -215,7 +225,10 @@ impl Workers {
         }
         let goes = killed || must_go(&worker.target);
         match &mut worker.stage {
-            Stage::Waiting if goes => self.finish(uid, commands),
+            Stage::Waiting if goes => {
+                commands.push(Command::Terminated(uid.clone()));
+                self.finish(uid, commands);
+            }
             Stage::Syncing if goes => {
                 let grace = grace(None, &worker.target, asked_grace);
                 worker.stage = Stage::Terminating { grace };
@@ -241,7 +254,8 @@ impl Workers {
                 stage = Stage::Waiting;
             }
         }
-        let worker = Worker { target, stage, running: None, pending: false, restart: false };
+        let name = target.name();
+        let worker = Worker { target, name, stage, running: None, pending: false, restart: false };
         self.workers.insert(uid.clone(), worker);
     }
 
@@ -286,6 +300,7 @@ impl Workers {
             // termination, such as to look at the death of its containers, is settled by its end.
             (Stage::Terminating { .. }, Outcome::Done) if ran == Some(Work::Terminate) => {
                 worker.stage = Stage::Terminated;
+                commands.push(Command::Terminated(uid.clone()));
                 match worker.target {
                     Target::Pod(_) => self.wake(uid, false, commands),
                     Target::RuntimeOnly(_) => self.finish(uid, commands),
@@ -305,7 +320,7 @@ impl Workers {
     fn finish(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
         let Some(worker) = self.workers.get_mut(uid) else { return };
         worker.stage = Stage::Finished;
-        let name = worker.target.name();
+        let name = worker.name.clone();
         commands.push(Command::Finished(uid.clone()));
         self.leave_queue(uid, &name, commands);
     }

@@ -65,6 +65,7 @@ fn words(commands: &[Command]) -> Vec<String> {
             Command::Start(uid, Job::CleanUp(_)) => format!("clean {uid}"),
             Command::Cancel(uid) => format!("cancel {uid}"),
             Command::Requeue(uid, retry) => format!("requeue {uid} {retry:?}"),
+            Command::Terminated(uid) => format!("terminated {uid}"),
             Command::Finished(uid) => format!("finished {uid}"),
             Command::Forgotten(uid) => format!("forgotten {uid}"),
         })
@@ -75,6 +76,7 @@ fn play(workers: &mut Workers, events: Vec<Event>) -> Vec<String> {
     events.into_iter().flat_map(|event| words(&workers.step(event))).collect()
 }
 
+// behaviour: WRK-1
 #[test]
 fn a_pod_lives_from_its_creation_to_its_end() {
     let pod = api_pod("a");
@@ -95,6 +97,7 @@ fn a_pod_lives_from_its_creation_to_its_end() {
         "sync a",
         "requeue a Resync",
         "terminate a 30",
+        "terminated a",
         "clean a",
         "finished a",
         "forgotten a",
@@ -108,9 +111,10 @@ fn a_pod_that_has_finished_by_itself_is_terminated() {
     let pod = api_pod("a");
     let mut workers = Workers::default();
     let story = vec![create(&pod), ended("a", Outcome::Finished), ended("a", Outcome::Done)];
-    assert_eq!(play(&mut workers, story), ["sync a", "terminate a 30", "clean a"]);
+    assert_eq!(play(&mut workers, story), ["sync a", "terminate a 30", "terminated a", "clean a"]);
 }
 
+// behaviour: WRK-2
 #[test]
 fn what_is_asked_while_a_job_runs_is_done_once_afterwards() {
     let pod = api_pod("a");
@@ -126,6 +130,7 @@ fn what_is_asked_while_a_job_runs_is_done_once_afterwards() {
     assert_eq!(play(&mut workers, story), ["sync a", "sync a", "requeue a Resync"]);
 }
 
+// behaviour: WRK-3
 #[test]
 fn a_kill_cancels_the_running_sync_and_is_never_lost() {
     let pod = api_pod("a");
@@ -149,7 +154,8 @@ fn what_is_asked_during_a_termination_does_not_make_it_happen_again() {
         Event::Asked("a".into(), Update::Sync),
         ended("a", Outcome::Done),
     ];
-    let expected = ["sync a", "requeue a Resync", "terminate a 30", "clean a", "finished a"];
+    let expected =
+        ["sync a", "requeue a Resync", "terminate a 30", "terminated a", "clean a", "finished a"];
     assert_eq!(play(&mut workers, story), expected);
 }
 
@@ -179,6 +185,7 @@ fn failures_are_tried_again_in_the_same_stage() {
         "terminate a 30",
         "requeue a Failure",
         "terminate a 30",
+        "terminated a",
         "clean a",
         "requeue a Failure",
         "clean a",
@@ -187,6 +194,7 @@ fn failures_are_tried_again_in_the_same_stage() {
     assert_eq!(play(&mut workers, story), expected);
 }
 
+// behaviour: WRK-4
 #[test]
 fn a_grace_comes_from_who_asks_then_the_deletion_then_the_specification() {
     let rows = [
@@ -205,6 +213,7 @@ fn a_grace_comes_from_who_asks_then_the_deletion_then_the_specification() {
     }
 }
 
+// behaviour: WRK-5
 #[test]
 fn a_shorter_grace_restarts_the_termination_and_a_longer_one_does_nothing() {
     let pod = api_pod("a");
@@ -229,6 +238,7 @@ fn a_shorter_grace_restarts_the_termination_and_a_longer_one_does_nothing() {
     assert_eq!(play(&mut workers, story), expected);
 }
 
+// behaviour: WRK-6
 #[test]
 fn a_pod_with_a_terminal_phase_or_a_deletion_is_terminated_at_first_sight() {
     for phase in ["Failed", "Succeeded"] {
@@ -240,6 +250,7 @@ fn a_pod_with_a_terminal_phase_or_a_deletion_is_terminated_at_first_sight() {
     assert_eq!(play(&mut Workers::default(), vec![create(&pod)]), ["terminate a 3"]);
 }
 
+// behaviour: WRK-7
 #[test]
 fn what_only_the_runtime_knows_is_ended_and_forgotten_without_cleaning_up() {
     let mut workers = Workers::default();
@@ -250,9 +261,13 @@ fn what_only_the_runtime_knows_is_ended_and_forgotten_without_cleaning_up() {
         ended("a", Outcome::Done),
         desired(&[]),
     ];
-    assert_eq!(play(&mut workers, story), ["terminate a 1", "finished a", "forgotten a"]);
+    assert_eq!(
+        play(&mut workers, story),
+        ["terminate a 1", "terminated a", "finished a", "forgotten a"]
+    );
 }
 
+// behaviour: WRK-8
 #[test]
 fn a_static_pod_waits_until_the_one_of_its_name_has_finished() {
     let (old, new) = (static_pod("old"), static_pod("new"));
@@ -269,6 +284,7 @@ fn a_static_pod_waits_until_the_one_of_its_name_has_finished() {
         "sync old",
         "requeue old Resync",
         "terminate old 30",
+        "terminated old",
         "clean old",
         "finished old",
         "sync new",
@@ -276,6 +292,7 @@ fn a_static_pod_waits_until_the_one_of_its_name_has_finished() {
     assert_eq!(play(&mut workers, story), expected);
 }
 
+// behaviour: WRK-8, WRK-9
 #[test]
 fn static_pods_of_one_name_start_in_the_order_they_came_and_skip_those_that_went() {
     let mut workers = Workers::default();
@@ -290,9 +307,11 @@ fn static_pods_of_one_name_start_in_the_order_they_came_and_skip_those_that_went
     story.extend([ended("1", Outcome::Done), ended("1", Outcome::Done)]);
     let expected = [
         "sync 1",
+        "terminated 2",
         "finished 2",
         "requeue 1 Resync",
         "terminate 1 30",
+        "terminated 1",
         "clean 1",
         "finished 1",
         "sync 3",
@@ -306,6 +325,7 @@ fn pods_from_the_api_do_not_wait_for_one_another() {
     assert_eq!(play(&mut Workers::default(), story), ["sync 1", "sync 2"]);
 }
 
+// behaviour: WRK-10
 #[test]
 fn a_pod_that_comes_again_while_it_ends_is_forgotten_so_that_it_can_start_over() {
     let pod = static_pod("a");
@@ -325,6 +345,7 @@ fn a_pod_that_comes_again_while_it_ends_is_forgotten_so_that_it_can_start_over()
         "sync a",
         "requeue a Resync",
         "terminate a 30",
+        "terminated a",
         "clean a",
         "finished a",
         "forgotten a",
@@ -333,6 +354,7 @@ fn a_pod_that_comes_again_while_it_ends_is_forgotten_so_that_it_can_start_over()
     assert_eq!(play(&mut workers, story), expected);
 }
 
+// behaviour: WRK-11
 #[test]
 fn a_finished_pod_that_is_still_wanted_is_not_started_again() {
     let pod = static_pod("a");
@@ -346,10 +368,11 @@ fn a_finished_pod_that_is_still_wanted_is_not_started_again() {
         Event::Asked("a".into(), Update::Sync),
         update(&pod),
     ];
-    let expected = ["sync a", "terminate a 30", "clean a", "finished a"];
+    let expected = ["sync a", "terminate a 30", "terminated a", "clean a", "finished a"];
     assert_eq!(play(&mut workers, story), expected);
 }
 
+// behaviour: WRK-12
 #[test]
 fn what_nobody_wants_any_more_ends() {
     let pod = api_pod("a");
@@ -429,6 +452,9 @@ proptest! {
                     Command::Forgotten(uid) => {
                         let pod = watched.remove(&uid);
                         prop_assert!(pod.is_some_and(|pod| pod.stage == 4 && !pod.busy));
+                    }
+                    Command::Terminated(uid) => {
+                        prop_assert!(!watched.entry(uid).or_default().busy);
                     }
                     Command::Cancel(uid) => prop_assert!(watched[&uid].busy),
                     Command::Requeue(uid, _) => prop_assert!(!watched[&uid].busy),

@@ -1,49 +1,80 @@
 //! Pods from manifests: a file, or all files of a directory.
+//!
+//! The kernel's notices make changes known at once; a look now and then finds what they missed. Both
+//! lead to the same look at everything, which reads only what changed.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+mod manifest;
+mod watching;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
-use model::ports::files::{FileError, FileKind, HostFiles};
+use model::ports::files::{FileError, FileKind, FileVersion, HostFiles};
+use podspec::Origin;
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::warn;
 
-/// The complete set of pods of a source; `None` until it was read for the first time.
-pub type PodSetWatch = watch::Receiver<Option<Arc<Vec<Pod>>>>;
+use super::last_good::LastGood;
+use super::problem::Problem;
+use super::{PodList, PodSetWatch};
+
+use manifest::{Manifest, Reading};
+use watching::Watching;
+
+/// How long changes are gathered before anybody looks. An editor that writes, renames and sets the
+/// mode makes one change, and a file that is replaced is not taken for a file that is gone.
+const GATHER: Duration = Duration::from_millis(40);
+
+/// Looking more often than this would be all that the agent does.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 
 /// Where and how often to look.
 #[derive(Debug, Clone)]
 pub struct FileSourceSettings {
     /// `staticPodPath`: a file, or a directory whose files are read in the order of their names.
     pub path: PathBuf,
-    /// `fileCheckFrequency`.
+    /// `fileCheckFrequency`: how often to look without being told of a change.
     pub period: Duration,
     /// The name of this node, which becomes part of the pods' names.
     pub node_name: String,
+    /// The directory for the last good versions, for this source alone.
+    pub last_good: PathBuf,
 }
 
-/// Reads manifests now and then.
+/// Reads manifests when they change, and now and then.
 #[derive(Debug)]
 pub struct FileSource {
     settings: FileSourceSettings,
     files: Arc<dyn HostFiles>,
+    last_good: LastGood,
+    watching: Watching,
+    /// Manifests that were named in notices and not looked at yet.
+    named: BTreeSet<PathBuf>,
     /// What each file said last, so that a file is read into a pod only when it changed, and a file
     /// that became unreadable keeps its pod.
     known: BTreeMap<PathBuf, Manifest>,
+    /// What is wrong with the path itself.
+    problem: Problem,
     /// Read by the sync loop; closed when the source ends.
-    pods: watch::Sender<Option<Arc<Vec<Pod>>>>,
+    pods: watch::Sender<Option<PodList>>,
 }
 
-#[derive(Debug)]
-struct Manifest {
-    content: Vec<u8>,
-    /// The last version that made sense.
-    pod: Option<Pod>,
+/// Why nobody knows which manifests there are.
+#[derive(Debug, thiserror::Error)]
+enum LookError {
+    #[error("cannot look for manifests")]
+    Files(#[source] FileError),
+    #[error("{} is neither a file nor a directory", .0.display())]
+    Special(PathBuf),
 }
+
+/// The manifests there are, with their versions where those are known.
+type Manifests = BTreeMap<PathBuf, Option<FileVersion>>;
 
 /// Makes a source of the manifests at a path.
 pub fn file_source(
@@ -51,113 +82,138 @@ pub fn file_source(
     files: Arc<dyn HostFiles>,
 ) -> (FileSource, PodSetWatch) {
     let (pods, receiver) = watch::channel(None);
-    (FileSource { settings, files, known: BTreeMap::new(), pods }, receiver)
+    let source = FileSource {
+        last_good: LastGood::new(Arc::clone(&files), settings.last_good.clone()),
+        watching: Watching::new(settings.path.clone()),
+        named: BTreeSet::new(),
+        known: BTreeMap::new(),
+        problem: Problem::default(),
+        settings,
+        files,
+        pods,
+    };
+    (source, receiver)
 }
 
 impl FileSource {
     /// Reads the manifests until told to stop.
     pub async fn run(mut self, stop: CancellationToken) {
-        loop {
-            self.read().await;
-            // Biased: stopping comes once.
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(self.settings.period) => {}
+        let period = self.settings.period.max(SHORTEST_PERIOD);
+        let reading = async {
+            loop {
+                self.look().await;
+                // Over in time or not: what was named is in `named`, and is looked at next.
+                timeout(period, self.gather()).await.ok();
             }
+        };
+        // Biased: stopping comes once.
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = reading => {}
         }
     }
 
-    /// Reads all manifests once and tells what they say, if that is new.
-    async fn read(&mut self) {
-        let paths = match self.manifest_paths().await {
-            Ok(paths) => paths,
+    /// Waits for a change, and a moment for more of them.
+    async fn gather(&mut self) {
+        let named = self.watching.heard().await;
+        self.named.extend(named);
+        let end = Instant::now() + GATHER;
+        while let Ok(named) = timeout_at(end, self.watching.heard()).await {
+            self.named.extend(named);
+        }
+    }
+
+    /// Looks at all manifests, reads those that changed, and tells what they say if that is new.
+    async fn look(&mut self) {
+        // Before the look: what changes after it is heard.
+        self.watching.renew(&*self.files).await;
+        let manifests = match self.manifests().await {
+            Ok(manifests) => manifests,
             // The pods stay as they were: a directory that cannot be read says nothing about them.
             Err(error) => {
-                warn!(error = %Chain(&error), "cannot look for manifests");
+                if self.problem.is_news(&error) {
+                    let path = self.settings.path.display();
+                    warn!(%path, error = %Chain(&error), "no news of static pods");
+                }
                 return;
             }
         };
-        self.known.retain(|path, _| paths.contains(path));
-        for path in paths {
-            self.read_manifest(path).await;
+        self.problem.is_over();
+        let is_first = self.pods.borrow().is_none();
+        let mut is_news = is_first;
+        if is_first {
+            let origins: Vec<Origin> = manifests.keys().cloned().map(Origin::File).collect();
+            self.last_good.forget_others(&origins).await;
         }
-        let pods: Vec<Pod> = self.known.values().filter_map(|known| known.pod.clone()).collect();
-        self.pods.send_if_modified(|told| {
-            if told.as_deref() == Some(&pods) {
-                return false;
-            }
-            *told = Some(Arc::new(pods));
-            true
-        });
+        is_news |= self.forget_all_but(&manifests).await;
+        let named = std::mem::take(&mut self.named);
+        let node_name = &self.settings.node_name;
+        let reading = Reading { files: &*self.files, last_good: &self.last_good, node_name };
+        for (path, version) in manifests {
+            let manifest =
+                self.known.entry(path.clone()).or_insert_with(|| Manifest::new(path.clone()));
+            let version = version.filter(|_| !named.contains(&path));
+            is_news |= manifest.refresh(version, &reading).await;
+        }
+        if is_news {
+            let pods = self.known.values().filter_map(Manifest::pod).collect();
+            self.pods.send_replace(Some(Arc::new(pods)));
+        }
     }
 
-    async fn manifest_paths(&self) -> Result<Vec<PathBuf>, FileError> {
-        let path = &self.settings.path;
-        let kind = match self.files.kind(path).await {
-            Ok(kind) => kind,
-            Err(error) if error.is_not_found() => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        if kind != FileKind::Directory {
-            return Ok(vec![path.clone()]);
+    /// Forgets manifests that are gone. Whether pods went with them.
+    async fn forget_all_but(&mut self, manifests: &Manifests) -> bool {
+        let is_gone = |path: &PathBuf| !manifests.contains_key(path);
+        let gone: Vec<PathBuf> = self.known.keys().filter(|path| is_gone(path)).cloned().collect();
+        let mut had_pods = false;
+        for path in gone {
+            let manifest = self.known.remove(&path);
+            had_pods |= manifest.is_some_and(|manifest| manifest.pod().is_some());
+            self.last_good.forget(&Origin::File(path)).await;
         }
-        let mut paths = Vec::new();
-        for name in self.files.list(path).await? {
-            let entry = path.join(&name);
-            if name.starts_with('.') {
+        had_pods
+    }
+
+    /// The manifests there are. One that is gone is missed twice before that is believed: editors
+    /// move a file away before they put the new one in its place.
+    async fn manifests(&self) -> Result<Manifests, LookError> {
+        let manifests = self.find().await?;
+        if self.known.keys().all(|path| manifests.contains_key(path)) {
+            return Ok(manifests);
+        }
+        sleep(GATHER).await;
+        self.find().await
+    }
+
+    async fn find(&self) -> Result<Manifests, LookError> {
+        let path = &self.settings.path;
+        let found = match self.files.look(path).await {
+            Ok(found) => found,
+            Err(error) if error.is_not_found() => return Ok(Manifests::new()),
+            Err(error) => return Err(LookError::Files(error)),
+        };
+        match found.kind {
+            FileKind::File => return Ok(Manifests::from([(path.clone(), Some(found.version))])),
+            FileKind::Special => return Err(LookError::Special(path.clone())),
+            FileKind::Directory => {}
+        }
+        let mut manifests = Manifests::new();
+        for entry in self.files.entries(path).await.map_err(LookError::Files)? {
+            if entry.name.as_encoded_bytes().starts_with(b".") {
                 continue;
             }
-            match self.files.kind(&entry).await {
-                Ok(FileKind::File) => paths.push(entry),
+            let version = match entry.found {
+                Ok(found) if found.kind == FileKind::File => Some(found.version),
                 // No recursion; and what vanished or dangles is no manifest.
-                Ok(_) => {}
-                Err(error) if error.is_not_found() => {}
+                Ok(_) => continue,
+                Err(error) if error.is_not_found() => continue,
                 // It may well be one: reading it says what is wrong and leaves its pod as it was.
-                Err(_) => paths.push(entry),
-            }
+                Err(_) => None,
+            };
+            manifests.insert(path.join(entry.name), version);
         }
-        Ok(paths)
-    }
-
-    async fn read_manifest(&mut self, path: PathBuf) {
-        let limit = u64::try_from(podspec::MAX_MANIFEST_BYTES).unwrap_or(u64::MAX);
-        let content = match self.files.read(&path, limit).await {
-            Ok(content) => content,
-            Err(error) => {
-                warn!(error = %Chain(&error), "cannot read a manifest; its pod stays as it was");
-                return;
-            }
-        };
-        let known = self.known.get(&path);
-        if known.is_some_and(|known| known.content == content) {
-            return;
-        }
-        let last_good = self.known.remove(&path).and_then(|known| known.pod);
-        let pod = self.pod(&path, &content).or(last_good);
-        self.known.insert(path, Manifest { content, pod });
-    }
-
-    /// The pod of a manifest, ready to run; what is wrong with it is logged, naming the file and the
-    /// field.
-    fn pod(&self, path: &Path, content: &[u8]) -> Option<Pod> {
-        let file = path.display();
-        let origin = podspec::Origin::File(path.to_path_buf());
-        match podspec::read_manifest(content, &origin, &self.settings.node_name) {
-            Ok(manifest) => {
-                for warning in &manifest.warnings {
-                    warn!(%file, %warning, "manifest");
-                }
-                // A file holds one pod; only a URL may give a list.
-                let pod = manifest.pods.into_iter().next()?;
-                info!(%file, pod = %podspec::view::pod_name(&pod), "manifest read");
-                Some(pod)
-            }
-            Err(error) => {
-                warn!(%file, error = %Chain(&error), "manifest refused; the last good version stays");
-                None
-            }
-        }
+        Ok(manifests)
     }
 }
 

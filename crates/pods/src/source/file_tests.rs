@@ -1,8 +1,15 @@
+#[path = "file_tests/bad.rs"]
+mod bad;
+#[path = "file_tests/hearing.rs"]
+mod hearing;
+#[path = "file_tests/restart.rs"]
+mod restart;
+
 use std::io::ErrorKind;
 
+use k8s_openapi::api::core::v1::Pod;
 use testkit::files::MemoryFiles;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use super::*;
 
@@ -18,11 +25,15 @@ struct Bench {
 
 impl Bench {
     fn reading(files: MemoryFiles) -> Self {
-        let files = Arc::new(files);
+        Self::starting(Arc::new(files), "/manifests")
+    }
+
+    fn starting(files: Arc<MemoryFiles>, path: &str) -> Self {
         let settings = FileSourceSettings {
-            path: "/manifests".into(),
+            path: path.into(),
             period: PERIOD,
             node_name: "node".into(),
+            last_good: "/state".into(),
         };
         let (source, pods) = file_source(settings, Arc::clone(&files) as _);
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
@@ -34,13 +45,13 @@ impl Bench {
     async fn told(&mut self) -> Vec<String> {
         timeout(PERIOD * 2, self.pods.changed()).await.expect("nothing is told").unwrap();
         let pods = self.pods.borrow_and_update().clone().expect("a set that was told is one");
-        let image = |pod: &Pod| podspec::view::containers(pod)[0].image.clone().unwrap();
+        let image = |pod: &Arc<Pod>| podspec::view::containers(pod)[0].image.clone().unwrap();
         pods.iter().map(|pod| format!("{} {}", podspec::view::pod_name(pod), image(pod))).collect()
     }
 
     /// Waits for some readings that tell nothing.
     async fn told_nothing(&mut self) {
-        let told = timeout(PERIOD * 3, self.pods.changed()).await;
+        let told = timeout(PERIOD * 3 + PERIOD / 4, self.pods.changed()).await;
         assert!(told.is_err(), "{:?}", self.pods.borrow().as_ref().map(|pods| pods.len()));
     }
 }
@@ -62,6 +73,7 @@ fn two() -> MemoryFiles {
 
 const BOTH: [&str; 2] = ["default/a-node x:1", "default/b-node x:1"];
 
+// behaviour: SRC-20
 #[tokio::test(start_paused = true)]
 async fn the_files_of_a_directory_are_read_in_the_order_of_their_names() {
     let files = MemoryFiles::new();
@@ -74,6 +86,7 @@ async fn the_files_of_a_directory_are_read_in_the_order_of_their_names() {
     bench.told_nothing().await;
 }
 
+// behaviour: SRC-20
 #[tokio::test(start_paused = true)]
 async fn hidden_files_directories_and_what_is_neither_are_no_manifests() {
     let files = two();
@@ -87,6 +100,7 @@ async fn hidden_files_directories_and_what_is_neither_are_no_manifests() {
     assert_eq!(bench.told().await, [&BOTH[..], &["default/linked-node x:1"]].concat());
 }
 
+// behaviour: SRC-21
 #[tokio::test(start_paused = true)]
 async fn a_single_file_comes_changes_and_goes() {
     let mut bench = Bench::reading(MemoryFiles::new());
@@ -99,6 +113,7 @@ async fn a_single_file_comes_changes_and_goes() {
     assert!(bench.told().await.is_empty());
 }
 
+// behaviour: SRC-23
 #[tokio::test(start_paused = true)]
 async fn a_removed_file_takes_its_pod_along_and_a_new_one_brings_its_own() {
     let mut bench = Bench::reading(two());
@@ -118,6 +133,7 @@ async fn a_removed_file_takes_its_pod_along_and_a_new_one_brings_its_own() {
     assert_ne!(uid(&bench), before);
 }
 
+// behaviour: SRC-24
 #[tokio::test(start_paused = true)]
 async fn a_directory_that_cannot_be_read_leaves_all_as_it_was() {
     let mut bench = Bench::reading(two());
@@ -152,6 +168,7 @@ async fn a_file_that_cannot_be_read_keeps_its_pod_and_does_not_affect_others() {
     bench.told_nothing().await;
 }
 
+// behaviour: SRC-22
 #[tokio::test(start_paused = true)]
 async fn a_bad_manifest_keeps_its_last_good_version_and_does_not_affect_others() {
     let bad = [
@@ -178,6 +195,7 @@ async fn a_bad_manifest_keeps_its_last_good_version_and_does_not_affect_others()
     }
 }
 
+// behaviour: SRC-25
 #[tokio::test(start_paused = true)]
 async fn a_file_that_is_too_large_is_not_read() {
     let files = two();

@@ -83,7 +83,7 @@ impl Scripted {
 
 #[async_trait]
 impl PodSyncer for Scripted {
-    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus) -> Synced {
+    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, _: &CancellationToken) -> Synced {
         assert_eq!(view::uid(pod), status.uid);
         self.job(&status.uid, format!("sync {}", status.uid)).await
     }
@@ -112,6 +112,13 @@ impl Looks {
     /// A look that began then.
     pub(super) fn look(&self, uid: &str, began: Stamp) {
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, true))]));
+    }
+
+    /// A look that begins now, as a relist would make.
+    pub(super) fn relist(&self, uids: &[&str]) {
+        for uid in uids {
+            self.look(uid, self.stamps.next());
+        }
     }
 
     /// A look that begins now and fails.
@@ -219,10 +226,13 @@ impl Bench {
         self.handle.ask(uid.into(), Update::Sync).await;
     }
 
+    pub(super) fn target(uid: &str) -> Target {
+        Target::Pod(Arc::new(pod(uid)))
+    }
+
     pub(super) async fn kill(&self, uid: &str, grace: u64) {
-        let target = Target::Pod(Arc::new(pod(uid)));
         let grace = Some(Duration::from_secs(grace));
-        self.handle.ask(uid.into(), Update::Kill { target, grace }).await;
+        self.handle.ask(uid.into(), Update::Kill { target: Self::target(uid), grace }).await;
     }
 
     pub(super) async fn desired<const N: usize>(&self, uids: [&str; N]) {

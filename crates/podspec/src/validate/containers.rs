@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Container, EphemeralContainer, PodSpec};
 use super::{PodContext, container, handler, port, restart, word};
 use crate::ephemeral;
 use crate::field_error::{FieldErrors, FieldPath};
-use crate::resources::is_sidecar;
+use crate::view::is_sidecar;
 
 pub(super) fn check(
     spec: &PodSpec,

@@ -6,9 +6,8 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use model::ids::{ContainerId, SandboxId};
 use model::labels;
 use model::observed::{ContainerState, ContainerStatus, PodStatus, SandboxState};
+use podspec::restart::{RestartPolicy, pod_restart_policy, restart_policy, should_restart};
 use podspec::view;
-
-use crate::decide::restart::{RestartPolicy, pod_restart_policy, restart_policy, should_restart};
 
 /// What must happen, in this order: kill the pod or single containers, make a sandbox, start
 /// containers.
@@ -106,6 +105,8 @@ pub enum StartReason {
     Changed,
     /// Its sandbox is new.
     NewSandbox,
+    /// A newer instance has taken its place.
+    Superseded,
 }
 
 impl fmt::Display for StartReason {
@@ -117,6 +118,7 @@ impl fmt::Display for StartReason {
             Self::UnknownState => f.write_str("the runtime does not know its state"),
             Self::Changed => f.write_str("its definition changed"),
             Self::NewSandbox => f.write_str("its sandbox is new"),
+            Self::Superseded => f.write_str("a newer instance has taken its place"),
         }
     }
 }
@@ -197,24 +199,24 @@ fn in_sandbox(pod: &Pod, status: &PodStatus, sandbox: SandboxId) -> PodActions {
         let latest = status.latest(&container.name);
         let running = latest.filter(|latest| latest.state == ContainerState::Running);
         let why = match running {
-            Some(running) if definition_changed(container, running) => StartReason::Changed,
+            Some(running) if definition_changed(container, running) => Some(StartReason::Changed),
             Some(_) => {
                 kept += 1;
-                continue;
+                None
             }
-            None if should_restart(pod, container, latest) => why_not_running(latest),
-            None => continue,
+            None => should_restart(pod, container, latest).then(|| why_not_running(latest)),
         };
-        // An instance in an unknown state may well run: two of one name must never.
-        let stop = latest.filter(|latest| {
-            matches!(latest.state, ContainerState::Running | ContainerState::Unknown)
-        });
-        kill.extend(stop.map(|latest| ContainerKill {
-            id: latest.id.clone(),
+        // Two of one name must never live, so whatever may live and is not kept goes: an instance that
+        // is replaced or in an unknown state, and an older one that should have been gone long ago.
+        let keep = running.filter(|_| why.is_none()).map(|running| &running.id);
+        let instances = status.maybe_running().filter(|instance| *instance.name == *container.name);
+        let surplus = instances.filter(|instance| Some(&instance.id) != keep);
+        kill.extend(surplus.map(|instance| ContainerKill {
+            id: instance.id.clone(),
             name: container.name.clone(),
-            why,
+            why: why.unwrap_or(StartReason::Superseded),
         }));
-        start.push(ContainerStart { index, why });
+        start.extend(why.map(|why| ContainerStart { index, why }));
     }
     let kill_pod = (kept == 0 && start.is_empty()).then_some(KillPod::NothingLeft);
     let sandbox = if kill_pod.is_some() { SandboxPlan::None } else { SandboxPlan::Keep(sandbox) };

@@ -182,7 +182,8 @@ fn any_status() -> impl Strategy<Value = PodStatus> {
     let sandboxes = proptest::collection::vec(any::<bool>(), 0..3);
     let states = prop_oneof![Just(Created), Just(Running), Just(Exited), Just(Unknown)];
     let latest = proptest::option::of((states, 0..3i32));
-    let older = proptest::collection::vec((0..2usize, 0..3i32), 0..3);
+    let older_state = prop_oneof![3 => Just(Exited), 1 => Just(Running), 1 => Just(Unknown)];
+    let older = proptest::collection::vec((0..2usize, older_state, 0..3i32), 0..3);
     (sandboxes, latest.clone(), latest, older).prop_map(|(ready, a, b, older)| {
         let count = u32::try_from(ready.len()).unwrap();
         let sandboxes = ready.into_iter().zip(0..).map(|(ready, n)| {
@@ -192,9 +193,9 @@ fn any_status() -> impl Strategy<Value = PodStatus> {
         let newest = [("a", a), ("b", b)].into_iter().filter_map(|(name, latest)| {
             latest.map(|(state, code)| instance(&format!("{name}-latest"), name, state, code))
         });
-        let older = older.into_iter().zip(0..).map(|((name, code), n)| {
+        let older = older.into_iter().zip(0..).map(|((name, state, code), n)| {
             let name = ["a", "b"][name];
-            instance(&format!("{name}-old-{n}"), name, Exited, code)
+            instance(&format!("{name}-old-{n}"), name, state, code)
         });
         status(sandboxes.collect(), newest.chain(older).collect())
     })

@@ -135,7 +135,7 @@ async fn a_container_that_was_created_although_the_call_failed_is_replaced() {
     world.failed(&forever()).await;
     assert_eq!(world.instances("main"), [(0, Created)]);
     world.synced(&forever()).await;
-    assert_eq!(world.instances("main"), [(1, Running), (0, Created)]);
+    assert_eq!(world.instances("main"), [(0, Running)]);
     assert!(!world.sync(&forever()).await.unwrap());
 }
 
@@ -148,7 +148,7 @@ async fn a_container_that_cannot_be_started_is_made_anew() {
     assert_eq!(world.events.reasons(), ["Pulled", "Created", "Failed"]);
     assert_eq!(world.last_message("Failed"), "Error: RunContainerError");
     world.synced(&forever()).await;
-    assert_eq!(world.instances("main"), [(1, Running), (0, Created)]);
+    assert_eq!(world.instances("main"), [(0, Running)]);
 }
 
 #[tokio::test(start_paused = true)]

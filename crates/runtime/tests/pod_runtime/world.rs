@@ -18,6 +18,7 @@ use testkit::events::KeptEvents;
 use testkit::files::MemoryFiles;
 use testkit::pods::{self, PodBuilder};
 use testkit::runtime::{MemoryRuntime, Method, RemoteImage};
+use tokio_util::sync::CancellationToken;
 
 pub(crate) const IMAGE: &str = "ferrolet.test/workload:1";
 /// Where the logs of the pod `web` lie.
@@ -75,7 +76,7 @@ impl World {
     pub(crate) async fn sync(&self, pod: &Pod) -> Result<bool, SyncError> {
         let status = self.status(pod).await;
         self.runtime.forget_calls();
-        self.pods.sync(pod, &status).await
+        self.pods.sync(pod, &status, &CancellationToken::new()).await
     }
 
     /// A sync that leaves the pod as specified.

@@ -1,5 +1,8 @@
 //! The contract of the port to the host's files.
 
+mod changes;
+mod written;
+
 use std::fmt::Debug;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -7,8 +10,19 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use model::ports::files::{FileError, FileKind, HostFiles};
+use model::verdict::Subject;
 
 use super::{Impossible, Play, Report};
+use crate::wanted::removal;
+use changes::{
+    a_file_is_read_with_its_version, a_look_tells_versions_apart, a_special_file_is_not_read,
+    a_watch_ends_when_its_directory_goes, all_who_listen_hear, entries_are_looked_at_in_order,
+    only_a_directory_is_watched, what_happens_in_a_directory_is_heard,
+};
+use written::{
+    a_draft_is_no_obstacle, a_written_file_is_for_the_agent_alone, a_written_file_is_removed,
+    a_written_file_replaces_the_one_before, nothing_but_a_file_is_replaced_or_removed,
+};
 
 /// What a case needs beside the port. Made anew for every case.
 pub trait World: Debug + Send + Sync {
@@ -27,7 +41,13 @@ pub trait World: Debug + Send + Sync {
     /// Makes something that is neither file nor directory. False if this world cannot.
     fn special(&self, path: &Path) -> bool;
 
-    /// Mode bits of a directory.
+    /// Removes a file, or a directory with all that is in it.
+    fn remove(&self, path: &Path);
+
+    /// Moves a file or directory in place of what is there.
+    fn rename(&self, from: &Path, to: &Path);
+
+    /// Mode bits of a file or directory.
     fn mode(&self, path: &Path) -> u32;
 }
 
@@ -82,6 +102,23 @@ cases! {
     a_link_is_made_with_its_directory
     a_link_that_is_there_is_replaced
     without_a_file_there_is_no_link
+    a_directory_is_removed_with_what_is_in_it_but_not_what_its_links_lead_to
+    a_link_is_removed_and_not_what_it_leads_to
+    what_is_not_there_is_removed_already
+    only_what_the_verdict_names_and_where_it_may_be_is_removed
+    a_special_file_is_not_read
+    a_look_tells_versions_apart
+    entries_are_looked_at_in_order
+    a_file_is_read_with_its_version
+    what_happens_in_a_directory_is_heard
+    all_who_listen_hear
+    a_watch_ends_when_its_directory_goes
+    only_a_directory_is_watched
+    a_written_file_is_for_the_agent_alone
+    a_written_file_replaces_the_one_before
+    a_draft_is_no_obstacle
+    nothing_but_a_file_is_replaced_or_removed
+    a_written_file_is_removed
 }
 
 /// The error of a call that must fail, about the path it was made with.
@@ -288,5 +325,66 @@ async fn without_a_file_there_is_no_link(world: &dyn World) -> Result<()> {
     let (files, directory) = (world.files(), world.directory());
     files.link(&directory.join("nothing"), &directory.join("link")).await?;
     ensure!(files.list(&directory).await?.is_empty());
+    Ok(())
+}
+
+async fn a_directory_is_removed_with_what_is_in_it_but_not_what_its_links_lead_to(
+    world: &dyn World,
+) -> Result<()> {
+    let (files, root) = (world.files(), world.directory());
+    for path in ["kept/below", "logs/main"] {
+        files.create_directory(&root, Path::new(path), 0o755).await?;
+    }
+    world.write(&root.join("kept/file"), b"text");
+    world.write(&root.join("logs/main/0.log"), b"text");
+    world.put_link(&root.join("logs/main/link"), &root.join("kept"));
+    files.remove(&root, &removal(Subject::PodLogs(root.join("logs")))).await?;
+    ensure!(files.list(&root).await? == ["kept"]);
+    ensure!(files.list(&root.join("kept")).await? == ["below", "file"]);
+    Ok(())
+}
+
+async fn a_link_is_removed_and_not_what_it_leads_to(world: &dyn World) -> Result<()> {
+    let (files, root) = (world.files(), world.directory());
+    world.write(&root.join("file"), b"text");
+    for (name, target) in [("link", "file"), ("dangling", "nothing")] {
+        world.put_link(&root.join(name), &root.join(target));
+        files.remove(&root, &removal(Subject::LogLink(root.join(name)))).await?;
+    }
+    ensure!(files.list(&root).await? == ["file"]);
+    Ok(())
+}
+
+async fn what_is_not_there_is_removed_already(world: &dyn World) -> Result<()> {
+    let (files, root) = (world.files(), world.directory());
+    for root in [root.clone(), root.join("missing")] {
+        files.remove(&root, &removal(Subject::PodLogs(root.join("logs")))).await?;
+        files.remove(&root, &removal(Subject::LogLink(root.join("link")))).await?;
+    }
+    Ok(())
+}
+
+async fn only_what_the_verdict_names_and_where_it_may_be_is_removed(
+    world: &dyn World,
+) -> Result<()> {
+    let (files, root) = (world.files(), world.directory());
+    files.create_directory(&root, Path::new("logs/below"), 0o755).await?;
+    world.write(&root.join("file"), b"text");
+    world.put_link(&root.join("link"), &root.join("logs"));
+    let rows = [
+        Subject::PodLogs(root.join("file")),
+        Subject::PodLogs(root.join("link")),
+        Subject::PodLogs(root.join("logs/below")),
+        Subject::PodLogs(root.join("logs/..")),
+        Subject::LogLink(root.join("file")),
+        Subject::LogLink(root.join("logs")),
+        Subject::Image("image".to_owned()),
+    ];
+    for subject in rows {
+        let removed = files.remove(&root, &removal(subject.clone())).await;
+        ensure!(removed.is_err(), "{subject} was removed");
+    }
+    ensure!(files.list(&root).await? == ["file", "link", "logs"]);
+    ensure!(files.list(&root.join("logs")).await? == ["below"]);
     Ok(())
 }

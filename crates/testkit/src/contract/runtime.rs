@@ -4,6 +4,7 @@
 
 mod bench;
 mod containers;
+mod events;
 mod images;
 mod lists;
 mod names;
@@ -166,6 +167,12 @@ cases! {
         a_running_container_is_removed_by_force
         what_is_gone_can_be_removed_again
         a_verdict_about_something_else_is_refused;
+    events:
+        the_start_and_the_end_of_a_container_are_told_with_its_pod
+        a_death_that_nobody_asked_for_is_told
+        a_sandbox_is_told_from_its_start_to_its_end
+        what_is_removed_with_its_sandbox_is_told
+        everybody_who_listens_is_told;
     images:
         an_image_is_found_by_name_and_by_id
         an_absent_image_is_nothing

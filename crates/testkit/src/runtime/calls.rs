@@ -26,6 +26,7 @@ pub enum Method {
     PullImage,
     ListImages,
     RemoveImage,
+    GetContainerEvents,
 }
 
 impl Method {
@@ -49,6 +50,7 @@ impl Method {
             Self::PullImage => "PullImage",
             Self::ListImages => "ListImages",
             Self::RemoveImage => "RemoveImage",
+            Self::GetContainerEvents => "GetContainerEvents",
         }
     }
 }
@@ -76,12 +78,25 @@ pub struct Call {
 pub(super) struct Calls {
     log: Vec<Call>,
     counts: BTreeMap<Method, usize>,
+    /// Whether calls are counted but not kept.
+    only_counted: bool,
 }
 
 impl Calls {
+    pub(super) fn only_counted() -> Self {
+        Self { only_counted: true, ..Self::default() }
+    }
+
     pub(super) fn record(&mut self, call: Call) {
         *self.counts.entry(call.method).or_default() += 1;
-        self.log.push(call);
+        if !self.only_counted {
+            self.log.push(call);
+        }
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.log.clear();
+        self.counts.clear();
     }
 
     pub(super) fn log(&self) -> &[Call] {

@@ -20,12 +20,12 @@ pub(super) const EXIT_KILLED: i32 = 137;
 const EXIT_UNKNOWN: i32 = 255;
 
 #[derive(Debug)]
-pub(super) struct ContainerRecord {
-    pub(super) id: ContainerId,
-    pub(super) sandbox_id: SandboxId,
-    pub(super) config: ContainerConfig,
-    pub(super) created_at: Timestamp,
-    pub(super) image_id: String,
+pub(crate) struct ContainerRecord {
+    pub(crate) id: ContainerId,
+    pub(crate) sandbox_id: SandboxId,
+    pub(crate) config: ContainerConfig,
+    pub(crate) created_at: Timestamp,
+    pub(crate) image_id: String,
     pub(super) log_path: Arc<str>,
     pub(super) script: Script,
     pub(super) life: Life,
@@ -87,7 +87,7 @@ impl ContainerRecord {
         }
     }
 
-    pub(super) fn state(&self) -> ContainerState {
+    pub(crate) fn state(&self) -> ContainerState {
         match self.life {
             Life::Created => ContainerState::Created,
             Life::Running(_) => ContainerState::Running,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use model::ports::runtime::Image;
 
 use super::numbers;
+use super::script::Script;
 
 /// An image somewhere outside, ready to be pulled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +18,7 @@ pub struct RemoteImage {
     pull_takes: Duration,
     entrypoint: Vec<String>,
     cmd: Vec<String>,
+    runs_anything: bool,
 }
 
 impl RemoteImage {
@@ -31,6 +33,7 @@ impl RemoteImage {
             pull_takes: Duration::ZERO,
             entrypoint: vec!["/workload".into()],
             cmd: Vec::new(),
+            runs_anything: false,
         }
     }
 
@@ -77,6 +80,14 @@ impl RemoteImage {
         self
     }
 
+    /// Every program is in it. One that is not the workload runs until somebody ends it.
+    #[must_use]
+    pub fn runs_anything(mut self) -> Self {
+        self.entrypoint = vec!["/entrypoint".into()];
+        self.runs_anything = true;
+        self
+    }
+
     pub(super) fn time_to_pull(&self) -> Duration {
         self.pull_takes
     }
@@ -104,6 +115,7 @@ pub(super) struct StoredImage {
     pinned: bool,
     entrypoint: Vec<String>,
     cmd: Vec<String>,
+    runs_anything: bool,
 }
 
 impl StoredImage {
@@ -115,6 +127,11 @@ impl StoredImage {
             ([], args) => [&*self.entrypoint, args].concat(),
             (command, args) => [command, args].concat(),
         }
+    }
+
+    /// What a program does in it, if not even the director knows that program.
+    pub(super) fn script_of_unknown(&self) -> Script {
+        if self.runs_anything { Script::FOREVER } else { Script::Missing }
     }
 
     /// Its first name with a tag.
@@ -172,6 +189,7 @@ impl Images {
             pinned: false,
             entrypoint: image.entrypoint.clone(),
             cmd: image.cmd.clone(),
+            runs_anything: image.runs_anything,
         });
         stored.pinned |= image.pinned;
         self.name(&id, image.name.clone());

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::StreamExt;
 use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    Code, ContainerFilter, Image, Runtime, RuntimeError, RuntimeStatus, RuntimeVersion,
-    SandboxFilter,
+    Code, ContainerEvents, ContainerFilter, Image, Runtime, RuntimeError, RuntimeStatus,
+    RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
@@ -19,6 +20,7 @@ use tokio::time::sleep;
 use super::calls::{Call, Method};
 use super::container::EXIT_KILLED;
 use super::faults::Outcome;
+use super::script::Script;
 use super::store::{NewContainer, Refusal};
 use super::{MemoryRuntime, World};
 use crate::clock::until;
@@ -91,23 +93,22 @@ impl MemoryRuntime {
         let begun = self.clock.now();
         let deadline = begun.checked_add(grace).unwrap_or(Timestamp::MAX);
         loop {
-            let (ended, patience) = {
-                let now = self.clock.now();
-                let mut world = self.world();
-                let Some(record) = world.store.container(id, now) else {
-                    return Ok(());
-                };
+            let now = self.clock.now();
+            let waiting = self.world().store.change(id, now, |record| {
                 match record.state() {
-                    ContainerState::Created | ContainerState::Exited => return Ok(()),
+                    ContainerState::Created | ContainerState::Exited => return None,
                     ContainerState::Running if now < deadline => record.terminate(now),
                     ContainerState::Running | ContainerState::Unknown => {
                         record.kill(now, EXIT_KILLED);
-                        return Ok(());
+                        return None;
                     }
                 }
                 let wake = record.ends_at().map_or(deadline, |end| end.min(deadline));
                 // Made before the lock is released, so that no end in between is missed.
-                (Arc::clone(&record.ended).notified_owned(), until(now, wake))
+                Some((Arc::clone(&record.ended).notified_owned(), until(now, wake)))
+            });
+            let Some((ended, patience)) = waiting.flatten() else {
+                return Ok(());
             };
             tokio::select! {
                 // Both only lead to another look.
@@ -141,12 +142,16 @@ impl MemoryRuntime {
         if command.is_empty() {
             return Err(Refusal::new(Code::Unknown, "no command is given"));
         }
+        let script = match (self.director)(config, &command) {
+            Script::Missing => image.script_of_unknown(),
+            script @ Script::Runs { .. } => script,
+        };
         let new = NewContainer {
             sandbox: sandbox.clone(),
             config: config.clone(),
             log_directory: sandbox_config.log_directory.clone(),
             image_id: image_id.to_owned(),
-            script: (self.director)(config, &command),
+            script,
         };
         world.store.create_container(new, now)
     }
@@ -194,7 +199,7 @@ impl Runtime for MemoryRuntime {
                 world.store.remove_sandbox(id, now);
                 Ok(())
             }
-            Subject::Container(_) | Subject::Image(_) => Err(wrong_subject(verdict)),
+            _ => Err(wrong_subject(verdict)),
         });
         self.call(Method::RemovePodSandbox, subject_id(verdict), effect).await
     }
@@ -240,7 +245,7 @@ impl Runtime for MemoryRuntime {
                 world.store.remove_container(id, now);
                 Ok(())
             }
-            Subject::Sandbox(_) | Subject::Image(_) => Err(wrong_subject(verdict)),
+            _ => Err(wrong_subject(verdict)),
         });
         self.call(Method::RemoveContainer, subject_id(verdict), effect).await
     }
@@ -290,9 +295,24 @@ impl Runtime for MemoryRuntime {
                 world.images.remove(id);
                 Ok(())
             }
-            Subject::Container(_) | Subject::Sandbox(_) => Err(wrong_subject(verdict)),
+            _ => Err(wrong_subject(verdict)),
         });
         self.call(Method::RemoveImage, subject_id(verdict), effect).await
+    }
+
+    async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
+        let method = Method::GetContainerEvents;
+        let listening = self.call(method, String::new(), async { Ok(self.listen()) }).await?;
+        let events = listening.map(move |told| match told {
+            Ok(told) => Ok(told.event),
+            Err(code) => Err(RuntimeError {
+                method: method.name(),
+                object: String::new(),
+                code,
+                message: "a test asked for this".into(),
+            }),
+        });
+        Ok(events.boxed())
     }
 }
 
@@ -313,6 +333,7 @@ fn subject_id(verdict: &Verdict) -> String {
         Subject::Container(id) => id.to_string(),
         Subject::Sandbox(id) => id.to_string(),
         Subject::Image(id) => id.clone(),
+        Subject::PodLogs(path) | Subject::LogLink(path) => path.display().to_string(),
     }
 }
 

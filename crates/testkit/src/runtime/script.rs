@@ -79,7 +79,7 @@ fn workload(arguments: &[&str]) -> Option<Script> {
         ("logs", options) => logs(options),
         ("trap", words) => trap(words),
         ("ignore", signals) => ignore(signals),
-        ("env", []) | ("args", _) => Some(Script::ends(Duration::ZERO, 0)),
+        ("env", []) | ("cat", [_]) | ("args", _) => Some(Script::ends(Duration::ZERO, 0)),
         _ => None,
     }
 }
@@ -167,7 +167,8 @@ fn exit_code(text: &str) -> Option<i32> {
     text.parse::<u8>().ok().map(i32::from)
 }
 
-fn duration(text: &str) -> Option<Duration> {
+/// A length of time as the workload reads it: `2`, `1.5s`, `250ms`, `3m`, `1h`.
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "ms" => 0.001,

@@ -1,23 +1,28 @@
 //! The sandboxes and containers that the runtime has, and what can be done with them.
 //!
-//! Every change of either goes through here, so that whoever wants to tell others of changes has one
-//! place to do it.
+//! Every change of either goes through here and is told from here, as containerd tells it: a sandbox
+//! is created, started, stopped and deleted, and so is a container; a start that fails and a
+//! container that is lost are not told.
+
+mod containers;
+mod lists;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::ids::{ContainerId, PodUid, SandboxId};
-use model::labels;
-use model::observed::{Container, ContainerState, Sandbox, SandboxState, SandboxStatus};
-use model::ports::runtime::{Code, ContainerFilter, SandboxFilter};
-use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
-use tokio::sync::Notify;
+use model::ids::{ContainerId, ObjectId, SandboxId};
+use model::observed::{ContainerState, Sandbox, SandboxState};
+use model::ports::runtime::{Code, ContainerEventKind};
+use model::wanted::{NamespaceMode, SandboxConfig};
 
-use super::container::{ContainerRecord, EXIT_KILLED, Life};
+use super::by_pod::ByPod;
+use super::container::{ContainerRecord, EXIT_KILLED};
+use super::feed::Feed;
 use super::numbers::Numbers;
-use super::script::Script;
+use containers::container_name;
+
+pub(super) use containers::NewContainer;
 
 /// Why the runtime does not do what it was asked.
 #[derive(Debug)]
@@ -37,23 +42,28 @@ impl Refusal {
 }
 
 #[derive(Debug)]
-struct SandboxRecord {
-    config: SandboxConfig,
-    state: SandboxState,
-    created_at: Timestamp,
+pub(crate) struct SandboxRecord {
+    pub(crate) id: SandboxId,
+    pub(crate) config: SandboxConfig,
+    pub(crate) state: SandboxState,
+    pub(crate) created_at: Timestamp,
     /// Given back when it is stopped, not when it dies.
-    ips: Vec<IpAddr>,
-    containers: BTreeSet<ContainerId>,
+    pub(crate) ips: Vec<IpAddr>,
+    pub(super) containers: BTreeSet<ContainerId>,
 }
 
-/// A container to make, once it is known what it will run.
-#[derive(Debug)]
-pub(super) struct NewContainer {
-    pub(super) sandbox: SandboxId,
-    pub(super) config: ContainerConfig,
-    pub(super) log_directory: String,
-    pub(super) image_id: String,
-    pub(super) script: Script,
+impl SandboxRecord {
+    /// How a list shows it.
+    pub(super) fn listed(&self) -> Sandbox {
+        Sandbox {
+            id: self.id.clone(),
+            pod_uid: self.config.pod_uid.clone(),
+            pod: self.config.pod.clone(),
+            attempt: self.config.attempt,
+            state: self.state,
+            created_at: self.created_at,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +74,12 @@ pub(super) struct Store {
     /// Who has a name that only one may have, sandboxes and containers apart.
     sandbox_names: BTreeMap<String, SandboxId>,
     container_names: BTreeMap<String, ContainerId>,
+    sandboxes_by_pod: ByPod<SandboxId>,
+    containers_by_pod: ByPod<ContainerId>,
+    /// When processes end by themselves. One whose container ended in another way stays until its
+    /// time has come, and then does nothing.
+    ends: BTreeSet<(Timestamp, ContainerId)>,
+    pub(super) feed: Feed,
 }
 
 impl Store {
@@ -82,6 +98,7 @@ impl Store {
             NamespaceMode::Pod | NamespaceMode::Container => vec![self.numbers.address()],
         };
         let record = SandboxRecord {
+            id: id.clone(),
             config: config.clone(),
             state: SandboxState::Ready,
             created_at: now,
@@ -89,21 +106,26 @@ impl Store {
             containers: BTreeSet::new(),
         };
         self.sandbox_names.insert(name, id.clone());
+        self.sandboxes_by_pod.add(&config.labels, &id);
         self.sandboxes.insert(id.clone(), record);
+        self.tell_of_sandbox(ContainerEventKind::Created, &id, now);
+        self.tell_of_sandbox(ContainerEventKind::Started, &id, now);
         Ok(id)
     }
 
     /// Kills all that runs in a sandbox, and the sandbox. Containers that never started stay so.
     pub(super) fn stop_sandbox(&mut self, id: &SandboxId, now: Timestamp) {
+        self.advance(now);
         let Some(sandbox) = self.sandboxes.get_mut(id) else {
             return;
         };
-        sandbox.state = SandboxState::NotReady;
         sandbox.ips.clear();
-        for container in &sandbox.containers {
-            if let Some(record) = self.containers.get_mut(container) {
-                record.kill(now, EXIT_KILLED);
-            }
+        let was = std::mem::replace(&mut sandbox.state, SandboxState::NotReady);
+        for container in sandbox.containers.clone() {
+            self.alter(&container, now, |record| record.kill(now, EXIT_KILLED));
+        }
+        if was == SandboxState::Ready {
+            self.tell_of_sandbox(ContainerEventKind::Stopped, id, now);
         }
     }
 
@@ -111,209 +133,109 @@ impl Store {
     /// was the first of theirs.
     /// False when it is not ready.
     pub(super) fn kill_sandbox(&mut self, id: &SandboxId, now: Timestamp) -> bool {
+        self.advance(now);
         let sandbox = self.sandboxes.get_mut(id);
         let Some(sandbox) = sandbox.filter(|one| one.state == SandboxState::Ready) else {
             return false;
         };
         sandbox.state = SandboxState::NotReady;
-        for container in &sandbox.containers {
-            if let Some(record) = self.containers.get_mut(container)
-                && record.config.pid == NamespaceMode::Pod
-            {
-                record.kill(now, EXIT_KILLED);
-            }
+        let containers = sandbox.containers.clone();
+        self.tell_of_sandbox(ContainerEventKind::Stopped, id, now);
+        for container in containers {
+            self.alter(&container, now, |record| {
+                if record.config.pid == NamespaceMode::Pod {
+                    record.kill(now, EXIT_KILLED);
+                }
+            });
         }
         true
     }
 
     pub(super) fn remove_sandbox(&mut self, id: &SandboxId, now: Timestamp) {
         self.stop_sandbox(id, now);
-        let Some(sandbox) = self.sandboxes.remove(id) else {
+        let Some(sandbox) = self.sandboxes.get(id) else {
             return;
         };
-        self.sandbox_names.remove(&sandbox_name(&sandbox.config));
-        for container in &sandbox.containers {
-            self.forget_container(container, &sandbox.config);
+        for container in sandbox.containers.clone() {
+            self.forget_container(&container, now);
+        }
+        self.tell_of_sandbox(ContainerEventKind::Deleted, id, now);
+        if let Some(sandbox) = self.sandboxes.remove(id) {
+            self.sandbox_names.remove(&sandbox_name(&sandbox.config));
+            self.sandboxes_by_pod.remove(&sandbox.config.labels, id);
         }
     }
 
-    pub(super) fn sandboxes(&self, filter: &SandboxFilter) -> Vec<Sandbox> {
-        let wanted = |id: &SandboxId, record: &SandboxRecord| {
-            filter.id.as_ref().is_none_or(|wanted| wanted == id)
-                && filter.state.is_none_or(|state| state == record.state)
-                && is_of_pod(&record.config.labels, filter.pod_uid.as_ref())
-        };
-        self.sandboxes
-            .iter()
-            .filter(|(id, record)| wanted(id, record))
-            .map(|(id, record)| Sandbox {
-                id: id.clone(),
-                pod_uid: record.config.pod_uid.clone(),
-                pod: record.config.pod.clone(),
-                attempt: record.config.attempt,
-                state: record.state,
-                created_at: record.created_at,
-            })
-            .collect()
-    }
-
-    pub(super) fn sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, Refusal> {
-        let record =
-            self.sandboxes.get(id).ok_or_else(|| Refusal::not_found("sandbox", id.as_str()))?;
-        Ok(SandboxStatus {
-            id: id.clone(),
-            pod_uid: record.config.pod_uid.clone(),
-            pod: record.config.pod.clone(),
-            attempt: record.config.attempt,
-            state: record.state,
-            created_at: record.created_at,
-            ips: record.ips.clone(),
-            host_network: record.config.network == NamespaceMode::Node,
-        })
-    }
-
-    /// Whether a container could be made now: its sandbox lives and its name is free.
-    pub(super) fn admit_container(
-        &self,
-        sandbox: &SandboxId,
-        config: &ContainerConfig,
-    ) -> Result<(), Refusal> {
-        let record = self
-            .sandboxes
-            .get(sandbox)
-            .ok_or_else(|| Refusal::not_found("sandbox", sandbox.as_str()))?;
-        if record.state != SandboxState::Ready {
-            return Err(not_running(sandbox));
-        }
-        let name = container_name(config, &record.config);
-        match self.container_names.get(&name) {
-            Some(owner) => Err(reserved("container", &name, owner.as_str())),
-            None => Ok(()),
+    /// Lets every process end whose time has come, the earliest first.
+    pub(super) fn advance(&mut self, now: Timestamp) {
+        while self.ends.first().is_some_and(|(at, _)| *at <= now)
+            && let Some((at, id)) = self.ends.pop_first()
+        {
+            self.alter(&id, at, |record| record.settle(at));
         }
     }
 
-    pub(super) fn create_container(
-        &mut self,
-        new: NewContainer,
-        now: Timestamp,
-    ) -> Result<ContainerId, Refusal> {
-        self.admit_container(&new.sandbox, &new.config)?;
-        let id = ContainerId::from(self.numbers.id());
-        let sandbox = self
-            .sandboxes
-            .get_mut(&new.sandbox)
-            .expect("a container is admitted to a sandbox that exists");
-        let name = container_name(&new.config, &sandbox.config);
-        let log_path = match (&*new.log_directory, &*new.config.log_path) {
-            ("", _) | (_, "") => String::new(),
-            (directory, path) => format!("{}/{path}", directory.trim_end_matches('/')),
-        };
-        let record = ContainerRecord {
-            id: id.clone(),
-            sandbox_id: new.sandbox,
-            config: new.config,
-            created_at: now,
-            image_id: new.image_id,
-            log_path: log_path.into(),
-            script: new.script,
-            life: Life::Created,
-            ended: Arc::new(Notify::new()),
-        };
-        sandbox.containers.insert(id.clone());
-        self.container_names.insert(name, id.clone());
-        self.containers.insert(id.clone(), record);
-        Ok(id)
-    }
-
-    /// Starts a container. One whose start fails has exited; one that was started before is left
-    /// as it is.
-    pub(super) fn start_container(
-        &mut self,
-        id: &ContainerId,
-        now: Timestamp,
-    ) -> Result<(), Refusal> {
-        let record = self
-            .containers
-            .get_mut(id)
-            .ok_or_else(|| Refusal::not_found("container", id.as_str()))?;
-        record.settle(now);
-        if record.state() != ContainerState::Created {
-            let message = format!("container is {:?}, not Created", record.state());
-            return Err(Refusal::new(Code::Unknown, message));
-        }
-        let sandbox = self.sandboxes.get(&record.sandbox_id);
-        let refusal = if sandbox.is_none_or(|sandbox| sandbox.state != SandboxState::Ready) {
-            not_running(&record.sandbox_id)
-        } else if record.script == Script::Missing {
-            Refusal::new(Code::Unknown, "no such program in the image")
-        } else {
-            record.start(now);
-            return Ok(());
-        };
-        record.fail_start(now, &refusal.message);
-        Err(refusal)
-    }
-
-    /// A container with its life brought up to now.
-    pub(super) fn container(
-        &mut self,
-        id: &ContainerId,
-        now: Timestamp,
-    ) -> Option<&mut ContainerRecord> {
-        let record = self.containers.get_mut(id)?;
-        record.settle(now);
-        Some(record)
-    }
-
-    /// Removes a container, by force if it runs.
-    pub(super) fn remove_container(&mut self, id: &ContainerId, now: Timestamp) {
-        let Some(record) = self.containers.get_mut(id) else {
-            return;
-        };
-        record.kill(now, EXIT_KILLED);
-        let sandbox_id = record.sandbox_id.clone();
-        if let Some(sandbox) = self.sandboxes.get_mut(&sandbox_id) {
-            sandbox.containers.remove(id);
-            let config = sandbox.config.clone();
-            self.forget_container(id, &config);
-        }
-    }
-
-    pub(super) fn containers(
-        &mut self,
-        filter: &ContainerFilter,
-        now: Timestamp,
-    ) -> Vec<Container> {
-        let wanted = |record: &ContainerRecord| {
-            filter.id.as_ref().is_none_or(|id| *id == record.id)
-                && filter.state.is_none_or(|state| state == record.state())
-                && filter.sandbox_id.as_ref().is_none_or(|id| *id == record.sandbox_id)
-                && is_of_pod(&record.config.labels, filter.pod_uid.as_ref())
-        };
-        let mut containers = Vec::new();
-        for record in self.containers.values_mut() {
-            record.settle(now);
-            if wanted(record) {
-                containers.extend(record.listed());
+    /// When the next process ends by itself.
+    pub(super) fn next_end(&mut self) -> Option<Timestamp> {
+        loop {
+            let (at, id) = self.ends.first()?;
+            let end = self.containers.get(id).and_then(ContainerRecord::ends_at);
+            if end == Some(*at) {
+                return end;
             }
-        }
-        containers
-    }
-
-    fn forget_container(&mut self, id: &ContainerId, sandbox: &SandboxConfig) {
-        if let Some(record) = self.containers.remove(id) {
-            self.container_names.remove(&container_name(&record.config, sandbox));
+            self.ends.pop_first();
         }
     }
-}
 
-/// Whether labels say that something belongs to a pod; that is all the runtime filters by.
-fn is_of_pod(labels: &BTreeMap<String, String>, wanted: Option<&PodUid>) -> bool {
-    wanted.is_none_or(|uid| labels.get(labels::POD_UID).is_some_and(|label| label == uid.as_str()))
-}
+    /// Changes a container and tells what became of it.
+    fn alter<T>(
+        &mut self,
+        id: &ContainerId,
+        at: Timestamp,
+        change: impl FnOnce(&mut ContainerRecord) -> T,
+    ) -> Option<T> {
+        let record = self.containers.get_mut(id)?;
+        let before = (record.state(), record.ends_at());
+        let answer = change(record);
+        if let Some(end) = record.ends_at()
+            && before.1 != Some(end)
+        {
+            self.ends.insert((end, id.clone()));
+            // Who listens waits for a later end, or for none.
+            self.feed.wake();
+        }
+        let kind = match (before.0, record.state()) {
+            (ContainerState::Created, ContainerState::Running) => ContainerEventKind::Started,
+            (ContainerState::Running | ContainerState::Unknown, ContainerState::Exited) => {
+                ContainerEventKind::Stopped
+            }
+            _ => return Some(answer),
+        };
+        if let Some(sandbox) = self.sandboxes.get(&record.sandbox_id) {
+            self.feed.tell(kind, ObjectId::Container(id.clone()), sandbox.listed(), at);
+        }
+        Some(answer)
+    }
 
-fn not_running(sandbox: &SandboxId) -> Refusal {
-    Refusal::new(Code::Unknown, format!("sandbox {sandbox:?} is not running"))
+    fn tell_of_sandbox(&mut self, kind: ContainerEventKind, id: &SandboxId, at: Timestamp) {
+        if let Some(sandbox) = self.sandboxes.get(id) {
+            self.feed.tell(kind, ObjectId::Sandbox(id.clone()), sandbox.listed(), at);
+        }
+    }
+
+    /// A container goes before its sandbox.
+    fn forget_container(&mut self, id: &ContainerId, at: Timestamp) {
+        let Some(record) = self.containers.remove(id) else {
+            return;
+        };
+        self.containers_by_pod.remove(&record.config.labels, id);
+        let sandbox =
+            self.sandboxes.get_mut(&record.sandbox_id).expect("a sandbox outlives its containers");
+        sandbox.containers.remove(id);
+        self.container_names.remove(&container_name(&record.config, &sandbox.config));
+        let object = ObjectId::Container(id.clone());
+        self.feed.tell(ContainerEventKind::Deleted, object, sandbox.listed(), at);
+    }
 }
 
 fn reserved(what: &str, name: &str, owner: &str) -> Refusal {
@@ -325,11 +247,4 @@ fn reserved(what: &str, name: &str, owner: &str) -> Refusal {
 fn sandbox_name(config: &SandboxConfig) -> String {
     let SandboxConfig { pod, pod_uid, attempt, .. } = config;
     format!("{}_{}_{pod_uid}_{attempt}", pod.name, pod.namespace)
-}
-
-/// The name that one container at a time may have. It is the pod's, not the sandbox's: a new sandbox
-/// does not free it.
-fn container_name(config: &ContainerConfig, sandbox: &SandboxConfig) -> String {
-    let SandboxConfig { pod, pod_uid, .. } = sandbox;
-    format!("{}_{}_{}_{pod_uid}_{}", config.name, pod.name, pod.namespace, config.attempt)
 }

@@ -35,6 +35,14 @@ impl contract::files::World for Memory {
         true
     }
 
+    fn remove(&self, path: &Path) {
+        self.files.remove(path);
+    }
+
+    fn rename(&self, from: &Path, to: &Path) {
+        self.files.rename(from, to);
+    }
+
     fn mode(&self, path: &Path) -> u32 {
         self.files.mode(path).unwrap()
     }

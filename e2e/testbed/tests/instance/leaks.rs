@@ -190,7 +190,9 @@ fn the_comparison_sees_what_is_left_behind() {
     let before = Snapshot::take().unwrap();
     let own = std::process::id();
     let link = format!("fltx-{own}");
-    let dir = PathBuf::from(format!("/sys/fs/cgroup/pids/ferrolet-leak-{own}"));
+    let v1 = PathBuf::from("/sys/fs/cgroup/pids");
+    let hierarchy = if v1.exists() { v1 } else { PathBuf::from("/sys/fs/cgroup") };
+    let dir = hierarchy.join(format!("ferrolet-leak-{own}"));
     let dir = dir.to_str().unwrap();
     let mount = std::env::temp_dir().join(format!("ferrolet-leak-{own}"));
     let mount = mount.to_str().unwrap();

@@ -19,7 +19,7 @@ use crate::wanted;
 /// Between two looks at something that will change.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long a change may take that nothing but the runtime's own work stands before.
-const SOON: Duration = Duration::from_secs(20);
+pub(super) const SOON: Duration = Duration::from_secs(20);
 
 pub(super) struct Bench<'w> {
     pub(super) world: &'w dyn World,

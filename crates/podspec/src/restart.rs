@@ -2,7 +2,11 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, Pod};
 use model::observed::{ContainerState, ContainerStatus, PodStatus};
-use podspec::view;
+
+use crate::view;
+
+const RESTART: &str = "Restart";
+const RESTART_ALL: &str = "RestartAllContainers";
 
 /// When an ended container is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,41 +45,65 @@ pub fn restart_policy(pod: &Pod, container: &Container) -> RestartPolicy {
 }
 
 /// The pod's policy; `Always` unless it says otherwise, as the API server defaults it.
-pub(crate) fn pod_restart_policy(pod: &Pod) -> RestartPolicy {
-    let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
+pub fn pod_restart_policy(pod: &Pod) -> RestartPolicy {
+    let policy = view::spec(pod).and_then(|spec| spec.restart_policy.as_deref());
     RestartPolicy::parse(policy).unwrap_or(RestartPolicy::Always)
 }
 
 /// Whether a container is to be started, given its latest instance; upstream's
 /// `ShouldContainerBeRestarted`. An instance that was made and never started is started anew.
 pub fn should_restart(pod: &Pod, container: &Container, latest: Option<&ContainerStatus>) -> bool {
-    if pod.metadata.deletion_timestamp.is_some() {
+    if view::is_being_deleted(pod) {
         return false;
     }
     let Some(latest) = latest else { return true };
     match latest.state {
         ContainerState::Running => false,
         ContainerState::Created | ContainerState::Unknown => true,
-        ContainerState::Exited => {
-            // Rules refine the container's own policy and mean nothing without one.
-            let rules =
-                container.restart_policy.as_ref().and(container.restart_policy_rules.as_ref());
-            let by_rule = rules
-                .is_some_and(|rules| rules.iter().any(|rule| matches_exit(rule, latest.exit_code)));
-            by_rule || restart_policy(pod, container).restarts(latest.exit_code)
-        }
+        ContainerState::Exited => restarts_after(pod, container, latest.exit_code),
     }
 }
 
-fn matches_exit(rule: &ContainerRestartRule, exit_code: i32) -> bool {
-    let known = matches!(rule.action.as_str(), "Restart" | "RestartAllContainers");
-    let Some(exit_codes) = rule.exit_codes.as_ref().filter(|_| known) else { return false };
-    let listed = exit_codes.values.as_ref().is_some_and(|values| values.contains(&exit_code));
-    match exit_codes.operator.as_str() {
-        "In" => listed,
-        "NotIn" => !listed,
-        _ => false,
-    }
+/// Whether rules and policies start a container again that ended with `exit_code`, whatever else
+/// happens to the pod; upstream's `ContainerShouldRestart`.
+pub fn restarts_after(pod: &Pod, container: &Container, exit_code: i32) -> bool {
+    let by_rule = matching_rule(container, exit_code)
+        .is_some_and(|rule| matches!(rule.action.as_str(), RESTART | RESTART_ALL));
+    by_rule || restart_policy(pod, container).restarts(exit_code)
+}
+
+/// Whether a rule of the container answers `exit_code` with a restart of all containers.
+pub fn restarts_all_after(container: &Container, exit_code: i32) -> bool {
+    matching_rule(container, exit_code).is_some_and(|rule| rule.action == RESTART_ALL)
+}
+
+/// Whether a rule of the pod can restart all its containers.
+pub fn may_restart_all(pod: &Pod) -> bool {
+    view::containers(pod)
+        .iter()
+        .chain(view::init_containers(pod))
+        .flat_map(rules)
+        .any(|rule| rule.action == RESTART_ALL)
+}
+
+/// The rules of a container. They refine its own policy and mean nothing without one.
+fn rules(container: &Container) -> &[ContainerRestartRule] {
+    let rules = container.restart_policy.as_ref().and(container.restart_policy_rules.as_deref());
+    rules.unwrap_or_default()
+}
+
+/// The first rule that speaks of `exit_code`.
+fn matching_rule(container: &Container, exit_code: i32) -> Option<&ContainerRestartRule> {
+    rules(container).iter().find(|rule| {
+        rule.exit_codes.as_ref().is_some_and(|codes| {
+            let listed = codes.values.as_ref().is_some_and(|values| values.contains(&exit_code));
+            match codes.operator.as_str() {
+                "In" => listed,
+                "NotIn" => !listed,
+                _ => false,
+            }
+        })
+    })
 }
 
 /// Whether the pod has run to its end: every container ended and none will run again.
@@ -88,7 +116,3 @@ pub fn has_finished(pod: &Pod, status: &PodStatus) -> bool {
                 && !should_restart(pod, container, latest)
         })
 }
-
-#[cfg(test)]
-#[path = "restart_tests.rs"]
-mod tests;

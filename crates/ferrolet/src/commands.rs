@@ -1,0 +1,47 @@
+//! Commands that ask a running agent, and those that look after its node.
+//!
+//! Each command is a function over its arguments and the place it writes to, and a thin `run` that
+//! gives it the real ones.
+
+pub mod agent;
+pub mod describe;
+pub mod display;
+pub mod get_pods;
+pub mod logs;
+pub mod node_clean;
+pub mod pods_table;
+pub mod screen;
+mod select;
+pub mod table;
+#[cfg(test)]
+mod test_pods;
+pub mod watch_pods;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use self::agent::AgentClient;
+
+/// Where the agent is.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Place {
+    /// Directory of the agent's files, as the agent was given it.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet")]
+    pub root_dir: PathBuf,
+}
+
+impl Place {
+    fn agent(&self) -> AgentClient {
+        AgentClient::new(&self.root_dir)
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) fn block_on(command: impl Future<Output = Result<()>>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the async runtime")?;
+    runtime.block_on(command)
+}

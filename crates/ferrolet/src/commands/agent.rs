@@ -1,0 +1,181 @@
+//! Asking a running agent on its socket.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::PodName;
+use serde::de::DeserializeOwned;
+use server::wire::{EventItem, EventItems, PodItem, PodItems, Problem, SOCKET, WatchLine};
+use tokio::net::UnixStream;
+use tokio::task::JoinSet;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// Nobody listens.
+    #[error(
+        "no agent answers at {}: is it running, and with this root directory?", .0.display()
+    )]
+    NoAgent(PathBuf),
+    /// The socket is somebody else's.
+    #[error("not allowed to ask the agent at {}: its socket is for its own user", .0.display())]
+    NotAllowed(PathBuf),
+    /// The connection could not be made.
+    #[error("connect to the agent at {}", socket.display())]
+    Connect {
+        /// Where.
+        socket: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The connection broke off.
+    #[error("the agent broke off")]
+    BrokenOff(#[source] hyper::Error),
+    /// The answer makes no sense; the agent may be of another version.
+    #[error("read the answer of the agent to {path}")]
+    Answer {
+        /// What was asked.
+        path: String,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The agent says what is wrong.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Somebody who asks the agent of a root directory.
+#[derive(Debug, Clone)]
+pub struct AgentClient {
+    socket: PathBuf,
+}
+
+impl AgentClient {
+    /// For the agent of a root directory.
+    pub fn new(root_dir: &Path) -> Self {
+        Self { socket: root_dir.join(SOCKET) }
+    }
+
+    /// All pods.
+    pub async fn pods(&self) -> Result<Vec<PodItem<Pod>>, AgentError> {
+        Ok(self.json::<PodItems<Pod>>("/pods").await?.items)
+    }
+
+    /// What was told about a pod, the latest last.
+    pub async fn events(&self, pod: &PodName) -> Result<Vec<EventItem>, AgentError> {
+        Ok(self.json::<EventItems>(&format!("/events?pod={pod}")).await?.items)
+    }
+
+    /// All pods, and then what changes.
+    pub async fn watch(&self) -> Result<Watch, AgentError> {
+        let text = self.get("/pods?watch=true").await?;
+        Ok(Watch { text, buffer: Vec::new() })
+    }
+
+    /// An answer as it comes. The path must be fit for a request line.
+    pub async fn get(&self, path: &str) -> Result<Text, AgentError> {
+        let (response, connection) = self.send(path).await?;
+        let status = response.status();
+        let mut text = Text { body: response.into_body(), _connection: connection };
+        if status == StatusCode::OK {
+            return Ok(text);
+        }
+        let content = text.rest().await?;
+        let problem = serde_json::from_slice::<Problem>(&content).map(|problem| problem.message);
+        Err(AgentError::Refused(
+            problem.unwrap_or_else(|_| format!("the agent answers {path} with {status}")),
+        ))
+    }
+
+    async fn json<T: DeserializeOwned>(&self, path: &str) -> Result<T, AgentError> {
+        let content = self.get(path).await?.rest().await?;
+        serde_json::from_slice(&content)
+            .map_err(|source| AgentError::Answer { path: path.to_owned(), source })
+    }
+
+    /// Connects to the agent's socket.
+    pub(crate) async fn connect(&self) -> Result<UnixStream, AgentError> {
+        let socket = self.socket.clone();
+        UnixStream::connect(&socket).await.map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                AgentError::NoAgent(socket)
+            }
+            io::ErrorKind::PermissionDenied => AgentError::NotAllowed(socket),
+            _ => AgentError::Connect { socket, source },
+        })
+    }
+
+    async fn send(&self, path: &str) -> Result<(Response<Incoming>, JoinSet<()>), AgentError> {
+        let stream = self.connect().await?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(AgentError::BrokenOff)?;
+        let mut task = JoinSet::new();
+        // What goes wrong with the connection shows in the answer.
+        task.spawn(async move { drop(connection.await) });
+        let request = Request::get(path).header("host", "agent").body(Empty::<Bytes>::new());
+        let request = request.expect("a path is made of names that the API allows");
+        let response = sender.send_request(request).await.map_err(AgentError::BrokenOff)?;
+        Ok((response, task))
+    }
+}
+
+/// An answer that is being read.
+#[derive(Debug)]
+pub struct Text {
+    body: Incoming,
+    /// Drives the connection; gone with the answer.
+    _connection: JoinSet<()>,
+}
+
+impl Text {
+    /// The next piece; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, AgentError> {
+        loop {
+            let Some(frame) = self.body.frame().await else { return Ok(None) };
+            if let Ok(data) = frame.map_err(AgentError::BrokenOff)?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+    }
+
+    async fn rest(&mut self) -> Result<Vec<u8>, AgentError> {
+        let mut content = Vec::new();
+        while let Some(piece) = self.next().await? {
+            content.extend_from_slice(&piece);
+        }
+        Ok(content)
+    }
+}
+
+/// A watch of the agent's pods.
+#[derive(Debug)]
+pub struct Watch {
+    text: Text,
+    buffer: Vec<u8>,
+}
+
+impl Watch {
+    /// The next line; `None` when the agent ended. Nothing is lost when the wait is given up.
+    pub async fn next(&mut self) -> Result<Option<WatchLine<Pod>>, AgentError> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                let line = serde_json::from_slice(&line);
+                return line.map(Some).map_err(|source| AgentError::Answer {
+                    path: "/pods?watch=true".to_owned(),
+                    source,
+                });
+            }
+            let Some(piece) = self.text.next().await? else { return Ok(None) };
+            self.buffer.extend_from_slice(&piece);
+        }
+    }
+}

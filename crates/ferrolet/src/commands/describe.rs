@@ -1,0 +1,172 @@
+//! `ferrolet describe`.
+
+mod container;
+mod text;
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use model::ports::clock::WallClock as _;
+use podspec::view;
+use server::wire::EventItem;
+use status::decide::{human_duration, summary};
+
+use self::container::{Described, describe_container};
+use self::text::{Text, shown_time};
+use super::Place;
+use super::agent::AgentClient;
+use super::select::select;
+use super::table::Columns;
+use crate::observe::SystemClock;
+
+/// What `describe` is asked.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub place: Place,
+    /// The pod, as NAME or NAMESPACE/NAME; the node's name behind it may be left out.
+    pub pod: String,
+}
+
+pub(crate) async fn run(args: &Args) -> Result<()> {
+    describe(&args.place.agent(), args, SystemClock.now(), &mut io::stdout()).await
+}
+
+/// Writes all about a pod.
+pub async fn describe(
+    agent: &AgentClient,
+    args: &Args,
+    now: Timestamp,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let pod = select(agent.pods().await?, &args.pod)?.pod;
+    let mut events = agent.events(&view::pod_name(&pod)).await?;
+    // Those of an earlier pod of that name are about something else.
+    events.retain(|event| event.pod_uid == view::uid(&pod).as_str());
+    Ok(out.write_all(description(&pod, &events, now).as_bytes())?)
+}
+
+/// All about a pod.
+pub(crate) fn description(pod: &Pod, events: &[EventItem], now: Timestamp) -> String {
+    let status = pod.status.clone().unwrap_or_default();
+    let mut text = Text::default();
+    metadata(&mut text, pod, &status, now);
+    containers(&mut text, pod, &status);
+    conditions(&mut text, &status);
+    volumes(&mut text, pod);
+    text.field(0, "QoS Class", status.qos_class.as_deref().unwrap_or("<none>"));
+    tell_events(&mut text, events, now);
+    text.finish()
+}
+
+fn metadata(text: &mut Text, pod: &Pod, status: &PodStatus, now: Timestamp) {
+    let name = view::pod_name(pod);
+    let line = summary(pod, status, now);
+    text.field(0, "Name", &name.name);
+    text.field(0, "Namespace", &name.namespace);
+    text.field(0, "UID", view::uid(pod).as_str());
+    text.field(0, "Node", line.node.as_deref().unwrap_or("<none>"));
+    let start = status.start_time.as_ref();
+    text.field(0, "Start Time", &start.map_or("<none>".to_owned(), |time| shown_time(time, now)));
+    text.pairs("Labels", pod.metadata.labels.as_ref(), "=");
+    text.pairs("Annotations", pod.metadata.annotations.as_ref(), ": ");
+    text.field(0, "Status", &line.status);
+    for (label, value) in [("Reason", &status.reason), ("Message", &status.message)] {
+        if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
+            text.field(0, label, value);
+        }
+    }
+    let ips: Vec<&str> = status.pod_ips.iter().flatten().map(|ip| ip.ip.as_str()).collect();
+    text.field(0, "IPs", &if ips.is_empty() { "<none>".to_owned() } else { ips.join(", ") });
+}
+
+fn containers(text: &mut Text, pod: &Pod, status: &PodStatus) {
+    let Some(spec) = view::spec(pod) else { return };
+    let lists = [
+        ("Init Containers", spec.init_containers.as_deref(), &status.init_container_statuses),
+        ("Containers", Some(&*spec.containers), &status.container_statuses),
+    ];
+    for (title, containers, statuses) in lists {
+        let containers = containers.unwrap_or_default();
+        if containers.is_empty() {
+            continue;
+        }
+        text.title(title);
+        for container in containers {
+            let status = statuses.iter().flatten().find(|status| status.name == container.name);
+            describe_container(text, &Described { container, status });
+        }
+    }
+}
+
+fn conditions(text: &mut Text, status: &PodStatus) {
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    if conditions.is_empty() {
+        return;
+    }
+    let mut rows = vec![words(["Type", "Status", "Reason", "Message"])];
+    for condition in conditions {
+        rows.push(words([
+            &condition.type_,
+            &condition.status,
+            condition.reason.as_deref().unwrap_or_default(),
+            condition.message.as_deref().unwrap_or_default(),
+        ]));
+    }
+    text.title("Conditions");
+    text.rows(&rows);
+}
+
+fn volumes(text: &mut Text, pod: &Pod) {
+    let volumes = view::spec(pod).and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+    if volumes.is_empty() {
+        return;
+    }
+    text.title("Volumes");
+    for volume in volumes {
+        // The one field beside the name says what kind of volume it is.
+        let written = serde_json::to_value(volume).unwrap_or_default();
+        let kind = written.as_object().and_then(|fields| fields.keys().find(|key| *key != "name"));
+        text.field(2, &volume.name, kind.map_or("<none>", String::as_str));
+    }
+}
+
+fn tell_events(text: &mut Text, events: &[EventItem], now: Timestamp) {
+    if events.is_empty() {
+        text.field(0, "Events", "<none>");
+        return;
+    }
+    let mut rows = vec![words(["Type", "Reason", "Age", "Object", "Message"])];
+    for event in events {
+        let object = if event.field_path.is_empty() { "pod" } else { &event.field_path };
+        rows.push(words([&event.kind, &event.reason, &age(event, now), object, &event.message]));
+    }
+    text.title("Events");
+    text.rows(&rows);
+}
+
+/// How long ago, and how often since when.
+fn age(event: &EventItem, now: Timestamp) -> String {
+    let last = human_duration(now.duration_since(event.last_time));
+    if event.count == 1 {
+        return last;
+    }
+    let first = human_duration(now.duration_since(event.first_time));
+    format!("{last} (x{} over {first})", event.count)
+}
+
+fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.into_iter().map(str::to_owned).collect()
+}
+
+/// Rows of a table, with their columns lined up.
+pub(super) fn lines(rows: &[Vec<String>]) -> Vec<String> {
+    let columns = Columns::of(rows);
+    rows.iter().map(|row| columns.line(row, None)).collect()
+}
+
+#[cfg(test)]
+#[path = "describe_tests.rs"]
+mod tests;

@@ -1,0 +1,127 @@
+//! A description as people see it.
+
+use serde_json::json;
+
+use super::*;
+use crate::commands::test_pods::{crashing, now};
+
+fn event(reason: &str, count: u64, first: &str, last: &str) -> EventItem {
+    EventItem {
+        pod: "default/web".to_owned(),
+        pod_uid: "uid-of-web".to_owned(),
+        field_path: "spec.containers{main}".to_owned(),
+        kind: "Warning".to_owned(),
+        reason: reason.to_owned(),
+        message: format!("about {reason}"),
+        count,
+        first_time: first.parse().unwrap(),
+        last_time: last.parse().unwrap(),
+    }
+}
+
+fn full() -> Pod {
+    let mut pod = crashing("default", "web").pod;
+    pod.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    let annotations = [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2\n3".to_owned())];
+    pod.metadata.annotations = Some(annotations.into());
+    pod.spec = serde_json::from_value(json!({
+        "nodeName": "node",
+        "volumes": [{"name": "data", "emptyDir": {}}],
+        "containers": [{
+            "name": "main", "image": "image:1", "command": ["/bin/web"], "args": ["--port", "80"],
+            "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"}],
+            "env": [
+                {"name": "MODE", "value": "fast"},
+                {"name": "WHERE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            ],
+            "resources": {"limits": {"memory": "64Mi"}},
+            "volumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": true}],
+        }],
+    }))
+    .unwrap();
+    let status = pod.status.as_mut().unwrap();
+    status.qos_class = Some("Burstable".to_owned());
+    status.conditions = serde_json::from_value(json!([
+        {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "wait"},
+        {"type": "PodScheduled", "status": "True"},
+    ]))
+    .unwrap();
+    pod
+}
+
+const EXPECTED: &str = "\
+Name:                web
+Namespace:           default
+UID:                 uid-of-web
+Node:                node
+Start Time:          2026-01-01T00:00:00Z (10m ago)
+Labels:              app=web
+Annotations:         a: 1
+                     b: 2 3
+Status:              CrashLoopBackOff
+IPs:                 10.0.0.7
+Containers:
+  main:
+    Container ID:    containerd://id
+    Image:           image:1
+    Image ID:        sha256:abc
+    Ports:           80/TCP, 53/UDP
+    Command:
+      /bin/web
+    Args:
+      --port
+      80
+    State:           Waiting
+      Reason:        CrashLoopBackOff
+      Message:       back-off 40s
+    Last State:      Terminated
+      Reason:        OOMKilled
+      Exit Code:     137
+      Started:       2026-01-01T00:09:00Z
+      Finished:      2026-01-01T00:09:30Z
+    Ready:           False
+    Restart Count:   3
+    Limits:
+      memory:        64Mi
+    Environment:
+      MODE:          fast
+      WHERE:         (spec.nodeName)
+    Mounts:
+      /data from data (ro)
+Conditions:
+  Type           Status   Reason               Message
+  Ready          False    ContainersNotReady   wait
+  PodScheduled   True
+Volumes:
+  data:              emptyDir
+QoS Class:           Burstable
+Events:
+  Type      Reason    Age                Object                  Message
+  Warning   Failed    5m                 spec.containers{main}   about Failed
+  Warning   BackOff   12s (x4 over 9m)   spec.containers{main}   about BackOff
+";
+
+#[test]
+fn all_about_a_pod_is_told() {
+    let events = [
+        event("Failed", 1, "2026-01-01T00:05:00Z", "2026-01-01T00:05:00Z"),
+        event("BackOff", 4, "2026-01-01T00:01:00Z", "2026-01-01T00:09:48Z"),
+    ];
+    let text = description(&full(), &events, now());
+    assert_eq!(text, EXPECTED);
+}
+
+#[test]
+fn a_pod_of_which_little_is_known_is_described_all_the_same() {
+    let pod = testkit::pods::pod("new").container("main", "image", [""; 0]).build();
+    let text = description(&pod, &[], now());
+    for line in [
+        "Start Time:          <none>",
+        "Labels:              <none>",
+        "Status:              Pending",
+        "Events:              <none>",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains("State:"), "{text}");
+}

@@ -1,0 +1,166 @@
+//! `ferrolet logs`.
+
+use std::io::{self, Write};
+
+use anyhow::{Result, bail};
+use config::GoDuration;
+use k8s_openapi::api::core::v1::Pod;
+use podspec::view;
+
+use super::Place;
+use super::agent::AgentClient;
+use super::select::select;
+
+/// Names the container that is meant when none is said.
+const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+
+/// What `logs` is asked.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub place: Place,
+    /// The pod, as NAME or NAMESPACE/NAME; the node's name behind it may be left out.
+    pub pod: String,
+    /// The container; the pod's first one unless given.
+    #[arg(short, long, value_name = "NAME")]
+    pub container: Option<String>,
+    /// Go on until the container ends.
+    #[arg(short, long)]
+    pub follow: bool,
+    /// The instance of the container before this one.
+    #[arg(short, long)]
+    pub previous: bool,
+    /// Only this many lines from the end; -1 for all.
+    #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
+    pub tail: Option<i64>,
+    /// Nothing older than this, such as 10m or 2h30m.
+    #[arg(long, value_name = "DURATION")]
+    pub since: Option<GoDuration>,
+    /// When each line was written.
+    #[arg(long)]
+    pub timestamps: bool,
+}
+
+pub(crate) async fn run(args: &Args) -> Result<()> {
+    logs(&args.place.agent(), args, &mut io::stdout()).await
+}
+
+/// Writes the log of a container.
+pub async fn logs(agent: &AgentClient, args: &Args, out: &mut dyn Write) -> Result<()> {
+    let pod = select(agent.pods().await?, &args.pod)?.pod;
+    let container = container(&pod, args.container.as_deref())?;
+    let name = view::pod_name(&pod);
+    let path = format!("/logs/{}/{}/{container}?{}", name.namespace, name.name, query(args)?);
+    let mut text = agent.get(&path).await?;
+    while let Some(piece) = text.next().await? {
+        out.write_all(&piece)?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn query(args: &Args) -> Result<String> {
+    let mut parameters = vec![
+        format!("follow={}", args.follow),
+        format!("previous={}", args.previous),
+        format!("timestamps={}", args.timestamps),
+    ];
+    if let Some(lines) = args.tail.filter(|lines| *lines >= 0) {
+        parameters.push(format!("tailLines={lines}"));
+    }
+    if let Some(since) = args.since {
+        let since = since.to_std();
+        if since.is_zero() {
+            bail!("--since must be more than nothing");
+        }
+        // A part of a second more shows rather too much than too little.
+        let seconds = since.as_secs() + u64::from(since.subsec_nanos() > 0);
+        parameters.push(format!("sinceSeconds={seconds}"));
+    }
+    Ok(parameters.join("&"))
+}
+
+/// The container that is meant.
+fn container<'a>(pod: &'a Pod, asked: Option<&'a str>) -> Result<&'a str> {
+    let name = view::pod_name(pod);
+    let all: Vec<&str> = names(pod).collect();
+    if let Some(asked) = asked {
+        if !all.contains(&asked) {
+            bail!("pod {name} has no container {asked:?}; it has {}", all.join(", "));
+        }
+        return Ok(asked);
+    }
+    let default = pod.metadata.annotations.as_ref().and_then(|all| all.get(DEFAULT_CONTAINER));
+    if let Some(default) = default.filter(|default| all.contains(&default.as_str())) {
+        return Ok(default);
+    }
+    match view::containers(pod) {
+        [] => bail!("pod {name} has no container"),
+        [only] => Ok(&only.name),
+        [first, ..] => {
+            // Beside the log, so that whoever passes that on has it alone.
+            eprintln!("ferrolet: container {} of {}; -c shows another", first.name, all.join(", "));
+            Ok(&first.name)
+        }
+    }
+}
+
+/// The names of all containers of a pod, of every kind.
+fn names(pod: &Pod) -> impl Iterator<Item = &str> {
+    let spec = view::spec(pod);
+    let init = spec.and_then(|spec| spec.init_containers.as_ref()).into_iter().flatten();
+    let ephemeral = spec.and_then(|spec| spec.ephemeral_containers.as_ref()).into_iter().flatten();
+    let plain = view::containers(pod).iter().chain(init).map(|one| one.name.as_str());
+    plain.chain(ephemeral.map(|one| one.name.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parsed(line: &str) -> Args {
+        Line::parse_from(std::iter::once("logs").chain(line.split(' '))).args
+    }
+
+    #[test]
+    fn what_is_asked_becomes_a_query() {
+        let none = "follow=false&previous=false&timestamps=false";
+        let rows = [
+            ("web", none.to_owned()),
+            ("web --tail=-1", none.to_owned()),
+            ("web --tail 0", format!("{none}&tailLines=0")),
+            ("web --since 1m30s", format!("{none}&sinceSeconds=90")),
+            ("web --since 1500ms", format!("{none}&sinceSeconds=2")),
+            ("web -f -p --timestamps", "follow=true&previous=true&timestamps=true".to_owned()),
+        ];
+        for (line, expected) in rows {
+            assert_eq!(query(&parsed(line)).unwrap(), expected, "{line}");
+        }
+        assert!(query(&parsed("web --since 0s")).is_err());
+    }
+
+    #[test]
+    fn the_first_container_is_meant_unless_another_is_named() {
+        let one = testkit::pods::pod("one").container("main", "image", [""; 0]).build();
+        let mut two = testkit::pods::pod("two")
+            .container("main", "image", [""; 0])
+            .container("side", "image", [""; 0])
+            .build();
+        assert_eq!(container(&one, None).unwrap(), "main");
+        assert_eq!(container(&two, Some("side")).unwrap(), "side");
+        let error = container(&two, Some("other")).unwrap_err().to_string();
+        assert_eq!(error, "pod default/two has no container \"other\"; it has main, side");
+        assert_eq!(container(&two, None).unwrap(), "main");
+        let annotation = (DEFAULT_CONTAINER.to_owned(), "side".to_owned());
+        two.metadata.annotations = Some([annotation].into());
+        assert_eq!(container(&two, None).unwrap(), "side");
+    }
+}

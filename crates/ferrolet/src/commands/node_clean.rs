@@ -1,0 +1,145 @@
+//! `ferrolet node clean`: all pods of the node's runtime, stopped and removed.
+
+pub mod act;
+pub mod decide;
+mod take;
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use config::KubeletConfiguration;
+use cri::{CriRuntime, Deadlines, Endpoint};
+use model::chain::Chain;
+use model::ports::runtime::Runtime as _;
+use runtime::LogLayout;
+
+use self::act::Cleaner;
+use super::Place;
+use crate::observe::SystemClock;
+use crate::runtime_note::RuntimeNote;
+
+/// What `node clean` is asked.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub place: Place,
+    /// The agent's `KubeletConfiguration`, if it left no note of its runtime.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The container runtime, instead of the one that the agent used.
+    #[arg(long, value_name = "ENDPOINT")]
+    pub runtime_endpoint: Option<String>,
+    /// Ask an agent that runs to stop, and then clean.
+    #[arg(long)]
+    pub force: bool,
+}
+
+pub(crate) async fn run(args: &Args) -> Result<()> {
+    let files = hostfs::Host::default();
+    let root_dir = &args.place.root_dir;
+    let _claim = take::take(&args.place.agent(), root_dir, args.force).await?;
+    let note = RuntimeNote::read(&files, root_dir).await;
+    let config = args.config.as_deref().map(config::load).transpose();
+    let config = config.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
+    // A broken note matters only to who has nothing else.
+    let note = match (&args.runtime_endpoint, &config, note) {
+        (_, _, Ok(note)) => note,
+        (None, None, Err(error)) => return Err(error.into()),
+        (_, _, Err(_)) => None,
+    };
+    let target = target(args, config.as_ref().map(|loaded| &loaded.config), note)?;
+    let endpoint = Endpoint::parse(&target.endpoint)?;
+    let request = KubeletConfiguration::default().runtime_request_timeout.to_std();
+    let runtime = CriRuntime::new(&endpoint, &endpoint, Deadlines { request });
+    runtime
+        .version()
+        .await
+        .with_context(|| format!("ask the container runtime at {}", endpoint.path().display()))?;
+    let cleaner = Cleaner {
+        runtime: Arc::new(runtime),
+        files: Arc::new(files),
+        clock: Arc::new(SystemClock),
+        logs: target.logs,
+    };
+    let tell = |line: &str| drop(writeln!(io::stdout(), "{line}"));
+    let outcome = cleaner.clean(&tell).await.context("list what the runtime has")?;
+    tell(&format!("{} pod(s) removed", outcome.removed));
+    if outcome.failed.is_empty() {
+        return Ok(());
+    }
+    let failed: Vec<String> = outcome.failed.iter().map(ToString::to_string).collect();
+    bail!("not removed: {}", failed.join(", "))
+}
+
+/// What is cleaned.
+#[derive(Debug)]
+struct Target {
+    endpoint: String,
+    logs: LogLayout,
+}
+
+/// The runtime and the logs that are meant: as asked for, else as the configuration says, else as
+/// the agent noted.
+fn target(
+    args: &Args,
+    config: Option<&KubeletConfiguration>,
+    note: Option<RuntimeNote>,
+) -> Result<Target> {
+    let configured = config.map(|config| config.container_runtime_endpoint.clone());
+    let noted = note.as_ref().map(|note| note.runtime_endpoint.clone());
+    let Some(endpoint) = args.runtime_endpoint.clone().or(configured).or(noted) else {
+        bail!(
+            "no agent noted its container runtime in {}: say which with --runtime-endpoint or --config",
+            args.place.root_dir.display()
+        );
+    };
+    let links = note.as_ref().map(|note| note.container_links_dir.clone());
+    let configured = config.map(|config| PathBuf::from(&config.pod_logs_dir));
+    let noted = note.map(|note| note.pod_logs_dir);
+    let default = || PathBuf::from(KubeletConfiguration::default().pod_logs_dir);
+    Ok(Target {
+        endpoint,
+        logs: LogLayout {
+            pod_logs: configured.or(noted).unwrap_or_else(default),
+            container_links: links.unwrap_or_else(|| Path::new("/var/log/containers").to_owned()),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(runtime_endpoint: Option<&str>) -> Args {
+        Args {
+            place: Place { root_dir: "/root".into() },
+            config: None,
+            runtime_endpoint: runtime_endpoint.map(str::to_owned),
+            force: false,
+        }
+    }
+
+    #[test]
+    fn the_runtime_is_the_one_asked_for_else_configured_else_noted() {
+        let config = KubeletConfiguration {
+            container_runtime_endpoint: "configured".to_owned(),
+            pod_logs_dir: "/configured".to_owned(),
+            ..KubeletConfiguration::default()
+        };
+        let note = RuntimeNote::new("noted".to_owned(), "/noted".into(), "/links".into());
+        let rows = [
+            (Some("asked"), Some(&config), Some(&note), "asked", "/configured"),
+            (Some("asked"), None, Some(&note), "asked", "/noted"),
+            (Some("asked"), None, None, "asked", "/var/log/pods"),
+            (None, Some(&config), Some(&note), "configured", "/configured"),
+            (None, None, Some(&note), "noted", "/noted"),
+        ];
+        for (asked, config, note, endpoint, logs) in rows {
+            let target = target(&args(asked), config, note.cloned()).unwrap();
+            assert_eq!((&*target.endpoint, target.logs.pod_logs), (endpoint, logs.into()));
+        }
+        assert!(target(&args(None), None, None).is_err());
+    }
+}

@@ -1,0 +1,145 @@
+//! Doing it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
+use model::chain::Chain;
+use model::ids::PodName;
+use model::observed::pods_by_uid;
+use model::ports::clock::WallClock;
+use model::ports::files::{FileError, HostFiles};
+use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, SandboxFilter};
+use model::verdict::{Subject, Verdict};
+use runtime::LogLayout;
+
+use super::decide::{PodRemoval, RULE, grace, may_run, plan};
+
+/// How many pods are removed at a time.
+const AT_A_TIME: usize = 8;
+
+/// Whom progress is told to, a line at a time.
+pub type Tell<'a> = &'a (dyn Fn(&str) + Sync);
+
+/// What pods are removed with.
+#[derive(Debug)]
+pub struct Cleaner {
+    /// The container runtime.
+    pub runtime: Arc<dyn Runtime>,
+    /// The host's files.
+    pub files: Arc<dyn HostFiles>,
+    /// The time of day.
+    pub clock: Arc<dyn WallClock>,
+    /// Where logs lie.
+    pub logs: LogLayout,
+}
+
+/// What became of the pods.
+#[derive(Debug)]
+pub struct Cleaned {
+    /// How many are gone.
+    pub removed: usize,
+    /// Those that are not.
+    pub failed: Vec<PodName>,
+}
+
+/// A step that failed.
+#[derive(Debug, thiserror::Error)]
+enum StepError {
+    #[error(transparent)]
+    Runtime(RuntimeError),
+    #[error(transparent)]
+    File(FileError),
+}
+
+/// What is gone need not be ended or removed.
+fn unless_gone(result: Result<(), RuntimeError>) -> Result<(), StepError> {
+    match result {
+        Err(error) if !error.is_not_found() => Err(StepError::Runtime(error)),
+        _ => Ok(()),
+    }
+}
+
+impl Cleaner {
+    /// Removes all pods. One that cannot be removed does not keep the others.
+    pub async fn clean(&self, tell: Tell<'_>) -> Result<Cleaned, RuntimeError> {
+        let removals = self.plan().await?;
+        let removed = stream::iter(&removals).map(async |removal| {
+            tell(&format!("{}: stopping", removal.pod));
+            match self.remove(removal).await {
+                Ok(()) => {
+                    let (containers, uid) = (removal.containers.len(), &removal.uid);
+                    tell(&format!(
+                        "{}: removed, with {containers} container(s), uid {uid}",
+                        removal.pod
+                    ));
+                    None
+                }
+                Err(error) => {
+                    tell(&format!("{}: {}", removal.pod, Chain(&error)));
+                    Some(removal.pod.clone())
+                }
+            }
+        });
+        let failed: Vec<PodName> =
+            removed.buffer_unordered(AT_A_TIME).filter_map(async |failed| failed).collect().await;
+        Ok(Cleaned { removed: removals.len() - failed.len(), failed })
+    }
+
+    async fn plan(&self) -> Result<Vec<PodRemoval>, RuntimeError> {
+        let sandboxes = self.runtime.list_pod_sandboxes(&SandboxFilter::default()).await?;
+        let containers = self.runtime.list_containers(&ContainerFilter::default()).await?;
+        let looks =
+            containers.iter().filter(|container| may_run(container)).map(async |container| {
+                // Without an answer it gets the usual grace.
+                let status = self.runtime.container_status(&container.id).await.ok()?;
+                Some((container.id.clone(), grace(&status.annotations)))
+            });
+        let looks = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(AT_A_TIME);
+        let graces: BTreeMap<_, _> = looks.filter_map(async |found| found).collect().await;
+        Ok(plan(&pods_by_uid(sandboxes, containers), &graces))
+    }
+
+    async fn remove(&self, removal: &PodRemoval) -> Result<(), StepError> {
+        let stops =
+            removal.stop.iter().map(|stop| self.runtime.stop_container(&stop.id, stop.grace));
+        for stopped in join_all(stops).await {
+            unless_gone(stopped)?;
+        }
+        for id in &removal.sandboxes {
+            unless_gone(self.runtime.stop_pod_sandbox(id).await)?;
+        }
+        for (id, name) in &removal.containers {
+            let link = self.logs.container_link(&removal.pod, name, id);
+            self.remove_file(removal, Subject::LogLink(link)).await?;
+            let verdict = self.verdict(removal, Subject::Container(id.clone()));
+            unless_gone(self.runtime.remove_container(&verdict).await)?;
+        }
+        let logs = self.logs.pod_directory(&removal.pod, &removal.uid);
+        self.remove_file(removal, Subject::PodLogs(logs)).await?;
+        for id in &removal.sandboxes {
+            let verdict = self.verdict(removal, Subject::Sandbox(id.clone()));
+            unless_gone(self.runtime.remove_pod_sandbox(&verdict).await)?;
+        }
+        Ok(())
+    }
+
+    async fn remove_file(&self, removal: &PodRemoval, subject: Subject) -> Result<(), StepError> {
+        let root = match subject {
+            Subject::LogLink(_) => &self.logs.container_links,
+            _ => &self.logs.pod_logs,
+        };
+        let verdict = self.verdict(removal, subject);
+        self.files.remove(root, &verdict).await.map_err(StepError::File)
+    }
+
+    fn verdict(&self, removal: &PodRemoval, subject: Subject) -> Verdict {
+        let inputs = format!("pod {} uid {}", removal.pod, removal.uid);
+        Verdict { subject, rule: RULE, inputs, at: self.clock.now() }
+    }
+}
+
+#[cfg(test)]
+#[path = "act_tests.rs"]
+mod tests;

@@ -1,0 +1,126 @@
+//! Cleaning a node in memory.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use model::ids::{ContainerId, PodUid};
+use model::labels;
+use model::ports::runtime::Code;
+use testkit::clock::VirtualClock;
+use testkit::files::MemoryFiles;
+use testkit::runtime::{Fault, MemoryRuntime, Method, RemoteImage, Rule};
+use testkit::wanted;
+
+use super::*;
+
+const IMAGE: &str = "ferrolet.test/workload:1";
+
+struct Node {
+    runtime: Arc<MemoryRuntime>,
+    files: Arc<MemoryFiles>,
+    cleaner: Cleaner,
+    told: Mutex<Vec<String>>,
+}
+
+impl Node {
+    fn new() -> Self {
+        let clock = Arc::new(VirtualClock::new());
+        let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
+        runtime.add_image(&RemoteImage::new(IMAGE).entrypoint(["/workload"]));
+        let files = Arc::new(MemoryFiles::new());
+        let logs = LogLayout { pod_logs: "/logs".into(), container_links: "/links".into() };
+        let cleaner = Cleaner {
+            runtime: Arc::clone(&runtime) as _,
+            files: Arc::clone(&files) as _,
+            clock,
+            logs,
+        };
+        Self { runtime, files, cleaner, told: Mutex::default() }
+    }
+
+    /// A pod with a container that runs these arguments.
+    async fn add(&self, name: &str, args: &[&str], grace: u32) -> ContainerId {
+        let (pod, uid) = (PodName::new("default", name), PodUid::from(format!("uid-of-{name}")));
+        let sandbox = wanted::sandbox(&pod, &uid);
+        let id = self.runtime.run_pod_sandbox(&sandbox).await.unwrap();
+        let mut config = wanted::container(&sandbox, "main", IMAGE, args);
+        config.annotations.insert(labels::POD_TERMINATION_GRACE.to_owned(), grace.to_string());
+        let container = self.runtime.create_container(&id, &config, &sandbox).await.unwrap();
+        self.runtime.start_container(&container).await.unwrap();
+        let log = self.cleaner.logs.pod_directory(&pod, &uid).join("main/0.log");
+        self.files.write(&log, "text");
+        self.files.put_link(self.cleaner.logs.container_link(&pod, "main", &container), log);
+        container
+    }
+
+    async fn clean(&self) -> (usize, Vec<String>) {
+        let tell = |line: &str| self.told.lock().unwrap().push(line.to_owned());
+        let cleaned = self.cleaner.clean(&tell).await.unwrap();
+        (cleaned.removed, cleaned.failed.iter().map(ToString::to_string).collect())
+    }
+
+    async fn list(&self, directory: &str) -> Vec<String> {
+        self.files.list(directory.as_ref()).await.unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_any_pod_and_again_is_nothing_to_do() {
+    let node = Node::new();
+    node.add("web", &["sleep", "forever"], 30).await;
+    node.add("job", &["exit", "0"], 30).await;
+    node.files.write("/logs/somebody-elses/file", "text");
+    assert_eq!(node.clean().await, (2, vec![]));
+    assert!(node.runtime.containers().is_empty() && node.runtime.sandboxes().is_empty());
+    assert_eq!(node.list("/logs").await, ["somebody-elses"]);
+    assert_eq!(node.list("/links").await, [""; 0]);
+    assert_eq!(node.clean().await, (0, vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_gets_the_grace_of_its_pod() {
+    let node = Node::new();
+    node.add("polite", &["trap", "TERM", "--exit", "0", "--delay", "5s"], 10).await;
+    node.add("deaf", &["ignore", "TERM"], 7).await;
+    let begun = tokio::time::Instant::now();
+    assert_eq!(node.clean().await, (2, vec![]));
+    assert_eq!(begun.elapsed(), Duration::from_secs(7), "side by side, and no longer than need be");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_cannot_be_stopped_keeps_what_it_has_and_the_others_go() {
+    let node = Node::new();
+    let stuck = node.add("stuck", &["sleep", "forever"], 1).await;
+    node.add("web", &["sleep", "forever"], 1).await;
+    let fault = Fault::error(Code::Internal);
+    node.runtime.inject(Rule::on(Method::StopContainer, fault).object(stuck.as_str()));
+    assert_eq!(node.clean().await, (1, vec!["default/stuck".to_owned()]));
+    assert_eq!(node.list("/logs").await, ["default_stuck_uid-of-stuck"]);
+    assert_eq!(node.runtime.count(Method::RemoveContainer), 1);
+    let told = node.told.lock().unwrap().join("\n");
+    assert!(told.contains("default/stuck: StopContainer"), "{told}");
+    node.runtime.clear_faults();
+    assert_eq!(node.clean().await, (1, vec![]));
+    assert_eq!(node.list("/links").await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_that_was_interrupted_anywhere_is_finished_by_the_next() {
+    for method in [
+        Method::StopContainer,
+        Method::StopPodSandbox,
+        Method::RemoveContainer,
+        Method::RemovePodSandbox,
+    ] {
+        for fault in [Fault::error(Code::Unavailable), Fault::late_success()] {
+            let node = Node::new();
+            node.add("web", &["sleep", "forever"], 1).await;
+            node.runtime.inject(Rule::on(method, fault).once());
+            assert_eq!(node.clean().await.0, 0, "{method:?}");
+            node.clean().await;
+            assert!(node.runtime.sandboxes().is_empty(), "{method:?} {fault:?}");
+            assert_eq!(node.list("/logs").await, [""; 0], "{method:?} {fault:?}");
+            assert_eq!(node.list("/links").await, [""; 0], "{method:?} {fault:?}");
+        }
+    }
+}

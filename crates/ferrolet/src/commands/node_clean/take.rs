@@ -1,0 +1,81 @@
+//! The root directory for oneself: no agent may start pods while they are removed.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use hostfs::Claim;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::time::{sleep, timeout};
+
+use crate::commands::agent::AgentClient;
+
+/// How long an agent may take to stop.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether it has.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Takes the root directory, if an agent ever used it. An agent that holds it is asked to stop if
+/// `force` says so.
+pub(super) async fn take(
+    agent: &AgentClient,
+    root_dir: &Path,
+    force: bool,
+) -> Result<Option<Claim>> {
+    let directory = root_dir.join("ferrolet");
+    if !directory.try_exists().with_context(|| format!("look at {}", directory.display()))? {
+        return Ok(None);
+    }
+    match hostfs::claim(&directory) {
+        Ok(claim) => return Ok(Some(claim)),
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+        Err(error) => return Err(error).with_context(|| format!("use {}", root_dir.display())),
+    }
+    if !force {
+        bail!("an agent uses {}: stop it first, or let --force ask it to stop", root_dir.display());
+    }
+    ask_to_stop(agent).await.context("ask the agent to stop")?;
+    let waiting = async {
+        loop {
+            match hostfs::claim(&directory) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => sleep(LOOK).await,
+                result => return result,
+            }
+        }
+    };
+    let claim = timeout(PATIENCE, waiting)
+        .await
+        .map_err(|_| anyhow!("the agent was asked to stop, but did not within {PATIENCE:?}"))?;
+    claim.map(Some).with_context(|| format!("use {}", root_dir.display()))
+}
+
+/// Sends SIGTERM to whoever listens on the agent's socket.
+async fn ask_to_stop(agent: &AgentClient) -> Result<()> {
+    // While it has our connection, the process lives and its number is its own.
+    let connection = agent.connect().await?;
+    let peer = connection.peer_cred().context("ask who it is")?;
+    let pid = peer.pid().and_then(Pid::from_raw).context("it is not among our processes")?;
+    let process = pidfd_open(pid, PidfdFlags::empty()).context("find its process")?;
+    pidfd_send_signal(process, Signal::TERM).context("signal its process")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_root_directory_that_is_used_is_not_taken() {
+        let root = tempfile::tempdir().unwrap();
+        let agent = AgentClient::new(root.path());
+        assert!(take(&agent, root.path(), false).await.unwrap().is_none(), "nobody used it");
+        let held = hostfs::claim(&root.path().join("ferrolet")).unwrap();
+        let error = take(&agent, root.path(), false).await.unwrap_err().to_string();
+        assert!(error.starts_with("an agent uses"), "{error}");
+        let error = format!("{:#}", take(&agent, root.path(), true).await.unwrap_err());
+        assert!(error.contains("no agent answers"), "{error}");
+        drop(held);
+        assert!(take(&agent, root.path(), false).await.unwrap().is_some());
+    }
+}

@@ -1,0 +1,71 @@
+//! Pods as rows of a table.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use podspec::view;
+use server::wire::{LastEvent, PodItem};
+use status::decide::{human_duration, summary};
+
+/// What is unknown or not there.
+const NONE: &str = "<none>";
+
+/// Which columns there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Layout {
+    /// Whether pods of several namespaces are shown.
+    pub namespace: bool,
+    /// Whether node and uid are shown.
+    pub wide: bool,
+}
+
+impl Layout {
+    pub(crate) fn header(self) -> Vec<String> {
+        self.pick(
+            "NAMESPACE",
+            ["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP"],
+            ["NODE", "UID"],
+            "LAST EVENT",
+        )
+    }
+
+    /// The row of a pod; `status` instead of the word for its own.
+    pub(crate) fn row(
+        self,
+        item: &PodItem<Pod>,
+        status: Option<&str>,
+        now: Timestamp,
+    ) -> Vec<String> {
+        let pod = &item.pod;
+        let known = pod.status.clone().unwrap_or_default();
+        let line = summary(pod, &known, now);
+        let (restarts, age) = (line.restarts.to_string(), line.age.to_string());
+        let cells = [
+            line.name.as_str(),
+            &line.ready,
+            status.unwrap_or(&line.status),
+            &restarts,
+            &age,
+            line.ip.as_deref().unwrap_or(NONE),
+        ];
+        let uid = view::uid(pod);
+        let wide = [line.node.as_deref().unwrap_or(NONE), uid.as_str()];
+        self.pick(&line.namespace, cells, wide, &last_event(item.last_event.as_ref(), now))
+    }
+
+    fn pick(self, namespace: &str, cells: [&str; 6], wide: [&str; 2], last: &str) -> Vec<String> {
+        let namespace = self.namespace.then_some(namespace).into_iter();
+        let wide = wide.into_iter().filter(|_| self.wide);
+        namespace.chain(cells).chain(wide).chain([last]).map(str::to_owned).collect()
+    }
+}
+
+fn last_event(event: Option<&LastEvent>, now: Timestamp) -> String {
+    let Some(event) = event else { return NONE.to_owned() };
+    let age = human_duration(now.duration_since(event.time));
+    format!("{age} ago {}: {}", event.reason, event.message)
+}
+
+/// By namespace, name and, for pods that follow each other under one name, uid.
+pub(crate) fn sort(pods: &mut [PodItem<Pod>]) {
+    pods.sort_by_cached_key(|item| (view::pod_name(&item.pod), view::uid(&item.pod)));
+}

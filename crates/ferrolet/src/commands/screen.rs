@@ -1,0 +1,62 @@
+//! A few lines of a terminal that are drawn again and again in place.
+
+use std::fmt::Write as _;
+
+use super::table::{cut, width};
+
+/// The size of a terminal, in cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Cells in a row.
+    pub columns: usize,
+    /// Rows.
+    pub rows: usize,
+}
+
+/// What was drawn last: the cursor stands in the row below it.
+#[derive(Debug, Default)]
+pub struct Screen {
+    /// The widths of the lines.
+    drawn: Vec<usize>,
+}
+
+impl Screen {
+    /// What to write so that the terminal shows these lines instead of the ones before. Lines that do
+    /// not fit are cut, and when there are too many, the last one says how many are missing.
+    pub fn redraw(&mut self, lines: &[String], size: Size) -> String {
+        let columns = size.columns.max(1);
+        // A terminal that was made narrower broke our lines: what was one row is now several.
+        let rows: usize = self.drawn.iter().map(|width| width.div_ceil(columns).max(1)).sum();
+        // The row of the cursor is not ours, and what left the screen cannot be reached.
+        let rows = rows.min(size.rows.saturating_sub(1));
+        let mut text = String::new();
+        if rows > 0 {
+            write!(text, "\x1b[{rows}A").expect("a string takes every text");
+        }
+        // To the start of the row, and nothing from there on.
+        text.push_str("\r\x1b[J");
+        self.drawn.clear();
+        for line in fitting(lines, size) {
+            let line = cut(&line, columns);
+            self.drawn.push(width(&line));
+            text.push_str(&line);
+            text.push_str("\r\n");
+        }
+        text
+    }
+}
+
+fn fitting(lines: &[String], size: Size) -> Vec<String> {
+    let room = size.rows.saturating_sub(1).max(1);
+    if lines.len() <= room {
+        return lines.to_vec();
+    }
+    let shown = room - 1;
+    let mut fitting = lines[..shown].to_vec();
+    fitting.push(format!("… and {} more", lines.len() - shown));
+    fitting
+}
+
+#[cfg(test)]
+#[path = "screen_tests.rs"]
+mod tests;

@@ -1,0 +1,139 @@
+//! Text in columns, as wide as what is in them, and no wider than the terminal.
+
+use unicode_width::UnicodeWidthChar as _;
+
+/// What separates columns.
+const GAP: &str = "   ";
+/// What stands for what was cut off.
+const CUT: char = '…';
+
+/// The widths of columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Columns(Vec<usize>);
+
+impl Columns {
+    /// Wide enough for all rows.
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a Vec<String>>) -> Self {
+        let mut columns = Self(Vec::new());
+        for row in rows {
+            columns.widen(row);
+        }
+        columns
+    }
+
+    /// Makes them wide enough for one row more.
+    pub fn widen(&mut self, row: &[String]) {
+        for (index, cell) in row.iter().enumerate() {
+            if self.0.len() <= index {
+                self.0.push(0);
+            }
+            self.0[index] = self.0[index].max(width(&clean(cell)));
+        }
+    }
+
+    /// A row as a line, cut to what the terminal can show.
+    pub fn line(&self, row: &[String], terminal: Option<usize>) -> String {
+        let mut line = String::new();
+        for (index, cell) in row.iter().enumerate() {
+            let cell = clean(cell);
+            if index > 0 {
+                line.push_str(GAP);
+            }
+            line.push_str(&cell);
+            if index + 1 < row.len() {
+                let wanted = self.0.get(index).copied().unwrap_or(0);
+                line.extend(std::iter::repeat_n(' ', wanted.saturating_sub(width(&cell))));
+            }
+        }
+        cut(line.trim_end(), terminal.unwrap_or(usize::MAX))
+    }
+}
+
+/// How many cells of a terminal a text takes. Sequences that a terminal may draw as one character
+/// count each of their parts, so that a line is rather too short than too long.
+pub fn width(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or(0)).sum()
+}
+
+/// A text without what would move the cursor, colour the screen, or turn the direction of writing:
+/// much of what is shown was written by pods.
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if is_command(c) { ' ' } else { c }).collect()
+}
+
+fn is_command(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
+/// At most so many cells of a text, with a mark where something is missing.
+pub fn cut(text: &str, cells: usize) -> String {
+    if width(text) <= cells {
+        return text.to_owned();
+    }
+    let mut shown = String::new();
+    let mut taken = 0;
+    for c in text.chars() {
+        taken += c.width().unwrap_or(0);
+        // One cell is for the mark.
+        if taken >= cells {
+            break;
+        }
+        shown.push(c);
+    }
+    if cells > 0 {
+        shown.push(CUT);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(cells: &[&str]) -> Vec<String> {
+        cells.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [row(&["NAME", "READY", "EVENT"]), row(&["a-long-name", "1/1", ""])];
+        let columns = Columns::of(&rows);
+        let lines: Vec<_> = rows.iter().map(|row| columns.line(row, None)).collect();
+        assert_eq!(lines, ["NAME          READY   EVENT", "a-long-name   1/1"]);
+    }
+
+    #[test]
+    fn wide_characters_take_two_cells() {
+        let rows = [row(&["日本", "x"]), row(&["abcd", "x"]), row(&["e\u{301}", "x"])];
+        let columns = Columns::of(&rows);
+        let lines: Vec<_> = rows.iter().map(|row| columns.line(row, None)).collect();
+        assert_eq!(lines, ["日本   x", "abcd   x", "e\u{301}      x"]);
+    }
+
+    #[test]
+    fn a_line_is_cut_to_the_terminal_between_characters() {
+        let rows = [
+            ("abcdef", 6, "abcdef"),
+            ("abcdef", 5, "abcd…"),
+            ("abcdef", 1, "…"),
+            ("abcdef", 0, ""),
+            ("日本語", 6, "日本語"),
+            ("日本語", 5, "日本…"),
+            ("日本語", 4, "日…"),
+        ];
+        for (text, cells, expected) in rows {
+            let shown = cut(text, cells);
+            assert_eq!(shown, expected, "{text} in {cells}");
+            assert!(width(&shown) <= cells, "{text} in {cells}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_a_pod_says_commands_the_terminal() {
+        let text = "a\nb\tc\u{1b}[2Jd\u{9b}e\u{202e}f";
+        assert_eq!(clean(text), "a b c [2Jd e f");
+        let columns = Columns::of(&[row(&["x", "y"])]);
+        assert_eq!(columns.line(&row(&["x\r\n", "y"]), None), "x     y");
+    }
+}

@@ -1,0 +1,92 @@
+//! Which settings have an effect. The others are accepted, since a configuration is shared with the
+//! upstream kubelet, but whoever sets them should know.
+
+use config::KubeletConfiguration;
+use config::flags::{FlagSet, Target, known};
+use serde_json::Value;
+
+/// Fields of the configuration that the agent acts on, each with all that is below it.
+const FIELDS: &[&str] = &[
+    "apiVersion",
+    "containerRuntimeEndpoint",
+    "crashLoopBackOff",
+    "fileCheckFrequency",
+    "imageServiceEndpoint",
+    "kind",
+    "logging.format",
+    "logging.verbosity",
+    "podLogsDir",
+    "runtimeRequestTimeout",
+    "staticPodPath",
+    "syncFrequency",
+];
+
+/// Values that say what the agent does anyway.
+const AS_IT_IS: &[(&str, Value)] =
+    &[("enableServer", Value::Bool(false)), ("failCgroupV1", Value::Bool(false))];
+
+/// Flags without a field that the agent acts on.
+const FLAGS: &[&str] =
+    &["config", "config-dir", "help", "hostname-override", "root-dir", "version"];
+
+/// What was set without effect: flags by name, then fields by path.
+pub(crate) fn without_effect(flags: &FlagSet, config: &KubeletConfiguration) -> Vec<String> {
+    let own = known().iter().filter(|flag| matches!(flag.target, Target::Own { .. }));
+    let given = own.filter(|flag| flags.is_given(flag.name) && !FLAGS.contains(&flag.name));
+    let mut settings: Vec<String> = given.map(|flag| format!("--{}", flag.name)).collect();
+    let default = if flags.is_given("config") {
+        KubeletConfiguration::of_empty_file()
+    } else {
+        KubeletConfiguration::without_file(&flags.feature_gates())
+    };
+    collect("", &config.to_document(), &default.to_document(), &mut settings);
+    settings
+}
+
+/// Collects the paths of fields that differ from their defaults and have no effect.
+fn collect(path: &str, value: &Value, default: &Value, settings: &mut Vec<String>) {
+    if value == default || FIELDS.contains(&path) || AS_IT_IS.contains(&(path, value.clone())) {
+        return;
+    }
+    match value {
+        Value::Object(fields) if path.is_empty() || default.is_object() => {
+            for (name, value) in fields {
+                let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                collect(&below, value, &default[name], settings);
+            }
+        }
+        _ => settings.push(path.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_of_defaults_and_of_what_has_an_effect() {
+        let flags = FlagSet::parse(["--root-dir=/a", "--pod-manifest-path=/b", "-v=4"]).unwrap();
+        let loaded = config::load_sources(None, None, &flags).unwrap();
+        assert_eq!(without_effect(&flags, &loaded.config), [""; 0]);
+        let flags = FlagSet::parse(["--config=x"]).unwrap();
+        let mut config = KubeletConfiguration::of_empty_file();
+        config.enable_server = false;
+        config.fail_cgroup_v1 = false;
+        assert_eq!(without_effect(&flags, &config), [""; 0]);
+    }
+
+    #[test]
+    fn flags_and_fields_without_effect_are_named() {
+        let flags =
+            FlagSet::parse(["--kubeconfig=/a", "--node-ip=1.2.3.4", "--max-pods=7"]).unwrap();
+        let loaded = config::load_sources(None, None, &flags).unwrap();
+        let named = without_effect(&flags, &loaded.config);
+        assert_eq!(named, ["--kubeconfig", "--node-ip", "maxPods"]);
+        let flags = FlagSet::parse(["--config=x"]).unwrap();
+        let mut config = KubeletConfiguration::of_empty_file();
+        config.authentication.x509.client_ca_file = "/ca".to_owned();
+        config.logging.verbosity = 9;
+        let named = without_effect(&flags, &config);
+        assert_eq!(named, ["authentication.x509.clientCAFile"]);
+    }
+}

@@ -1,0 +1,154 @@
+//! What is known of the pods of this node, for whoever asks.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::{ContainerId, PodUid};
+use model::observed::PodStatus;
+use model::ports::clock::WallClock;
+use podspec::view;
+use prometheus::{Registry, TextEncoder};
+use server::{Check, HealthChecks, LogPaths, MetricsText, PodAndStatus, PodView};
+use status::decide::{Failure, NodeFacts, StatusInput, Waiting, pod_status};
+use status::store::{StatusReader, StatusStore};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::sync_loop::Pulse;
+
+/// The pods and their statuses. The sync loop says which pods there are, the pods' workers how they
+/// are.
+#[derive(Debug)]
+pub(crate) struct NodeView {
+    /// Never held across an await.
+    pods: Mutex<BTreeMap<PodUid, Arc<Pod>>>,
+    statuses: StatusStore,
+    reader: StatusReader,
+    /// Counts changes of either; read by who watches.
+    changes: watch::Sender<u64>,
+    node: NodeFacts,
+    clock: Arc<dyn WallClock>,
+}
+
+/// What is known of a pod besides what was observed.
+#[derive(Debug, Default)]
+pub(crate) struct Outlook<'a> {
+    /// Why containers did not start, by name.
+    pub(crate) start_failures: Option<&'a BTreeMap<String, Waiting>>,
+    /// Why the whole pod has failed.
+    pub(crate) failure: Option<&'a Failure>,
+    /// Whether nothing of it will run again.
+    pub(crate) stopped_for_good: bool,
+}
+
+impl NodeView {
+    pub(crate) fn new(node: NodeFacts, clock: Arc<dyn WallClock>) -> Self {
+        let statuses = StatusStore::new();
+        let reader = statuses.reader();
+        let changes = watch::Sender::new(0);
+        Self { pods: Mutex::default(), statuses, reader, changes, node, clock }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PodUid, Arc<Pod>>> {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pod is one of the node's.
+    pub(crate) fn show(&self, pod: &Arc<Pod>) {
+        self.lock().insert(view::uid(pod), Arc::clone(pod));
+        self.changed();
+    }
+
+    /// The pod is gone.
+    pub(crate) fn hide(&self, uid: &PodUid) {
+        let shown = self.lock().remove(uid).is_some();
+        if self.statuses.remove(uid) || shown {
+            self.changed();
+        }
+    }
+
+    /// How the pod is, by what was observed of it.
+    pub(crate) fn publish(&self, pod: &Pod, observed: &PodStatus, outlook: &Outlook<'_>) {
+        let previous = self.reader.get(&observed.uid);
+        let none = BTreeMap::new();
+        let status = pod_status(&StatusInput {
+            pod,
+            observed,
+            previous: previous.as_ref().map(|published| &*published.status),
+            start_failures: outlook.start_failures.unwrap_or(&none),
+            failure: outlook.failure,
+            stopped_for_good: outlook.stopped_for_good,
+            node: &self.node,
+            now: self.clock.now(),
+        });
+        if self.statuses.set(&observed.uid, status) {
+            self.changed();
+        }
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+}
+
+impl PodView for NodeView {
+    fn pods(&self) -> Vec<PodAndStatus> {
+        let pods: Vec<Arc<Pod>> = self.lock().values().cloned().collect();
+        let with_status = |pod: Arc<Pod>| {
+            let status = self.reader.get(&view::uid(&pod)).map(|published| published.status);
+            PodAndStatus { pod, status }
+        };
+        pods.into_iter().map(with_status).collect()
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+}
+
+/// Where the runtime says that logs are.
+#[derive(Debug)]
+pub(crate) struct RuntimeLogs(pub(crate) pleg::cache::Reader);
+
+impl LogPaths for RuntimeLogs {
+    fn log_path(&self, pod: &PodUid, container: &ContainerId) -> Option<PathBuf> {
+        let status = self.0.get(pod).ok()?;
+        let instance = status.containers.iter().find(|instance| instance.id == *container)?;
+        (!instance.log_path.is_empty()).then(|| PathBuf::from(&*instance.log_path))
+    }
+}
+
+/// Whether the agent is well: whether it still looks at the runtime, and its loop still turns.
+#[derive(Debug)]
+pub(crate) struct AgentHealth {
+    pub(crate) pleg: pleg::Health,
+    pub(crate) sync_loop: Pulse,
+}
+
+impl HealthChecks for AgentHealth {
+    fn checks(&self) -> Vec<Check> {
+        let now = Instant::now();
+        vec![
+            Check { name: "ping", result: Ok(()) },
+            Check {
+                name: "PLEG",
+                result: self.pleg.check(now).map_err(|unhealthy| unhealthy.to_string()),
+            },
+            Check { name: "syncloop", result: self.sync_loop.check(now) },
+        ]
+    }
+}
+
+/// The agent's metrics as text.
+#[derive(Debug)]
+pub(crate) struct Metrics(pub(crate) Registry);
+
+impl MetricsText for Metrics {
+    fn text(&self) -> String {
+        // Only a metric with labels of different kinds under one name cannot be written, and the
+        // registry has refused those.
+        TextEncoder::new().encode_to_string(&self.0.gather()).unwrap_or_default()
+    }
+}

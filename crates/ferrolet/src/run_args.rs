@@ -1,0 +1,176 @@
+//! The command line of `ferrolet run`: that of the kubelet, by its rules.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use config::flags::{Flag, FlagError, FlagSet, Target, known};
+use config::{ConfigError, KubeletConfiguration, Warning};
+
+use crate::effects::without_effect;
+
+/// What the agent is told at its start.
+#[derive(Debug)]
+pub(crate) struct RunArgs {
+    /// The configuration: file, drop-ins and flags together.
+    pub(crate) config: KubeletConfiguration,
+    /// What an operator should look at.
+    pub(crate) warnings: Vec<Warning>,
+    /// Drop-ins that were passed over for their names.
+    pub(crate) skipped: Vec<PathBuf>,
+    /// Flags and fields that were set but have no effect yet.
+    pub(crate) without_effect: Vec<String>,
+    /// Directory for the agent's files.
+    pub(crate) root_dir: PathBuf,
+    /// Name of this node instead of the machine's host name.
+    pub(crate) hostname_override: Option<String>,
+}
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// To run.
+    Run(Box<RunArgs>),
+    /// To tell the flags.
+    Help,
+    /// To tell the version.
+    Version,
+}
+
+/// Why the agent does not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ArgsError {
+    /// An argument is no text.
+    #[error("argument {0:?} is not UTF-8")]
+    NotText(OsString),
+    /// The flags are wrong.
+    #[error(transparent)]
+    Flags(FlagError),
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(ConfigError),
+}
+
+/// Reads the arguments behind `run`, and the files that they name.
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, ArgsError> {
+    let texts = args.into_iter().map(OsString::into_string);
+    let texts: Vec<String> = texts.collect::<Result<_, _>>().map_err(ArgsError::NotText)?;
+    let flags = FlagSet::parse(texts).map_err(ArgsError::Flags)?;
+    if flags.is_on("help") {
+        return Ok(Asked::Help);
+    }
+    if flags.is_on("version") || flags.text("version") == "raw" {
+        return Ok(Asked::Version);
+    }
+    let path = |flag: &str| Some(flags.text(flag)).filter(|text| !text.is_empty()).map(Path::new);
+    let loaded = config::load_sources(path("config"), path("config-dir"), &flags)
+        .map_err(ArgsError::Config)?;
+    let name = Some(flags.text("hostname-override")).filter(|name| !name.is_empty());
+    Ok(Asked::Run(Box::new(RunArgs {
+        without_effect: without_effect(&flags, &loaded.config),
+        config: loaded.config,
+        warnings: loaded.warnings,
+        skipped: loaded.skipped,
+        root_dir: PathBuf::from(flags.text("root-dir")),
+        hostname_override: name.map(str::to_owned),
+    })))
+}
+
+/// What `--help` says.
+pub(crate) fn help() -> String {
+    let mut text = String::from(
+        "Run the node agent: keep the pods of this machine as they are specified.\n\n\
+         Usage: ferrolet run [flags]\n\n\
+         The flags are those of the kubelet, written by its rules: --flag=value or --flag value,\n\
+         but a yes-or-no flag only as --flag or --flag=false.\n\n\
+         \x20     --config FILE              a KubeletConfiguration\n\
+         \x20     --config-dir DIR           files that change it, in the order of their names\n\
+         \x20     --root-dir DIR             the agent's files (default /var/lib/kubelet)\n\
+         \x20     --hostname-override NAME   name of this node instead of the host name\n\
+         \x20 -v, --v LEVEL                  4 logs decisions, 6 calls too\n\
+         \x20     --version                  tell the version\n\
+         \x20 -h, --help                     tell this\n\n\
+         These set a field of the configuration:\n",
+    );
+    for flag in known() {
+        if let Some(field) = field_of(flag) {
+            writeln!(text, "      --{:<48} {field}", flag.name).expect("a string takes every text");
+        }
+    }
+    text
+}
+
+fn field_of(flag: &Flag) -> Option<&'static str> {
+    match flag.target {
+        Target::Field { path, .. } if flag.name != "v" => Some(path),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(args: &[&str]) -> Result<Asked, String> {
+        parse(args.iter().map(OsString::from)).map_err(|error| error.to_string())
+    }
+
+    fn run(args: &[&str]) -> RunArgs {
+        match parsed(args) {
+            Ok(Asked::Run(args)) => *args,
+            other => panic!("{args:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn flags_are_the_kubelets_and_win_over_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("config.yaml");
+        let text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
+                    syncFrequency: 7s\nfileCheckFrequency: 8s\nlogging: {verbosity: 2}\nmaxPods: 3\n";
+        hostfs::replace(&file, text.as_bytes()).unwrap();
+        let file = file.to_str().unwrap();
+        let args = run(&["--config", file, "--sync_frequency=9s", "-v5", "--root-dir", "/r"]);
+        assert_eq!(args.config.sync_frequency.to_std().as_secs(), 9);
+        assert_eq!(args.config.file_check_frequency.to_std().as_secs(), 8);
+        assert_eq!(args.config.logging.verbosity, 5);
+        assert_eq!((args.root_dir, args.hostname_override), (PathBuf::from("/r"), None));
+        assert_eq!(args.without_effect, ["maxPods"]);
+    }
+
+    #[test]
+    fn without_flags_there_are_the_kubelets_defaults() {
+        let args = run(&[]);
+        assert_eq!(args.root_dir, PathBuf::from("/var/lib/kubelet"));
+        assert_eq!(args.config.logging.verbosity, 0);
+        assert_eq!(args.without_effect, [""; 0]);
+        assert_eq!(run(&["--hostname-override=n"]).hostname_override.as_deref(), Some("n"));
+    }
+
+    #[test]
+    fn help_and_version_are_told_before_any_file_is_read() {
+        for args in [&["--help"][..], &["-h", "--config=/nowhere"]] {
+            assert!(matches!(parsed(args), Ok(Asked::Help)), "{args:?}");
+        }
+        for args in [&["--version"][..], &["--version=raw"], &["--version=true", "--config=/no"]] {
+            assert!(matches!(parsed(args), Ok(Asked::Version)), "{args:?}");
+        }
+        assert!(help().contains("--pod-manifest-path"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let rows = [
+            (&["--nonsense"][..], "unknown flag --nonsense"),
+            (&["--network-plugin=cni"], "flag --network-plugin was removed"),
+            (&["--enable-server", "false"], "unexpected argument \"false\""),
+            (&["--config"], "flag --config needs a value"),
+            (&["--config=/nowhere/at/all"], "/nowhere/at/all"),
+            (&["--sync-frequency=often"], "--sync-frequency"),
+        ];
+        for (args, expected) in rows {
+            let error = parsed(args).expect_err("wrong");
+            assert!(error.contains(expected), "{args:?}: {error}");
+        }
+    }
+}

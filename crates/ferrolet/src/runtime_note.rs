@@ -1,0 +1,122 @@
+//! Which container runtime the agent of a root directory uses, noted for who cleans up after it.
+
+use std::path::{Path, PathBuf};
+
+use model::ports::files::{FileError, HostFiles};
+use serde::{Deserialize, Serialize};
+
+/// The note's path below the root directory.
+const NOTE: &str = "ferrolet/state/runtime.json";
+/// The form of the note that this program writes and reads.
+const VERSION: u32 = 1;
+/// More than a note ever has.
+const LONGEST_NOTE: u64 = 64 * 1024;
+
+/// Where an agent's pods are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimeNote {
+    /// The form of the note.
+    version: u32,
+    /// The runtime, as `containerRuntimeEndpoint` names it.
+    pub runtime_endpoint: String,
+    /// `podLogsDir`.
+    pub pod_logs_dir: PathBuf,
+    /// Where links to logs are.
+    pub container_links_dir: PathBuf,
+}
+
+/// What is read of a note before the rest is.
+#[derive(Debug, Deserialize)]
+struct Form {
+    version: u32,
+}
+
+/// Why there is no note.
+#[derive(Debug, thiserror::Error)]
+pub enum NoteError {
+    /// The file cannot be read or written.
+    #[error(transparent)]
+    File(FileError),
+    /// The file is not a note.
+    #[error("{} is not a note of the runtime", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A newer program wrote the note.
+    #[error("{} has version {version}, this program knows {VERSION}", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+    },
+}
+
+impl RuntimeNote {
+    /// A note.
+    pub fn new(
+        runtime_endpoint: String,
+        pod_logs_dir: PathBuf,
+        container_links_dir: PathBuf,
+    ) -> Self {
+        Self { version: VERSION, runtime_endpoint, pod_logs_dir, container_links_dir }
+    }
+
+    /// Writes the note, to disk, before it returns.
+    pub async fn write(&self, files: &dyn HostFiles, root_dir: &Path) -> Result<(), NoteError> {
+        let content = serde_json::to_vec_pretty(self).expect("a note is always JSON");
+        files.write_durably(&root_dir.join(NOTE), &content).await.map_err(NoteError::File)
+    }
+
+    /// Reads the note of a root directory, if there is one.
+    pub async fn read(files: &dyn HostFiles, root_dir: &Path) -> Result<Option<Self>, NoteError> {
+        let path = root_dir.join(NOTE);
+        let content = match files.read(&path, LONGEST_NOTE).await {
+            Ok(content) => content,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(NoteError::File(error)),
+        };
+        let wrong = |source| NoteError::Content { path: path.clone(), source };
+        let Form { version } = serde_json::from_slice(&content).map_err(wrong)?;
+        if version != VERSION {
+            return Err(NoteError::Version { path, version });
+        }
+        serde_json::from_slice(&content).map(Some).map_err(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::files::MemoryFiles;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_note_is_read_as_it_was_written() {
+        let (files, root) = (MemoryFiles::new(), Path::new("/root"));
+        assert_eq!(RuntimeNote::read(&files, root).await.unwrap(), None);
+        let note = RuntimeNote::new("unix:///a.sock".to_owned(), "/logs".into(), "/links".into());
+        note.write(&files, root).await.unwrap();
+        assert_eq!(RuntimeNote::read(&files, root).await.unwrap(), Some(note));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_understood_is_an_error_and_not_a_guess() {
+        let (files, root) = (MemoryFiles::new(), Path::new("/root"));
+        let path = root.join(NOTE);
+        for (content, expected) in [
+            ("{\"version\": 2, \"x\": 1}", "has version 2"),
+            ("{\"version\": 1}", "is not a note"),
+            ("half a no", "is not a note"),
+        ] {
+            files.write(&path, content);
+            let error = RuntimeNote::read(&files, root).await.unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The commands that ask an agent, and a server that answers them, on a real socket.
+#![allow(clippy::disallowed_methods, reason = "containers write their logs to real files")]
+#![allow(clippy::unwrap_used, reason = "tests, helpers included")]
+
+mod node;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use clap::Parser as _;
+use ferrolet::commands::display::TableLines;
+use ferrolet::commands::pods_table::Layout;
+use ferrolet::commands::{describe, get_pods, logs, watch_pods};
+use k8s_openapi::List;
+use k8s_openapi::api::core::v1::Pod;
+use model::ports::clock::WallClock as _;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+use self::node::Node;
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[derive(Debug, clap::Parser)]
+struct GetPods {
+    #[command(flatten)]
+    args: get_pods::Args,
+}
+
+#[derive(Debug, clap::Parser)]
+struct Logs {
+    #[command(flatten)]
+    args: logs::Args,
+}
+
+#[derive(Debug, clap::Parser)]
+struct Describe {
+    #[command(flatten)]
+    args: describe::Args,
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    ["command"].into_iter().chain(line.split(' ').filter(|word| !word.is_empty()))
+}
+
+async fn get(node: &Node, line: &str) -> anyhow::Result<String> {
+    let mut out = Vec::new();
+    let args = GetPods::parse_from(words(line)).args;
+    get_pods::get_pods(&node.client(), &args, node.clock.now(), &mut out).await?;
+    Ok(String::from_utf8(out)?)
+}
+
+async fn read_logs(node: &Node, line: &str) -> Result<String, String> {
+    let mut out = Vec::new();
+    let args = Logs::parse_from(words(line)).args;
+    let read = timeout(PATIENCE, logs::logs(&node.client(), &args, &mut out)).await;
+    read.expect("an end in time").map_err(|error| format!("{error:#}"))?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+/// What was written, for who wants to see it while more is written.
+#[derive(Debug, Clone, Default)]
+struct Seen(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Seen {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seen {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// Waits until the text is as wanted.
+    async fn until(&self, wanted: impl Fn(&str) -> bool) {
+        let waiting = async {
+            while !wanted(&self.text()) {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let seen = timeout(PATIENCE, waiting).await;
+        assert!(seen.is_ok(), "{}", self.text());
+    }
+}
+
+#[tokio::test]
+async fn pods_are_listed_as_a_table_and_as_objects() {
+    let node = Node::new();
+    let _server = node.start();
+    node.run("default", "web");
+    node.run("kube-system", "dns");
+    node.tell("default", "web", "Started");
+    let table = get(&node, "").await.unwrap();
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 2, "{table}");
+    let cells: Vec<&str> = lines[1].split_whitespace().collect();
+    let expected = ["web", "1/1", "Running", "0", "10m", "10.0.0.7", "0s", "ago", "Started:"];
+    assert_eq!(cells[..9], expected, "{table}");
+    let all = get(&node, "-A").await.unwrap();
+    let names: Vec<_> = all.lines().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    assert_eq!(names, ["NAME", "web", "dns"], "by namespace");
+    let json: List<Pod> = serde_json::from_str(&get(&node, "-A -o json").await.unwrap()).unwrap();
+    let text = get(&node, "-A -o yaml").await.unwrap();
+    assert!(text.starts_with("apiVersion: v1\n") && text.contains("\nkind: PodList\n"), "{text}");
+    let yaml: List<Pod> = serde_saphyr::from_str(&text).unwrap();
+    assert_eq!(json, yaml);
+    assert_eq!(json.items, [node.pod("default", "web"), node.pod("kube-system", "dns")]);
+}
+
+#[tokio::test]
+async fn without_an_agent_the_error_says_where_it_was_looked_for() {
+    let node = Node::new();
+    let error = format!("{:#}", get(&node, "").await.unwrap_err());
+    assert!(error.starts_with("no agent answers at /") && error.contains("agent.sock"), "{error}");
+    drop(node.start());
+    let error = format!("{:#}", get(&node, "").await.unwrap_err());
+    assert!(error.starts_with("no agent answers at /"), "{error}");
+}
+
+#[tokio::test]
+async fn a_pod_is_described_by_part_of_its_name_with_its_own_events() {
+    let node = Node::new();
+    let _server = node.start();
+    node.run("default", "web-node");
+    node.tell("default", "web-node", "Started");
+    node.tell("default", "other", "Failed");
+    let mut out = Vec::new();
+    let args = Describe::parse_from(words("web")).args;
+    describe::describe(&node.client(), &args, node.clock.now(), &mut out).await.unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.starts_with("Name:                web-node\n"), "{text}");
+    assert!(text.contains("about Started") && !text.contains("Failed"), "{text}");
+    let args = Describe::parse_from(words("nobody")).args;
+    let error = describe::describe(&node.client(), &args, node.clock.now(), &mut Vec::new()).await;
+    assert_eq!(error.unwrap_err().to_string(), "pod \"nobody\" not found");
+}
+
+#[tokio::test]
+async fn logs_are_read_as_asked_and_followed_to_the_end() {
+    let node = Node::new();
+    let _server = node.start();
+    node.run("default", "web-node");
+    node.log("default", "web-node", "one");
+    node.log("default", "web-node", "two");
+    assert_eq!(read_logs(&node, "web").await.unwrap(), "one\ntwo\n");
+    assert_eq!(read_logs(&node, "default/web --tail 1").await.unwrap(), "two\n");
+    let timed = read_logs(&node, "web --tail 1 --timestamps").await.unwrap();
+    assert_eq!(timed, "2025-12-31T23:59:59.000000000Z two\n");
+    assert_eq!(read_logs(&node, "web --since 1h").await.unwrap(), "one\ntwo\n");
+    let error = read_logs(&node, "web --previous").await.unwrap_err();
+    assert!(error.starts_with("previous terminated container \"main\""), "{error}");
+    let seen = Seen::default();
+    let (client, mut out) = (node.client(), seen.clone());
+    let args = Logs::parse_from(words("web -f")).args;
+    let following = timeout(PATIENCE, logs::logs(&client, &args, &mut out));
+    let living = async {
+        seen.until(|text| text == "one\ntwo\n").await;
+        node.log("default", "web-node", "three");
+        seen.until(|text| text == "one\ntwo\nthree\n").await;
+        node.end("default", "web-node");
+    };
+    let (ended, ()) = tokio::join!(following, living);
+    ended.expect("an end in time").unwrap();
+}
+
+#[tokio::test]
+async fn a_watch_shows_changes_and_outlives_the_agent() {
+    let node = Node::new();
+    let server = node.start();
+    node.run("default", "web");
+    let (out, notices) = (Seen::default(), Seen::default());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (client, args) = (node.client(), GetPods::parse_from(words("--watch")).args);
+    let mut display = TableLines::new(out.clone(), notices.clone(), Layout::default());
+    let stopped = async { drop(stopped.await) };
+    let watching = watch_pods::watch_pods(&client, &args, &*node.clock, &mut display, stopped);
+    let living = async {
+        out.until(|text| text.lines().count() == 2).await;
+        node.run("elsewhere", "hidden");
+        node.end("default", "web");
+        out.until(|text| text.contains("Error")).await;
+        drop(server);
+        notices.until(|text| text.contains("the agent went away")).await;
+        node.run("default", "db");
+        node.remove("default", "web");
+        let _server = node.start();
+        out.until(|text| text.contains("Deleted") && text.contains("db")).await;
+        stop.send(()).unwrap();
+    };
+    let (ended, ()) = tokio::join!(timeout(PATIENCE, watching), living);
+    ended.expect("an end in time").unwrap();
+    let text = out.text();
+    assert!(text.lines().count() == 5 && !text.contains("hidden"), "{text}");
+}

@@ -1,0 +1,155 @@
+//! The source of manifests on the host's own files.
+#![allow(clippy::disallowed_methods, reason = "a test on real files")]
+#![allow(clippy::unwrap_used, reason = "a test, helpers included")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hostfs::Host;
+use pods::source::PodSetWatch;
+use pods::source::file::{FileSourceSettings, file_source};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// Far longer than any test: whatever is noticed was heard of.
+const PERIOD: Duration = Duration::from_hours(1);
+const SOON: Duration = Duration::from_secs(10);
+
+struct Bench {
+    place: tempfile::TempDir,
+    pods: PodSetWatch,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+impl Bench {
+    fn start(place: tempfile::TempDir) -> Self {
+        let settings = FileSourceSettings {
+            path: place.path().join("manifests"),
+            period: PERIOD,
+            node_name: "node".into(),
+            last_good: place.path().join("state/manifests"),
+        };
+        let (source, pods) = file_source(settings, Arc::new(Host::default()));
+        let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        tasks.spawn(source.run(stop.clone()));
+        Self { place, pods, stop, tasks }
+    }
+
+    async fn restart(mut self) -> Self {
+        self.stop.cancel();
+        while self.tasks.join_next().await.is_some() {}
+        Self::start(self.place)
+    }
+
+    fn manifest(&self, name: &str) -> PathBuf {
+        self.place.path().join("manifests").join(name)
+    }
+
+    /// Waits until exactly these pods are told, as name and image.
+    async fn tells(&mut self, expected: &[&str]) {
+        let told = self.pods.wait_for(|told| {
+            let Some(told) = told else { return false };
+            let told = told.iter().map(|pod| {
+                let image = podspec::view::containers(pod)[0].image.clone().unwrap();
+                format!("{} {image}", podspec::view::pod_name(pod).name)
+            });
+            told.collect::<Vec<_>>() == expected
+        });
+        timeout(SOON, told).await.unwrap_or_else(|_| panic!("{expected:?}")).unwrap();
+    }
+}
+
+fn write(path: impl AsRef<Path>, name: &str, image: &str) {
+    let text = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\n\
+         spec: {{containers: [{{name: main, image: \"{image}\"}}]}}\n"
+    );
+    fs::write(path, text).unwrap();
+}
+
+/// A directory of manifests with one in it.
+fn place() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    fs::create_dir(place.path().join("manifests")).unwrap();
+    write(place.path().join("manifests/a.yaml"), "a", "x:1");
+    place
+}
+
+// behaviour: SRC-27, SRC-28
+#[tokio::test]
+async fn changes_of_manifests_are_heard_of() {
+    let mut bench = Bench::start(place());
+    bench.tells(&["a-node x:1"]).await;
+    write(bench.manifest("b.yaml"), "b", "x:1");
+    bench.tells(&["a-node x:1", "b-node x:1"]).await;
+    fs::remove_file(bench.manifest("b.yaml")).unwrap();
+    bench.tells(&["a-node x:1"]).await;
+    // As an editor does it.
+    fs::rename(bench.manifest("a.yaml"), bench.manifest("a.yaml~")).unwrap();
+    write(bench.manifest("a.yaml"), "a", "x:2");
+    fs::remove_file(bench.manifest("a.yaml~")).unwrap();
+    bench.tells(&["a-node x:2"]).await;
+    // As a careful program does it.
+    write(bench.manifest(".a.yaml.new"), "a", "x:3");
+    fs::rename(bench.manifest(".a.yaml.new"), bench.manifest("a.yaml")).unwrap();
+    bench.tells(&["a-node x:3"]).await;
+    write(bench.place.path().join("elsewhere"), "linked", "x:1");
+    symlink("../elsewhere", bench.manifest("link")).unwrap();
+    bench.tells(&["a-node x:3", "linked-node x:1"]).await;
+}
+
+// behaviour: SRC-29
+#[tokio::test]
+async fn a_directory_of_manifests_may_go_come_back_and_be_another() {
+    let mut bench = Bench::start(place());
+    bench.tells(&["a-node x:1"]).await;
+    let manifests = bench.place.path().join("manifests");
+    fs::remove_dir_all(&manifests).unwrap();
+    bench.tells(&[]).await;
+    fs::create_dir(&manifests).unwrap();
+    write(bench.manifest("b.yaml"), "b", "x:1");
+    bench.tells(&["b-node x:1"]).await;
+    let other = bench.place.path().join("other");
+    fs::create_dir(&other).unwrap();
+    write(other.join("c.yaml"), "c", "x:1");
+    fs::rename(&manifests, bench.place.path().join("old")).unwrap();
+    fs::rename(&other, &manifests).unwrap();
+    bench.tells(&["c-node x:1"]).await;
+    write(bench.manifest("d.yaml"), "d", "x:1");
+    bench.tells(&["c-node x:1", "d-node x:1"]).await;
+}
+
+// behaviour: SRC-30, SRC-31
+#[tokio::test]
+async fn the_last_good_version_of_a_manifest_is_there_after_a_restart() {
+    let mut bench = Bench::start(place());
+    bench.tells(&["a-node x:1"]).await;
+    fs::write(bench.manifest("a.yaml"), "kind: Pod\nspec: [").unwrap();
+    let mut bench = bench.restart().await;
+    bench.tells(&["a-node x:1"]).await;
+    let kept = bench.place.path().join("state/manifests");
+    assert_eq!(fs::read_dir(&kept).unwrap().count(), 1);
+    fs::remove_file(bench.manifest("a.yaml")).unwrap();
+    bench.tells(&[]).await;
+    assert_eq!(fs::read_dir(&kept).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn what_would_hang_is_not_opened() {
+    let place = place();
+    // Opening it would wait for somebody who writes.
+    let pipe = place.path().join("manifests/pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    symlink(&pipe, place.path().join("manifests/0-link")).unwrap();
+    symlink("/dev/zero", place.path().join("manifests/zero")).unwrap();
+    let mut bench = Bench::start(place);
+    bench.tells(&["a-node x:1"]).await;
+    write(bench.manifest("b.yaml"), "b", "x:1");
+    bench.tells(&["a-node x:1", "b-node x:1"]).await;
+}

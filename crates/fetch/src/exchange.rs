@@ -1,0 +1,116 @@
+//! One request and its answer.
+
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{AUTHORIZATION, CONNECTION, HOST, HeaderValue, LOCATION};
+use hyper::rt::{Read, Write};
+use hyper::{HeaderMap, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use model::ports::http::{Answer, HttpError};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::target::Target;
+use crate::tls::Tls;
+
+/// What a server says.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Answer(Answer),
+    /// To ask there.
+    Redirect(String),
+}
+
+/// Asks a server once.
+pub(crate) async fn exchange(
+    target: &Target,
+    headers: &HeaderMap,
+    limit: u64,
+    tls: &Tls,
+) -> Result<Outcome, HttpError> {
+    let request = request(target, headers)?;
+    let stream = TcpStream::connect((&*target.host, target.port)).await;
+    let stream = stream.map_err(|source| failed("connect to", target, source))?;
+    if !target.is_secure {
+        return ask(TokioIo::new(stream), request, limit, target).await;
+    }
+    let stream = tls.secure(stream, &target.host).await;
+    let stream = stream.map_err(|source| failed("make a secure connection to", target, source))?;
+    ask(TokioIo::new(stream), request, limit, target).await
+}
+
+fn failed<E>(step: &'static str, target: &Target, source: E) -> HttpError
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    HttpError::Failed { step, server: target.server(), source: source.into() }
+}
+
+fn request(target: &Target, headers: &HeaderMap) -> Result<Request<Empty<Bytes>>, HttpError> {
+    let mut request = Request::new(Empty::new());
+    *request.uri_mut() =
+        target.path.parse().map_err(|_| HttpError::Url("its path cannot be asked for"))?;
+    *request.headers_mut() = headers.clone();
+    let host = HeaderValue::from_str(&target.authority);
+    let host = host.map_err(|_| HttpError::Url("its host cannot be named"))?;
+    request.headers_mut().insert(HOST, host);
+    request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    if let Some(authorization) = &target.authorization {
+        request.headers_mut().entry(AUTHORIZATION).or_insert_with(|| authorization.clone());
+    }
+    Ok(request)
+}
+
+async fn ask(
+    stream: impl Read + Write + Unpin + Send + 'static,
+    request: Request<Empty<Bytes>>,
+    limit: u64,
+    target: &Target,
+) -> Result<Outcome, HttpError> {
+    let handshake = http1::handshake(stream).await;
+    let (mut sender, connection) = handshake.map_err(|source| failed("talk to", target, source))?;
+    // Ends with the request, which sees its errors.
+    let mut driver = JoinSet::new();
+    driver.spawn(async move { connection.await.ok() });
+    let response = sender.send_request(request).await;
+    let response = response.map_err(|source| failed("ask", target, source))?;
+    match redirect(&response) {
+        Some(location) => Ok(Outcome::Redirect(location)),
+        None => read(response, limit, target).await.map(Outcome::Answer),
+    }
+}
+
+/// Where the server sends us. Without a place, a redirect is an answer like any other.
+fn redirect(response: &Response<Incoming>) -> Option<String> {
+    let is_redirect = matches!(
+        response.status(),
+        StatusCode::MOVED_PERMANENTLY
+            | StatusCode::FOUND
+            | StatusCode::SEE_OTHER
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT
+    );
+    let location = response.headers().get(LOCATION).filter(|_| is_redirect)?;
+    location.to_str().ok().filter(|location| !location.is_empty()).map(str::to_owned)
+}
+
+async fn read(
+    response: Response<Incoming>,
+    limit: u64,
+    target: &Target,
+) -> Result<Answer, HttpError> {
+    let status = response.status().as_u16();
+    let mut incoming = response.into_body();
+    let mut body = Vec::new();
+    while let Some(frame) = incoming.frame().await {
+        let frame = frame.map_err(|source| failed("read the answer of", target, source))?;
+        // Trailers say nothing that matters here.
+        let Ok(data) = frame.into_data() else { continue };
+        if (body.len() + data.len()) as u64 > limit {
+            return Err(HttpError::TooLarge(limit));
+        }
+        body.extend_from_slice(&data);
+    }
+    Ok(Answer { status, body })
+}

@@ -1,0 +1,144 @@
+//! What the contract leaves to the network.
+
+use std::time::Duration;
+
+use fetch::Fetcher;
+use model::chain::Chain;
+use model::ports::http::{Answer, Get, Headers, HttpError, HttpGet as _};
+use testkit::http::Page;
+
+use super::server::{Identity, Server, response};
+
+fn get(url: impl Into<String>) -> Get {
+    let headers = Headers::default();
+    Get { url: url.into(), headers, limit: 100, timeout: Duration::from_secs(10) }
+}
+
+async fn fetch(request: &Get) -> Result<Answer, HttpError> {
+    Fetcher::new("kubelet/test").get(request).await
+}
+
+fn headers(headers: &[(&str, &str)]) -> Headers {
+    let one = |(name, value): &(&str, &str)| ((*name).to_owned(), vec![(*value).to_owned()]);
+    Headers(headers.iter().map(one).collect())
+}
+
+#[tokio::test]
+async fn a_request_says_who_asks_and_whom() {
+    let server = Server::start(None).await;
+    server.put("page?a=b", response(Page::ok("text")));
+    fetch(&get(server.url("page?a=b"))).await.unwrap();
+    assert_eq!(server.asked("page?a=b", "user-agent"), [["kubelet/test"]]);
+    assert_eq!(server.asked("page?a=b", "host"), [[format!("127.0.0.1:{}", server.port())]]);
+    // The configuration may say otherwise about the one, not about the other.
+    let own = headers(&[("User-Agent", "mine"), ("Host", "other"), ("Content-Length", "9")]);
+    fetch(&Get { headers: own, ..get(server.url("page?a=b")) }).await.unwrap();
+    assert_eq!(server.asked("page?a=b", "user-agent")[1], ["mine"]);
+    assert_eq!(server.asked("page?a=b", "host")[1].len(), 1);
+    assert!(server.asked("page?a=b", "content-length")[1].is_empty());
+}
+
+#[tokio::test]
+async fn a_user_in_the_url_is_sent_unless_there_is_a_header() {
+    let server = Server::start(None).await;
+    server.put("page", response(Page::ok("text")));
+    let url = format!("http://user:pass@127.0.0.1:{}/page", server.port());
+    fetch(&get(&url)).await.unwrap();
+    let own = headers(&[("Authorization", "Bearer token")]);
+    fetch(&Get { headers: own, ..get(&url) }).await.unwrap();
+    let sent = server.asked("page", "authorization");
+    assert_eq!(sent, [["Basic dXNlcjpwYXNz"], ["Bearer token"]]);
+}
+
+#[tokio::test]
+async fn secrets_stay_with_the_host_they_are_for() {
+    let (here, there) = (Server::start(None).await, Server::start(None).await);
+    here.put("same", response(Page::Redirect("/final".to_owned())));
+    here.put("other", response(Page::Redirect(format!("http://localhost:{}/page", there.port()))));
+    here.put("final", response(Page::ok("text")));
+    there.put("page", response(Page::Redirect(here.url("final"))));
+    let own = headers(&[("Authorization", "secret"), ("Cookie", "secret"), ("X-Other", "plain")]);
+    for page in ["same", "other"] {
+        let answer = fetch(&Get { headers: own.clone(), ..get(here.url(page)) }).await.unwrap();
+        assert_eq!(answer.body, b"text");
+    }
+    let nothing: Vec<String> = Vec::new();
+    for name in ["authorization", "cookie"] {
+        assert_eq!(there.asked("page", name), std::slice::from_ref(&nothing));
+        // Not even on the way back.
+        assert_eq!(here.asked("final", name), [vec!["secret".to_owned()], nothing.clone()]);
+    }
+    assert_eq!(there.asked("page", "x-other"), [["plain"]]);
+}
+
+#[tokio::test]
+async fn a_server_that_nobody_vouches_for_is_not_trusted() {
+    let server = Server::start(Some(Identity::new("127.0.0.1"))).await;
+    server.put("page", response(Page::ok("text")));
+    let stranger = Identity::new("127.0.0.1").authority;
+    let fetcher = Fetcher::trusting("kubelet/test", vec![stranger]);
+    let error = fetcher.get(&get(server.url("page"))).await.unwrap_err();
+    let text = Chain(&error).to_string();
+    assert!(text.starts_with("make a secure connection to 127.0.0.1:"), "{text}");
+    assert!(server.asked("page", "host").is_empty());
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_host_is_not_enough() {
+    let identity = Identity::new("elsewhere.example");
+    let fetcher = Fetcher::trusting("kubelet/test", vec![identity.authority.clone()]);
+    let server = Server::start(Some(identity)).await;
+    let error = fetcher.get(&get(server.url("page"))).await.unwrap_err();
+    assert!(matches!(error, HttpError::Failed { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_body_may_come_in_chunks_or_end_with_the_connection() {
+    let server = Server::start(None).await;
+    let chunked =
+        "HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n";
+    server.put("chunked", Some(chunked.into()));
+    server.put("open", Some("HTTP/1.0 200 x\r\n\r\nabc".into()));
+    for page in ["chunked", "open"] {
+        assert_eq!(fetch(&get(server.url(page))).await.unwrap().body, b"abc", "{page}");
+    }
+    let endless = format!("HTTP/1.0 200 x\r\n\r\n{}", "x".repeat(101));
+    server.put("endless", Some(endless.into()));
+    let error = fetch(&get(server.url("endless"))).await.unwrap_err();
+    assert!(matches!(error, HttpError::TooLarge(100)), "{error}");
+}
+
+#[tokio::test]
+async fn half_an_answer_is_none() {
+    let server = Server::start(None).await;
+    let rows = [
+        ("half", "HTTP/1.1 200 x\r\ncontent-length: 10\r\n\r\nabc"),
+        ("nothing", ""),
+        ("noise", "what do you want\r\n\r\n"),
+    ];
+    for (page, text) in rows {
+        server.put(page, Some(text.into()));
+        let error = fetch(&get(server.url(page))).await.unwrap_err();
+        assert!(matches!(error, HttpError::Failed { .. }), "{page}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_to_nowhere_is_an_answer_or_an_error() {
+    let server = Server::start(None).await;
+    server.put("unsaid", Some("HTTP/1.1 302 x\r\ncontent-length: 2\r\n\r\nno".into()));
+    let answer = fetch(&get(server.url("unsaid"))).await.unwrap();
+    assert_eq!((answer.status, &*answer.body), (302, &b"no"[..]));
+    server.put("strange", response(Page::Redirect("gopher://hole".to_owned())));
+    let error = fetch(&get(server.url("strange"))).await.unwrap_err();
+    assert!(matches!(error, HttpError::Url(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_header_that_cannot_be_sent_is_named_and_its_value_is_not() {
+    for (name, value) in [("x y", "secret"), ("x", "sec\nret"), ("", "secret")] {
+        let request = Get { headers: headers(&[(name, value)]), ..get("http://127.0.0.1:1/") };
+        let error = fetch(&request).await.unwrap_err();
+        assert_eq!(error.to_string(), format!("unusable header {name:?}"));
+    }
+}

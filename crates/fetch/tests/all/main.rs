@@ -1,0 +1,66 @@
+//! The client against servers on loopback.
+#![allow(clippy::unwrap_used, reason = "a test, helpers included")]
+
+mod asking;
+mod server;
+
+use std::sync::Arc;
+
+use fetch::Fetcher;
+use model::ports::http::HttpGet;
+use testkit::contract::{self, assert_kept};
+use testkit::http::Page;
+
+use server::{Identity, Server};
+
+/// A server and one who asks it.
+#[derive(Debug)]
+struct World {
+    server: Server,
+    fetcher: Arc<Fetcher>,
+}
+
+impl contract::http::World for World {
+    fn http(&self) -> Arc<dyn HttpGet> {
+        Arc::clone(&self.fetcher) as _
+    }
+
+    fn url(&self, page: &str) -> String {
+        self.server.url(page)
+    }
+
+    fn nowhere(&self) -> String {
+        // Reserved, and nobody listens there.
+        "http://127.0.0.1:1/".to_owned()
+    }
+
+    fn put(&self, page: &str, content: Page) {
+        self.server.put(page, server::response(content));
+    }
+
+    fn asked(&self, page: &str, header: &str) -> Vec<Vec<String>> {
+        self.server.asked(page, header)
+    }
+}
+
+#[tokio::test]
+async fn the_client_keeps_the_contract_over_http() {
+    let new_world = async || World {
+        server: Server::start(None).await,
+        fetcher: Arc::new(Fetcher::new("kubelet/test")),
+    };
+    assert_eq!(assert_kept(&contract::http::run(new_world).await), []);
+}
+
+#[tokio::test]
+async fn the_client_keeps_the_contract_over_https() {
+    let new_world = async || {
+        let identity = Identity::new("127.0.0.1");
+        let authorities = vec![identity.authority.clone()];
+        World {
+            server: Server::start(Some(identity)).await,
+            fetcher: Arc::new(Fetcher::trusting("kubelet/test", authorities)),
+        }
+    };
+    assert_eq!(assert_kept(&contract::http::run(new_world).await), []);
+}

@@ -1,0 +1,173 @@
+//! Reading a log file, once or as long as it is written.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use model::ports::files::FileError;
+use model::ports::logs::{Ended, LogRequest};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::notice::Notice;
+use super::tail::last_lines;
+use super::text::Text;
+use crate::{beneath, blocking};
+
+/// How much is read at a time.
+const CHUNK: usize = 64 * 1024;
+
+/// A log that is being read.
+pub(super) struct Reader {
+    path: PathBuf,
+    file: Arc<File>,
+    position: u64,
+    text: Text,
+    until: Until,
+}
+
+/// When reading ends.
+enum Until {
+    /// At a place in the file: what comes later was not asked for.
+    Position(u64),
+    /// When the container has ended and all is read.
+    Ended { ended: Ended, notice: Notice },
+    /// The container has ended; at the end of what is there.
+    Drained,
+}
+
+/// What to read at the end of a file.
+enum Next {
+    Nothing,
+    /// It was replaced, but something had been written into it before.
+    MoreOfThis,
+    Other(File),
+}
+
+impl Reader {
+    pub(super) async fn open(
+        path: &Path,
+        request: &LogRequest,
+        follow: Option<Ended>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Result<Self, FileError> {
+        // Before the first look, so that nothing is written unnoticed after it.
+        let until = follow.map(|ended| Until::Ended { ended, notice: Notice::of(path, permit) });
+        let tail = request.tail_lines;
+        let (file, range) = blocking("read the log", path, move |path| {
+            let file = beneath::open_log(path)?;
+            let size = file.metadata()?.len();
+            let range = match tail {
+                None => 0..size,
+                Some(lines) => last_lines(lines, size, |at, block| file.read_exact_at(block, at))?,
+            };
+            Ok((file, range))
+        })
+        .await?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: Arc::new(file),
+            position: range.start,
+            text: Text::new(request),
+            until: until.unwrap_or(Until::Position(range.end)),
+        })
+    }
+
+    /// The next text; `None` at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, FileError> {
+        loop {
+            if self.text.is_full() {
+                return Ok(None);
+            }
+            let text = match self.read().await? {
+                Some(bytes) => self.text.push(&bytes),
+                None => match self.next_file().await? {
+                    Some(text) => text,
+                    None if self.is_over().await => return Ok(None),
+                    None => continue,
+                },
+            };
+            if !text.is_empty() {
+                return Ok(Some(text));
+            }
+        }
+    }
+
+    /// The next bytes of the file that is open; `None` at its end.
+    async fn read(&mut self) -> Result<Option<Vec<u8>>, FileError> {
+        let most = match self.until {
+            Until::Position(end) => {
+                usize::try_from(end.saturating_sub(self.position)).unwrap_or(CHUNK).min(CHUNK)
+            }
+            Until::Ended { .. } | Until::Drained => CHUNK,
+        };
+        if most == 0 {
+            return Ok(None);
+        }
+        let (file, position) = (Arc::clone(&self.file), self.position);
+        let bytes = blocking("read the log", &self.path, move |_| {
+            let mut bytes = vec![0; most];
+            let length = file.read_at(&mut bytes, position)?;
+            bytes.truncate(length);
+            Ok(bytes)
+        })
+        .await?;
+        self.position += bytes.len() as u64;
+        Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+
+    /// At the end of the file: goes on with the one that took its place, or with the same one from
+    /// its start if it was cut. Gives what that adds to the text; `None` if there is no more to read.
+    async fn next_file(&mut self) -> Result<Option<Vec<u8>>, FileError> {
+        if matches!(self.until, Until::Position(_)) {
+            return Ok(None);
+        }
+        let (open, position) = (Arc::clone(&self.file), self.position);
+        let next = blocking("look at the log", &self.path, move |path| {
+            let old = open.metadata()?;
+            let new = match beneath::open_log(path) {
+                Ok(file) => file,
+                // Between the steps of a rotation, or after the log's removal.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Next::Nothing),
+                Err(error) => return Err(error),
+            };
+            let found = new.metadata()?;
+            let replaced = (found.dev(), found.ino()) != (old.dev(), old.ino());
+            Ok(if replaced && old.len() > position {
+                Next::MoreOfThis
+            } else if replaced || found.len() < position {
+                Next::Other(new)
+            } else {
+                Next::Nothing
+            })
+        })
+        .await?;
+        match next {
+            Next::Nothing => Ok(None),
+            Next::MoreOfThis => Ok(Some(Vec::new())),
+            Next::Other(file) => {
+                self.file = Arc::new(file);
+                self.position = 0;
+                Ok(Some(self.text.restart()))
+            }
+        }
+    }
+
+    /// With nothing left to read: whether that was all. Waits for more if it may come.
+    async fn is_over(&mut self) -> bool {
+        let Until::Ended { ended, notice } = &mut self.until else {
+            return true;
+        };
+        // Biased: an end is not missed for notices, and after it all that is there is still read.
+        let has_ended = tokio::select! {
+            biased;
+            () = ended => true,
+            () = notice.wait() => false,
+        };
+        if has_ended {
+            self.until = Until::Drained;
+        }
+        false
+    }
+}

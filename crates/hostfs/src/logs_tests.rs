@@ -1,0 +1,205 @@
+//! Logs on real files.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use model::ports::logs::{ContainerLogs, LogRequest, LogText};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::HostLogs;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A log in a directory of its own.
+struct Log {
+    root: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Log {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("default_web_uid/main");
+        fs::create_dir_all(&directory).unwrap();
+        let log = Self { path: directory.join("0.log"), root };
+        log.append("");
+        log
+    }
+
+    fn append(&self, text: &str) {
+        let mut file = OpenOptions::new().create(true).append(true).open(&self.path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn write(&self, content: &str) {
+        self.append(&format!("2026-01-01T00:00:00Z stdout F {content}\n"));
+    }
+
+    async fn read(&self, request: &LogRequest) -> String {
+        let text = HostLogs::new().open(&self.path, request, None).await.unwrap();
+        let pieces: Vec<_> = text.map(Result::unwrap).collect().await;
+        String::from_utf8(pieces.concat()).unwrap()
+    }
+
+    /// Follows the log; it has ended when the sender says so.
+    async fn follow(
+        &self,
+        logs: &HostLogs,
+        request: &LogRequest,
+    ) -> (Follower, oneshot::Sender<()>) {
+        let (end, ended) = oneshot::channel();
+        let ended = Box::pin(async move { ended.await.unwrap() });
+        let text = logs.open(&self.path, request, Some(ended)).await.unwrap();
+        (Follower { text, heard: String::new() }, end)
+    }
+}
+
+struct Follower {
+    text: LogText,
+    heard: String,
+}
+
+impl Follower {
+    /// Reads until all that was heard so far is just this.
+    async fn hears(&mut self, expected: &str) {
+        let reading = async {
+            while self.heard != expected {
+                let piece = self.text.next().await.expect("the log goes on").unwrap();
+                self.heard.push_str(&String::from_utf8(piece).unwrap());
+            }
+        };
+        let heard = timeout(PATIENCE, reading).await;
+        assert!(heard.is_ok(), "heard {:?} instead of {expected:?}", self.heard);
+    }
+
+    async fn ends(&mut self) {
+        let next = timeout(PATIENCE, self.text.next()).await.expect("the end in time");
+        assert!(next.is_none(), "{next:?}");
+    }
+}
+
+fn tail(lines: u64) -> LogRequest {
+    LogRequest { tail_lines: Some(lines), ..LogRequest::default() }
+}
+
+#[tokio::test]
+async fn a_log_is_read_whole_or_from_near_its_end() {
+    let log = Log::new();
+    for number in 0..5000 {
+        log.write(&format!("line {number}"));
+    }
+    let whole = log.read(&LogRequest::default()).await;
+    assert_eq!(whole.lines().count(), 5000);
+    assert_eq!(log.read(&tail(2)).await, "line 4998\nline 4999\n");
+    assert_eq!(log.read(&tail(0)).await, "");
+    assert_eq!(log.read(&tail(u64::MAX)).await, whole);
+}
+
+#[tokio::test]
+async fn a_follower_hears_what_is_written_and_the_end() {
+    let log = Log::new();
+    log.write("before");
+    let (mut follower, end) = log.follow(&HostLogs::new(), &LogRequest::default()).await;
+    follower.hears("before\n").await;
+    log.write("one");
+    follower.hears("before\none\n").await;
+    log.append("2026-01-01T00:00:00Z std");
+    log.append("out P two ");
+    log.append("halves\n2026-01-01T00:00:00Z stdout F , joined\n");
+    follower.hears("before\none\ntwo halves, joined\n").await;
+    log.write("last words");
+    end.send(()).unwrap();
+    follower.hears("before\none\ntwo halves, joined\nlast words\n").await;
+    follower.ends().await;
+}
+
+#[tokio::test]
+async fn a_follower_may_begin_with_the_last_lines() {
+    let log = Log::new();
+    log.write("one");
+    log.write("two");
+    let (mut follower, _end) = log.follow(&HostLogs::new(), &tail(1)).await;
+    log.write("three");
+    follower.hears("two\nthree\n").await;
+}
+
+#[tokio::test]
+async fn a_rotated_log_is_followed_without_a_gap() {
+    let log = Log::new();
+    log.write("one");
+    let (mut follower, end) = log.follow(&HostLogs::new(), &LogRequest::default()).await;
+    follower.hears("one\n").await;
+    // As a runtime does it: what is written until it opens the new file goes into the old one.
+    let mut old = OpenOptions::new().append(true).open(&log.path).unwrap();
+    fs::rename(&log.path, log.path.with_extension("log.20260101-000000")).unwrap();
+    old.write_all(b"2026-01-01T00:00:00Z stdout F two\n").unwrap();
+    log.write("three");
+    follower.hears("one\ntwo\nthree\n").await;
+    fs::rename(&log.path, log.path.with_extension("log.20260101-000001")).unwrap();
+    log.write("four");
+    end.send(()).unwrap();
+    follower.hears("one\ntwo\nthree\nfour\n").await;
+    follower.ends().await;
+}
+
+#[tokio::test]
+async fn a_log_that_was_cut_is_read_from_its_start() {
+    let log = Log::new();
+    log.write("a long first line");
+    let (mut follower, _end) = log.follow(&HostLogs::new(), &LogRequest::default()).await;
+    follower.hears("a long first line\n").await;
+    fs::write(&log.path, "").unwrap();
+    log.write("b");
+    follower.hears("a long first line\nb\n").await;
+}
+
+#[tokio::test]
+async fn more_followers_than_the_kernel_tells_hear_all_the_same() {
+    let (log, logs) = (Log::new(), HostLogs::new());
+    log.write("one");
+    let mut followers = Vec::new();
+    for _ in 0..super::MOST_NOTIFIED + 3 {
+        let (mut follower, end) = log.follow(&logs, &LogRequest::default()).await;
+        follower.hears("one\n").await;
+        followers.push((follower, end));
+    }
+    log.write("two");
+    for (follower, _) in &mut followers {
+        follower.hears("one\ntwo\n").await;
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_is_a_link_or_no_file_is_not_read() {
+    let log = Log::new();
+    let directory = log.path.parent().unwrap();
+    let secret = log.root.path().join("secret");
+    fs::write(&secret, "2026-01-01T00:00:00Z stdout F secret\n").unwrap();
+    symlink(&secret, directory.join("1.log")).unwrap();
+    symlink(directory, directory.with_file_name("link")).unwrap();
+    let rows = [
+        directory.join("1.log"),
+        directory.with_file_name("link").join("0.log"),
+        directory.join("2.log"),
+        directory.join("../main/0.log"),
+        directory.to_owned(),
+        PathBuf::from("/0.log"),
+        PathBuf::from("main/0.log"),
+    ];
+    for path in rows {
+        let read = HostLogs::new().open(&path, &LogRequest::default(), None).await;
+        let error = read.err().unwrap_or_else(|| panic!("{} was read", path.display()));
+        assert_eq!(error.path, path);
+    }
+    // A link above the pods' directories is the operator's.
+    let moved = log.root.path().join("elsewhere");
+    symlink(log.root.path(), &moved).unwrap();
+    let path = moved.join(Path::new("default_web_uid/main/0.log"));
+    let read = HostLogs::new().open(&path, &LogRequest::default(), None).await;
+    assert!(read.is_ok());
+}

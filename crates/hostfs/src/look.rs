@@ -1,0 +1,163 @@
+//! Looking at files, and reading one version of one.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use model::ports::files::{Entry, FileError, FileKind, FileVersion, Found};
+use rustix::fs::OFlags;
+
+/// How often a file may change under the reader before the reader gives up.
+const TRIES: usize = 3;
+
+pub(crate) fn found(path: &Path) -> io::Result<Found> {
+    let metadata = std::fs::metadata(path)?;
+    Ok(Found { kind: kind(&metadata), version: version(&metadata) })
+}
+
+fn kind(metadata: &Metadata) -> FileKind {
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        FileKind::File
+    } else if kind.is_dir() {
+        FileKind::Directory
+    } else {
+        FileKind::Special
+    }
+}
+
+fn version(metadata: &Metadata) -> FileVersion {
+    FileVersion {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        size: metadata.size(),
+        modified: (metadata.mtime(), metadata.mtime_nsec()),
+        changed: (metadata.ctime(), metadata.ctime_nsec()),
+    }
+}
+
+pub(crate) fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let path = directory.join(&name);
+        let found = found(&path).map_err(|source| FileError { operation: "look at", path, source });
+        entries.push(Entry { name, found });
+    }
+    entries.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(entries)
+}
+
+/// Opens a regular file, and nothing else: opening a pipe waits for who writes to it, and opening a
+/// device may do anything.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    refuse_other_kinds(&std::fs::metadata(path)?)?;
+    // Whatever took its place since must not hold us up either.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).expect("flags of open are small numbers");
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    refuse_other_kinds(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn refuse_other_kinds(metadata: &Metadata) -> io::Result<()> {
+    match kind(metadata) {
+        FileKind::File => Ok(()),
+        FileKind::Directory => Err(io::ErrorKind::IsADirectory.into()),
+        FileKind::Special => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+        }
+    }
+}
+
+/// The content of an open file. Its size is not taken at its word: it may grow while it is read, and
+/// that of some files is always zero.
+pub(crate) fn read(file: &File, limit: u64) -> io::Result<Vec<u8>> {
+    let too_large = || {
+        let message = format!("larger than {limit} bytes");
+        Err(io::Error::new(io::ErrorKind::FileTooLarge, message))
+    };
+    let size = file.metadata()?.size();
+    if size > limit {
+        return too_large();
+    }
+    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    // One byte more than allowed tells "just fits" from "too long".
+    file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
+    if content.len() as u64 > limit { too_large() } else { Ok(content) }
+}
+
+/// The content of a file that did not change meanwhile.
+pub(crate) fn read_version(path: &Path, limit: u64) -> io::Result<(FileVersion, Vec<u8>)> {
+    for _ in 0..TRIES {
+        let file = open(path)?;
+        let before = version(&file.metadata()?);
+        let content = read(&file, limit)?;
+        if version(&file.metadata()?) == before {
+            return Ok((before, content));
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, "it changes while it is read"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn a_pipe_is_refused_at_once() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("pipe");
+        mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        assert_eq!(found(&path).unwrap().kind, FileKind::Special);
+        assert_eq!(read_version(&path, 10).unwrap_err().to_string(), "it is not a regular file");
+        // With a writer at its other end there would be something to read.
+        let _both_ends = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        assert!(open(&path).is_err());
+    }
+
+    #[test]
+    fn a_device_is_refused() {
+        assert!(open("/dev/zero".as_ref()).is_err());
+    }
+
+    #[test]
+    fn a_file_that_says_it_is_empty_is_read() {
+        let content = read(&open("/proc/self/cmdline".as_ref()).unwrap(), 1 << 20).unwrap();
+        assert!(!content.is_empty());
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_read_is_read_whole_or_not_at_all() {
+        const MOST_WRITES: usize = 5000;
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("file");
+        std::fs::write(&path, "").unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+                // Bounded: a reader that is held up must not fill the disk.
+                for _ in 0..MOST_WRITES {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    file.write_all(&[b'x'; 1000]).unwrap();
+                }
+            });
+            for _ in 0..100 {
+                match read_version(&path, u64::MAX) {
+                    Ok((version, content)) => assert_eq!(version.size, content.len() as u64),
+                    Err(error) => assert_eq!(error.kind(), io::ErrorKind::ResourceBusy),
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+}

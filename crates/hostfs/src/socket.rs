@@ -1,0 +1,182 @@
+//! The agent's own socket.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, chmod};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// The longest path that a Unix socket can have on Linux: the kernel's field holds 108 bytes, the
+/// closing zero included.
+pub const LONGEST_SOCKET_PATH: usize = 107;
+
+/// How many callers may wait to be taken.
+const BACKLOG: i32 = 64;
+
+/// Why there is no socket.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// No client could name it.
+    #[error(
+        "socket path {path} has {length} bytes, the system takes {LONGEST_SOCKET_PATH} at most; \
+         use a shorter root directory",
+        path = .path.display()
+    )]
+    TooLong {
+        /// The path.
+        path: PathBuf,
+        /// Its length.
+        length: usize,
+    },
+    /// Something is there that is no socket, and is left alone.
+    #[error("{} is in the way of the socket", .0.display())]
+    InTheWay(PathBuf),
+    /// Somebody answers there.
+    #[error("another process listens on {}", .0.display())]
+    Taken(PathBuf),
+    /// The system refuses.
+    #[error("{step} socket {path}", path = .path.display())]
+    System {
+        /// What was tried.
+        step: &'static str,
+        /// On which socket.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A socket that listens, for the agent's user alone. Its file goes when this is dropped.
+#[derive(Debug)]
+pub struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Device and number of the socket's file: whatever else lies there later is not ours.
+    identity: (u64, u64),
+}
+
+/// Listens at a path. What a dead process left there is replaced.
+pub fn listen(path: &Path) -> Result<Socket, SocketError> {
+    let length = path.as_os_str().len();
+    if length > LONGEST_SOCKET_PATH {
+        return Err(SocketError::TooLong { path: path.to_owned(), length });
+    }
+    let failed = |step: &'static str| {
+        move |source: io::Error| SocketError::System { step, path: path.to_owned(), source }
+    };
+    clear(path)?;
+    // In steps of our own: nobody can connect before `listen`, and by then the mode is set.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket: OwnedFd =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .map_err(|error| failed("open")(error.into()))?;
+    let address = SocketAddrUnix::new(path).map_err(|error| failed("name")(error.into()))?;
+    rustix::net::bind(&socket, &address).map_err(|error| failed("bind")(error.into()))?;
+    chmod(path, Mode::from_raw_mode(0o600))
+        .map_err(|error| failed("set the mode of")(error.into()))?;
+    rustix::net::listen(&socket, BACKLOG).map_err(|error| failed("listen on")(error.into()))?;
+    let identity = identity(path).map_err(failed("look at"))?;
+    Ok(Socket { listener: socket.into(), path: path.to_owned(), identity })
+}
+
+/// Removes a socket that nobody answers on.
+fn clear(path: &Path) -> Result<(), SocketError> {
+    let failed =
+        |step| move |source: io::Error| SocketError::System { step, path: path.to_owned(), source };
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed("look at")(error)),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(SocketError::InTheWay(path.to_owned()));
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(SocketError::Taken(path.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(failed("remove the old"))
+        }
+        Err(error) => Err(failed("try the old")(error)),
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+impl Socket {
+    /// The listening end; non-blocking, as async runtimes want it.
+    pub fn listener(&self) -> io::Result<UnixListener> {
+        self.listener.try_clone()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+            // A file that stays is replaced by the next start.
+            std::fs::remove_file(&self.path).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_is_for_its_owner_alone_and_goes_with_its_holder() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("agent.sock");
+        let socket = listen(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        UnixStream::connect(&path).unwrap();
+        assert_eq!(socket.listener().unwrap().local_addr().unwrap().as_pathname(), Some(&*path));
+        drop(socket);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_dead_process_left_is_replaced_and_nothing_else() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("agent.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        let first = listen(&path).unwrap();
+        assert!(matches!(listen(&path), Err(SocketError::Taken(_))));
+        UnixStream::connect(&path).unwrap();
+        drop(first);
+        std::fs::write(&path, "notes").unwrap();
+        assert!(matches!(listen(&path), Err(SocketError::InTheWay(_))));
+        assert_eq!(std::fs::read(&path).unwrap(), b"notes");
+    }
+
+    #[test]
+    fn a_holder_does_not_remove_what_came_after_it() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("agent.sock");
+        let old = listen(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let _new = listen(&path).unwrap();
+        drop(old);
+        UnixStream::connect(&path).unwrap();
+    }
+
+    #[test]
+    fn a_path_that_no_client_could_use_is_refused_with_its_length() {
+        let root = tempfile::tempdir().unwrap();
+        let space = LONGEST_SOCKET_PATH - root.path().as_os_str().len() - 1;
+        let longest = root.path().join("x".repeat(space));
+        let socket = listen(&longest).unwrap();
+        UnixStream::connect(&longest).unwrap();
+        drop(socket);
+        let error = listen(&root.path().join("x".repeat(space + 1))).unwrap_err();
+        assert!(error.to_string().contains("has 108 bytes"), "{error}");
+    }
+}

@@ -1,0 +1,194 @@
+//! Being told that directories change. A machine has few inotify instances, so all watches of the
+//! agent share one.
+
+mod queue;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use inotify::{EventMask, EventOwned, EventStream, Inotify, WatchDescriptor, WatchMask};
+use model::ports::files::{DirectoryWatch, FileError, Heard};
+use tokio::task::JoinSet;
+
+use queue::Queue;
+
+/// Room for some events; more than fit are read in the next turn.
+const BUFFER: usize = 4096;
+
+/// All watches of the agent.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    /// Made with the first watch, and again if it broke.
+    instance: Mutex<Option<Instance>>,
+}
+
+/// An inotify instance and the task that reads it. The task ends when this is dropped.
+#[derive(Debug)]
+struct Instance {
+    shared: Arc<Shared>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "held for its drop"))]
+    reader: JoinSet<()>,
+}
+
+/// What the reader and those who watch share.
+#[derive(Debug)]
+struct Shared {
+    watches: inotify::Watches,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    /// Who listens to what. A directory that nobody listens to any more stays here until the kernel
+    /// says that it tells no more of it.
+    listeners: BTreeMap<WatchDescriptor, Vec<Weak<Queue>>>,
+    /// What ended before its first listener was entered.
+    ended: BTreeSet<WatchDescriptor>,
+    /// Nobody reads the instance any more.
+    is_closed: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Watches {
+    /// Listens to a directory.
+    pub(crate) async fn watch(&self, directory: &Path) -> Result<Watch, FileError> {
+        let failed = |source| FileError { operation: "watch", path: directory.to_owned(), source };
+        let shared = self.shared().map_err(failed)?;
+        let (mut watches, path) = (shared.watches.clone(), directory.to_owned());
+        let mask = WatchMask::ATTRIB
+            | WatchMask::CLOSE_WRITE
+            | WatchMask::CREATE
+            | WatchMask::DELETE
+            | WatchMask::DELETE_SELF
+            | WatchMask::MOVE
+            | WatchMask::MOVE_SELF
+            | WatchMask::ONLYDIR;
+        let added = tokio::task::spawn_blocking(move || watches.add(path, mask)).await;
+        let descriptor =
+            added.unwrap_or_else(|panicked| Err(io::Error::other(panicked))).map_err(failed)?;
+        let queue = Arc::new(Queue::default());
+        lock(&shared.table).listen(descriptor.clone(), &queue);
+        Ok(Watch { directory: directory.to_owned(), queue, descriptor, shared })
+    }
+
+    /// The instance that is in use, or a new one.
+    fn shared(&self) -> io::Result<Arc<Shared>> {
+        let mut instance = lock(&self.instance);
+        if let Some(instance) = &*instance
+            && !lock(&instance.shared.table).is_closed
+        {
+            return Ok(Arc::clone(&instance.shared));
+        }
+        let events = Inotify::init()?.into_event_stream(vec![0; BUFFER])?;
+        let shared = Arc::new(Shared { watches: events.watches(), table: Mutex::default() });
+        let mut reader = JoinSet::new();
+        reader.spawn(read(events, Closing(Arc::clone(&shared))));
+        *instance = Some(Instance { shared: Arc::clone(&shared), reader });
+        Ok(shared)
+    }
+}
+
+/// Passes on what the kernel tells, until it tells no more.
+async fn read(mut events: EventStream<Vec<u8>>, closing: Closing) {
+    while let Some(Ok(event)) = events.next().await {
+        let shared = &closing.0;
+        let unwanted = lock(&shared.table).tell(event);
+        if let Some(descriptor) = unwanted {
+            shared.watches.clone().remove(descriptor).ok();
+        }
+    }
+}
+
+/// Ends all watches when the reader ends, however it does.
+struct Closing(Arc<Shared>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let mut table = lock(&self.0.table);
+        table.is_closed = true;
+        for queue in std::mem::take(&mut table.listeners).into_values().flatten() {
+            queue.upgrade().iter().for_each(|queue| queue.end());
+        }
+    }
+}
+
+impl Table {
+    fn listen(&mut self, descriptor: WatchDescriptor, queue: &Arc<Queue>) {
+        if self.is_closed || self.ended.remove(&descriptor) {
+            queue.end();
+            return;
+        }
+        self.listeners.entry(descriptor).or_default().push(Arc::downgrade(queue));
+    }
+
+    /// Passes an event on. Answers a watch to be removed: one of a directory that is elsewhere now.
+    fn tell(&mut self, event: EventOwned) -> Option<WatchDescriptor> {
+        let EventOwned { wd, mask, name, .. } = event;
+        if mask.contains(EventMask::Q_OVERFLOW) {
+            let queues = self.listeners.values().flatten();
+            queues.filter_map(Weak::upgrade).for_each(|queue| queue.push(Heard::Anything));
+            return None;
+        }
+        if mask.contains(EventMask::IGNORED) {
+            match self.listeners.remove(&wd) {
+                Some(queues) => {
+                    queues.iter().filter_map(Weak::upgrade).for_each(|queue| queue.end());
+                }
+                None => {
+                    self.ended.insert(wd);
+                }
+            }
+            return None;
+        }
+        let heard = name.map_or(Heard::Anything, |name| Heard::Names([name].into()));
+        let queues = self.listeners.get(&wd)?;
+        queues.iter().filter_map(Weak::upgrade).for_each(|queue| queue.push(heard.clone()));
+        mask.contains(EventMask::MOVE_SELF).then_some(wd)
+    }
+
+    /// Answers whether nobody listens any more.
+    fn leave(&mut self, descriptor: &WatchDescriptor, queue: &Arc<Queue>) -> bool {
+        let Some(queues) = self.listeners.get_mut(descriptor) else { return false };
+        queues.retain(|other| other.strong_count() > 0 && other.as_ptr() != Arc::as_ptr(queue));
+        queues.is_empty()
+    }
+}
+
+/// One who listens to a directory.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    #[expect(dead_code, reason = "for whoever prints it")]
+    directory: PathBuf,
+    queue: Arc<Queue>,
+    descriptor: WatchDescriptor,
+    shared: Arc<Shared>,
+}
+
+#[async_trait]
+impl DirectoryWatch for Watch {
+    async fn heard(&mut self) -> Option<Heard> {
+        self.queue.take().await
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut table = lock(&self.shared.table);
+        if table.leave(&self.descriptor, &self.queue) {
+            // Under the lock: who comes to listen to the same directory at the same time gets the
+            // same descriptor, and hears the end.
+            self.shared.watches.clone().remove(self.descriptor.clone()).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

@@ -1,0 +1,127 @@
+//! Which statuses need not be read again.
+
+use model::observed::{
+    Container, ContainerState, ContainerStatus, PodStatus, Sandbox, SandboxState, SandboxStatus,
+};
+
+/// The status of a container that was read before and still holds: what a status says of an
+/// instance changes only with its state.
+pub fn known_container<'a>(
+    container: &Container,
+    old: Option<&'a PodStatus>,
+) -> Option<&'a ContainerStatus> {
+    // A container in an unknown state may come to its senses without a change that a list shows.
+    let settled = matches!(container.state, ContainerState::Running | ContainerState::Exited);
+    let known = old?.containers.iter().find(|known| known.id == container.id);
+    known.filter(|known| settled && known.state == container.state)
+}
+
+/// The status of a sandbox that was read before and still holds. One that is ready and has no
+/// address yet is read again.
+pub fn known_sandbox<'a>(
+    sandbox: &Sandbox,
+    old: Option<&'a PodStatus>,
+) -> Option<&'a SandboxStatus> {
+    let known = old?.sandboxes.iter().find(|known| known.id == sandbox.id);
+    known.filter(|known| {
+        let settled =
+            known.state == SandboxState::NotReady || known.host_network || !known.ips.is_empty();
+        settled && known.state == sandbox.state
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use model::ids::PodName;
+
+    use super::*;
+
+    fn container(state: ContainerState) -> Container {
+        Container {
+            id: "c".into(),
+            sandbox_id: "s".into(),
+            pod_uid: "uid".into(),
+            pod: PodName::new("default", "web"),
+            name: "main".into(),
+            attempt: 0,
+            state,
+            created_at: Timestamp::UNIX_EPOCH,
+            image_ref: "image".into(),
+        }
+    }
+
+    fn old(state: ContainerState) -> PodStatus {
+        let status = ContainerStatus {
+            id: "c".into(),
+            name: "main".into(),
+            state,
+            created_at: Timestamp::UNIX_EPOCH,
+            started_at: None,
+            finished_at: None,
+            exit_code: 0,
+            image: "image".into(),
+            image_ref: "image".into(),
+            reason: "".into(),
+            message: "".into(),
+            log_path: "".into(),
+            labels: [].into(),
+            annotations: [].into(),
+        };
+        PodStatus { containers: vec![status], ..PodStatus::empty("uid".into()) }
+    }
+
+    #[test]
+    fn a_container_is_read_again_when_its_state_changed_or_is_not_settled() {
+        use ContainerState::{Created, Exited, Running, Unknown};
+        let rows = [
+            (Running, Running, true),
+            (Exited, Exited, true),
+            (Exited, Running, false),
+            (Running, Created, false),
+            (Created, Created, false),
+            (Unknown, Unknown, false),
+        ];
+        for (now, before, reused) in rows {
+            let known = known_container(&container(now), Some(&old(before))).is_some();
+            assert_eq!(known, reused, "{before:?} -> {now:?}");
+        }
+        assert!(known_container(&container(Running), None).is_none());
+    }
+
+    #[test]
+    fn a_sandbox_is_read_again_when_its_state_changed_or_it_lacks_an_address() {
+        use SandboxState::{NotReady, Ready};
+        let address = "10.0.0.1".parse().unwrap();
+        let rows = [
+            ("same", Ready, Ready, vec![address], false, true),
+            ("no address yet", Ready, Ready, vec![], false, false),
+            ("on the host's network", Ready, Ready, vec![], true, true),
+            ("died", NotReady, Ready, vec![address], false, false),
+            ("dead", NotReady, NotReady, vec![], false, true),
+        ];
+        for (name, now, before, ips, host_network, reused) in rows {
+            let pod = PodName::new("default", "web");
+            let listed = Sandbox {
+                id: "s".into(),
+                pod_uid: "uid".into(),
+                pod: pod.clone(),
+                attempt: 0,
+                state: now,
+                created_at: Timestamp::UNIX_EPOCH,
+            };
+            let status = SandboxStatus {
+                id: "s".into(),
+                pod_uid: "uid".into(),
+                pod,
+                attempt: 0,
+                state: before,
+                created_at: Timestamp::UNIX_EPOCH,
+                ips,
+                host_network,
+            };
+            let old = PodStatus { sandboxes: vec![status], ..PodStatus::empty("uid".into()) };
+            assert_eq!(known_sandbox(&listed, Some(&old)).is_some(), reused, "{name}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What the runtime tells, and what is spared by listening.
+
+use model::lifecycle::LifecycleEvent::Died;
+use model::ports::runtime::Code;
+use testkit::runtime::{EventFault, EventRule, Fault, Method, Rule};
+use tokio::time::Instant;
+
+use super::node::{FOREVER, Node, container, millis, run, runtime, seconds, uid};
+use crate::Settings;
+
+const LISTS: [Method; 2] = [Method::ListPodSandbox, Method::ListContainers];
+
+// behaviour: PLEG-41
+#[tokio::test(start_paused = true)]
+async fn a_death_is_heard_at_once_and_costs_three_filtered_calls() {
+    let runtime = runtime();
+    let (_, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::with(&runtime, Settings::default());
+    node.hear("web").await;
+    node.at(seconds(10)).await;
+    runtime.forget_calls();
+    runtime.kill_container(&main, 1);
+    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert!(node.elapsed() < seconds(10) + millis(50), "{:?}", node.elapsed());
+    let calls = runtime.calls();
+    assert_eq!(calls.len(), 3, "{calls:?}");
+    let unfiltered = calls.iter().filter(|call| LISTS.contains(&call.method));
+    for call in unfiltered {
+        assert_eq!(call.object, uid("web").to_string());
+    }
+}
+
+// behaviour: PLEG-40, PLEG-44
+#[tokio::test(start_paused = true)]
+async fn a_thousand_quiet_pods_cost_two_calls_a_minute() {
+    let runtime = runtime();
+    for pod in 0..1000 {
+        run(&runtime, &format!("pod-{pod}"), FOREVER).await;
+    }
+    let mut node = Node::with(&runtime, Settings::default());
+    node.hear("pod-999").await;
+    node.at(seconds(90)).await;
+    runtime.forget_calls();
+    node.at(seconds(90 + 600)).await;
+    assert_eq!(runtime.calls().len(), 20, "two lists a minute for ten minutes");
+    assert_eq!(node.health.check(Instant::now()), Ok(()));
+}
+
+// behaviour: PLEG-42
+#[tokio::test(start_paused = true)]
+async fn without_the_stream_the_runtime_is_listed_every_second_again() {
+    let runtime = runtime();
+    let (_, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::with(&runtime, Settings::default());
+    node.hear("web").await;
+    node.at(seconds(30)).await;
+    let fault = Fault::error(Code::Unavailable);
+    runtime.inject(Rule::on(Method::GetContainerEvents, fault));
+    runtime.end_event_streams(None);
+    runtime.kill_container(&main, 1);
+    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert!(node.elapsed() <= seconds(31) + millis(50), "{:?}", node.elapsed());
+    runtime.forget_calls();
+    node.at(seconds(61)).await;
+    let lists = runtime.count(Method::ListContainers);
+    assert!((28..=31).contains(&lists), "{lists}");
+    runtime.clear_faults();
+    node.at(seconds(120)).await;
+    runtime.forget_calls();
+    node.at(seconds(180)).await;
+    assert!(runtime.count(Method::ListContainers) <= 1);
+}
+
+// behaviour: PLEG-43
+#[tokio::test(start_paused = true)]
+async fn what_a_lost_hint_would_have_said_is_seen_by_the_next_relist() {
+    let runtime = runtime();
+    let (_, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::with(&runtime, Settings::default());
+    node.hear("web").await;
+    node.at(seconds(5)).await;
+    runtime.inject_on_events(EventRule::all(EventFault::Lose).once());
+    runtime.kill_container(&main, 1);
+    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert!(node.elapsed() <= seconds(62), "{:?}", node.elapsed());
+}
+
+// behaviour: PLEG-29
+#[tokio::test(start_paused = true)]
+async fn events_wait_for_their_reader_and_the_relist_does_not() {
+    let runtime = runtime();
+    let (_, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::with(&runtime, Settings { hints: false, ..Settings::default() });
+    node.hear("web").await;
+    runtime.kill_container(&main, 1);
+    // Nobody reads for an hour.
+    node.at(seconds(3600)).await;
+    assert_eq!(node.health.check(Instant::now()), Ok(()));
+    assert!(runtime.count(Method::ListContainers) >= 3500);
+    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+}
+
+// behaviour: PLEG-45
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_not_wanted_is_not_opened() {
+    let runtime = runtime();
+    run(&runtime, "web", FOREVER).await;
+    let mut node = Node::with(&runtime, Settings { hints: false, ..Settings::default() });
+    node.hear("web").await;
+    node.at(seconds(600)).await;
+    assert_eq!(runtime.count(Method::GetContainerEvents), 0);
+}

@@ -1,0 +1,156 @@
+//! One manifest file: what it says, and what it said when it last made sense.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use model::chain::Chain;
+use model::ports::files::{FileVersion, HostFiles};
+use podspec::Origin;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::source::kept::Kept;
+use crate::source::last_good::{Digest, LastGood, digest};
+use crate::source::problem::Problem;
+
+/// After this time a change of a file shows in its version. Until then it may have been too short
+/// after the last one for the clock of the file system.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// What a manifest is read with.
+#[derive(Debug)]
+pub(super) struct Reading<'a> {
+    pub(super) files: &'a dyn HostFiles,
+    pub(super) last_good: &'a LastGood,
+    pub(super) node_name: &'a str,
+}
+
+#[derive(Debug)]
+pub(super) struct Manifest {
+    origin: Origin,
+    path: PathBuf,
+    /// What was read last, unless reading failed.
+    seen: Option<Seen>,
+    /// Of the last version that made sense.
+    pod: Option<Arc<Pod>>,
+    /// The same, on disk.
+    kept: Kept,
+    /// What is wrong with reading it.
+    problem: Problem,
+}
+
+#[derive(Debug)]
+struct Seen {
+    version: FileVersion,
+    /// When it was first read in this version.
+    at: Instant,
+    /// Whether the version vouches for the content.
+    is_settled: bool,
+    content: Digest,
+}
+
+impl Manifest {
+    pub(super) fn new(path: PathBuf) -> Self {
+        let origin = Origin::File(path.clone());
+        let kept = Kept::new(origin.clone());
+        Self { origin, path, seen: None, pod: None, kept, problem: Problem::default() }
+    }
+
+    /// The pod of the last version that made sense.
+    pub(super) fn pod(&self) -> Option<Arc<Pod>> {
+        self.pod.clone()
+    }
+
+    /// Reads the file, unless it is known in the version that was found. Whether the pod changed.
+    pub(super) async fn refresh(&mut self, found: Option<FileVersion>, with: &Reading<'_>) -> bool {
+        let known = self.seen.as_ref().filter(|seen| seen.is_settled).map(|seen| seen.version);
+        if found.is_some() && found == known {
+            self.kept.keep_again(with.last_good).await;
+            return false;
+        }
+        let limit = podspec::MAX_MANIFEST_BYTES as u64;
+        match with.files.read_version(&self.path, limit).await {
+            Ok((version, content)) => {
+                self.problem.is_over();
+                let digest = digest(&content);
+                if self.is_same(version, digest) {
+                    self.kept.keep_again(with.last_good).await;
+                    return false;
+                }
+                let at = Instant::now();
+                self.seen = Some(Seen { version, at, is_settled: false, content: digest });
+                self.read(content, with).await
+            }
+            // Just now it was there: whether it is gone is seen at the next look.
+            Err(error) if error.is_not_found() => false,
+            Err(error) => {
+                if self.problem.is_news(&error) {
+                    warn!(error = %Chain(&error), "cannot read a manifest; its pod stays as it was");
+                }
+                self.seen = None;
+                self.restore(with).await
+            }
+        }
+    }
+
+    /// Whether this is what was read before; remembers that it was read again.
+    fn is_same(&mut self, version: FileVersion, content: Digest) -> bool {
+        let Some(seen) = self.seen.as_mut().filter(|seen| seen.content == content) else {
+            return false;
+        };
+        if seen.version == version {
+            seen.is_settled = seen.at.elapsed() >= SETTLED;
+        } else {
+            *seen = Seen { version, at: Instant::now(), is_settled: false, content };
+        }
+        true
+    }
+
+    /// Takes new content in. Whether the pod changed.
+    async fn read(&mut self, content: Vec<u8>, with: &Reading<'_>) -> bool {
+        let Some(pod) = self.make_pod(&content, with) else { return self.restore(with).await };
+        let text = String::from_utf8(content).expect("a manifest that was read is text");
+        self.kept.keep(text, with.last_good).await;
+        let pod = Some(Arc::new(pod));
+        let is_news = self.pod != pod;
+        if is_news {
+            self.pod = pod;
+        }
+        is_news
+    }
+
+    /// The pod of a manifest, ready to run; what is wrong with it is logged, naming the file and the
+    /// line or the field.
+    fn make_pod(&self, content: &[u8], with: &Reading<'_>) -> Option<Pod> {
+        let file = self.path.display();
+        match podspec::read_manifest(content, &self.origin, with.node_name) {
+            Ok(manifest) => {
+                for warning in &manifest.warnings {
+                    warn!(%file, %warning, "manifest");
+                }
+                // A file holds one pod; only a URL may give a list.
+                let pod = manifest.pods.into_iter().next()?;
+                info!(%file, pod = %podspec::view::pod_name(&pod), "manifest read");
+                Some(pod)
+            }
+            Err(error) => {
+                warn!(%file, error = %Chain(&error), "manifest refused; the last good version stays");
+                None
+            }
+        }
+    }
+
+    /// After a restart, takes the pod from the last good version on disk. Whether there was one.
+    async fn restore(&mut self, with: &Reading<'_>) -> bool {
+        let kept = self.kept.restore(with.last_good).await;
+        let Some(pod) = kept.and_then(|kept| self.make_pod(kept.as_bytes(), with)) else {
+            return false;
+        };
+        let (file, name) = (self.path.display(), podspec::view::pod_name(&pod));
+        info!(%file, pod = %name, "the manifest's last good version is back from disk");
+        self.pod = Some(Arc::new(pod));
+        true
+    }
+}

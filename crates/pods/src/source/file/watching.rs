@@ -1,0 +1,97 @@
+//! Which directory to listen to for changes of the manifests.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use model::chain::Chain;
+use model::ports::files::{DirectoryWatch, FileKind, FileVersion, Heard, HostFiles};
+use tracing::warn;
+
+use crate::source::problem::Problem;
+
+/// Listens to the directory of manifests; to the one around it as long as there is none, or if the
+/// path is that of a single file.
+#[derive(Debug)]
+pub(super) struct Watching {
+    path: PathBuf,
+    current: Option<Current>,
+    problem: Problem,
+}
+
+#[derive(Debug)]
+struct Current {
+    directory: PathBuf,
+    /// Which directory that was: another one may take its place.
+    version: FileVersion,
+    watch: Box<dyn DirectoryWatch>,
+}
+
+impl Watching {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, current: None, problem: Problem::default() }
+    }
+
+    /// Sees to it that the right directory is listened to, if that is possible.
+    pub(super) async fn renew(&mut self, files: &dyn HostFiles) {
+        let Some((directory, version)) = self.directory(files).await else {
+            self.current = None;
+            return;
+        };
+        let is_current = |current: &Current| {
+            current.directory == directory && current.version.same_file(&version)
+        };
+        if self.current.as_ref().is_some_and(is_current) {
+            return;
+        }
+        self.current = None;
+        match files.watch(&directory).await {
+            Ok(watch) => {
+                self.problem.is_over();
+                self.current = Some(Current { directory, version, watch });
+            }
+            Err(error) if self.problem.is_news(&error) => {
+                warn!(
+                    error = %Chain(&error),
+                    "changes of manifests are not heard of; they are found by looking now and then"
+                );
+            }
+            Err(_) => {}
+        }
+    }
+
+    async fn directory(&self, files: &dyn HostFiles) -> Option<(PathBuf, FileVersion)> {
+        let is_directory = |path: PathBuf| async move {
+            let found = files.look(&path).await.ok()?;
+            (found.kind == FileKind::Directory).then_some((path, found.version))
+        };
+        match is_directory(self.path.clone()).await {
+            Some(directory) => Some(directory),
+            None => is_directory(self.path.parent()?.to_owned()).await,
+        }
+    }
+
+    /// Waits for a change, and answers which manifests were named, if any was. Waits for ever when
+    /// there is nothing to listen to. Nothing is lost when the wait is given up.
+    pub(super) async fn heard(&mut self) -> BTreeSet<PathBuf> {
+        loop {
+            let Some(current) = &mut self.current else { return std::future::pending().await };
+            let names = match current.watch.heard().await {
+                Some(Heard::Names(names)) => names,
+                Some(Heard::Anything) => return BTreeSet::new(),
+                None => {
+                    self.current = None;
+                    return BTreeSet::new();
+                }
+            };
+            let directory: &Path = &current.directory;
+            let paths = names.iter().map(|name| directory.join(name));
+            if *directory == *self.path {
+                return paths.collect();
+            }
+            if let Some(path) = paths.into_iter().find(|path| *path == self.path) {
+                return BTreeSet::from([path]);
+            }
+            // Something else around it.
+        }
+    }
+}

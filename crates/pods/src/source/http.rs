@@ -1,0 +1,208 @@
+//! Pods from a URL that serves a manifest: one pod, or a list of them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use model::chain::Chain;
+use model::ports::files::HostFiles;
+use model::ports::http::{Get, Headers, HttpError, HttpGet};
+use podspec::Origin;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::kept::Kept;
+use super::last_good::{Digest, LastGood, digest};
+use super::problem::Problem;
+use super::{PodList, PodSetWatch};
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Asking more often than this would be all that the agent does.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
+
+/// What to ask, and how often.
+#[derive(Debug, Clone)]
+pub struct HttpSourceSettings {
+    /// `staticPodURL`.
+    pub url: String,
+    /// `staticPodURLHeader`.
+    pub headers: Headers,
+    /// `httpCheckFrequency`.
+    pub period: Duration,
+    /// The name of this node, which becomes part of the pods' names.
+    pub node_name: String,
+    /// The directory for the last good version, for this source alone.
+    pub last_good: PathBuf,
+}
+
+/// Asks a URL now and then.
+#[derive(Debug)]
+pub struct HttpSource {
+    http: Arc<dyn HttpGet>,
+    request: Get,
+    origin: Origin,
+    /// The URL as it may be told: without what may be secret.
+    shown: String,
+    period: Duration,
+    node_name: String,
+    last_good: LastGood,
+    kept: Kept,
+    /// The last answer, good or bad.
+    seen: Option<Digest>,
+    problem: Problem,
+    /// Read by the sync loop; closed when the source ends.
+    pods: watch::Sender<Option<PodList>>,
+}
+
+/// Why there is no news.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error("cannot get the manifest")]
+    Http(#[source] HttpError),
+    #[error("the server answers {0}")]
+    Status(u16),
+}
+
+/// Makes a source of the manifest at a URL.
+pub fn http_source(
+    settings: HttpSourceSettings,
+    http: Arc<dyn HttpGet>,
+    files: Arc<dyn HostFiles>,
+) -> (HttpSource, PodSetWatch) {
+    let (pods, receiver) = watch::channel(None);
+    let HttpSourceSettings { url, headers, period, node_name, last_good } = settings;
+    let origin = Origin::Url(url.clone());
+    let source = HttpSource {
+        http,
+        shown: without_secrets(&url),
+        request: Get { url, headers, limit: podspec::MAX_MANIFEST_BYTES as u64, timeout: TIMEOUT },
+        kept: Kept::new(origin.clone()),
+        origin,
+        period: period.max(SHORTEST_PERIOD),
+        node_name,
+        last_good: LastGood::new(files, last_good),
+        seen: None,
+        problem: Problem::default(),
+        pods,
+    };
+    (source, receiver)
+}
+
+impl HttpSource {
+    /// Asks until told to stop.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let asking = async {
+            self.last_good.forget_others(std::slice::from_ref(&self.origin)).await;
+            loop {
+                self.ask().await;
+                sleep(self.period).await;
+            }
+        };
+        // Biased: stopping comes once.
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = asking => {}
+        }
+    }
+
+    /// Asks once and tells what the answer says, if that is new.
+    async fn ask(&mut self) {
+        let body = match self.get().await {
+            Ok(body) => body,
+            Err(error) => {
+                if self.problem.is_news(&error) {
+                    let (url, error) = (&self.shown, Chain(&error));
+                    warn!(url, %error, "no news of static pods; they stay as they were");
+                }
+                self.restore().await;
+                return;
+            }
+        };
+        if self.problem.is_over() {
+            info!(url = self.shown, "the server of static pods answers again");
+        }
+        let digest = digest(&body);
+        if self.seen == Some(digest) {
+            self.kept.keep_again(&self.last_good).await;
+            return;
+        }
+        self.seen = Some(digest);
+        match self.make_pods(&body) {
+            Some(pods) => {
+                let text = String::from_utf8(body).expect("a manifest that was read is text");
+                self.kept.keep(text, &self.last_good).await;
+                self.tell(pods);
+            }
+            None => self.restore().await,
+        }
+    }
+
+    async fn get(&self) -> Result<Vec<u8>, AskError> {
+        let answer = self.http.get(&self.request).await.map_err(AskError::Http)?;
+        if answer.status == 200 { Ok(answer.body) } else { Err(AskError::Status(answer.status)) }
+    }
+
+    /// The pods of an answer, ready to run; what is wrong with it is logged.
+    fn make_pods(&self, body: &[u8]) -> Option<Vec<Pod>> {
+        if body.is_empty() {
+            info!(url = self.shown, "no static pods");
+            return Some(Vec::new());
+        }
+        match podspec::read_manifest(body, &self.origin, &self.node_name) {
+            Ok(manifest) => {
+                for warning in &manifest.warnings {
+                    warn!(url = self.shown, %warning, "manifest");
+                }
+                info!(url = self.shown, pods = manifest.pods.len(), "manifest read");
+                Some(manifest.pods)
+            }
+            Err(error) => {
+                let (url, error) = (&self.shown, Chain(&error));
+                warn!(url, %error, "manifest refused; the last good version stays");
+                None
+            }
+        }
+    }
+
+    /// After a restart, takes the pods from the last good version on disk.
+    async fn restore(&mut self) {
+        let Some(kept) = self.kept.restore(&self.last_good).await else { return };
+        let Some(pods) = self.make_pods(kept.as_bytes()) else { return };
+        info!(url = self.shown, "the manifest's last good version is back from disk");
+        self.tell(pods);
+    }
+
+    fn tell(&self, pods: Vec<Pod>) {
+        let pods: Vec<Arc<Pod>> = pods.into_iter().map(Arc::new).collect();
+        self.pods.send_if_modified(|told| {
+            let is_news = told.as_deref() != Some(&pods);
+            if is_news {
+                *told = Some(Arc::new(pods));
+            }
+            is_news
+        });
+    }
+}
+
+/// A URL without user, password and query.
+fn without_secrets(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let host = authority.rsplit('@').next().unwrap_or_default();
+            format!("{scheme}://{host}{path}")
+        }
+        None => "(not a URL)".to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "http_tests.rs"]
+mod tests;

@@ -1,0 +1,238 @@
+use std::io::ErrorKind;
+
+use testkit::files::MemoryFiles;
+use testkit::http::{MemoryWeb, Page};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use super::*;
+use crate::source::logged::Logged;
+
+const PERIOD: Duration = Duration::from_secs(20);
+const URL: &str = "http://user:password@pods.example/list?token=secret";
+
+/// A source that asks [`URL`].
+struct Bench {
+    web: Arc<MemoryWeb>,
+    files: Arc<MemoryFiles>,
+    pods: PodSetWatch,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::starting(Arc::default(), Arc::default())
+    }
+
+    fn starting(web: Arc<MemoryWeb>, files: Arc<MemoryFiles>) -> Self {
+        let settings = HttpSourceSettings {
+            url: URL.into(),
+            headers: Headers(vec![("Authorization".into(), vec!["Bearer hidden".into()])]),
+            period: PERIOD,
+            node_name: "node".into(),
+            last_good: "/state".into(),
+        };
+        let (source, pods) = http_source(settings, Arc::clone(&web) as _, Arc::clone(&files) as _);
+        let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        tasks.spawn(source.run(stop.clone()));
+        Self { web, files, pods, stop, tasks }
+    }
+
+    /// Ends the source and starts another one on the same outside.
+    async fn restart(mut self) -> Self {
+        self.stop.cancel();
+        while self.tasks.join_next().await.is_some() {}
+        Self::starting(self.web, self.files)
+    }
+
+    /// The next set that is told: names.
+    async fn told(&mut self) -> Vec<String> {
+        timeout(PERIOD * 2, self.pods.changed()).await.expect("nothing is told").unwrap();
+        let pods = self.pods.borrow_and_update().clone().expect("a set that was told is one");
+        pods.iter().map(|pod| podspec::view::pod_name(pod).to_string()).collect()
+    }
+
+    async fn told_nothing(&mut self) {
+        let told = timeout(PERIOD * 3 + PERIOD / 4, self.pods.changed()).await;
+        assert!(told.is_err(), "{:?}", self.pods.borrow().as_ref().map(|pods| pods.len()));
+    }
+}
+
+fn pod(name: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\n\
+         spec: {{containers: [{{name: main, image: \"x:1\"}}]}}\n"
+    )
+}
+
+fn pods(names: &[&str]) -> String {
+    let item = |name: &&str| {
+        format!("- metadata: {{name: {name}}}\n  spec: {{containers: [{{name: c, image: x}}]}}\n")
+    };
+    let items: String = names.iter().map(item).collect();
+    format!("apiVersion: v1\nkind: PodList\nitems:\n{items}")
+}
+
+// behaviour: SRC-50
+#[tokio::test(start_paused = true)]
+async fn a_pod_or_a_list_is_read_now_and_then() {
+    let mut bench = Bench::new();
+    bench.web.put(URL, Page::ok(pod("a")));
+    assert_eq!(bench.told().await, ["default/a-node"]);
+    bench.told_nothing().await;
+    let start = Instant::now();
+    bench.web.put(URL, Page::ok(pods(&["b", "c"])));
+    assert_eq!(bench.told().await, ["default/b-node", "default/c-node"]);
+    assert!(start.elapsed() <= PERIOD, "{:?}", start.elapsed());
+    bench.web.put(URL, Page::ok(r#"{"apiVersion":"v1","kind":"PodList","items":[]}"#));
+    assert!(bench.told().await.is_empty());
+    let pods = bench.pods.borrow().clone().unwrap();
+    assert!(pods.is_empty());
+}
+
+// behaviour: SRC-50
+#[tokio::test(start_paused = true)]
+async fn headers_are_sent_with_each_request() {
+    let mut bench = Bench::new();
+    bench.web.put(URL, Page::ok(pod("a")));
+    bench.told().await;
+    bench.told_nothing().await;
+    let asked = bench.web.asked(URL);
+    assert_eq!(asked.len(), 4);
+    assert!(asked.iter().all(|Headers(all)| all[0].1 == ["Bearer hidden"]), "{asked:?}");
+}
+
+// behaviour: SRC-51
+#[tokio::test(start_paused = true)]
+async fn an_empty_body_is_an_empty_set() {
+    let mut bench = Bench::new();
+    bench.web.put(URL, Page::ok(""));
+    assert!(bench.told().await.is_empty());
+    bench.web.put(URL, Page::ok(pod("a")));
+    assert_eq!(bench.told().await, ["default/a-node"]);
+    bench.web.put(URL, Page::ok(""));
+    assert!(bench.told().await.is_empty());
+    // After a restart, too, without anybody to ask.
+    bench.web.remove(URL);
+    let mut bench = bench.restart().await;
+    assert!(bench.told().await.is_empty());
+}
+
+fn bad_pages() -> Vec<Page> {
+    vec![
+        Page::Silence,
+        Page::Answer(404, pod("other").into()),
+        Page::Answer(500, Vec::new()),
+        Page::Redirect(URL.to_owned()),
+        Page::ok("kind: Pod\nspec: ["),
+        Page::ok(pods(&["a", "B_"])),
+        Page::ok(" \n"),
+        Page::ok([0xff, 0xfe]),
+        Page::ok(vec![b'#'; podspec::MAX_MANIFEST_BYTES + 1]),
+    ]
+}
+
+// behaviour: SRC-52
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_keeps_the_last_good_set_and_is_said_once() {
+    for page in bad_pages() {
+        let mut bench = Bench::new();
+        bench.web.put(URL, Page::ok(pod("a")));
+        assert_eq!(bench.told().await, ["default/a-node"]);
+        let logged = Logged::new();
+        bench.web.put(URL, page.clone());
+        bench.told_nothing().await;
+        assert_eq!(logged.warnings().len(), 1, "{page:?}");
+        bench.web.put(URL, Page::ok(pod("a")));
+        bench.told_nothing().await;
+        bench.web.put(URL, Page::ok(pod("b")));
+        assert_eq!(bench.told().await, ["default/b-node"]);
+    }
+}
+
+// behaviour: SRC-52
+#[tokio::test(start_paused = true)]
+async fn the_last_good_set_survives_a_restart() {
+    for page in bad_pages() {
+        let mut bench = Bench::new();
+        bench.web.put(URL, Page::ok(pod("old")));
+        bench.told().await;
+        bench.web.put(URL, Page::ok(pods(&["a", "b"])));
+        assert_eq!(bench.told().await.len(), 2);
+        let uids = |bench: &Bench| {
+            let pods = bench.pods.borrow().clone().unwrap();
+            pods.iter().map(|pod| podspec::view::uid(pod)).collect::<Vec<_>>()
+        };
+        let before = uids(&bench);
+        bench.web.put(URL, page);
+        let mut bench = bench.restart().await;
+        assert_eq!(bench.told().await, ["default/a-node", "default/b-node"]);
+        assert_eq!(uids(&bench), before);
+        bench.web.put(URL, Page::ok(pod("c")));
+        assert_eq!(bench.told().await, ["default/c-node"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_any_answer_ever_nothing_is_told() {
+    let mut bench = Bench::new();
+    bench.told_nothing().await;
+    assert!(bench.pods.borrow().is_none());
+    bench.web.put(URL, Page::ok(pod("a")));
+    assert_eq!(bench.told().await, ["default/a-node"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_ends_after_ten_seconds_and_the_next_answer_counts() {
+    let mut bench = Bench::new();
+    bench.web.put(URL, Page::Silence);
+    let start = Instant::now();
+    sleep(Duration::from_secs(5)).await;
+    bench.web.put(URL, Page::ok(pod("a")));
+    assert_eq!(bench.told().await, ["default/a-node"]);
+    assert_eq!(start.elapsed().as_secs(), (TIMEOUT + PERIOD).as_secs());
+}
+
+// behaviour: SRC-53
+#[tokio::test(start_paused = true)]
+async fn no_secret_is_ever_logged() {
+    let logged = Logged::new();
+    for page in [Page::ok(pod("a")), Page::ok("")].into_iter().chain(bad_pages()) {
+        let mut bench = Bench::new();
+        bench.web.put(URL, page);
+        timeout(PERIOD * 2, bench.pods.changed()).await.ok();
+        bench.web.remove(URL);
+        bench.files.fail("/state", ErrorKind::PermissionDenied);
+        timeout(PERIOD * 2, bench.pods.changed()).await.ok();
+    }
+    let text = logged.text();
+    assert!(text.contains("http://pods.example/list"), "{text}");
+    for secret in ["hidden", "Bearer", "password", "secret", "token"] {
+        assert!(!text.contains(secret), "{secret}: {text}");
+    }
+}
+
+#[test]
+fn a_url_is_shown_without_its_secrets() {
+    let rows = [
+        ("http://a/b", "http://a/b"),
+        ("https://u:p@a:1/b?c#d", "https://a:1/b"),
+        ("http://u:p@@a", "http://a"),
+        ("http://a?token=x", "http://a"),
+        ("http://a/b@c", "http://a/b@c"),
+        ("secret", "(not a URL)"),
+    ];
+    for (url, shown) in rows {
+        assert_eq!(without_secrets(url), shown, "{url}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_source_ends_when_told_to_and_closes_its_set() {
+    let mut bench = Bench::new();
+    bench.web.put(URL, Page::Silence);
+    bench.stop.cancel();
+    timeout(Duration::from_secs(1), bench.tasks.join_next()).await.unwrap().unwrap().unwrap();
+    bench.pods.changed().await.unwrap_err();
+}

@@ -1,0 +1,78 @@
+//! What is on disk of one manifest.
+
+use model::chain::Chain;
+use podspec::Origin;
+use tracing::warn;
+
+use super::last_good::{Digest, LastGood, digest};
+use super::problem::Problem;
+
+/// Keeps the last good version of one manifest on disk.
+#[derive(Debug)]
+pub(super) struct Kept {
+    origin: Origin,
+    on_disk: OnDisk,
+    problem: Problem,
+}
+
+#[derive(Debug)]
+enum OnDisk {
+    /// Nobody looked yet.
+    Unknown,
+    /// This content, if any.
+    Content(Option<Digest>),
+    /// Not this content, which should be there.
+    Lacks(String),
+}
+
+impl Kept {
+    pub(super) fn new(origin: Origin) -> Self {
+        Self { origin, on_disk: OnDisk::Unknown, problem: Problem::default() }
+    }
+
+    /// Puts a good version on disk, if it is not there.
+    pub(super) async fn keep(&mut self, content: String, disk: &LastGood) {
+        if let OnDisk::Unknown = self.on_disk {
+            self.look(disk).await;
+        }
+        let new = digest(content.as_bytes());
+        if matches!(self.on_disk, OnDisk::Content(Some(old)) if old == new) {
+            return;
+        }
+        self.on_disk = match disk.keep(&self.origin, &content).await {
+            Ok(()) => {
+                self.problem.is_over();
+                OnDisk::Content(Some(new))
+            }
+            Err(error) => {
+                if self.problem.is_news(&error) {
+                    let error = Chain(&error);
+                    warn!(%error, "cannot keep a manifest for the time after a restart");
+                }
+                OnDisk::Lacks(content)
+            }
+        };
+    }
+
+    /// Tries once more what failed.
+    pub(super) async fn keep_again(&mut self, disk: &LastGood) {
+        if let OnDisk::Lacks(content) = &mut self.on_disk {
+            let content = std::mem::take(content);
+            self.keep(content, disk).await;
+        }
+    }
+
+    /// The version from before this start of the agent; once, and only while there is no newer one.
+    pub(super) async fn restore(&mut self, disk: &LastGood) -> Option<String> {
+        match self.on_disk {
+            OnDisk::Unknown => self.look(disk).await,
+            _ => None,
+        }
+    }
+
+    async fn look(&mut self, disk: &LastGood) -> Option<String> {
+        let content = disk.load(&self.origin).await;
+        self.on_disk = OnDisk::Content(content.as_ref().map(|content| digest(content.as_bytes())));
+        content
+    }
+}

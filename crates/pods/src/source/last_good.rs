@@ -1,0 +1,187 @@
+//! The last good version of every manifest, on disk: a restart of the agent while a manifest is
+//! broken must not end its pod.
+//!
+//! One file for each manifest, named by a hash of where the manifest comes from. What cannot be made
+//! sense of there is as good as missing, and never a reason to stop.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use model::chain::Chain;
+use model::ports::files::{FileError, HostFiles, is_draft};
+use podspec::Origin;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tracing::warn;
+
+/// The version of what is written here.
+const VERSION: u32 = 1;
+
+/// The largest file to read back. A manifest grows when it is written as JSON, but not this much.
+const LIMIT: u64 = 4 * podspec::MAX_MANIFEST_BYTES as u64;
+
+/// A hash that stands for content.
+pub(super) type Digest = [u8; 32];
+
+pub(super) fn digest(content: &[u8]) -> Digest {
+    Sha256::digest(content).into()
+}
+
+/// The versions on disk; the directory is theirs alone.
+#[derive(Debug)]
+pub(super) struct LastGood {
+    files: Arc<dyn HostFiles>,
+    directory: PathBuf,
+}
+
+/// What a file of the directory says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Saved {
+    version: u32,
+    /// Where the manifest comes from; for people, and to tell a file that was copied here.
+    origin: String,
+    content: String,
+    /// Of origin and content.
+    checksum: String,
+}
+
+/// Why a file is of no use.
+#[derive(Debug, thiserror::Error)]
+enum Useless {
+    #[error("cannot be read")]
+    Unreadable(#[source] FileError),
+    #[error("is damaged")]
+    Syntax(#[source] serde_json::Error),
+    #[error("has version {0}, not {VERSION}")]
+    Version(u32),
+    #[error("is about another manifest")]
+    Foreign,
+    #[error("is damaged: its checksum is wrong")]
+    Checksum,
+}
+
+impl LastGood {
+    pub(super) fn new(files: Arc<dyn HostFiles>, directory: PathBuf) -> Self {
+        Self { files, directory }
+    }
+
+    /// The last good version of a manifest, if there is one.
+    pub(super) async fn load(&self, origin: &Origin) -> Option<String> {
+        let path = self.path(origin);
+        match self.read(origin, &path).await {
+            Ok(content) => content,
+            Err(error) => {
+                let error = Chain(&error);
+                warn!(file = %path.display(), %error, "a kept manifest is of no use; ignored");
+                None
+            }
+        }
+    }
+
+    async fn read(&self, origin: &Origin, path: &Path) -> Result<Option<String>, Useless> {
+        let bytes = match self.files.read(path, LIMIT).await {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(Useless::Unreadable(error)),
+        };
+        let saved: Saved = serde_json::from_slice(&bytes).map_err(Useless::Syntax)?;
+        if saved.version != VERSION {
+            return Err(Useless::Version(saved.version));
+        }
+        if saved.checksum != checksum(&saved.origin, &saved.content) {
+            return Err(Useless::Checksum);
+        }
+        if saved.origin != describe(origin) {
+            return Err(Useless::Foreign);
+        }
+        Ok(Some(saved.content))
+    }
+
+    /// Puts a good version on disk, in place of the one before.
+    pub(super) async fn keep(&self, origin: &Origin, content: &str) -> Result<(), FileError> {
+        let described = describe(origin);
+        let checksum = checksum(&described, content);
+        let saved =
+            Saved { version: VERSION, origin: described, content: content.to_owned(), checksum };
+        let bytes = serde_json::to_vec(&saved).expect("texts and numbers are JSON");
+        self.files.write_durably(&self.path(origin), &bytes).await
+    }
+
+    /// Forgets a manifest that is gone.
+    pub(super) async fn forget(&self, origin: &Origin) {
+        self.remove(&self.path(origin)).await;
+    }
+
+    /// Forgets all other manifests, and clears away what a crash left behind.
+    pub(super) async fn forget_others(&self, origins: &[Origin]) {
+        let keep: BTreeSet<String> = origins.iter().map(file_name).collect();
+        let names = match self.files.list(&self.directory).await {
+            Ok(names) => names,
+            Err(error) if error.is_not_found() => return,
+            Err(error) => {
+                warn!(error = %Chain(&error), "cannot look through the kept manifests");
+                return;
+            }
+        };
+        for name in names {
+            let path = self.directory.join(&name);
+            if is_draft(&name) || (is_file_name(&name) && !keep.contains(&name)) {
+                self.remove(&path).await;
+            } else if !keep.contains(&name) {
+                warn!(file = %path.display(), "not a kept manifest; left alone");
+            }
+        }
+    }
+
+    async fn remove(&self, path: &Path) {
+        if let Err(error) = self.files.remove_written(path).await {
+            // It is tried again at the next start, when nobody asks for it.
+            warn!(error = %Chain(&error), "cannot remove a kept manifest");
+        }
+    }
+
+    fn path(&self, origin: &Origin) -> PathBuf {
+        self.directory.join(file_name(origin))
+    }
+}
+
+fn file_name(origin: &Origin) -> String {
+    let (kind, place) = match origin {
+        Origin::File(path) => ("file:", path.as_os_str().as_encoded_bytes()),
+        Origin::Url(url) => ("url:", url.as_bytes()),
+    };
+    let hash = Sha256::new().chain_update(kind).chain_update(place).finalize();
+    format!("{}.json", hex(&hash))
+}
+
+fn is_file_name(name: &str) -> bool {
+    name.strip_suffix(".json").is_some_and(|hash| {
+        hash.len() == 64 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
+fn describe(origin: &Origin) -> String {
+    match origin {
+        Origin::File(path) => path.to_string_lossy().into_owned(),
+        Origin::Url(url) => url.clone(),
+    }
+}
+
+fn checksum(origin: &str, content: &str) -> String {
+    // The length keeps the two apart.
+    let hash = Sha256::new().chain_update(origin.len().to_le_bytes());
+    hex(&hash.chain_update(origin).chain_update(content).finalize())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a string takes all text");
+        text
+    })
+}
+
+#[cfg(test)]
+#[path = "last_good_tests.rs"]
+mod tests;

@@ -1,0 +1,113 @@
+use std::time::Duration;
+
+use testkit::pods::pod;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::*;
+use crate::decide::merge::Changes;
+use crate::source::PodList;
+
+type Teller = watch::Sender<Option<PodList>>;
+
+fn two() -> (Teller, Teller, Sources) {
+    let (file, http) = (watch::channel(None), watch::channel(None));
+    let sources = vec![(SourceName::File, file.1), (SourceName::Http, http.1)];
+    (file.0, http.0, Sources::new(sources))
+}
+
+fn tell(teller: &Teller, names: &[&str]) {
+    let pods = names.iter().map(|name| Arc::new(pod(name).build())).collect();
+    teller.send_replace(Some(Arc::new(pods)));
+}
+
+async fn next(sources: &mut Sources) -> SourceChange {
+    timeout(Duration::from_secs(1), sources.changed()).await.expect("no news").expect("no end")
+}
+
+async fn nothing(sources: &mut Sources) {
+    let change = timeout(Duration::from_secs(1), sources.changed()).await;
+    assert!(change.is_err(), "{change:?}");
+}
+
+fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
+    pods.iter().map(|pod| pod.metadata.name.as_deref().unwrap()).collect()
+}
+
+// behaviour: SRC-40
+#[tokio::test(start_paused = true)]
+async fn all_sources_are_ready_when_each_was_heard() {
+    let (file, http, mut sources) = two();
+    nothing(&mut sources).await;
+    tell(&file, &["a"]);
+    assert!(!sources.all_ready());
+    assert_eq!(names(&next(&mut sources).await.changes.added), ["a"]);
+    assert!(!sources.all_ready());
+    tell(&http, &[]);
+    assert!(!sources.all_ready(), "not before somebody heard it");
+    let change = next(&mut sources).await;
+    assert_eq!((change.source, change.changes), (SourceName::Http, Changes::default()));
+    assert!(sources.all_ready());
+    tell(&http, &[]);
+    nothing(&mut sources).await;
+}
+
+// behaviour: SRC-1
+#[tokio::test(start_paused = true)]
+async fn sets_are_told_as_changes_and_only_the_latest_counts() {
+    let (file, http, mut sources) = two();
+    tell(&http, &["x"]);
+    tell(&file, &["a", "b"]);
+    tell(&file, &["b", "c"]);
+    let change = next(&mut sources).await;
+    assert_eq!((change.source, names(&change.changes.added)), (SourceName::File, vec!["b", "c"]));
+    assert_eq!(next(&mut sources).await.source, SourceName::Http);
+    tell(&file, &["c", "d"]);
+    let change = next(&mut sources).await.changes;
+    assert_eq!((names(&change.removed), names(&change.added)), (vec!["b"], vec!["d"]));
+    assert_eq!(sources.pods().count(), 3);
+    assert!(sources.get(&"uid-of-d".into()).is_some());
+    assert!(sources.get(&"uid-of-b".into()).is_none());
+}
+
+// behaviour: SRC-41
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_was_refused_comes_when_its_name_is_free() {
+    let (file, http, mut sources) = two();
+    tell(&file, &["x"]);
+    next(&mut sources).await;
+    let other = Arc::new(pod("x").uid("other").build());
+    http.send_replace(Some(Arc::new(vec![other])));
+    let change = next(&mut sources).await;
+    assert_eq!(change.refused[0].holder, Some(SourceName::File));
+    tell(&file, &[]);
+    assert_eq!(names(&next(&mut sources).await.changes.removed), ["x"]);
+    let change = next(&mut sources).await;
+    assert_eq!((change.source, names(&change.changes.added)), (SourceName::Http, vec!["x"]));
+    nothing(&mut sources).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_said_before_anybody_listened_is_heard() {
+    let (teller, mut receiver) = watch::channel(None);
+    tell(&teller, &["a"]);
+    receiver.borrow_and_update();
+    let mut sources = Sources::new(vec![(SourceName::File, receiver)]);
+    assert_eq!(names(&next(&mut sources).await.changes.added), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_source_is_told_after_its_last_word() {
+    let (file, _http, mut sources) = two();
+    tell(&file, &["a"]);
+    drop(file);
+    next(&mut sources).await;
+    assert_eq!(sources.changed().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_sources_all_are_ready_and_there_is_no_news() {
+    let mut sources = Sources::new(Vec::new());
+    assert!(sources.all_ready());
+    nothing(&mut sources).await;
+}

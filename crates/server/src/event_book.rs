@@ -1,0 +1,186 @@
+//! The last events of each pod, in memory.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use model::ids::{PodName, PodUid};
+use model::ports::clock::WallClock;
+use model::ports::events::{EventType, Events, PodEvent};
+use tokio::sync::watch;
+
+use crate::wire::{EventItem, LastEvent};
+
+/// The longest message that is kept, in bytes: as long as the API takes.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// How many different events are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventLimits {
+    /// Of one pod.
+    pub per_pod: usize,
+    /// Of all pods.
+    pub in_all: usize,
+}
+
+impl Default for EventLimits {
+    fn default() -> Self {
+        Self { per_pod: 50, in_all: 2000 }
+    }
+}
+
+/// Keeps events and passes them on. What is told again is counted, not kept again; when there is no
+/// room, what was told longest ago goes.
+#[derive(Debug)]
+pub struct EventBook {
+    clock: Arc<dyn WallClock>,
+    limits: EventLimits,
+    /// Who hears of every event besides.
+    next: Arc<dyn Events>,
+    /// Written by [`Events::record`] alone. Never held across an await.
+    pages: Mutex<Pages>,
+    /// Counts what was told. Closed with the book.
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    /// By the order in which they were told last.
+    entries: BTreeMap<u64, Entry>,
+    /// The keys of each pod's entries, in order.
+    by_pod: BTreeMap<PodUid, Vec<u64>>,
+    told: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    event: PodEvent,
+    count: u64,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+impl EventBook {
+    /// An empty book.
+    pub fn new(clock: Arc<dyn WallClock>, limits: EventLimits, next: Arc<dyn Events>) -> Self {
+        let (changes, _) = watch::channel(0);
+        Self { clock, limits, next, pages: Mutex::default(), changes }
+    }
+
+    /// A number that changes with every event.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// The last event of a pod.
+    pub fn last(&self, pod: &PodUid) -> Option<LastEvent> {
+        let pages = self.pages();
+        let entry = &pages.entries[pages.by_pod.get(pod)?.last()?];
+        Some(LastEvent {
+            kind: kind(entry.event.kind).to_owned(),
+            reason: entry.event.reason.to_owned(),
+            message: entry.event.message.clone(),
+            time: entry.last,
+        })
+    }
+
+    /// The events of a pod by its name, whatever its uid was, or of all pods; the latest last.
+    pub fn items(&self, pod: Option<&PodName>) -> Vec<EventItem> {
+        let pages = self.pages();
+        let asked =
+            pages.entries.values().filter(|entry| pod.is_none_or(|pod| entry.event.pod == *pod));
+        asked.map(Entry::item).collect()
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Events for EventBook {
+    fn record(&self, event: PodEvent) {
+        let now = self.clock.now();
+        self.pages().tell(event.clone(), now, self.limits);
+        self.changes.send_modify(|count| *count += 1);
+        self.next.record(event);
+    }
+}
+
+impl Pages {
+    fn tell(&mut self, mut event: PodEvent, now: Timestamp, limits: EventLimits) {
+        cut(&mut event.message);
+        let uid = event.pod_uid.clone();
+        let mut entry = Entry { event, count: 1, first: now, last: now };
+        if let Some(before) = self.take_same(&entry.event) {
+            (entry.count, entry.first) = (before.count + 1, before.first);
+        }
+        self.told += 1;
+        self.entries.insert(self.told, entry);
+        let keys = self.by_pod.entry(uid).or_default();
+        keys.push(self.told);
+        if keys.len() > limits.per_pod {
+            let oldest = keys[0];
+            self.take(oldest);
+        }
+        if self.entries.len() > limits.in_all
+            && let Some((&oldest, _)) = self.entries.first_key_value()
+        {
+            self.take(oldest);
+        }
+    }
+
+    fn take_same(&mut self, event: &PodEvent) -> Option<Entry> {
+        let keys = self.by_pod.get(&event.pod_uid)?;
+        let same = keys.iter().copied().find(|key| self.entries[key].event == *event)?;
+        self.take(same)
+    }
+
+    fn take(&mut self, key: u64) -> Option<Entry> {
+        let entry = self.entries.remove(&key)?;
+        let uid = &entry.event.pod_uid;
+        if let Some(keys) = self.by_pod.get_mut(uid) {
+            keys.retain(|other| *other != key);
+            if keys.is_empty() {
+                self.by_pod.remove(uid);
+            }
+        }
+        Some(entry)
+    }
+}
+
+impl Entry {
+    fn item(&self) -> EventItem {
+        EventItem {
+            pod: self.event.pod.to_string(),
+            pod_uid: self.event.pod_uid.to_string(),
+            field_path: self.event.field_path.to_string(),
+            kind: kind(self.event.kind).to_owned(),
+            reason: self.event.reason.to_owned(),
+            message: self.event.message.clone(),
+            count: self.count,
+            first_time: self.first,
+            last_time: self.last,
+        }
+    }
+}
+
+fn kind(kind: EventType) -> &'static str {
+    match kind {
+        EventType::Normal => "Normal",
+        EventType::Warning => "Warning",
+    }
+}
+
+/// Cuts a message that is too long, so that a runtime with long errors costs no memory.
+fn cut(message: &mut String) {
+    const MARK: &str = "…";
+    if message.len() > LONGEST_MESSAGE {
+        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE - MARK.len()));
+        message.push_str(MARK);
+    }
+}
+
+#[cfg(test)]
+#[path = "event_book_tests.rs"]
+mod tests;

@@ -1,0 +1,127 @@
+//! What the book keeps, and what it lets go.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use testkit::clock::VirtualClock;
+use testkit::events::KeptEvents;
+
+use super::*;
+
+fn event(pod: &str, reason: &'static str, message: &str) -> PodEvent {
+    PodEvent {
+        pod_uid: format!("uid-of-{pod}").into(),
+        pod: PodName::new("default", pod),
+        field_path: "".into(),
+        kind: EventType::Normal,
+        reason,
+        message: message.to_owned(),
+    }
+}
+
+fn book(per_pod: usize, in_all: usize) -> (EventBook, Arc<KeptEvents>) {
+    let next = Arc::new(KeptEvents::default());
+    let limits = EventLimits { per_pod, in_all };
+    (EventBook::new(Arc::new(VirtualClock::new()), limits, Arc::clone(&next) as _), next)
+}
+
+fn messages(book: &EventBook, pod: Option<&str>) -> Vec<String> {
+    let pod = pod.map(|pod| PodName::new("default", pod));
+    book.items(pod.as_ref()).into_iter().map(|item| item.message).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_told_again_is_counted_and_comes_last() {
+    let (book, next) = book(10, 10);
+    book.record(event("web", "Pulling", "a"));
+    tokio::time::advance(Duration::from_secs(5)).await;
+    book.record(event("web", "Started", "b"));
+    tokio::time::advance(Duration::from_secs(5)).await;
+    book.record(event("web", "Pulling", "a"));
+    let items = book.items(None);
+    let told: Vec<_> = items.iter().map(|item| (item.reason.as_str(), item.count)).collect();
+    assert_eq!(told, [("Started", 1), ("Pulling", 2)]);
+    let pulling = &items[1];
+    assert_eq!(pulling.last_time.duration_since(pulling.first_time).as_secs(), 10);
+    assert_eq!(next.reasons(), ["Pulling", "Started", "Pulling"]);
+    let last = book.last(&"uid-of-web".into()).unwrap();
+    assert_eq!((last.reason, last.time), ("Pulling".to_owned(), pulling.last_time));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_difference_in_any_part_makes_another_event() {
+    let (book, _) = book(10, 10);
+    let first = event("web", "BackOff", "a");
+    book.record(first.clone());
+    book.record(PodEvent { message: "b".to_owned(), ..first.clone() });
+    book.record(PodEvent { reason: "Failed", ..first.clone() });
+    book.record(PodEvent { kind: EventType::Warning, ..first.clone() });
+    book.record(PodEvent { field_path: "spec.containers{main}".into(), ..first.clone() });
+    book.record(PodEvent { pod_uid: "another".into(), ..first });
+    assert!(book.items(None).iter().all(|item| item.count == 1));
+    assert_eq!(book.items(None).len(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_told_longest_ago_makes_room() {
+    let (book, _) = book(2, 3);
+    for (pod, message) in [("a", "1"), ("a", "2"), ("a", "1"), ("a", "3")] {
+        book.record(event(pod, "Reason", message));
+    }
+    assert_eq!(messages(&book, Some("a")), ["1", "3"]);
+    book.record(event("b", "Reason", "4"));
+    book.record(event("b", "Reason", "5"));
+    assert_eq!(messages(&book, None), ["3", "4", "5"]);
+    assert_eq!(messages(&book, Some("b")), ["4", "5"]);
+    book.record(event("b", "Reason", "6"));
+    book.record(event("c", "Reason", "7"));
+    assert_eq!(messages(&book, Some("a")), [""; 0]);
+    assert!(book.last(&"uid-of-a".into()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_message_is_cut_between_characters() {
+    let (book, _) = book(2, 2);
+    for _ in 0..2 {
+        book.record(event("web", "Failed", &"é".repeat(3000)));
+    }
+    let item = &book.items(None)[0];
+    assert_eq!(item.count, 2, "a cut message is still the same message");
+    assert!(item.message.len() <= LONGEST_MESSAGE && item.message.ends_with("é…"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_event_is_a_change() {
+    let (book, _) = book(2, 2);
+    let mut changes = book.changes();
+    book.record(event("web", "Failed", "a"));
+    assert!(changes.has_changed().unwrap());
+    changes.borrow_and_update();
+    book.record(event("web", "Failed", "a"));
+    assert!(changes.has_changed().unwrap());
+}
+
+proptest! {
+    #[test]
+    fn the_book_stays_within_its_limits_and_in_order(
+        told in vec((0..4_u8, 0..6_u8), 0..80),
+        per_pod in 1..4_usize,
+        in_all in 1..8_usize,
+    ) {
+        let limits = EventLimits { per_pod, in_all };
+        let mut pages = Pages::default();
+        for (second, (pod, message)) in (0_i64..).zip(&told) {
+            let now = Timestamp::from_second(second).unwrap();
+            pages.tell(event(&pod.to_string(), "Reason", &message.to_string()), now, limits);
+            prop_assert!(pages.entries.len() <= in_all);
+            prop_assert!(pages.by_pod.values().all(|keys| keys.len() <= per_pod && !keys.is_empty()));
+            let indexed: usize = pages.by_pod.values().map(Vec::len).sum();
+            prop_assert_eq!(indexed, pages.entries.len());
+            let last: Vec<_> = pages.entries.values().map(|entry| entry.last).collect();
+            prop_assert!(last.is_sorted());
+            let entry = pages.entries.values().next_back().unwrap();
+            prop_assert_eq!(&entry.event.message, &message.to_string());
+        }
+    }
+}

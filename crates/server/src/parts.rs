@@ -1,0 +1,112 @@
+//! What the server is made of: views of the agent, as narrow as its answers.
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use model::ids::{ContainerId, PodUid};
+use model::ports::clock::WallClock;
+use model::ports::logs::ContainerLogs;
+use tokio::sync::watch;
+
+use crate::event_book::EventBook;
+use crate::wire::Version;
+
+/// A pod and how it is.
+#[derive(Debug, Clone)]
+pub struct PodAndStatus {
+    /// The pod as it was given to the agent.
+    pub pod: Arc<Pod>,
+    /// Its status, which goes before one that the pod came with.
+    pub status: Option<Arc<PodStatus>>,
+}
+
+impl PodAndStatus {
+    /// The pod with its status filled in.
+    pub fn joined(&self) -> Pod {
+        let mut pod = Pod::clone(&self.pod);
+        if let Some(status) = &self.status {
+            pod.status = Some(PodStatus::clone(status));
+        }
+        pod
+    }
+}
+
+impl PartialEq for PodAndStatus {
+    fn eq(&self, other: &Self) -> bool {
+        // What did not change is mostly the same object, and that is quickly seen.
+        let same_pod = Arc::ptr_eq(&self.pod, &other.pod) || self.pod == other.pod;
+        let same_status = || match (&self.status, &other.status) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one == other,
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        same_pod && same_status()
+    }
+}
+
+/// The pods of the node.
+pub trait PodView: Debug + Send + Sync {
+    /// All pods.
+    fn pods(&self) -> Vec<PodAndStatus>;
+
+    /// A number that is another one whenever [`PodView::pods`] gives something else. Its sender goes
+    /// when the agent ends.
+    fn changes(&self) -> watch::Receiver<u64>;
+}
+
+/// Where logs are.
+pub trait LogPaths: Debug + Send + Sync {
+    /// The log of an instance of a container, as the runtime names it.
+    fn log_path(&self, pod: &PodUid, container: &ContainerId) -> Option<PathBuf>;
+}
+
+/// A named question about the agent's health, and its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// Its name, such as `relist`.
+    pub name: &'static str,
+    /// What is wrong, if anything.
+    pub result: Result<(), String>,
+}
+
+/// Whether the agent is well.
+pub trait HealthChecks: Debug + Send + Sync {
+    /// All checks, made now.
+    fn checks(&self) -> Vec<Check>;
+}
+
+/// The agent's metrics.
+pub trait MetricsText: Debug + Send + Sync {
+    /// All metrics in the text format of Prometheus.
+    fn text(&self) -> String;
+}
+
+/// How much the agent logs.
+pub trait Verbosity: Debug + Send + Sync {
+    /// Sets the level from now on; the error says why it cannot.
+    fn set(&self, level: u32) -> Result<(), String>;
+}
+
+/// All that the server answers from.
+#[derive(Debug)]
+pub struct Parts {
+    /// The pods.
+    pub pods: Arc<dyn PodView>,
+    /// What was told about them.
+    pub events: Arc<EventBook>,
+    /// Where their logs are.
+    pub log_paths: Arc<dyn LogPaths>,
+    /// Reads logs.
+    pub logs: Arc<dyn ContainerLogs>,
+    /// Whether the agent is well.
+    pub health: Arc<dyn HealthChecks>,
+    /// The agent's metrics.
+    pub metrics: Arc<dyn MetricsText>,
+    /// How much the agent logs.
+    pub verbosity: Arc<dyn Verbosity>,
+    /// Tells what "ten seconds ago" is.
+    pub clock: Arc<dyn WallClock>,
+    /// Who answers.
+    pub version: Version,
+}

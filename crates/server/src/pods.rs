@@ -1,0 +1,121 @@
+//! Pods, and what changes of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::stream;
+use hyper::StatusCode;
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::PodUid;
+use podspec::view;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::decide::{Change, changes};
+use crate::parts::{Parts, PodAndStatus};
+use crate::respond::{Answer, BrokenOff, json, json_lines};
+use crate::wire::{LastEvent, PodItem, PodItems, WatchKind, WatchLine};
+
+/// A pod as it is told.
+#[derive(Debug, Clone, PartialEq)]
+struct Told {
+    pod: PodAndStatus,
+    last_event: Option<LastEvent>,
+}
+
+impl Told {
+    fn item(&self) -> PodItem<Pod> {
+        PodItem { pod: self.pod.joined(), last_event: self.last_event.clone() }
+    }
+}
+
+fn snapshot(parts: &Parts) -> BTreeMap<PodUid, Told> {
+    let told = |pod: PodAndStatus| {
+        let uid = view::uid(&pod.pod);
+        let last_event = parts.events.last(&uid);
+        (uid, Told { pod, last_event })
+    };
+    parts.pods.pods().into_iter().map(told).collect()
+}
+
+/// All pods.
+pub(crate) fn list(parts: &Parts) -> Answer {
+    let items = snapshot(parts).values().map(Told::item).collect();
+    json(StatusCode::OK, &PodItems { items })
+}
+
+/// All pods, and then what changes, for as long as somebody reads.
+pub(crate) fn watch(parts: Arc<Parts>) -> Answer {
+    let watching = Watching {
+        pod_changes: parts.pods.changes(),
+        event_changes: parts.events.changes(),
+        parts,
+        told: None,
+    };
+    json_lines(stream::unfold(watching, Watching::next))
+}
+
+/// What somebody who watches knows.
+struct Watching {
+    parts: Arc<Parts>,
+    pod_changes: watch::Receiver<u64>,
+    event_changes: watch::Receiver<u64>,
+    /// What was told so far; nothing yet at the beginning.
+    told: Option<BTreeMap<PodUid, Told>>,
+}
+
+impl Watching {
+    /// The next lines. Asked for when the ones before are on their way, so that who reads slowly
+    /// skips what was only true in between.
+    async fn next(mut self) -> Option<(Result<Vec<u8>, BrokenOff>, Self)> {
+        loop {
+            if self.told.is_some() {
+                // Biased: either only says "look", and one that waits is seen in the next turn.
+                let open = tokio::select! {
+                    biased;
+                    changed = self.pod_changes.changed() => changed.is_ok(),
+                    changed = self.event_changes.changed() => changed.is_ok(),
+                };
+                if !open {
+                    return None;
+                }
+            }
+            // Seen before the look, so that a change during it is looked at again.
+            self.pod_changes.borrow_and_update();
+            self.event_changes.borrow_and_update();
+            let now = snapshot(&self.parts);
+            let lines = lines(self.told.as_ref(), &now);
+            self.told = Some(now);
+            match lines {
+                Ok(lines) if lines.is_empty() => {}
+                lines => return Some((lines.map_err(Into::into), self)),
+            }
+        }
+    }
+}
+
+fn lines(
+    told: Option<&BTreeMap<PodUid, Told>>,
+    now: &BTreeMap<PodUid, Told>,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let nothing = BTreeMap::new();
+    let mut lines = Vec::new();
+    for change in changes(told.unwrap_or(&nothing), now) {
+        let (kind, pod) = match change {
+            Change::Added(pod) => (WatchKind::Added, pod),
+            Change::Modified(pod) => (WatchKind::Modified, pod),
+            Change::Deleted(pod) => (WatchKind::Deleted, pod),
+        };
+        write_line(&mut lines, &WatchLine { kind, object: Some(pod.item()) })?;
+    }
+    if told.is_none() {
+        write_line(&mut lines, &WatchLine::<Pod> { kind: WatchKind::Synced, object: None })?;
+    }
+    Ok(lines)
+}
+
+fn write_line(lines: &mut Vec<u8>, line: &impl Serialize) -> Result<(), serde_json::Error> {
+    serde_json::to_writer(&mut *lines, line)?;
+    lines.push(b'\n');
+    Ok(())
+}

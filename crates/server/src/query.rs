@@ -1,0 +1,140 @@
+//! What stands behind the question mark.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::ports::logs::LogRequest;
+
+/// The parameters of a request; of one that is given twice, the first counts.
+#[derive(Debug, Default)]
+pub(crate) struct Query(BTreeMap<String, String>);
+
+impl Query {
+    pub(crate) fn parse(text: Option<&str>) -> Self {
+        let mut parameters = BTreeMap::new();
+        for (name, value) in form_urlencoded::parse(text.unwrap_or_default().as_bytes()) {
+            parameters.entry(name.into_owned()).or_insert(value.into_owned());
+        }
+        Self(parameters)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// As the API reads it: what is given means yes, unless it says no.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
+    }
+
+    fn number(&self, name: &str) -> Result<Option<i64>, BadQuery> {
+        let Some(text) = self.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| BadQuery::Undecodable)
+    }
+}
+
+/// What is wrong with a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BadQuery {
+    /// A value is not of its kind.
+    Undecodable,
+    /// The values make no sense.
+    Invalid,
+}
+
+/// What is asked of a log.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogQuery {
+    pub(crate) follow: bool,
+    pub(crate) previous: bool,
+    pub(crate) request: LogRequest,
+}
+
+pub(crate) fn log_query(query: &Query, now: Timestamp) -> Result<LogQuery, BadQuery> {
+    let within = |number: Option<i64>, least: i64| match number {
+        Some(number) if number < least => Err(BadQuery::Invalid),
+        Some(number) => Ok(Some(number.unsigned_abs())),
+        None => Ok(None),
+    };
+    let (tail, seconds) = (query.number("tailLines")?, query.number("sinceSeconds")?);
+    let limit = query.number("limitBytes")?;
+    let since_time = match query.get("sinceTime").filter(|text| !text.is_empty()) {
+        Some(text) => Some(text.parse::<Timestamp>().map_err(|_| BadQuery::Undecodable)?),
+        None => None,
+    };
+    let since = match (within(seconds, 1)?, since_time) {
+        (Some(_), Some(_)) => return Err(BadQuery::Invalid),
+        (Some(seconds), None) => {
+            // Earlier than time itself means everything.
+            Some(now.checked_sub(Duration::from_secs(seconds)).unwrap_or(Timestamp::MIN))
+        }
+        (None, since) => since,
+    };
+    Ok(LogQuery {
+        follow: query.is_on("follow"),
+        previous: query.is_on("previous"),
+        request: LogRequest {
+            tail_lines: within(tail, 0)?,
+            since,
+            timestamps: query.is_on("timestamps"),
+            limit_bytes: within(limit, 1)?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<LogQuery, BadQuery> {
+        log_query(&Query::parse(Some(text)), Timestamp::from_second(1000).unwrap())
+    }
+
+    #[test]
+    fn all_that_can_be_asked_of_a_log_is_understood() {
+        let since = Timestamp::from_second(990).unwrap();
+        let query =
+            parsed("follow=true&previous=1&tailLines=5&sinceSeconds=10&timestamps=&limitBytes=7");
+        let request = LogRequest {
+            tail_lines: Some(5),
+            since: Some(since),
+            timestamps: true,
+            limit_bytes: Some(7),
+        };
+        assert_eq!(query, Ok(LogQuery { follow: true, previous: true, request }));
+        let query = parsed("sinceTime=1970-01-01T00:16:30Z&follow=False&timestamps=0").unwrap();
+        assert_eq!(query.request, LogRequest { since: Some(since), ..LogRequest::default() });
+        assert!(!query.follow);
+        assert_eq!(
+            parsed("sinceSeconds=9223372036854775807").unwrap().request.since,
+            Some(Timestamp::MIN)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let rows = [
+            ("tailLines=x", BadQuery::Undecodable),
+            ("tailLines=-1", BadQuery::Invalid),
+            ("sinceSeconds=0", BadQuery::Invalid),
+            ("sinceSeconds=1.5", BadQuery::Undecodable),
+            ("sinceTime=today", BadQuery::Undecodable),
+            ("sinceSeconds=5&sinceTime=1970-01-01T00:16:30Z", BadQuery::Invalid),
+            ("limitBytes=0", BadQuery::Invalid),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(parsed(text), Err(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_are_decoded() {
+        let query = Query::parse(Some("pod=a%2Fb&pod=c&x"));
+        assert_eq!(
+            (query.get("pod"), query.get("x"), query.get("y")),
+            (Some("a/b"), Some(""), None)
+        );
+        assert!(query.is_on("x") && !query.is_on("y"));
+    }
+}

@@ -1,0 +1,76 @@
+//! Answers.
+
+use std::convert::Infallible;
+use std::error::Error;
+
+use futures_util::{Stream, TryStreamExt as _};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Bytes, Frame};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde::Serialize;
+
+use crate::wire::Problem;
+
+/// Why an answer breaks off.
+pub(crate) type BrokenOff = Box<dyn Error + Send + Sync>;
+
+/// What is sent back.
+pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BrokenOff>>;
+
+/// Text that is the metrics of Prometheus.
+pub(crate) const METRICS: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+/// Text for people.
+pub(crate) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+fn answer(
+    status: StatusCode,
+    content_type: HeaderValue,
+    body: UnsyncBoxBody<Bytes, BrokenOff>,
+) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, content_type);
+    answer
+}
+
+fn whole(content: impl Into<Bytes>) -> UnsyncBoxBody<Bytes, BrokenOff> {
+    Full::new(content.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
+}
+
+pub(crate) fn text(status: StatusCode, content_type: HeaderValue, text: String) -> Answer {
+    answer(status, content_type, whole(text))
+}
+
+pub(crate) fn json(status: StatusCode, content: &impl Serialize) -> Answer {
+    match serde_json::to_vec(content) {
+        Ok(bytes) => answer(status, JSON, whole(bytes)),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+/// An answer that says what is wrong.
+pub(crate) fn problem(status: StatusCode, message: impl Into<String>) -> Answer {
+    let problem = Problem { message: message.into() };
+    let bytes = serde_json::to_vec(&problem).expect("a text is always JSON");
+    answer(status, JSON, whole(bytes))
+}
+
+/// Lines of JSON as they come. The stream is asked for the next ones when the reader has room.
+pub(crate) fn json_lines(
+    lines: impl Stream<Item = Result<Vec<u8>, BrokenOff>> + Send + 'static,
+) -> Answer {
+    let frames = lines.map_ok(|bytes| Frame::data(Bytes::from(bytes)));
+    answer(StatusCode::OK, JSON, StreamBody::new(frames).boxed_unsync())
+}
+
+/// Text as it comes.
+pub(crate) fn text_stream(
+    pieces: impl Stream<Item = Result<Vec<u8>, BrokenOff>> + Send + 'static,
+) -> Answer {
+    let frames = pieces.map_ok(|bytes| Frame::data(Bytes::from(bytes)));
+    answer(StatusCode::OK, TEXT, StreamBody::new(frames).boxed_unsync())
+}

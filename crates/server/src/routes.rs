@@ -1,0 +1,103 @@
+//! Which answer belongs to which request.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::{Method, Request, StatusCode};
+use model::ids::PodName;
+use tokio::time::timeout;
+
+use crate::logs::{LogOf, logs};
+use crate::parts::{HealthChecks, Parts, Verbosity};
+use crate::pods;
+use crate::query::Query;
+use crate::respond::{Answer, METRICS, TEXT, json, problem, text};
+use crate::wire::EventItems;
+
+/// The longest body that a request may have: a number.
+const LONGEST_BODY: usize = 64;
+/// How long a body may take to come.
+const BODY_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Answers a request.
+pub(crate) async fn answer(parts: Arc<Parts>, request: Request<Incoming>) -> Answer {
+    let query = Query::parse(request.uri().query());
+    let path = request.uri().path().to_owned();
+    let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let wanted = match segments[..] {
+        ["debug", "flags", "v"] => Method::PUT,
+        ["pods" | "events" | "healthz" | "metrics" | "version"] => Method::GET,
+        // With fewer names than it takes, the answer says which is missing.
+        ["logs", ref names @ ..] if names.len() <= 3 => Method::GET,
+        _ => return problem(StatusCode::NOT_FOUND, format!("there is no {path}")),
+    };
+    if request.method() != wanted {
+        return problem(StatusCode::METHOD_NOT_ALLOWED, format!("{path} takes {wanted} alone"));
+    }
+    match segments[..] {
+        ["pods"] if query.is_on("watch") => pods::watch(parts),
+        ["pods"] => pods::list(&parts),
+        ["events"] => events(&parts, query.get("pod")),
+        ["logs", ref names @ ..] => {
+            let name = |index: usize| names.get(index).copied().unwrap_or_default();
+            let of = LogOf { namespace: name(0), pod: name(1), container: name(2) };
+            logs(&parts, of, &query).await
+        }
+        ["healthz"] => health(&*parts.health, query.get("verbose").is_some()),
+        ["metrics"] => text(StatusCode::OK, METRICS, parts.metrics.text()),
+        ["version"] => json(StatusCode::OK, &parts.version),
+        _ => set_verbosity(&*parts.verbosity, request.into_body()).await,
+    }
+}
+
+fn events(parts: &Parts, pod: Option<&str>) -> Answer {
+    let name = match pod.map(|pod| pod.split_once('/')) {
+        None => None,
+        Some(Some((namespace, name))) => Some(PodName::new(namespace, name)),
+        Some(None) => {
+            return problem(StatusCode::BAD_REQUEST, "pod is written as NAMESPACE/NAME");
+        }
+    };
+    json(StatusCode::OK, &EventItems { items: parts.events.items(name.as_ref()) })
+}
+
+fn health(health: &dyn HealthChecks, verbose: bool) -> Answer {
+    let checks = health.checks();
+    let well = checks.iter().all(|check| check.result.is_ok());
+    if well && !verbose {
+        return text(StatusCode::OK, TEXT, "ok".to_owned());
+    }
+    let mut lines = String::new();
+    for check in checks {
+        match check.result {
+            Ok(()) => writeln!(lines, "[+]{} ok", check.name),
+            Err(why) => writeln!(lines, "[-]{} failed: {why}", check.name),
+        }
+        .expect("a string takes every text");
+    }
+    let (status, verdict) = if well {
+        (StatusCode::OK, "passed")
+    } else {
+        (StatusCode::INTERNAL_SERVER_ERROR, "failed")
+    };
+    text(status, TEXT, format!("{lines}healthz check {verdict}\n"))
+}
+
+async fn set_verbosity(verbosity: &dyn Verbosity, body: Incoming) -> Answer {
+    let Ok(Ok(body)) = timeout(BODY_PATIENCE, Limited::new(body, LONGEST_BODY).collect()).await
+    else {
+        return problem(StatusCode::BAD_REQUEST, "the body must be a number");
+    };
+    let body = body.to_bytes();
+    let level = std::str::from_utf8(&body).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let Some(level) = level else {
+        return problem(StatusCode::BAD_REQUEST, "the body must be a number");
+    };
+    match verbosity.set(level) {
+        Ok(()) => text(StatusCode::OK, TEXT, format!("verbosity is {level} now\n")),
+        Err(why) => problem(StatusCode::INTERNAL_SERVER_ERROR, why),
+    }
+}

@@ -1,0 +1,118 @@
+//! Answers that come whole.
+
+use hyper::StatusCode;
+use k8s_openapi::api::core::v1::Pod;
+use server::wire::{EventItems, PodItems, Version};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+
+use crate::world::{PATIENCE, World, running};
+
+#[tokio::test]
+async fn pods_come_with_their_status_and_their_last_event() {
+    let world = World::new();
+    world.pods.set("web", running("id"));
+    world.pods.set("job", running("other"));
+    world.tell("web", "Pulled");
+    world.tell("web", "Started");
+    let (status, content) = world.get("/pods").await;
+    assert_eq!(status, StatusCode::OK);
+    let pods: PodItems<Pod> = serde_json::from_str(&content).unwrap();
+    let web = pods.items.iter().find(|item| item.pod.metadata.name.as_deref() == Some("web"));
+    let web = web.unwrap();
+    assert_eq!(web.pod.status, Some(running("id")));
+    assert_eq!(web.last_event.as_ref().unwrap().reason, "Started");
+    assert_eq!(pods.items.len(), 2);
+    let raw: serde_json::Value = serde_json::from_str(&content).unwrap();
+    assert!(raw["items"][0]["lastEvent"].is_null() && raw["items"][0]["pod"]["kind"] == "Pod");
+}
+
+#[tokio::test]
+async fn events_are_those_of_the_pod_that_is_named_or_of_all() {
+    let world = World::new();
+    world.tell("web", "Pulled");
+    world.tell("job", "Failed");
+    world.tell("web", "Pulled");
+    let reasons = |content: &str| -> Vec<(String, u64)> {
+        let events: EventItems = serde_json::from_str(content).unwrap();
+        events.items.into_iter().map(|item| (item.reason, item.count)).collect()
+    };
+    let (_, one) = world.get("/events?pod=default%2Fweb").await;
+    assert_eq!(reasons(&one), [("Pulled".to_owned(), 2)]);
+    let (_, all) = world.get("/events").await;
+    assert_eq!(reasons(&all), [("Failed".to_owned(), 1), ("Pulled".to_owned(), 2)]);
+    let (_, none) = world.get("/events?pod=other/web").await;
+    assert_eq!(reasons(&none), []);
+    assert_eq!(world.problem("GET", "/events?pod=web").await.0, 400);
+}
+
+#[tokio::test]
+async fn health_names_what_fails() {
+    let world = World::new();
+    assert_eq!(world.get("/healthz").await, (StatusCode::OK, "ok".to_owned()));
+    let (status, all) = world.get("/healthz?verbose").await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(all, "[+]ping ok\n[+]relist ok\nhealthz check passed\n");
+    *world.agent.problem.lock().unwrap() = Some("3m ago".to_owned());
+    let (status, all) = world.get("/healthz").await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(all, "[+]ping ok\n[-]relist failed: 3m ago\nhealthz check failed\n");
+}
+
+#[tokio::test]
+async fn metrics_version_and_verbosity_are_the_agents() {
+    let world = World::new();
+    assert_eq!(world.get("/metrics").await.1, "up 1\n");
+    let version: Version = serde_json::from_str(&world.get("/version").await.1).unwrap();
+    assert_eq!((&*version.kubernetes, &*version.ferrolet), ("v1.36.3", "0.1.0"));
+    let (status, _) = world.ask("PUT", "/debug/flags/v", "4\n").await;
+    assert_eq!((status, *world.agent.level.lock().unwrap()), (StatusCode::OK, 4));
+    let long = "1".repeat(100_000);
+    for body in ["", "-1", "much", &long] {
+        let (status, _) = world.ask("PUT", "/debug/flags/v", body).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+    }
+    assert_eq!(*world.agent.level.lock().unwrap(), 4);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_said_in_json() {
+    let world = World::new();
+    let rows = [
+        ("GET", "/", 404),
+        ("GET", "/nothing", 404),
+        ("GET", "/pods/web", 404),
+        ("POST", "/pods", 405),
+        ("GET", "/debug/flags/v", 405),
+        ("GET", "/logs/a/b/c/d", 404),
+    ];
+    for (method, path, expected) in rows {
+        let (status, message) = world.problem(method, path).await;
+        assert_eq!(status, expected, "{method} {path}: {message}");
+        assert!(message.contains(path), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_end_is_refused() {
+    let world = World::new();
+    let mut stream = UnixStream::connect(&world.socket).await.unwrap();
+    stream.write_all(b"GET /pods HTTP/1.1\r\nhost: a\r\nx: ").await.unwrap();
+    let flood = async {
+        while stream.write_all(&[b'x'; 1024]).await.is_ok() {}
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.ok();
+        answer
+    };
+    let answer = tokio::time::timeout(PATIENCE, flood).await.expect("the end in time");
+    assert!(!answer.starts_with(b"HTTP/1.1 200"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_told_to_stop_stops_although_somebody_watches() {
+    let mut world = World::new();
+    let _watching = world.send("GET", "/pods?watch=true", "").await;
+    world.stop.cancel();
+    let ended = tokio::time::timeout(PATIENCE, world.tasks.join_next()).await;
+    ended.expect("the end in time").unwrap().unwrap();
+}

@@ -1,0 +1,71 @@
+//! Logs.
+
+use hyper::StatusCode;
+use k8s_openapi::api::core::v1::PodStatus;
+
+use crate::world::{Lines, World, ended, running};
+
+#[tokio::test]
+async fn the_log_of_the_instance_that_is_meant_is_read_as_asked() {
+    let world = World::new();
+    world.pods.set("web", running("now"));
+    let (status, text) = world.get("/logs/default/web/main?tailLines=3&timestamps=true").await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(text.starts_with("/logs/uid-of-web/now "), "{text}");
+    assert!(text.contains("tail_lines: Some(3)") && text.contains("timestamps: true"), "{text}");
+    assert!(text.ends_with("end\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_log_is_followed_until_its_container_ends() {
+    let world = World::new();
+    world.pods.set("web", running("now"));
+    let mut lines = Lines::of(world.send("GET", "/logs/default/web/main?follow=true", "").await);
+    assert!(lines.next().await.unwrap().starts_with("/logs/uid-of-web/now"));
+    world.pods.set("other", running("elsewhere"));
+    world.pods.set("web", ended("now"));
+    assert_eq!(lines.next().await.unwrap(), "end");
+    assert_eq!(lines.next().await, None);
+}
+
+#[tokio::test]
+async fn a_log_ends_with_its_pod() {
+    let world = World::new();
+    world.pods.set("web", running("now"));
+    let mut lines = Lines::of(world.send("GET", "/logs/default/web/main?follow=true", "").await);
+    lines.next().await.unwrap();
+    world.pods.remove("web");
+    assert_eq!(lines.next().await.unwrap(), "end");
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_said() {
+    let world = World::new();
+    world.pods.set("web", running("now"));
+    world.pods.set("lost", running("unknown"));
+    world.pods.set("burning", running("broken"));
+    world.pods.set("new", PodStatus::default());
+    let rows = [
+        ("", 400, "Missing podNamespace."),
+        ("/default", 400, "Missing podID."),
+        ("/default/web", 400, "Missing container name."),
+        ("/default/web/", 400, "Missing container name."),
+        ("/default/nobody/main", 404, "pod \"nobody\" does not exist"),
+        ("/other/web/main", 404, "pod \"web\" does not exist"),
+        ("/default/web/other", 404, "container \"other\" not found in pod \"web\""),
+        ("/default/web/main?tailLines=x", 400, "Unable to decode query."),
+        ("/default/web/main?tailLines=-1", 422, "Invalid request."),
+        (
+            "/default/web/main?previous=true",
+            400,
+            "previous terminated container \"main\" in pod \"web\" not found",
+        ),
+        ("/default/new/main", 400, "container \"main\" in pod \"new\" is not available"),
+        ("/default/lost/main", 400, "unable to retrieve container logs for containerd://unknown"),
+        ("/default/burning/main", 400, "unable to retrieve container logs for containerd://broken"),
+    ];
+    for (path, status, message) in rows {
+        let found = world.problem("GET", &format!("/logs{path}")).await;
+        assert_eq!(found, (status, message.to_owned()), "{path}");
+    }
+}

@@ -1,0 +1,7 @@
+//! The server on a real socket, with views that the tests write.
+#![allow(clippy::unwrap_used, reason = "tests, helpers included")]
+
+mod answers;
+mod logs;
+mod watch;
+mod world;

@@ -1,0 +1,82 @@
+//! Watching pods.
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use server::wire::{WatchKind, WatchLine};
+
+use crate::world::{Lines, World, ended, running};
+
+/// What a line says: its kind, the pod's name, the last event's reason.
+async fn next(lines: &mut Lines) -> (WatchKind, String, String) {
+    let line = lines.next().await.expect("the watch goes on");
+    let line: WatchLine<Pod> = serde_json::from_str(&line).unwrap();
+    let Some(object) = line.object else { return (line.kind, String::new(), String::new()) };
+    let reason = object.last_event.map(|event| event.reason).unwrap_or_default();
+    (line.kind, object.pod.metadata.name.unwrap_or_default(), reason)
+}
+
+fn line(kind: WatchKind, pod: &str, reason: &str) -> (WatchKind, String, String) {
+    (kind, pod.to_owned(), reason.to_owned())
+}
+
+#[tokio::test]
+async fn a_watch_begins_with_all_that_is_there_and_goes_on_with_what_changes() {
+    use WatchKind::{Added, Deleted, Modified, Synced};
+    let world = World::new();
+    world.pods.set("a", running("1"));
+    world.pods.set("b", running("2"));
+    let mut lines = Lines::of(world.send("GET", "/pods?watch=true", "").await);
+    assert_eq!(next(&mut lines).await, line(Added, "a", ""));
+    assert_eq!(next(&mut lines).await, line(Added, "b", ""));
+    assert_eq!(next(&mut lines).await, line(Synced, "", ""));
+    world.pods.set("a", ended("1"));
+    assert_eq!(next(&mut lines).await, line(Modified, "a", ""));
+    world.tell("b", "BackOff");
+    assert_eq!(next(&mut lines).await, line(Modified, "b", "BackOff"));
+    world.pods.set("c", running("3"));
+    assert_eq!(next(&mut lines).await, line(Added, "c", ""));
+    // Set to what it is: no news, so the next line is about the pod that goes.
+    world.pods.set("c", running("3"));
+    world.pods.remove("b");
+    assert_eq!(next(&mut lines).await, line(Deleted, "b", "BackOff"));
+}
+
+#[tokio::test]
+async fn an_empty_node_is_synced_at_once() {
+    let world = World::new();
+    let mut lines = Lines::of(world.send("GET", "/pods?watch=1", "").await);
+    assert_eq!(lines.next().await.unwrap(), "{\"type\":\"SYNCED\"}");
+}
+
+#[tokio::test]
+async fn who_reads_slowly_is_told_the_latest_and_not_all_that_was() {
+    let world = World::new();
+    let status = |number: u32| PodStatus {
+        message: Some(format!("{number} {}", "x".repeat(50_000))),
+        ..PodStatus::default()
+    };
+    world.pods.set("a", status(0));
+    let mut lines = Lines::of(world.send("GET", "/pods?watch=true", "").await);
+    for number in 1..=1000 {
+        world.pods.set("a", status(number));
+        // Lets the server write as much as the socket takes.
+        tokio::task::yield_now().await;
+    }
+    let mut read = 0;
+    loop {
+        let line = lines.next().await.expect("the watch goes on");
+        read += 1;
+        if line.contains("\"1000 x") {
+            break;
+        }
+    }
+    assert!(read < 100, "{read} lines of 1000 changes");
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_the_agent() {
+    let world = World::new();
+    world.pods.shut();
+    let mut lines = Lines::of(world.send("GET", "/pods?watch=true", "").await);
+    assert_eq!(lines.next().await.unwrap(), "{\"type\":\"SYNCED\"}");
+    assert_eq!(lines.next().await, None);
+}

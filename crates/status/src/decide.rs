@@ -1,0 +1,35 @@
+//! What the status of a pod is. Pure.
+
+mod addresses;
+mod conditions;
+#[cfg(test)]
+mod conditions_tests;
+mod container_status;
+#[cfg(test)]
+mod container_status_tests;
+mod container_statuses;
+mod human_duration;
+mod input;
+mod normalize;
+mod phase;
+#[cfg(test)]
+mod phase_tests;
+mod pod_status;
+#[cfg(test)]
+mod pod_status_tests;
+#[cfg(test)]
+mod property_tests;
+mod readiness;
+mod summary;
+#[cfg(test)]
+mod summary_tests;
+#[cfg(test)]
+mod test_pods;
+
+pub use conditions::conditions;
+pub use container_statuses::{Containers, container_statuses};
+pub use human_duration::human_duration;
+pub use input::{Failure, NodeFacts, StatusInput, Waiting};
+pub use phase::{Phase, Situation, held_back, phase};
+pub use pod_status::{deadline_failure, pod_status};
+pub use summary::{Age, PodSummary, Restarts, summary};

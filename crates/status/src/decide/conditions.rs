@@ -1,0 +1,128 @@
+//! The conditions of a pod.
+
+mod initialized;
+mod ready;
+mod restarting_all;
+mod sandbox;
+
+use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::decide::container_statuses::Containers;
+use crate::decide::input::StatusInput;
+use crate::decide::phase::Phase;
+
+const READY_TO_START: &str = "PodReadyToStartContainers";
+const INITIALIZED: &str = "Initialized";
+const READY: &str = "Ready";
+const CONTAINERS_READY: &str = "ContainersReady";
+const SCHEDULED: &str = "PodScheduled";
+const RESTARTING_ALL: &str = "AllContainersRestarting";
+const DISRUPTION_TARGET: &str = "DisruptionTarget";
+
+/// Conditions that the node alone writes. What is not here is somebody else's and stays as it is.
+const OWNED: &[&str] = &[
+    READY_TO_START,
+    INITIALIZED,
+    READY,
+    CONTAINERS_READY,
+    SCHEDULED,
+    RESTARTING_ALL,
+    // Nothing is resized here: what another agent left behind is no longer true.
+    "PodResizePending",
+    "PodResizeInProgress",
+];
+
+const TRUE: &str = "True";
+const FALSE: &str = "False";
+
+/// What a condition says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Claim {
+    holds: bool,
+    reason: Option<&'static str>,
+    message: Option<String>,
+}
+
+impl Claim {
+    const YES: Self = Self { holds: true, reason: None, message: None };
+    const NO: Self = Self { holds: false, reason: None, message: None };
+
+    fn no(reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..Self::NO }
+    }
+}
+
+/// The conditions of a pod: first those of others, then the node's own.
+pub fn conditions(
+    input: &StatusInput<'_>,
+    phase: Phase,
+    containers: &Containers,
+) -> Vec<PodCondition> {
+    let mut all = foreign(input);
+    let containers_ready = ready::containers_ready(input.pod, phase, containers);
+    let ready = ready::ready(input.pod, &containers_ready, &all);
+    let claims = [
+        (READY_TO_START, Some(sandbox::ready_to_start(input))),
+        (INITIALIZED, Some(initialized::initialized(input, phase, containers))),
+        (READY, Some(ready)),
+        (CONTAINERS_READY, Some(containers_ready)),
+        (SCHEDULED, Some(Claim::YES)),
+        (RESTARTING_ALL, restarting_all::restarting_all(input, phase)),
+    ];
+    for (type_, claim) in claims {
+        all.extend(claim.map(|claim| published(input, type_, claim)));
+    }
+    all
+}
+
+/// The conditions of others, as the API shows them. `DisruptionTarget` has two writers: the one that
+/// this node wrote wins, because it is not derived again.
+fn foreign(input: &StatusInput<'_>) -> Vec<PodCondition> {
+    let of_api = input.pod.status.as_ref().filter(|status| status.conditions.is_some());
+    let theirs = of_api.or(input.previous).map(listed).unwrap_or_default();
+    let mut kept: Vec<PodCondition> =
+        theirs.iter().filter(|one| !OWNED.contains(&one.type_.as_str())).cloned().collect();
+    if let Some(disruption) = find(input.base(), DISRUPTION_TARGET) {
+        match kept.iter_mut().find(|one| one.type_ == DISRUPTION_TARGET) {
+            Some(place) => place.clone_from(disruption),
+            None => kept.push(disruption.clone()),
+        }
+    }
+    kept
+}
+
+/// A claim as the API shows it. The time of its last change stays while it says the same.
+fn published(input: &StatusInput<'_>, type_: &str, claim: Claim) -> PodCondition {
+    let status = if claim.holds { TRUE } else { FALSE };
+    let unchanged = find(input.base(), type_).filter(|old| old.status == status);
+    let since = unchanged.and_then(|old| old.last_transition_time.clone());
+    let generation = input.pod.metadata.generation.filter(|_| type_ != RESTARTING_ALL);
+    PodCondition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: claim.reason.map(Into::into),
+        message: claim.message,
+        observed_generation: generation.filter(|generation| *generation != 0),
+        last_transition_time: since.or(Some(Time(input.now))),
+        last_probe_time: None,
+    }
+}
+
+fn listed(status: &PodStatus) -> &[PodCondition] {
+    status.conditions.as_deref().unwrap_or_default()
+}
+
+fn find<'a>(status: Option<&'a PodStatus>, type_: &str) -> Option<&'a PodCondition> {
+    listed(status?).iter().find(|condition| condition.type_ == type_)
+}
+
+/// Whether a condition is there and says yes.
+fn holds(status: Option<&PodStatus>, type_: &str) -> bool {
+    find(status, type_).is_some_and(|condition| condition.status == TRUE)
+}
+
+/// Names of containers as messages list them.
+fn name_list(names: &[&str]) -> String {
+    format!("[{}]", names.join(" "))
+}

@@ -1,0 +1,51 @@
+//! Whether the init containers of a pod have done their work.
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus};
+use podspec::view;
+
+use super::{Claim, INITIALIZED, holds, name_list};
+use crate::decide::container_statuses::Containers;
+use crate::decide::input::StatusInput;
+use crate::decide::phase::Phase;
+
+/// Whether init containers ended well and sidecars have started; upstream's
+/// `GeneratePodInitializedCondition`.
+pub(super) fn initialized(input: &StatusInput<'_>, phase: Phase, containers: &Containers) -> Claim {
+    let inits = view::init_containers(input.pod);
+    if containers.is_empty() && !inits.is_empty() {
+        return Claim::no("UnknownContainerStatuses");
+    }
+    let named = |wrong: fn(&Container, Option<&ContainerStatus>) -> bool| -> Vec<&str> {
+        let wrong = inits.iter().filter(|init| wrong(init, containers.find(&init.name)));
+        wrong.map(|init| init.name.as_str()).collect()
+    };
+    let unknown = named(|_, status| status.is_none());
+    let incomplete = named(|init, status| status.is_some_and(|status| !is_done(init, status)));
+    if phase == Phase::Succeeded && unknown.is_empty() {
+        return Claim { reason: Some("PodCompleted"), ..Claim::YES };
+    }
+    // Init containers that run again, after a reboot or beside the others, do not take it back.
+    if containers.regular.iter().any(has_started) || holds(input.base(), INITIALIZED) {
+        return Claim::YES;
+    }
+    let mut problems = Vec::new();
+    if !unknown.is_empty() {
+        problems.push(format!("containers with unknown status: {}", name_list(&unknown)));
+    }
+    if !incomplete.is_empty() {
+        problems.push(format!("containers with incomplete status: {}", name_list(&incomplete)));
+    }
+    if problems.is_empty() {
+        return Claim::YES;
+    }
+    Claim { message: Some(problems.join(", ")), ..Claim::no("ContainersNotInitialized") }
+}
+
+fn is_done(init: &Container, status: &ContainerStatus) -> bool {
+    if view::is_sidecar(init) { status.started == Some(true) } else { status.ready }
+}
+
+fn has_started(status: &ContainerStatus) -> bool {
+    let state = status.state.as_ref();
+    state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+}

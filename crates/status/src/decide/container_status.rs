@@ -1,0 +1,269 @@
+//! The status of one container.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{
+    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStateWaiting, ContainerStatus, Pod,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use model::labels;
+use model::observed;
+use podspec::{restart, view};
+
+use crate::decide::input::{StatusInput, Waiting};
+use crate::decide::readiness;
+
+/// Why the end of a container is not known.
+const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
+/// The exit code of a container whose end was not seen, as if it had been killed.
+const UNSEEN_EXIT_CODE: i32 = 137;
+
+/// What a container is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One of `containers`.
+    Regular,
+    /// One of `initContainers` that must end.
+    Init,
+    /// One of `initContainers` that keeps running.
+    Sidecar,
+    /// One of `ephemeralContainers`.
+    Ephemeral,
+}
+
+/// The status of a container, given the one before.
+pub(crate) fn container_status(
+    input: &StatusInput<'_>,
+    kind: Kind,
+    container: &Container,
+    old: Option<&ContainerStatus>,
+) -> ContainerStatus {
+    let mut instances =
+        input.observed.containers.iter().filter(|seen| *seen.name == *container.name);
+    let newest = instances.next();
+    let has_worked = kind == Kind::Init && has_worked(input, newest);
+    let failure = input
+        .start_failures
+        .get(&container.name)
+        .filter(|_| !has_worked && restart::should_restart(input.pod, container, newest));
+    let ended_before = old.filter(|old| ended(old.state.as_ref()).is_some());
+    let mut status = match (newest, ended_before) {
+        (Some(newest), _) => of_instance(input, newest, instances.next(), old),
+        // How it ended is told until it is started again, long after its remains were removed.
+        (None, Some(ended)) if failure.is_none() => ended.clone(),
+        (None, _) => of_none(input.pod, container, old),
+    };
+    if has_worked && is_waiting(&status) {
+        status.state = Some(terminated(ContainerStateTerminated {
+            reason: Some("Completed".to_owned()),
+            message: Some("gone from the runtime; what runs after it was started".to_owned()),
+            ..ContainerStateTerminated::default()
+        }));
+    }
+    if let Some(failure) = failure {
+        show_failure(&mut status, failure);
+    }
+    readiness::set(kind, &mut status);
+    status
+}
+
+/// Whether a regular init container has done its work: it says so itself, or, when the runtime has
+/// forgotten it, what comes after it was made.
+fn has_worked(input: &StatusInput<'_>, newest: Option<&observed::ContainerStatus>) -> bool {
+    let Some(newest) = newest else {
+        return view::containers(input.pod).iter().any(|container| {
+            let latest = input.observed.latest(&container.name);
+            latest.is_some_and(|latest| latest.state != observed::ContainerState::Unknown)
+        });
+    };
+    newest.state == observed::ContainerState::Exited && newest.exit_code == 0
+}
+
+/// The status of a container of which the runtime has nothing.
+fn of_none(pod: &Pod, container: &Container, old: Option<&ContainerStatus>) -> ContainerStatus {
+    let end = old.and_then(|old| ended(old.state.as_ref())).cloned().map(terminated);
+    let mut status = ContainerStatus {
+        name: container.name.clone(),
+        image: container.image.clone().unwrap_or_default(),
+        restart_count: old.map_or(0, |old| old.restart_count),
+        state: Some(waiting(Some(default_waiting_reason(pod)), None)),
+        last_state: end.or_else(|| old.and_then(|old| old.last_state.clone())),
+        volume_mounts: old.and_then(|old| old.volume_mounts.clone()),
+        ..ContainerStatus::default()
+    };
+    // It ended, although nobody saw how. Without a record of that it would look as if it had never
+    // run, and the pod would go back to Pending.
+    if old.is_some_and(was_running) && ended(status.last_state.as_ref()).is_none() {
+        let id = old.and_then(|old| old.container_id.clone());
+        status.last_state = Some(terminated(unseen_end(id)));
+        if !view::is_being_deleted(pod) {
+            status.restart_count = status.restart_count.saturating_add(1);
+        }
+    }
+    status
+}
+
+fn default_waiting_reason(pod: &Pod) -> &'static str {
+    if view::init_containers(pod).is_empty() { "ContainerCreating" } else { "PodInitializing" }
+}
+
+/// The status of a container with its newest instance, and the one `before` that.
+fn of_instance(
+    input: &StatusInput<'_>,
+    newest: &observed::ContainerStatus,
+    before: Option<&observed::ContainerStatus>,
+    old: Option<&ContainerStatus>,
+) -> ContainerStatus {
+    let id = full_id(input, newest);
+    let last = before
+        .filter(|before| before.state == observed::ContainerState::Exited)
+        .map(|before| exit_of(input, before))
+        .or_else(|| old.and_then(|old| last_end(old, &id)).cloned());
+    ContainerStatus {
+        name: newest.name.to_string(),
+        image: newest.image.to_string(),
+        image_id: newest.image_ref.to_string(),
+        restart_count: restart_count(newest, &id, old),
+        state: Some(state(input, newest, &id, old)),
+        last_state: last.map(terminated),
+        volume_mounts: old.and_then(|old| old.volume_mounts.clone()),
+        container_id: Some(id),
+        ..ContainerStatus::default()
+    }
+}
+
+fn state(
+    input: &StatusInput<'_>,
+    newest: &observed::ContainerStatus,
+    id: &str,
+    old: Option<&ContainerStatus>,
+) -> ContainerState {
+    match newest.state {
+        observed::ContainerState::Running => ContainerState {
+            running: Some(ContainerStateRunning { started_at: newest.started_at.map(Time) }),
+            ..ContainerState::default()
+        },
+        observed::ContainerState::Created => waiting(None, None),
+        observed::ContainerState::Exited => terminated(exit_of(input, newest)),
+        observed::ContainerState::Unknown => {
+            let unseen = || unseen_end(Some(id.to_owned()));
+            let end = match old {
+                Some(old) if was_running(old) => Some(unseen()),
+                // Upstream forgets at the second look what it said at the first.
+                Some(old) => end_of(old, id),
+                None => None,
+            };
+            end.map_or_else(|| waiting(None, None), terminated)
+        }
+    }
+}
+
+/// How often the container was restarted: what its newest instance was made with, unless more is
+/// known to have happened.
+fn restart_count(
+    newest: &observed::ContainerStatus,
+    id: &str,
+    old: Option<&ContainerStatus>,
+) -> i32 {
+    let made_with = newest.annotations.get(labels::CONTAINER_RESTART_COUNT);
+    let made_with = made_with.and_then(|count| count.parse::<i32>().ok()).unwrap_or(0).max(0);
+    let Some(old) = old else { return made_with };
+    let is_another = old.container_id.as_deref() != Some(id);
+    let happened = match newest.state {
+        // Its end was not seen, so nobody counted it.
+        observed::ContainerState::Unknown if was_running(old) => 1,
+        // The instances before it were removed, and with them their count.
+        observed::ContainerState::Running
+            if is_another
+                && ended(old.state.as_ref()).is_some()
+                && old.restart_count >= made_with =>
+        {
+            1
+        }
+        _ => 0,
+    };
+    made_with.max(old.restart_count.saturating_add(happened))
+}
+
+/// How the instance before the one with this id ended, as the old status tells it.
+fn last_end<'a>(old: &'a ContainerStatus, id: &str) -> Option<&'a ContainerStateTerminated> {
+    let of_another = ended(old.state.as_ref()).filter(|_| old.container_id.as_deref() != Some(id));
+    // A failed start moves the end of the newest instance there.
+    let last =
+        || ended(old.last_state.as_ref()).filter(|end| end.container_id.as_deref() != Some(id));
+    of_another.or_else(last)
+}
+
+/// How the instance with this id ended, as the old status tells it. Marked with the id, so that it
+/// is found again after a failed start has moved it.
+fn end_of(old: &ContainerStatus, id: &str) -> Option<ContainerStateTerminated> {
+    let of_state = ended(old.state.as_ref()).filter(|_| old.container_id.as_deref() == Some(id));
+    let moved =
+        || ended(old.last_state.as_ref()).filter(|end| end.container_id.as_deref() == Some(id));
+    let end = of_state.or_else(moved)?.clone();
+    Some(ContainerStateTerminated { container_id: Some(id.to_owned()), ..end })
+}
+
+fn exit_of(
+    input: &StatusInput<'_>,
+    instance: &observed::ContainerStatus,
+) -> ContainerStateTerminated {
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let time = |at: Option<Timestamp>| at.map(Time);
+    ContainerStateTerminated {
+        container_id: Some(full_id(input, instance)),
+        exit_code: instance.exit_code,
+        reason: text(&instance.reason),
+        message: text(&instance.message),
+        started_at: time(instance.started_at),
+        finished_at: time(instance.finished_at),
+        signal: None,
+    }
+}
+
+fn full_id(input: &StatusInput<'_>, instance: &observed::ContainerStatus) -> String {
+    format!("{}://{}", input.node.runtime_name, instance.id)
+}
+
+/// A container that will be started and could not be is waiting, and how it ended was before that.
+fn show_failure(status: &mut ContainerStatus, failure: &Waiting) {
+    if ended(status.state.as_ref()).is_some() {
+        status.last_state = status.state.take();
+    }
+    status.state = Some(waiting(Some(failure.reason), Some(failure.message.clone())));
+}
+
+fn is_waiting(status: &ContainerStatus) -> bool {
+    status.state.as_ref().is_some_and(|state| state.waiting.is_some())
+}
+
+fn was_running(status: &ContainerStatus) -> bool {
+    status.state.as_ref().is_some_and(|state| state.running.is_some())
+}
+
+fn ended(state: Option<&ContainerState>) -> Option<&ContainerStateTerminated> {
+    state?.terminated.as_ref()
+}
+
+fn waiting(reason: Option<&str>, message: Option<String>) -> ContainerState {
+    let message = message.filter(|message| !message.is_empty());
+    ContainerState {
+        waiting: Some(ContainerStateWaiting { reason: reason.map(Into::into), message }),
+        ..ContainerState::default()
+    }
+}
+
+fn terminated(end: ContainerStateTerminated) -> ContainerState {
+    ContainerState { terminated: Some(end), ..ContainerState::default() }
+}
+
+/// The end of an instance that nobody saw.
+fn unseen_end(id: Option<String>) -> ContainerStateTerminated {
+    ContainerStateTerminated {
+        container_id: id,
+        exit_code: UNSEEN_EXIT_CODE,
+        reason: Some(STATUS_UNKNOWN.to_owned()),
+        message: Some("it was running and the runtime no longer knows how it is".to_owned()),
+        ..ContainerStateTerminated::default()
+    }
+}

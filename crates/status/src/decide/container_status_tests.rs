@@ -1,0 +1,463 @@
+//! The states of containers.
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
+use model::observed;
+use model::observed::ContainerState::{Created, Exited, Running, Unknown};
+
+use crate::decide::test_pods::{
+    World, container, deleted, ended, instance, pod, running, sidecar, status, time, waiting,
+    with_ephemeral, with_init,
+};
+
+/// A state in a few words: `waiting REASON`, `running`, `ended CODE REASON`.
+fn told(state: Option<&ContainerState>) -> String {
+    let Some(state) = state else { return "-".to_owned() };
+    let word = |text: &Option<String>| text.as_deref().unwrap_or("-").to_owned();
+    if let Some(waiting) = &state.waiting {
+        format!("waiting {}", word(&waiting.reason))
+    } else if let Some(end) = &state.terminated {
+        format!("ended {} {}", end.exit_code, word(&end.reason))
+    } else if state.running.is_some() {
+        "running".to_owned()
+    } else {
+        "nothing".to_owned()
+    }
+}
+
+fn shown(status: &ContainerStatus) -> (String, String, i32) {
+    (told(status.state.as_ref()), told(status.last_state.as_ref()), status.restart_count)
+}
+
+/// What is shown of the container `main` of a pod that has it alone.
+fn main_of(
+    instances: Vec<observed::ContainerStatus>,
+    old: Option<ContainerStatus>,
+) -> ContainerStatus {
+    let world = World::new(pod("Always", &["main"]), instances);
+    match old {
+        Some(old) => world.with_old(vec![old]).first(),
+        None => world.first(),
+    }
+}
+
+fn old(state: ContainerState, restart_count: i32, id: Option<&str>) -> ContainerStatus {
+    ContainerStatus {
+        restart_count,
+        container_id: id.map(|id| format!("containerd://{id}")),
+        ..status("main", state)
+    }
+}
+
+fn with_last(status: ContainerStatus, exit_code: i32) -> ContainerStatus {
+    ContainerStatus { last_state: Some(ended(exit_code)), ..status }
+}
+
+#[test]
+fn a_container_that_never_ran_waits_for_its_making_or_for_init_containers() {
+    let plain = World::new(pod("Always", &["main"]), vec![]);
+    assert_eq!(shown(&plain.first()), ("waiting ContainerCreating".into(), "-".into(), 0));
+    let with_init = with_init(pod("Always", &["main"]), vec![container("first")]);
+    let world = World::new(with_init, vec![]);
+    assert_eq!(shown(&world.first()), ("waiting PodInitializing".into(), "-".into(), 0));
+    let status = world.status();
+    let init = &status.init_container_statuses.unwrap()[0];
+    assert_eq!(shown(init), ("waiting PodInitializing".into(), "-".into(), 0));
+}
+
+#[test]
+fn the_newest_instance_is_the_state_and_the_one_before_it_the_last_state() {
+    let rows = [
+        ("made", vec![instance("main-0", Created, 0)], "waiting -", "-", 0),
+        ("running", vec![instance("main-0", Running, 0)], "running", "-", 0),
+        ("ended", vec![instance("main-0", Exited, 3)], "ended 3 Error", "-", 0),
+        ("unknown from the start", vec![instance("main-0", Unknown, 0)], "waiting -", "-", 0),
+        (
+            "running again",
+            vec![instance("main-1", Running, 0), instance("main-0", Exited, 1)],
+            "running",
+            "ended 1 Error",
+            1,
+        ),
+        (
+            "ended again",
+            vec![
+                instance("main-2", Exited, 0),
+                instance("main-1", Exited, 1),
+                instance("main-0", Exited, 2),
+            ],
+            "ended 0 Completed",
+            "ended 1 Error",
+            2,
+        ),
+        (
+            "one before it that has not ended is not its last state",
+            vec![instance("main-1", Running, 0), instance("main-0", Created, 0)],
+            "running",
+            "-",
+            1,
+        ),
+    ];
+    for (what, instances, state, last, restarts) in rows {
+        let found = shown(&main_of(instances, None));
+        assert_eq!(found, (state.into(), last.into(), restarts), "{what}");
+    }
+}
+
+/// What the row is about, the instances, the status before, and what is shown then.
+type Remembered = (
+    &'static str,
+    Vec<observed::ContainerStatus>,
+    ContainerStatus,
+    (&'static str, &'static str, i32),
+);
+
+fn check_remembered<const N: usize>(rows: [Remembered; N]) {
+    for (what, instances, old, (state, last, restarts)) in rows {
+        let found = shown(&main_of(instances, Some(old)));
+        assert_eq!(found, (state.into(), last.into(), restarts), "{what}");
+    }
+}
+
+#[test]
+fn what_was_known_before_is_told_of_a_container_that_is_gone() {
+    let rows = [
+        (
+            "how it ended stays until it runs again",
+            vec![],
+            old(ended(2), 1, Some("main-1")),
+            ("ended 2 Error", "-", 1),
+        ),
+        (
+            "vanished while running",
+            vec![],
+            old(running(21), 1, Some("main-1")),
+            ("waiting ContainerCreating", "ended 137 ContainerStatusUnknown", 2),
+        ),
+        (
+            "vanished while running, with an earlier end known",
+            vec![],
+            with_last(old(running(21), 1, Some("main-1")), 3),
+            ("waiting ContainerCreating", "ended 3 Error", 1),
+        ),
+        (
+            "waiting before and still nothing there",
+            vec![],
+            with_last(old(waiting("CrashLoopBackOff"), 4, None), 3),
+            ("waiting ContainerCreating", "ended 3 Error", 4),
+        ),
+    ];
+    check_remembered(rows);
+}
+
+#[test]
+fn what_was_known_before_fills_what_the_runtime_has_forgotten() {
+    let made = |id: &str| vec![instance(id, Running, 0)];
+    let rows = [
+        (
+            "unknown while running",
+            vec![instance("main-1", Unknown, 0)],
+            old(running(21), 1, Some("main-1")),
+            ("ended 137 ContainerStatusUnknown", "-", 2),
+        ),
+        (
+            "unknown after it ended in the same instance",
+            vec![instance("main-1", Unknown, 0)],
+            old(ended(5), 2, Some("main-1")),
+            ("ended 5 Error", "-", 2),
+        ),
+        (
+            "unknown in an instance that was never seen",
+            vec![instance("main-1", Unknown, 0)],
+            old(ended(5), 0, Some("main-0")),
+            ("waiting -", "ended 5 Error", 1),
+        ),
+        (
+            "the end of a removed instance",
+            made("main-1"),
+            old(ended(5), 0, Some("main-0")),
+            ("running", "ended 5 Error", 1),
+        ),
+        (
+            "the last end, while the instance is the same",
+            made("main-1"),
+            with_last(old(running(21), 1, Some("main-1")), 6),
+            ("running", "ended 6 Error", 1),
+        ),
+        (
+            "running after all in the instance that was given up",
+            made("main-1"),
+            old(ended(137), 2, Some("main-1")),
+            ("running", "-", 2),
+        ),
+        (
+            "restarts that its instances do not count any more",
+            made("main-0"),
+            old(ended(5), 7, Some("main-7")),
+            ("running", "ended 5 Error", 8),
+        ),
+        (
+            "restarts, once counted",
+            made("main-0"),
+            with_last(old(running(21), 8, Some("main-0")), 5),
+            ("running", "ended 5 Error", 8),
+        ),
+    ];
+    check_remembered(rows);
+}
+
+#[test]
+fn a_container_that_vanished_with_its_deleted_pod_was_not_restarted() {
+    let world = World::new(deleted(pod("Always", &["main"])), vec![]).with_old(vec![old(
+        running(21),
+        1,
+        Some("main-1"),
+    )]);
+    let expected = ("waiting ContainerCreating", "ended 137 ContainerStatusUnknown", 1);
+    assert_eq!(shown(&world.first()), (expected.0.into(), expected.1.into(), expected.2));
+}
+
+#[test]
+fn a_start_failure_is_shown_where_the_container_will_be_started() {
+    let rows = [
+        ("never made", "Always", vec![], "waiting ErrImagePull", "-"),
+        ("running", "Always", vec![instance("main-0", Running, 0)], "running", "-"),
+        (
+            "made, not started",
+            "Never",
+            vec![instance("main-0", Created, 0)],
+            "waiting ErrImagePull",
+            "-",
+        ),
+        (
+            "ended, and its end moves",
+            "Always",
+            vec![instance("main-1", Exited, 2), instance("main-0", Exited, 1)],
+            "waiting ErrImagePull",
+            "ended 2 Error",
+        ),
+        ("ended for good", "Never", vec![instance("main-0", Exited, 2)], "ended 2 Error", "-"),
+        ("succeeded", "OnFailure", vec![instance("main-0", Exited, 0)], "ended 0 Completed", "-"),
+    ];
+    for (what, policy, instances, state, last) in rows {
+        let world = World::new(pod(policy, &["main"]), instances)
+            .with_start_failure("main", "ErrImagePull");
+        let (found, found_last, _) = shown(&world.first());
+        assert_eq!((found.as_str(), found_last.as_str()), (state, last), "{what}");
+    }
+}
+
+#[test]
+fn every_reason_of_a_failed_start_is_shown_with_its_message() {
+    let reasons = [
+        "CrashLoopBackOff",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "ImageInspectError",
+        "CreateContainerConfigError",
+        "PreCreateHookError",
+        "CreateContainerError",
+        "PreStartHookError",
+        "RunContainerError",
+        "PostStartHookError",
+    ];
+    for reason in reasons {
+        let world = World::new(pod("Always", &["main"]), vec![]).with_start_failure("main", reason);
+        let waiting = world.first().state.unwrap().waiting.unwrap();
+        assert_eq!(waiting.reason.as_deref(), Some(reason));
+        assert_eq!(waiting.message.as_deref(), Some("main did not start"));
+    }
+}
+
+#[test]
+fn a_failed_start_that_is_over_leaves_no_end_twice() {
+    let instances = vec![instance("main-1", Exited, 2)];
+    let world = World::new(pod("Always", &["main"]), instances);
+    let failed = world.clone().with_start_failure("main", "CrashLoopBackOff").status();
+    let after = world.with_previous(failed).first();
+    assert_eq!(shown(&after), ("ended 2 Error".into(), "-".into(), 1));
+}
+
+#[test]
+fn an_end_that_nobody_saw_stays_the_same_at_every_look() {
+    let instances = vec![instance("main-1", Unknown, 0), instance("main-0", Exited, 4)];
+    let mut world = World::new(pod("Always", &["main"]), instances)
+        .with_old(vec![old(running(21), 1, Some("main-1"))])
+        .with_start_failure("main", "RunContainerError");
+    for look in 0..3 {
+        let status = world.status();
+        let found = shown(&status.container_statuses.as_ref().unwrap()[0]);
+        let unseen = "ended 137 ContainerStatusUnknown";
+        assert_eq!(found, ("waiting RunContainerError".into(), unseen.into(), 2), "look {look}");
+        world.previous = Some(status);
+    }
+    world.start_failures.clear();
+    let expected = ("ended 137 ContainerStatusUnknown".into(), "ended 4 Error".into(), 2);
+    assert_eq!(shown(&world.first()), expected);
+}
+
+#[test]
+fn a_container_that_is_gone_and_cannot_start_shows_nothing_of_its_last_instance_but_its_end() {
+    let gone = ContainerStatus {
+        image: "image:0".to_owned(),
+        image_id: "sha256:0".to_owned(),
+        ..old(ended(2), 3, Some("main-3"))
+    };
+    let world = World::new(pod("Always", &["main"]), vec![])
+        .with_old(vec![gone])
+        .with_start_failure("main", "ErrImagePull");
+    let found = world.first();
+    assert_eq!(shown(&found), ("waiting ErrImagePull".into(), "ended 2 Error".into(), 3));
+    assert_eq!(found.container_id, None);
+    assert_eq!((found.image.as_str(), found.image_id.as_str()), ("image:1", ""));
+}
+
+#[test]
+fn an_init_container_whose_successors_were_made_does_not_wait_to_start() {
+    let pod = with_init(pod("Always", &["main"]), vec![container("first")]);
+    let world = World::new(pod, vec![instance("main-0", Running, 0)])
+        .with_start_failure("first", "ErrImagePull");
+    let statuses = world.status().init_container_statuses.unwrap();
+    assert_eq!(shown(&statuses[0]).0, "ended 0 Completed");
+}
+
+#[test]
+fn nothing_of_a_pod_that_is_being_deleted_waits_to_start() {
+    let world = World::new(deleted(pod("Always", &["main"])), vec![instance("main-0", Exited, 1)])
+        .with_start_failure("main", "CrashLoopBackOff");
+    assert_eq!(shown(&world.first()).0, "ended 1 Error");
+}
+
+#[test]
+fn init_containers_of_which_nothing_is_left_are_judged_by_what_came_after_them() {
+    let inits = || vec![container("first"), sidecar("beside")];
+    let rows = [
+        ("nothing ran", vec![], "waiting PodInitializing", "waiting PodInitializing"),
+        (
+            "a regular one runs",
+            vec![instance("main-0", Running, 0)],
+            "ended 0 Completed",
+            "waiting PodInitializing",
+        ),
+        (
+            "a regular one ended",
+            vec![instance("main-0", Exited, 1)],
+            "ended 0 Completed",
+            "waiting PodInitializing",
+        ),
+        (
+            "nobody knows of the regular one",
+            vec![instance("main-0", Unknown, 0)],
+            "waiting PodInitializing",
+            "waiting PodInitializing",
+        ),
+    ];
+    for (what, instances, first, beside) in rows {
+        let world = World::new(with_init(pod("Always", &["main"]), inits()), instances);
+        let statuses = world.status().init_container_statuses.unwrap();
+        let found: Vec<_> = statuses.iter().map(|one| shown(one).0).collect();
+        assert_eq!(found, [first, beside], "{what}");
+    }
+}
+
+#[test]
+fn an_init_container_whose_end_is_known_is_not_judged_by_others() {
+    let inits = |instances, old| {
+        let pod = with_init(pod("Always", &["main"]), vec![container("first")]);
+        let previous = PodStatus { init_container_statuses: old, ..PodStatus::default() };
+        let world = World::new(pod, instances).with_previous(previous);
+        world.status().init_container_statuses.unwrap().remove(0)
+    };
+    let seen = vec![instance("main-0", Running, 0), instance("first-0", Exited, 0)];
+    let end = inits(seen, None).state.unwrap().terminated.unwrap();
+    assert_eq!(end.finished_at, Some(time(30)));
+    let told = vec![status("first", ended(3))];
+    let found = inits(vec![instance("main-0", Running, 0)], Some(told));
+    assert_eq!(shown(&found).0, "ended 3 Error");
+}
+
+#[test]
+fn an_init_container_that_succeeded_waits_for_nothing_and_a_sidecar_does() {
+    let inits = vec![container("first"), sidecar("beside")];
+    let instances = vec![instance("first-0", Exited, 0), instance("beside-0", Exited, 0)];
+    let world = World::new(with_init(pod("Always", &["main"]), inits), instances)
+        .with_start_failure("first", "CrashLoopBackOff")
+        .with_start_failure("beside", "CrashLoopBackOff");
+    let statuses = world.status().init_container_statuses.unwrap();
+    let found: Vec<_> = statuses.iter().map(|one| shown(one).0).collect();
+    assert_eq!(found, ["ended 0 Completed", "waiting CrashLoopBackOff"]);
+}
+
+#[test]
+fn what_runs_has_started_and_is_ready() {
+    let inits = vec![container("done"), container("works"), sidecar("beside")];
+    let pod = with_ephemeral(with_init(pod("Never", &["a", "b"]), inits), &["look"]);
+    let instances = vec![
+        instance("a-0", Running, 0),
+        instance("b-0", Exited, 0),
+        instance("look-0", Running, 0),
+        instance("done-0", Exited, 0),
+        instance("works-0", Running, 0),
+        instance("beside-0", Running, 0),
+    ];
+    let status = World::new(pod, instances).status();
+    let all = [
+        status.init_container_statuses,
+        status.container_statuses,
+        status.ephemeral_container_statuses,
+    ];
+    let found: Vec<_> =
+        all.into_iter().flatten().flatten().map(|one| (one.name, one.started, one.ready)).collect();
+    let expected = [
+        ("done", Some(false), true),
+        ("works", Some(true), false),
+        ("beside", Some(true), true),
+        ("a", Some(true), true),
+        ("b", Some(false), false),
+        ("look", None, false),
+    ];
+    assert_eq!(found, expected.map(|(name, started, ready)| (name.to_owned(), started, ready)));
+}
+
+#[test]
+fn regular_and_ephemeral_containers_are_listed_by_name_and_init_containers_in_order() {
+    let inits = vec![container("z"), container("y")];
+    let pod = with_ephemeral(with_init(pod("Always", &["c", "a", "b"]), inits), &["f", "e"]);
+    let status = World::new(pod, vec![]).status();
+    let names = |list: Option<Vec<ContainerStatus>>| -> Vec<String> {
+        list.unwrap().into_iter().map(|one| one.name).collect()
+    };
+    assert_eq!(names(status.container_statuses), ["a", "b", "c"]);
+    assert_eq!(names(status.init_container_statuses), ["z", "y"]);
+    assert_eq!(names(status.ephemeral_container_statuses), ["e", "f"]);
+}
+
+#[test]
+fn ids_images_and_times_come_from_the_instance() {
+    let found = main_of(vec![instance("main-2", Exited, 1)], None);
+    assert_eq!(found.container_id.as_deref(), Some("containerd://main-2"));
+    assert_eq!((found.image.as_str(), found.image_id.as_str()), ("image:1", "sha256:1"));
+    let end = found.state.unwrap().terminated.unwrap();
+    assert_eq!(end.container_id.as_deref(), Some("containerd://main-2"));
+    assert_eq!((end.started_at, end.finished_at), (Some(time(21)), Some(time(30))));
+    let found = main_of(vec![], None);
+    assert_eq!((found.container_id, found.image.as_str()), (None, "image:1"));
+}
+
+#[test]
+fn a_restart_count_that_is_none_counts_as_nothing() {
+    for text in ["", "many", "-3", "99999999999"] {
+        let mut made = instance("main-0", Running, 0);
+        made.annotations.values_mut().for_each(|count| text.clone_into(count));
+        assert_eq!(main_of(vec![made], None).restart_count, 0, "{text:?}");
+    }
+}
+
+#[test]
+fn the_status_that_the_api_shows_is_the_one_before_where_there_is_no_other() {
+    let mut shown_by_api = pod("Always", &["main"]);
+    let old = vec![old(ended(2), 3, Some("main-3"))];
+    shown_by_api.status = Some(PodStatus { container_statuses: Some(old), ..PodStatus::default() });
+    assert_eq!(shown(&World::new(shown_by_api, vec![]).first()).2, 3);
+}

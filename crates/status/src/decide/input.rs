@@ -1,0 +1,64 @@
+//! What a status is made of.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use model::observed;
+
+/// All that a pod's status is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct StatusInput<'a> {
+    /// The pod. Its own status is what the API shows; pods of manifests have none.
+    pub pod: &'a Pod,
+    /// What the runtime shows of it.
+    pub observed: &'a observed::PodStatus,
+    /// The status computed before. Without one, what the API shows takes its place.
+    pub previous: Option<&'a PodStatus>,
+    /// Why containers did not start at the last attempt, by container name.
+    pub start_failures: &'a BTreeMap<String, Waiting>,
+    /// Why the whole pod has failed, whatever its containers do.
+    pub failure: Option<&'a Failure>,
+    /// Whether everything of the pod was stopped, and nothing of it will run again whatever its
+    /// restart policy says.
+    pub stopped_for_good: bool,
+    /// What is known of the node.
+    pub node: &'a NodeFacts,
+    /// The time now.
+    pub now: Timestamp,
+}
+
+impl<'a> StatusInput<'a> {
+    /// The status to go on from.
+    pub(crate) fn base(&self) -> Option<&'a PodStatus> {
+        self.previous.or(self.pod.status.as_ref())
+    }
+}
+
+/// Why a container is not running yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// In one word: `CrashLoopBackOff`, `ErrImagePull`, …
+    pub reason: &'static str,
+    /// In a sentence.
+    pub message: String,
+}
+
+/// Why a pod as a whole has failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// In one word: `DeadlineExceeded`, `Evicted`, …
+    pub reason: &'static str,
+    /// In a sentence.
+    pub message: String,
+}
+
+/// What a pod's status tells of its node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeFacts {
+    /// Addresses of the node, the preferred family first, at most one of each; empty while unknown.
+    pub host_ips: Vec<IpAddr>,
+    /// Name of the container runtime, as in `containerd://<id>`.
+    pub runtime_name: String,
+}

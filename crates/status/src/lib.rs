@@ -1,0 +1,24 @@
+//! What people and programs see of a pod: its status in the words of the API.
+//!
+//! Inputs: a pod, what the runtime shows of it, why containers did not start, and the status before.
+//! Outputs: the pod's status ([`decide::pod_status`]), its line in a list of pods
+//! ([`decide::summary`]), and the last status of every pod for who wants to read it ([`store`]).
+//!
+//! ```text
+//!  pod ───────────┐
+//!  observed ──────┤
+//!  start failures ┼─> container statuses ──> phase ──> conditions ──> status ──> store ──> readers
+//!  status before ─┘                                                     └─ the status before, next time
+//! ```
+//!
+//! Invariants:
+//! - a status tells what was observed, never what is hoped for;
+//! - a terminal phase is never left;
+//! - restart counts never shrink, even when the runtime has forgotten the instances;
+//! - the same input again gives the same status again: no time stamp moves without a change;
+//! - every container of the specification has one status.
+
+pub mod decide;
+pub mod store;
+#[cfg(test)]
+mod store_tests;

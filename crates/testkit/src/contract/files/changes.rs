@@ -1,0 +1,182 @@
+//! How changes of files show, and how one hears of them.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use model::ports::files::{DirectoryWatch, FileKind, Heard};
+use tokio::time::timeout;
+
+use super::{Impossible, World, refused};
+
+/// The longest time in which something must be heard.
+const SOON: Duration = Duration::from_secs(5);
+
+pub(super) async fn a_special_file_is_not_read(world: &dyn World) -> Result<()> {
+    let (files, path) = (world.files(), world.directory().join("special"));
+    ensure!(world.special(&path), Impossible("make special files"));
+    refused(timeout(SOON, files.read(&path, 10)).await?, &path)?;
+    refused(timeout(SOON, files.read_version(&path, 10)).await?, &path)?;
+    Ok(())
+}
+
+pub(super) async fn a_look_tells_versions_apart(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    let (path, new) = (directory.join("file"), directory.join("new"));
+    world.write(&path, b"text");
+    let first = files.look(&path).await?;
+    ensure!(first.kind == FileKind::File && first.version.size == 4, "{first:?}");
+    ensure!(files.look(&path).await? == first, "another version without a change");
+    world.write(&path, b"more text");
+    let second = files.look(&path).await?;
+    ensure!(second.version != first.version, "the same version after a change");
+    ensure!(second.version.same_file(&first.version), "another file after writing to it");
+    // Of the same size, and perhaps within one tick of the clock.
+    world.write(&new, b"text more");
+    world.rename(&new, &path);
+    let third = files.look(&path).await?;
+    ensure!(third.version != second.version, "the same version in another file");
+    ensure!(!third.version.same_file(&second.version), "the same file after a replacement");
+    world.put_link(&directory.join("link"), Path::new("file"));
+    ensure!(files.look(&directory.join("link")).await? == third, "not what the link leads to");
+    ensure!(files.look(&directory).await?.kind == FileKind::Directory);
+    let kind = refused(files.look(&new).await, &new)?;
+    ensure!(kind == ErrorKind::NotFound, "{kind}");
+    Ok(())
+}
+
+pub(super) async fn entries_are_looked_at_in_order(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    ensure!(files.entries(&directory).await?.is_empty());
+    world.write(&directory.join("b"), b"text");
+    world.write(&directory.join(".a"), b"");
+    files.create_directory(&directory, Path::new("a/below"), 0o755).await?;
+    world.put_link(&directory.join("c"), Path::new("b"));
+    world.put_link(&directory.join("d"), Path::new("nothing"));
+    let mut told = Vec::new();
+    for entry in files.entries(&directory).await? {
+        let path = directory.join(&entry.name);
+        match entry.found {
+            Ok(found) => {
+                ensure!(found == files.look(&path).await?, "{found:?} is not a look at it");
+                told.push(format!("{} {:?}", entry.name.display(), found.kind));
+            }
+            Err(error) => {
+                ensure!(error.is_not_found() && error.path == path, "{error:?}");
+                told.push(format!("{} missing", entry.name.display()));
+            }
+        }
+    }
+    let expected = [".a File", "a Directory", "b File", "c File", "d missing"];
+    ensure!(told == expected, "{told:?}");
+    let file = directory.join("b");
+    let kind = refused(files.entries(&file).await, &file)?;
+    ensure!(kind == ErrorKind::NotADirectory, "{kind}");
+    Ok(())
+}
+
+pub(super) async fn a_file_is_read_with_its_version(world: &dyn World) -> Result<()> {
+    let (files, path) = (world.files(), world.directory().join("file"));
+    for content in [&b"12345"[..], b"", b"123"] {
+        world.write(&path, content);
+        let (version, read) = files.read_version(&path, 5).await?;
+        ensure!(read == content, "{read:?} instead of {content:?}");
+        ensure!(version == files.look(&path).await?.version, "{version:?} is not what is there");
+    }
+    world.write(&path, b"123456");
+    refused(files.read_version(&path, 5).await, &path)?;
+    let missing = path.with_file_name("missing");
+    let kind = refused(files.read_version(&missing, 5).await, &missing)?;
+    ensure!(kind == ErrorKind::NotFound, "{kind}");
+    Ok(())
+}
+
+/// Waits until a change of all these names was heard of.
+async fn hears(watch: &mut dyn DirectoryWatch, names: &[&str]) -> Result<()> {
+    let mut missing: BTreeSet<OsString> = names.iter().map(OsString::from).collect();
+    while !missing.is_empty() {
+        match timeout(SOON, watch.heard()).await.with_context(|| format!("{missing:?}"))? {
+            Some(Heard::Names(heard)) => missing.retain(|name| !heard.contains(name)),
+            Some(Heard::Anything) => return Ok(()),
+            None => bail!("the end instead of {missing:?}"),
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn what_happens_in_a_directory_is_heard(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    world.write(&directory.join("old"), b"text");
+    let mut watch = files.watch(&directory).await?;
+    world.write(&directory.join("new"), b"text");
+    hears(&mut *watch, &["new"]).await?;
+    world.write(&directory.join("new"), b"more text");
+    hears(&mut *watch, &["new"]).await?;
+    world.put_link(&directory.join("link"), Path::new("old"));
+    hears(&mut *watch, &["link"]).await?;
+    world.rename(&directory.join("old"), &directory.join("older"));
+    hears(&mut *watch, &["old", "older"]).await?;
+    world.remove(&directory.join("older"));
+    hears(&mut *watch, &["older"]).await?;
+    files.create_directory(&directory, Path::new("below"), 0o755).await?;
+    hears(&mut *watch, &["below"]).await
+}
+
+pub(super) async fn all_who_listen_hear(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    files.create_directory(&directory, Path::new("below"), 0o755).await?;
+    let below = directory.join("below");
+    let mut watches = [
+        files.watch(&directory).await?,
+        files.watch(&below).await?,
+        files.watch(&below).await?,
+        files.watch(&below).await?,
+    ];
+    world.write(&directory.join("above"), b"text");
+    world.write(&below.join("file"), b"text");
+    hears(&mut *watches[0], &["above"]).await?;
+    for watch in &mut watches[1..] {
+        hears(&mut **watch, &["file"]).await?;
+    }
+    // One who leaves does not take the others along.
+    let [_, gone, ref mut stays, _] = watches;
+    drop(gone);
+    world.write(&below.join("another"), b"text");
+    hears(&mut **stays, &["another"]).await
+}
+
+pub(super) async fn a_watch_ends_when_its_directory_goes(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    for name in ["removed", "moved"] {
+        files.create_directory(&directory, Path::new(name), 0o755).await?;
+        let path = directory.join(name);
+        let mut watch = files.watch(&path).await?;
+        if name == "removed" {
+            world.remove(&path);
+        } else {
+            world.rename(&path, &directory.join("elsewhere"));
+        }
+        let end = async { while watch.heard().await.is_some() {} };
+        timeout(SOON, end).await.with_context(|| format!("no end of what was {name}"))?;
+        // What takes its place is watched like any other.
+        files.create_directory(&directory, Path::new(name), 0o755).await?;
+        let mut watch = files.watch(&path).await?;
+        world.write(&path.join("file"), b"text");
+        hears(&mut *watch, &["file"]).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn only_a_directory_is_watched(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    let (file, missing) = (directory.join("file"), directory.join("missing"));
+    world.write(&file, b"text");
+    let kind = refused(files.watch(&file).await, &file)?;
+    ensure!(kind == ErrorKind::NotADirectory, "{kind}");
+    let kind = refused(files.watch(&missing).await, &missing)?;
+    ensure!(kind == ErrorKind::NotFound, "{kind}");
+    Ok(())
+}

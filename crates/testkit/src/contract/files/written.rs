@@ -1,0 +1,72 @@
+//! Files of the agent's own, that survive it.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use model::ports::files::{draft_of, is_draft};
+
+use super::{World, refused};
+
+pub(super) async fn a_written_file_is_for_the_agent_alone(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    files.write_durably(&directory.join("state/deep/file"), b"text").await?;
+    for (path, expected) in [("state", 0o700), ("state/deep", 0o700), ("state/deep/file", 0o600)] {
+        let mode = world.mode(&directory.join(path)) & 0o777;
+        ensure!(mode == expected, "{path}: {mode:o}");
+    }
+    Ok(())
+}
+
+pub(super) async fn a_written_file_replaces_the_one_before(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    let path = directory.join("file");
+    for content in [&b"first and long"[..], b"second", b""] {
+        let before = files.look(&path).await.ok();
+        files.write_durably(&path, content).await?;
+        ensure!(files.read(&path, 100).await? == content);
+        if let Some(before) = before {
+            // Who reads the old one meanwhile reads all of it.
+            let after = files.look(&path).await?;
+            ensure!(!after.version.same_file(&before.version), "written over what was there");
+        }
+    }
+    ensure!(files.list(&directory).await? == ["file"], "something was left behind");
+    Ok(())
+}
+
+pub(super) async fn a_draft_is_no_obstacle(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    let draft = draft_of("file");
+    ensure!(is_draft(&draft) && !is_draft("file"), "{draft}");
+    world.write(&directory.join(&draft), b"half of somethi");
+    files.write_durably(&directory.join("file"), b"new").await?;
+    ensure!(files.read(&directory.join("file"), 100).await? == b"new");
+    world.write(&directory.join(&draft), b"half of somethi");
+    files.remove_written(&directory.join(&draft)).await?;
+    ensure!(files.list(&directory).await? == ["file"]);
+    Ok(())
+}
+
+pub(super) async fn nothing_but_a_file_is_replaced_or_removed(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    files.create_directory(&directory, Path::new("place/below"), 0o755).await?;
+    let path = directory.join("place");
+    refused(files.write_durably(&path, b"text").await, &path)?;
+    refused(files.remove_written(&path).await, &path)?;
+    ensure!(files.list(&path).await? == ["below"]);
+    world.write(&directory.join("file"), b"text");
+    let path = directory.join("file/below");
+    refused(files.write_durably(&path, b"text").await, &path)?;
+    Ok(())
+}
+
+pub(super) async fn a_written_file_is_removed(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    files.write_durably(&directory.join("one"), b"1").await?;
+    files.write_durably(&directory.join("two"), b"2").await?;
+    for path in ["one", "one", "missing", "missing/too"] {
+        files.remove_written(&directory.join(path)).await?;
+    }
+    ensure!(files.list(&directory).await? == ["two"]);
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! What is told of pods while it happens.
+
+use anyhow::{Context, Result, ensure};
+use futures_util::StreamExt;
+use model::ids::{ContainerId, ObjectId};
+use model::ports::runtime::{ContainerEventKind, ContainerEvents};
+use model::verdict::Subject;
+use tokio::time::{Instant, timeout_at};
+
+use super::bench::{Bench, Pod, SOON};
+use crate::wanted::removal;
+
+use ContainerEventKind::{Created, Deleted, Started, Stopped};
+
+/// Waits until all of these have been told, in whatever order, and whatever else is told. What is
+/// told of their objects names the pod.
+async fn told(
+    events: &mut ContainerEvents,
+    pod: &Pod,
+    expected: &[(ObjectId, ContainerEventKind)],
+) -> Result<()> {
+    let deadline = Instant::now() + SOON;
+    let mut missing = expected.to_vec();
+    while !missing.is_empty() {
+        let next = timeout_at(deadline, events.next()).await;
+        let next = next.with_context(|| format!("not told within {SOON:?}: {missing:?}"))?;
+        let event = next.with_context(|| format!("the stream ended before {missing:?}"))??;
+        if expected.iter().any(|(object, _)| *object == event.object) {
+            ensure!(event.pod_uid == pod.config.pod_uid, "{event:?} names another pod");
+        }
+        missing.retain(|(object, kind)| *object != event.object || *kind != event.kind);
+    }
+    Ok(())
+}
+
+fn container(id: &ContainerId) -> ObjectId {
+    ObjectId::Container(id.clone())
+}
+
+fn sandbox(pod: &Pod) -> ObjectId {
+    ObjectId::Sandbox(pod.sandbox.clone())
+}
+
+pub(super) async fn the_start_and_the_end_of_a_container_are_told_with_its_pod(
+    bench: &Bench<'_>,
+) -> Result<()> {
+    let pod = bench.pod().await?;
+    let mut events = bench.runtime.container_events().await?;
+    let id = bench.create(&pod, &bench.container_config(&pod, &["sleep", "1s"])).await?;
+    told(&mut events, &pod, &[(container(&id), Created)]).await?;
+    bench.runtime.start_container(&id).await?;
+    told(&mut events, &pod, &[(container(&id), Started)]).await?;
+    told(&mut events, &pod, &[(container(&id), Stopped)]).await?;
+    // Who is told looks, and must see it.
+    bench.exited(&id).await?;
+    let verdict = removal(Subject::Container(id.clone()));
+    bench.runtime.remove_container(&verdict).await?;
+    told(&mut events, &pod, &[(container(&id), Deleted)]).await
+}
+
+pub(super) async fn a_death_that_nobody_asked_for_is_told(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let id = bench.start(&pod, &["sleep", "forever"]).await?;
+    let mut events = bench.runtime.container_events().await?;
+    bench.kill(container(&id)).await?;
+    told(&mut events, &pod, &[(container(&id), Stopped)]).await?;
+    bench.kill(sandbox(&pod)).await?;
+    told(&mut events, &pod, &[(sandbox(&pod), Stopped)]).await
+}
+
+pub(super) async fn a_sandbox_is_told_from_its_start_to_its_end(bench: &Bench<'_>) -> Result<()> {
+    let mut events = bench.runtime.container_events().await?;
+    let pod = bench.pod().await?;
+    told(&mut events, &pod, &[(sandbox(&pod), Created), (sandbox(&pod), Started)]).await?;
+    bench.runtime.stop_pod_sandbox(&pod.sandbox).await?;
+    told(&mut events, &pod, &[(sandbox(&pod), Stopped)]).await?;
+    let verdict = removal(Subject::Sandbox(pod.sandbox.clone()));
+    bench.runtime.remove_pod_sandbox(&verdict).await?;
+    told(&mut events, &pod, &[(sandbox(&pod), Deleted)]).await
+}
+
+pub(super) async fn what_is_removed_with_its_sandbox_is_told(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let id = bench.start(&pod, &["sleep", "forever"]).await?;
+    let mut events = bench.runtime.container_events().await?;
+    let verdict = removal(Subject::Sandbox(pod.sandbox.clone()));
+    bench.runtime.remove_pod_sandbox(&verdict).await?;
+    let expected = [
+        (container(&id), Stopped),
+        (sandbox(&pod), Stopped),
+        (container(&id), Deleted),
+        (sandbox(&pod), Deleted),
+    ];
+    told(&mut events, &pod, &expected).await
+}
+
+pub(super) async fn everybody_who_listens_is_told(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let mut one = bench.runtime.container_events().await?;
+    let mut two = bench.runtime.container_events().await?;
+    let id = bench.start(&pod, &["sleep", "forever"]).await?;
+    let expected = [(container(&id), Started)];
+    told(&mut one, &pod, &expected).await?;
+    drop(one);
+    told(&mut two, &pod, &expected).await?;
+    bench.runtime.stop_container(&id, SOON).await?;
+    told(&mut two, &pod, &[(container(&id), Stopped)]).await
+}

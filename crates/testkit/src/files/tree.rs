@@ -1,0 +1,380 @@
+//! The tree behind the files in memory.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+
+use model::ports::files::{FileKind, FileVersion, Found, Heard, draft_of};
+use tokio::sync::mpsc;
+
+/// As many links as Linux follows before it gives up.
+const MOST_LINKS: usize = 40;
+/// How a path fails that leads out of where it must stay, as on Linux.
+const OUTSIDE: ErrorKind = ErrorKind::CrossesDevices;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Node {
+    Directory { mode: u32 },
+    File { content: Vec<u8>, mode: u32 },
+    Link(PathBuf),
+    Special,
+}
+
+/// A node with its history.
+#[derive(Debug)]
+struct Placed {
+    node: Node,
+    /// The number of the change that made it.
+    inode: u64,
+    /// The number of the last change to it.
+    changed: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Tree {
+    /// By path, free of links.
+    nodes: BTreeMap<PathBuf, Placed>,
+    /// What fails whatever there is.
+    pub(super) broken: BTreeMap<PathBuf, ErrorKind>,
+    /// How often each file was read.
+    pub(super) reads: BTreeMap<PathBuf, usize>,
+    /// Why directories cannot be watched, if so.
+    pub(super) no_watches: Option<ErrorKind>,
+    /// Whether changes are told to nobody.
+    pub(super) deaf: bool,
+    changes: u64,
+    /// Who listens to which directory.
+    listeners: Vec<(PathBuf, mpsc::UnboundedSender<Heard>)>,
+}
+
+/// Where a walk begins, and whether it may leave that place.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Start<'a> {
+    Root,
+    /// Below a path free of links, where the walk must stay at every step.
+    Within(&'a Path),
+}
+
+impl Tree {
+    /// Just the root.
+    pub(super) fn new() -> Self {
+        let mut tree = Self {
+            nodes: BTreeMap::new(),
+            broken: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            no_watches: None,
+            deaf: false,
+            changes: 0,
+            listeners: Vec::new(),
+        };
+        tree.insert(Path::new("/"), Node::Directory { mode: 0o755 });
+        tree
+    }
+
+    /// The node at exactly this path, which is free of links.
+    pub(super) fn at(&self, path: &Path) -> Option<&Node> {
+        self.nodes.get(path).map(|placed| &placed.node)
+    }
+
+    /// Puts a node at a path, as a new version of what is there if that is of its kind.
+    pub(super) fn insert(&mut self, path: &Path, node: Node) {
+        self.changes += 1;
+        let before = self.nodes.get(path);
+        let same = before
+            .filter(|before| std::mem::discriminant(&before.node) == std::mem::discriminant(&node));
+        let inode = same.map_or(self.changes, |before| before.inode);
+        self.nodes.insert(path.to_owned(), Placed { node, inode, changed: self.changes });
+        self.tell_of(path);
+    }
+
+    /// Replaces the content of a file by as many other bytes, within one tick of the clock.
+    pub(super) fn swap_content(&mut self, path: &Path, new: Vec<u8>) {
+        match self.nodes.get_mut(path).map(|placed| &mut placed.node) {
+            Some(Node::File { content, .. }) if content.len() == new.len() => *content = new,
+            other => panic!("{} is {other:?}, not a file of that size", path.display()),
+        }
+    }
+
+    /// Takes what is at a path out of the tree, with all below it.
+    pub(super) fn prune(&mut self, path: &Path) {
+        let before = self.nodes.len();
+        self.nodes.retain(|node, _| !node.starts_with(path) || node == Path::new("/"));
+        if self.nodes.len() < before {
+            self.listeners.retain(|(directory, _)| !directory.starts_with(path));
+            self.tell_of(path);
+        }
+    }
+
+    /// Moves what is at a path, with all below it, in place of what is at the other.
+    pub(super) fn rename(&mut self, from: &Path, to: &Path) {
+        self.prune(to);
+        let moved: Vec<PathBuf> =
+            self.nodes.keys().filter(|path| path.starts_with(from)).cloned().collect();
+        for path in moved {
+            let placed = self.nodes.remove(&path).expect("its key was just there");
+            let below = path.strip_prefix(from).expect("it starts so");
+            // Joining nothing would leave a slash at the end.
+            let path = if below.as_os_str().is_empty() { to.to_owned() } else { to.join(below) };
+            self.nodes.insert(path, placed);
+        }
+        self.listeners.retain(|(directory, _)| !directory.starts_with(from));
+        self.tell_of(from);
+        self.tell_of(to);
+    }
+
+    fn tell_of(&mut self, path: &Path) {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
+        if self.deaf {
+            return;
+        }
+        let heard = Heard::Names([name.to_owned()].into());
+        self.listeners.retain(|(directory, listener)| {
+            directory != parent || listener.send(heard.clone()).is_ok()
+        });
+    }
+
+    /// Listens to a directory.
+    pub(super) fn listen(
+        &mut self,
+        directory: &Path,
+    ) -> Result<mpsc::UnboundedReceiver<Heard>, ErrorKind> {
+        if let Some(kind) = self.no_watches {
+            return Err(kind);
+        }
+        let (directory, node) = self.node(directory)?;
+        if !matches!(node, Node::Directory { .. }) {
+            return Err(ErrorKind::NotADirectory);
+        }
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.listeners.push((directory, sender));
+        Ok(receiver)
+    }
+
+    pub(super) fn found(&self, path: &Path) -> Result<Found, ErrorKind> {
+        let (path, node) = self.node(path)?;
+        let (kind, size) = match node {
+            Node::File { content, .. } => (FileKind::File, content.len()),
+            Node::Directory { .. } => (FileKind::Directory, 0),
+            Node::Special | Node::Link(_) => (FileKind::Special, 0),
+        };
+        let placed = &self.nodes[&path];
+        let changed = (0, i64::try_from(placed.changed).unwrap_or(i64::MAX));
+        let size = size as u64;
+        let version =
+            FileVersion { device: 1, inode: placed.inode, size, modified: changed, changed };
+        Ok(Found { kind, version })
+    }
+
+    pub(super) fn write_durably(&mut self, path: &Path, content: &[u8]) -> Result<(), ErrorKind> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(ErrorKind::InvalidInput);
+        };
+        let draft = parent.join(draft_of(&name.to_string_lossy()));
+        if let Some(kind) = self.broken.get(&draft) {
+            return Err(*kind);
+        }
+        let parent = self.make_directories(Start::Root, parent, 0o700)?;
+        let (draft, place) =
+            (parent.join(draft.file_name().expect("a draft has a name")), parent.join(name));
+        self.insert(&draft, Node::File { content: content.to_owned(), mode: 0o600 });
+        if let Some(kind) = self.broken.get(path) {
+            return Err(*kind);
+        }
+        if let Some(Node::Directory { .. }) = self.at(&place) {
+            return Err(ErrorKind::IsADirectory);
+        }
+        self.rename(&draft, &place);
+        Ok(())
+    }
+
+    pub(super) fn remove_written(&mut self, path: &Path) -> Result<(), ErrorKind> {
+        match self.node(path) {
+            Ok((path, Node::File { .. })) => {
+                self.prune(&path);
+                Ok(())
+            }
+            Ok((_, Node::Directory { .. })) => Err(ErrorKind::IsADirectory),
+            Ok(_) => Err(ErrorKind::InvalidInput),
+            Err(ErrorKind::NotFound) => Ok(()),
+            Err(kind) => Err(kind),
+        }
+    }
+
+    /// The path without links, of something that exists.
+    fn resolve(&self, path: &Path) -> Result<PathBuf, ErrorKind> {
+        self.walk(Start::Root, path, |_| false)
+    }
+
+    /// Makes what is missing of a path and gives it without links.
+    pub(super) fn make_directories(
+        &mut self,
+        start: Start<'_>,
+        path: &Path,
+        mode: u32,
+    ) -> Result<PathBuf, ErrorKind> {
+        let mut absent = Vec::new();
+        let resolved = self.walk(start, path, |missing| {
+            absent.push(missing.to_owned());
+            true
+        })?;
+        for path in absent {
+            self.insert(&path, Node::Directory { mode });
+        }
+        match self.at(&resolved) {
+            Some(Node::Directory { .. }) => Ok(resolved),
+            _ => Err(ErrorKind::AlreadyExists),
+        }
+    }
+
+    /// Goes along a path, through its links. Where there is nothing, `missing` says whether to go on
+    /// as if there were a directory.
+    fn walk(
+        &self,
+        start: Start<'_>,
+        path: &Path,
+        mut missing: impl FnMut(&Path) -> bool,
+    ) -> Result<PathBuf, ErrorKind> {
+        let (mut here, fence) = match start {
+            Start::Root => (PathBuf::from("/"), Path::new("/")),
+            Start::Within(fence) if path.is_relative() => (fence.to_owned(), fence),
+            Start::Within(_) => return Err(OUTSIDE),
+        };
+        let mut ahead: Vec<OsString> = parts(path);
+        let mut links = 0;
+        let mut in_directory = true;
+        while let Some(part) = ahead.pop() {
+            if !in_directory {
+                return Err(ErrorKind::NotADirectory);
+            }
+            if part == ".." {
+                here.pop();
+            } else {
+                let next = here.join(&part);
+                match self.at(&next) {
+                    Some(Node::Link(target)) => {
+                        links += 1;
+                        if links > MOST_LINKS {
+                            // Too many links; the kind for it has no stable name.
+                            return Err(ErrorKind::Other);
+                        }
+                        if target.is_absolute() {
+                            here = PathBuf::from("/");
+                        }
+                        ahead.extend(parts(target));
+                    }
+                    Some(node) => {
+                        in_directory = matches!(node, Node::Directory { .. });
+                        here = next;
+                    }
+                    None if missing(&next) => here = next,
+                    None => return Err(ErrorKind::NotFound),
+                }
+            }
+            if !here.starts_with(fence) {
+                return Err(OUTSIDE);
+            }
+        }
+        Ok(here)
+    }
+
+    pub(super) fn node(&self, path: &Path) -> Result<(PathBuf, &Node), ErrorKind> {
+        if let Some(kind) = self.broken.get(path) {
+            return Err(*kind);
+        }
+        let resolved = self.resolve(path)?;
+        let node = self.at(&resolved).ok_or(ErrorKind::NotFound)?;
+        Ok((resolved, node))
+    }
+
+    pub(super) fn list(&self, directory: &Path) -> Result<Vec<String>, ErrorKind> {
+        let (directory, node) = self.node(directory)?;
+        if !matches!(node, Node::Directory { .. }) {
+            return Err(ErrorKind::NotADirectory);
+        }
+        let children = self.nodes.keys().filter(|path| path.parent() == Some(&*directory));
+        let names = children.filter_map(|path| path.file_name());
+        let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into()).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    pub(super) fn read(&mut self, path: &Path, limit: u64) -> Result<Vec<u8>, ErrorKind> {
+        *self.reads.entry(path.to_owned()).or_default() += 1;
+        match self.node(path)?.1 {
+            Node::File { content, .. } if content.len() as u64 <= limit => Ok(content.clone()),
+            Node::File { .. } => Err(ErrorKind::FileTooLarge),
+            Node::Directory { .. } => Err(ErrorKind::IsADirectory),
+            Node::Special | Node::Link(_) => Err(ErrorKind::InvalidInput),
+        }
+    }
+
+    pub(super) fn link(&mut self, target: &Path, link: &Path) -> Result<(), ErrorKind> {
+        if let Some(kind) = self.broken.get(link) {
+            return Err(*kind);
+        }
+        match self.node(target) {
+            Ok(_) => {}
+            Err(ErrorKind::NotFound) => return Ok(()),
+            Err(kind) => return Err(kind),
+        }
+        let (Some(parent), Some(name)) = (link.parent(), link.file_name()) else {
+            return Err(ErrorKind::AlreadyExists);
+        };
+        let path = self.make_directories(Start::Root, parent, 0o755)?.join(name);
+        match self.at(&path) {
+            None | Some(Node::Link(_)) => {
+                self.insert(&path, Node::Link(target.to_owned()));
+                Ok(())
+            }
+            Some(_) => Err(ErrorKind::AlreadyExists),
+        }
+    }
+
+    /// Removes the node at a path that lies in `root` itself, if it is of the kind that is meant.
+    pub(super) fn remove(
+        &mut self,
+        root: &Path,
+        path: &Path,
+        is_meant: fn(&Node) -> bool,
+    ) -> Result<(), ErrorKind> {
+        if let Some(kind) = self.broken.get(path) {
+            return Err(*kind);
+        }
+        let name = match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) if parent == root => name,
+            _ => return Err(ErrorKind::InvalidInput),
+        };
+        let path = match self.resolve(root) {
+            Ok(root) => root.join(name),
+            Err(ErrorKind::NotFound) => return Ok(()),
+            Err(kind) => return Err(kind),
+        };
+        match self.at(&path) {
+            None => Ok(()),
+            Some(node) if is_meant(node) => {
+                self.prune(&path);
+                Ok(())
+            }
+            Some(_) => Err(ErrorKind::InvalidInput),
+        }
+    }
+
+    pub(super) fn create(&mut self, root: &Path, below: &Path, mode: u32) -> Result<(), ErrorKind> {
+        if let Some(kind) = self.broken.get(&root.join(below)) {
+            return Err(*kind);
+        }
+        let root = self.make_directories(Start::Root, root, mode)?;
+        self.make_directories(Start::Within(&root), below, mode).map(drop)
+    }
+}
+
+/// The parts of a path, the first one last.
+fn parts(path: &Path) -> Vec<OsString> {
+    let parts = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+    });
+    parts.rev().collect()
+}

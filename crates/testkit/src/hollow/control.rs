@@ -1,0 +1,76 @@
+//! The second socket: how often each method was called, and what no client can do.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail};
+use model::ids::ContainerId;
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+
+use super::{Count, Delay, Failure, Hollow};
+
+/// Exit code of a container that was killed.
+const KILLED: i32 = 137;
+
+/// Answers every line with a line of JSON, for ever. `reset` starts counting anew after it told the
+/// counts; `kill ID [CODE]`, `delay METHOD=DURATION`, `fail METHOD=CODE[:TIMES]` and `clear` (of
+/// delays and failures) do what they say; any other line asks for the counts.
+pub async fn answer_questions(hollow: Hollow, listener: UnixListener) -> Result<()> {
+    let mut talks = JoinSet::new();
+    loop {
+        tokio::select! {
+            // Talks that are over wait while there are new ones; nothing else depends on them.
+            biased;
+            accepted = listener.accept() => {
+                let (stream, _) = accepted.context("take a connection for questions")?;
+                talks.spawn(talk(hollow.clone(), stream));
+            }
+            // One that broke off is over too.
+            Some(_) = talks.join_next() => {}
+        }
+    }
+}
+
+async fn talk(hollow: Hollow, stream: UnixStream) -> Result<()> {
+    let (read, mut write) = stream.into_split();
+    let mut lines = BufReader::new(read).lines();
+    while let Some(line) = lines.next_line().await? {
+        let mut answer = match hollow.obey(line.trim()) {
+            Ok(answer) => answer.to_string(),
+            Err(error) => json!({ "error": format!("{error:#}") }).to_string(),
+        };
+        answer.push('\n');
+        write.write_all(answer.as_bytes()).await?;
+    }
+    Ok(())
+}
+
+fn told(counts: &BTreeMap<&'static str, Count>) -> serde_json::Value {
+    json!(counts)
+}
+
+impl Hollow {
+    fn obey(&self, line: &str) -> Result<serde_json::Value> {
+        let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match command {
+            "reset" => return Ok(told(&self.gate.take_counts())),
+            "kill" => {
+                let (id, code) = rest.split_once(' ').unwrap_or((rest, ""));
+                let code = match code {
+                    "" => KILLED,
+                    code => code.parse().with_context(|| format!("{code:?} is no exit code"))?,
+                };
+                if !self.runtime.kill_container(&ContainerId::from(id), code) {
+                    bail!("no container {id:?} runs");
+                }
+            }
+            "delay" => self.gate.delay(&Delay::parse(rest)?),
+            "fail" => self.gate.fail(Failure::parse(rest)?),
+            "clear" => self.gate.clear(),
+            _ => return Ok(told(&self.gate.counts())),
+        }
+        Ok(json!({ "done": line }))
+    }
+}

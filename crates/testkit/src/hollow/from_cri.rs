@@ -1,0 +1,135 @@
+//! What a client asks for, in the words of the port.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use model::ids::PodName;
+use model::labels;
+use model::observed::{ContainerState, SandboxState};
+use model::ports::runtime::{ContainerFilter, SandboxFilter};
+use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
+use proto::runtime_v1 as cri;
+use tonic::Status;
+
+fn namespace_mode(mode: cri::NamespaceMode) -> NamespaceMode {
+    match mode {
+        cri::NamespaceMode::Pod => NamespaceMode::Pod,
+        cri::NamespaceMode::Node => NamespaceMode::Node,
+        // Nothing here has processes that could be seen from another container.
+        cri::NamespaceMode::Container | cri::NamespaceMode::Target => NamespaceMode::Container,
+    }
+}
+
+pub(super) fn sandbox_config(config: cri::PodSandboxConfig) -> Result<SandboxConfig, Status> {
+    let metadata = config.metadata.ok_or_else(|| lacks("sandbox", "metadata"))?;
+    let linux = config.linux.unwrap_or_default();
+    let namespaces = linux.security_context.and_then(|context| context.namespace_options);
+    let namespaces = namespaces.unwrap_or_default();
+    Ok(SandboxConfig {
+        pod_uid: metadata.uid.into(),
+        pod: PodName::new(metadata.namespace, metadata.name),
+        attempt: metadata.attempt,
+        hostname: config.hostname,
+        log_directory: config.log_directory,
+        labels: config.labels,
+        annotations: config.annotations,
+        network: namespace_mode(namespaces.network()),
+        pid: namespace_mode(namespaces.pid()),
+        ipc: namespace_mode(namespaces.ipc()),
+        cgroup_parent: linux.cgroup_parent,
+    })
+}
+
+pub(super) fn container_config(config: cri::ContainerConfig) -> Result<ContainerConfig, Status> {
+    let metadata = config.metadata.ok_or_else(|| lacks("container", "metadata"))?;
+    let image = config.image.ok_or_else(|| lacks("container", "image"))?;
+    let context = config.linux.and_then(|linux| linux.security_context).unwrap_or_default();
+    let namespaces = context.namespace_options.unwrap_or_default();
+    let envs = config.envs.into_iter();
+    let envs = envs.map(|env| (env.key, String::from_utf8_lossy(&env.value).into_owned()));
+    Ok(ContainerConfig {
+        name: metadata.name.into(),
+        attempt: metadata.attempt,
+        image_ref: image.image,
+        user_image: image.user_specified_image,
+        command: config.command,
+        args: config.args,
+        working_dir: config.working_dir,
+        envs: envs.collect(),
+        labels: config.labels,
+        annotations: config.annotations,
+        log_path: config.log_path,
+        stdin: config.stdin,
+        stdin_once: config.stdin_once,
+        tty: config.tty,
+        masked_paths: context.masked_paths,
+        readonly_paths: context.readonly_paths,
+        pid: namespace_mode(namespaces.pid()),
+    })
+}
+
+fn lacks(what: &str, part: &str) -> Status {
+    Status::invalid_argument(format!("the {what} has no {part}"))
+}
+
+/// A negative grace is none.
+pub(super) fn grace(seconds: i64) -> Duration {
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
+
+/// An id, unless it is empty.
+fn id<T: From<String>>(id: String) -> Option<T> {
+    (!id.is_empty()).then(|| id.into())
+}
+
+/// A filter: what the store can choose by, and the labels that must match besides.
+#[derive(Debug, Default)]
+pub(super) struct Selection<F> {
+    pub(super) filter: F,
+    labels: BTreeMap<String, String>,
+}
+
+impl<F> Selection<F> {
+    /// Whether something with these labels is wanted.
+    pub(super) fn wants(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+    }
+}
+
+impl<F: Default + PartialEq> Selection<F> {
+    /// Whether it asks for a part of what there is.
+    pub(super) fn is_partial(&self) -> bool {
+        self.filter != F::default() || !self.labels.is_empty()
+    }
+}
+
+/// Of sandboxes: by id, state and labels.
+pub(super) fn sandboxes(
+    sandbox: String,
+    state: Option<cri::PodSandboxState>,
+    mut labels: BTreeMap<String, String>,
+) -> Selection<SandboxFilter> {
+    let state = state.map(|state| match state {
+        cri::PodSandboxState::SandboxReady => SandboxState::Ready,
+        cri::PodSandboxState::SandboxNotready => SandboxState::NotReady,
+    });
+    let pod_uid = labels.remove(labels::POD_UID).map(Into::into);
+    Selection { filter: SandboxFilter { id: id(sandbox), state, pod_uid }, labels }
+}
+
+/// Of containers: by id, sandbox, state and labels.
+pub(super) fn containers(
+    (container, sandbox): (String, String),
+    state: Option<cri::ContainerState>,
+    mut labels: BTreeMap<String, String>,
+) -> Selection<ContainerFilter> {
+    let state = state.map(|state| match state {
+        cri::ContainerState::ContainerCreated => ContainerState::Created,
+        cri::ContainerState::ContainerRunning => ContainerState::Running,
+        cri::ContainerState::ContainerExited => ContainerState::Exited,
+        cri::ContainerState::ContainerUnknown => ContainerState::Unknown,
+    });
+    let pod_uid = labels.remove(labels::POD_UID).map(Into::into);
+    let filter = ContainerFilter { id: id(container), state, sandbox_id: id(sandbox), pod_uid };
+    Selection { filter, labels }
+}

@@ -1,0 +1,173 @@
+//! The command line of `hollow`.
+#![allow(clippy::disallowed_methods, reason = "a test tool reads the file that it is given")]
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use lexopt::prelude::*;
+
+use super::{Delay, Failure, Population, Settings};
+
+/// What `--help` shows.
+pub const USAGE: &str = "\
+usage: hollow --socket PATH [OPTION...]
+  A container runtime (CRI v1) without containers: pods run in memory only.
+  Prints a line when it is ready, ends on SIGTERM or SIGINT, and removes its sockets.
+
+  --socket PATH               where it listens
+  --pods N [--containers M]   N pods of M containers (1) run from the start
+  --population FILE           the pods of a JSON file do
+                              ({\"pods\": [{\"name\", \"uid\", \"containers\": [{\"name\"}]}]})
+  --image NAME                only images so named can be pulled (repeatable); otherwise all can
+  --image-directory DIR       where the images are said to lie (the socket's directory)
+  --write-logs                containers write a line to their log when they start
+  --delay METHOD=DURATION     a method takes longer: ListContainers=250ms
+  --fail METHOD=CODE[:TIMES]  a method fails: PullImage=Unavailable:3
+  --counters PATH             a second socket that answers each line with the number of calls per
+                              method as JSON; `reset` starts anew; also `kill ID [CODE]`,
+                              `delay ...`, `fail ...`, `clear`
+
+  Images below ferrolet.test/ have the test workload in them and nothing else. In every other image
+  every program is there and runs until it is stopped.";
+
+/// What the command line says.
+#[derive(Debug)]
+pub struct Options {
+    /// Where to listen.
+    pub socket: PathBuf,
+    /// Where to answer questions.
+    pub counters: Option<PathBuf>,
+    /// How the runtime is.
+    pub settings: Settings,
+    /// What runs from the start.
+    pub population: Population,
+    /// Methods that take longer.
+    pub delays: Vec<Delay>,
+    /// Methods that fail.
+    pub failures: Vec<Failure>,
+}
+
+/// The options as they come.
+#[derive(Debug, Default)]
+struct Given {
+    socket: Option<PathBuf>,
+    counters: Option<PathBuf>,
+    pods: Option<usize>,
+    containers: Option<usize>,
+    population: Option<PathBuf>,
+    images: Vec<String>,
+    image_directory: Option<PathBuf>,
+    write_logs: bool,
+    delays: Vec<Delay>,
+    failures: Vec<Failure>,
+}
+
+impl Options {
+    /// Reads the arguments after the program's name. None when help is asked for.
+    pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Option<Self>> {
+        let mut given = Given::default();
+        let mut parser = lexopt::Parser::from_args(args);
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Long("socket") => given.socket = Some(parser.value()?.into()),
+                Long("counters") => given.counters = Some(parser.value()?.into()),
+                Long("pods") => given.pods = Some(parser.value()?.parse()?),
+                Long("containers") => given.containers = Some(parser.value()?.parse()?),
+                Long("population") => given.population = Some(parser.value()?.into()),
+                Long("image") => given.images.push(parser.value()?.string()?),
+                Long("image-directory") => given.image_directory = Some(parser.value()?.into()),
+                Long("write-logs") => given.write_logs = true,
+                Long("delay") => given.delays.push(Delay::parse(&parser.value()?.string()?)?),
+                Long("fail") => given.failures.push(Failure::parse(&parser.value()?.string()?)?),
+                Long("help") | Short('h') => return Ok(None),
+                other => return Err(other.unexpected().into()),
+            }
+        }
+        given.finish().map(Some)
+    }
+}
+
+impl Given {
+    fn finish(self) -> Result<Options> {
+        let socket = self.socket.context("--socket is needed")?;
+        let population = match (&self.population, self.pods, self.containers) {
+            (Some(file), None, None) => read(file)?,
+            (Some(_), _, _) => bail!("--population excludes --pods and --containers"),
+            (None, Some(pods), containers) => Population::of(pods, containers.unwrap_or(1)),
+            (None, None, Some(_)) => bail!("--containers wants --pods"),
+            (None, None, None) => Population::default(),
+        };
+        let directory = match self.image_directory {
+            Some(directory) => directory,
+            None => directory_of(&socket)?,
+        };
+        Ok(Options {
+            settings: Settings {
+                images: (!self.images.is_empty()).then_some(self.images),
+                image_directory: directory,
+                write_logs: self.write_logs,
+            },
+            socket,
+            counters: self.counters,
+            population,
+            delays: self.delays,
+            failures: self.failures,
+        })
+    }
+}
+
+fn read(file: &Path) -> Result<Population> {
+    let text = fs::read(file).with_context(|| format!("read {}", file.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("understand {}", file.display()))
+}
+
+/// A client takes the path as it is, so it must be absolute.
+fn directory_of(socket: &Path) -> Result<PathBuf> {
+    let socket = std::path::absolute(socket).context("find the directory of the socket")?;
+    let directory = socket.parent().map(Path::to_owned);
+    ensure!(directory.is_some(), "{} is no path of a socket", socket.display());
+    Ok(directory.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Option<Options>> {
+        Options::parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn options_are_read() {
+        let line = "--socket /run/x/cri.sock --pods 3 --containers 2 --image a --image=b \
+                    --write-logs --delay Version=1s --fail Status=Internal:2 --counters /run/c";
+        let options = parse(line).unwrap().unwrap();
+        assert_eq!(options.socket, Path::new("/run/x/cri.sock"));
+        assert_eq!(options.counters.as_deref(), Some(Path::new("/run/c")));
+        assert_eq!(options.population, Population::of(3, 2));
+        assert_eq!(options.settings.images.unwrap(), ["a", "b"]);
+        assert_eq!(options.settings.image_directory, Path::new("/run/x"));
+        assert!(options.settings.write_logs);
+        assert_eq!((options.delays.len(), options.failures.len()), (1, 1));
+        assert!(parse("--help").unwrap().is_none());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let rows = [
+            "",
+            "--socket",
+            "--socket a b",
+            "--socket a --pods x",
+            "--socket a --containers 2",
+            "--socket a --pods 1 --population f",
+            "--socket a --delay Version",
+            "--socket a --fail Version=Bad",
+        ];
+        for line in rows {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Pods that run from the start.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use model::ids::{PodName, PodUid};
+use model::ports::runtime::Runtime as _;
+use model::wanted::NamespaceMode;
+use serde::Deserialize;
+
+use super::{Hollow, image};
+use crate::wanted;
+
+/// The image of pods that do not say.
+const IMAGE: &str = "hollow.test/app:1";
+
+/// Pods to begin with, as a file of JSON writes them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Population {
+    /// The pods.
+    pub pods: Vec<PopulationPod>,
+}
+
+/// A pod with a sandbox that is ready.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PopulationPod {
+    /// Its namespace.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Whether it is on the host's network.
+    #[serde(default)]
+    pub host_network: bool,
+    /// Labels besides those that a node agent finds its pods by.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(default)]
+    pub annotations: BTreeMap<String, String>,
+    /// Its containers.
+    #[serde(default)]
+    pub containers: Vec<PopulationContainer>,
+}
+
+/// A container.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PopulationContainer {
+    /// Its name.
+    pub name: String,
+    /// How often it was restarted before.
+    #[serde(default)]
+    pub attempt: u32,
+    /// Its image.
+    #[serde(default = "default_image")]
+    pub image: String,
+    /// What it runs in place of the image's entry point.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// With these arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Labels besides those that a node agent finds its containers by.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(default)]
+    pub annotations: BTreeMap<String, String>,
+    /// What has become of it.
+    #[serde(default)]
+    pub state: PopulationState,
+}
+
+/// What has become of a container before the beginning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PopulationState {
+    /// It was made.
+    Created,
+    /// It was started.
+    #[default]
+    Running,
+    /// It was killed.
+    Exited,
+}
+
+fn default_namespace() -> String {
+    "default".to_owned()
+}
+
+fn default_image() -> String {
+    IMAGE.to_owned()
+}
+
+impl Population {
+    /// So many pods of so many containers each.
+    pub fn of(pods: usize, containers: usize) -> Self {
+        let container = |number| PopulationContainer {
+            name: format!("c{number}"),
+            attempt: 0,
+            image: default_image(),
+            command: Vec::new(),
+            args: Vec::new(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            state: PopulationState::Running,
+        };
+        let pod = |number| PopulationPod {
+            namespace: default_namespace(),
+            name: format!("pod-{number}"),
+            uid: format!("00000000-0000-4000-8000-{number:012}"),
+            host_network: false,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            containers: (0..containers).map(container).collect(),
+        };
+        Self { pods: (0..pods).map(pod).collect() }
+    }
+
+    /// How many containers its pods have.
+    pub fn containers(&self) -> usize {
+        self.pods.iter().map(|pod| pod.containers.len()).sum()
+    }
+}
+
+impl Hollow {
+    /// Makes the pods. Nobody is told: they were there before anybody listened.
+    pub async fn populate(&self, population: &Population) -> Result<()> {
+        for pod in &population.pods {
+            let making = self.make(pod).await;
+            making.with_context(|| format!("make pod {}/{}", pod.namespace, pod.name))?;
+        }
+        self.runtime.forget_events();
+        Ok(())
+    }
+
+    async fn make(&self, pod: &PopulationPod) -> Result<()> {
+        let name = PodName::new(pod.namespace.as_str(), pod.name.as_str());
+        let mut config = wanted::sandbox(&name, &PodUid::from(pod.uid.as_str()));
+        config.labels.extend(pod.labels.clone());
+        config.annotations.clone_from(&pod.annotations);
+        if pod.host_network {
+            config.network = NamespaceMode::Node;
+        }
+        let sandbox = self.runtime.run_pod_sandbox(&config).await?;
+        for one in &pod.containers {
+            self.runtime.add_image(&image(&one.image));
+            let mut container = wanted::container(&config, &one.name, &one.image, &[]);
+            container.attempt = one.attempt;
+            container.command.clone_from(&one.command);
+            container.args.clone_from(&one.args);
+            container.labels.extend(one.labels.clone());
+            container.annotations.clone_from(&one.annotations);
+            container.log_path = format!("{}/{}.log", one.name, one.attempt);
+            let id = self.runtime.create_container(&sandbox, &container, &config).await?;
+            if one.state != PopulationState::Created {
+                self.runtime.start_container(&id).await?;
+            }
+            if one.state == PopulationState::Exited {
+                self.runtime.kill_container(&id, 0);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_says_as_little_or_as_much_as_it_wants() {
+        let text = r#"{"pods": [
+            {"name": "web", "uid": "1", "containers": [
+                {"name": "main"},
+                {"name": "old", "attempt": 2, "state": "exited", "annotations": {"a": "b"}}
+            ]},
+            {"namespace": "shop", "name": "empty", "uid": "2", "host_network": true}
+        ]}"#;
+        let population: Population = serde_json::from_str(text).unwrap();
+        let [web, empty] = &population.pods[..] else { panic!("{population:?}") };
+        assert_eq!((web.namespace.as_str(), population.containers()), ("default", 2));
+        assert_eq!(web.containers[0].state, PopulationState::Running);
+        assert_eq!(web.containers[0].image, IMAGE);
+        assert_eq!(web.containers[1].state, PopulationState::Exited);
+        assert_eq!(web.containers[1].attempt, 2);
+        assert_eq!(web.containers[1].annotations["a"], "b");
+        assert!(empty.host_network && empty.containers.is_empty());
+        let misspelt = r#"{"pods": [{"name": "web", "uid": "1", "contaners": []}]}"#;
+        serde_json::from_str::<Population>(misspelt).unwrap_err();
+    }
+}

@@ -1,0 +1,352 @@
+//! The service of sandboxes and containers.
+
+use futures_util::stream::BoxStream;
+use model::ids::{ContainerId, SandboxId};
+use model::ports::runtime::Runtime as _;
+use model::verdict::Subject;
+use prost::Message as _;
+use proto::runtime_v1 as cri;
+use proto::runtime_v1::runtime_service_server::RuntimeService;
+use tonic::{Request, Response, Status, async_trait};
+
+use super::kept::KeptContainer;
+use super::{Hollow, from_cri, logs, to_cri};
+use crate::wanted::removal;
+
+pub(super) type Answer<T> = Result<Response<T>, Status>;
+
+pub(super) fn no_sandbox(id: &SandboxId) -> Status {
+    Status::not_found(format!("sandbox {id:?}: not found"))
+}
+
+pub(super) fn no_container(id: &ContainerId) -> Status {
+    Status::not_found(format!("container {id:?}: not found"))
+}
+
+impl Hollow {
+    fn list_sandboxes(&self, filter: Option<cri::PodSandboxFilter>) -> Vec<cri::PodSandbox> {
+        let filter = filter.unwrap_or_default();
+        let state = filter.state.map(|value| value.state());
+        let selection = from_cri::sandboxes(filter.id, state, filter.label_selector);
+        if selection.is_partial() {
+            self.gate.filtered("ListPodSandbox");
+        }
+        self.runtime.look(|look| {
+            let records = look.sandboxes(&selection.filter);
+            let records = records.filter(|record| selection.wants(&record.config.labels));
+            records
+                .map(|record| to_cri::sandbox(record, self.kept.runtime_handler(&record.id)))
+                .collect()
+        })
+    }
+
+    fn list_containers(&self, filter: Option<cri::ContainerFilter>) -> Vec<cri::Container> {
+        let filter = filter.unwrap_or_default();
+        let state = filter.state.map(|value| value.state());
+        let ids = (filter.id, filter.pod_sandbox_id);
+        let selection = from_cri::containers(ids, state, filter.label_selector);
+        if selection.is_partial() {
+            self.gate.filtered("ListContainers");
+        }
+        self.runtime.look(|look| {
+            let records = look.containers(&selection.filter);
+            let records = records.filter(|record| selection.wants(&record.config.labels));
+            records.map(to_cri::container).collect()
+        })
+    }
+
+    fn status_of(&self, id: &ContainerId) -> Result<cri::ContainerStatus, Status> {
+        self.runtime.look(|look| {
+            let record = look.container(id).ok_or_else(|| no_container(id))?;
+            let kept = self.kept.container(&record.sandbox_id, id);
+            Ok(to_cri::container_status(record, look.status(record), kept.as_deref()))
+        })
+    }
+
+    /// The sandbox of a container.
+    fn sandbox_of(&self, id: &ContainerId) -> Option<SandboxId> {
+        self.runtime.look(|look| look.container(id).map(|record| record.sandbox_id.clone()))
+    }
+
+    fn write_log(&self, id: &ContainerId, line: Option<&str>) -> Result<(), Status> {
+        let written = self.settings.write_logs.then(|| {
+            self.runtime.look(|look| {
+                look.container(id).map(|record| (look.now, look.status(record).log_path))
+            })
+        });
+        match written.flatten() {
+            Some((now, path)) => logs::write(&path, now, line)
+                .map_err(|error| Status::internal(format!("write {path}: {error}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl RuntimeService for Hollow {
+    async fn version(&self, _: Request<cri::VersionRequest>) -> Answer<cri::VersionResponse> {
+        Ok(Response::new(cri::VersionResponse {
+            version: "0.1.0".to_owned(),
+            runtime_name: "hollow".to_owned(),
+            runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
+            runtime_api_version: "v1".to_owned(),
+        }))
+    }
+
+    async fn status(&self, _: Request<cri::StatusRequest>) -> Answer<cri::StatusResponse> {
+        let status = self.runtime.status().await.map_err(to_cri::status)?;
+        let conditions = vec![
+            to_cri::condition("RuntimeReady", status.runtime),
+            to_cri::condition("NetworkReady", status.network),
+        ];
+        Ok(Response::new(cri::StatusResponse {
+            status: Some(cri::RuntimeStatus { conditions }),
+            ..cri::StatusResponse::default()
+        }))
+    }
+
+    async fn runtime_config(
+        &self,
+        _: Request<cri::RuntimeConfigRequest>,
+    ) -> Answer<cri::RuntimeConfigResponse> {
+        let cgroup_driver = cri::CgroupDriver::Cgroupfs.into();
+        let linux = cri::LinuxRuntimeConfiguration { cgroup_driver };
+        Ok(Response::new(cri::RuntimeConfigResponse { linux: Some(linux) }))
+    }
+
+    async fn update_runtime_config(
+        &self,
+        _: Request<cri::UpdateRuntimeConfigRequest>,
+    ) -> Answer<cri::UpdateRuntimeConfigResponse> {
+        Ok(Response::new(cri::UpdateRuntimeConfigResponse {}))
+    }
+
+    async fn run_pod_sandbox(
+        &self,
+        request: Request<cri::RunPodSandboxRequest>,
+    ) -> Answer<cri::RunPodSandboxResponse> {
+        let request = request.into_inner();
+        let config = from_cri::sandbox_config(request.config.unwrap_or_default())?;
+        let id = self.runtime.run_pod_sandbox(&config).await.map_err(to_cri::status)?;
+        let pod_sandbox_id = id.to_string();
+        self.kept.keep_sandbox(id, request.runtime_handler);
+        Ok(Response::new(cri::RunPodSandboxResponse { pod_sandbox_id }))
+    }
+
+    async fn stop_pod_sandbox(
+        &self,
+        request: Request<cri::StopPodSandboxRequest>,
+    ) -> Answer<cri::StopPodSandboxResponse> {
+        let id = SandboxId::from(request.into_inner().pod_sandbox_id);
+        self.runtime.stop_pod_sandbox(&id).await.map_err(to_cri::status)?;
+        Ok(Response::new(cri::StopPodSandboxResponse {}))
+    }
+
+    async fn remove_pod_sandbox(
+        &self,
+        request: Request<cri::RemovePodSandboxRequest>,
+    ) -> Answer<cri::RemovePodSandboxResponse> {
+        let id = SandboxId::from(request.into_inner().pod_sandbox_id);
+        let verdict = removal(Subject::Sandbox(id.clone()));
+        self.runtime.remove_pod_sandbox(&verdict).await.map_err(to_cri::status)?;
+        self.kept.forget_sandbox(&id);
+        Ok(Response::new(cri::RemovePodSandboxResponse {}))
+    }
+
+    async fn pod_sandbox_status(
+        &self,
+        request: Request<cri::PodSandboxStatusRequest>,
+    ) -> Answer<cri::PodSandboxStatusResponse> {
+        let id = SandboxId::from(request.into_inner().pod_sandbox_id);
+        let status = self.runtime.look(|look| {
+            let record = look.sandbox(&id).ok_or_else(|| no_sandbox(&id))?;
+            Ok::<_, Status>(to_cri::sandbox_status(record, self.kept.runtime_handler(&id)))
+        })?;
+        Ok(Response::new(cri::PodSandboxStatusResponse {
+            status: Some(status),
+            ..cri::PodSandboxStatusResponse::default()
+        }))
+    }
+
+    async fn list_pod_sandbox(
+        &self,
+        request: Request<cri::ListPodSandboxRequest>,
+    ) -> Answer<cri::ListPodSandboxResponse> {
+        let items = self.list_sandboxes(request.into_inner().filter);
+        Ok(Response::new(cri::ListPodSandboxResponse { items }))
+    }
+
+    async fn update_pod_sandbox_resources(
+        &self,
+        request: Request<cri::UpdatePodSandboxResourcesRequest>,
+    ) -> Answer<cri::UpdatePodSandboxResourcesResponse> {
+        let id = SandboxId::from(request.into_inner().pod_sandbox_id);
+        self.runtime.look(|look| look.sandbox(&id).map(drop)).ok_or_else(|| no_sandbox(&id))?;
+        Ok(Response::new(cri::UpdatePodSandboxResourcesResponse {}))
+    }
+
+    async fn create_container(
+        &self,
+        request: Request<cri::CreateContainerRequest>,
+    ) -> Answer<cri::CreateContainerResponse> {
+        let mut request = request.into_inner();
+        let sandbox = SandboxId::from(request.pod_sandbox_id);
+        let config = request.config.get_or_insert_default();
+        let kept = KeptContainer {
+            mounts: std::mem::take(&mut config.mounts),
+            resources: config.linux.as_mut().and_then(|linux| linux.resources.take()),
+            stop_signal: config.stop_signal,
+        };
+        let config = from_cri::container_config(request.config.unwrap_or_default())?;
+        let pod = from_cri::sandbox_config(request.sandbox_config.unwrap_or_default())?;
+        let made = self.runtime.create_container(&sandbox, &config, &pod).await;
+        let id = made.map_err(to_cri::status)?;
+        let container_id = id.to_string();
+        self.kept.keep_container(sandbox, id, kept);
+        Ok(Response::new(cri::CreateContainerResponse { container_id }))
+    }
+
+    async fn start_container(
+        &self,
+        request: Request<cri::StartContainerRequest>,
+    ) -> Answer<cri::StartContainerResponse> {
+        let id = ContainerId::from(request.into_inner().container_id);
+        self.runtime.start_container(&id).await.map_err(to_cri::status)?;
+        self.write_log(&id, Some("started"))?;
+        Ok(Response::new(cri::StartContainerResponse {}))
+    }
+
+    async fn stop_container(
+        &self,
+        request: Request<cri::StopContainerRequest>,
+    ) -> Answer<cri::StopContainerResponse> {
+        let request = request.into_inner();
+        let (id, grace) =
+            (ContainerId::from(request.container_id), from_cri::grace(request.timeout));
+        self.runtime.stop_container(&id, grace).await.map_err(to_cri::status)?;
+        Ok(Response::new(cri::StopContainerResponse {}))
+    }
+
+    async fn remove_container(
+        &self,
+        request: Request<cri::RemoveContainerRequest>,
+    ) -> Answer<cri::RemoveContainerResponse> {
+        let id = ContainerId::from(request.into_inner().container_id);
+        let sandbox = self.sandbox_of(&id);
+        let verdict = removal(Subject::Container(id.clone()));
+        self.runtime.remove_container(&verdict).await.map_err(to_cri::status)?;
+        if let Some(sandbox) = sandbox {
+            self.kept.forget_container(&sandbox, &id);
+        }
+        Ok(Response::new(cri::RemoveContainerResponse {}))
+    }
+
+    async fn container_status(
+        &self,
+        request: Request<cri::ContainerStatusRequest>,
+    ) -> Answer<cri::ContainerStatusResponse> {
+        let status = self.status_of(&request.into_inner().container_id.into())?;
+        Ok(Response::new(cri::ContainerStatusResponse {
+            status: Some(status),
+            ..cri::ContainerStatusResponse::default()
+        }))
+    }
+
+    async fn list_containers(
+        &self,
+        request: Request<cri::ListContainersRequest>,
+    ) -> Answer<cri::ListContainersResponse> {
+        let containers = Self::list_containers(self, request.into_inner().filter);
+        Ok(Response::new(cri::ListContainersResponse { containers }))
+    }
+
+    async fn update_container_resources(
+        &self,
+        request: Request<cri::UpdateContainerResourcesRequest>,
+    ) -> Answer<cri::UpdateContainerResourcesResponse> {
+        let request = request.into_inner();
+        let id = ContainerId::from(request.container_id);
+        let sandbox = self.sandbox_of(&id).ok_or_else(|| no_container(&id))?;
+        let kept = self.kept.container(&sandbox, &id);
+        let mut kept = kept.map(|kept| (*kept).clone()).unwrap_or_default();
+        // What is not set is left alone: that is how messages merge.
+        let change = request.linux.unwrap_or_default().encode_to_vec();
+        let merged = kept.resources.get_or_insert_default().merge(&*change);
+        merged.map_err(|error| Status::internal(error.to_string()))?;
+        self.kept.keep_container(sandbox, id, kept);
+        Ok(Response::new(cri::UpdateContainerResourcesResponse {}))
+    }
+
+    async fn reopen_container_log(
+        &self,
+        request: Request<cri::ReopenContainerLogRequest>,
+    ) -> Answer<cri::ReopenContainerLogResponse> {
+        let id = ContainerId::from(request.into_inner().container_id);
+        self.sandbox_of(&id).ok_or_else(|| no_container(&id))?;
+        self.write_log(&id, None)?;
+        Ok(Response::new(cri::ReopenContainerLogResponse {}))
+    }
+
+    async fn exec_sync(
+        &self,
+        request: Request<cri::ExecSyncRequest>,
+    ) -> Answer<cri::ExecSyncResponse> {
+        let id = ContainerId::from(request.into_inner().container_id);
+        self.sandbox_of(&id).ok_or_else(|| no_container(&id))?;
+        Ok(Response::new(cri::ExecSyncResponse::default()))
+    }
+
+    async fn container_stats(
+        &self,
+        request: Request<cri::ContainerStatsRequest>,
+    ) -> Answer<cri::ContainerStatsResponse> {
+        let stats = self.stats_of_container(&request.into_inner().container_id.into())?;
+        Ok(Response::new(cri::ContainerStatsResponse { stats: Some(stats) }))
+    }
+
+    async fn list_container_stats(
+        &self,
+        request: Request<cri::ListContainerStatsRequest>,
+    ) -> Answer<cri::ListContainerStatsResponse> {
+        let stats = self.stats_of_containers(request.into_inner().filter);
+        Ok(Response::new(cri::ListContainerStatsResponse { stats }))
+    }
+
+    async fn pod_sandbox_stats(
+        &self,
+        request: Request<cri::PodSandboxStatsRequest>,
+    ) -> Answer<cri::PodSandboxStatsResponse> {
+        let stats = self.stats_of_sandbox(&request.into_inner().pod_sandbox_id.into())?;
+        Ok(Response::new(cri::PodSandboxStatsResponse { stats: Some(stats) }))
+    }
+
+    async fn list_pod_sandbox_stats(
+        &self,
+        request: Request<cri::ListPodSandboxStatsRequest>,
+    ) -> Answer<cri::ListPodSandboxStatsResponse> {
+        let stats = self.stats_of_sandboxes(request.into_inner().filter);
+        Ok(Response::new(cri::ListPodSandboxStatsResponse { stats }))
+    }
+
+    async fn list_metric_descriptors(
+        &self,
+        _: Request<cri::ListMetricDescriptorsRequest>,
+    ) -> Answer<cri::ListMetricDescriptorsResponse> {
+        Ok(Response::new(cri::ListMetricDescriptorsResponse::default()))
+    }
+
+    async fn list_pod_sandbox_metrics(
+        &self,
+        _: Request<cri::ListPodSandboxMetricsRequest>,
+    ) -> Answer<cri::ListPodSandboxMetricsResponse> {
+        let pod_metrics = self.metrics_of_sandboxes();
+        Ok(Response::new(cri::ListPodSandboxMetricsResponse { pod_metrics }))
+    }
+
+    async fn get_container_events(
+        &self,
+        _: Request<cri::GetEventsRequest>,
+    ) -> Answer<BoxStream<'static, Result<cri::ContainerEventResponse, Status>>> {
+        Ok(Response::new(self.events()))
+    }
+}

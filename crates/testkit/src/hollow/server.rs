@@ -1,0 +1,78 @@
+//! The server: both services on one Unix socket, behind the gate.
+#![allow(clippy::disallowed_methods, reason = "a test tool makes and removes real sockets")]
+
+use std::convert::Infallible;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use proto::runtime_v1::image_service_server::{ImageServiceServer, SERVICE_NAME as IMAGE};
+use proto::runtime_v1::runtime_service_server::{RuntimeServiceServer, SERVICE_NAME as RUNTIME};
+use tokio::net::UnixListener;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::{Service as _, http};
+use tonic::transport::Server;
+use tower::service_fn;
+
+use super::Hollow;
+
+/// As much as upstream's runtimes take.
+const MESSAGE_LIMIT: usize = 16 << 20;
+
+/// Listens on a socket. One that nobody listens on any more is replaced.
+pub fn bind(path: &Path) -> Result<UnixListener> {
+    if UnixStream::connect(path).is_ok() {
+        bail!("somebody listens on {} already", path.display());
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("remove {}", path.display()));
+        }
+        Ok(()) | Err(_) => {}
+    }
+    UnixListener::bind(path).with_context(|| format!("listen on {}", path.display()))
+}
+
+/// Answers calls for ever. Dropped, it takes no more connections; those that are open go with the
+/// async runtime.
+pub async fn serve(hollow: Hollow, listener: UnixListener) -> Result<()> {
+    let service = service_fn(move |request| {
+        let hollow = hollow.clone();
+        async move { Ok::<_, Infallible>(hollow.answer(request).await) }
+    });
+    Server::builder()
+        .serve_with_incoming(service, UnixListenerStream::new(listener))
+        .await
+        .context("serve the CRI")
+}
+
+impl Hollow {
+    async fn answer(self, request: http::Request<Body>) -> http::Response<Body> {
+        let path = request.uri().path().to_owned();
+        let mut parts = path.trim_start_matches('/').split('/');
+        let (service, method) =
+            (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        if let Err(status) = self.gate.enter(method).await {
+            return status.into_http();
+        }
+        let answered = match service {
+            RUNTIME => {
+                let service = RuntimeServiceServer::new(self);
+                service.max_decoding_message_size(MESSAGE_LIMIT).call(request).await
+            }
+            IMAGE => {
+                let service = ImageServiceServer::new(self);
+                service.max_decoding_message_size(MESSAGE_LIMIT).call(request).await
+            }
+            _ => return Status::unimplemented(format!("no service {service}")).into_http(),
+        };
+        match answered {
+            Ok(answer) => answer,
+            Err(impossible) => match impossible {},
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! A web in memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use model::ports::http::{Answer, Get, Headers, HttpError, HttpGet};
+use tokio::time::timeout;
+
+/// What is found at a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Page {
+    /// An answer with this status and body.
+    Answer(u16, Vec<u8>),
+    /// Another URL.
+    Redirect(String),
+    /// A server that takes the request and never answers.
+    Silence,
+}
+
+impl Page {
+    /// A good answer.
+    pub fn ok(body: impl Into<Vec<u8>>) -> Self {
+        Self::Answer(200, body.into())
+    }
+}
+
+/// Pages by URL. Nobody listens where there is none.
+#[derive(Debug, Default)]
+pub struct MemoryWeb {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pages: BTreeMap<String, Page>,
+    asked: Vec<(String, Headers)>,
+}
+
+impl MemoryWeb {
+    /// Puts a page at a URL.
+    pub fn put(&self, url: impl Into<String>, page: Page) {
+        self.state().pages.insert(url.into(), page);
+    }
+
+    /// Removes the server of a URL.
+    pub fn remove(&self, url: &str) {
+        self.state().pages.remove(url);
+    }
+
+    /// The headers of all requests for a URL.
+    pub fn asked(&self, url: &str) -> Vec<Headers> {
+        let state = self.state();
+        let asked = state.asked.iter().filter(|(asked, _)| asked == url);
+        asked.map(|(_, headers)| headers.clone()).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn follow(&self, request: &Get) -> Result<Answer, HttpError> {
+        const MOST: usize = 10;
+        let mut url = request.url.clone();
+        for _ in 0..MOST {
+            let page = {
+                let mut state = self.state();
+                state.asked.push((url.clone(), request.headers.clone()));
+                state.pages.get(&url).cloned()
+            };
+            match page {
+                None => {
+                    let source = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+                    let (step, server) = ("connect to", "memory".to_owned());
+                    return Err(HttpError::Failed { step, server, source: source.into() });
+                }
+                Some(Page::Silence) => std::future::pending().await,
+                Some(Page::Redirect(next)) => url = next,
+                Some(Page::Answer(_, body)) if body.len() as u64 > request.limit => {
+                    return Err(HttpError::TooLarge(request.limit));
+                }
+                Some(Page::Answer(status, body)) => return Ok(Answer { status, body }),
+            }
+        }
+        Err(HttpError::TooManyRedirects(MOST))
+    }
+}
+
+#[async_trait]
+impl HttpGet for MemoryWeb {
+    async fn get(&self, request: &Get) -> Result<Answer, HttpError> {
+        if !request.url.starts_with("http://") && !request.url.starts_with("https://") {
+            return Err(HttpError::Url("it must begin with http:// or https://"));
+        }
+        let answer = timeout(request.timeout, self.follow(request)).await;
+        answer.unwrap_or(Err(HttpError::TooSlow(request.timeout)))
+    }
+}

@@ -1,0 +1,37 @@
+//! Objects by the pod that their labels name, so that a list of one pod need not look at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::labels;
+
+#[derive(Debug)]
+pub(super) struct ByPod<I>(BTreeMap<String, BTreeSet<I>>);
+
+impl<I> Default for ByPod<I> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<I: Ord + Clone> ByPod<I> {
+    pub(super) fn add(&mut self, labels: &BTreeMap<String, String>, id: &I) {
+        if let Some(uid) = labels.get(labels::POD_UID) {
+            self.0.entry(uid.clone()).or_default().insert(id.clone());
+        }
+    }
+
+    pub(super) fn remove(&mut self, labels: &BTreeMap<String, String>, id: &I) {
+        if let Some(uid) = labels.get(labels::POD_UID)
+            && let Some(ids) = self.0.get_mut(uid)
+        {
+            ids.remove(id);
+            if ids.is_empty() {
+                self.0.remove(uid);
+            }
+        }
+    }
+
+    pub(super) fn of(&self, uid: &str) -> impl Iterator<Item = &I> {
+        self.0.get(uid).into_iter().flatten()
+    }
+}

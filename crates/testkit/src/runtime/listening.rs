@@ -1,0 +1,78 @@
+//! A stream of what happens in the runtime.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
+
+use futures_util::Stream;
+use model::ports::clock::WallClock;
+use model::ports::runtime::Code;
+use tokio::time::{Sleep, sleep};
+
+use super::World;
+use super::feed::{End, Next, Told};
+use crate::clock::until;
+
+/// An open stream. Whoever polls it waits for the next end that is due, so that processes end in
+/// time for those who listen without a task that watches them.
+pub(crate) struct Listening {
+    /// The runtime may go while its streams are held; then they are over.
+    world: Weak<Mutex<World>>,
+    clock: Arc<dyn WallClock>,
+    key: u64,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Listening {
+    pub(super) fn new(world: &Arc<Mutex<World>>, clock: Arc<dyn WallClock>) -> Self {
+        let now = clock.now();
+        let key = {
+            let mut open = world.lock().unwrap_or_else(PoisonError::into_inner);
+            // What happened before is for those who listened then.
+            open.store.advance(now);
+            open.store.feed.listen(now)
+        };
+        Self { world: Arc::downgrade(world), clock, key, timer: None }
+    }
+}
+
+impl Stream for Listening {
+    type Item = Result<Told, Code>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            let Some(world) = this.world.upgrade() else {
+                return Poll::Ready(None);
+            };
+            let now = this.clock.now();
+            let wake = {
+                let mut world = world.lock().unwrap_or_else(PoisonError::into_inner);
+                world.store.advance(now);
+                match world.store.feed.next(this.key, now, cx.waker()) {
+                    Next::Event(told) => return Poll::Ready(Some(Ok(told))),
+                    Next::End(End::Plain) => return Poll::Ready(None),
+                    Next::End(End::Fails(code)) => return Poll::Ready(Some(Err(code))),
+                    Next::Wait(arrival) => arrival.into_iter().chain(world.store.next_end()).min(),
+                }
+            };
+            let Some(wake) = wake else {
+                this.timer = None;
+                return Poll::Pending;
+            };
+            let timer = this.timer.insert(Box::pin(sleep(until(now, wake))));
+            if timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Some(world) = self.world.upgrade() {
+            let mut world = world.lock().unwrap_or_else(PoisonError::into_inner);
+            world.store.feed.close(self.key);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What the store has, as it is asked for.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use model::ids::{ContainerId, PodUid, SandboxId};
+use model::labels;
+use model::observed::{Container, Sandbox, SandboxStatus};
+use model::ports::runtime::{ContainerFilter, SandboxFilter};
+use model::wanted::NamespaceMode;
+
+use super::{Refusal, SandboxRecord, Store};
+use crate::runtime::container::ContainerRecord;
+
+impl Store {
+    #[cfg(feature = "hollow")]
+    pub(in crate::runtime) fn sandbox(&self, id: &SandboxId) -> Option<&SandboxRecord> {
+        self.sandboxes.get(id)
+    }
+
+    /// A container as it was last seen.
+    #[cfg(feature = "hollow")]
+    pub(in crate::runtime) fn seen_container(&self, id: &ContainerId) -> Option<&ContainerRecord> {
+        self.containers.get(id)
+    }
+
+    pub(in crate::runtime) fn sandboxes(&self, filter: &SandboxFilter) -> Vec<Sandbox> {
+        self.chosen_sandboxes(filter).map(SandboxRecord::listed).collect()
+    }
+
+    pub(in crate::runtime) fn sandbox_status(
+        &self,
+        id: &SandboxId,
+    ) -> Result<SandboxStatus, Refusal> {
+        let record =
+            self.sandboxes.get(id).ok_or_else(|| Refusal::not_found("sandbox", id.as_str()))?;
+        Ok(SandboxStatus {
+            id: id.clone(),
+            pod_uid: record.config.pod_uid.clone(),
+            pod: record.config.pod.clone(),
+            attempt: record.config.attempt,
+            state: record.state,
+            created_at: record.created_at,
+            ips: record.ips.clone(),
+            host_network: record.config.network == NamespaceMode::Node,
+        })
+    }
+
+    pub(in crate::runtime) fn containers(
+        &mut self,
+        filter: &ContainerFilter,
+        now: Timestamp,
+    ) -> Vec<Container> {
+        self.advance(now);
+        self.chosen_containers(filter).filter_map(ContainerRecord::listed).collect()
+    }
+
+    /// The sandboxes of a filter, in the order of their ids.
+    pub(in crate::runtime) fn chosen_sandboxes<'a>(
+        &'a self,
+        filter: &'a SandboxFilter,
+    ) -> impl Iterator<Item = &'a SandboxRecord> {
+        let all: Box<dyn Iterator<Item = &SandboxRecord>> = match filter {
+            SandboxFilter { id: Some(id), .. } => Box::new(self.sandboxes.get(id).into_iter()),
+            SandboxFilter { pod_uid: Some(uid), .. } => {
+                let ids = self.sandboxes_by_pod.of(uid.as_str());
+                Box::new(ids.filter_map(|id| self.sandboxes.get(id)))
+            }
+            _ => Box::new(self.sandboxes.values()),
+        };
+        all.filter(move |record| {
+            filter.state.is_none_or(|state| state == record.state)
+                && is_of_pod(&record.config.labels, filter.pod_uid.as_ref())
+        })
+    }
+
+    /// The containers of a filter as they were last seen, in the order of their ids.
+    pub(in crate::runtime) fn chosen_containers<'a>(
+        &'a self,
+        filter: &'a ContainerFilter,
+    ) -> impl Iterator<Item = &'a ContainerRecord> {
+        let known = |id: &ContainerId| self.containers.get(id);
+        let all: Box<dyn Iterator<Item = &ContainerRecord>> = match filter {
+            ContainerFilter { id: Some(id), .. } => Box::new(known(id).into_iter()),
+            ContainerFilter { sandbox_id: Some(id), .. } => {
+                let sandbox = self.sandboxes.get(id);
+                let ids = sandbox.into_iter().flat_map(|sandbox| &sandbox.containers);
+                Box::new(ids.filter_map(known))
+            }
+            ContainerFilter { pod_uid: Some(uid), .. } => {
+                Box::new(self.containers_by_pod.of(uid.as_str()).filter_map(known))
+            }
+            _ => Box::new(self.containers.values()),
+        };
+        all.filter(move |record| {
+            filter.state.is_none_or(|state| state == record.state())
+                && filter.sandbox_id.as_ref().is_none_or(|id| *id == record.sandbox_id)
+                && is_of_pod(&record.config.labels, filter.pod_uid.as_ref())
+        })
+    }
+}
+
+/// Whether labels say that something belongs to a pod; that is all the runtime filters by.
+fn is_of_pod(labels: &BTreeMap<String, String>, wanted: Option<&PodUid>) -> bool {
+    wanted.is_none_or(|uid| labels.get(labels::POD_UID).is_some_and(|label| label == uid.as_str()))
+}

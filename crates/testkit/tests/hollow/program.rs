@@ -1,0 +1,154 @@
+//! The program: how it is started, asked and ended.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use hyper_util::rt::TokioIo;
+use proto::runtime_v1::image_service_client::ImageServiceClient;
+use proto::runtime_v1::runtime_service_client::RuntimeServiceClient;
+use serde_json::Value;
+use tempfile::TempDir;
+use tonic::transport::{Channel, Uri};
+use tower::service_fn;
+
+/// Longer than anything here takes on a busy machine.
+pub(crate) const LONG: Duration = Duration::from_mins(1);
+
+/// `hollow`, running. It is killed when this goes.
+pub(crate) struct Program {
+    child: Child,
+    directory: TempDir,
+    /// The line that it printed when it was ready.
+    pub(crate) ready: String,
+}
+
+impl Program {
+    /// Starts it with these options besides its sockets, and waits until it is ready.
+    pub(crate) fn start(options: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_hollow"))
+            .arg("--socket")
+            .arg(directory.path().join("cri.sock"))
+            .arg("--counters")
+            .arg(directory.path().join("counters.sock"))
+            .args(options)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = String::new();
+        // Ends with the program too, if that does not get so far.
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        assert!(ready.ends_with('\n'), "it did not get ready: {ready:?}");
+        Self { child, directory, ready }
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory().join("cri.sock")
+    }
+
+    fn channel(&self) -> Channel {
+        let path = self.socket();
+        let address = Uri::from_static("http://localhost");
+        Channel::builder(address).connect_with_connector_lazy(service_fn(move |_: Uri| {
+            let path = path.clone();
+            async move { tokio::net::UnixStream::connect(path).await.map(TokioIo::new) }
+        }))
+    }
+
+    pub(crate) fn runtime(&self) -> RuntimeServiceClient<Channel> {
+        RuntimeServiceClient::new(self.channel()).max_decoding_message_size(64 << 20)
+    }
+
+    pub(crate) fn images(&self) -> ImageServiceClient<Channel> {
+        ImageServiceClient::new(self.channel())
+    }
+
+    /// What it answers to a line on the second socket.
+    pub(crate) fn ask(&self, line: &str) -> Value {
+        let mut stream = UnixStream::connect(self.directory().join("counters.sock")).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        writeln!(stream, "{line}").unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).unwrap();
+        serde_json::from_str(&answer).unwrap()
+    }
+
+    /// Sends it a signal and waits for its end.
+    pub(crate) fn end(&mut self, signal: &str) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &pid]).status().unwrap();
+        assert!(sent.success());
+        let deadline = Instant::now() + LONG;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it did not end by {signal}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended; then both fail, and that is as good.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[test]
+fn it_says_when_it_is_ready_and_removes_its_sockets_when_it_is_told_to_end() {
+    for signal in ["TERM", "INT"] {
+        let mut program = Program::start(&["--pods", "3", "--containers", "2"]);
+        let socket = program.socket();
+        let expected =
+            format!("hollow: ready on unix://{} with 3 pods of 6 containers\n", socket.display());
+        assert_eq!(program.ready, expected);
+        assert!(program.end(signal).success());
+        let left: Vec<_> = std::fs::read_dir(program.directory()).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[test]
+fn it_replaces_the_socket_of_one_that_was_killed_but_not_that_of_one_that_runs() {
+    let mut program = Program::start(&[]);
+    let start_another = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hollow"));
+        command.arg("--socket").arg(program.socket()).stdout(Stdio::piped());
+        command.stderr(Stdio::piped());
+        command
+    };
+    let output = start_another().output().unwrap();
+    assert!(!output.status.success());
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains("somebody listens on"), "{words}");
+
+    let mut another = start_another();
+    program.end("KILL");
+    let mut child = another.spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(ready.starts_with("hollow: ready on unix://"), "{ready:?}");
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_is_explained() {
+    let output = Command::new(env!("CARGO_BIN_EXE_hollow")).args(["--pods", "3"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains("--socket is needed") && words.contains("usage:"), "{words}");
+    let output = Command::new(env!("CARGO_BIN_EXE_hollow")).arg("--help").output().unwrap();
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("usage: hollow"));
+}

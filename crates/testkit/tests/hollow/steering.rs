@@ -1,0 +1,114 @@
+//! Counters, faults and deaths through the second socket.
+
+use std::time::{Duration, Instant};
+
+use proto::runtime_v1 as cri;
+use serde_json::json;
+use tokio::time::timeout;
+use tonic::Code;
+
+use crate::program::{LONG, Program};
+
+fn version() -> cri::VersionRequest {
+    cri::VersionRequest { version: "v1".into() }
+}
+
+#[tokio::test]
+async fn calls_are_counted_by_method_until_they_are_reset() {
+    let program = Program::start(&["--pods", "2"]);
+    assert_eq!(program.ask("counters"), json!({}), "the population was not called for");
+    let mut client = program.runtime();
+    client.version(version()).await.unwrap();
+    let filter = cri::PodSandboxFilter { id: "nothing".into(), ..Default::default() };
+    for filter in [None, Some(cri::PodSandboxFilter::default()), Some(filter)] {
+        client.list_pod_sandbox(cri::ListPodSandboxRequest { filter }).await.unwrap();
+    }
+    client.attach(cri::AttachRequest::default()).await.unwrap_err();
+    let expected = json!({
+        "Attach": {"calls": 1, "filtered": 0, "failed": 0},
+        "ListPodSandbox": {"calls": 3, "filtered": 1, "failed": 0},
+        "Version": {"calls": 1, "filtered": 0, "failed": 0},
+    });
+    assert_eq!(program.ask(""), expected);
+    assert_eq!(program.ask("reset"), expected);
+    client.version(version()).await.unwrap();
+    let expected = json!({"Version": {"calls": 1, "filtered": 0, "failed": 0}});
+    assert_eq!(program.ask(""), expected);
+}
+
+#[tokio::test]
+async fn methods_are_delayed_and_fail_as_the_command_line_says() {
+    let program =
+        Program::start(&["--delay", "Version=300ms", "--fail", "Status=ResourceExhausted:2"]);
+    let mut client = program.runtime();
+    let begun = Instant::now();
+    client.version(version()).await.unwrap();
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    for _ in 0..2 {
+        let status = client.status(cri::StatusRequest::default()).await.unwrap_err();
+        assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    }
+    client.status(cri::StatusRequest::default()).await.unwrap();
+    let expected = json!({"calls": 3, "filtered": 0, "failed": 2});
+    assert_eq!(program.ask("")["Status"], expected);
+}
+
+#[tokio::test]
+async fn methods_fail_and_work_again_while_it_runs() {
+    let program = Program::start(&[]);
+    let mut client = program.runtime();
+    assert_eq!(program.ask("fail Version=Aborted"), json!({"done": "fail Version=Aborted"}));
+    assert_eq!(client.version(version()).await.unwrap_err().code(), Code::Aborted);
+    program.ask("clear");
+    client.version(version()).await.unwrap();
+    let refused = program.ask("delay Versions=1s");
+    assert_eq!(refused, json!({"error": "the CRI has no method \"Versions\""}));
+}
+
+#[tokio::test]
+async fn a_container_that_is_killed_is_told_and_has_its_exit_code() {
+    let program = Program::start(&["--pods", "1"]);
+    let mut client = program.runtime();
+    let mut events =
+        client.get_container_events(cri::GetEventsRequest {}).await.unwrap().into_inner();
+    let list = client.list_containers(cri::ListContainersRequest::default()).await.unwrap();
+    let container = list.into_inner().containers.remove(0);
+    let line = format!("kill {} 3", container.id);
+    assert_eq!(program.ask(&line), json!({"done": line}));
+    assert!(program.ask(&line)["error"].as_str().unwrap().contains("runs"), "it is dead");
+
+    let event = timeout(LONG, events.message()).await.unwrap().unwrap().unwrap();
+    assert_eq!(event.container_id, container.id, "the population itself was not told");
+    assert_eq!(event.container_event_type(), cri::ContainerEventType::ContainerStoppedEvent);
+    let sandbox = event.pod_sandbox_status.unwrap();
+    assert_eq!(sandbox.id, container.pod_sandbox_id);
+    assert_eq!(sandbox.metadata.unwrap().uid, container.labels["io.kubernetes.pod.uid"]);
+    assert_eq!(event.containers_statuses.len(), 1);
+    assert_eq!(event.containers_statuses[0].exit_code, 3);
+}
+
+#[tokio::test]
+async fn a_file_says_what_runs_from_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pods.json");
+    let text = r#"{"pods": [{"name": "web", "uid": "u1", "labels": {"app": "web"}, "containers": [
+        {"name": "main", "attempt": 1, "annotations": {"io.kubernetes.container.hash": "1234"}},
+        {"name": "main", "state": "exited"}
+    ]}]}"#;
+    std::fs::write(&file, text).unwrap();
+    let program = Program::start(&["--population", file.to_str().unwrap()]);
+    let mut client = program.runtime();
+    let list = client.list_pod_sandbox(cri::ListPodSandboxRequest::default()).await.unwrap();
+    let sandboxes = list.into_inner().items;
+    assert_eq!(sandboxes.len(), 1);
+    assert_eq!(sandboxes[0].labels["app"], "web");
+    assert_eq!(sandboxes[0].metadata.as_ref().unwrap().namespace, "default");
+    let list = client.list_containers(cri::ListContainersRequest::default()).await.unwrap();
+    let mut containers = list.into_inner().containers;
+    containers.sort_by_key(|container| container.metadata.as_ref().unwrap().attempt);
+    let states: Vec<_> = containers.iter().map(cri::Container::state).collect();
+    let expected = [cri::ContainerState::ContainerExited, cri::ContainerState::ContainerRunning];
+    assert_eq!(states, expected);
+    assert_eq!(containers[1].annotations["io.kubernetes.container.hash"], "1234");
+    assert_eq!(containers[1].labels["io.kubernetes.container.name"], "main");
+}
