@@ -1,5 +1,6 @@
 //! `ferrolet run`: reads the configuration, finds the runtime, and runs until told to stop.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,6 +90,8 @@ fn settings(config: &KubeletConfiguration, node_name: String, root_dir: &Path) -
         pod_logs: PathBuf::from(&config.pod_logs_dir),
         container_links: Path::new("/var/log/containers").to_owned(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
+        healthz: (config.healthz_port != 0)
+            .then(|| SocketAddr::new(config.healthz_bind_address, config.healthz_port)),
         restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
         pleg: pleg::Settings {
             // Hints are on by default; whoever turns the gate off gets the plain relist.
@@ -158,7 +161,7 @@ async fn serve(
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
     };
-    let mut agent = Agent::start(settings, ports, Some(local));
+    let mut agent = Agent::start(&settings, ports, Some(local));
     tokio::select! {
         biased;
         name = told_to_stop(&mut terminate, &mut interrupt) => {

@@ -1,5 +1,6 @@
 //! Puts the agent together: every part in the order of its needs, nothing set afterwards.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use pods::workers::{WorkerParts, workers};
 use prometheus::Registry;
 use runtime::decide::BackoffLimits;
 use runtime::{LogLayout, PodRuntime, RuntimeParts};
-use server::{EventBook, EventLimits, Verbosity};
+use server::{EventBook, EventLimits, HealthChecks, Verbosity};
 use status::decide::NodeFacts;
 use tokio::net::UnixListener;
 
@@ -62,6 +63,8 @@ pub struct Settings {
     pub restart_backoff: BackoffLimits,
     /// How the runtime is observed.
     pub pleg: pleg::Settings,
+    /// Where it is told whether the agent is well.
+    pub healthz: Option<SocketAddr>,
 }
 
 /// How the agent is asked from this machine.
@@ -88,31 +91,23 @@ pub struct Broken(String);
 
 impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
-    pub fn start(settings: Settings, mut ports: Ports, local: Option<Local>) -> Self {
+    pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let clock = Arc::clone(&ports.clock);
         let book = Arc::new(EventBook::new(clock, EventLimits::default(), ports.events));
         ports.events = Arc::clone(&book) as _;
         let facts = NodeFacts { host_ips: Vec::new(), runtime_name: settings.runtime_name.clone() };
         let view = Arc::new(NodeView::new(facts, Arc::clone(&ports.clock)));
         let (stamps, registry) = (Stamps::default(), Registry::new());
-        let pleg = observer(&settings, &ports, &stamps, &registry);
+        let pleg = observer(settings, &ports, &stamps, &registry);
         let statuses = PlegStatuses { cache: pleg.cache.clone(), requests: pleg.requests.clone() };
         let (workers_task, workers_handle, news) = workers(WorkerParts {
-            syncer: Arc::new(syncer(&settings, &ports, &view)),
+            syncer: Arc::new(syncer(settings, &ports, &view)),
             statuses: Arc::new(statuses),
             stamps,
             clock: Arc::clone(&ports.clock),
             resync: settings.resync,
         });
-        let (source, pods) = file_source(
-            FileSourceSettings {
-                path: settings.manifests,
-                period: settings.manifests_period,
-                node_name: settings.node_name,
-                last_good: settings.state.join("manifests"),
-            },
-            ports.files,
-        );
+        let (source, pods) = file_source(manifests(settings), ports.files);
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
             source: pods,
@@ -125,13 +120,19 @@ impl Agent {
             pulse: pulse.clone(),
         });
         let mut tasks = Tasks::default();
+        let health: Arc<dyn HealthChecks> =
+            Arc::new(AgentHealth { pleg: pleg.health, sync_loop: pulse });
+        if let Some(address) = settings.healthz {
+            let health = Arc::clone(&health);
+            tasks.spawn("healthz", |stop| server::serve_health(health, address, stop));
+        }
         if let Some(Local { listener, logs, verbosity }) = local {
             let answers = server::Parts {
                 pods: view,
                 events: book,
                 log_paths: Arc::new(RuntimeLogs(pleg.cache)),
                 logs,
-                health: Arc::new(AgentHealth { pleg: pleg.health, sync_loop: pulse }),
+                health,
                 metrics: Arc::new(Metrics(registry)),
                 verbosity,
                 clock: ports.clock,
@@ -154,6 +155,16 @@ impl Agent {
     /// Stops all parts and leaves the pods running.
     pub async fn stop(self) {
         self.tasks.stop().await;
+    }
+}
+
+/// Where manifests are, and where their last good versions are kept.
+fn manifests(settings: &Settings) -> FileSourceSettings {
+    FileSourceSettings {
+        path: settings.manifests.clone(),
+        period: settings.manifests_period,
+        node_name: settings.node_name.clone(),
+        last_good: settings.state.join("manifests"),
     }
 }
 

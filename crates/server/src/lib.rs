@@ -33,4 +33,4 @@ pub use event_book::{EventBook, EventLimits};
 pub use parts::{
     Check, HealthChecks, LogPaths, MetricsText, Parts, PodAndStatus, PodView, Verbosity,
 };
-pub use serve::serve;
+pub use serve::{serve, serve_health};

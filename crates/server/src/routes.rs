@@ -11,7 +11,7 @@ use model::ids::PodName;
 use tokio::time::timeout;
 
 use crate::logs::{LogOf, logs};
-use crate::parts::{HealthChecks, Parts, Verbosity};
+use crate::parts::{Check, HealthChecks, Parts, Verbosity};
 use crate::pods;
 use crate::query::Query;
 use crate::respond::{Answer, METRICS, TEXT, json, problem, text};
@@ -46,7 +46,7 @@ pub(crate) async fn answer(parts: Arc<Parts>, request: Request<Incoming>) -> Ans
             let of = LogOf { namespace: name(0), pod: name(1), container: name(2) };
             logs(&parts, of, &query).await
         }
-        ["healthz"] => health(&*parts.health, query.get("verbose").is_some()),
+        ["healthz"] => health(parts.health.checks(), query.get("verbose").is_some()),
         ["metrics"] => text(StatusCode::OK, METRICS, parts.metrics.text()),
         ["version"] => json(StatusCode::OK, &parts.version),
         _ => set_verbosity(&*parts.verbosity, request.into_body()).await,
@@ -64,8 +64,31 @@ fn events(parts: &Parts, pod: Option<&str>) -> Answer {
     json(StatusCode::OK, &EventItems { items: parts.events.items(name.as_ref()) })
 }
 
-fn health(health: &dyn HealthChecks, verbose: bool) -> Answer {
-    let checks = health.checks();
+/// Answers a request that may only be about health: all checks, or one by its name.
+pub(crate) async fn answer_health(
+    checks: Arc<dyn HealthChecks>,
+    request: Request<Incoming>,
+) -> Answer {
+    let path = request.uri().path();
+    let about =
+        path.strip_prefix("/healthz").filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let Some(about) = about else {
+        return problem(StatusCode::NOT_FOUND, format!("there is no {path}"));
+    };
+    if request.method() != Method::GET {
+        return problem(StatusCode::METHOD_NOT_ALLOWED, format!("{path} takes GET alone"));
+    }
+    let verbose = Query::parse(request.uri().query()).get("verbose").is_some();
+    match about.trim_start_matches('/') {
+        "" => health(checks.checks(), verbose),
+        name => match checks.checks().into_iter().find(|check| check.name == name) {
+            Some(check) => health(vec![check], verbose),
+            None => problem(StatusCode::NOT_FOUND, format!("there is no check {name}")),
+        },
+    }
+}
+
+fn health(checks: Vec<Check>, verbose: bool) -> Answer {
     let well = checks.iter().all(|check| check.result.is_ok());
     if well && !verbose {
         return text(StatusCode::OK, TEXT, "ok".to_owned());

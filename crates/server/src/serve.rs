@@ -1,20 +1,26 @@
 //! Connections.
 
 use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use crate::parts::Parts;
-use crate::routes::answer;
+use crate::parts::{HealthChecks, Parts};
+use crate::respond::Answer;
+use crate::routes::{answer, answer_health};
 
 /// How many connections are answered at a time; further ones wait to be taken.
 const MOST_CONNECTIONS: usize = 64;
@@ -22,12 +28,67 @@ const MOST_CONNECTIONS: usize = 64;
 const REQUEST_PATIENCE: Duration = Duration::from_secs(10);
 /// The longest request, its body aside. The least that hyper takes.
 const LONGEST_REQUEST: usize = 8 * 1024;
+/// How long to wait when an address is taken.
+const BIND_RETRY: Duration = Duration::from_secs(5);
 /// How long to wait when the system has no room for another connection.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Answers requests until told to stop. Answers that are under way then break off: those that stream
 /// would never end.
 pub async fn serve(parts: Arc<Parts>, listener: UnixListener, stop: CancellationToken) {
+    let answered = |stream| connection(stream, Arc::clone(&parts), answer);
+    take_turns(&listener, answered, stop).await;
+}
+
+/// Answers whether the agent is well, and nothing else, on an address of the machine: for whoever
+/// watches over the agent. An address that is taken is tried again.
+pub async fn serve_health(
+    health: Arc<dyn HealthChecks>,
+    address: SocketAddr,
+    stop: CancellationToken,
+) {
+    let listener = loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => break listener,
+            Err(error) => warn!(%address, %error, "cannot serve healthz; trying again"),
+        }
+        // Biased: stopping comes once.
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = sleep(BIND_RETRY) => {}
+        }
+    };
+    let answered = |stream| connection(stream, Arc::clone(&health), answer_health);
+    take_turns(&listener, answered, stop).await;
+}
+
+/// Where connections come in.
+trait Door: Sync {
+    type Stream: Send;
+    fn accept_one(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Door for UnixListener {
+    type Stream = UnixStream;
+    async fn accept_one(&self) -> io::Result<UnixStream> {
+        self.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+impl Door for TcpListener {
+    type Stream = TcpStream;
+    async fn accept_one(&self) -> io::Result<TcpStream> {
+        self.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+/// Takes connections and has each answered, side by side.
+async fn take_turns<D, F>(door: &D, answered: impl Fn(D::Stream) -> F, stop: CancellationToken)
+where
+    D: Door,
+    F: Future<Output = ()> + Send + 'static,
+{
     let mut connections = JoinSet::new();
     loop {
         // Biased: stopping first; then ended connections, of which there are few; then new ones.
@@ -35,9 +96,9 @@ pub async fn serve(parts: Arc<Parts>, listener: UnixListener, stop: Cancellation
             biased;
             () = stop.cancelled() => return,
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(connection(Arc::clone(&parts), stream));
+            accepted = door.accept_one(), if connections.len() < MOST_CONNECTIONS => match accepted {
+                Ok(stream) => {
+                    connections.spawn(answered(stream));
                 }
                 Err(error) => {
                     warn!(%error, "cannot take a connection; trying again");
@@ -48,10 +109,18 @@ pub async fn serve(parts: Arc<Parts>, listener: UnixListener, stop: Cancellation
     }
 }
 
-async fn connection(parts: Arc<Parts>, stream: UnixStream) {
+async fn connection<S, T, F>(
+    stream: S,
+    from: Arc<T>,
+    answer: impl Fn(Arc<T>, Request<Incoming>) -> F,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: ?Sized,
+    F: Future<Output = Answer>,
+{
     let service = service_fn(|request| {
-        let parts = Arc::clone(&parts);
-        async move { Ok::<_, Infallible>(answer(parts, request).await) }
+        let answer = answer(Arc::clone(&from), request);
+        async move { Ok::<_, Infallible>(answer.await) }
     });
     // One request for each connection: who holds one idle holds nobody up.
     let served = http1::Builder::new()

@@ -50,6 +50,29 @@ fn a_hundred_bad_manifests_keep_thirty_good_pods_from_nothing() -> Result<()> {
 }
 
 #[test]
+fn the_agent_says_on_its_port_that_it_is_well_and_nothing_else() -> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest("web.yaml", &sleeper("web"))?;
+    node.start_agent()?;
+    node.wait_running("web")?;
+    let get = |path: &str| {
+        let ask = format!(
+            "exec 3<>/dev/tcp/127.0.0.1/10248; printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3"
+        );
+        node.run("bash", &["-c", &ask])
+    };
+    let answer = get("/healthz")?;
+    ensure!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("ok"), "{answer}");
+    let answer = get("/healthz/syncloop?verbose")?;
+    ensure!(answer.contains("[+]syncloop ok") && !answer.contains("PLEG"), "{answer}");
+    for elsewhere in ["/pods", "/healthzy", "/healthz/nonsense"] {
+        let answer = get(elsewhere)?;
+        ensure!(answer.starts_with("HTTP/1.0 404"), "{elsewhere}: {answer}");
+    }
+    node.stop()
+}
+
+#[test]
 fn the_commands_show_a_pod_and_clean_up_after_it() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &sleeper("web"))?;

@@ -64,6 +64,7 @@ impl World {
             resync: Duration::from_mins(1),
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             pleg: pleg::Settings::default(),
+            healthz: None,
         };
         let ports = Ports {
             runtime,
@@ -71,7 +72,7 @@ impl World {
             clock: Arc::clone(&self.clock) as _,
             events: Arc::clone(&self.events) as _,
         };
-        Agent::start(settings, ports, None)
+        Agent::start(&settings, ports, None)
     }
 
     /// The containers of a pod that run.
