@@ -14,7 +14,9 @@ inside() {
     "$ferrolet" run --config examples/standalone/config.yaml --root-dir "$root" >"$log" 2>&1 &
     agent=$!
     until [ -S "$root/ferrolet/agent.sock" ] || ! kill -0 "$agent" 2>/dev/null; do sleep 0.05; done
-    "$ferrolet" get pods --watch --root-dir "$root" &
+    echo "Look at it with: $ferrolet describe|logs|get pods … --root-dir $root"
+    echo "What the agent has to say, a manifest that it refused for example: $log"
+    "$ferrolet" get pods --watch -A --root-dir "$root" &
     table=$!
     told=
     trap 'told=yes; kill -TERM "$table" 2>/dev/null || true' INT TERM

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{self, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::ids::{ContainerId, PodUid};
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
@@ -59,6 +60,26 @@ impl NodeView {
     pub(crate) fn show(&self, pod: &Arc<Pod>) {
         self.lock().insert(view::uid(pod), Arc::clone(pod));
         self.changed();
+    }
+
+    /// The pod is ending: shown as a pod of the API would be that somebody deleted.
+    pub(crate) fn ending(&self, pod: &Pod) {
+        let mut pod = pod.clone();
+        pod.metadata.deletion_timestamp.get_or_insert(Time(self.clock.now()));
+        self.show(&Arc::new(pod));
+    }
+
+    /// The pod is one of the node's and will not run.
+    pub(crate) fn refuse(&self, pod: &Arc<Pod>, reason: &str, message: &str) {
+        let status = v1::PodStatus {
+            phase: Some("Failed".to_owned()),
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+            start_time: Some(Time(self.clock.now())),
+            ..v1::PodStatus::default()
+        };
+        self.statuses.set(&view::uid(pod), status);
+        self.show(pod);
     }
 
     /// The pod is gone.

@@ -14,13 +14,12 @@ use pods::decide::worker::{Target, Update};
 use pods::source::PodSetWatch;
 use pods::workers::{News, WorkersHandle};
 use podspec::view;
-use status::decide::Failure;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::node_view::{NodeView, Outlook};
+use crate::node_view::NodeView;
 use crate::unsupported::unsupported;
 
 /// How long a pod that nobody wants may take to end.
@@ -157,12 +156,9 @@ impl SyncLoop {
         let (uid, name) = (view::uid(&pod), view::pod_name(&pod));
         let ignored = unsupported(&pod);
         if !ignored.is_empty() {
-            let message = format!("fields that are not supported: {}", ignored.join(", "));
+            let message = format!("not supported: {}", ignored.join(", "));
             self.refuse(&name, &uid, "UnsupportedFields", &message);
-            self.parts.view.show(&pod);
-            let failure = Failure { reason: "UnsupportedFields", message };
-            let outlook = Outlook { failure: Some(&failure), ..Outlook::default() };
-            self.parts.view.publish(&pod, &PodStatus::empty(uid.clone()), &outlook);
+            self.parts.view.refuse(&pod, "UnsupportedFields", &message);
             self.refused.insert(uid);
             return;
         }
@@ -195,6 +191,7 @@ impl SyncLoop {
         if self.refused.remove(&uid) {
             self.parts.view.hide(&uid);
         } else {
+            self.parts.view.ending(&pod);
             let update = Update::Kill { target: Target::Pod(pod), grace: None };
             self.parts.workers.ask(uid, update).await;
         }
