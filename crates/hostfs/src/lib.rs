@@ -2,12 +2,14 @@
 //! state.
 //!
 //! Input: paths from the configuration, and below them names that come from pods. Output: what is
-//! there, directories and links that the agent needs, and the text of containers' logs.
+//! there and when it changes, directories and links that the agent needs, files of its own that
+//! survive a crash, and the text of containers' logs.
 //!
 //! Invariants:
 //! - a path made of a pod's names never leaves the directory that the configuration names, and no
 //!   symbolic link below it is followed: the kernel sees to that (`openat2`);
-//! - no file is read beyond its limit, whatever its size says.
+//! - no file is read beyond its limit, whatever its size says, and nothing but a file is opened to
+//!   be read.
 #![allow(
     clippy::disallowed_methods,
     reason = "this crate is where the agent reads and writes files"

@@ -6,11 +6,13 @@
 mod manifest;
 mod watching;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use model::chain::Chain;
 use model::ports::files::{FileError, FileKind, FileVersion, HostFiles};
 use podspec::Origin;
@@ -29,6 +31,9 @@ use watching::Watching;
 /// How long changes are gathered before anybody looks. An editor that writes, renames and sets the
 /// mode makes one change, and a file that is replaced is not taken for a file that is gone.
 const GATHER: Duration = Duration::from_millis(40);
+
+/// How many manifests are read and kept at a time.
+const READ_AT_A_TIME: usize = 16;
 
 /// Looking more often than this would be all that the agent does.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
@@ -53,8 +58,6 @@ pub struct FileSource {
     files: Arc<dyn HostFiles>,
     last_good: LastGood,
     watching: Watching,
-    /// Manifests that were named in notices and not looked at yet.
-    named: BTreeSet<PathBuf>,
     /// What each file said last, so that a file is read into a pod only when it changed, and a file
     /// that became unreadable keeps its pod.
     known: BTreeMap<PathBuf, Manifest>,
@@ -85,7 +88,6 @@ pub fn file_source(
     let source = FileSource {
         last_good: LastGood::new(Arc::clone(&files), settings.last_good.clone()),
         watching: Watching::new(settings.path.clone()),
-        named: BTreeSet::new(),
         known: BTreeMap::new(),
         problem: Problem::default(),
         settings,
@@ -102,7 +104,7 @@ impl FileSource {
         let reading = async {
             loop {
                 self.look().await;
-                // Over in time or not: what was named is in `named`, and is looked at next.
+                // Over in time or not, the next look sees it all.
                 timeout(period, self.gather()).await.ok();
             }
         };
@@ -116,12 +118,9 @@ impl FileSource {
 
     /// Waits for a change, and a moment for more of them.
     async fn gather(&mut self) {
-        let named = self.watching.heard().await;
-        self.named.extend(named);
+        self.watching.heard().await;
         let end = Instant::now() + GATHER;
-        while let Ok(named) = timeout_at(end, self.watching.heard()).await {
-            self.named.extend(named);
-        }
+        while timeout_at(end, self.watching.heard()).await.is_ok() {}
     }
 
     /// Looks at all manifests, reads those that changed, and tells what they say if that is new.
@@ -147,19 +146,34 @@ impl FileSource {
             self.last_good.forget_others(&origins).await;
         }
         is_news |= self.forget_all_but(&manifests).await;
-        let named = std::mem::take(&mut self.named);
-        let node_name = &self.settings.node_name;
-        let reading = Reading { files: &*self.files, last_good: &self.last_good, node_name };
-        for (path, version) in manifests {
-            let manifest =
-                self.known.entry(path.clone()).or_insert_with(|| Manifest::new(path.clone()));
-            let version = version.filter(|_| !named.contains(&path));
-            is_news |= manifest.refresh(version, &reading).await;
-        }
+        is_news |= self.refresh(manifests).await;
         if is_news {
             let pods = self.known.values().filter_map(Manifest::pod).collect();
             self.pods.send_replace(Some(Arc::new(pods)));
         }
+    }
+
+    /// Reads what changed, some at a time: what is new waits for the disk. Whether pods did.
+    async fn refresh(&mut self, manifests: Manifests) -> bool {
+        for path in manifests.keys() {
+            self.known.entry(path.clone()).or_insert_with_key(|path| Manifest::new(path.clone()));
+        }
+        let node_name = &self.settings.node_name;
+        let reading = Reading { files: &*self.files, last_good: &self.last_good, node_name };
+        // Both are in the order of their paths, and of the same paths.
+        let both = self.known.values_mut().zip(manifests.into_values());
+        let mut under_way = FuturesUnordered::new();
+        let mut is_news = false;
+        for (manifest, version) in both.filter(|(manifest, version)| manifest.needs(*version)) {
+            if under_way.len() == READ_AT_A_TIME {
+                is_news |= under_way.next().await == Some(true);
+            }
+            under_way.push(manifest.refresh(version, &reading).boxed());
+        }
+        while let Some(one) = under_way.next().await {
+            is_news |= one;
+        }
+        is_news
     }
 
     /// Forgets manifests that are gone. Whether pods went with them.

@@ -54,6 +54,11 @@ impl Kept {
         };
     }
 
+    /// Whether something should be on disk and is not.
+    pub(super) fn is_lacking(&self) -> bool {
+        matches!(self.on_disk, OnDisk::Lacks(_))
+    }
+
     /// Tries once more what failed.
     pub(super) async fn keep_again(&mut self, disk: &LastGood) {
         if let OnDisk::Lacks(content) = &mut self.on_disk {

@@ -63,10 +63,18 @@ impl Manifest {
         self.pod.clone()
     }
 
+    /// Whether there is anything to do when the file is found in a version.
+    pub(super) fn needs(&self, found: Option<FileVersion>) -> bool {
+        !self.is_known(found) || self.kept.is_lacking()
+    }
+
+    fn is_known(&self, found: Option<FileVersion>) -> bool {
+        self.seen.as_ref().is_some_and(|seen| seen.is_settled && Some(seen.version) == found)
+    }
+
     /// Reads the file, unless it is known in the version that was found. Whether the pod changed.
     pub(super) async fn refresh(&mut self, found: Option<FileVersion>, with: &Reading<'_>) -> bool {
-        let known = self.seen.as_ref().filter(|seen| seen.is_settled).map(|seen| seen.version);
-        if found.is_some() && found == known {
+        if self.is_known(found) {
             self.kept.keep_again(with.last_good).await;
             return false;
         }

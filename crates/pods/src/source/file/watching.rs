@@ -1,6 +1,7 @@
 //! Which directory to listen to for changes of the manifests.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use model::chain::Chain;
@@ -70,28 +71,25 @@ impl Watching {
         }
     }
 
-    /// Waits for a change, and answers which manifests were named, if any was. Waits for ever when
-    /// there is nothing to listen to. Nothing is lost when the wait is given up.
-    pub(super) async fn heard(&mut self) -> BTreeSet<PathBuf> {
+    /// Waits for a change. Waits for ever when there is nothing to listen to. Nothing is lost when
+    /// the wait is given up.
+    pub(super) async fn heard(&mut self) {
         loop {
             let Some(current) = &mut self.current else { return std::future::pending().await };
-            let names = match current.watch.heard().await {
-                Some(Heard::Names(names)) => names,
-                Some(Heard::Anything) => return BTreeSet::new(),
+            match current.watch.heard().await {
+                // Something else around it.
+                Some(Heard::Names(names)) if !concerns(&self.path, &current.directory, &names) => {}
+                Some(_) => return,
                 None => {
                     self.current = None;
-                    return BTreeSet::new();
+                    return;
                 }
-            };
-            let directory: &Path = &current.directory;
-            let paths = names.iter().map(|name| directory.join(name));
-            if *directory == *self.path {
-                return paths.collect();
             }
-            if let Some(path) = paths.into_iter().find(|path| *path == self.path) {
-                return BTreeSet::from([path]);
-            }
-            // Something else around it.
         }
     }
+}
+
+/// Whether what happened in a directory may matter for the path.
+fn concerns(path: &Path, directory: &Path, names: &BTreeSet<OsString>) -> bool {
+    directory == path || path.file_name().is_some_and(|name| names.contains(name))
 }

@@ -139,6 +139,13 @@ async fn a_change_too_soon_to_show_is_found() {
     assert_eq!(bench.told().await, BOTH);
     bench.files.write_unseen(A, manifest("a", "x:2"));
     assert_eq!(bench.told().await, ["default/a-node x:2", BOTH[1]]);
+    // Looked at twice, but so soon that the next change may not show either.
+    bench.files.write(A, manifest("a", "x:3"));
+    assert_eq!(bench.told().await.len(), 2);
+    bench.files.write("/manifests/c.yaml", manifest("c", "x:1"));
+    assert_eq!(bench.told().await.len(), 3);
+    bench.files.write_unseen(A, manifest("a", "x:4"));
+    assert_eq!(bench.told().await[0], "default/a-node x:4");
 }
 
 // behaviour: SRC-29
