@@ -13,6 +13,7 @@ const FIELDS: &[&str] = &[
     "featureGates.EventedPLEG",
     "featureGates.ReduceDefaultCrashLoopBackOffDecay",
     "fileCheckFrequency",
+    "httpCheckFrequency",
     "healthzBindAddress",
     "healthzPort",
     "imageServiceEndpoint",
@@ -22,6 +23,8 @@ const FIELDS: &[&str] = &[
     "podLogsDir",
     "runtimeRequestTimeout",
     "staticPodPath",
+    "staticPodURL",
+    "staticPodURLHeader",
     "syncFrequency",
 ];
 

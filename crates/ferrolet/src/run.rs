@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use config::{GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
+use fetch::Fetcher;
 use model::ports::files::HostFiles;
+use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use runtime::decide::BackoffLimits;
 use tokio::net::UnixListener;
@@ -19,7 +21,8 @@ use crate::klog;
 use crate::observe::{LoggedEvents, SystemClock};
 use crate::run_args::RunArgs;
 use crate::runtime_note::RuntimeNote;
-use crate::wiring::{Agent, Local, Ports, Settings};
+use crate::version::USER_AGENT;
+use crate::wiring::{Agent, Local, ManifestUrl, Ports, Settings};
 
 /// How long to wait between two tries to reach the runtime at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -71,8 +74,11 @@ fn node_name(wanted: Option<&str>) -> Result<String> {
 }
 
 fn settings(config: &KubeletConfiguration, node_name: String, root_dir: &Path) -> Result<Settings> {
-    if config.static_pod_path.is_empty() {
-        bail!("staticPodPath is not set: without it and without an API server there are no pods");
+    if config.static_pod_path.is_empty() && config.static_pod_url.is_empty() {
+        bail!(
+            "neither staticPodPath nor staticPodURL is set: \
+             without them and without an API server there are no pods"
+        );
     }
     let back_off = config.restart_back_off();
     let gates = &config.feature_gates;
@@ -80,12 +86,14 @@ fn settings(config: &KubeletConfiguration, node_name: String, root_dir: &Path) -
         node_name,
         // Asked of the runtime before anything starts.
         runtime_name: String::new(),
-        manifests: PathBuf::from(&config.static_pod_path),
+        manifests: Some(PathBuf::from(&config.static_pod_path))
+            .filter(|path| !path.as_os_str().is_empty()),
         manifests_period: at_least(
             "fileCheckFrequency",
             config.file_check_frequency,
             SHORTEST_PERIOD,
         ),
+        manifest_url: manifest_url(config),
         state: root_dir.join("ferrolet/state"),
         pod_logs: PathBuf::from(&config.pod_logs_dir),
         container_links: Path::new("/var/log/containers").to_owned(),
@@ -99,6 +107,13 @@ fn settings(config: &KubeletConfiguration, node_name: String, root_dir: &Path) -
             ..pleg::Settings::default()
         },
     })
+}
+
+fn manifest_url(config: &KubeletConfiguration) -> Option<ManifestUrl> {
+    let url = Some(config.static_pod_url.clone()).filter(|url| !url.is_empty())?;
+    let headers = Headers(config.static_pod_url_header.clone().into_iter().collect());
+    let period = at_least("httpCheckFrequency", config.http_check_frequency, SHORTEST_PERIOD);
+    Some(ManifestUrl { url, headers, period })
 }
 
 /// A duration that is not shorter than makes sense. Upstream takes any; a period of nothing would keep
@@ -142,7 +157,7 @@ async fn serve(
         }
         name = wait_for_runtime(&*runtime, endpoint.path()) => settings.runtime_name = name,
     }
-    info!(node = settings.node_name, manifests = %settings.manifests.display(), "ferrolet runs");
+    info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let files: Arc<dyn HostFiles> = Arc::new(hostfs::Host::default());
     // Whoever cleans up after this agent must find the runtime without it.
     let socket = format!("unix://{}", endpoint.path().display());
@@ -158,6 +173,7 @@ async fn serve(
     let ports = Ports {
         runtime,
         files: Arc::clone(&files),
+        http: Arc::new(Fetcher::new(USER_AGENT)),
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
     };

@@ -9,9 +9,8 @@ use model::ids::{PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
 use model::observed::PodStatus;
 use model::ports::events::{EventType, Events, PodEvent};
-use pods::decide::merge::{PodSet, merge};
 use pods::decide::worker::{Target, Update};
-use pods::source::PodSetWatch;
+use pods::source::{SourceChange, Sources};
 use pods::workers::{News, WorkersHandle};
 use podspec::view;
 use tokio::sync::{mpsc, watch};
@@ -33,7 +32,7 @@ const BEAT: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub(crate) struct SyncLoopParts {
     /// The pods that are wanted.
-    pub(crate) source: PodSetWatch,
+    pub(crate) sources: Sources,
     /// Pods that changed in the runtime.
     pub(crate) lifecycle: pleg::Marks<LifecycleEvent>,
     /// The last known status of every pod.
@@ -83,9 +82,6 @@ impl Pulse {
 #[derive(Debug)]
 pub(crate) struct SyncLoop {
     parts: SyncLoopParts,
-    /// What the source said last, refused pods included; `None` until it said anything: before that
-    /// nobody knows which pods are unwanted.
-    told: Option<PodSet>,
     /// Pods that cannot be run.
     refused: BTreeSet<PodUid>,
     /// Pods that have a worker.
@@ -98,7 +94,6 @@ impl SyncLoop {
     pub(crate) fn new(parts: SyncLoopParts) -> Self {
         Self {
             parts,
-            told: None,
             refused: BTreeSet::new(),
             working: BTreeSet::new(),
             strangers: BTreeSet::new(),
@@ -115,9 +110,9 @@ impl SyncLoop {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                changed = self.parts.source.changed() => match changed {
-                    Ok(()) => self.source_changed().await,
-                    Err(_) => return,
+                change = self.parts.sources.changed() => match change {
+                    Some(change) => self.source_changed(change).await,
+                    None => return,
                 },
                 news = self.parts.news.recv() => match news {
                     Some(news) => self.heard(news).await,
@@ -129,15 +124,11 @@ impl SyncLoop {
         }
     }
 
-    async fn source_changed(&mut self) {
-        let Some(pods) = self.parts.source.borrow_and_update().clone() else { return };
-        let old = self.told.take().unwrap_or_default();
-        let (changes, set) = merge(&old, pods.to_vec());
-        self.told = Some(set);
-        for (name, uid) in changes.refused {
-            let message = "another pod of this source has the same name";
-            self.refuse(&name, &uid, "FailedValidation", message);
+    async fn source_changed(&mut self, change: SourceChange) {
+        for refused in &change.refused {
+            self.refuse(&refused.pod, &refused.uid, "FailedValidation", &refused.to_string());
         }
+        let changes = change.changes;
         for pod in changes.removed {
             self.removed(pod).await;
         }
@@ -209,7 +200,7 @@ impl SyncLoop {
     }
 
     fn wanted(&self, uid: &PodUid) -> Option<&Arc<Pod>> {
-        self.told.as_ref()?.get(uid).filter(|_| !self.refused.contains(uid))
+        self.parts.sources.get(uid).filter(|_| !self.refused.contains(uid))
     }
 
     async fn heard(&mut self, news: News) {
@@ -231,7 +222,7 @@ impl SyncLoop {
 
     /// Lets the workers forget what has finished and is not wanted any more.
     async fn tell_desired(&self) {
-        let told = self.told.iter().flatten().map(|(uid, _)| uid.clone());
+        let told = self.parts.sources.pods().map(|(uid, _)| uid.clone());
         let desired = told.filter(|uid| !self.refused.contains(uid)).collect();
         self.parts.workers.desired(desired).await;
     }
@@ -249,9 +240,9 @@ impl SyncLoop {
         self.end_strangers().await;
     }
 
-    /// Ends pods of the runtime that no source wants, once the source has said what it wants.
+    /// Ends pods of the runtime that no source wants, once all have said what they want.
     async fn end_strangers(&mut self) {
-        if self.told.is_none() {
+        if !self.parts.sources.all_ready() {
             return;
         }
         for uid in std::mem::take(&mut self.strangers) {

@@ -8,11 +8,14 @@ use std::time::Duration;
 use model::ports::clock::WallClock;
 use model::ports::events::Events;
 use model::ports::files::HostFiles;
+use model::ports::http::{Headers, HttpGet};
 use model::ports::logs::ContainerLogs;
 use model::ports::runtime::Runtime;
 use model::stamp::Stamps;
 use pleg::{Pleg, PlegParts};
 use pods::source::file::{FileSourceSettings, file_source};
+use pods::source::http::{HttpSourceSettings, http_source};
+use pods::source::{SourceName, Sources};
 use pods::workers::{WorkerParts, workers};
 use prometheus::Registry;
 use runtime::decide::BackoffLimits;
@@ -34,6 +37,8 @@ pub struct Ports {
     pub runtime: Arc<dyn Runtime>,
     /// The host's files.
     pub files: Arc<dyn HostFiles>,
+    /// The web.
+    pub http: Arc<dyn HttpGet>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
     /// Whom people hear from.
@@ -47,10 +52,12 @@ pub struct Settings {
     pub node_name: String,
     /// The name of the container runtime, which is part of container ids.
     pub runtime_name: String,
-    /// Where manifests are.
-    pub manifests: PathBuf,
-    /// How often manifests are read.
+    /// Where manifests are, if anywhere.
+    pub manifests: Option<PathBuf>,
+    /// How often manifests are looked at.
     pub manifests_period: Duration,
+    /// The URL that serves manifests, if there is one.
+    pub manifest_url: Option<ManifestUrl>,
     /// Where the agent keeps what must survive it.
     pub state: PathBuf,
     /// Where logs of pods are.
@@ -65,6 +72,17 @@ pub struct Settings {
     pub pleg: pleg::Settings,
     /// Where it is told whether the agent is well.
     pub healthz: Option<SocketAddr>,
+}
+
+/// A URL that serves manifests.
+#[derive(Debug, Clone)]
+pub struct ManifestUrl {
+    /// The URL itself.
+    pub url: String,
+    /// What is sent along.
+    pub headers: Headers,
+    /// How often it is asked.
+    pub period: Duration,
 }
 
 /// How the agent is asked from this machine.
@@ -107,10 +125,11 @@ impl Agent {
             clock: Arc::clone(&ports.clock),
             resync: settings.resync,
         });
-        let (source, pods) = file_source(manifests(settings), ports.files);
+        let mut tasks = Tasks::default();
+        let sources = sources(settings, &ports, &mut tasks);
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
-            source: pods,
+            sources,
             lifecycle: pleg.events,
             cache: pleg.cache.clone(),
             news,
@@ -119,7 +138,6 @@ impl Agent {
             view: Arc::clone(&view),
             pulse: pulse.clone(),
         });
-        let mut tasks = Tasks::default();
         let health: Arc<dyn HealthChecks> =
             Arc::new(AgentHealth { pleg: pleg.health, sync_loop: pulse });
         if let Some(address) = settings.healthz {
@@ -143,7 +161,6 @@ impl Agent {
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
-        tasks.spawn("manifests", |stop| source.run(stop));
         Self { tasks }
     }
 
@@ -158,14 +175,33 @@ impl Agent {
     }
 }
 
-/// Where manifests are, and where their last good versions are kept.
-fn manifests(settings: &Settings) -> FileSourceSettings {
-    FileSourceSettings {
-        path: settings.manifests.clone(),
-        period: settings.manifests_period,
-        node_name: settings.node_name.clone(),
-        last_good: settings.state.join("manifests"),
+/// Starts the sources of pods.
+fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
+    let mut sources = Vec::new();
+    if let Some(path) = settings.manifests.clone() {
+        let wants = FileSourceSettings {
+            path,
+            period: settings.manifests_period,
+            node_name: settings.node_name.clone(),
+            last_good: settings.state.join("manifests"),
+        };
+        let (source, pods) = file_source(wants, Arc::clone(&ports.files));
+        tasks.spawn("manifests", |stop| source.run(stop));
+        sources.push((SourceName::File, pods));
     }
+    if let Some(ManifestUrl { url, headers, period }) = settings.manifest_url.clone() {
+        let wants = HttpSourceSettings {
+            url,
+            headers,
+            period,
+            node_name: settings.node_name.clone(),
+            last_good: settings.state.join("manifest-url"),
+        };
+        let (source, pods) = http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
+        tasks.spawn("manifest URL", |stop| source.run(stop));
+        sources.push((SourceName::Http, pods));
+    }
+    Sources::new(sources)
 }
 
 /// What looks at the runtime.

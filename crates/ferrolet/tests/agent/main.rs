@@ -4,4 +4,5 @@ mod commands;
 mod crash;
 mod manifests;
 mod pods;
+mod sources;
 mod world;

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, Ports, Settings};
+use ferrolet::wiring::{Agent, ManifestUrl, Ports, Settings};
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::files::HostFiles;
+use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use runtime::decide::BackoffLimits;
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;
 use testkit::files::MemoryFiles;
+use testkit::http::MemoryWeb;
 use testkit::runtime::{MemoryRuntime, RemoteImage};
 
 /// How long, in the agent's time, something may take.
@@ -21,6 +23,9 @@ pub(crate) struct World {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
+    pub(crate) web: Arc<MemoryWeb>,
+    /// What agents are told to ask.
+    pub(crate) url: Option<&'static str>,
     clock: Arc<VirtualClock>,
 }
 
@@ -31,7 +36,7 @@ impl World {
         let image = RemoteImage::new("ferrolet.test/workload:1").entrypoint(["/workload"]);
         runtime.add_image(&image);
         let (files, events) = (Arc::new(MemoryFiles::new()), Arc::new(KeptEvents::default()));
-        Self { runtime, files, events, clock }
+        Self { runtime, files, events, web: Arc::default(), url: None, clock }
     }
 
     /// Writes the manifest of a pod with one container.
@@ -56,7 +61,12 @@ impl World {
         let settings = Settings {
             node_name: "node".to_owned(),
             runtime_name: "memory".to_owned(),
-            manifests: "/manifests".into(),
+            manifests: Some("/manifests".into()),
+            manifest_url: self.url.map(|url| ManifestUrl {
+                url: url.to_owned(),
+                headers: Headers::default(),
+                period: Duration::from_secs(20),
+            }),
             manifests_period: Duration::from_secs(20),
             state: "/state".into(),
             pod_logs: "/var/log/pods".into(),
@@ -69,6 +79,7 @@ impl World {
         let ports = Ports {
             runtime,
             files,
+            http: Arc::clone(&self.web) as _,
             clock: Arc::clone(&self.clock) as _,
             events: Arc::clone(&self.events) as _,
         };
