@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
 use model::observed::PodStatus;
-use model::ports::events::{EventType, Events, PodEvent};
+use model::ports::events::{Events, PodEvent};
 use pods::decide::worker::{Target, Update};
 use pods::source::{SourceChange, Sources};
 use pods::workers::{News, WorkersHandle};
@@ -189,14 +189,9 @@ impl SyncLoop {
     }
 
     fn refuse(&self, name: &PodName, uid: &PodUid, reason: &'static str, message: &str) {
-        self.parts.events.record(PodEvent {
-            pod_uid: uid.clone(),
-            pod: name.clone(),
-            field_path: "".into(),
-            kind: EventType::Warning,
-            reason,
-            message: format!("Pod was rejected: {message}"),
-        });
+        let message = format!("Pod was rejected: {message}");
+        let event = PodEvent::warning(uid.clone(), name.clone(), reason, message);
+        self.parts.events.record(event);
     }
 
     fn wanted(&self, uid: &PodUid) -> Option<&Arc<Pod>> {

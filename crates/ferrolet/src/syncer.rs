@@ -10,7 +10,7 @@ use model::chain::Chain;
 use model::ids::{PodName, PodUid};
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
-use model::ports::events::{EventType, Events, PodEvent};
+use model::ports::events::{Events, PodEvent};
 use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::Stamp;
 use pods::decide::deadline::deadline;
@@ -44,14 +44,8 @@ pub(crate) struct Syncer {
 
 impl Syncer {
     fn warn(&self, pod: &Pod, reason: &'static str, message: String) {
-        self.events.record(PodEvent {
-            pod_uid: view::uid(pod),
-            pod: view::pod_name(pod),
-            field_path: "".into(),
-            kind: EventType::Warning,
-            reason,
-            message,
-        });
+        let (uid, name) = (view::uid(pod), view::pod_name(pod));
+        self.events.record(PodEvent::warning(uid, name, reason, message));
     }
 
     /// Tells how a pod is.

@@ -138,12 +138,6 @@ pub struct RuntimePod {
 }
 
 impl RuntimePod {
-    /// Whether anything of it may still run.
-    pub fn is_running(&self) -> bool {
-        self.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)
-            || self.containers.iter().any(|container| container.state == ContainerState::Running)
-    }
-
     /// Every object of it with its id.
     pub fn object_ids(&self) -> impl Iterator<Item = ObjectId> + '_ {
         let sandboxes = self.sandboxes.iter().map(|sandbox| ObjectId::Sandbox(sandbox.id.clone()));

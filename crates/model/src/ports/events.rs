@@ -31,6 +31,14 @@ pub struct PodEvent {
     pub message: String,
 }
 
+impl PodEvent {
+    /// Something about a whole pod that somebody should look at.
+    pub fn warning(pod_uid: PodUid, pod: PodName, reason: &'static str, message: String) -> Self {
+        let kind = EventType::Warning;
+        Self { pod_uid, pod, field_path: "".into(), kind, reason, message }
+    }
+}
+
 /// Takes events. Never blocks and never fails: an event that cannot be kept is dropped there.
 pub trait Events: Debug + Send + Sync {
     /// Takes an event.
