@@ -31,6 +31,7 @@ containerd | github.com/containerd/containerd/v2    | bin   | 0 | cmd/containerd
 runc       | github.com/opencontainers/runc         | bin   | 1 | runc=.
 cni        | github.com/containernetworking/plugins | cni   | 0 | plugins/main/bridge plugins/main/loopback plugins/ipam/host-local plugins/meta/portmap
 cri-api    | k8s.io/cri-api                         | files | 0 | pkg/apis/runtime/v1/api.proto
+kubelet    | k8s.io/kubernetes                      | bin   | 0 | cmd/kubelet
 '
 
 # Build tags, and the variable that makes a program report its version, for parts that have them.
@@ -41,6 +42,7 @@ declare -A TAGS=(
 declare -A VERSION_VARIABLE=(
   [containerd]='github.com/containerd/containerd/v2/version.Version'
   [cni]='github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion'
+  [kubelet]='k8s.io/component-base/version.gitVersion'
 )
 
 # What the system must have, first to build and then to run the tests:
