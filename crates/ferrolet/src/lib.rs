@@ -7,15 +7,19 @@
 //! - a long task that ends ends the agent, by name;
 //! - SIGTERM and SIGINT end the agent and leave the pods running.
 
+mod adopt;
 pub mod cli;
 pub mod commands;
+mod decide;
 mod effects;
 mod klog;
 mod node_view;
 mod observe;
+mod pulse;
 mod run;
 mod run_args;
 pub mod runtime_note;
+mod runtime_state;
 mod sync_loop;
 mod syncer;
 mod tasks;

@@ -17,7 +17,7 @@ use status::store::{StatusReader, StatusStore};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::sync_loop::Pulse;
+use crate::pulse::Pulse;
 
 /// The pods and their statuses. The sync loop says which pods there are, the pods' workers how they
 /// are.
@@ -88,6 +88,12 @@ impl NodeView {
         if self.statuses.remove(uid) || shown {
             self.changed();
         }
+    }
+
+    /// Only these pods are the node's.
+    pub(crate) fn retain(&self, mut is_ours: impl FnMut(&PodUid) -> bool) {
+        let gone: Vec<PodUid> = self.lock().keys().filter(|uid| !is_ours(uid)).cloned().collect();
+        gone.iter().for_each(|uid| self.hide(uid));
     }
 
     /// How the pod is, by what was observed of it.

@@ -1,4 +1,7 @@
 //! The sync loop: hears what is wanted and what happened, and tells the pods' workers.
+//!
+//! Work is done where something changed. Once a minute all pods are gone through, which repairs what
+//! was missed and finds nothing otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,32 +10,35 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
-use model::observed::PodStatus;
 use model::ports::events::{Events, PodEvent};
 use pods::decide::worker::{Target, Update};
 use pods::source::{SourceChange, Sources};
 use pods::workers::{News, WorkersHandle};
 use podspec::view;
-use tokio::sync::{mpsc, watch};
-use tokio::time::Instant;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
+use crate::decide::news::{Answer, Came, Known, answer};
 use crate::node_view::NodeView;
+use crate::pulse::Pulse;
 use crate::unsupported::unsupported;
 
 /// How long a pod that nobody wants may take to end.
 const STRANGERS_GRACE: Duration = Duration::from_secs(1);
 
-/// How long the loop may be silent at least, and how often it turns without need.
-const LEAST_PULSE: Duration = Duration::from_mins(5);
-const BEAT: Duration = Duration::from_mins(1);
+/// How often all pods are gone through without need.
+const HOUSEKEEPING: Duration = Duration::from_mins(1);
 
 /// What the loop listens to and talks to.
 #[derive(Debug)]
 pub(crate) struct SyncLoopParts {
     /// The pods that are wanted.
     pub(crate) sources: Sources,
+    /// Whether the runtime was listed.
+    pub(crate) pleg: pleg::Health,
     /// Pods that changed in the runtime.
     pub(crate) lifecycle: pleg::Marks<LifecycleEvent>,
     /// The last known status of every pod.
@@ -49,35 +55,6 @@ pub(crate) struct SyncLoopParts {
     pub(crate) pulse: Pulse,
 }
 
-/// Tells when the loop last turned. Written by the loop.
-#[derive(Debug, Clone)]
-pub(crate) struct Pulse {
-    beat: watch::Sender<Instant>,
-    /// How long ago that may be.
-    limit: Duration,
-}
-
-impl Pulse {
-    /// A pulse that is there for as long as the loop takes to start.
-    pub(crate) fn new(resync: Duration) -> Self {
-        let limit = resync.saturating_mul(2).max(LEAST_PULSE);
-        Self { beat: watch::Sender::new(Instant::now()), limit }
-    }
-
-    fn beat(&self) {
-        self.beat.send_replace(Instant::now());
-    }
-
-    /// Whether the loop turned lately.
-    pub(crate) fn check(&self, now: Instant) -> Result<(), String> {
-        let since = now.saturating_duration_since(*self.beat.borrow());
-        if since > self.limit {
-            return Err(format!("the sync loop has not turned for {since:?}"));
-        }
-        Ok(())
-    }
-}
-
 /// The loop's state; nobody else touches it.
 #[derive(Debug)]
 pub(crate) struct SyncLoop {
@@ -86,30 +63,33 @@ pub(crate) struct SyncLoop {
     refused: BTreeSet<PodUid>,
     /// Pods that have a worker.
     working: BTreeSet<PodUid>,
-    /// Pods of the runtime that nobody asked for, so far.
-    strangers: BTreeSet<PodUid>,
+    /// Whether it is known what runs. Before that a pod could meet its earlier self.
+    listed: bool,
 }
 
 impl SyncLoop {
     pub(crate) fn new(parts: SyncLoopParts) -> Self {
-        Self {
-            parts,
-            refused: BTreeSet::new(),
-            working: BTreeSet::new(),
-            strangers: BTreeSet::new(),
-        }
+        Self { parts, refused: BTreeSet::new(), working: BTreeSet::new(), listed: false }
     }
 
     /// Runs until told to stop, or until there is nobody left to hear from.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let first = Instant::now() + HOUSEKEEPING;
+        let mut tick = tokio::time::interval_at(first, HOUSEKEEPING);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.parts.pulse.beat();
-            // Biased: stopping first; then what is wanted, which changes at the pace of people; then
-            // news, at most two for each pod that ends; lifecycle events are merged by pod and so
-            // wait without growing.
+            // Biased: stopping first; the first list comes once, the tick once a minute; then what is
+            // wanted, which changes at the pace of people; then news, at most two for each pod that
+            // ends; lifecycle events are merged by pod and so wait without growing.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
+                () = self.parts.pleg.relisted(), if !self.listed => {
+                    self.listed = true;
+                    self.look_after_all().await;
+                }
+                _ = tick.tick() => self.housekeeping().await,
                 change = self.parts.sources.changed() => match change {
                     Some(change) => self.source_changed(change).await,
                     None => return,
@@ -119,14 +99,13 @@ impl SyncLoop {
                     None => return,
                 },
                 events = self.parts.lifecycle.take() => self.happened(events).await,
-                () = tokio::time::sleep(BEAT) => {}
             }
         }
     }
 
     async fn source_changed(&mut self, change: SourceChange) {
         for refused in &change.refused {
-            self.refuse(&refused.pod, &refused.uid, "FailedValidation", &refused.to_string());
+            self.tell_refused(&refused.pod, &refused.uid, "FailedValidation", &refused.to_string());
         }
         let changes = change.changes;
         for pod in changes.removed {
@@ -135,67 +114,67 @@ impl SyncLoop {
         // Before what comes: a pod that comes back must not meet its own remains.
         self.tell_desired().await;
         for pod in changes.added {
-            self.added(pod).await;
+            self.came(pod, Came::Added).await;
         }
         for pod in changes.updated.into_iter().chain(changes.deleted) {
-            self.changed(pod).await;
+            self.came(pod, Came::Changed).await;
         }
-        self.end_strangers().await;
+        self.look_after_all().await;
     }
 
-    async fn added(&mut self, pod: Arc<Pod>) {
-        let (uid, name) = (view::uid(&pod), view::pod_name(&pod));
-        let ignored = unsupported(&pod);
-        if !ignored.is_empty() {
-            let message = format!("not supported: {}", ignored.join(", "));
-            self.refuse(&name, &uid, "UnsupportedFields", &message);
-            self.parts.view.refuse(&pod, "UnsupportedFields", &message);
-            self.refused.insert(uid);
-            return;
-        }
-        info!(pod = %name, %uid, "pod added");
-        self.parts.view.show(&pod);
-        self.strangers.remove(&uid);
-        self.working.insert(uid.clone());
-        self.parts.workers.ask(uid, Update::Create(pod)).await;
-    }
-
-    async fn changed(&mut self, pod: Arc<Pod>) {
+    async fn came(&mut self, pod: Arc<Pod>, came: Came) {
         let uid = view::uid(&pod);
-        if self.refused.remove(&uid) || !unsupported(&pod).is_empty() {
-            // As if it had come anew: what it relies on may have come or gone.
-            if self.working.contains(&uid) {
-                let update = Update::Kill { target: Target::Pod(Arc::clone(&pod)), grace: None };
-                self.parts.workers.ask(uid, update).await;
-            }
-            self.added(pod).await;
-            return;
+        let ignored = unsupported(&pod);
+        let known = Known {
+            refused: self.refused.remove(&uid),
+            working: self.working.contains(&uid),
+            supported: ignored.is_empty(),
+        };
+        let answer = answer(came, known);
+        if !matches!(answer, Answer::Refuse { .. }) {
+            info!(pod = %view::pod_name(&pod), %uid, ?came, "pod taken in");
+            self.parts.view.show(&pod);
         }
-        info!(pod = %view::pod_name(&pod), %uid, "pod changed");
-        self.parts.view.show(&pod);
-        self.parts.workers.ask(uid, Update::Update(pod)).await;
+        match answer {
+            Answer::Refuse { kill } => {
+                let message = format!("not supported: {}", ignored.join(", "));
+                let name = view::pod_name(&pod);
+                self.tell_refused(&name, &uid, "UnsupportedFields", &message);
+                self.parts.view.refuse(&pod, "UnsupportedFields", &message);
+                self.refused.insert(uid.clone());
+                if kill {
+                    let update = Update::Kill { target: Target::Pod(pod), grace: None };
+                    self.parts.workers.ask(uid, update).await;
+                }
+            }
+            // By looking after all pods, which follows.
+            Answer::Admit => {}
+            Answer::StartOver => self.parts.workers.ask(uid, Update::Create(pod)).await,
+            Answer::Update => self.parts.workers.ask(uid, Update::Update(pod)).await,
+        }
     }
 
     async fn removed(&mut self, pod: Arc<Pod>) {
         let uid = view::uid(&pod);
         info!(pod = %view::pod_name(&pod), %uid, "pod removed");
-        if self.refused.remove(&uid) {
-            self.parts.view.hide(&uid);
-        } else {
+        self.refused.remove(&uid);
+        if self.working.contains(&uid) {
             self.parts.view.ending(&pod);
             let update = Update::Kill { target: Target::Pod(pod), grace: None };
             self.parts.workers.ask(uid, update).await;
+        } else {
+            self.parts.view.hide(&uid);
         }
     }
 
-    fn refuse(&self, name: &PodName, uid: &PodUid, reason: &'static str, message: &str) {
+    fn tell_refused(&self, name: &PodName, uid: &PodUid, reason: &'static str, message: &str) {
         let message = format!("Pod was rejected: {message}");
         let event = PodEvent::warning(uid.clone(), name.clone(), reason, message);
         self.parts.events.record(event);
     }
 
-    fn wanted(&self, uid: &PodUid) -> Option<&Arc<Pod>> {
-        self.parts.sources.get(uid).filter(|_| !self.refused.contains(uid))
+    fn is_wanted(&self, uid: &PodUid) -> bool {
+        self.parts.sources.get(uid).is_some() && !self.refused.contains(uid)
     }
 
     async fn heard(&mut self, news: News) {
@@ -203,14 +182,12 @@ impl SyncLoop {
             News::Finished(_) => self.tell_desired().await,
             News::Forgotten(uid) => {
                 self.working.remove(&uid);
-                if let Some(pod) = self.wanted(&uid).cloned() {
-                    self.added(pod).await;
-                } else {
-                    self.parts.view.hide(&uid);
-                    // Something of it may have appeared after it was seen to have ended.
-                    self.strangers.insert(uid);
-                    self.end_strangers().await;
+                match self.parts.sources.get(&uid).cloned() {
+                    None => self.parts.view.hide(&uid),
+                    // As if it had come anew: why it was refused must not get lost over its end.
+                    Some(pod) => self.came(pod, Came::Added).await,
                 }
+                self.look_after_all().await;
             }
         }
     }
@@ -224,43 +201,60 @@ impl SyncLoop {
 
     async fn happened(&mut self, events: BTreeMap<PodUid, Vec<LifecycleEvent>>) {
         for (uid, events) in events {
-            if self.wanted(&uid).is_some() {
-                if events.iter().any(LifecycleEvent::wants_sync) {
-                    self.parts.workers.ask(uid, Update::Sync).await;
-                }
-            } else if !self.working.contains(&uid) {
-                self.strangers.insert(uid);
+            let (wanted, working) = (self.is_wanted(&uid), self.working.contains(&uid));
+            if wanted && events.iter().any(LifecycleEvent::wants_sync) {
+                self.parts.workers.ask(uid, Update::Sync).await;
+            } else if is_stranger(wanted, working, self.parts.sources.all_ready())
+                && let Some(name) = self.parts.cache.live(&uid)
+            {
+                self.end(uid, name).await;
             }
         }
-        self.end_strangers().await;
     }
 
-    /// Ends pods of the runtime that no source wants, once all have said what they want.
-    async fn end_strangers(&mut self) {
-        if !self.parts.sources.all_ready() {
+    /// Repairs what was missed, if anything was.
+    async fn housekeeping(&mut self) {
+        self.tell_desired().await;
+        let (sources, working) = (&self.parts.sources, &self.working);
+        self.parts.view.retain(|uid| sources.get(uid).is_some() || working.contains(uid));
+        self.look_after_all().await;
+    }
+
+    /// Gives a worker to each pod that has none and needs one.
+    async fn look_after_all(&mut self) {
+        if !self.listed {
             return;
         }
-        for uid in std::mem::take(&mut self.strangers) {
-            let Ok(status) = self.parts.cache.get(&uid) else { continue };
-            let Some(name) = name_if_running(&status) else { continue };
-            warn!(pod = %name, %uid, "a pod runs that nobody wants; stopping it");
-            self.working.insert(uid.clone());
-            let target = Target::RuntimeOnly(name);
-            let update = Update::Kill { target, grace: Some(STRANGERS_GRACE) };
-            self.parts.workers.ask(uid, update).await;
+        let live = self.parts.cache.all_live();
+        let told = self.parts.sources.pods().filter(|(uid, _)| !self.refused.contains(*uid));
+        let wanted = told.map(|(uid, pod)| {
+            let (name, is_static) = (view::pod_name(pod), view::is_static(pod));
+            (uid.clone(), Wanted { name, is_static })
+        });
+        let all = steps(&Pods {
+            wanted: wanted.collect(),
+            working: &self.working,
+            live: &live,
+            all_heard: self.parts.sources.all_ready(),
+        });
+        for step in all {
+            match step {
+                Step::End(uid, name) => self.end(uid, name).await,
+                Step::Create(uid) => {
+                    let Some(pod) = self.parts.sources.get(&uid).cloned() else { continue };
+                    self.working.insert(uid.clone());
+                    self.parts.workers.ask(uid, Update::Create(pod)).await;
+                }
+            }
         }
     }
-}
 
-/// The name of a pod of which something runs.
-fn name_if_running(status: &PodStatus) -> Option<PodName> {
-    if !status.may_be_alive() {
-        return None;
+    /// Ends a pod of the runtime that no source wants.
+    async fn end(&mut self, uid: PodUid, name: PodName) {
+        warn!(pod = %name, %uid, "a pod runs that nobody wants; stopping it");
+        self.working.insert(uid.clone());
+        let target = Target::RuntimeOnly(name);
+        let update = Update::Kill { target, grace: Some(STRANGERS_GRACE) };
+        self.parts.workers.ask(uid, update).await;
     }
-    let running = status.maybe_running().next();
-    let by_sandbox = status.sandboxes.first().map(|sandbox| sandbox.pod.clone());
-    by_sandbox.or_else(|| {
-        let label = |name: &str| running.and_then(|container| container.labels.get(name).cloned());
-        Some(PodName::new(label(model::labels::POD_NAMESPACE)?, label(model::labels::POD_NAME)?))
-    })
 }

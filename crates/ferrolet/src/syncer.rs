@@ -23,13 +23,17 @@ use status::decide::{Failure, Waiting};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+use crate::adopt::Adoption;
 use crate::node_view::{NodeView, Outlook};
+use crate::runtime_state::Ready;
 
 /// Makes pods as specified through the container runtime.
 #[derive(Debug)]
 pub(crate) struct Syncer {
     /// Does what a pod needs.
     pub(crate) pod_runtime: PodRuntime,
+    /// Makes up for what an earlier agent left undone.
+    pub(crate) adoption: Adoption,
     /// The container runtime, asked why it made no sandbox.
     pub(crate) runtime: Arc<dyn Runtime>,
     /// Whom people hear from.
@@ -90,6 +94,7 @@ impl Syncer {
 impl PodSyncer for Syncer {
     async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, cancel: &CancellationToken) -> Synced {
         let name = view::pod_name(pod);
+        self.adoption.adopt(&name, status).await;
         self.publish(pod, status, None, false);
         if runtime::decide::has_finished(pod, status) {
             info!(pod = %name, uid = %status.uid, "pod has finished");
@@ -144,8 +149,13 @@ impl PodSyncer for Syncer {
         }
     }
 
+    fn status_unknown(&self, pod: &Pod, error: &RuntimeError) {
+        self.warn(pod, "FailedSync", format!("error determining status: {}", Chain(error)));
+    }
+
     async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome {
         self.remember(&status.uid, None);
+        self.adoption.forget(&status.uid);
         self.publish(pod, status, None, true);
         info!(pod = %view::pod_name(pod), uid = %status.uid, "pod has ended");
         Outcome::Done
@@ -166,11 +176,14 @@ fn runtime_only(name: &PodName, uid: &PodUid) -> Pod {
 pub(crate) struct PlegStatuses {
     pub(crate) cache: pleg::cache::Reader,
     pub(crate) requests: pleg::Marks<()>,
+    /// Nothing is done for any pod while the runtime says that it cannot run containers.
+    pub(crate) ready: Ready,
 }
 
 #[async_trait]
 impl Statuses for PlegStatuses {
     async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError> {
+        self.ready.wait().await;
         self.cache.newer_than(uid, after).await
     }
 

@@ -24,8 +24,11 @@ use server::{EventBook, EventLimits, HealthChecks, Verbosity};
 use status::decide::NodeFacts;
 use tokio::net::UnixListener;
 
+use crate::adopt::Adoption;
 use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
-use crate::sync_loop::{Pulse, SyncLoop, SyncLoopParts};
+use crate::pulse::Pulse;
+use crate::runtime_state::runtime_state;
+use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::syncer::{PlegStatuses, Syncer};
 use crate::tasks::Tasks;
 use crate::version::version;
@@ -117,7 +120,9 @@ impl Agent {
         let view = Arc::new(NodeView::new(facts, Arc::clone(&ports.clock)));
         let (stamps, registry) = (Stamps::default(), Registry::new());
         let pleg = observer(settings, &ports, &stamps, &registry);
-        let statuses = PlegStatuses { cache: pleg.cache.clone(), requests: pleg.requests.clone() };
+        let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
+        let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
+        let statuses = PlegStatuses { cache, requests, ready };
         let (workers_task, workers_handle, news) = workers(WorkerParts {
             syncer: Arc::new(syncer(settings, &ports, &view)),
             statuses: Arc::new(statuses),
@@ -130,6 +135,7 @@ impl Agent {
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
+            pleg: pleg.health.clone(),
             lifecycle: pleg.events,
             cache: pleg.cache.clone(),
             news,
@@ -158,6 +164,7 @@ impl Agent {
             };
             tasks.spawn("server", |stop| server::serve(Arc::new(answers), listener, stop));
         }
+        tasks.spawn("runtime state", |stop| runtime_state.run(stop));
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
@@ -217,19 +224,22 @@ fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps, registry: &Regi
 
 /// What makes pods as specified.
 fn syncer(settings: &Settings, ports: &Ports, view: &Arc<NodeView>) -> Syncer {
+    let logs = LogLayout {
+        pod_logs: settings.pod_logs.clone(),
+        container_links: settings.container_links.clone(),
+    };
+    let adoption = Adoption::new(Arc::clone(&ports.files), logs.clone());
     let pod_runtime = PodRuntime::new(RuntimeParts {
         runtime: Arc::clone(&ports.runtime),
         files: Arc::clone(&ports.files),
         events: Arc::clone(&ports.events),
         clock: Arc::clone(&ports.clock),
-        logs: LogLayout {
-            pod_logs: settings.pod_logs.clone(),
-            container_links: settings.container_links.clone(),
-        },
+        logs,
         restart_backoff: settings.restart_backoff,
     });
     Syncer {
         pod_runtime,
+        adoption,
         runtime: Arc::clone(&ports.runtime),
         events: Arc::clone(&ports.events),
         clock: Arc::clone(&ports.clock),

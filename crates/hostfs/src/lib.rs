@@ -28,9 +28,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use model::ports::files::{
-    DirectoryWatch, Entry, FileError, FileKind, FileVersion, Found, HostFiles,
-};
+use model::ports::files::{DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles};
 use model::verdict::{Subject, Verdict};
 
 pub use claim::{Claim, claim};
@@ -58,10 +56,6 @@ async fn blocking<T: Send + 'static>(
 
 #[async_trait]
 impl HostFiles for Host {
-    async fn kind(&self, path: &Path) -> Result<FileKind, FileError> {
-        self.look(path).await.map(|found| found.kind)
-    }
-
     async fn list(&self, directory: &Path) -> Result<Vec<String>, FileError> {
         blocking("list", directory, |directory| {
             let mut names = Vec::new();

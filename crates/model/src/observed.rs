@@ -145,6 +145,13 @@ impl RuntimePod {
             self.containers.iter().map(|container| ObjectId::Container(container.id.clone()));
         sandboxes.chain(containers)
     }
+
+    /// Whether anything of it may live, as far as a list shows.
+    pub fn may_be_alive(&self) -> bool {
+        let alive = |state| matches!(state, ContainerState::Running | ContainerState::Unknown);
+        self.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)
+            || self.containers.iter().any(|container| alive(container.state))
+    }
 }
 
 /// Groups the two lists of the runtime by pod, the newest attempt first, so that the first container

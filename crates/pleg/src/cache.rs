@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use model::ids::PodUid;
+use model::ids::{PodName, PodUid};
 use model::observed::PodStatus;
 use model::ports::runtime::RuntimeError;
 use model::stamp::Stamp;
@@ -29,6 +29,9 @@ struct Shared {
     relisted: Option<Stamp>,
     /// Pods about which it says nothing.
     passed_over: BTreeSet<PodUid>,
+    /// Pods of which something may live, as the lists show them: known even of a pod whose status
+    /// cannot be read.
+    live: BTreeMap<PodUid, PodName>,
     /// Who waits for which pod. A waiter that gave up is found by its closed channel.
     waiters: BTreeMap<PodUid, Vec<Waiter>>,
 }
@@ -96,6 +99,16 @@ impl Reader {
         lock(&self.shared).observation(uid)
     }
 
+    /// The name of a pod of which something may live.
+    pub fn live(&self, uid: &PodUid) -> Option<PodName> {
+        lock(&self.shared).live.get(uid).cloned()
+    }
+
+    /// All pods of which something may live.
+    pub fn all_live(&self) -> BTreeMap<PodUid, PodName> {
+        lock(&self.shared).live.clone()
+    }
+
     /// What a look at the pod showed that began after `after`; waits for one if need be.
     pub async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Observation {
         let receiver = {
@@ -124,6 +137,16 @@ pub struct Writer {
 }
 
 impl Writer {
+    /// A list shows that something of the pod may live, under this name, or that nothing does.
+    pub(crate) fn listed(&self, uid: &PodUid, live: Option<&PodName>) {
+        let mut shared = lock(&self.shared);
+        match live {
+            Some(name) if shared.live.contains_key(uid) && shared.live[uid] == *name => {}
+            Some(name) => drop(shared.live.insert(uid.clone(), name.clone())),
+            None => drop(shared.live.remove(uid)),
+        }
+    }
+
     /// What a look at the pod showed that began at `at`.
     pub(crate) fn store(&self, uid: &PodUid, observation: Observation, at: Stamp) {
         let mut shared = lock(&self.shared);

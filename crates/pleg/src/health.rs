@@ -30,6 +30,13 @@ pub enum Unhealthy {
 }
 
 impl Health {
+    /// Waits for the first successful relist; for ever if the task ends before.
+    pub async fn relisted(&mut self) {
+        if self.relisted.wait_for(Option::is_some).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
     /// Whether the last successful relist is recent enough at `now`.
     pub fn check(&self, now: Instant) -> Result<(), Unhealthy> {
         let Some(relisted) = *self.relisted.borrow() else {

@@ -360,6 +360,8 @@ impl Relist {
         if record.at > at {
             return Reconciled::Unchanged;
         }
+        let live = pod.as_ref().filter(|pod| pod.may_be_alive());
+        self.writer.listed(uid, live.map(|pod| &pod.pod));
         let seen = pod.as_ref().map(PodRecord::from).unwrap_or_default();
         let events = diff(&record.seen, &seen);
         let Some(pod) = pod.filter(|_| !seen.is_empty()) else {

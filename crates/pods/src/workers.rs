@@ -40,6 +40,8 @@ pub trait PodSyncer: Debug + Send + Sync {
     /// Ends everything of the pod that runs; `Done` when nothing does. May be cancelled to be
     /// started again with a shorter grace.
     async fn terminate(&self, target: &Target, status: &PodStatus, grace: Duration) -> Outcome;
+    /// Says that nothing could be done for a pod, because nobody knows how it is.
+    fn status_unknown(&self, pod: &Pod, error: &RuntimeError);
     /// Cleans up after a pod that has ended.
     async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome;
 }
@@ -384,7 +386,10 @@ async fn run(
     let status = match status {
         Ok(status) => status,
         Err(error) => {
-            warn!(%uid, %error, "the status of a pod is not known; trying again");
+            match job.pod() {
+                Some(pod) => parts.syncer.status_unknown(pod, &error),
+                None => warn!(%uid, %error, "the status of a pod is not known; trying again"),
+            }
             return Synced { outcome: Outcome::Again(Retry::Failure), acted: false };
         }
     };

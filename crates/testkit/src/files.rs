@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use model::ports::files::{
-    DirectoryWatch, Entry, FileError, FileKind, FileVersion, Found, Heard, HostFiles,
-};
+use model::ports::files::{DirectoryWatch, Entry, FileError, FileVersion, Found, Heard, HostFiles};
 use model::verdict::{Subject, Verdict};
 use tokio::sync::{mpsc, watch};
 
@@ -145,10 +143,6 @@ fn failed(operation: &'static str, path: &Path) -> impl FnOnce(ErrorKind) -> Fil
 
 #[async_trait]
 impl HostFiles for MemoryFiles {
-    async fn kind(&self, path: &Path) -> Result<FileKind, FileError> {
-        self.look(path).await.map(|found| found.kind)
-    }
-
     async fn list(&self, directory: &Path) -> Result<Vec<String>, FileError> {
         self.tree().list(directory).map_err(failed("list", directory))
     }

@@ -1,191 +1,31 @@
 //! The agent dies before and after each of its effects; the next one ends up where the first would
-//! have, and starts nothing again that ran.
+//! have, and starts nothing again that ran. Here in one process and with a clock that the test moves,
+//! so that minutes pass; as a process that is killed, see `e2e/tests/hollow/crash.rs`.
 
 use std::future::pending;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use model::ids::{ContainerId, SandboxId};
-use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
-use model::ports::files::{
-    DirectoryWatch, Entry, FileError, FileKind, FileVersion, Found, HostFiles,
-};
-use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, Image, Runtime, RuntimeError, RuntimeStatus, RuntimeVersion,
-    SandboxFilter,
-};
-use model::verdict::Verdict;
-use model::wanted::{ContainerConfig, SandboxConfig};
-use testkit::files::MemoryFiles;
-use testkit::runtime::MemoryRuntime;
+use model::observed::{Container, ContainerState};
+use testkit::mortal::{Death, Life, Moment, MortalFiles, MortalRuntime};
 use tokio_util::sync::CancellationToken;
 
 use crate::world::World;
 
-/// When the agent dies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Moment {
-    Before(usize),
-    After(usize),
-}
-
-/// The life of an agent, counted in effects.
+/// The end of all tasks of an agent: none of them goes on once one of them has died.
 #[derive(Debug)]
-struct Life {
-    effects: AtomicUsize,
-    ends: Moment,
-    over: CancellationToken,
-}
-
-impl Life {
-    async fn effect<T>(&self, work: impl Future<Output = T>) -> T {
-        let number = self.effects.fetch_add(1, Ordering::SeqCst) + 1;
-        self.end_if(Moment::Before(number)).await;
-        let done = work.await;
-        self.end_if(Moment::After(number)).await;
-        done
-    }
-
-    async fn end_if(&self, moment: Moment) {
-        if self.over.is_cancelled() || self.ends == moment {
-            self.over.cancel();
-            pending::<()>().await;
-        }
-    }
-}
-
-/// A runtime that an agent dies over.
-#[derive(Debug)]
-struct MortalRuntime {
-    life: Arc<Life>,
-    inner: Arc<MemoryRuntime>,
-}
+struct Over(CancellationToken);
 
 #[async_trait]
-impl Runtime for MortalRuntime {
-    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
-        self.inner.version().await
+impl Death for Over {
+    async fn die(&self) {
+        self.0.cancel();
+        pending().await
     }
-    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
-        self.inner.status().await
-    }
-    async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
-        self.life.effect(self.inner.run_pod_sandbox(config)).await
-    }
-    async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.stop_pod_sandbox(id)).await
-    }
-    async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.remove_pod_sandbox(verdict)).await
-    }
-    async fn list_pod_sandboxes(
-        &self,
-        filter: &SandboxFilter,
-    ) -> Result<Vec<Sandbox>, RuntimeError> {
-        self.inner.list_pod_sandboxes(filter).await
-    }
-    async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
-        self.inner.pod_sandbox_status(id).await
-    }
-    async fn create_container(
-        &self,
-        sandbox: &SandboxId,
-        config: &ContainerConfig,
-        sandbox_config: &SandboxConfig,
-    ) -> Result<ContainerId, RuntimeError> {
-        self.life.effect(self.inner.create_container(sandbox, config, sandbox_config)).await
-    }
-    async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.start_container(id)).await
-    }
-    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.stop_container(id, grace)).await
-    }
-    async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.remove_container(verdict)).await
-    }
-    async fn list_containers(
-        &self,
-        filter: &ContainerFilter,
-    ) -> Result<Vec<Container>, RuntimeError> {
-        self.inner.list_containers(filter).await
-    }
-    async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
-        self.inner.container_status(id).await
-    }
-    async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
-        self.inner.image_status(image).await
-    }
-    async fn pull_image(&self, image: &str) -> Result<String, RuntimeError> {
-        self.life.effect(self.inner.pull_image(image)).await
-    }
-    async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
-        self.inner.list_images().await
-    }
-    async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        self.life.effect(self.inner.remove_image(verdict)).await
-    }
-    async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
-        self.inner.container_events().await
-    }
-}
 
-/// Files that an agent dies over.
-#[derive(Debug)]
-struct MortalFiles {
-    life: Arc<Life>,
-    inner: Arc<MemoryFiles>,
-}
-
-#[async_trait]
-impl HostFiles for MortalFiles {
-    async fn kind(&self, path: &Path) -> Result<FileKind, FileError> {
-        self.inner.kind(path).await
-    }
-    async fn list(&self, directory: &Path) -> Result<Vec<String>, FileError> {
-        self.inner.list(directory).await
-    }
-    async fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-        self.inner.read(path, limit).await
-    }
-    async fn look(&self, path: &Path) -> Result<Found, FileError> {
-        self.inner.look(path).await
-    }
-    async fn entries(&self, directory: &Path) -> Result<Vec<Entry>, FileError> {
-        self.inner.entries(directory).await
-    }
-    async fn read_version(
-        &self,
-        path: &Path,
-        limit: u64,
-    ) -> Result<(FileVersion, Vec<u8>), FileError> {
-        self.inner.read_version(path, limit).await
-    }
-    async fn watch(&self, directory: &Path) -> Result<Box<dyn DirectoryWatch>, FileError> {
-        self.inner.watch(directory).await
-    }
-    async fn write_durably(&self, path: &Path, content: &[u8]) -> Result<(), FileError> {
-        self.life.effect(self.inner.write_durably(path, content)).await
-    }
-    async fn remove_written(&self, path: &Path) -> Result<(), FileError> {
-        self.life.effect(self.inner.remove_written(path)).await
-    }
-    async fn create_directory(
-        &self,
-        root: &Path,
-        below: &Path,
-        mode: u32,
-    ) -> Result<(), FileError> {
-        self.life.effect(self.inner.create_directory(root, below, mode)).await
-    }
-    async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError> {
-        self.life.effect(self.inner.link(target, link)).await
-    }
-    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<(), FileError> {
-        self.life.effect(HostFiles::remove(&*self.inner, root, verdict)).await
+    fn is_over(&self) -> bool {
+        self.0.is_cancelled()
     }
 }
 
@@ -201,10 +41,9 @@ fn end_state(world: &World) -> Vec<(String, u32, ContainerState)> {
 /// Two pods come and one goes; answers whether the agent died on the way.
 async fn story(world: &World, ends: Option<Moment>) -> bool {
     let over = CancellationToken::new();
-    let ends = ends.unwrap_or(Moment::Before(usize::MAX));
-    let life = Arc::new(Life { effects: AtomicUsize::new(0), ends, over: over.clone() });
-    let runtime = MortalRuntime { life: Arc::clone(&life), inner: Arc::clone(&world.runtime) };
-    let files = MortalFiles { life, inner: Arc::clone(&world.files) };
+    let life = Arc::new(Life::new(ends, Over(over.clone())));
+    let runtime = MortalRuntime { life: Arc::clone(&life), inner: Arc::clone(&world.runtime) as _ };
+    let files = MortalFiles { life, inner: Arc::clone(&world.files) as _ };
     world.write_manifest("web", "Always", "[sleep, forever]");
     world.write_manifest("job", "Never", "[exit, \"0\"]");
     world.write_manifest("gone", "Always", "[sleep, forever]");

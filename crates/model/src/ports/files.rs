@@ -128,9 +128,6 @@ pub fn is_draft(name: &str) -> bool {
 /// Reads, makes and removes the files and directories of the host that the agent is told to use.
 #[async_trait]
 pub trait HostFiles: Debug + Send + Sync {
-    /// What a path is, links followed.
-    async fn kind(&self, path: &Path) -> Result<FileKind, FileError>;
-
     /// The names in a directory, in order.
     async fn list(&self, directory: &Path) -> Result<Vec<String>, FileError>;
 

@@ -33,10 +33,12 @@ pub enum Target {
 }
 
 impl Target {
-    fn is_static(&self) -> bool {
+    /// Whether it has its name for itself. What only the runtime knows may be an earlier version of
+    /// a static pod, and that one must not meet the next.
+    fn holds_its_name(&self) -> bool {
         match self {
             Self::Pod(pod) => view::is_static(pod),
-            Self::RuntimeOnly(_) => false,
+            Self::RuntimeOnly(_) => true,
         }
     }
 
@@ -103,6 +105,18 @@ pub enum Job {
     CleanUp(Arc<Pod>),
 }
 
+impl Job {
+    /// The pod, unless only the runtime knows it.
+    pub fn pod(&self) -> Option<&Arc<Pod>> {
+        match self {
+            Self::Sync(pod) | Self::CleanUp(pod) | Self::Terminate(Target::Pod(pod), _) => {
+                Some(pod)
+            }
+            Self::Terminate(Target::RuntimeOnly(_), _) => None,
+        }
+    }
+}
+
 /// What to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -159,8 +173,8 @@ struct Worker {
 #[derive(Debug, Clone, Default)]
 pub struct Workers {
     workers: BTreeMap<PodUid, Worker>,
-    /// Static pods by name, in order of arrival; the first one has the name. A pod leaves when it has
-    /// finished.
+    /// Static pods, and pods that only the runtime knows, by name and in order of arrival; the first
+    /// one has the name. A pod leaves when it has finished.
     queues: BTreeMap<PodName, VecDeque<PodUid>>,
 }
 
@@ -247,10 +261,11 @@ impl Workers {
 
     fn welcome(&mut self, uid: &PodUid, target: Target) {
         let mut stage = Stage::Syncing;
-        if target.is_static() {
+        if target.holds_its_name() {
             let queue = self.queues.entry(target.name()).or_default();
             queue.push_back(uid.clone());
-            if queue.len() > 1 {
+            // What can only be ended is ended at once.
+            if queue.len() > 1 && matches!(target, Target::Pod(_)) {
                 stage = Stage::Waiting;
             }
         }

@@ -44,6 +44,8 @@ pub(super) struct Scripted {
     /// The jobs so far and when they began.
     jobs: watch::Sender<Vec<(String, Duration)>>,
     running: Mutex<BTreeSet<PodUid>>,
+    /// Of which it was said that nobody knows how they are.
+    unknown: Mutex<Vec<PodUid>>,
     start: Instant,
 }
 
@@ -91,6 +93,10 @@ impl PodSyncer for Scripted {
     async fn terminate(&self, _: &Target, status: &PodStatus, grace: Duration) -> Outcome {
         let job = format!("terminate {} {}", status.uid, grace.as_secs());
         self.job(&status.uid, job).await.outcome
+    }
+
+    fn status_unknown(&self, pod: &Pod, _: &RuntimeError) {
+        lock(&self.unknown).push(view::uid(pod));
     }
 
     async fn clean_up(&self, _: &Arc<Pod>, status: &PodStatus) -> Outcome {
@@ -195,6 +201,7 @@ impl Bench {
             acts: Mutex::default(),
             jobs: watch::Sender::default(),
             running: Mutex::default(),
+            unknown: Mutex::default(),
             start: Instant::now(),
         });
         let (task, handle, news) = workers(WorkerParts {
@@ -255,6 +262,11 @@ impl Bench {
         let enough = timeout(PATIENCE, jobs.wait_for(|jobs| jobs.len() >= count)).await.is_ok();
         assert!(enough, "only {:?}", self.jobs());
         (self.jobs(), self.times()[count - 1].1)
+    }
+
+    /// The pods of which it was said that nobody knows how they are.
+    pub(super) fn unknown(&self) -> Vec<PodUid> {
+        lock(&self.syncer.unknown).clone()
     }
 
     pub(super) async fn news(&mut self) -> News {

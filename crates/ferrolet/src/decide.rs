@@ -1,0 +1,4 @@
+//! What the sync loop does about pods that come, change, go, or are found. Pure.
+
+pub(crate) mod housekeeping;
+pub(crate) mod news;

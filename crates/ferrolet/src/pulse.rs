@@ -1,0 +1,59 @@
+//! Whether the sync loop turns.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// How long the loop may be silent at least.
+const LEAST_PULSE: Duration = Duration::from_mins(5);
+
+/// Tells when the loop last turned. Written by the loop.
+#[derive(Debug, Clone)]
+pub(crate) struct Pulse {
+    beat: watch::Sender<Instant>,
+    /// How long ago that may be.
+    limit: Duration,
+}
+
+impl Pulse {
+    /// A pulse that is there for as long as the loop takes to start.
+    pub(crate) fn new(resync: Duration) -> Self {
+        let limit = resync.saturating_mul(2).max(LEAST_PULSE);
+        Self { beat: watch::Sender::new(Instant::now()), limit }
+    }
+
+    pub(crate) fn beat(&self) {
+        self.beat.send_replace(Instant::now());
+    }
+
+    /// Whether the loop turned lately.
+    pub(crate) fn check(&self, now: Instant) -> Result<(), String> {
+        let since = now.saturating_duration_since(*self.beat.borrow());
+        if since > self.limit {
+            return Err(format!("the sync loop has not turned for {since:?}"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // behaviour: WRK-24
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_does_not_turn_is_found_after_two_resyncs_and_at_least_five_minutes() {
+        for (resync, limit) in [(10, 300), (60, 300), (300, 600)] {
+            let pulse = Pulse::new(Duration::from_secs(resync));
+            let start = Instant::now();
+            let after = |seconds| start + Duration::from_secs(seconds);
+            assert_eq!(pulse.check(after(limit)), Ok(()));
+            let stuck = pulse.check(after(limit + 1)).unwrap_err();
+            assert_eq!(stuck, format!("the sync loop has not turned for {}s", limit + 1));
+            tokio::time::advance(Duration::from_secs(2)).await;
+            pulse.beat();
+            assert_eq!(pulse.check(after(limit + 1)), Ok(()), "it turned");
+        }
+    }
+}

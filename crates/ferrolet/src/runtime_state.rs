@@ -1,0 +1,83 @@
+//! Whether the runtime says that it can run containers.
+//!
+//! A runtime that does not answer at all needs no word here: nothing is done for a pod before a look
+//! at it succeeded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ports::runtime::Runtime;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+/// How often the runtime is asked while it is ready, and while it is not.
+const PERIOD: Duration = Duration::from_secs(30);
+const PERIOD_NOT_READY: Duration = Duration::from_secs(5);
+
+/// Asks the runtime now and then.
+#[derive(Debug)]
+pub(crate) struct RuntimeState {
+    runtime: Arc<dyn Runtime>,
+    /// Whether it is ready. Closed when the task ends.
+    ready: watch::Sender<bool>,
+}
+
+/// Tells whether the runtime is ready.
+#[derive(Debug, Clone)]
+pub(crate) struct Ready(watch::Receiver<bool>);
+
+impl Ready {
+    /// Waits until the runtime is ready; for ever once nobody asks it any more.
+    pub(crate) async fn wait(&self) {
+        if self.0.clone().wait_for(|ready| *ready).await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
+/// The task and what it tells. A runtime that was not asked yet is taken to be ready.
+pub(crate) fn runtime_state(runtime: Arc<dyn Runtime>) -> (RuntimeState, Ready) {
+    let (ready, receiver) = watch::channel(true);
+    (RuntimeState { runtime, ready }, Ready(receiver))
+}
+
+impl RuntimeState {
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        loop {
+            // Biased: a stop comes once.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = self.ask() => {}
+            }
+            let period = if *self.ready.borrow() { PERIOD } else { PERIOD_NOT_READY };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(period) => {}
+            }
+        }
+    }
+
+    async fn ask(&self) {
+        let runtime = match self.runtime.status().await {
+            Ok(status) => status.runtime,
+            Err(error) => {
+                debug!(%error, "the runtime does not say how it is");
+                return;
+            }
+        };
+        if self
+            .ready
+            .send_if_modified(|ready| std::mem::replace(ready, runtime.ready) != runtime.ready)
+        {
+            let (reason, message) = (runtime.reason, runtime.message);
+            if runtime.ready {
+                info!("the runtime is ready again");
+            } else {
+                warn!(%reason, %message, "the runtime is not ready; pods are left as they are");
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The agent with ports through which it kills itself: before or after the n-th of its effects, at
+//! once and without a word, as a crash of the machine's memory or an impatient operator would.
+//!
+//! The agent is the library's own, on the host's real files and a real socket; only the ports are
+//! wrapped.
+#![allow(clippy::disallowed_methods, reason = "a test tool: its clock is the machine's")]
+
+use std::future::pending;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use cri::{CriRuntime, Deadlines, Endpoint};
+use ferrolet::wiring::{Agent, Ports, Settings};
+use fetch::Fetcher;
+use jiff::Timestamp;
+use lexopt::prelude::*;
+use model::ports::clock::WallClock;
+use model::ports::events::{Events, PodEvent};
+use runtime::decide::BackoffLimits;
+use rustix::process::{Signal, getpid, kill_process};
+use testkit::mortal::{Death, Life, Moment, MortalFiles, MortalRuntime};
+use tokio::signal::unix::{SignalKind, signal};
+
+const USAGE: &str = "usage: mortal --socket PATH --root DIR [--die before:N|after:N]";
+
+/// The end of the process.
+#[derive(Debug)]
+struct Kill;
+
+#[async_trait]
+impl Death for Kill {
+    async fn die(&self) {
+        kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
+        pending().await
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+#[derive(Debug)]
+struct Clock;
+
+impl WallClock for Clock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+/// Events for whoever reads the output of a test that failed.
+#[derive(Debug)]
+struct Told;
+
+impl Events for Told {
+    fn record(&self, event: PodEvent) {
+        eprintln!("{} {}: {}", event.pod, event.reason, event.message);
+    }
+}
+
+struct Args {
+    socket: String,
+    root: PathBuf,
+    die: Option<Moment>,
+}
+
+fn args() -> Result<Args> {
+    let (mut socket, mut root, mut die) = (None, None, None);
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Long("socket") => socket = Some(parser.value()?.string()?),
+            Long("root") => root = Some(PathBuf::from(parser.value()?)),
+            Long("die") => die = Some(parser.value()?.string()?.parse()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    Ok(Args { socket: socket.context(USAGE)?, root: root.context(USAGE)?, die })
+}
+
+fn settings(root: &std::path::Path) -> Settings {
+    Settings {
+        node_name: "node".to_owned(),
+        runtime_name: "hollow".to_owned(),
+        manifests: Some(root.join("manifests")),
+        manifests_period: Duration::from_secs(20),
+        manifest_url: None,
+        state: root.join("state"),
+        pod_logs: root.join("pods"),
+        container_links: root.join("links"),
+        resync: Duration::from_mins(1),
+        restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
+        pleg: pleg::Settings::default(),
+        healthz: None,
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let args = args()?;
+    let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
+    let endpoint = Endpoint::parse(&format!("unix://{}", args.socket)).context("--socket")?;
+    let life = Arc::new(Life::new(args.die, Kill));
+    let runtime = Arc::new(CriRuntime::new(&endpoint, &endpoint, Deadlines::default()));
+    let ports = Ports {
+        runtime: Arc::new(MortalRuntime { life: Arc::clone(&life), inner: runtime }),
+        files: Arc::new(MortalFiles { life, inner: Arc::new(hostfs::Host::default()) }),
+        http: Arc::new(Fetcher::new("mortal")),
+        clock: Arc::new(Clock),
+        events: Arc::new(Told),
+    };
+    let mut agent = Agent::start(&settings(&args.root), ports, None);
+    // Biased: a signal comes once.
+    tokio::select! {
+        biased;
+        _ = terminate.recv() => agent.stop().await,
+        broken = agent.broken() => return Err(broken.into()),
+    }
+    Ok(())
+}

@@ -1,0 +1,1 @@
+//! What a quiet node with many pods costs the runtime.

@@ -1,0 +1,257 @@
+//! The agent is killed before and after each of its effects; the next one ends up where it would have,
+//! and starts nothing again that ran.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use cri::CriRuntime;
+use e2e::node::program;
+use model::observed::{Container, ContainerState, SandboxState};
+use model::ports::runtime::{ContainerFilter, Runtime as _, SandboxFilter};
+use tempfile::TempDir;
+use testkit::mortal::Moment;
+use tokio::task::JoinSet;
+
+use crate::programs::{Hollow, LONG, Program};
+
+/// How many stories are played side by side.
+const SIDE_BY_SIDE: usize = 8;
+
+/// What counts: what runs, what ended, and what is on disk, under names that are the same each time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct State {
+    containers: Vec<(String, u32, ContainerState)>,
+    sandboxes: Vec<(String, u32, SandboxState)>,
+    /// Manifests whose last good version is kept.
+    kept: Vec<String>,
+    logs: Vec<String>,
+    links: Vec<String>,
+}
+
+impl State {
+    /// While all three pods are wanted, or after one of them went.
+    fn expected(gone: bool) -> Self {
+        use ContainerState::{Exited, Running};
+        use SandboxState::{NotReady, Ready};
+        let row = |pod: &str| format!("{pod}-node");
+        let (container, sandbox) = if gone { (Exited, NotReady) } else { (Running, Ready) };
+        let kept: &[&str] = if gone { &["job", "web"] } else { &["gone", "job", "web"] };
+        let all = ["gone", "job", "web"].map(row);
+        Self {
+            containers: vec![
+                (row("gone"), 0, container),
+                (row("job"), 0, Exited),
+                (row("web"), 0, Running),
+            ],
+            sandboxes: vec![
+                (row("gone"), 0, sandbox),
+                (row("job"), 0, NotReady),
+                (row("web"), 0, Ready),
+            ],
+            kept: kept.iter().map(|pod| (*pod).to_owned()).collect(),
+            logs: all.iter().map(|pod| format!("default_{pod}/main/0.log")).collect(),
+            links: all.iter().map(|pod| format!("{pod}_default_main.log")).collect(),
+        }
+    }
+}
+
+/// A node whose agents come and go.
+struct Node {
+    place: TempDir,
+    hollow: Hollow,
+    client: CriRuntime,
+}
+
+impl Node {
+    fn new() -> Result<Self> {
+        let place = tempfile::tempdir().context("make a place")?;
+        fs::create_dir(place.path().join("manifests")).context("make a place for manifests")?;
+        let options = ["--image", "ferrolet.test/workload:1", "--write-logs"];
+        let hollow = Hollow::start(place.path(), &options)?;
+        let client = hollow.client()?;
+        let node = Self { place, hollow, client };
+        for (pod, policy, args) in [
+            ("web", "Always", "[sleep, forever]"),
+            ("job", "Never", "[exit, \"0\"]"),
+            ("gone", "Always", "[sleep, forever]"),
+        ] {
+            let manifest = format!(
+                "apiVersion: v1\nkind: Pod\nmetadata: {{name: {pod}}}\nspec:\n  \
+                 restartPolicy: {policy}\n  containers:\n  \
+                 - {{name: main, image: \"ferrolet.test/workload:1\", args: {args}}}\n"
+            );
+            fs::write(node.manifest(pod), manifest).context("write a manifest")?;
+        }
+        Ok(node)
+    }
+
+    fn manifest(&self, pod: &str) -> PathBuf {
+        self.place.path().join("manifests").join(format!("{pod}.yaml"))
+    }
+
+    /// Takes a manifest away, if that has not happened.
+    fn remove_manifest(&self, pod: &str) -> Result<()> {
+        match fs::remove_file(self.manifest(pod)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).context("remove a manifest")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn start(&self, ends: Option<Moment>) -> Result<Program> {
+        let mut command = Command::new(program("mortal")?);
+        command.arg("--socket").arg(self.hollow.socket());
+        command.arg("--root").arg(self.place.path());
+        if let Some(moment) = ends {
+            command.arg("--die").arg(moment.to_string());
+        }
+        Program::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
+    }
+
+    async fn containers(&self) -> Result<Vec<Container>> {
+        Ok(self.client.list_containers(&ContainerFilter::default()).await?)
+    }
+
+    async fn state(&self) -> Result<State> {
+        let mut containers: Vec<_> = self.containers().await?.into_iter().collect();
+        containers.sort_by_key(|container| (container.pod.name.to_string(), container.attempt));
+        let mut sandboxes = self.client.list_pod_sandboxes(&SandboxFilter::default()).await?;
+        sandboxes.sort_by_key(|sandbox| (sandbox.pod.name.to_string(), sandbox.attempt));
+        let root = self.place.path();
+        let kept = files(&root.join("state/manifests"))?.into_iter().map(|file| {
+            let text = fs::read_to_string(root.join("state/manifests").join(&file))?;
+            let name =
+                text.split("metadata: {name: ").nth(1).and_then(|rest| rest.split('}').next());
+            Ok(name.unwrap_or(&file).to_owned())
+        });
+        let mut kept = kept.collect::<std::io::Result<Vec<String>>>().unwrap_or_default();
+        kept.sort();
+        Ok(State {
+            containers: containers
+                .into_iter()
+                .map(|container| {
+                    (container.pod.name.to_string(), container.attempt, container.state)
+                })
+                .collect(),
+            sandboxes: sandboxes
+                .into_iter()
+                .map(|sandbox| (sandbox.pod.name.to_string(), sandbox.attempt, sandbox.state))
+                .collect(),
+            kept,
+            // Without the uid and the id, which differ each time.
+            logs: files(&root.join("pods"))?.iter().map(|file| without(file, '_', '/')).collect(),
+            links: files(&root.join("links"))?.iter().map(|file| without(file, '-', '.')).collect(),
+        })
+    }
+
+    /// Waits for a state; answers whether the agent was killed before that.
+    async fn reaches(&self, expected: &State, agent: &mut Program) -> Result<bool> {
+        let end = Instant::now() + LONG;
+        loop {
+            if agent.was_killed()? {
+                return Ok(true);
+            }
+            let state = self.state().await?;
+            if state == *expected {
+                return Ok(false);
+            }
+            if Instant::now() > end {
+                bail!("not within {LONG:?}: {expected:#?}; there is {state:#?}");
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Two pods stay and one goes; answers whether the agent was killed on the way.
+    async fn story(&self, agent: &mut Program) -> Result<bool> {
+        if self.manifest("gone").exists() {
+            if self.reaches(&State::expected(false), agent).await? {
+                return Ok(true);
+            }
+            self.remove_manifest("gone")?;
+        }
+        self.reaches(&State::expected(true), agent).await
+    }
+}
+
+/// All files below a directory, by their paths in it; none if it is not there.
+fn files(directory: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut pending = vec![directory.to_owned()];
+    while let Some(next) = pending.pop() {
+        let Ok(entries) = fs::read_dir(&next) else { continue };
+        for entry in entries {
+            let path = entry.context("list a directory")?.path();
+            if path.is_dir() {
+                pending.push(path);
+            } else {
+                found.push(path.strip_prefix(directory)?.display().to_string());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A name without what is between the last `open` before the first `close` and that.
+fn without(name: &str, open: char, close: char) -> String {
+    let (head, tail) = name.split_once(close).unwrap_or((name, ""));
+    let head = head.rsplit_once(open).map_or(head, |(head, _)| head);
+    format!("{head}{close}{tail}")
+}
+
+/// Plays the story with an agent that is killed at a moment; answers whether it was.
+async fn survives(moment: Moment) -> Result<bool> {
+    let node = Node::new()?;
+    let mut agent = node.start(Some(moment))?;
+    if !node.story(&mut agent).await? {
+        ensure!(agent.stop()?.success());
+        return Ok(false);
+    }
+    let ran = node.containers().await?;
+    let mut agent = node.start(None)?;
+    ensure!(!node.story(&mut agent).await?, "it was not told to");
+    ensure!(agent.stop()?.success());
+    let after = node.containers().await?;
+    for container in ran.iter().filter(|ran| ran.state != ContainerState::Created) {
+        let still = after.iter().find(|after| after.id == container.id);
+        let still = still.with_context(|| format!("{container:?} is gone"))?;
+        let ended = *container.pod.name == *"gone-node" || *container.pod.name == *"job-node";
+        ensure!(ended || still.state == container.state, "{container:?}, then {still:?}");
+    }
+    Ok(true)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whenever_the_agent_is_killed_the_next_one_ends_up_where_it_would_have() -> Result<()> {
+    let begun = Instant::now();
+    let moments = (1..).flat_map(|effect| [Moment::Before(effect), Moment::After(effect)]);
+    let mut moments = moments.take(400);
+    let mut stories = JoinSet::new();
+    let (mut deaths, mut lives) = (0, 0);
+    while lives < 2 {
+        // Some more than are needed to find that there are no more effects.
+        while stories.len() < SIDE_BY_SIDE
+            && let Some(moment) = moments.next()
+        {
+            stories.spawn(async move {
+                survives(moment).await.with_context(|| format!("killed at {moment}"))
+            });
+        }
+        let story = stories.join_next().await.context("there is no end of effects")?;
+        match story.context("a story broke off")?? {
+            true => deaths += 1,
+            false => lives += 1,
+        }
+    }
+    while let Some(story) = stories.join_next().await {
+        deaths += usize::from(story.context("a story broke off")??);
+    }
+    eprintln!("killed {deaths} times in {:?}", begun.elapsed());
+    ensure!(deaths > 30, "only {deaths} deaths");
+    Ok(())
+}
