@@ -158,7 +158,9 @@ async fn serve(
         name = wait_for_runtime(&*runtime, endpoint.path()) => settings.runtime_name = name,
     }
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
-    let files: Arc<dyn HostFiles> = Arc::new(hostfs::Host::default());
+    let host = hostfs::Host::default();
+    let logs = Arc::new(host.logs());
+    let files: Arc<dyn HostFiles> = Arc::new(host);
     // Whoever cleans up after this agent must find the runtime without it.
     let socket = format!("unix://{}", endpoint.path().display());
     let note =
@@ -167,7 +169,7 @@ async fn serve(
     let listener = here.socket.listener().context("listen on the agent's socket")?;
     let local = Local {
         listener: UnixListener::from_std(listener).context("listen on the agent's socket")?,
-        logs: Arc::new(hostfs::HostLogs::new()),
+        logs,
         verbosity: Arc::new(here.verbosity),
     };
     let ports = Ports {

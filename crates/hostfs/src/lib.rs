@@ -42,6 +42,13 @@ pub struct Host {
     watches: Arc<watch::Watches>,
 }
 
+impl Host {
+    /// The logs on this host, over the same instance.
+    pub fn logs(&self) -> HostLogs {
+        HostLogs::new(Arc::clone(&self.watches))
+    }
+}
+
 /// Runs a blocking operation where it holds nobody up, and names it if it fails.
 async fn blocking<T: Send + 'static>(
     operation: &'static str,

@@ -20,30 +20,20 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use model::ports::files::FileError;
 use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
-use tokio::sync::Semaphore;
 
+use crate::watch::Watches;
 use reader::Reader;
 
-/// How many readers at a time are told of changes by the kernel, which has few such channels for
-/// all processes together. Further ones look once a second.
-const MOST_NOTIFIED: usize = 16;
-
 /// The logs on this host.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct HostLogs {
-    notified: Arc<Semaphore>,
+    watches: Arc<Watches>,
 }
 
 impl HostLogs {
-    /// Nobody reads yet.
-    pub fn new() -> Self {
-        Self { notified: Arc::new(Semaphore::new(MOST_NOTIFIED)) }
-    }
-}
-
-impl Default for HostLogs {
-    fn default() -> Self {
-        Self::new()
+    /// Nobody reads yet. Readers share the watches, of which there are few channels on a machine.
+    pub(crate) fn new(watches: Arc<Watches>) -> Self {
+        Self { watches }
     }
 }
 
@@ -55,9 +45,7 @@ impl ContainerLogs for HostLogs {
         request: &LogRequest,
         follow: Option<Ended>,
     ) -> Result<LogText, FileError> {
-        let permit =
-            follow.as_ref().and_then(|_| Arc::clone(&self.notified).try_acquire_owned().ok());
-        let reader = Reader::open(path, request, follow, permit).await?;
+        let reader = Reader::open(path, request, follow, &self.watches).await?;
         let pieces = stream::unfold(Some(reader), |reader| async move {
             let mut reader = reader?;
             match reader.next().await {

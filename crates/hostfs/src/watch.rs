@@ -57,19 +57,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Watches {
-    /// Listens to a directory.
+    /// Listens to a directory: to files that were written, not to their writing.
     pub(crate) async fn watch(&self, directory: &Path) -> Result<Watch, FileError> {
-        let failed = |source| FileError { operation: "watch", path: directory.to_owned(), source };
-        let shared = self.shared().map_err(failed)?;
-        let (mut watches, path) = (shared.watches.clone(), directory.to_owned());
         let mask = WatchMask::ATTRIB
             | WatchMask::CLOSE_WRITE
             | WatchMask::CREATE
             | WatchMask::DELETE
             | WatchMask::DELETE_SELF
             | WatchMask::MOVE
-            | WatchMask::MOVE_SELF
-            | WatchMask::ONLYDIR;
+            | WatchMask::MOVE_SELF;
+        self.listen(directory, mask).await
+    }
+
+    /// Listens to the writing of files in a directory, and to new ones.
+    pub(crate) async fn watch_writing(&self, directory: &Path) -> Result<Watch, FileError> {
+        let mask = WatchMask::MODIFY | WatchMask::CREATE | WatchMask::MOVED_TO;
+        self.listen(directory, mask | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF).await
+    }
+
+    async fn listen(&self, directory: &Path, mask: WatchMask) -> Result<Watch, FileError> {
+        let failed = |source| FileError { operation: "watch", path: directory.to_owned(), source };
+        let shared = self.shared().map_err(failed)?;
+        let (mut watches, path) = (shared.watches.clone(), directory.to_owned());
+        // A directory has one watch in an instance, whoever listens: each adds what it wants to hear.
+        let mask = mask | WatchMask::ONLYDIR | WatchMask::MASK_ADD;
         let added = tokio::task::spawn_blocking(move || watches.add(path, mask)).await;
         let descriptor =
             added.unwrap_or_else(|panicked| Err(io::Error::other(panicked))).map_err(failed)?;

@@ -57,13 +57,16 @@ async fn a_job_acts_on_a_look_that_began_after_the_last_one_ended() {
     assert_eq!(bench.nth(2).await.1, seconds(16));
 }
 
+// behaviour: WRK-19
 #[tokio::test(start_paused = true)]
 async fn a_status_that_is_not_known_is_waited_for_without_a_job() {
     let bench = Bench::without_looks();
     bench.create("a").await;
     assert!(bench.after(seconds(1)).await.is_empty());
     bench.looks.fail("a");
+    assert!(bench.unknown().is_empty());
     assert!(bench.after(seconds(1)).await.is_empty());
+    assert_eq!(bench.unknown(), ["a".into()], "it is told");
     bench.looks.look("a", bench.stamps.next());
     // Ten seconds after the failure, and up to half as much more.
     let (_, at) = bench.nth(1).await;

@@ -55,6 +55,7 @@ mod resources;
 pub mod restart;
 #[cfg(test)]
 mod restart_tests;
+mod sandbox;
 mod validate;
 pub mod view;
 mod volume_source;
@@ -68,4 +69,5 @@ pub use field_error::{ErrorKind, FieldError, FieldPath};
 pub use identity::{Origin, static_pod};
 pub use manifest::{Manifest, ManifestError, Problems, read_manifest};
 pub use qos::{QosClass, qos_class};
+pub use sandbox::{SandboxFit, sandbox_fit};
 pub use validate::validate;

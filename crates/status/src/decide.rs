@@ -31,5 +31,5 @@ pub use container_statuses::{Containers, container_statuses};
 pub use human_duration::human_duration;
 pub use input::{Failure, NodeFacts, StatusInput, Waiting};
 pub use phase::{Phase, Situation, held_back, phase};
-pub use pod_status::{deadline_failure, pod_status};
+pub use pod_status::pod_status;
 pub use summary::{Age, PodSummary, Restarts, summary};

@@ -1,7 +1,9 @@
 //! The whole agent on an in-memory outside, with a clock that the tests move.
 
+mod calls;
 mod commands;
 mod crash;
+mod housekeeping;
 mod manifests;
 mod pods;
 mod sources;

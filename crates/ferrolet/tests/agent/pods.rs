@@ -107,21 +107,6 @@ async fn a_container_that_keeps_failing_is_tried_less_and_less_often() {
     assert!(world.events.reasons().contains(&"BackOff"));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_quiet_node_makes_no_calls_but_the_relist() {
-    let world = World::new();
-    world.write_manifest("web", "Always", "[sleep, forever]");
-    let _agent = world.start();
-    world.one_runs("web").await;
-    tokio::time::sleep(Duration::from_mins(2)).await;
-    world.runtime.forget_calls();
-    tokio::time::sleep(Duration::from_mins(10)).await;
-    let lists = [Method::ListPodSandbox, Method::ListContainers];
-    let others: Vec<_> =
-        world.runtime.calls().into_iter().filter(|call| !lists.contains(&call.method)).collect();
-    assert!(others.is_empty(), "{others:?}");
-}
-
 // behaviour: WRK-16
 #[tokio::test(start_paused = true)]
 async fn a_pod_ends_when_its_time_is_up_and_a_new_agent_grants_no_more() {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use model::ports::files::FileError;
 use model::ports::logs::{Ended, LogRequest};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::notice::Notice;
 use super::tail::last_lines;
 use super::text::Text;
+use crate::watch::Watches;
 use crate::{beneath, blocking};
 
 /// How much is read at a time.
@@ -50,10 +50,13 @@ impl Reader {
         path: &Path,
         request: &LogRequest,
         follow: Option<Ended>,
-        permit: Option<OwnedSemaphorePermit>,
+        watches: &Watches,
     ) -> Result<Self, FileError> {
         // Before the first look, so that nothing is written unnoticed after it.
-        let until = follow.map(|ended| Until::Ended { ended, notice: Notice::of(path, permit) });
+        let until = match follow {
+            Some(ended) => Some(Until::Ended { ended, notice: Notice::of(path, watches).await }),
+            None => None,
+        };
         let tail = request.tail_lines;
         let (file, range) = blocking("read the log", path, move |path| {
             let file = beneath::open_log(path)?;

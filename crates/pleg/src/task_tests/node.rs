@@ -109,6 +109,23 @@ pub(super) fn runtime() -> Arc<MemoryRuntime> {
     Arc::new(runtime)
 }
 
+/// A node that has heard of its only pod, `web`.
+pub(super) struct Web {
+    pub(super) runtime: Arc<MemoryRuntime>,
+    pub(super) node: Node,
+    pub(super) web: SandboxId,
+    pub(super) main: ContainerId,
+}
+
+/// A pod that runs, and a task that has seen it.
+pub(super) async fn web() -> Web {
+    let runtime = runtime();
+    let (web, main) = run(&runtime, "web", FOREVER).await;
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    Web { runtime, node, web, main }
+}
+
 /// Runs a pod with one container.
 pub(super) async fn run(
     runtime: &MemoryRuntime,

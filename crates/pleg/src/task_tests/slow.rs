@@ -8,7 +8,9 @@ use model::stamp::Stamp;
 use testkit::runtime::{Fault, MemoryRuntime, Method, Rule};
 use tokio::time::Instant;
 
-use super::node::{FOREVER, Node, container, millis, run, runtime, sandbox, seconds, uid};
+use super::node::{
+    FOREVER, Node, Web, container, millis, run, runtime, sandbox, seconds, uid, web,
+};
 use crate::Settings;
 
 fn relists(runtime: &MemoryRuntime) -> usize {
@@ -61,10 +63,7 @@ async fn whoever_waits_for_a_pod_that_hangs_gets_an_error_however_late_they_came
 
 #[tokio::test(start_paused = true)]
 async fn a_look_that_hangs_is_given_up() {
-    let runtime = runtime();
-    let (_, main) = run(&runtime, "web", FOREVER).await;
-    let mut node = Node::watching(&runtime);
-    node.hear("web").await;
+    let Web { runtime, mut node, main, .. } = web().await;
     node.at(millis(300)).await;
     let fault = Rule::on(Method::ListPodSandbox, Fault::hang());
     runtime.inject(fault.object(uid("web").as_str()).once());

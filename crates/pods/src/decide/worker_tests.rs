@@ -76,6 +76,21 @@ fn play(workers: &mut Workers, events: Vec<Event>) -> Vec<String> {
     events.into_iter().flat_map(|event| words(&workers.step(event))).collect()
 }
 
+/// The same from the beginning.
+fn tell(events: Vec<Event>) -> Vec<String> {
+    play(&mut Workers::default(), events)
+}
+
+/// The beginning of a pod that runs.
+fn runs(pod: &Pod) -> [Event; 2] {
+    [create(pod), Event::Ended(view::uid(pod), Outcome::Done)]
+}
+
+fn found(uid: &str) -> Event {
+    let target = Target::RuntimeOnly(PodName::new("default", "web"));
+    Event::Asked(uid.into(), Update::Kill { target, grace: None })
+}
+
 // behaviour: WRK-1
 #[test]
 fn a_pod_lives_from_its_creation_to_its_end() {
@@ -109,16 +124,14 @@ fn a_pod_lives_from_its_creation_to_its_end() {
 #[test]
 fn a_pod_that_has_finished_by_itself_is_terminated() {
     let pod = api_pod("a");
-    let mut workers = Workers::default();
     let story = vec![create(&pod), ended("a", Outcome::Finished), ended("a", Outcome::Done)];
-    assert_eq!(play(&mut workers, story), ["sync a", "terminate a 30", "terminated a", "clean a"]);
+    assert_eq!(tell(story), ["sync a", "terminate a 30", "terminated a", "clean a"]);
 }
 
 // behaviour: WRK-2
 #[test]
 fn what_is_asked_while_a_job_runs_is_done_once_afterwards() {
     let pod = api_pod("a");
-    let mut workers = Workers::default();
     let story = vec![
         create(&pod),
         update(&pod),
@@ -127,7 +140,7 @@ fn what_is_asked_while_a_job_runs_is_done_once_afterwards() {
         ended("a", Outcome::Done),
         ended("a", Outcome::Done),
     ];
-    assert_eq!(play(&mut workers, story), ["sync a", "sync a", "requeue a Resync"]);
+    assert_eq!(tell(story), ["sync a", "sync a", "requeue a Resync"]);
 }
 
 // behaviour: WRK-3
@@ -135,34 +148,30 @@ fn what_is_asked_while_a_job_runs_is_done_once_afterwards() {
 fn a_kill_cancels_the_running_sync_and_is_never_lost() {
     let pod = api_pod("a");
     for outcome in [Outcome::Done, Outcome::Cancelled, Outcome::Again(Retry::Failure)] {
-        let mut workers = Workers::default();
         let story = vec![create(&pod), kill(&pod, None), update(&pod), ended("a", outcome)];
-        assert_eq!(play(&mut workers, story), ["sync a", "cancel a", "terminate a 30"]);
+        assert_eq!(tell(story), ["sync a", "cancel a", "terminate a 30"]);
     }
 }
 
 #[test]
 fn what_is_asked_during_a_termination_does_not_make_it_happen_again() {
     let pod = api_pod("a");
-    let mut workers = Workers::default();
-    let story = vec![
-        create(&pod),
-        ended("a", Outcome::Done),
+    let mut story: Vec<Event> = runs(&pod).into();
+    story.extend([
         kill(&pod, None),
         Event::Asked("a".into(), Update::Sync),
         ended("a", Outcome::Done),
         Event::Asked("a".into(), Update::Sync),
         ended("a", Outcome::Done),
-    ];
+    ]);
     let expected =
         ["sync a", "requeue a Resync", "terminate a 30", "terminated a", "clean a", "finished a"];
-    assert_eq!(play(&mut workers, story), expected);
+    assert_eq!(tell(story), expected);
 }
 
 #[test]
 fn failures_are_tried_again_in_the_same_stage() {
     let pod = api_pod("a");
-    let mut workers = Workers::default();
     let again = || ended("a", Outcome::Again(Retry::Failure));
     let story = vec![
         create(&pod),
@@ -191,7 +200,7 @@ fn failures_are_tried_again_in_the_same_stage() {
         "clean a",
         "finished a",
     ];
-    assert_eq!(play(&mut workers, story), expected);
+    assert_eq!(tell(story), expected);
 }
 
 // behaviour: WRK-4
@@ -206,10 +215,9 @@ fn a_grace_comes_from_who_asks_then_the_deletion_then_the_specification() {
         ("longer than the specification", kill(&api_pod("a"), Some(60)), 60),
     ];
     for (name, event, grace) in rows {
-        let mut workers = Workers::default();
         let story = vec![create(&api_pod("a")), ended("a", Outcome::Done), event];
         let expected = format!("terminate a {grace}");
-        assert_eq!(play(&mut workers, story).last(), Some(&expected), "{name}");
+        assert_eq!(tell(story).last(), Some(&expected), "{name}");
     }
 }
 
@@ -217,16 +225,14 @@ fn a_grace_comes_from_who_asks_then_the_deletion_then_the_specification() {
 #[test]
 fn a_shorter_grace_restarts_the_termination_and_a_longer_one_does_nothing() {
     let pod = api_pod("a");
-    let mut workers = Workers::default();
-    let story = vec![
-        create(&pod),
-        ended("a", Outcome::Done),
+    let mut story: Vec<Event> = runs(&pod).into();
+    story.extend([
         kill(&pod, Some(20)),
         kill(&pod, Some(5)),
         ended("a", Outcome::Cancelled),
         kill(&pod, Some(40)),
         ended("a", Outcome::Again(Retry::Failure)),
-    ];
+    ]);
     let expected = [
         "sync a",
         "requeue a Resync",
@@ -235,7 +241,7 @@ fn a_shorter_grace_restarts_the_termination_and_a_longer_one_does_nothing() {
         "terminate a 5",
         "terminate a 5",
     ];
-    assert_eq!(play(&mut workers, story), expected);
+    assert_eq!(tell(story), expected);
 }
 
 // behaviour: WRK-6
@@ -244,34 +250,28 @@ fn a_pod_with_a_terminal_phase_or_a_deletion_is_terminated_at_first_sight() {
     for phase in ["Failed", "Succeeded"] {
         let mut pod = api_pod("a");
         pod.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
-        assert_eq!(play(&mut Workers::default(), vec![create(&pod)]), ["terminate a 30"]);
+        assert_eq!(tell(vec![create(&pod)]), ["terminate a 30"]);
     }
     let pod = deleted(api_pod("a"), 3);
-    assert_eq!(play(&mut Workers::default(), vec![create(&pod)]), ["terminate a 3"]);
+    assert_eq!(tell(vec![create(&pod)]), ["terminate a 3"]);
 }
 
 // behaviour: WRK-7
 #[test]
 fn what_only_the_runtime_knows_is_ended_and_forgotten_without_cleaning_up() {
-    let mut workers = Workers::default();
-    let target = Target::RuntimeOnly(PodName::new("default", "web"));
     let story = vec![
         Event::Asked("a".into(), Update::Sync),
-        Event::Asked("a".into(), Update::Kill { target, grace: None }),
+        found("a"),
         ended("a", Outcome::Done),
         desired(&[]),
     ];
-    assert_eq!(
-        play(&mut workers, story),
-        ["terminate a 1", "terminated a", "finished a", "forgotten a"]
-    );
+    assert_eq!(tell(story), ["terminate a 1", "terminated a", "finished a", "forgotten a"]);
 }
 
 // behaviour: WRK-8
 #[test]
 fn a_static_pod_waits_until_the_one_of_its_name_has_finished() {
     let (old, new) = (static_pod("old"), static_pod("new"));
-    let mut workers = Workers::default();
     let story = vec![
         create(&old),
         ended("old", Outcome::Done),
@@ -289,13 +289,30 @@ fn a_static_pod_waits_until_the_one_of_its_name_has_finished() {
         "finished old",
         "sync new",
     ];
+    assert_eq!(tell(story), expected);
+}
+
+// behaviour: WRK-18
+#[test]
+fn a_static_pod_waits_for_what_the_runtime_still_has_of_its_earlier_self() {
+    let new = static_pod("new");
+    let story = vec![found("old"), create(&new), ended("old", Outcome::Again(Retry::Failure))];
+    let expected = ["terminate old 1", "requeue old Failure"];
+    let mut workers = Workers::default();
+    assert_eq!(play(&mut workers, story), expected, "it is not synced yet");
+    let story = vec![Event::Due("old".into()), ended("old", Outcome::Done)];
+    let expected = ["terminate old 1", "terminated old", "finished old", "sync new"];
     assert_eq!(play(&mut workers, story), expected);
+    // What is found late is ended at once all the same.
+    let mut story: Vec<Event> = runs(&new).into();
+    story.extend([found("old"), create(&static_pod("next")), kill(&new, None)]);
+    let expected = ["sync new", "requeue new Resync", "terminate old 1", "terminate new 30"];
+    assert_eq!(tell(story), expected);
 }
 
 // behaviour: WRK-8, WRK-9
 #[test]
 fn static_pods_of_one_name_start_in_the_order_they_came_and_skip_those_that_went() {
-    let mut workers = Workers::default();
     let mut story = vec![
         create(&static_pod("1")),
         create(&static_pod("2")),
@@ -316,23 +333,21 @@ fn static_pods_of_one_name_start_in_the_order_they_came_and_skip_those_that_went
         "finished 1",
         "sync 3",
     ];
-    assert_eq!(play(&mut workers, story), expected);
+    assert_eq!(tell(story), expected);
 }
 
 #[test]
 fn pods_from_the_api_do_not_wait_for_one_another() {
     let story = vec![create(&api_pod("1")), create(&api_pod("2"))];
-    assert_eq!(play(&mut Workers::default(), story), ["sync 1", "sync 2"]);
+    assert_eq!(tell(story), ["sync 1", "sync 2"]);
 }
 
 // behaviour: WRK-10
 #[test]
 fn a_pod_that_comes_again_while_it_ends_is_forgotten_so_that_it_can_start_over() {
     let pod = static_pod("a");
-    let mut workers = Workers::default();
-    let story = vec![
-        create(&pod),
-        ended("a", Outcome::Done),
+    let mut story: Vec<Event> = runs(&pod).into();
+    story.extend([
         kill(&pod, None),
         create(&pod),
         desired(&["a"]),
@@ -340,7 +355,7 @@ fn a_pod_that_comes_again_while_it_ends_is_forgotten_so_that_it_can_start_over()
         ended("a", Outcome::Done),
         desired(&["a"]),
         create(&pod),
-    ];
+    ]);
     let expected = [
         "sync a",
         "requeue a Resync",
@@ -351,14 +366,13 @@ fn a_pod_that_comes_again_while_it_ends_is_forgotten_so_that_it_can_start_over()
         "forgotten a",
         "sync a",
     ];
-    assert_eq!(play(&mut workers, story), expected);
+    assert_eq!(tell(story), expected);
 }
 
 // behaviour: WRK-11
 #[test]
 fn a_finished_pod_that_is_still_wanted_is_not_started_again() {
     let pod = static_pod("a");
-    let mut workers = Workers::default();
     let story = vec![
         create(&pod),
         ended("a", Outcome::Finished),
@@ -369,7 +383,7 @@ fn a_finished_pod_that_is_still_wanted_is_not_started_again() {
         update(&pod),
     ];
     let expected = ["sync a", "terminate a 30", "terminated a", "clean a", "finished a"];
-    assert_eq!(play(&mut workers, story), expected);
+    assert_eq!(tell(story), expected);
 }
 
 // behaviour: WRK-12
@@ -383,6 +397,7 @@ fn what_nobody_wants_any_more_ends() {
 
 fn any_event() -> impl Strategy<Value = Event> {
     let uid = prop_oneof![Just("1"), Just("2"), Just("3")];
+    let any_uid = prop_oneof![Just("1"), Just("2"), Just("3"), Just("4")];
     let outcome = prop_oneof![
         Just(Outcome::Done),
         Just(Outcome::Finished),
@@ -394,9 +409,10 @@ fn any_event() -> impl Strategy<Value = Event> {
         uid.clone().prop_map(|uid| update(&static_pod(uid))),
         (uid.clone(), proptest::option::of(0u64..50))
             .prop_map(|(uid, grace)| kill(&static_pod(uid), grace)),
+        Just(found("4")),
         (uid.clone(), 0i64..50).prop_map(|(uid, grace)| update(&deleted(static_pod(uid), grace))),
-        (uid.clone(), outcome).prop_map(|(uid, outcome)| ended(uid, outcome)),
-        uid.clone().prop_map(|uid| Event::Due(uid.into())),
+        (any_uid.clone(), outcome).prop_map(|(uid, outcome)| ended(uid, outcome)),
+        any_uid.prop_map(|uid| Event::Due(uid.into())),
         proptest::collection::vec(uid, 0..3).prop_map(|uids| desired(&uids)),
     ]
 }
@@ -417,6 +433,7 @@ proptest! {
     ) {
         let mut workers = Workers::default();
         let mut watched: BTreeMap<PodUid, Watched> = BTreeMap::new();
+        // All pods have one name; 4 is one that only the runtime knows.
         for event in events {
             // Only a job that runs can end.
             if let Event::Ended(uid, _) = &event {
@@ -428,7 +445,12 @@ proptest! {
             for command in workers.step(event) {
                 match command {
                     Command::Start(uid, job) => {
-                        let pod = watched.entry(uid).or_default();
+                        let alone = watched.iter().all(|(other, pod)| {
+                            *other == uid || !(1..4).contains(&pod.stage)
+                        });
+                        let pod = watched.entry(uid.clone()).or_default();
+                        let begins = pod.stage == 0 && uid.as_str() != "4";
+                        prop_assert!(alone || !begins, "{uid} begins while its name is taken");
                         prop_assert!(!pod.busy, "two jobs at a time");
                         pod.busy = true;
                         let stage = match job {
@@ -460,8 +482,6 @@ proptest! {
                     Command::Requeue(uid, _) => prop_assert!(!watched[&uid].busy),
                 }
             }
-            let live = watched.values().filter(|pod| (1..4).contains(&pod.stage)).count();
-            prop_assert!(live <= 1, "two static pods of one name at a time");
         }
     }
 }

@@ -5,9 +5,9 @@ use std::fmt;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::ids::{ContainerId, SandboxId};
 use model::labels;
-use model::observed::{ContainerState, ContainerStatus, PodStatus, SandboxState};
+use model::observed::{ContainerState, ContainerStatus, PodStatus};
 use podspec::restart::{RestartPolicy, pod_restart_policy, restart_policy, should_restart};
-use podspec::view;
+use podspec::{SandboxFit, sandbox_fit, view};
 
 /// What must happen, in this order: kill the pod or single containers, make a sandbox, start
 /// containers.
@@ -131,23 +131,18 @@ pub fn pod_actions(pod: &Pod, status: &PodStatus) -> PodActions {
     }
 }
 
-/// Whether the newest sandbox can be used.
+/// The sandbox that is there, or one in its place.
 fn sandbox_plan(pod: &Pod, status: &PodStatus) -> SandboxPlan {
-    let Some(newest) = status.sandboxes.first() else {
-        return SandboxPlan::Create { attempt: 0, replaces: false };
-    };
-    let ready = status.sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready);
-    let attempt = newest.attempt + 1;
-    if ready.count() > 1 || newest.state != SandboxState::Ready {
-        return SandboxPlan::Create { attempt, replaces: true };
+    match sandbox_fit(pod, status) {
+        SandboxFit::Usable(newest) => SandboxPlan::Keep(newest.id.clone()),
+        SandboxFit::Missing => SandboxPlan::Create { attempt: 0, replaces: false },
+        SandboxFit::Broken(newest) => {
+            SandboxPlan::Create { attempt: newest.attempt + 1, replaces: true }
+        }
+        SandboxFit::OtherNetwork(newest) => {
+            SandboxPlan::Create { attempt: newest.attempt + 1, replaces: false }
+        }
     }
-    if newest.host_network != view::host_network(pod) {
-        return SandboxPlan::Create { attempt, replaces: false };
-    }
-    if !newest.host_network && newest.ips.is_empty() {
-        return SandboxPlan::Create { attempt, replaces: true };
-    }
-    SandboxPlan::Keep(newest.id.clone())
 }
 
 fn with_new_sandbox(pod: &Pod, status: &PodStatus, plan: SandboxPlan) -> PodActions {

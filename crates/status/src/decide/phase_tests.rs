@@ -3,12 +3,12 @@
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
 use model::observed::ContainerState::{Exited, Running};
 
+use crate::decide::Failure;
 use crate::decide::container_statuses::Containers;
 use crate::decide::phase::{Phase, Situation, held_back, phase};
 use crate::decide::test_pods::{
     World, container, ended, instance, pod, running, sidecar, status, time, waiting, with_init,
 };
-use crate::decide::{Failure, deadline_failure};
 
 /// `r` runs, `0` and `1` ended so, `w` never ran, `b` failed and waits, `s` succeeded and waits, `-`
 /// has no status, `?` has one without a state.
@@ -230,17 +230,10 @@ fn a_reason_stays_as_long_as_its_phase() {
 fn a_pod_past_its_deadline_has_failed() {
     let mut world = World::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)])
         .with_previous(told("Running", None));
-    world.pod.spec.as_mut().unwrap().active_deadline_seconds = Some(60);
-    for (now, past) in [(159, false), (160, true), (161, true)] {
-        let now = time(now).0;
-        let failure = deadline_failure(&world.pod, world.previous.as_ref(), now);
-        assert_eq!(failure.is_some(), past, "{now}");
-        world.failure = failure;
-    }
+    assert_eq!(shown(&world), ("Running".to_owned(), None));
+    let message = "it was active for too long".to_owned();
+    world.failure = Some(Failure { reason: "DeadlineExceeded", message });
     assert_eq!(shown(&world), ("Failed".to_owned(), Some("DeadlineExceeded".to_owned())));
-    assert_eq!(deadline_failure(&world.pod, None, time(1_000).0), None, "it has not started");
-    let endless = pod("Always", &["a"]);
-    assert_eq!(deadline_failure(&endless, world.previous.as_ref(), time(1_000).0), None);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! The status of a pod, put together.
 
-use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::observed::SandboxState;
@@ -8,7 +7,7 @@ use podspec::view;
 
 use crate::decide::conditions::conditions;
 use crate::decide::container_statuses::container_statuses;
-use crate::decide::input::{Failure, StatusInput};
+use crate::decide::input::StatusInput;
 use crate::decide::phase::{Situation, phase, settled};
 use crate::decide::{addresses, normalize};
 
@@ -46,21 +45,6 @@ pub fn pod_status(input: &StatusInput<'_>) -> PodStatus {
     addresses::set(input, &mut status);
     normalize::normalize(&mut status);
     status
-}
-
-/// The failure of a pod that was active for longer than it may be. `previous` is its status so far,
-/// which tells when it started.
-pub fn deadline_failure(
-    pod: &Pod,
-    previous: Option<&PodStatus>,
-    now: jiff::Timestamp,
-) -> Option<Failure> {
-    let limit = view::spec(pod)?.active_deadline_seconds?;
-    let Time(start) = previous.or(pod.status.as_ref())?.start_time.as_ref()?;
-    (now.duration_since(*start) >= SignedDuration::from_secs(limit)).then(|| Failure {
-        reason: "DeadlineExceeded",
-        message: format!("the pod was active for longer than its deadline of {limit} s"),
-    })
 }
 
 /// Whether a regular container was made in the sandbox that is there. Instances do not tell their

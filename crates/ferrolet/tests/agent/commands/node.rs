@@ -123,7 +123,7 @@ impl Node {
             pods: Arc::clone(&self.views) as _,
             events: Arc::clone(&self.events),
             log_paths: Arc::clone(&self.views) as _,
-            logs: Arc::new(HostLogs::new()),
+            logs: Arc::new(HostLogs::default()),
             health: Arc::clone(&self.views) as _,
             metrics: Arc::clone(&self.views) as _,
             verbosity: Arc::clone(&self.views) as _,

@@ -1,0 +1,65 @@
+//! What a node with many pods costs the runtime while little happens, the whole agent together.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use testkit::runtime::{Call, Method};
+
+use crate::world::World;
+
+const PODS: usize = 1000;
+
+/// Calls by which a container is restarted, and which are not about seeing that it died.
+const RESTART: [Method; 4] =
+    [Method::ImageStatus, Method::CreateContainer, Method::StartContainer, Method::PullImage];
+
+fn by_method(calls: &[Call]) -> BTreeMap<&'static str, usize> {
+    let mut counts = BTreeMap::new();
+    for call in calls {
+        *counts.entry(call.method.name()).or_default() += 1;
+    }
+    counts
+}
+
+fn busy_world() -> World {
+    let world = World::new();
+    for pod in 0..PODS {
+        world.write_manifest(&format!("pod-{pod}"), "Always", "[sleep, forever]");
+    }
+    world
+}
+
+// behaviour: PLEG-44, PLEG-46
+#[tokio::test(start_paused = true)]
+async fn an_idle_minute_with_a_thousand_pods_costs_five_calls_at_most_and_a_death_four() {
+    let world = busy_world();
+    let _agent = world.start();
+    // Looking at a thousand pods again and again would take longer than running them.
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(world.live_sandboxes(), PODS);
+    world.runtime.forget_calls();
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let calls = world.runtime.calls();
+        assert!(calls.len() <= 5, "{:?}", by_method(&calls));
+        world.runtime.forget_calls();
+    }
+    let victim = world.one_runs("pod-500").await;
+    world.runtime.forget_calls();
+    world.runtime.kill_container(&victim.id, 1);
+    world
+        .until("another runs", |world| {
+            world.running("pod-500").into_iter().find(|container| container.id != victim.id)
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let calls = world.runtime.calls();
+    let seen: Vec<Call> =
+        calls.iter().take_while(|call| !RESTART.contains(&call.method)).cloned().collect();
+    assert!((1..=4).contains(&seen.len()), "{:?}", by_method(&seen));
+    let lists = [Method::ListPodSandbox, Method::ListContainers];
+    let mut lists = calls.iter().filter(|call| lists.contains(&call.method));
+    assert!(lists.all(|call| call.object == victim.pod_uid.as_str()), "{calls:?}");
+    // With the restart and a look at what it did.
+    assert!(calls.len() <= 16, "{:?}", by_method(&calls));
+}

@@ -1,0 +1,135 @@
+//! Pods that nobody looks after, and a runtime that is not up to its work.
+
+use std::time::Duration;
+
+use model::observed::ContainerState;
+use model::ports::runtime::{Code, Runtime as _};
+use testkit::runtime::{Fault, Method, Rule};
+use testkit::wanted;
+
+use crate::world::World;
+
+/// Takes a second to end when it is asked to.
+const SLOW: &str = "[trap, TERM, --exit, \"0\", --delay, 800ms]";
+
+// behaviour: WRK-18
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_changed_while_the_agent_was_away_starts_after_its_earlier_self_has_ended() {
+    let world = World::new();
+    world.write_manifest("web", "Always", SLOW);
+    let agent = world.start();
+    let old = world.one_runs("web").await;
+    agent.stop().await;
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    let new = world
+        .until("the new one runs", |world| {
+            let running = world.running("web");
+            assert!(running.len() <= 1, "both run: {running:?}");
+            running.into_iter().find(|container| container.pod_uid != old.pod_uid)
+        })
+        .await;
+    let containers = world.runtime.containers();
+    let ended = containers.iter().find(|container| container.id == old.id).unwrap();
+    assert_eq!(ended.state, ContainerState::Exited);
+    let finished = world.runtime.container_status(&old.id).await.unwrap().finished_at;
+    assert!(finished.unwrap() <= new.created_at, "{finished:?}, then {new:?}");
+    let first_sandbox = world.runtime.sandboxes().into_iter().find(|s| s.pod_uid == new.pod_uid);
+    assert!(finished.unwrap() <= first_sandbox.unwrap().created_at);
+}
+
+// behaviour: WRK-18
+#[tokio::test(start_paused = true)]
+async fn the_earlier_self_of_a_pod_ends_first_even_if_its_status_cannot_be_read_for_a_while() {
+    let world = World::new();
+    world.write_manifest("web", "Always", SLOW);
+    let agent = world.start();
+    let old = world.one_runs("web").await;
+    agent.stop().await;
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let fault = Fault::error(Code::Unavailable);
+    let rule = Rule::on(Method::ContainerStatus, fault).object(old.id.as_str()).times(3);
+    world.runtime.inject(rule);
+    let _agent = world.start();
+    world
+        .until("the new one runs", |world| {
+            let running = world.running("web");
+            assert!(running.len() <= 1, "both run: {running:?}");
+            running.into_iter().find(|container| container.pod_uid != old.pod_uid)
+        })
+        .await;
+}
+
+// behaviour: WRK-7, WRK-20
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_appears_in_the_runtime_and_that_nobody_wants_is_ended() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    world.one_runs("web").await;
+    let stranger =
+        wanted::sandbox(&model::ids::PodName::new("default", "stranger-node"), &"stranger".into());
+    world.runtime.run_pod_sandbox(&stranger).await.unwrap();
+    assert_eq!(world.live_sandboxes(), 2);
+    world.until("only ours is left", |world| (world.live_sandboxes() == 1).then_some(())).await;
+    world.one_runs("web").await;
+}
+
+// behaviour: WRK-21
+#[tokio::test(start_paused = true)]
+async fn while_the_runtime_says_that_it_is_not_ready_pods_are_left_as_they_are() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    let web = world.one_runs("web").await;
+    world.runtime.set_runtime_ready(false);
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    world.runtime.forget_calls();
+    world.write_manifest("late", "Always", "[sleep, forever]");
+    world.runtime.kill_container(&web.id, 1);
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    for method in [Method::RunPodSandbox, Method::CreateContainer, Method::StopContainer] {
+        assert_eq!(world.runtime.count(method), 0, "{method:?}");
+    }
+    world.runtime.set_runtime_ready(true);
+    world.one_runs("late").await;
+    world.one_runs("web").await;
+}
+
+// behaviour: WRK-19
+#[tokio::test(start_paused = true)]
+async fn that_the_status_of_a_pod_cannot_be_read_is_told_and_told_no_more_once_it_can() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    world.write_manifest("other", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    let web = world.one_runs("web").await;
+    world.one_runs("other").await;
+    let failed = |world: &World| {
+        let events = world.events.all();
+        events.into_iter().filter(|event| event.reason == "FailedSync").collect::<Vec<_>>()
+    };
+    assert!(failed(&world).is_empty());
+    let fault = Fault::error(Code::Unavailable);
+    world.runtime.inject(Rule::on(Method::ContainerStatus, fault).object(web.id.as_str()));
+    world.runtime.kill_container(&web.id, 1);
+    // Whoever edits the pod has it looked at.
+    let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, labels: {a: b}}\nspec: \
+                    {containers: [{name: main, image: \"ferrolet.test/workload:1\", \
+                    args: [sleep, forever]}]}\n";
+    world.files.write("/manifests/web.yaml", manifest);
+    let told = world.until("it is told", |world| failed(world).pop()).await;
+    assert_eq!(*told.pod.name, *"web-node");
+    assert!(told.message.starts_with("error determining status: "), "{}", told.message);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    // As often as it is tried: every 10 to 15 s.
+    let count = failed(&world).len();
+    assert!((4..=9).contains(&count), "{count}");
+    assert!(failed(&world).iter().all(|event| *event == told), "one event, told again");
+    world.runtime.clear_faults();
+    world.one_runs("web").await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let count = failed(&world).len();
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(failed(&world).len(), count);
+}
