@@ -17,5 +17,6 @@ pub mod lifecycle;
 pub mod observed;
 pub mod ports;
 pub mod stamp;
+pub mod trouble;
 pub mod verdict;
 pub mod wanted;

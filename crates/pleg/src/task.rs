@@ -18,10 +18,11 @@ use model::observed::{PodStatus, RuntimePod};
 use model::ports::clock::WallClock;
 use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::{Stamp, Stamps};
+use model::trouble::Trouble;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::cache::{Observation, Reader, Writer, cache};
 use crate::decide::{PodRecord, diff};
@@ -117,6 +118,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         busy: BTreeMap::new(),
         work: FuturesUnordered::new(),
         next: Some(Instant::now()),
+        trouble: Trouble::default(),
     };
     Pleg { task, cache: reader, events, requests, health }
 }
@@ -147,6 +149,8 @@ pub struct Relist {
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     /// When the next relist begins; `None` while one is under way.
     next: Option<Instant>,
+    /// With listing the runtime.
+    trouble: Trouble,
 }
 
 impl std::fmt::Debug for Relist {
@@ -284,8 +288,18 @@ impl Relist {
         match done {
             Done::Listed { began, at, pods } => {
                 match pods {
-                    Ok(pods) => self.relisted(began, at, pods),
-                    Err(error) => warn!(%error, "cannot list the pods of the runtime"),
+                    Ok(pods) => {
+                        if let Some(lasted) = self.trouble.over(Instant::now().into_std()) {
+                            info!(after = ?lasted, "the runtime answers again");
+                        }
+                        self.relisted(began, at, pods);
+                    }
+                    // Said rarely: a runtime that is down is asked every second.
+                    Err(error) => {
+                        if self.trouble.failed(Instant::now().into_std()) {
+                            warn!(%error, "cannot list the pods of the runtime; trying again");
+                        }
+                    }
                 }
                 let period = if self.hints.flow() {
                     self.settings.relist_period_with_hints
