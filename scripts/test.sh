@@ -56,6 +56,7 @@ stage arch cargo xtask arch
 stage size cargo xtask size
 stage docs cargo xtask docs
 stage behaviour cargo xtask behaviour
+stage generated cargo xtask generated
 stage deny cargo deny --log-level error --locked check bans licenses sources
 # Tests of one crate run programs of another, which `cargo test` alone does not build.
 stage build cargo build --quiet --locked --workspace --bins

@@ -154,6 +154,21 @@ impl Node {
         Ok(self.instance.restart_containerd()?)
     }
 
+    /// Stops the runtime; containers go on.
+    pub fn stop_runtime(&mut self) -> Result<()> {
+        Ok(self.instance.stop_containerd()?)
+    }
+
+    /// Starts the runtime after it was stopped.
+    pub fn start_runtime(&mut self) -> Result<()> {
+        Ok(self.instance.start_containerd()?)
+    }
+
+    /// Whether the agent runs.
+    pub fn agent_is_alive(&self) -> Result<bool> {
+        Ok(self.agent()?.is_alive()?)
+    }
+
     /// Runs a command of the agent's program on this node and answers what it printed.
     pub fn ask(&self, args: &[&str]) -> Result<String> {
         let program = program("ferrolet")?.display().to_string();

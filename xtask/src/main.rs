@@ -2,7 +2,8 @@
 //!
 //! `cargo xtask arch` asserts the layers of the workspace and the purity of `decide/` folders,
 //! `cargo xtask size` the length of files, `cargo xtask docs` that documents name files that exist,
-//! `cargo xtask behaviour` that every row of the behaviour tables has a test.
+//! `cargo xtask behaviour` that every row of the behaviour tables has a test, `cargo xtask generated`
+//! that generated code was made with the generators of `Cargo.lock`.
 //! `cargo run -p xtask --features proto -- proto` writes the generated code of `crates/proto`.
 #![allow(
     clippy::disallowed_methods,
@@ -12,6 +13,7 @@
 mod arch;
 mod behaviour;
 mod docs;
+mod generated;
 #[cfg(feature = "proto")]
 mod proto;
 mod purity;
@@ -33,6 +35,7 @@ fn main() -> Result<()> {
         Some("size") => size::check(&root)?,
         Some("docs") => docs::check(&root)?,
         Some("behaviour") => behaviour::check(&root)?,
+        Some("generated") => generated::check(&root)?,
         #[cfg(feature = "proto")]
         Some("proto") => {
             proto::generate(&root)?;
@@ -40,7 +43,7 @@ fn main() -> Result<()> {
         }
         #[cfg(not(feature = "proto"))]
         Some("proto") => bail!("run it as: cargo run -p xtask --features proto -- proto"),
-        _ => bail!("usage: cargo xtask arch|size|docs|behaviour|proto"),
+        _ => bail!("usage: cargo xtask arch|size|docs|behaviour|generated|proto"),
     };
     for problem in &problems {
         eprintln!("{problem}");

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::generated::{WITH, generators};
 use anyhow::{Context, Result, bail, ensure};
 use protox::prost_reflect::{DescriptorPool, FieldDescriptor};
 use sha2::{Digest as _, Sha256};
@@ -22,7 +23,8 @@ pub(crate) fn generate(root: &Path) -> Result<()> {
         let raw = scratch.path().join(format!("{package}.rs"));
         ensure!(raw.exists(), "proto/{folder}: the files are not of package {package}");
         let digest = digest(&definitions.join(&folder), &files)?;
-        format_file(root, &raw, &header(&folder, &digest))?;
+        let made_with = generators(root)?;
+        format_file(root, &raw, &header(&folder, &made_with, &digest))?;
         std::fs::copy(&raw, root.join(&module)).with_context(|| format!("write {module}"))?;
         println!("{module}: {} files, sha256 {digest}", files.len());
     }
@@ -30,9 +32,9 @@ pub(crate) fn generate(root: &Path) -> Result<()> {
 }
 
 /// First line of the output. Its last word is what the crate's tests compare.
-fn header(folder: &str, digest: &str) -> String {
+fn header(folder: &str, generators: &str, digest: &str) -> String {
     format!(
-        "// @generated from proto/{folder} by `cargo run -p xtask --features proto -- proto`, sha256 {digest}\n"
+        "// @generated from proto/{folder} by `cargo run -p xtask --features proto -- proto`{WITH}{generators}, sha256 {digest}\n"
     )
 }
 

@@ -182,12 +182,15 @@ impl SyncLoop {
             News::Finished(_) => self.tell_desired().await,
             News::Forgotten(uid) => {
                 self.working.remove(&uid);
-                match self.parts.sources.get(&uid).cloned() {
-                    None => self.parts.view.hide(&uid),
-                    // As if it had come anew: why it was refused must not get lost over its end.
-                    Some(pod) => self.came(pod, Came::Added).await,
+                // As if it had come anew: why it was refused must not get lost over its end.
+                if let Some(pod) = self.parts.sources.get(&uid).cloned() {
+                    self.came(pod, Came::Added).await;
+                    self.look_after_all().await;
+                    return;
                 }
-                self.look_after_all().await;
+                self.parts.view.hide(&uid);
+                // Something of it may have appeared after it was seen to have ended.
+                self.end_if_stranger(uid).await;
             }
         }
     }
@@ -201,14 +204,20 @@ impl SyncLoop {
 
     async fn happened(&mut self, events: BTreeMap<PodUid, Vec<LifecycleEvent>>) {
         for (uid, events) in events {
-            let (wanted, working) = (self.is_wanted(&uid), self.working.contains(&uid));
-            if wanted && events.iter().any(LifecycleEvent::wants_sync) {
+            if !self.is_wanted(&uid) {
+                self.end_if_stranger(uid).await;
+            } else if events.iter().any(LifecycleEvent::wants_sync) {
                 self.parts.workers.ask(uid, Update::Sync).await;
-            } else if is_stranger(wanted, working, self.parts.sources.all_ready())
-                && let Some(name) = self.parts.cache.live(&uid)
-            {
-                self.end(uid, name).await;
             }
+        }
+    }
+
+    async fn end_if_stranger(&mut self, uid: PodUid) {
+        let (wanted, working) = (self.is_wanted(&uid), self.working.contains(&uid));
+        if is_stranger(wanted, working, self.parts.sources.all_ready())
+            && let Some(name) = self.parts.cache.live(&uid)
+        {
+            self.end(uid, name).await;
         }
     }
 
@@ -258,3 +267,7 @@ impl SyncLoop {
         self.parts.workers.ask(uid, update).await;
     }
 }
+
+#[cfg(test)]
+#[path = "sync_loop_tests.rs"]
+mod tests;

@@ -22,6 +22,7 @@ fn with_grace_period(text: &str) -> String {
     format!("apiVersion: v1\nkind: Pod\nspec:\n  terminationGracePeriodSeconds: {text}\n")
 }
 
+// behaviour: SRC-63
 #[test]
 fn yaml_and_json_give_the_same_pod() {
     let yaml =
@@ -225,6 +226,7 @@ fn further_documents_are_a_warning() {
     }
 }
 
+// behaviour: SRC-63
 #[test]
 fn a_url_may_serve_a_list() {
     let list = "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n- apiVersion: v1\n  \

@@ -28,6 +28,7 @@ fn uid(pod: Pod, origin: &Origin, node: &str) -> String {
     pod_uid(&static_pod(pod, origin, node).unwrap()).to_string()
 }
 
+// behaviour: SRC-60
 #[test]
 fn a_static_pod_has_the_marks_of_its_node_and_source() {
     let pod = static_pod(pod("name: a", ""), &file("/m/a.yaml"), "Node-1").unwrap();
@@ -43,6 +44,7 @@ fn a_static_pod_has_the_marks_of_its_node_and_source() {
     assert!(is_static(&pod) && !is_mirror(&pod));
 }
 
+// behaviour: SRC-60
 #[test]
 fn a_namespace_and_a_uid_that_are_given_stay() {
     let pod = pod("name: a, namespace: b, uid: c", "");
@@ -53,6 +55,7 @@ fn a_namespace_and_a_uid_that_are_given_stay() {
     assert_eq!(json!(pod.metadata.annotations), marks);
 }
 
+// behaviour: SRC-60
 #[test]
 fn a_static_pod_from_a_file_tolerates_trouble_with_its_node() {
     let all = Toleration {
@@ -89,6 +92,7 @@ fn a_copy_of_an_object_of_the_api_forgets_its_former_life() {
     assert!(!is_mirror(&pod) && is_static(&pod));
 }
 
+// behaviour: SRC-61
 #[test]
 fn the_uid_follows_from_content_place_and_node() {
     let pod = |image: &str| pod("name: a", &format!("containers: [{{name: c, image: {image}}}]"));
@@ -106,6 +110,7 @@ fn the_uid_follows_from_content_place_and_node() {
 }
 
 /// A uid that changes with a version of the agent restarts every static pod of every node.
+// behaviour: SRC-61
 #[test]
 fn the_uid_of_a_known_pod_is_known() {
     let pod = pod("name: a", "containers: [{name: c, image: 'i:1'}]");
@@ -119,6 +124,7 @@ fn writing_a_default_out_does_not_change_the_uid() {
     assert_eq!(uid(short, &file("/a"), "n"), uid(long, &file("/a"), "n"));
 }
 
+// behaviour: SRC-62
 #[test]
 fn references_to_the_api_are_refused_with_their_path() {
     let container = |fields: &str| format!("containers: [{{name: c, {fields}}}]");
@@ -212,6 +218,7 @@ fn references_to_the_api_are_refused_with_their_path() {
     }
 }
 
+// behaviour: SRC-62
 #[test]
 fn projections_of_the_api_are_refused_with_their_path() {
     let cases = [
@@ -242,6 +249,7 @@ fn projections_of_the_api_are_refused_with_their_path() {
     );
 }
 
+// behaviour: SRC-62
 #[test]
 fn what_needs_no_api_is_allowed() {
     let spec = "volumes: [{name: a}, {name: b, hostPath: {path: /}}, {name: c, downwardAPI: {}}, \

@@ -71,6 +71,7 @@ fn a_node_name_that_spoils_the_name_of_a_pod_is_a_problem() {
     assert!(error.contains("spec.nodeName: Invalid value: \"no_de\""), "{error}");
 }
 
+// behaviour: SRC-63
 #[test]
 fn a_list_comes_from_a_url_only() {
     let text = "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n  spec: {containers: \

@@ -160,12 +160,23 @@ impl Instance {
 
     /// Kills containerd, if it still runs, and starts it again. Containers stay.
     pub fn restart_containerd(&mut self) -> Result<(), Error> {
+        self.stop_containerd()?;
+        self.start_containerd()
+    }
+
+    /// Kills containerd, if it still runs. Containers stay.
+    pub fn stop_containerd(&mut self) -> Result<(), Error> {
         if let Some(process) = self.containerd.take()
             && process.is_alive().map_err(Error::Process)?
         {
             process.kill().map_err(Error::Process)?;
             process.wait(RUN).map_err(Error::Process)?;
         }
+        Ok(())
+    }
+
+    /// Starts containerd after it was stopped.
+    pub fn start_containerd(&mut self) -> Result<(), Error> {
         let process = self.runtime().start().map_err(Error::Containerd)?;
         self.containerd = Some(process);
         Ok(())

@@ -1,5 +1,7 @@
 //! A node without a cluster, as its owner uses it.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, ensure};
 use e2e::node::{NODE_NAME, Node, one_running};
 
@@ -49,24 +51,78 @@ fn a_hundred_bad_manifests_keep_thirty_good_pods_from_nothing() -> Result<()> {
     node.stop()
 }
 
+/// How long the runtime is away.
+const OUTAGE: Duration = Duration::from_secs(20);
+
+/// What the agent answers on its health port.
+fn get(node: &Node, path: &str) -> Result<String> {
+    let ask = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/10248; printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3"
+    );
+    node.run("bash", &["-c", &ask])
+}
+
+// behaviour: WRK-22
+#[test]
+fn twenty_seconds_without_a_runtime_cost_no_pod_and_few_words() -> Result<()> {
+    let mut node = Node::start()?;
+    for pod in ["stays", "victim", "leaves"] {
+        node.write_manifest(&format!("{pod}.yaml"), &sleeper(pod))?;
+    }
+    node.start_agent()?;
+    let stays = node.wait_running("stays")?;
+    let victim = node.wait_running("victim")?;
+    node.wait_running("leaves")?;
+    node.wait_for_answer(&["get", "pods"], "leaves")?;
+
+    node.stop_runtime()?;
+    let begun = Instant::now();
+    let before = node.agent_log().len();
+    node.write_manifest("late.yaml", &sleeper("late"))?;
+    node.remove_manifest("leaves.yaml")?;
+    node.run("kill", &["-9", &victim.pid.to_string()])?;
+    while begun.elapsed() < OUTAGE {
+        ensure!(node.agent_is_alive()?, "the agent ended: {}", node.agent_log());
+        let answer = get(&node, "/healthz")?;
+        ensure!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("ok"), "{answer}");
+        let table = node.ask(&["get", "pods"])?;
+        ensure!(table.contains("stays") && table.contains("victim"), "{table}");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let log = node.agent_log();
+    let warnings: Vec<&str> = log[before..]
+        .lines()
+        .filter(|line| line.starts_with(['W', 'E']) && line.contains("list the pods"))
+        .collect();
+    ensure!((1..=3).contains(&warnings.len()), "{warnings:#?}");
+    let words = log[before..].lines().filter(|line| line.starts_with(['W', 'E'])).count();
+    ensure!(words <= 20, "{words} warnings: {}", &log[before..]);
+
+    node.start_runtime()?;
+    node.wait_running("late")?;
+    node.wait_for_containers("victim", "another container runs", |containers| {
+        one_running(containers).filter(|running| running.id != victim.id)
+    })?;
+    node.wait_for_containers("leaves", "it has ended", |containers| {
+        containers.iter().all(|container| container.state != "RUNNING").then_some(())
+    })?;
+    let after = node.wait_running("stays")?;
+    ensure!(stays == after, "{stays:?}, then {after:?}");
+    node.stop()
+}
+
 #[test]
 fn the_agent_says_on_its_port_that_it_is_well_and_nothing_else() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &sleeper("web"))?;
     node.start_agent()?;
     node.wait_running("web")?;
-    let get = |path: &str| {
-        let ask = format!(
-            "exec 3<>/dev/tcp/127.0.0.1/10248; printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3"
-        );
-        node.run("bash", &["-c", &ask])
-    };
-    let answer = get("/healthz")?;
+    let answer = get(&node, "/healthz")?;
     ensure!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("ok"), "{answer}");
-    let answer = get("/healthz/syncloop?verbose")?;
+    let answer = get(&node, "/healthz/syncloop?verbose")?;
     ensure!(answer.contains("[+]syncloop ok") && !answer.contains("PLEG"), "{answer}");
     for elsewhere in ["/pods", "/healthzy", "/healthz/nonsense"] {
-        let answer = get(elsewhere)?;
+        let answer = get(&node, elsewhere)?;
         ensure!(answer.starts_with("HTTP/1.0 404"), "{elsewhere}: {answer}");
     }
     node.stop()

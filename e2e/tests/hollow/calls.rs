@@ -1,1 +1,103 @@
-//! What a quiet node with many pods costs the runtime.
+//! What a node with many pods costs the runtime while little happens: the program itself. That a
+//! whole minute stays within its limit is shown with a clock that a test moves.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::node::program;
+use e2e::wait;
+use model::observed::ContainerState;
+use model::ports::runtime::{ContainerFilter, Runtime as _};
+use serde_json::Value;
+
+use crate::programs::{Hollow, Program};
+
+const PODS: u64 = 1000;
+/// A sixth of the minute in which there may be five calls.
+const IDLE: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_mins(3);
+
+fn calls(counts: &Value, method: &str) -> u64 {
+    counts[method]["calls"].as_u64().unwrap_or(0)
+}
+
+fn total(counts: &Value) -> u64 {
+    let methods = counts.as_object().into_iter().flatten();
+    methods.map(|(method, _)| calls(counts, method)).sum()
+}
+
+/// Waits until nothing was called for two seconds.
+fn quiet(hollow: &Hollow) -> Result<()> {
+    let mut last = total(&hollow.ask("")?);
+    let mut still = 0;
+    wait::until("the agent is quiet", LONG, || {
+        let now = total(&hollow.ask("")?);
+        still = if now == last { still + 1 } else { 0 };
+        last = now;
+        std::thread::sleep(Duration::from_millis(200));
+        Ok(if still >= 10 { Ok(()) } else { Err(format!("{now} calls")) })
+    })
+}
+
+// behaviour: PLEG-46
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_thousand_idle_pods_cost_a_few_calls_and_a_death_no_list_of_everything() -> Result<()> {
+    let place = tempfile::tempdir().context("make a place")?;
+    let (root, manifests) = (place.path(), place.path().join("manifests"));
+    fs::create_dir(&manifests).context("make a place for manifests")?;
+    for pod in 0..PODS {
+        let manifest = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: pod-{pod}}}\nspec:\n  containers:\n  \
+             - {{name: main, image: \"ferrolet.test/workload:1\", args: [sleep, forever]}}\n"
+        );
+        fs::write(manifests.join(format!("{pod}.yaml")), manifest).context("write a manifest")?;
+    }
+    let hollow = Hollow::start(root, &["--image", "ferrolet.test/workload:1"])?;
+    let config = format!(
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
+         staticPodPath: {}\ncontainerRuntimeEndpoint: unix://{}\npodLogsDir: {}\n\
+         enableServer: false\nfailCgroupV1: false\nhealthzPort: 0\n",
+        manifests.display(),
+        hollow.socket(),
+        root.join("pods").display(),
+    );
+    fs::write(root.join("config.yaml"), config).context("write the configuration")?;
+    let mut command = Command::new(program("ferrolet")?);
+    command.args(["run", "--hostname-override", "node", "-v=0", "--config"]);
+    command.arg(root.join("config.yaml")).arg("--root-dir").arg(root.join("root"));
+    let agent = Program::start(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
+    wait::until("all pods run", LONG, || {
+        let started = calls(&hollow.ask("")?, "StartContainer");
+        Ok(if started == PODS { Ok(()) } else { Err(format!("{started} started")) })
+    })?;
+    quiet(&hollow)?;
+
+    hollow.ask("reset")?;
+    std::thread::sleep(IDLE);
+    let idle = hollow.ask("reset")?;
+    // A list of everything, which takes two calls, and a question how the runtime is.
+    ensure!(total(&idle) <= 3, "{idle}");
+
+    let containers = hollow.client()?.list_containers(&ContainerFilter::default()).await?;
+    let victim = containers.iter().find(|container| *container.pod.name == *"pod-500-node");
+    let victim = victim.context("pod-500 runs")?;
+    ensure!(victim.state == ContainerState::Running);
+    hollow.ask("reset")?;
+    hollow.ask(&format!("kill {}", victim.id))?;
+    wait::until("it is restarted", LONG, || {
+        let started = calls(&hollow.ask("")?, "StartContainer");
+        Ok(if started == 1 { Ok(()) } else { Err(format!("{started} started")) })
+    })?;
+    std::thread::sleep(Duration::from_secs(2));
+    let death = hollow.ask("reset")?;
+    eprintln!("idle: {idle}\ndeath and restart: {death}");
+    // A relist may have come in between; it is told from looks by what it asks for.
+    let unfiltered =
+        |method: &str| calls(&death, method) - death[method]["filtered"].as_u64().unwrap_or(0);
+    ensure!(unfiltered("ListContainers") <= 1 && unfiltered("ListPodSandbox") <= 1, "{death}");
+    ensure!(total(&death) <= 20, "{death}");
+    ensure!(agent.stop()?.success());
+    Ok(())
+}

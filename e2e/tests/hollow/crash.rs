@@ -226,6 +226,7 @@ async fn survives(moment: Moment) -> Result<bool> {
     Ok(true)
 }
 
+// behaviour: WRK-23
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whenever_the_agent_is_killed_the_next_one_ends_up_where_it_would_have() -> Result<()> {
     let begun = Instant::now();

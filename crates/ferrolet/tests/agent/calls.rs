@@ -29,7 +29,7 @@ fn busy_world() -> World {
     world
 }
 
-// behaviour: PLEG-44, PLEG-46
+// behaviour: PLEG-46
 #[tokio::test(start_paused = true)]
 async fn an_idle_minute_with_a_thousand_pods_costs_five_calls_at_most_and_a_death_four() {
     let world = busy_world();

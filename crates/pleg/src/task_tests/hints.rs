@@ -110,3 +110,40 @@ async fn a_stream_that_is_not_wanted_is_not_opened() {
     node.at(seconds(600)).await;
     assert_eq!(runtime.count(Method::GetContainerEvents), 0);
 }
+
+// behaviour: PLEG-31
+#[tokio::test(start_paused = true)]
+async fn what_is_done_is_counted_under_upstreams_names() {
+    let runtime = runtime();
+    run(&runtime, "web", FOREVER).await;
+    let mut node = Node::with(&runtime, Settings::default());
+    node.hear("web").await;
+    node.at(seconds(70)).await;
+    node.look_at("web");
+    node.newer_than("web", node.stamps.next()).await.unwrap();
+    runtime.end_event_streams(None);
+    node.at(seconds(80)).await;
+    let text = prometheus::TextEncoder::new().encode_to_string(&node.registry.gather()).unwrap();
+    let value = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name}: {text}")).parse::<f64>().unwrap()
+    };
+    for counted in [
+        "kubelet_pleg_relist_duration_seconds_count",
+        "kubelet_pleg_relist_interval_seconds_count",
+        "kubelet_pleg_pod_relist_duration_seconds_count",
+        "kubelet_pleg_last_seen_seconds",
+        "kubelet_running_pods",
+        "kubelet_running_containers{container_state=\"running\"}",
+        "kubelet_evented_pleg_connection_success_count",
+        "kubelet_evented_pleg_connection_error_count",
+        "kubelet_evented_pleg_connection_latency_seconds_count",
+    ] {
+        assert!(value(counted) > 0.0, "{counted}: {text}");
+    }
+    for state in ["created", "exited", "unknown"] {
+        let name = format!("kubelet_running_containers{{container_state=\"{state}\"}}");
+        assert!(value(&name).abs() < f64::EPSILON, "{name}: {text}");
+    }
+    assert!(value("kubelet_pleg_discard_events").abs() < f64::EPSILON, "none is ever dropped");
+}

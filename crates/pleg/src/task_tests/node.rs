@@ -31,6 +31,7 @@ pub(super) struct Node {
     pub(super) health: Health,
     pub(super) stop: CancellationToken,
     pub(super) tasks: JoinSet<()>,
+    pub(super) registry: prometheus::Registry,
     events: Marks<LifecycleEvent>,
     /// Events that a test has not asked for yet.
     heard: BTreeMap<PodUid, Vec<LifecycleEvent>>,
@@ -44,19 +45,19 @@ impl Node {
 
     pub(super) fn with(runtime: &Arc<MemoryRuntime>, settings: Settings) -> Self {
         let runtime: Arc<dyn Runtime> = Arc::clone(runtime) as _;
-        let stamps = Stamps::default();
+        let (stamps, registry) = (Stamps::default(), prometheus::Registry::new());
         let parts = PlegParts {
             runtime,
             stamps: stamps.clone(),
             clock: Arc::new(VirtualClock::new()),
-            metrics: Metrics::new(&prometheus::Registry::new()).unwrap(),
+            metrics: Metrics::new(&registry).unwrap(),
         };
         let Pleg { task, cache, events, requests, health } = pleg(parts, settings);
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(task.run(stop.clone()));
         let (heard, start) = (BTreeMap::new(), Instant::now());
-        Self { stamps, cache, requests, health, stop, tasks, events, heard, start }
+        Self { stamps, cache, requests, health, stop, tasks, registry, events, heard, start }
     }
 
     /// The next events of a pod.

@@ -106,3 +106,24 @@ async fn more_pods_that_hang_than_can_be_inspected_at_a_time_delay_others_by_one
     node.hear("web").await;
     assert!(node.elapsed() <= seconds(120 + 25), "{:?}", node.elapsed());
 }
+
+// behaviour: PLEG-30
+#[tokio::test(start_paused = true)]
+async fn which_pods_live_is_known_even_of_those_whose_status_cannot_be_read() {
+    let runtime = runtime();
+    let (_, main) = run(&runtime, "web", FOREVER).await;
+    let (stuck, lost) = run(&runtime, "stuck", FOREVER).await;
+    runtime.inject(Rule::on(Method::ContainerStatus, Fault::hang()).object(lost.as_str()));
+    let mut node = Node::watching(&runtime);
+    node.hear("web").await;
+    let live = |pod: &str| node.cache.live(&uid(pod)).map(|name| name.name.to_string());
+    assert_eq!((live("web"), live("stuck")), (Some("web".to_owned()), Some("stuck".to_owned())));
+    assert_eq!(node.cache.all_live().len(), 2);
+    runtime.kill_container(&main, 1);
+    runtime.kill_container(&lost, 1);
+    node.at(seconds(30)).await;
+    assert!(live("web").is_some(), "its sandbox lives");
+    runtime.kill_sandbox(&stuck);
+    node.at(seconds(60)).await;
+    assert_eq!((live("web").is_some(), live("stuck")), (true, None));
+}

@@ -268,6 +268,17 @@ fn what_only_the_runtime_knows_is_ended_and_forgotten_without_cleaning_up() {
     assert_eq!(tell(story), ["terminate a 1", "terminated a", "finished a", "forgotten a"]);
 }
 
+// behaviour: WRK-26
+#[test]
+fn a_pod_that_is_known_ends_as_it_says_whoever_found_it() {
+    let pod = api_pod("a");
+    let mut workers = Workers::default();
+    play(&mut workers, runs(&pod).into());
+    let commands = workers.step(found("a"));
+    let job = Job::Terminate(Target::Pod(Arc::new(pod)), seconds(30));
+    assert_eq!(commands, [Command::Start("a".into(), job)]);
+}
+
 // behaviour: WRK-8
 #[test]
 fn a_static_pod_waits_until_the_one_of_its_name_has_finished() {

@@ -22,6 +22,7 @@ mod tests {
 
     use super::*;
 
+    // behaviour: WRK-25
     #[test]
     fn the_closest_wish_counts_and_two_seconds_are_the_least() {
         let rows = [

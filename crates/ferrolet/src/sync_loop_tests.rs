@@ -1,0 +1,148 @@
+//! The loop on a node where whatever happens in the runtime is told to nobody.
+
+use async_trait::async_trait;
+use model::observed::{PodStatus, SandboxState};
+use model::ports::runtime::{Runtime, RuntimeError};
+use model::stamp::{Stamp, Stamps};
+use pods::decide::worker::Outcome;
+use pods::source::{PodList, SourceName};
+use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
+use status::decide::NodeFacts;
+use testkit::clock::VirtualClock;
+use testkit::events::KeptEvents;
+use testkit::runtime::MemoryRuntime;
+use testkit::{pods as test_pods, wanted};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::*;
+
+/// Stops the sandboxes of pods that end, and does nothing else.
+#[derive(Debug)]
+struct Ender(Arc<MemoryRuntime>);
+
+#[async_trait]
+impl PodSyncer for Ender {
+    async fn sync(&self, _: &Arc<Pod>, _: &PodStatus, _: &CancellationToken) -> Synced {
+        Synced { outcome: Outcome::Done, acted: false }
+    }
+
+    async fn terminate(&self, _: &Target, status: &PodStatus, _: Duration) -> Outcome {
+        for sandbox in &status.sandboxes {
+            self.0.stop_pod_sandbox(&sandbox.id).await.unwrap();
+        }
+        Outcome::Done
+    }
+
+    fn status_unknown(&self, pod: &Pod, error: &RuntimeError) {
+        panic!("{pod:?}: {error}");
+    }
+
+    async fn clean_up(&self, _: &Arc<Pod>, _: &PodStatus) -> Outcome {
+        Outcome::Done
+    }
+}
+
+#[derive(Debug)]
+struct Looks(pleg::cache::Reader, pleg::Marks<()>);
+
+#[async_trait]
+impl Statuses for Looks {
+    async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError> {
+        self.0.newer_than(uid, after).await
+    }
+
+    fn look_at(&self, uid: &PodUid) {
+        self.1.mark(uid, []);
+    }
+}
+
+struct Bench {
+    runtime: Arc<MemoryRuntime>,
+    view: Arc<NodeView>,
+    pulse: Pulse,
+    source: watch::Sender<Option<PodList>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Bench {
+    fn start() -> Self {
+        let clock = Arc::new(VirtualClock::new());
+        let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
+        let stamps = Stamps::default();
+        let parts = pleg::PlegParts {
+            runtime: Arc::clone(&runtime) as _,
+            stamps: stamps.clone(),
+            clock: Arc::clone(&clock) as _,
+            metrics: pleg::Metrics::new(&prometheus::Registry::new()).unwrap(),
+        };
+        let pleg = pleg::pleg(parts, pleg::Settings::default());
+        let (workers_task, workers, news) = workers(WorkerParts {
+            syncer: Arc::new(Ender(Arc::clone(&runtime))),
+            statuses: Arc::new(Looks(pleg.cache.clone(), pleg.requests)),
+            stamps,
+            clock: Arc::clone(&clock) as _,
+            resync: Duration::from_mins(1),
+        });
+        let facts = NodeFacts { host_ips: Vec::new(), runtime_name: "memory".to_owned() };
+        let view = Arc::new(NodeView::new(facts, clock));
+        let pulse = Pulse::new(Duration::from_mins(1));
+        let (source, watch) = watch::channel(Some(PodList::default()));
+        let sync_loop = SyncLoop::new(SyncLoopParts {
+            sources: Sources::new(vec![(SourceName::File, watch)]),
+            pleg: pleg.health,
+            // Not the ones that the relist task marks.
+            lifecycle: pleg::Marks::default(),
+            cache: pleg.cache,
+            news,
+            workers,
+            events: Arc::new(KeptEvents::default()),
+            view: Arc::clone(&view),
+            pulse: pulse.clone(),
+        });
+        let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        tasks.spawn(pleg.task.run(stop.clone()));
+        tasks.spawn(workers_task.run(stop.clone()));
+        tasks.spawn(sync_loop.run(stop));
+        Self { runtime, view, pulse, source, _tasks: tasks }
+    }
+
+    fn live(&self) -> usize {
+        let sandboxes = self.runtime.sandboxes();
+        sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready).count()
+    }
+}
+
+// behaviour: WRK-20
+#[tokio::test(start_paused = true)]
+async fn housekeeping_finds_what_nobody_was_told_of() {
+    let bench = Bench::start();
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    let stranger = wanted::sandbox(&PodName::new("default", "stranger"), &"stranger".into());
+    bench.runtime.run_pod_sandbox(&stranger).await.unwrap();
+    let ours = Arc::new(test_pods::pod("ours").build());
+    bench.view.show(&ours);
+    let repaired = async {
+        while bench.live() > 0 || !server::PodView::pods(&*bench.view).is_empty() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let begun = Instant::now();
+    timeout(Duration::from_mins(3), repaired).await.expect("a repair in time");
+    assert!(begun.elapsed() > Duration::from_secs(10), "somebody was told after all");
+}
+
+// behaviour: WRK-24
+#[tokio::test(start_paused = true)]
+async fn a_loop_with_nothing_to_do_is_alive() {
+    let bench = Bench::start();
+    for _ in 0..30 {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!(bench.pulse.check(Instant::now()), Ok(()));
+    }
+    drop(bench.source);
+    // Nobody turns it any more.
+    tokio::time::sleep(Duration::from_mins(6)).await;
+    bench.pulse.check(Instant::now()).unwrap_err();
+}
