@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use e2e::node::program;
@@ -68,10 +68,12 @@ async fn a_thousand_idle_pods_cost_a_few_calls_and_a_death_no_list_of_everything
     command.args(["run", "--hostname-override", "node", "-v=0", "--config"]);
     command.arg(root.join("config.yaml")).arg("--root-dir").arg(root.join("root"));
     let agent = Program::start(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
+    let begun = Instant::now();
     wait::until("all pods run", LONG, || {
         let started = calls(&hollow.ask("")?, "StartContainer");
         Ok(if started == PODS { Ok(()) } else { Err(format!("{started} started")) })
     })?;
+    eprintln!("{PODS} pods run after {:?}", begun.elapsed());
     quiet(&hollow)?;
 
     hollow.ask("reset")?;

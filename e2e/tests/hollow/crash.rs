@@ -2,6 +2,7 @@
 //! and starts nothing again that ran.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -209,8 +210,12 @@ async fn survives(moment: Moment) -> Result<bool> {
     let node = Node::new()?;
     let mut agent = node.start(Some(moment))?;
     if !node.story(&mut agent).await? {
-        ensure!(agent.stop()?.success());
-        return Ok(false);
+        // What it does last shows before it may die over it.
+        let end = agent.stop()?;
+        if end.success() {
+            return Ok(false);
+        }
+        ensure!(end.signal() == Some(9), "{end}");
     }
     let ran = node.containers().await?;
     let mut agent = node.start(None)?;
