@@ -171,8 +171,10 @@ mod tests {
                 .into_iter()
                 .map(|n| (uid(n), Wanted { name: name_of(n), is_static: true }))
                 .collect();
-            let pods = |working| Pods { wanted: wanted.clone(), working, live: &live, all_heard };
-            for step in steps(&pods(&working)) {
+            let to_do = |working: &BTreeSet<PodUid>| {
+                steps(&Pods { wanted: wanted.clone(), working, live: &live, all_heard })
+            };
+            for step in to_do(&working) {
                 match step {
                     Step::End(uid, _) => {
                         prop_assert!(all_heard && live.contains_key(&uid));
@@ -190,7 +192,7 @@ mod tests {
                     }
                 }
             }
-            prop_assert_eq!(steps(&pods(&working)), []);
+            prop_assert_eq!(to_do(&working), []);
             if all_heard {
                 prop_assert!(wanted.keys().chain(live.keys()).all(|uid| working.contains(uid)));
             }
