@@ -31,7 +31,7 @@ impl Ready {
     /// Waits until the runtime is ready; for ever once nobody asks it any more.
     pub(crate) async fn wait(&self) {
         if self.0.clone().wait_for(|ready| *ready).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

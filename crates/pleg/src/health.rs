@@ -33,7 +33,7 @@ impl Health {
     /// Waits for the first successful relist; for ever if the task ends before.
     pub async fn relisted(&mut self) {
         if self.relisted.wait_for(Option::is_some).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

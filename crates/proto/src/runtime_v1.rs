@@ -1,4 +1,4 @@
-// @generated from proto/runtime/v1 by `cargo run -p xtask --features proto -- proto`, sha256 5e5708fa62eae1c27ea650030cd980afbacdd5388f42834242adb2f3d2d026dc
+// @generated from proto/runtime/v1 by `cargo run -p xtask --features proto -- proto` with prettyplease 0.2.37, prost-build 0.14.4, protox 0.10.0, tonic-build 0.14.9, tonic-prost-build 0.14.9, sha256 5e5708fa62eae1c27ea650030cd980afbacdd5388f42834242adb2f3d2d026dc
 /// Limits of a container, of a pod, or the overhead of a sandbox. Zero and empty mean "leave it alone".
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LinuxContainerResources {

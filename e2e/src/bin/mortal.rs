@@ -34,7 +34,7 @@ struct Kill;
 impl Death for Kill {
     async fn die(&self) {
         kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
-        pending().await
+        pending::<()>().await;
     }
 
     fn is_over(&self) -> bool {

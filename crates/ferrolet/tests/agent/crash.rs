@@ -21,7 +21,7 @@ struct Over(CancellationToken);
 impl Death for Over {
     async fn die(&self) {
         self.0.cancel();
-        pending().await
+        pending::<()>().await;
     }
 
     fn is_over(&self) -> bool {
