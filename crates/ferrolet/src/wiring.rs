@@ -192,9 +192,9 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
             node_name: settings.node_name.clone(),
             last_good: settings.state.join("manifests"),
         };
-        let (source, pods) = file_source(wants, Arc::clone(&ports.files));
+        let (source, told) = file_source(wants, Arc::clone(&ports.files));
         tasks.spawn("manifests", |stop| source.run(stop));
-        sources.push((SourceName::File, pods));
+        sources.push((SourceName::File, told));
     }
     if let Some(ManifestUrl { url, headers, period }) = settings.manifest_url.clone() {
         let wants = HttpSourceSettings {
@@ -204,9 +204,9 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
             node_name: settings.node_name.clone(),
             last_good: settings.state.join("manifest-url"),
         };
-        let (source, pods) = http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
+        let (source, told) = http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
         tasks.spawn("manifest URL", |stop| source.run(stop));
-        sources.push((SourceName::Http, pods));
+        sources.push((SourceName::Http, told));
     }
     Sources::new(sources)
 }
