@@ -103,6 +103,7 @@ pub struct Local {
 #[derive(Debug)]
 pub struct Agent {
     tasks: Tasks,
+    health: Arc<dyn HealthChecks>,
 }
 
 /// A long task of the agent ended, which none should.
@@ -156,7 +157,7 @@ impl Agent {
                 events: book,
                 log_paths: Arc::new(RuntimeLogs(pleg.cache)),
                 logs,
-                health,
+                health: Arc::clone(&health),
                 metrics: Arc::new(Metrics(registry)),
                 verbosity,
                 clock: ports.clock,
@@ -168,7 +169,12 @@ impl Agent {
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
-        Self { tasks }
+        Self { tasks, health }
+    }
+
+    /// Whether the agent is well.
+    pub fn health(&self) -> Arc<dyn HealthChecks> {
+        Arc::clone(&self.health)
     }
 
     /// Waits for a part to break, which none should.
