@@ -11,6 +11,7 @@ use podspec::view;
 use serde_json::Value;
 use server::wire::{PodItem, PodItems, RefusedManifest};
 use tokio::signal::ctrl_c;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::Place;
 use super::agent::AgentClient;
@@ -88,7 +89,15 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     if !args.watch {
         return get_pods(&agent, args, SystemClock.now(), &mut stdout.lock()).await;
     }
-    let stop = async { drop(ctrl_c().await) };
+    let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
+    let stop = async {
+        // Biased: either ends it.
+        tokio::select! {
+            biased;
+            _ = ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+    };
     let size = terminal_size();
     let mut display: Box<dyn Display> = match args.output {
         Some(Output::Yaml) => bail!("--watch goes with a table or with -o json"),
