@@ -24,14 +24,15 @@ look_after_agent() {
     local code hasty=0 restarts=0
     while [ -z "$told" ]; do
         code=0
-        wait -n "$agent" "$table" || code=$?
+        # The shell's own words about a process that was killed would disturb the table.
+        wait -n "$agent" "$table" 2>/dev/null || code=$?
         [ -z "$told" ] || break
         if kill -0 "$agent" 2>/dev/null; then
             # The table ended, since nobody reads it any more.
             return "$code"
         fi
         code=0
-        wait "$agent" || code=$?
+        wait "$agent" 2>/dev/null || code=$?
         if [ $((SECONDS - started)) -lt 5 ]; then hasty=$((hasty + 1)); else hasty=0; fi
         if [ "$hasty" -ge 3 ]; then
             kill -TERM "$table" 2>/dev/null && wait "$table" || true
@@ -45,7 +46,11 @@ look_after_agent() {
         sleep 1
         [ -n "$told" ] || start_agent
     done
-    [ "$restarts" -eq 0 ] || echo "The agent had ended by itself and was started again: $restarts time(s)."
+    case $restarts in
+    0) ;;
+    1) echo "The agent ended by itself once and was started again." ;;
+    *) echo "The agent ended by itself $restarts times and was started again." ;;
+    esac
 }
 
 # The part that runs inside the instance, where /run, /var/log and the network are private.
@@ -75,7 +80,7 @@ inside() {
         look_after_agent || code=$?
     fi
     kill -TERM $table "$agent" 2>/dev/null || true
-    wait || true
+    wait 2>/dev/null || true
     echo
     "$ferrolet" node clean --root-dir "$root" || code=$?
     return "$code"

@@ -200,12 +200,13 @@ fn a_refused_manifest_and_an_image_that_cannot_be_pulled_are_seen_by_who_looks()
     ensure!(described.contains("web.yaml is not taken"), "{described}");
     ensure!(described.contains(&format!("default/web-{NODE_NAME} stays as it was")), "{described}");
     node.write_manifest("new.yaml", "kind: [")?;
-    let described = node.wait_for_answer(&["describe", "new"], "Refused")?;
-    ensure!(described.contains("new.yaml"), "{described}");
+    node.wait_for_answer(&["get", "pods", "-o", "json"], "/new.yaml")?;
+    let described = node.ask(&["describe", "new"])?;
+    ensure!(described.contains("Refused") && described.contains("/new.yaml"), "{described}");
     let absent = sleeper("absent").replace("ferrolet.test/workload:1", "127.0.0.1:1/absent:1");
     node.write_manifest("absent.yaml", &absent)?;
-    let table = node.wait_for_answer(&["get", "pods", "absent"], "ImagePull")?;
-    ensure!(table.contains("127.0.0.1:1/absent:1") || table.contains("BackOff"), "{table}");
+    let table = node.wait_for_answer(&["get", "pods"], "ImagePull")?;
+    ensure!(table.contains(&format!("absent-{NODE_NAME}")), "{table}");
     let events = node.ask(&["describe", "absent", "-n", "default"])?;
     ensure!(events.contains("Pulling image \"127.0.0.1:1/absent:1\""), "{events}");
     node.stop()

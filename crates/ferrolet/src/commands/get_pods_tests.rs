@@ -44,7 +44,8 @@ fn a_narrow_terminal_shows_the_columns_that_fit() {
         (Layout::default(), 60, "NAME READY STATUS RESTARTS AGE"),
         (Layout::default(), 40, "NAME READY STATUS"),
         (all, 90, "NAMESPACE NAME READY STATUS RESTARTS AGE LAST EVENT"),
-        (all, 60, "NAMESPACE NAME READY STATUS RESTARTS"),
+        (all, 61, "NAMESPACE NAME READY STATUS RESTARTS"),
+        (all, 60, "NAMESPACE NAME READY STATUS AGE NODE"),
         (all, 50, "NAMESPACE NAME READY STATUS"),
     ];
     for (layout, terminal, expected) in rows {
