@@ -179,7 +179,7 @@ fn tell_refused(refused: &[RefusedManifest]) {
 
 fn nothing_found(args: &Args, known: usize) -> String {
     match known {
-        _ if !args.pods.is_empty() => format!("No pod {} found.", args.pods.join(", ")),
+        _ if !args.pods.is_empty() => format!("pod {:?} not found", args.pods.join(", ")),
         _ if args.all_namespaces => "No pods found.".to_owned(),
         0 => format!("No pods found in namespace {}.", args.namespace),
         _ => format!("No pods found in namespace {}; -A shows the others.", args.namespace),

@@ -179,7 +179,7 @@ async fn pods_are_listed_by_their_names() {
     let table = get(&node, "web").await.unwrap();
     assert!(table.contains("web-node") && !table.contains("db-node"), "{table}");
     let error = get(&node, "other").await.unwrap_err().to_string();
-    assert_eq!(error, "No pod other found.");
+    assert_eq!(error, "pod \"other\" not found");
 }
 
 #[tokio::test]
