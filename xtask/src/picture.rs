@@ -60,25 +60,25 @@ pub(crate) fn record(root: &Path) -> Result<()> {
 fn perform(root: &Path, manifest: &Path) -> Result<Session> {
     let mut session = Session::start(root, COLUMNS, ROWS)?;
     session.wait_for("the first pod", |text| row(text, "hello").contains("Running"))?;
-    session.look(LOOK)?;
+    session.look(LOOK);
     session.typed("cp second.yaml examples/standalone/manifests/");
     fs::write(manifest, SECOND).context("write the second manifest")?;
     session.wait_for("the second pod", |text| row(text, "second").contains("Running"))?;
-    session.look(LOOK)?;
+    session.look(LOOK);
     let process = process_with(SECOND_ARGS)?;
     session.typed(&format!("sudo kill -9 {process}    # the process of its container"));
     let killed = std::process::Command::new("kill").args(["-9", &process]).status();
     killed.context("kill the container's process")?;
     session.wait_for("a restart", |text| row(text, "second").contains("1 ("))?;
-    session.look(LOOK)?;
+    session.look(LOOK);
     session.typed("sed -i s/image:/imagine:/ examples/standalone/manifests/second.yaml");
     fs::write(manifest, SECOND.replace("image:", "imagine:")).context("break the manifest")?;
     session.wait_for("a refusal", |text| text.contains("is not taken"))?;
-    session.look(LOOK * 2)?;
+    session.look(LOOK * 2);
     session.typed("rm examples/standalone/manifests/second.yaml");
     fs::remove_file(manifest).context("remove the second manifest")?;
     session.wait_for("the second pod to go", |text| row(text, "second").is_empty())?;
-    session.look(LOOK)?;
+    session.look(LOOK);
     session.interrupt()?;
     session.end()?;
     Ok(session)

@@ -68,7 +68,7 @@ impl Session {
     pub(super) fn wait_for(&mut self, what: &str, wanted: impl Fn(&str) -> bool) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         while !wanted(&self.text()) {
-            if Instant::now() > end || !self.take(TOGETHER)? {
+            if Instant::now() > end || !self.take(TOGETHER) {
                 bail!("waited in vain for {what}; the screen shows:\n{}", self.text());
             }
         }
@@ -76,12 +76,11 @@ impl Session {
     }
 
     /// Lets some time pass.
-    pub(super) fn look(&mut self, time: Duration) -> Result<()> {
+    pub(super) fn look(&mut self, time: Duration) {
         let end = Instant::now() + time;
         while Instant::now() < end {
-            self.take(TOGETHER)?;
+            self.take(TOGETHER);
         }
-        Ok(())
     }
 
     /// Something is typed in another terminal.
@@ -98,7 +97,7 @@ impl Session {
     /// Waits for the end.
     pub(super) fn end(&mut self) -> Result<()> {
         let end = Instant::now() + PATIENCE;
-        while self.take(TOGETHER)? {
+        while self.take(TOGETHER) {
             if Instant::now() > end {
                 bail!("it does not end; the screen shows:\n{}", self.text());
             }
@@ -109,7 +108,7 @@ impl Session {
     }
 
     /// Takes in what comes; whether there may be more.
-    fn take(&mut self, time: Duration) -> Result<bool> {
+    fn take(&mut self, time: Duration) -> bool {
         match self.output.recv_timeout(time) {
             Ok(bytes) => {
                 self.screen.process(&bytes);
@@ -118,10 +117,10 @@ impl Session {
                     self.screen.process(&bytes);
                 }
                 self.frame();
-                Ok(true)
+                true
             }
-            Err(RecvTimeoutError::Timeout) => Ok(true),
-            Err(RecvTimeoutError::Disconnected) => Ok(false),
+            Err(RecvTimeoutError::Timeout) => true,
+            Err(RecvTimeoutError::Disconnected) => false,
         }
     }
 
@@ -132,7 +131,7 @@ impl Session {
     /// Keeps what is shown now, if it is different.
     fn frame(&mut self) {
         let columns = self.screen.screen().size().1;
-        let rows: Vec<String> = self.screen.screen().rows(0, columns).collect();
+        let rows: Vec<String> = self.screen.screen().rows(0, columns.get()).collect();
         let time = self.changed.elapsed();
         if let Some(last) = self.frames.last_mut() {
             last.time = time;

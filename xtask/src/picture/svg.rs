@@ -1,4 +1,5 @@
 //! Frames as one animated SVG. Who cannot see animations sees the fullest frame.
+#![expect(clippy::cast_precision_loss, reason = "rows, columns and frames are few")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
