@@ -58,6 +58,8 @@ inside() {
     local code=0
     root=$FERROLET_TESTBED_DIR/kubelet log=$FERROLET_TESTBED_DIR/ferrolet.log
     agent='' table='' told='' started=0
+    # For scripts/ask.sh.
+    local note=$FERROLET_CACHE/run.root
     trap 'told=yes; [ -z "$table" ] || kill -TERM "$table" 2>/dev/null || true' INT TERM
     mkdir -p /run/containerd
     ln -sf "$FERROLET_TESTBED_SOCKET" /run/containerd/containerd.sock
@@ -72,13 +74,14 @@ inside() {
         return 1
     fi
     if [ -z "$told" ]; then
-        echo "Ask it with:  $ferrolet get pods|describe|logs … --root-dir $root"
-        echo "Its log:      $log"
+        echo "$root" >"$note"
+        echo "Ask it in another terminal: scripts/ask.sh get pods, describe POD, logs POD, log"
         echo
         "$ferrolet" get pods --watch -A --root-dir "$root" &
         table=$!
         look_after_agent || code=$?
     fi
+    [ "$(cat "$note" 2>/dev/null)" != "$root" ] || rm -f "$note"
     kill -TERM $table "$agent" 2>/dev/null || true
     wait 2>/dev/null || true
     echo

@@ -1,7 +1,7 @@
 //! The picture of the README: a session of `make run`, recorded and drawn.
 //!
-//! Everything in the picture happened. Only waits are shortened, and the paths of this machine are
-//! replaced by those that a user would see.
+//! Everything in the picture happened. Only waits are shortened, lines are coloured, and the paths of
+//! this machine are replaced by those that a user would see.
 
 mod session;
 mod svg;

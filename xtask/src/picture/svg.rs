@@ -1,6 +1,7 @@
 //! Frames as one animated SVG. Who cannot see animations sees the fullest frame.
 #![expect(clippy::cast_precision_loss, reason = "rows, columns and frames are few")]
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,7 +17,7 @@ const TITLE: f64 = 34.0;
 /// Between the panes.
 const GAP: f64 = 14.0;
 /// How many typed lines are seen.
-const TYPED: usize = 2;
+const TYPED: usize = 3;
 /// No picture is looked at for longer or shorter than this, and the last one so long.
 const LONGEST: Duration = Duration::from_millis(2600);
 const SHORTEST: Duration = Duration::from_millis(90);
@@ -33,6 +34,9 @@ const STYLE: &str = "
   .dim { fill: #8b96a5; }
   @media (prefers-reduced-motion: reduce) { #film { animation: none; } }
 ";
+
+/// How far frames are from each other, in widths: what is too long must not reach the next.
+const APART: f64 = 2.0;
 
 /// Draws them.
 pub(super) fn draw(frames: &[Frame], columns: usize, rows: usize) -> String {
@@ -53,7 +57,7 @@ pub(super) fn draw(frames: &[Frame], columns: usize, rows: usize) -> String {
     let mut lines = Lines::default();
     let mut strip = String::new();
     for (index, frame) in frames.iter().enumerate() {
-        let left = index as f64 * width + MARGIN;
+        let left = index as f64 * width * APART + MARGIN;
         for (row, text) in frame.rows.iter().enumerate() {
             lines.place(&mut strip, text, class(text), (left, baseline(0.0, row)));
         }
@@ -101,19 +105,22 @@ fn film(frames: &[Frame], width: f64) -> String {
     let mut past = Duration::ZERO;
     for (index, frame) in frames.iter().enumerate() {
         let percent = past.as_secs_f64() * 100.0 / whole.as_secs_f64().max(f64::EPSILON);
-        let left = index as f64 * width;
+        let left = index as f64 * width * APART;
         write!(steps, "{percent:.3}%{{transform:translateX(-{left:.1}px)}}")
             .expect("a string takes every text");
         past += frame.time;
     }
-    let filled = |frame: &Frame| frame.rows.iter().filter(|row| !row.is_empty()).count();
-    let tables = frames.iter().enumerate().filter(|(_, frame)| !frame.typed.is_empty());
-    let fullest = tables.max_by_key(|(_, frame)| filled(frame)).map_or(0, |(index, _)| index);
+    let filled = |frame: &Frame| {
+        let telling = |row: &&String| matches!(class(row), "row" | "note");
+        (frame.rows.iter().filter(telling).count(), Reverse(frame.typed.len()))
+    };
+    let by_filling = frames.iter().enumerate().max_by_key(|(_, frame)| filled(frame));
+    let fullest = by_filling.map_or(0, |(index, _)| index);
     let seconds = whole.as_secs_f64();
     format!(
         "\n  #film {{ transform: translateX(-{:.1}px); animation: film {seconds:.2}s step-end infinite; }}\n\
          \x20 @keyframes film {{{steps}}}\n",
-        fullest as f64 * width
+        fullest as f64 * width * APART
     )
 }
 
