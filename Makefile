@@ -5,13 +5,19 @@ export CARGO_TARGET_DIR := $(FERROLET_CACHE)/target
 export PATH := $(FERROLET_CACHE)/tools/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test testbed tools fmt lint
+.PHONY: help run record test testbed tools fmt lint
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
-run: testbed ## set up and run the sample pod on a containerd of its own
+run: ## set up and run the sample pod on a containerd of its own
+	@e2e/parts/build.sh containerd runc cni
+	@e2e/build-images.sh
 	@scripts/run.sh
+
+record: ## run it once more for the picture in the README (needs root)
+	cargo build --locked -p xtask --features picture
+	$(CARGO_TARGET_DIR)/debug/xtask picture
 
 test: ## set up, check and test everything (needs root, or asks sudo)
 	@scripts/test.sh

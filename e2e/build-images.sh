@@ -12,9 +12,12 @@ images=${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images
 
 # The C library goes into the executable, so that an image needs no other file. The target is named,
 # although it is the machine's own, because that keeps the setting away from build scripts.
+# The first time takes a while, and people like to see why.
+quiet=--quiet
+[ -d "$images" ] || quiet=
 target=$(rustc -vV | sed -n 's/^host: //p')
 executable=$(
-  RUSTFLAGS="-C target-feature=+crt-static" cargo build --quiet --locked --release -p workload --target "$target" \
+  RUSTFLAGS="-C target-feature=+crt-static" cargo build $quiet --locked --release -p workload --target "$target" \
     --message-format json-render-diagnostics |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
 )
@@ -23,4 +26,4 @@ if readelf --program-headers --wide "$executable" | grep -q INTERP; then
   exit 1
 fi
 
-cargo run --quiet --locked -p test-images -- --workload "$executable" --into "$images"
+cargo run $quiet --locked -p test-images -- --workload "$executable" --into "$images"

@@ -1,43 +1,105 @@
 #!/usr/bin/env bash
 # Runs the sample node: a containerd of its own in an isolated instance, and the agent in it, on the
-# manifests of examples/standalone, with a live table of the pods. Ends on ^C or SIGTERM and leaves
-# nothing behind. Called by `make run`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH.
+# manifests of examples/standalone, with a live table of the pods. An agent that dies is started again.
+# Ends on ^C or SIGTERM, leaves nothing behind, and then exits with 0; with another code when the agent
+# does not start or not all could be removed. Called by `make run`, which sets FERROLET_CACHE,
+# CARGO_TARGET_DIR and PATH.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ferrolet=$CARGO_TARGET_DIR/release/ferrolet
 
+# How an ended process is told to people: by its exit code.
+how() {
+    if [ "$1" -gt 128 ]; then echo "killed by signal $(($1 - 128))"; else echo "with exit code $1"; fi
+}
+
+start_agent() {
+    started=$SECONDS
+    "$ferrolet" run --config examples/standalone/config.yaml --root-dir "$root" >>"$log" 2>&1 &
+    agent=$!
+}
+
+# Starts the agent again when it ends, until told to stop. Fails if it ends at once again and again.
+look_after_agent() {
+    local code hasty=0 restarts=0
+    while [ -z "$told" ]; do
+        code=0
+        # The shell's own words about a process that was killed would disturb the table.
+        wait -n "$agent" "$table" 2>/dev/null || code=$?
+        [ -z "$told" ] || break
+        if kill -0 "$agent" 2>/dev/null; then
+            # The table ended, since nobody reads it any more.
+            return "$code"
+        fi
+        code=0
+        wait "$agent" 2>/dev/null || code=$?
+        if [ $((SECONDS - started)) -lt 5 ]; then hasty=$((hasty + 1)); else hasty=0; fi
+        if [ "$hasty" -ge 3 ]; then
+            kill -TERM "$table" 2>/dev/null && wait "$table" || true
+            echo "The agent keeps ending, $(how "$code"). The end of its log:"
+            tail -n 20 "$log"
+            return 1
+        fi
+        # On a terminal the table says it, and another line would disturb it.
+        [ -t 1 ] || echo "The agent ended, $(how "$code"); starting it again."
+        restarts=$((restarts + 1))
+        sleep 1
+        [ -n "$told" ] || start_agent
+    done
+    case $restarts in
+    0) ;;
+    1) echo "The agent ended by itself once and was started again." ;;
+    *) echo "The agent ended by itself $restarts times and was started again." ;;
+    esac
+}
+
 # The part that runs inside the instance, where /run, /var/log and the network are private.
 inside() {
-    local root=$FERROLET_TESTBED_DIR/kubelet log=$FERROLET_TESTBED_DIR/ferrolet.log agent table told
+    local code=0
+    root=$FERROLET_TESTBED_DIR/kubelet log=$FERROLET_TESTBED_DIR/ferrolet.log
+    agent='' table='' told='' started=0
+    # For scripts/ask.sh.
+    local note=$FERROLET_CACHE/run.root
+    trap 'told=yes; [ -z "$table" ] || kill -TERM "$table" 2>/dev/null || true' INT TERM
     mkdir -p /run/containerd
     ln -sf "$FERROLET_TESTBED_SOCKET" /run/containerd/containerd.sock
-    "$ferrolet" run --config examples/standalone/config.yaml --root-dir "$root" >"$log" 2>&1 &
-    agent=$!
-    until [ -S "$root/ferrolet/agent.sock" ] || ! kill -0 "$agent" 2>/dev/null; do sleep 0.05; done
-    echo "Look at it with: $ferrolet describe|logs|get pods … --root-dir $root"
-    echo "What the agent has to say, a manifest that it refused for example: $log"
-    "$ferrolet" get pods --watch -A --root-dir "$root" &
-    table=$!
-    told=
-    trap 'told=yes; kill -TERM "$table" 2>/dev/null || true' INT TERM
-    wait -n "$agent" "$table" || true
+    start_agent
+    until [ -n "$told" ] || [ -S "$root/ferrolet/agent.sock" ] || ! kill -0 "$agent" 2>/dev/null; do
+        sleep 0.05
+    done
     if [ -z "$told" ] && ! kill -0 "$agent" 2>/dev/null; then
-        echo "the agent ended:" && tail -n 20 "$log"
+        wait "$agent" || code=$?
+        echo "The agent did not start; it ended $(how "$code"). The end of its log:"
+        tail -n 20 "$log"
+        return 1
     fi
-    kill -TERM "$table" "$agent" 2>/dev/null || true
-    wait "$table" "$agent" 2>/dev/null || true
-    "$ferrolet" node clean --root-dir "$root"
+    if [ -z "$told" ]; then
+        echo "$root" >"$note"
+        echo "Ask it in another terminal: scripts/ask.sh get pods, describe POD, logs POD, log"
+        echo
+        "$ferrolet" get pods --watch -A --root-dir "$root" &
+        table=$!
+        look_after_agent || code=$?
+    fi
+    [ "$(cat "$note" 2>/dev/null)" != "$root" ] || rm -f "$note"
+    kill -TERM $table "$agent" 2>/dev/null || true
+    wait 2>/dev/null || true
+    echo
+    "$ferrolet" node clean --root-dir "$root" || code=$?
+    return "$code"
 }
 
 if [ "${1:-}" = inside ]; then
+    # Not `inside || …`: that would turn off `set -e` in it.
     inside
     exit
 fi
 if [ "${1:-}" != built ]; then
-    echo "building ferrolet (some minutes the first time)"
-    cargo build --quiet --locked --release -p ferrolet -p testbed
+    [ -x "$ferrolet" ] || echo "Building ferrolet: five to ten minutes the first time."
+    cargo build --locked --release -p ferrolet -p testbed
 fi
 [ "$(id -u)" -eq 0 ] || exec sudo --preserve-env=HOME,XDG_CACHE_HOME,FERROLET_CACHE,CARGO_TARGET_DIR env "PATH=$PATH" "$0" built
+echo
 echo "The pods of $PWD/examples/standalone/manifests run until you press ^C."
 echo "Add, edit or remove a manifest there, or kill a container, and watch."
 exec "$CARGO_TARGET_DIR/release/testbed" run -- "$0" inside

@@ -20,6 +20,8 @@
 # A part is made in parts/.making.* and renamed when it is complete, so whatever bears its final name
 # is whole. Parts of other versions stay and can be deleted at any time.
 #
+# Called with names of parts, it makes those alone.
+#
 # GOFLAGS and the other settings of the go command apply as usual.
 set -euo pipefail
 
@@ -231,8 +233,8 @@ provide() { # row of PARTS
   link_part "$name" "$version" "$destination" "$part" "${item[@]}"
 }
 
-main() {
-  local row
+main() { # names of parts; all of them if there are none
+  local row wanted=" $* "
   local -a row_list
   command -v flock >/dev/null || fail "the flock command is needed (Debian package util-linux)"
   mkdir -p "$testbed/parts" "$testbed/log"
@@ -244,8 +246,9 @@ main() {
   install_packages
   mapfile -t row_list < <(rows "$PARTS")
   for row in "${row_list[@]}"; do
+    [[ $# -eq 0 || $wanted = *" ${row%%|*} "* ]] || continue
     provide "$row"
   done
 }
 
-main
+main "$@"

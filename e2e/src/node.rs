@@ -84,11 +84,19 @@ impl Node {
 
     /// Starts the agent inside the instance.
     pub fn start_agent(&mut self) -> Result<()> {
+        self.start_agent_with(&[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub fn start_agent_with(&mut self, environment: &[(&str, String)]) -> Result<()> {
         let command = Command::new(program("ferrolet")?.display().to_string())
             .args(["run", "--hostname-override", NODE_NAME, "-v=4", "--config"])
             .arg(self.directory.join("config.yaml").display().to_string())
             .arg("--root-dir")
             .arg(self.directory.join("root").display().to_string());
+        let command = environment
+            .iter()
+            .fold(command, |command, (name, value)| command.env(*name, value.clone()));
         self.starts += 1;
         let name = format!("ferrolet-{}", self.starts);
         self.agent = Some(self.instance.spawn(&name, &command).context("start the agent")?);

@@ -4,7 +4,8 @@
 //! `cargo xtask size` the length of files, `cargo xtask docs` that documents name files that exist,
 //! `cargo xtask behaviour` that every row of the behaviour tables has a test, `cargo xtask generated`
 //! that generated code was made with the generators of `Cargo.lock`.
-//! `cargo run -p xtask --features proto -- proto` writes the generated code of `crates/proto`.
+//! `cargo run -p xtask --features proto -- proto` writes the generated code of `crates/proto`,
+//! `make record` the picture of the README.
 #![allow(
     clippy::disallowed_methods,
     reason = "a tool of the build: it reads the source tree and the environment"
@@ -14,6 +15,8 @@ mod arch;
 mod behaviour;
 mod docs;
 mod generated;
+#[cfg(feature = "picture")]
+mod picture;
 #[cfg(feature = "proto")]
 mod proto;
 mod purity;
@@ -36,6 +39,13 @@ fn main() -> Result<()> {
         Some("docs") => docs::check(&root)?,
         Some("behaviour") => behaviour::check(&root)?,
         Some("generated") => generated::check(&root)?,
+        #[cfg(feature = "picture")]
+        Some("picture") => {
+            picture::record(&root)?;
+            Vec::new()
+        }
+        #[cfg(not(feature = "picture"))]
+        Some("picture") => bail!("run it as: make record"),
         #[cfg(feature = "proto")]
         Some("proto") => {
             proto::generate(&root)?;
@@ -43,7 +53,7 @@ fn main() -> Result<()> {
         }
         #[cfg(not(feature = "proto"))]
         Some("proto") => bail!("run it as: cargo run -p xtask --features proto -- proto"),
-        _ => bail!("usage: cargo xtask arch|size|docs|behaviour|generated|proto"),
+        _ => bail!("usage: cargo xtask arch|size|docs|behaviour|generated|picture|proto"),
     };
     for problem in &problems {
         eprintln!("{problem}");

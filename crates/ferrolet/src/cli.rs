@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{self, describe, get_pods, logs, node_clean};
 use crate::run_args::{self, Asked};
-use crate::{klog, run, version};
+use crate::{klog, run, run_help, version};
 
 /// Another name of the program, under which it takes the kubelet's flags at once.
 const KUBELET: &str = "kubelet";
@@ -124,7 +124,7 @@ fn run_agent(flags: &[OsString]) -> Result<()> {
             let verbosity = u8::try_from(logging.verbosity).unwrap_or(u8::MAX);
             return run::run(*args, klog::init(format, verbosity));
         }
-        Asked::Help => run_args::help(),
+        Asked::Help => run_help::help(),
         Asked::Version => version::text(),
     };
     Ok(io::stdout().write_all(told.as_bytes())?)
@@ -184,7 +184,10 @@ mod tests {
             "get po -A -o wide --watch",
             "get pods -n kube-system -o json --root-dir /r",
             "get pods -w -o yaml",
+            "get pods web db",
             "describe default/web",
+            "describe pod web -n default",
+            "logs web -n default",
             "logs web -c main -f --previous --tail 5 --since 10m --timestamps",
             "logs web --tail=-1",
             "node clean --force --runtime-endpoint unix:///a --config /b",

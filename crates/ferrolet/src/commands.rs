@@ -10,6 +10,7 @@ pub mod get_pods;
 pub mod logs;
 pub mod node_clean;
 pub mod pods_table;
+mod refused;
 pub mod screen;
 mod select;
 pub mod table;

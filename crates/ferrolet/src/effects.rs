@@ -2,7 +2,7 @@
 //! upstream kubelet, but whoever sets them should know.
 
 use config::KubeletConfiguration;
-use config::flags::{FlagSet, Target, known};
+use config::flags::{Flag, FlagSet, Target, known};
 use serde_json::Value;
 
 /// Fields of the configuration that the agent acts on, each with all that is below it.
@@ -35,6 +35,16 @@ const AS_IT_IS: &[(&str, Value)] =
 /// Flags without a field that the agent acts on.
 const FLAGS: &[&str] =
     &["config", "config-dir", "help", "hostname-override", "root-dir", "version"];
+
+/// Whether a flag has an effect, or some of what can be set with it has.
+pub(crate) fn has_effect(flag: &Flag) -> bool {
+    match flag.target {
+        Target::Field { path, .. } => FIELDS.iter().any(|field| {
+            field.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        }),
+        _ => FLAGS.contains(&flag.name),
+    }
+}
 
 /// What was set without effect: flags by name, then fields by path.
 pub(crate) fn without_effect(flags: &FlagSet, config: &KubeletConfiguration) -> Vec<String> {

@@ -12,7 +12,7 @@ use jiff::{Timestamp, Zoned};
 use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -31,19 +31,19 @@ pub(crate) enum Format {
 
 /// How much is logged; can be changed while the agent runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Verbosity(reload::Handle<LevelFilter, Registry>);
+pub(crate) struct Verbosity(reload::Handle<Targets, Registry>);
 
 impl server::Verbosity for Verbosity {
     /// Sets it, in klog's numbers.
     fn set(&self, verbosity: u32) -> Result<(), String> {
-        let level = level(u8::try_from(verbosity).unwrap_or(u8::MAX));
-        self.0.reload(level).map_err(|error| error.to_string())
+        let filter = filter(u8::try_from(verbosity).unwrap_or(u8::MAX));
+        self.0.reload(filter).map_err(|error| error.to_string())
     }
 }
 
 /// Sends logs to standard error from now on.
 pub(crate) fn init(format: Format, verbosity: u8) -> Verbosity {
-    let (filter, handle) = reload::Layer::new(level(verbosity));
+    let (filter, handle) = reload::Layer::new(filter(verbosity));
     let lines = layer::layer().with_writer(std::io::stderr).event_format(Klog {
         format,
         pid: std::process::id(),
@@ -51,6 +51,20 @@ pub(crate) fn init(format: Format, verbosity: u8) -> Verbosity {
     });
     tracing_subscriber::registry().with(filter).with(lines).init();
     Verbosity(handle)
+}
+
+/// The crates of the agent.
+const OURS: &[&str] = &[
+    "config", "cri", "ferrolet", "fetch", "hostfs", "model", "pleg", "pods", "podspec", "proto",
+    "runtime", "server", "status",
+];
+
+/// What is logged: of the agent by its verbosity; libraries have their own idea of what matters, and
+/// only their warnings do.
+fn filter(verbosity: u8) -> Targets {
+    let level = level(verbosity);
+    let ours = OURS.iter().map(|name| (*name, level));
+    Targets::new().with_default(LevelFilter::WARN).with_targets(ours)
 }
 
 fn level(verbosity: u8) -> LevelFilter {
@@ -197,6 +211,32 @@ impl Visit for Fields {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_only_warn_however_much_the_agent_says() {
+        for verbosity in [0, 4, 10] {
+            let filter = filter(verbosity);
+            for target in ["h2::codec", "hyper::proto::h1", "tower::buffer", "tonic::transport"] {
+                assert!(!filter.would_enable(target, &Level::INFO), "{target} at {verbosity}");
+                assert!(filter.would_enable(target, &Level::WARN));
+            }
+            let debugged = filter.would_enable("pods::source::file", &Level::DEBUG);
+            assert_eq!(debugged, verbosity >= 4);
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the crates there are")]
+    fn every_crate_of_the_agent_may_speak() {
+        let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        let mut there: Vec<String> = std::fs::read_dir(crates)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name != "testkit")
+            .collect();
+        there.sort();
+        assert_eq!(there, OURS);
+    }
 
     fn fields() -> Fields {
         Fields {

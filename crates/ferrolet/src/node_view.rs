@@ -9,8 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::ids::{ContainerId, PodUid};
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
+use pods::source::Refusal;
 use podspec::view;
 use prometheus::{Registry, TextEncoder};
+use server::wire::RefusedManifest;
 use server::{Check, HealthChecks, LogPaths, MetricsText, PodAndStatus, PodView};
 use status::decide::{Failure, NodeFacts, StatusInput, Waiting, pod_status};
 use status::store::{StatusReader, StatusStore};
@@ -25,6 +27,8 @@ use crate::pulse::Pulse;
 pub(crate) struct NodeView {
     /// Never held across an await.
     pods: Mutex<BTreeMap<PodUid, Arc<Pod>>>,
+    /// Never held across an await.
+    refused: Mutex<Vec<RefusedManifest>>,
     statuses: StatusStore,
     reader: StatusReader,
     /// Counts changes of either; read by who watches.
@@ -49,7 +53,8 @@ impl NodeView {
         let statuses = StatusStore::new();
         let reader = statuses.reader();
         let changes = watch::Sender::new(0);
-        Self { pods: Mutex::default(), statuses, reader, changes, node, clock }
+        let (pods, refused) = (Mutex::default(), Mutex::default());
+        Self { pods, refused, statuses, reader, changes, node, clock }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PodUid, Arc<Pod>>> {
@@ -98,6 +103,24 @@ impl NodeView {
         }
     }
 
+    /// These manifests do not have their way, and no others.
+    pub(crate) fn refusals(&self, refusals: Vec<Refusal>) {
+        let told = refusals.into_iter().map(|refusal| RefusedManifest {
+            manifest: refusal.manifest,
+            message: refusal.message,
+            pod: refusal.pod.map(|pod| pod.to_string()),
+            last_good_stays: refusal.last_good_stays,
+        });
+        let told: Vec<_> = told.collect();
+        let before = {
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *refused, told.clone())
+        };
+        if before != told {
+            self.changed();
+        }
+    }
+
     /// How the pod is, by what was observed of it.
     pub(crate) fn publish(&self, pod: &Pod, observed: &PodStatus, outlook: &Outlook<'_>) {
         let previous = self.reader.get(&observed.uid);
@@ -130,6 +153,10 @@ impl PodView for NodeView {
             PodAndStatus { pod, status }
         };
         pods.into_iter().map(with_status).collect()
+    }
+
+    fn refused(&self) -> Vec<RefusedManifest> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

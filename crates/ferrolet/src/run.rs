@@ -12,15 +12,18 @@ use fetch::Fetcher;
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
+use model::trouble::Trouble;
 use runtime::decide::BackoffLimits;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::klog;
 use crate::observe::{LoggedEvents, SystemClock};
 use crate::run_args::RunArgs;
 use crate::runtime_note::RuntimeNote;
+use crate::systemd;
 use crate::version::USER_AGENT;
 use crate::wiring::{Agent, Local, ManifestUrl, Ports, Settings};
 
@@ -42,6 +45,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
         warn!(settings = args.without_effect.join(", "), "these settings have no effect yet");
     }
     let config = args.config;
+    let watchdog = systemd::watchdog()?;
     let node_name = node_name(args.hostname_override.as_deref())?;
     let settings = settings(&config, node_name, &args.root_dir)?;
     let _lock = hostfs::claim(&args.root_dir.join("ferrolet"))
@@ -52,7 +56,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
         .enable_all()
         .build()
         .context("start the async runtime")?;
-    let here = Here { root_dir: &args.root_dir, socket: &socket, verbosity };
+    let here = Here { root_dir: &args.root_dir, socket: &socket, verbosity, watchdog };
     let done = runtime.block_on(serve(&config, settings, here));
     // A call to the runtime or a file that hangs must not keep the agent from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -131,6 +135,8 @@ struct Here<'a> {
     root_dir: &'a Path,
     socket: &'a hostfs::Socket,
     verbosity: klog::Verbosity,
+    /// How often the service manager wants to hear that the agent is well.
+    watchdog: Option<Duration>,
 }
 
 async fn serve(
@@ -180,14 +186,18 @@ async fn serve(
         events: Arc::new(LoggedEvents),
     };
     let mut agent = Agent::start(&settings, ports, Some(local));
+    systemd::ready();
+    let alive = systemd::stay_alive(here.watchdog, agent.health());
     tokio::select! {
         biased;
         name = told_to_stop(&mut terminate, &mut interrupt) => {
             info!(signal = name, "told to stop; pods are left running");
+            systemd::stopping();
             agent.stop().await;
             Ok(())
         }
         broken = agent.broken() => Err(broken.into()),
+        () = alive => unreachable!("it tells without end"),
     }
 }
 
@@ -202,15 +212,20 @@ async fn told_to_stop(terminate: &mut Signal, interrupt: &mut Signal) -> &'stati
 
 /// Waits until the runtime answers. A node whose runtime comes up late must not need a second start.
 async fn wait_for_runtime(runtime: &dyn Runtime, socket: &Path) -> String {
+    let mut trouble = Trouble::default();
     loop {
         match runtime.version().await {
             Ok(version) => {
                 let (name, version) = (version.name, version.version);
-                info!(socket = %socket.display(), %name, version, "container runtime found");
+                let after = trouble.over(Instant::now().into_std()).unwrap_or_default();
+                info!(socket = %socket.display(), %name, version, ?after, "container runtime found");
                 return name;
             }
             Err(error) => {
-                warn!(socket = %socket.display(), %error, "container runtime does not answer; trying again");
+                if trouble.failed(Instant::now().into_std()) {
+                    warn!(socket = %socket.display(), %error, "container runtime does not answer; trying again");
+                    systemd::waiting(&format!("waits for the runtime at {}", socket.display()));
+                }
                 tokio::time::sleep(RUNTIME_RETRY).await;
             }
         }

@@ -1,10 +1,9 @@
 //! The command line of `ferrolet run`: that of the kubelet, by its rules.
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use config::flags::{Flag, FlagError, FlagSet, Target, known};
+use config::flags::{FlagError, FlagSet};
 use config::{ConfigError, KubeletConfiguration, Warning};
 
 use crate::effects::without_effect;
@@ -76,37 +75,6 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, A
     })))
 }
 
-/// What `--help` says.
-pub(crate) fn help() -> String {
-    let mut text = String::from(
-        "Run the node agent: keep the pods of this machine as they are specified.\n\n\
-         Usage: ferrolet run [flags]\n\n\
-         The flags are those of the kubelet, written by its rules: --flag=value or --flag value,\n\
-         but a yes-or-no flag only as --flag or --flag=false.\n\n\
-         \x20     --config FILE              a KubeletConfiguration\n\
-         \x20     --config-dir DIR           files that change it, in the order of their names\n\
-         \x20     --root-dir DIR             the agent's files (default /var/lib/kubelet)\n\
-         \x20     --hostname-override NAME   name of this node instead of the host name\n\
-         \x20 -v, --v LEVEL                  4 logs decisions, 6 calls too\n\
-         \x20     --version                  tell the version\n\
-         \x20 -h, --help                     tell this\n\n\
-         These set a field of the configuration:\n",
-    );
-    for flag in known() {
-        if let Some(field) = field_of(flag) {
-            writeln!(text, "      --{:<48} {field}", flag.name).expect("a string takes every text");
-        }
-    }
-    text
-}
-
-fn field_of(flag: &Flag) -> Option<&'static str> {
-    match flag.target {
-        Target::Field { path, .. } if flag.name != "v" => Some(path),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,7 +123,6 @@ mod tests {
         for args in [&["--version"][..], &["--version=raw"], &["--version=true", "--config=/no"]] {
             assert!(matches!(parsed(args), Ok(Asked::Version)), "{args:?}");
         }
-        assert!(help().contains("--pod-manifest-path"));
     }
 
     #[test]

@@ -104,6 +104,7 @@ impl SyncLoop {
     }
 
     async fn source_changed(&mut self, change: SourceChange) {
+        self.parts.view.refusals(self.parts.sources.refusals());
         for refused in &change.refused {
             self.tell_refused(&refused.pod, &refused.uid, "FailedValidation", &refused.to_string());
         }

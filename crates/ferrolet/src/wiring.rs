@@ -103,6 +103,7 @@ pub struct Local {
 #[derive(Debug)]
 pub struct Agent {
     tasks: Tasks,
+    health: Arc<dyn HealthChecks>,
 }
 
 /// A long task of the agent ended, which none should.
@@ -156,7 +157,7 @@ impl Agent {
                 events: book,
                 log_paths: Arc::new(RuntimeLogs(pleg.cache)),
                 logs,
-                health,
+                health: Arc::clone(&health),
                 metrics: Arc::new(Metrics(registry)),
                 verbosity,
                 clock: ports.clock,
@@ -168,7 +169,12 @@ impl Agent {
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
-        Self { tasks }
+        Self { tasks, health }
+    }
+
+    /// Whether the agent is well.
+    pub fn health(&self) -> Arc<dyn HealthChecks> {
+        Arc::clone(&self.health)
     }
 
     /// Waits for a part to break, which none should.
@@ -192,9 +198,9 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
             node_name: settings.node_name.clone(),
             last_good: settings.state.join("manifests"),
         };
-        let (source, pods) = file_source(wants, Arc::clone(&ports.files));
+        let (source, told) = file_source(wants, Arc::clone(&ports.files));
         tasks.spawn("manifests", |stop| source.run(stop));
-        sources.push((SourceName::File, pods));
+        sources.push((SourceName::File, told));
     }
     if let Some(ManifestUrl { url, headers, period }) = settings.manifest_url.clone() {
         let wants = HttpSourceSettings {
@@ -204,9 +210,9 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
             node_name: settings.node_name.clone(),
             last_good: settings.state.join("manifest-url"),
         };
-        let (source, pods) = http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
+        let (source, told) = http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
         tasks.spawn("manifest URL", |stop| source.run(stop));
-        sources.push((SourceName::Http, pods));
+        sources.push((SourceName::Http, told));
     }
     Sources::new(sources)
 }

@@ -11,6 +11,7 @@ mod last_good;
 #[cfg(test)]
 mod logged;
 mod problem;
+mod refusal;
 mod sources;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::watch;
 
+pub use refusal::{Refusal, RefusalList, RefusalWatch};
 pub use sources::{Refused, SourceChange, SourceName, Sources};
 
 /// The complete set of pods of a source, in its own order.
@@ -25,3 +27,12 @@ pub type PodList = Arc<Vec<Arc<Pod>>>;
 
 /// The latest set of a source; `None` until it was read for the first time.
 pub type PodSetWatch = watch::Receiver<Option<PodList>>;
+
+/// All that a source tells.
+#[derive(Debug, Clone)]
+pub struct SourceWatch {
+    /// The pods.
+    pub pods: PodSetWatch,
+    /// What is wrong with manifests.
+    pub refusals: RefusalWatch,
+}

@@ -4,8 +4,8 @@
 //! ([`Parts`]) that it implements. Outputs: JSON, one line of JSON for each change, or text.
 //!
 //! ```text
-//!  GET /pods                      all pods, with their status and last event
-//!  GET /pods?watch=true           ADDED … SYNCED, then ADDED, MODIFIED, DELETED as it happens
+//!  GET /pods                      all pods, with their status and last event, and refused manifests
+//!  GET /pods?watch=true           ADDED … SYNCED, then ADDED, MODIFIED, DELETED, REFUSED as it happens
 //!  GET /events[?pod=NS/NAME]      what was told about pods
 //!  GET /logs/{namespace}/{pod}/{container}?follow=&previous=&tailLines=&sinceSeconds=&timestamps=
 //!  GET /healthz[?verbose]   GET /metrics   GET /version

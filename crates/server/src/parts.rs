@@ -11,7 +11,7 @@ use model::ports::logs::ContainerLogs;
 use tokio::sync::watch;
 
 use crate::event_book::EventBook;
-use crate::wire::Version;
+use crate::wire::{RefusedManifest, Version};
 
 /// A pod and how it is.
 #[derive(Debug, Clone)]
@@ -50,7 +50,10 @@ pub trait PodView: Debug + Send + Sync {
     /// All pods.
     fn pods(&self) -> Vec<PodAndStatus>;
 
-    /// A number that is another one whenever [`PodView::pods`] gives something else. Its sender goes
+    /// Manifests that do not have their way.
+    fn refused(&self) -> Vec<RefusedManifest>;
+
+    /// A number that is another one whenever one of the others gives something else. Its sender goes
     /// when the agent ends.
     fn changes(&self) -> watch::Receiver<u64>;
 }

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::decide::{Change, changes};
 use crate::parts::{Parts, PodAndStatus};
 use crate::respond::{Answer, BrokenOff, json, json_lines};
-use crate::wire::{LastEvent, PodItem, PodItems, WatchKind, WatchLine};
+use crate::wire::{LastEvent, PodItem, PodItems, RefusedManifest, WatchKind, WatchLine};
 
 /// A pod as it is told.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ fn snapshot(parts: &Parts) -> BTreeMap<PodUid, Told> {
 /// All pods.
 pub(crate) fn list(parts: &Parts) -> Answer {
     let items = snapshot(parts).values().map(Told::item).collect();
-    json(StatusCode::OK, &PodItems { items })
+    json(StatusCode::OK, &PodItems { items, refused: parts.pods.refused() })
 }
 
 /// All pods, and then what changes, for as long as somebody reads.
@@ -61,7 +61,14 @@ struct Watching {
     pod_changes: watch::Receiver<u64>,
     event_changes: watch::Receiver<u64>,
     /// What was told so far; nothing yet at the beginning.
-    told: Option<BTreeMap<PodUid, Told>>,
+    told: Option<State>,
+}
+
+/// What can be told at one time.
+#[derive(Debug, Default)]
+struct State {
+    pods: BTreeMap<PodUid, Told>,
+    refused: Vec<RefusedManifest>,
 }
 
 impl Watching {
@@ -83,7 +90,7 @@ impl Watching {
             // Seen before the look, so that a change during it is looked at again.
             self.pod_changes.borrow_and_update();
             self.event_changes.borrow_and_update();
-            let now = snapshot(&self.parts);
+            let now = State { pods: snapshot(&self.parts), refused: self.parts.pods.refused() };
             let lines = lines(self.told.as_ref(), &now);
             self.told = Some(now);
             match lines {
@@ -94,22 +101,25 @@ impl Watching {
     }
 }
 
-fn lines(
-    told: Option<&BTreeMap<PodUid, Told>>,
-    now: &BTreeMap<PodUid, Told>,
-) -> Result<Vec<u8>, serde_json::Error> {
-    let nothing = BTreeMap::new();
+fn lines(told: Option<&State>, now: &State) -> Result<Vec<u8>, serde_json::Error> {
+    let nothing = State::default();
+    let before = told.unwrap_or(&nothing);
     let mut lines = Vec::new();
-    for change in changes(told.unwrap_or(&nothing), now) {
+    for change in changes(&before.pods, &now.pods) {
         let (kind, pod) = match change {
             Change::Added(pod) => (WatchKind::Added, pod),
             Change::Modified(pod) => (WatchKind::Modified, pod),
             Change::Deleted(pod) => (WatchKind::Deleted, pod),
         };
-        write_line(&mut lines, &WatchLine { kind, object: Some(pod.item()) })?;
+        let object = Some(pod.item());
+        write_line(&mut lines, &WatchLine { kind, object, refused: Vec::new() })?;
+    }
+    let plain = |kind, refused| WatchLine::<Pod> { kind, object: None, refused };
+    if before.refused != now.refused {
+        write_line(&mut lines, &plain(WatchKind::Refused, now.refused.clone()))?;
     }
     if told.is_none() {
-        write_line(&mut lines, &WatchLine::<Pod> { kind: WatchKind::Synced, object: None })?;
+        write_line(&mut lines, &plain(WatchKind::Synced, Vec::new()))?;
     }
     Ok(lines)
 }

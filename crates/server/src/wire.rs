@@ -11,6 +11,24 @@ pub const SOCKET: &str = "ferrolet/agent.sock";
 pub struct PodItems<P> {
     /// The pods.
     pub items: Vec<PodItem<P>>,
+    /// Manifests that do not have their way.
+    #[serde(default)]
+    pub refused: Vec<RefusedManifest>,
+}
+
+/// A manifest that does not have its way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedManifest {
+    /// The file, directory or URL.
+    pub manifest: String,
+    /// What is wrong with it.
+    pub message: String,
+    /// The namespace and name of the pod that is meant, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pod: Option<String>,
+    /// Whether an earlier version of the manifest stays in force.
+    pub last_good_stays: bool,
 }
 
 /// A pod and the last that was told about it.
@@ -46,6 +64,9 @@ pub struct WatchLine<P> {
     /// To which pod; how it was last when it is gone.
     #[serde(skip_serializing_if = "Option::is_none", default = "Option::default")]
     pub object: Option<PodItem<P>>,
+    /// All manifests that do not have their way, with [`WatchKind::Refused`].
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub refused: Vec<RefusedManifest>,
 }
 
 /// What a line of a watch tells.
@@ -58,6 +79,8 @@ pub enum WatchKind {
     Modified,
     /// A pod is gone.
     Deleted,
+    /// Other manifests than before do not have their way, or none.
+    Refused,
     /// All that was there when the watch began has been told.
     Synced,
 }

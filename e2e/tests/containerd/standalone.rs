@@ -1,9 +1,10 @@
 //! A node without a cluster, as its owner uses it.
 
+use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use e2e::node::{NODE_NAME, Node, one_running};
+use e2e::node::{NODE_NAME, Node, PATIENCE, one_running};
 
 fn sleeper(name: &str) -> String {
     format!(
@@ -157,8 +158,89 @@ fn the_commands_show_a_pod_and_clean_up_after_it() -> Result<()> {
     ensure!(previous.lines().count() == 1, "{previous}");
     node.stop_agent()?;
     let cleaned = node.ask(&["node", "clean"])?;
-    ensure!(cleaned.contains("1 pod(s) removed"), "{cleaned}");
+    ensure!(cleaned.ends_with("1 pod removed\n"), "{cleaned}");
     ensure!(e2e::ctr::containers(node.instance())?.is_empty());
     ensure!(node.run("find", &["/var/log/pods", "-mindepth", "1"])?.is_empty());
+    node.stop()
+}
+
+#[test]
+fn a_copy_of_a_manifest_never_takes_the_place_of_the_pod_that_runs() -> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest("web.yaml", &sleeper("web"))?;
+    node.start_agent()?;
+    let before = node.wait_running("web")?;
+    node.write_manifest("a-copy.yaml", &sleeper("web").replace("\"10\"", "\"20\""))?;
+    let list = node.wait_for_answer(&["get", "pods", "-o", "json"], "is the pod of")?;
+    ensure!(list.contains("/a-copy.yaml") && list.contains("/web.yaml already"), "{list}");
+    // Nor does it by being read first after a restart.
+    node.kill_agent()?;
+    node.start_agent()?;
+    node.wait_for_log(&["pod is as specified", "web"])?;
+    node.wait_for_answer(&["get", "pods", "-o", "json"], "is the pod of")?;
+    let after = node.wait_running("web")?;
+    ensure!(before == after, "{before:?}, then {after:?}");
+    node.remove_manifest("web.yaml")?;
+    node.wait_for_containers("web", "the copy runs", |containers| {
+        one_running(containers).filter(|now| now.id != before.id)
+    })?;
+    let list = node.ask(&["get", "pods", "-o", "json"])?;
+    ensure!(!list.contains("is the pod of"), "{list}");
+    node.stop()
+}
+
+#[test]
+fn a_refused_manifest_and_an_image_that_cannot_be_pulled_are_seen_by_who_looks() -> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest("web.yaml", &sleeper("web"))?;
+    node.start_agent()?;
+    node.wait_running("web")?;
+    node.write_manifest("web.yaml", &sleeper("web").replace("image:", "imagine:"))?;
+    let described = node.wait_for_answer(&["describe", "pod", "web"], "Refused Manifest:")?;
+    ensure!(described.contains("web.yaml is not taken"), "{described}");
+    ensure!(described.contains(&format!("default/web-{NODE_NAME} stays as it was")), "{described}");
+    node.write_manifest("new.yaml", "kind: [")?;
+    node.wait_for_answer(&["get", "pods", "-o", "json"], "/new.yaml")?;
+    let described = node.ask(&["describe", "new"])?;
+    ensure!(described.contains("Refused") && described.contains("/new.yaml"), "{described}");
+    let absent = sleeper("absent").replace("ferrolet.test/workload:1", "127.0.0.1:1/absent:1");
+    node.write_manifest("absent.yaml", &absent)?;
+    let table = node.wait_for_answer(&["get", "pods"], "ImagePull")?;
+    ensure!(table.contains(&format!("absent-{NODE_NAME}")), "{table}");
+    let events = node.ask(&["describe", "absent", "-n", "default"])?;
+    ensure!(events.contains("Pulling image \"127.0.0.1:1/absent:1\""), "{events}");
+    node.stop()
+}
+
+#[test]
+fn systemd_hears_when_the_agent_is_ready_well_and_stopping() -> Result<()> {
+    let mut node = Node::start()?;
+    let path = node.instance().dir().join("notify.sock");
+    let socket = UnixDatagram::bind(&path).context("listen as systemd does")?;
+    socket.set_read_timeout(Some(PATIENCE)).context("set a deadline")?;
+    let next = || -> Result<String> {
+        let mut buffer = [0; 4096];
+        let count = socket.recv(&mut buffer).context("hear from the agent")?;
+        Ok(String::from_utf8_lossy(&buffer[..count]).into_owned())
+    };
+    node.start_agent_with(&[
+        ("NOTIFY_SOCKET", path.display().to_string()),
+        ("WATCHDOG_USEC", "2000000".to_owned()),
+    ])?;
+    let ready = next()?;
+    ensure!(ready.lines().any(|line| line == "READY=1"), "{ready}");
+    for _ in 0..3 {
+        let alive = next()?;
+        ensure!(alive.trim_end() == "WATCHDOG=1", "{alive}");
+    }
+    let status = node.stop_agent()?;
+    ensure!(status.success(), "{status}");
+    let last = loop {
+        let text = next()?;
+        if text.trim_end() != "WATCHDOG=1" {
+            break text;
+        }
+    };
+    ensure!(last.lines().any(|line| line == "STOPPING=1"), "{last}");
     node.stop()
 }

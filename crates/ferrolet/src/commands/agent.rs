@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodName;
 use serde::de::DeserializeOwned;
-use server::wire::{EventItem, EventItems, PodItem, PodItems, Problem, SOCKET, WatchLine};
+use server::wire::{EventItem, EventItems, PodItems, Problem, SOCKET, WatchLine};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
@@ -35,9 +35,9 @@ pub enum AgentError {
         #[source]
         source: io::Error,
     },
-    /// The connection broke off.
-    #[error("the agent broke off")]
-    BrokenOff(#[source] hyper::Error),
+    /// The connection broke off. How exactly is of no use to who asked.
+    #[error("the agent went away before it had told all; is it being restarted?")]
+    BrokenOff(hyper::Error),
     /// The answer makes no sense; the agent may be of another version.
     #[error("read the answer of the agent to {path}")]
     Answer {
@@ -64,9 +64,9 @@ impl AgentClient {
         Self { socket: root_dir.join(SOCKET) }
     }
 
-    /// All pods.
-    pub async fn pods(&self) -> Result<Vec<PodItem<Pod>>, AgentError> {
-        Ok(self.json::<PodItems<Pod>>("/pods").await?.items)
+    /// All pods, and the manifests that do not have their way.
+    pub async fn pods(&self) -> Result<PodItems<Pod>, AgentError> {
+        self.json("/pods").await
     }
 
     /// What was told about a pod, the latest last.

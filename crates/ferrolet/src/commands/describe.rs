@@ -10,14 +10,15 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ports::clock::WallClock as _;
 use podspec::view;
-use server::wire::EventItem;
+use server::wire::{EventItem, PodItems, RefusedManifest};
 use status::decide::{human_duration, summary};
 
 use self::container::{Described, describe_container};
 use self::text::{Text, shown_time};
 use super::Place;
 use super::agent::AgentClient;
-use super::select::select;
+use super::refused::note;
+use super::select::{Asked, select, without_kind};
 use super::table::Columns;
 use crate::observe::SystemClock;
 
@@ -27,7 +28,11 @@ pub struct Args {
     #[command(flatten)]
     pub place: Place,
     /// The pod, as NAME or NAMESPACE/NAME; the node's name behind it may be left out.
-    pub pod: String,
+    #[arg(value_name = "POD", required = true, num_args = 1..=2)]
+    pub pod: Vec<String>,
+    /// Namespace of the pod; any unless given.
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<String>,
 }
 
 pub(crate) async fn run(args: &Args) -> Result<()> {
@@ -41,18 +46,54 @@ pub async fn describe(
     now: Timestamp,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let pod = select(agent.pods().await?, &args.pod)?.pod;
+    let PodItems { items, refused } = agent.pods().await?;
+    let (asked, namespace) = (without_kind(&args.pod)?, args.namespace.as_deref());
+    let pod = match select(items, asked, namespace) {
+        Ok(item) => item.pod,
+        Err(error) => {
+            // There may be no pod because its manifest never was good.
+            let wanted = Asked::parse(asked, namespace)?;
+            let Some(refused) = refused.iter().find(|refused| wanted.means_manifest(refused))
+            else {
+                return Err(error.into());
+            };
+            return Ok(out.write_all(refused_description(refused).as_bytes())?);
+        }
+    };
+    let name = view::pod_name(&pod).to_string();
+    let about = |refused: &&RefusedManifest| refused.pod.as_ref() == Some(&name);
+    let refused: Vec<&RefusedManifest> = refused.iter().filter(about).collect();
     let mut events = agent.events(&view::pod_name(&pod)).await?;
     // Those of an earlier pod of that name are about something else.
     events.retain(|event| event.pod_uid == view::uid(&pod).as_str());
-    Ok(out.write_all(description(&pod, &events, now).as_bytes())?)
+    Ok(out.write_all(description(&pod, &refused, &events, now).as_bytes())?)
+}
+
+/// All about a manifest without a pod.
+fn refused_description(refused: &RefusedManifest) -> String {
+    let mut text = Text::default();
+    text.field(0, "Manifest", &refused.manifest);
+    if let Some(pod) = &refused.pod {
+        text.field(0, "Pod", pod);
+    }
+    text.field(0, "Status", "Refused");
+    text.field(0, "Message", &refused.message);
+    text.finish()
 }
 
 /// All about a pod.
-pub(crate) fn description(pod: &Pod, events: &[EventItem], now: Timestamp) -> String {
+pub(crate) fn description(
+    pod: &Pod,
+    refused: &[&RefusedManifest],
+    events: &[EventItem],
+    now: Timestamp,
+) -> String {
     let status = pod.status.clone().unwrap_or_default();
     let mut text = Text::default();
     metadata(&mut text, pod, &status, now);
+    for refused in refused {
+        text.field(0, "Refused Manifest", &note(refused));
+    }
     containers(&mut text, pod, &status);
     conditions(&mut text, &status);
     volumes(&mut text, pod);

@@ -107,14 +107,14 @@ fn all_about_a_pod_is_told() {
         event("Failed", 1, "2026-01-01T00:05:00Z", "2026-01-01T00:05:00Z"),
         event("BackOff", 4, "2026-01-01T00:01:00Z", "2026-01-01T00:09:48Z"),
     ];
-    let text = description(&full(), &events, now());
+    let text = description(&full(), &[], &events, now());
     assert_eq!(text, EXPECTED);
 }
 
 #[test]
 fn a_pod_of_which_little_is_known_is_described_all_the_same() {
     let pod = testkit::pods::pod("new").container("main", "image", [""; 0]).build();
-    let text = description(&pod, &[], now());
+    let text = description(&pod, &[], &[], now());
     for line in [
         "Start Time:          <none>",
         "Labels:              <none>",
@@ -124,4 +124,22 @@ fn a_pod_of_which_little_is_known_is_described_all_the_same() {
         assert!(text.contains(line), "{line}: {text}");
     }
     assert!(!text.contains("State:"), "{text}");
+}
+
+#[test]
+fn a_manifest_that_is_refused_is_told_with_the_pod_that_stays() {
+    let refused = RefusedManifest {
+        manifest: "/m/web.yaml".to_owned(),
+        message: "spec: bad".to_owned(),
+        pod: Some("default/web".to_owned()),
+        last_good_stays: true,
+    };
+    let text = description(&full(), &[&refused], &[], now());
+    let line =
+        "Refused Manifest:    /m/web.yaml is not taken: spec: bad; default/web stays as it was";
+    assert!(text.lines().any(|found| found == line), "{text}");
+    let alone = refused_description(&RefusedManifest { pod: None, ..refused });
+    let expected = "Manifest:            /m/web.yaml\nStatus:              Refused\n\
+                    Message:             spec: bad\n";
+    assert_eq!(alone, expected);
 }

@@ -8,10 +8,11 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use serde::Serialize;
 use server::decide::Change;
-use server::wire::PodItem;
+use server::wire::{PodItem, RefusedManifest};
 
 use super::get_pods::table_lines;
 use super::pods_table::{Layout, sort};
+use super::refused::{note, notes};
 use super::screen::{Screen, Size};
 use super::table::Columns;
 
@@ -20,16 +21,26 @@ pub type Pods = BTreeMap<PodUid, PodItem<Pod>>;
 /// A change of a pod.
 pub type PodChange = Change<PodItem<Pod>>;
 
+/// All that is known and to be shown.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Known {
+    /// The pods.
+    pub pods: Pods,
+    /// Manifests that do not have their way.
+    pub refused: Vec<RefusedManifest>,
+}
+
 /// Shows pods while they change.
 pub trait Display {
-    /// These changes led to these pods. The first time, all that is there has come.
-    fn changed(&mut self, changes: &[PodChange], pods: &Pods, now: Timestamp) -> io::Result<()>;
+    /// These changes of pods, and of manifests, led to this. The first time, all that is there has
+    /// come.
+    fn changed(&mut self, changes: &[PodChange], known: &Known, now: Timestamp) -> io::Result<()>;
 
     /// Something is to be said, or no longer.
-    fn notice(&mut self, notice: Option<&str>, pods: &Pods, now: Timestamp) -> io::Result<()>;
+    fn notice(&mut self, notice: Option<&str>, known: &Known, now: Timestamp) -> io::Result<()>;
 
     /// Time passed.
-    fn tick(&mut self, pods: &Pods, now: Timestamp) -> io::Result<()>;
+    fn tick(&mut self, known: &Known, now: Timestamp) -> io::Result<()>;
 }
 
 fn sorted(pods: &Pods) -> Vec<PodItem<Pod>> {
@@ -38,11 +49,40 @@ fn sorted(pods: &Pods) -> Vec<PodItem<Pod>> {
     pods
 }
 
+/// Tells of manifests beside the pods, each once.
+#[derive(Debug)]
+struct Notices<E> {
+    out: E,
+    told: Vec<RefusedManifest>,
+}
+
+impl<E: Write> Notices<E> {
+    fn new(out: E) -> Self {
+        Self { out, told: Vec::new() }
+    }
+
+    fn say(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "ferrolet: {text}")
+    }
+
+    fn refused(&mut self, refused: &[RefusedManifest]) -> io::Result<()> {
+        for one in refused.iter().filter(|one| !self.told.contains(one)) {
+            writeln!(self.out, "ferrolet: {}", note(one))?;
+        }
+        let still = |one: &RefusedManifest| refused.iter().any(|now| now.manifest == one.manifest);
+        for over in self.told.iter().filter(|one| !still(one)) {
+            writeln!(self.out, "ferrolet: {} is no longer refused", over.manifest)?;
+        }
+        self.told = refused.to_vec();
+        Ok(())
+    }
+}
+
 /// A table, and then one line for each change.
 #[derive(Debug)]
 pub struct TableLines<W, E> {
     out: W,
-    notices: E,
+    notices: Notices<E>,
     layout: Layout,
     /// Known once the table was written.
     columns: Option<Columns>,
@@ -51,17 +91,16 @@ pub struct TableLines<W, E> {
 impl<W: Write, E: Write> TableLines<W, E> {
     /// Nothing is written yet.
     pub fn new(out: W, notices: E, layout: Layout) -> Self {
-        Self { out, notices, layout, columns: None }
+        Self { out, notices: Notices::new(notices), layout, columns: None }
     }
 }
 
 impl<W: Write, E: Write> Display for TableLines<W, E> {
-    fn changed(&mut self, changes: &[PodChange], pods: &Pods, now: Timestamp) -> io::Result<()> {
+    fn changed(&mut self, changes: &[PodChange], known: &Known, now: Timestamp) -> io::Result<()> {
+        let header = self.layout.header();
         let rows: Vec<Vec<String>> = match &self.columns {
             None => {
-                let pods = sorted(pods);
-                let rows = pods.iter().map(|item| self.layout.row(item, None, now));
-                [self.layout.header()].into_iter().chain(rows).collect()
+                sorted(&known.pods).iter().map(|item| self.layout.row(item, None, now)).collect()
             }
             Some(_) => changes
                 .iter()
@@ -73,19 +112,28 @@ impl<W: Write, E: Write> Display for TableLines<W, E> {
                 })
                 .collect(),
         };
-        let columns = self.columns.get_or_insert_with(|| Columns::of(&rows));
-        for row in &rows {
+        let before = self.columns.take();
+        let mut columns = before.clone().unwrap_or_else(|| self.layout.usual_columns());
+        for row in [&header].into_iter().chain(&rows) {
             columns.widen(row);
+        }
+        // A header says where columns are; when they move, it is needed again.
+        if before.is_none_or(|before| !columns.begin_as(&before)) {
+            writeln!(self.out, "{}", columns.line(&header, None))?;
+        }
+        for row in &rows {
             writeln!(self.out, "{}", columns.line(row, None))?;
         }
-        self.out.flush()
+        self.columns = Some(columns);
+        self.out.flush()?;
+        self.notices.refused(&known.refused)
     }
 
-    fn notice(&mut self, notice: Option<&str>, _: &Pods, _: Timestamp) -> io::Result<()> {
-        notice.map_or(Ok(()), |notice| writeln!(self.notices, "ferrolet: {notice}"))
+    fn notice(&mut self, notice: Option<&str>, _: &Known, _: Timestamp) -> io::Result<()> {
+        notice.map_or(Ok(()), |notice| self.notices.say(notice))
     }
 
-    fn tick(&mut self, _: &Pods, _: Timestamp) -> io::Result<()> {
+    fn tick(&mut self, _: &Known, _: Timestamp) -> io::Result<()> {
         Ok(())
     }
 }
@@ -94,7 +142,7 @@ impl<W: Write, E: Write> Display for TableLines<W, E> {
 #[derive(Debug)]
 pub struct JsonLines<W, E> {
     out: W,
-    notices: E,
+    notices: Notices<E>,
 }
 
 #[derive(Debug, Serialize)]
@@ -107,12 +155,12 @@ struct WatchEvent<'a> {
 impl<W: Write, E: Write> JsonLines<W, E> {
     /// Nothing is written yet.
     pub fn new(out: W, notices: E) -> Self {
-        Self { out, notices }
+        Self { out, notices: Notices::new(notices) }
     }
 }
 
 impl<W: Write, E: Write> Display for JsonLines<W, E> {
-    fn changed(&mut self, changes: &[PodChange], _: &Pods, _: Timestamp) -> io::Result<()> {
+    fn changed(&mut self, changes: &[PodChange], known: &Known, _: Timestamp) -> io::Result<()> {
         for change in changes {
             let (kind, item) = match change {
                 Change::Added(item) => ("ADDED", item),
@@ -122,14 +170,15 @@ impl<W: Write, E: Write> Display for JsonLines<W, E> {
             let text = serde_json::to_string(&WatchEvent { kind, object: &item.pod })?;
             writeln!(self.out, "{text}")?;
         }
-        self.out.flush()
+        self.out.flush()?;
+        self.notices.refused(&known.refused)
     }
 
-    fn notice(&mut self, notice: Option<&str>, _: &Pods, _: Timestamp) -> io::Result<()> {
-        notice.map_or(Ok(()), |notice| writeln!(self.notices, "ferrolet: {notice}"))
+    fn notice(&mut self, notice: Option<&str>, _: &Known, _: Timestamp) -> io::Result<()> {
+        notice.map_or(Ok(()), |notice| self.notices.say(notice))
     }
 
-    fn tick(&mut self, _: &Pods, _: Timestamp) -> io::Result<()> {
+    fn tick(&mut self, _: &Known, _: Timestamp) -> io::Result<()> {
         Ok(())
     }
 }
@@ -152,34 +201,35 @@ impl<W: Write> LiveTable<W> {
         Self { out, layout, size, screen: Screen::default(), notice: None, begun: false }
     }
 
-    fn draw(&mut self, pods: &Pods, now: Timestamp) -> io::Result<()> {
+    fn draw(&mut self, known: &Known, now: Timestamp) -> io::Result<()> {
         if !self.begun {
             return Ok(());
         }
         let size = (self.size)().unwrap_or(Size { columns: 80, rows: 24 });
         let mut lines = match &self.notice {
             Some(notice) => vec![format!("({notice})")],
-            None if pods.is_empty() => vec!["(no pods yet)".to_owned()],
+            None if known.pods.is_empty() => vec!["(no pods yet)".to_owned()],
             None => Vec::new(),
         };
-        lines.extend(table_lines(self.layout, &sorted(pods), now, Some(size.columns)));
+        lines.extend(table_lines(self.layout, &sorted(&known.pods), now, Some(size.columns)));
+        lines.extend(notes(&known.refused, size.columns));
         self.out.write_all(self.screen.redraw(&lines, size).as_bytes())?;
         self.out.flush()
     }
 }
 
 impl<W: Write> Display for LiveTable<W> {
-    fn changed(&mut self, _: &[PodChange], pods: &Pods, now: Timestamp) -> io::Result<()> {
+    fn changed(&mut self, _: &[PodChange], known: &Known, now: Timestamp) -> io::Result<()> {
         self.begun = true;
-        self.draw(pods, now)
+        self.draw(known, now)
     }
 
-    fn notice(&mut self, notice: Option<&str>, pods: &Pods, now: Timestamp) -> io::Result<()> {
+    fn notice(&mut self, notice: Option<&str>, known: &Known, now: Timestamp) -> io::Result<()> {
         self.notice = notice.map(str::to_owned);
-        self.draw(pods, now)
+        self.draw(known, now)
     }
 
-    fn tick(&mut self, pods: &Pods, now: Timestamp) -> io::Result<()> {
-        self.draw(pods, now)
+    fn tick(&mut self, known: &Known, now: Timestamp) -> io::Result<()> {
+        self.draw(known, now)
     }
 }

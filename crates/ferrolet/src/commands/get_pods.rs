@@ -9,14 +9,17 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ports::clock::WallClock;
 use podspec::view;
 use serde_json::Value;
-use server::wire::PodItem;
+use server::wire::{PodItem, PodItems, RefusedManifest};
 use tokio::signal::ctrl_c;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::Place;
 use super::agent::AgentClient;
 use super::display::{Display, JsonLines, LiveTable, TableLines};
 use super::pods_table::{Layout, sort};
+use super::refused::note;
 use super::screen::Size;
+use super::select::Asked;
 use super::table::Columns;
 use super::watch_pods::watch_pods;
 use crate::observe::SystemClock;
@@ -26,6 +29,9 @@ use crate::observe::SystemClock;
 pub struct Args {
     #[command(flatten)]
     pub place: Place,
+    /// Only these pods; the node's name behind a pod's name may be left out.
+    #[arg(value_name = "POD")]
+    pub pods: Vec<String>,
     /// Namespace of the pods.
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     pub namespace: String,
@@ -58,7 +64,23 @@ impl Args {
 
     /// Whether a pod is asked for.
     pub(crate) fn wants(&self, pod: &Pod) -> bool {
-        self.all_namespaces || *view::pod_name(pod).namespace == *self.namespace
+        let names = || {
+            let mut asked = self.pods.iter().filter_map(|name| Asked::parse(name, None).ok());
+            asked.any(|asked| asked.means(pod).is_some())
+        };
+        (self.all_namespaces || *view::pod_name(pod).namespace == *self.namespace)
+            && (self.pods.is_empty() || names())
+    }
+
+    /// Whether a manifest belongs to what is asked for.
+    pub(crate) fn wants_manifest(&self, refused: &RefusedManifest) -> bool {
+        let pod = refused.pod.as_deref().and_then(|pod| pod.split_once('/'));
+        let here = pod.is_none_or(|(namespace, _)| namespace == self.namespace);
+        let named = || {
+            let mut asked = self.pods.iter().filter_map(|name| Asked::parse(name, None).ok());
+            asked.any(|asked| asked.means_manifest(refused))
+        };
+        (self.all_namespaces || here) && (self.pods.is_empty() || named())
     }
 }
 
@@ -67,7 +89,15 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     if !args.watch {
         return get_pods(&agent, args, SystemClock.now(), &mut stdout.lock()).await;
     }
-    let stop = async { drop(ctrl_c().await) };
+    let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
+    let stop = async {
+        // Biased: either ends it.
+        tokio::select! {
+            biased;
+            _ = ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+    };
     let size = terminal_size();
     let mut display: Box<dyn Display> = match args.output {
         Some(Output::Yaml) => bail!("--watch goes with a table or with -o json"),
@@ -93,38 +123,63 @@ pub async fn get_pods(
     now: Timestamp,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let mut pods = agent.pods().await?;
+    let PodItems { items: mut pods, mut refused } = agent.pods().await?;
     let known = pods.len();
+    refused.retain(|refused| args.wants_manifest(refused));
     pods.retain(|item| args.wants(&item.pod));
     sort(&mut pods);
     match args.output {
         None | Some(Output::Wide) if pods.is_empty() => {
+            if !args.pods.is_empty() && refused.is_empty() {
+                bail!("{}", nothing_found(args, known));
+            }
             eprintln!("{}", nothing_found(args, known));
+            tell_refused(&refused);
             Ok(())
         }
         None | Some(Output::Wide) => {
             let terminal = terminal_size().map(|size| size.columns);
-            write_table(out, args.layout(), &pods, now, terminal)
+            write_table(out, args.layout(), &pods, now, terminal)?;
+            tell_refused(&refused);
+            Ok(())
         }
         Some(Output::Json) => {
-            let text = serde_json::to_string_pretty(&pod_list(pods)).context("write the pods")?;
+            let list = listed(pods, refused).context("write the pods")?;
+            let text = serde_json::to_string_pretty(&list).context("write the pods")?;
             Ok(writeln!(out, "{text}")?)
         }
         Some(Output::Yaml) => {
             // Through JSON, so that both say the same.
-            let list: Value = serde_json::to_value(pod_list(pods)).context("write the pods")?;
+            let list = listed(pods, refused).context("write the pods")?;
             let text = serde_saphyr::to_string(&list).context("write the pods")?;
             Ok(out.write_all(text.as_bytes())?)
         }
     }
 }
 
-fn pod_list(pods: Vec<PodItem<Pod>>) -> List<Pod> {
-    List { items: pods.into_iter().map(|item| item.pod).collect(), ..List::default() }
+/// A list object; beside it, if there are any, the manifests that do not have their way.
+fn listed(
+    pods: Vec<PodItem<Pod>>,
+    refused: Vec<RefusedManifest>,
+) -> Result<Value, serde_json::Error> {
+    let items = pods.into_iter().map(|item| item.pod).collect();
+    let mut list = serde_json::to_value(List::<Pod> { items, ..List::default() })?;
+    if !refused.is_empty() {
+        list["refused"] = serde_json::to_value(refused)?;
+    }
+    Ok(list)
+}
+
+/// Beside the table, so that whoever passes that on has it alone.
+fn tell_refused(refused: &[RefusedManifest]) {
+    for refused in refused {
+        eprintln!("ferrolet: {}", note(refused));
+    }
 }
 
 fn nothing_found(args: &Args, known: usize) -> String {
     match known {
+        _ if !args.pods.is_empty() => format!("pod {:?} not found", args.pods.join(", ")),
         _ if args.all_namespaces => "No pods found.".to_owned(),
         0 => format!("No pods found in namespace {}.", args.namespace),
         _ => format!("No pods found in namespace {}; -A shows the others.", args.namespace),
@@ -153,6 +208,13 @@ pub(crate) fn table_lines(
 ) -> Vec<String> {
     let mut rows = vec![layout.header()];
     rows.extend(pods.iter().map(|item| layout.row(item, None, now)));
+    if let Some(terminal) = terminal {
+        let shown = layout.fitting(&Columns::of(&rows), terminal);
+        for row in &mut rows {
+            let mut shown = shown.iter();
+            row.retain(|_| shown.next() != Some(&false));
+        }
+    }
     let columns = Columns::of(&rows);
     rows.iter().map(|row| columns.line(row, terminal)).collect()
 }

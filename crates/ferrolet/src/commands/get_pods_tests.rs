@@ -35,15 +35,30 @@ fn a_wide_table_of_all_namespaces_has_more_columns() {
 }
 
 #[test]
-fn a_narrow_terminal_shows_what_fits() {
-    let lines = lines(Layout::default(), Some(40));
-    let expected = [
-        "NAME       READY   STATUS             R…",
-        "z          1/1     Running            0…",
-        "a          0/1     CrashLoopBackOff   3…",
-        "web-node   1/1     Running            0…",
+fn a_narrow_terminal_shows_the_columns_that_fit() {
+    let all = Layout { namespace: true, wide: true };
+    let rows = [
+        (Layout::default(), 100, "NAME READY STATUS RESTARTS AGE IP LAST EVENT"),
+        (Layout::default(), 80, "NAME READY STATUS RESTARTS AGE LAST EVENT"),
+        (Layout::default(), 70, "NAME READY STATUS RESTARTS LAST EVENT"),
+        (Layout::default(), 60, "NAME READY STATUS RESTARTS AGE"),
+        (Layout::default(), 40, "NAME READY STATUS"),
+        (all, 90, "NAMESPACE NAME READY STATUS RESTARTS AGE LAST EVENT"),
+        (all, 61, "NAMESPACE NAME READY STATUS RESTARTS"),
+        (all, 60, "NAMESPACE NAME READY STATUS AGE NODE"),
+        (all, 50, "NAMESPACE NAME READY STATUS"),
     ];
-    assert_eq!(lines, expected);
+    for (layout, terminal, expected) in rows {
+        let lines = lines(layout, Some(terminal));
+        let words: Vec<&str> = lines[0].split_whitespace().collect();
+        assert_eq!(words.join(" "), expected, "{terminal}");
+        assert!(lines.iter().all(|line| crate::commands::table::width(line) <= terminal));
+    }
+}
+
+#[test]
+fn what_is_too_narrow_for_the_least_is_cut() {
+    assert_eq!(lines(Layout::default(), Some(24))[2], "a          0/1     Cras…");
 }
 
 #[test]
@@ -58,6 +73,7 @@ fn a_pod_without_a_status_is_pending() {
 fn who_finds_nothing_is_told_where_to_look() {
     let args = |all_namespaces| Args {
         place: Place { root_dir: "/r".into() },
+        pods: Vec::new(),
         namespace: "default".to_owned(),
         all_namespaces,
         output: None,

@@ -21,6 +21,9 @@ pub struct Args {
     pub place: Place,
     /// The pod, as NAME or NAMESPACE/NAME; the node's name behind it may be left out.
     pub pod: String,
+    /// Namespace of the pod; any unless given.
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<String>,
     /// The container; the pod's first one unless given.
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
@@ -47,7 +50,8 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
 
 /// Writes the log of a container.
 pub async fn logs(agent: &AgentClient, args: &Args, out: &mut dyn Write) -> Result<()> {
-    let pod = select(agent.pods().await?, &args.pod)?.pod;
+    let pods = agent.pods().await?.items;
+    let pod = select(pods, &args.pod, args.namespace.as_deref())?.pod;
     let container = container(&pod, args.container.as_deref())?;
     let name = view::pod_name(&pod);
     let path = format!("/logs/{}/{}/{container}?{}", name.namespace, name.name, query(args)?);

@@ -65,12 +65,22 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     };
     let tell = |line: &str| drop(writeln!(io::stdout(), "{line}"));
     let outcome = cleaner.clean(&tell).await.context("list what the runtime has")?;
-    tell(&format!("{} pod(s) removed", outcome.removed));
+    if outcome.failed.is_empty() || outcome.removed > 0 {
+        tell(&summary(outcome.removed));
+    }
     if outcome.failed.is_empty() {
         return Ok(());
     }
     let failed: Vec<String> = outcome.failed.iter().map(ToString::to_string).collect();
     bail!("not removed: {}", failed.join(", "))
+}
+
+fn summary(removed: usize) -> String {
+    match removed {
+        0 => "no pods to remove".to_owned(),
+        1 => "1 pod removed".to_owned(),
+        many => format!("{many} pods removed"),
+    }
 }
 
 /// What is cleaned.

@@ -6,8 +6,24 @@ use podspec::view;
 use server::wire::{LastEvent, PodItem};
 use status::decide::{human_duration, summary};
 
+use super::table::{Columns, GAP};
+
 /// What is unknown or not there.
 const NONE: &str = "<none>";
+
+/// Columns that a narrow terminal does without, in the order in which they go.
+const DISPENSABLE: [&str; 7] = ["UID", "NODE", "IP", "AGE", "LAST EVENT", "RESTARTS", "NAMESPACE"];
+/// How much of the last event is worth showing.
+const LEAST_EVENT: usize = 16;
+/// How wide columns usually get.
+const USUAL: [(&str, usize); 6] = [
+    ("NAMESPACE", 11),
+    ("NAME", 20),
+    ("STATUS", "ContainerCreating".len()),
+    ("RESTARTS", "3 (2m30s ago)".len()),
+    ("AGE", 5),
+    ("IP", 11),
+];
 
 /// Which columns there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,6 +66,41 @@ impl Layout {
         let uid = view::uid(pod);
         let wide = [line.node.as_deref().unwrap_or(NONE), uid.as_str()];
         self.pick(&line.namespace, cells, wide, &last_event(item.last_event.as_ref(), now))
+    }
+
+    /// Columns in which most pods find room whatever becomes of them.
+    pub(crate) fn usual_columns(self) -> Columns {
+        let usual = |title: &String| USUAL.iter().find(|(known, _)| known == title);
+        Columns::at_least(self.header().iter().map(|title| usual(title).map_or(0, |known| known.1)))
+    }
+
+    /// Which columns a terminal has room for.
+    pub(crate) fn fitting(self, columns: &Columns, terminal: usize) -> Vec<bool> {
+        let header = self.header();
+        let mut shown = vec![true; header.len()];
+        let needed = |shown: &[bool]| {
+            let widths = (0..header.len()).filter(|index| shown[*index]).map(|index| {
+                let least = if header[index] == "LAST EVENT" { LEAST_EVENT } else { usize::MAX };
+                columns.width(index).min(least) + GAP.len()
+            });
+            widths.sum::<usize>().saturating_sub(GAP.len())
+        };
+        let places =
+            DISPENSABLE.iter().filter_map(|title| header.iter().position(|one| one == title));
+        let mut hidden = Vec::new();
+        for index in places {
+            if needed(&shown) <= terminal {
+                break;
+            }
+            shown[index] = false;
+            hidden.push(index);
+        }
+        // What went last made room, perhaps for more than it took.
+        for index in hidden.into_iter().rev() {
+            shown[index] = true;
+            shown[index] = needed(&shown) <= terminal;
+        }
+        shown
     }
 
     fn pick(self, namespace: &str, cells: [&str; 6], wide: [&str; 2], last: &str) -> Vec<String> {

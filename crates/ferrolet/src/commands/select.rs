@@ -1,8 +1,11 @@
 //! Which pod is meant.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use k8s_openapi::api::core::v1::Pod;
 use podspec::view;
-use server::wire::PodItem;
+use server::wire::{PodItem, RefusedManifest};
 
 /// Why it is not clear which pod is meant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,6 +13,14 @@ pub(crate) enum SelectError {
     /// There is no such pod.
     #[error("pod {0:?} not found")]
     NotFound(String),
+    /// Two namespaces are named.
+    #[error("pod {asked:?} is not in namespace {namespace:?}")]
+    Elsewhere {
+        /// What was asked for.
+        asked: String,
+        /// The namespace that was named besides.
+        namespace: String,
+    },
     /// There are several.
     #[error("pod {asked:?} may be any of {}: say which as NAMESPACE/NAME", found.join(", "))]
     Ambiguous {
@@ -20,24 +31,80 @@ pub(crate) enum SelectError {
     },
 }
 
-/// Finds a pod by `NAME` or `NAMESPACE/NAME`, where the node's name behind a pod's name may be left
-/// out. An exact name goes before one that needs the node's, and of two pods of one name the one
-/// that is not on its way out.
-pub(crate) fn select(pods: Vec<PodItem<Pod>>, asked: &str) -> Result<PodItem<Pod>, SelectError> {
-    let (namespace, name) = match asked.split_once('/') {
-        Some((namespace, name)) => (Some(namespace), name),
-        None => (None, asked),
-    };
+/// Words for a pod that may stand in front of its name.
+const KINDS: [&str; 3] = ["pod", "pods", "po"];
+
+/// A pod, as people name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asked<'a> {
+    namespace: Option<&'a str>,
+    name: &'a str,
+}
+
+impl<'a> Asked<'a> {
+    /// From `NAME`, `NAMESPACE/NAME` or `pod/NAME`, and the namespace that is named besides.
+    pub(crate) fn parse(text: &'a str, namespace: Option<&'a str>) -> Result<Self, SelectError> {
+        match text.split_once('/') {
+            None => Ok(Self { namespace, name: text }),
+            Some((kind, name)) if KINDS.contains(&kind) => Ok(Self { namespace, name }),
+            Some((own, _)) if namespace.is_some_and(|other| other != own) => {
+                let namespace = namespace.unwrap_or_default().to_owned();
+                Err(SelectError::Elsewhere { asked: text.to_owned(), namespace })
+            }
+            Some((own, name)) => Ok(Self { namespace: Some(own), name }),
+        }
+    }
+
+    /// Whether a pod may be meant; `Some(true)` if by its whole name.
+    pub(crate) fn means(self, pod: &Pod) -> Option<bool> {
+        let found = view::pod_name(pod);
+        if self.namespace.is_some_and(|namespace| namespace != &*found.namespace) {
+            return None;
+        }
+        if self.name == &*found.name {
+            return Some(true);
+        }
+        (Some(self.name) == without_node(pod, &found.name)).then_some(false)
+    }
+
+    /// Whether a manifest may be meant: by the name of its pod, or by that of the file.
+    pub(crate) fn means_manifest(self, refused: &RefusedManifest) -> bool {
+        let file = Path::new(&refused.manifest).file_stem();
+        if file == Some(OsStr::new(self.name)) {
+            return true;
+        }
+        let pod = refused.pod.as_deref().and_then(|pod| pod.split_once('/'));
+        pod.is_some_and(|(namespace, name)| {
+            self.namespace.is_none_or(|wanted| wanted == namespace)
+                && (name == self.name
+                    || name.strip_prefix(self.name).is_some_and(|rest| rest.starts_with('-')))
+        })
+    }
+}
+
+/// The words of a command line without one that only says that a pod is meant.
+pub(crate) fn without_kind(words: &[String]) -> Result<&str, SelectError> {
+    match words {
+        [kind, name] if KINDS.contains(&kind.as_str()) => Ok(name),
+        [name] => Ok(name),
+        words => Err(SelectError::NotFound(words.join(" "))),
+    }
+}
+
+/// Finds a pod by its name, where the node's name behind it may be left out. An exact name goes before
+/// one that needs the node's, and of two pods of one name the one that is not on its way out.
+pub(crate) fn select(
+    pods: Vec<PodItem<Pod>>,
+    asked: &str,
+    namespace: Option<&str>,
+) -> Result<PodItem<Pod>, SelectError> {
+    let wanted = Asked::parse(asked, namespace)?;
     let (mut exact, mut short) = (Vec::new(), Vec::new());
     for item in pods {
-        let found = view::pod_name(&item.pod);
-        if namespace.is_some_and(|namespace| namespace != &*found.namespace) {
-            continue;
-        }
-        if name == &*found.name {
-            exact.push(item);
-        } else if Some(name) == without_node(&item.pod, &found.name) {
-            short.push(item);
+        match wanted.means(&item.pod) {
+            Some(true) => exact.push(item),
+            Some(false) => short.push(item),
+            None => {}
         }
     }
     let mut found = if exact.is_empty() { short } else { exact };
@@ -73,7 +140,11 @@ mod tests {
         PodItem { pod, last_event: None }
     }
 
-    fn selected(asked: &str) -> Result<String, String> {
+    fn selected(line: &str) -> Result<String, String> {
+        let (asked, namespace) = match line.split_once(" -n ") {
+            Some((asked, namespace)) => (asked, Some(namespace)),
+            None => (line, None),
+        };
         let pods = vec![
             pod("default", "web-node"),
             pod("default", "web"),
@@ -81,7 +152,7 @@ mod tests {
             pod("kube-system", "db-node"),
             pod("kube-system", "dns-node"),
         ];
-        let item = select(pods, asked).map_err(|error| error.to_string())?;
+        let item = select(pods, asked, namespace).map_err(|error| error.to_string())?;
         Ok(view::pod_name(&item.pod).to_string())
     }
 
@@ -94,6 +165,14 @@ mod tests {
             ("dns", ok("kube-system/dns-node")),
             ("default/db", ok("default/db-node")),
             ("kube-system/db-node", ok("kube-system/db-node")),
+            ("db -n kube-system", ok("kube-system/db-node")),
+            ("pod/db -n default", ok("default/db-node")),
+            ("default/db -n default", ok("default/db-node")),
+            ("dns -n default", Err("pod \"dns\" not found".to_owned())),
+            (
+                "default/db -n other",
+                Err("pod \"default/db\" is not in namespace \"other\"".to_owned()),
+            ),
             ("other", Err("pod \"other\" not found".to_owned())),
             ("kube-system/web", Err("pod \"kube-system/web\" not found".to_owned())),
             (
@@ -114,7 +193,36 @@ mod tests {
         old.pod.metadata.uid = Some("old".to_owned());
         old.pod.metadata.deletion_timestamp =
             serde_json::from_str("\"2026-01-01T00:00:00Z\"").unwrap();
-        let found = select(vec![old, pod("default", "web")], "web").unwrap();
+        let found = select(vec![old, pod("default", "web")], "web", None).unwrap();
         assert_eq!(found.pod.metadata.uid.as_deref(), Some("uid-of-web"));
+    }
+
+    #[test]
+    fn a_refused_manifest_is_found_by_its_file_or_its_pod() {
+        let refused = RefusedManifest {
+            manifest: "/manifests/site.yaml".to_owned(),
+            message: String::new(),
+            pod: Some("default/web-node".to_owned()),
+            last_good_stays: false,
+        };
+        for (name, namespace, expected) in [
+            ("site", None, true),
+            ("web", None, true),
+            ("web-node", Some("default"), true),
+            ("web", Some("other"), false),
+            ("we", None, false),
+        ] {
+            let asked = Asked::parse(name, namespace).unwrap();
+            assert_eq!(asked.means_manifest(&refused), expected, "{name} {namespace:?}");
+        }
+    }
+
+    #[test]
+    fn a_word_for_a_pod_may_stand_before_its_name() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(without_kind(&words("web")), Ok("web"));
+        assert_eq!(without_kind(&words("pod web")), Ok("web"));
+        assert_eq!(without_kind(&words("pod")), Ok("pod"));
+        assert!(without_kind(&words("node web")).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthChar as _;
 
 /// What separates columns.
-const GAP: &str = "   ";
+pub(crate) const GAP: &str = "   ";
 /// What stands for what was cut off.
 const CUT: char = '…';
 
@@ -19,6 +19,22 @@ impl Columns {
             columns.widen(row);
         }
         columns
+    }
+
+    /// At least as wide as this, each.
+    pub fn at_least(widths: impl IntoIterator<Item = usize>) -> Self {
+        Self(widths.into_iter().collect())
+    }
+
+    /// Whether each column begins where it does in the other.
+    pub fn begin_as(&self, other: &Self) -> bool {
+        let before_last = |columns: &Self| columns.0.split_last().map(|(_, rest)| rest.to_vec());
+        before_last(self) == before_last(other)
+    }
+
+    /// The width of a column.
+    pub fn width(&self, index: usize) -> usize {
+        self.0.get(index).copied().unwrap_or(0)
     }
 
     /// Makes them wide enough for one row more.

@@ -12,7 +12,7 @@ use server::wire::{PodItem, WatchKind, WatchLine};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
 use super::agent::{AgentClient, Watch};
-use super::display::{Display, PodChange, Pods};
+use super::display::{Display, Known, PodChange, Pods};
 use super::get_pods::Args;
 
 /// How often ages are drawn anew.
@@ -21,6 +21,9 @@ const TICK: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(500);
 /// What is said when it did.
 const AWAY: &str = "the agent went away; waiting for it to come back";
+/// What is said when it is there again, and for how long on a terminal.
+const BACK: &str = "the agent is back";
+const BACK_FOR: Duration = Duration::from_secs(10);
 
 /// Shows the agent's pods and what changes of them, until told to stop. An agent that goes away is
 /// waited for.
@@ -32,23 +35,24 @@ pub async fn watch_pods(
     stop: impl Future<Output = ()>,
 ) -> Result<()> {
     let mut stop = Box::pin(stop);
-    let mut known = Known::default();
+    let mut told = Told::default();
     let mut watch = agent.watch().await?;
     loop {
         // Biased: stopping first; the agent then has all the time, until it goes away.
         tokio::select! {
             biased;
             () = &mut stop => return Ok(()),
-            ended = follow(&mut watch, args, clock, &mut known, display) => ended?,
+            ended = follow(&mut watch, args, clock, &mut told, display) => ended?,
         }
-        display.notice(Some(AWAY), &known.pods, clock.now())?;
+        display.notice(Some(AWAY), &told.known, clock.now())?;
         watch = tokio::select! {
             biased;
             () = &mut stop => return Ok(()),
             found = find(agent) => found,
         };
-        known.coming = Some(Pods::new());
-        display.notice(None, &known.pods, clock.now())?;
+        told.coming = Some(Known::default());
+        display.notice(Some(BACK), &told.known, clock.now())?;
+        told.back = Some(Instant::now());
     }
 }
 
@@ -66,7 +70,7 @@ async fn follow(
     watch: &mut Watch,
     args: &Args,
     clock: &dyn WallClock,
-    known: &mut Known,
+    told: &mut Told,
     display: &mut dyn Display,
 ) -> io::Result<()> {
     let mut ticks = interval_at(Instant::now() + TICK, TICK);
@@ -77,50 +81,72 @@ async fn follow(
             biased;
             line = watch.next() => {
                 let Ok(Some(line)) = line else { return Ok(()) };
-                if line.object.as_ref().is_none_or(|item| args.wants(&item.pod))
-                    && let Some(changes) = known.take(line)
-                {
-                    display.changed(&changes, &known.pods, clock.now())?;
+                if let Some(changes) = told.take(wanted(line, args)) {
+                    display.changed(&changes, &told.known, clock.now())?;
                 }
             }
-            _ = ticks.tick() => display.tick(&known.pods, clock.now())?,
+            _ = ticks.tick() => {
+                if told.back.take_if(|back| back.elapsed() >= BACK_FOR).is_some() {
+                    display.notice(None, &told.known, clock.now())?;
+                }
+                display.tick(&told.known, clock.now())?;
+            }
         }
     }
 }
 
-/// What is known of the agent's pods.
-#[derive(Debug)]
-struct Known {
-    pods: Pods,
-    /// What a watch has told so far, while it is telling all.
-    coming: Option<Pods>,
+/// What is asked for of what a watch tells.
+fn wanted(mut line: WatchLine<Pod>, args: &Args) -> Option<WatchLine<Pod>> {
+    line.refused.retain(|refused| args.wants_manifest(refused));
+    line.object.as_ref().is_none_or(|item| args.wants(&item.pod)).then_some(line)
 }
 
-impl Default for Known {
+/// What a watch has told.
+#[derive(Debug)]
+struct Told {
+    known: Known,
+    /// What it has told so far, while it is telling all.
+    coming: Option<Known>,
+    /// When the agent came back.
+    back: Option<Instant>,
+}
+
+impl Default for Told {
     fn default() -> Self {
-        Self { pods: Pods::new(), coming: Some(Pods::new()) }
+        Self { known: Known::default(), coming: Some(Known::default()), back: None }
     }
 }
 
-impl Known {
+impl Told {
     /// Takes what a watch tells and gives what that changed; `None` while it is telling all.
-    fn take(&mut self, line: WatchLine<Pod>) -> Option<Vec<PodChange>> {
-        if line.kind == WatchKind::Synced {
-            let coming = self.coming.take()?;
-            let changed = changes(&self.pods, &coming).into_iter().map(owned).collect();
-            self.pods = coming;
-            return Some(changed);
+    fn take(&mut self, line: Option<WatchLine<Pod>>) -> Option<Vec<PodChange>> {
+        let line = line?;
+        let known = self.coming.as_mut().unwrap_or(&mut self.known);
+        match line.kind {
+            WatchKind::Refused => {
+                known.refused = line.refused;
+                return self.coming.is_none().then(Vec::new);
+            }
+            WatchKind::Synced => {
+                let coming = self.coming.take()?;
+                let changed = changes(&self.known.pods, &coming.pods);
+                let changed = changed.into_iter().map(owned).collect();
+                self.known = coming;
+                return Some(changed);
+            }
+            WatchKind::Added | WatchKind::Modified | WatchKind::Deleted => {}
         }
         let item = line.object?;
         let uid = view::uid(&item.pod);
         if let Some(coming) = &mut self.coming {
-            coming.insert(uid, item);
+            coming.pods.insert(uid, item);
             return None;
         }
+        let pods: &mut Pods = &mut self.known.pods;
         Some(vec![if line.kind == WatchKind::Deleted {
-            self.pods.remove(&uid);
+            pods.remove(&uid);
             Change::Deleted(item)
-        } else if self.pods.insert(uid, item.clone()).is_none() {
+        } else if pods.insert(uid, item.clone()).is_none() {
             Change::Added(item)
         } else {
             Change::Modified(item)

@@ -9,14 +9,14 @@ use crate::commands::screen::Size;
 use crate::commands::test_pods::{crashing, now, running};
 
 fn line(kind: WatchKind, item: Option<PodItem<Pod>>) -> WatchLine<Pod> {
-    WatchLine { kind, object: item }
+    WatchLine { kind, object: item, refused: Vec::new() }
 }
 
 /// Tells a display what a watch tells, and gives what the display wrote.
-fn told(display: &mut dyn Display, known: &mut Known, lines: Vec<WatchLine<Pod>>, now: Timestamp) {
+fn tell(display: &mut dyn Display, told: &mut Told, lines: Vec<WatchLine<Pod>>, now: Timestamp) {
     for line in lines {
-        if let Some(changes) = known.take(line) {
-            display.changed(&changes, &known.pods, now).unwrap();
+        if let Some(changes) = told.take(Some(line)) {
+            display.changed(&changes, &told.known, now).unwrap();
         }
     }
 }
@@ -46,22 +46,22 @@ fn text(bytes: Vec<u8>) -> Vec<String> {
 fn without_a_terminal_there_is_a_table_and_then_a_line_for_each_change() {
     let (mut out, mut notices) = (Vec::new(), Vec::new());
     let mut display = TableLines::new(&mut out, &mut notices, Layout::default());
-    let mut known = Known::default();
-    told(&mut display, &mut known, beginning(), now());
+    let mut told = Told::default();
+    tell(&mut display, &mut told, beginning(), now());
     let changes = vec![
         line(WatchKind::Modified, Some(crashing("default", "web"))),
         line(WatchKind::Deleted, Some(running("default", "db"))),
     ];
-    told(&mut display, &mut known, changes, now());
-    display.tick(&known.pods, now()).unwrap();
-    display.notice(Some("gone"), &known.pods, now()).unwrap();
-    display.notice(None, &known.pods, now()).unwrap();
+    tell(&mut display, &mut told, changes, now());
+    display.tick(&told.known, now()).unwrap();
+    display.notice(Some("gone"), &told.known, now()).unwrap();
+    display.notice(None, &told.known, now()).unwrap();
     let expected = [
-        "NAME   READY   STATUS    RESTARTS   AGE   IP         LAST EVENT",
-        "db     1/1     Running   0          10m   10.0.0.7   <none>",
-        "web    1/1     Running   0          10m   10.0.0.7   <none>",
-        "web    0/1     CrashLoopBackOff   3 (30s ago)   10m   10.0.0.7   12s ago BackOff: Back-off restarting failed container",
-        "db     1/1     Deleted            0             10m   10.0.0.7   <none>",
+        "NAME                   READY   STATUS              RESTARTS        AGE     IP            LAST EVENT",
+        "db                     1/1     Running             0               10m     10.0.0.7      <none>",
+        "web                    1/1     Running             0               10m     10.0.0.7      <none>",
+        "web                    0/1     CrashLoopBackOff    3 (30s ago)     10m     10.0.0.7      12s ago BackOff: Back-off restarting failed container",
+        "db                     1/1     Deleted             0               10m     10.0.0.7      <none>",
     ];
     assert_eq!(text(out), expected);
     assert_eq!(text(notices), ["ferrolet: gone"]);
@@ -71,10 +71,10 @@ fn without_a_terminal_there_is_a_table_and_then_a_line_for_each_change() {
 fn an_agent_that_came_back_only_tells_what_is_different() {
     let (mut out, mut notices) = (Vec::new(), Vec::new());
     let mut display = JsonLines::new(&mut out, &mut notices);
-    let mut known = Known::default();
-    told(&mut display, &mut known, beginning(), now());
-    known.coming = Some(Pods::new());
-    told(&mut display, &mut known, again(), now());
+    let mut told = Told::default();
+    tell(&mut display, &mut told, beginning(), now());
+    told.coming = Some(Known::default());
+    tell(&mut display, &mut told, again(), now());
     let kinds: Vec<(String, String)> = text(out)
         .iter()
         .map(|line| {
@@ -100,19 +100,85 @@ fn on_a_terminal_the_table_is_drawn_in_place() {
     let mut out = Vec::new();
     let size = || Some(Size { columns: 60, rows: 10 });
     let mut display = LiveTable::new(&mut out, Layout::default(), size);
-    let mut known = Known::default();
-    display.tick(&known.pods, now()).unwrap();
-    told(&mut display, &mut known, beginning(), now());
-    display.notice(Some("gone"), &known.pods, now()).unwrap();
+    let mut told = Told::default();
+    display.tick(&told.known, now()).unwrap();
+    tell(&mut display, &mut told, beginning(), now());
+    display.notice(Some("gone"), &told.known, now()).unwrap();
     let drawn = String::from_utf8(out).unwrap();
     let expected = "\r\x1b[J\
-        NAME   READY   STATUS    RESTARTS   AGE   IP         LAST E…\r\n\
-        db     1/1     Running   0          10m   10.0.0.7   <none>\r\n\
-        web    1/1     Running   0          10m   10.0.0.7   <none>\r\n\
+        NAME   READY   STATUS    RESTARTS   AGE   LAST EVENT\r\n\
+        db     1/1     Running   0          10m   <none>\r\n\
+        web    1/1     Running   0          10m   <none>\r\n\
         \x1b[3A\r\x1b[J\
         (gone)\r\n\
-        NAME   READY   STATUS    RESTARTS   AGE   IP         LAST E…\r\n\
-        db     1/1     Running   0          10m   10.0.0.7   <none>\r\n\
-        web    1/1     Running   0          10m   10.0.0.7   <none>\r\n";
+        NAME   READY   STATUS    RESTARTS   AGE   LAST EVENT\r\n\
+        db     1/1     Running   0          10m   <none>\r\n\
+        web    1/1     Running   0          10m   <none>\r\n";
     assert_eq!(drawn, expected);
+}
+
+fn refused(manifest: &str) -> server::wire::RefusedManifest {
+    server::wire::RefusedManifest {
+        manifest: manifest.to_owned(),
+        message: "bad".to_owned(),
+        pod: None,
+        last_good_stays: false,
+    }
+}
+
+fn refusing(manifests: &[&str]) -> WatchLine<Pod> {
+    let refused = manifests.iter().map(|manifest| refused(manifest)).collect();
+    WatchLine { kind: WatchKind::Refused, object: None, refused }
+}
+
+#[test]
+fn refused_manifests_are_told_once_and_when_they_are_no_longer() {
+    let (mut out, mut notices) = (Vec::new(), Vec::new());
+    let mut display = TableLines::new(&mut out, &mut notices, Layout::default());
+    let mut told = Told::default();
+    let mut lines = beginning();
+    lines.insert(0, refusing(&["/m/a.yaml"]));
+    lines.push(refusing(&["/m/a.yaml", "/m/b.yaml"]));
+    lines.push(refusing(&["/m/b.yaml"]));
+    tell(&mut display, &mut told, lines, now());
+    assert_eq!(text(out).len(), 3, "no pod changed");
+    let expected = [
+        "ferrolet: /m/a.yaml is not taken: bad",
+        "ferrolet: /m/b.yaml is not taken: bad",
+        "ferrolet: /m/a.yaml is no longer refused",
+    ];
+    assert_eq!(text(notices), expected);
+}
+
+#[test]
+fn on_a_terminal_refused_manifests_stand_below_the_table_for_as_long_as_they_are() {
+    let mut out = Vec::new();
+    let size = || Some(Size { columns: 60, rows: 10 });
+    let mut display = LiveTable::new(&mut out, Layout::default(), size);
+    let mut told = Told::default();
+    let begin = vec![refusing(&["/m/a.yaml"]), line(WatchKind::Synced, None), refusing(&[])];
+    tell(&mut display, &mut told, begin, now());
+    let drawn = String::from_utf8(out).unwrap();
+    let drawings: Vec<&str> = drawn.split("\x1b[J").collect();
+    assert!(drawings[1].contains("\r\n! a.yaml is not taken: bad\r\n"), "{drawn}");
+    assert!(!drawings[2].contains("a.yaml"), "{drawn}");
+}
+
+#[test]
+fn columns_that_must_move_come_with_their_header() {
+    let (mut out, mut notices) = (Vec::new(), Vec::new());
+    let mut display = TableLines::new(&mut out, &mut notices, Layout::default());
+    let mut told = Told::default();
+    tell(&mut display, &mut told, beginning(), now());
+    let long = "a-name-that-is-longer-than-usual";
+    let changes = vec![
+        line(WatchKind::Added, Some(running("default", long))),
+        line(WatchKind::Modified, Some(crashing("default", "web"))),
+    ];
+    tell(&mut display, &mut told, changes, now());
+    let lines = text(out);
+    assert!(lines[3].starts_with("NAME ") && lines[4].starts_with(long), "{lines:#?}");
+    let place = |line: &str, word: &str| line.find(word).unwrap();
+    assert_eq!(place(&lines[3], "STATUS"), place(&lines[5], "CrashLoop"), "{lines:#?}");
+    assert_eq!(lines.len(), 6, "{lines:#?}");
 }

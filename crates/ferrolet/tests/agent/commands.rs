@@ -144,6 +144,64 @@ async fn a_pod_is_described_by_part_of_its_name_with_its_own_events() {
 }
 
 #[tokio::test]
+async fn refused_manifests_are_in_the_list_and_described() {
+    let node = Node::new();
+    let _server = node.start();
+    node.run("default", "web-node");
+    let list = get(&node, "-o json").await.unwrap();
+    assert!(!list.contains("refused"), "{list}");
+    node.refuse("/m/web.yaml", Some("default/web-node"));
+    node.refuse("/m/new.yaml", None);
+    node.refuse("/m/dns.yaml", Some("kube-system/dns-node"));
+    let list: serde_json::Value =
+        serde_json::from_str(&get(&node, "-o json").await.unwrap()).unwrap();
+    let refused = list["refused"].as_array().unwrap();
+    assert_eq!(refused.len(), 2, "that of another namespace is not asked for: {list:#}");
+    assert_eq!(refused[0]["pod"], "default/web-node");
+    let describe = async |line: &str| {
+        let mut out = Vec::new();
+        let args = Describe::parse_from(words(line)).args;
+        describe::describe(&node.client(), &args, node.clock.now(), &mut out).await.unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let text = describe("pod web").await;
+    assert!(text.contains("/m/web.yaml is not taken: spec: bad"), "{text}");
+    let text = describe("new").await;
+    assert!(text.contains("Refused") && text.contains("spec: bad"), "{text}");
+}
+
+#[tokio::test]
+async fn pods_are_listed_by_their_names() {
+    let node = Node::new();
+    let _server = node.start();
+    node.run("default", "web-node");
+    node.run("default", "db-node");
+    let table = get(&node, "web").await.unwrap();
+    assert!(table.contains("web-node") && !table.contains("db-node"), "{table}");
+    let error = get(&node, "other").await.unwrap_err().to_string();
+    assert_eq!(error, "pod \"other\" not found");
+}
+
+#[tokio::test]
+async fn an_agent_that_goes_away_while_a_log_is_followed_is_told_in_plain_words() {
+    let node = Node::new();
+    let server = node.start();
+    node.run("default", "web-node");
+    node.log("default", "web-node", "one");
+    let seen = Seen::default();
+    let (client, mut out) = (node.client(), seen.clone());
+    let args = Logs::parse_from(words("web -f")).args;
+    let following = timeout(PATIENCE, logs::logs(&client, &args, &mut out));
+    let living = async {
+        seen.until(|text| text == "one\n").await;
+        drop(server);
+    };
+    let (ended, ()) = tokio::join!(following, living);
+    let error = format!("{:#}", ended.expect("an end in time").unwrap_err());
+    assert!(error.starts_with("the agent went away") && !error.contains("body"), "{error}");
+}
+
+#[tokio::test]
 async fn logs_are_read_as_asked_and_followed_to_the_end() {
     let node = Node::new();
     let _server = node.start();
@@ -152,6 +210,7 @@ async fn logs_are_read_as_asked_and_followed_to_the_end() {
     node.log("default", "web-node", "two");
     assert_eq!(read_logs(&node, "web").await.unwrap(), "one\ntwo\n");
     assert_eq!(read_logs(&node, "default/web --tail 1").await.unwrap(), "two\n");
+    assert_eq!(read_logs(&node, "web -n default --tail 1").await.unwrap(), "two\n");
     let timed = read_logs(&node, "web --tail 1 --timestamps").await.unwrap();
     assert_eq!(timed, "2025-12-31T23:59:59.000000000Z two\n");
     assert_eq!(read_logs(&node, "web --since 1h").await.unwrap(), "one\ntwo\n");
@@ -199,4 +258,5 @@ async fn a_watch_shows_changes_and_outlives_the_agent() {
     ended.expect("an end in time").unwrap();
     let text = out.text();
     assert!(text.lines().count() == 5 && !text.contains("hidden"), "{text}");
+    assert!(notices.text().contains("the agent is back"), "{}", notices.text());
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hostfs::Host;
-use pods::source::PodSetWatch;
 use pods::source::file::{FileSourceSettings, file_source};
+use pods::source::{PodSetWatch, SourceWatch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,7 @@ impl Bench {
             node_name: "node".into(),
             last_good: place.path().join("state/manifests"),
         };
-        let (source, pods) = file_source(settings, Arc::new(Host::default()));
+        let (source, SourceWatch { pods, .. }) = file_source(settings, Arc::new(Host::default()));
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(source.run(stop.clone()));
         Self { place, pods, stop, tasks }

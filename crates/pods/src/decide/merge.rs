@@ -34,15 +34,26 @@ pub struct Changes {
 pub fn merge(old: &PodSet, new: impl IntoIterator<Item: Into<Arc<Pod>>>) -> (Changes, PodSet) {
     let mut changes = Changes::default();
     let mut set = PodSet::new();
-    let mut names: BTreeMap<PodName, PodUid> = BTreeMap::new();
+    let new: Vec<Arc<Pod>> = new.into_iter().map(Into::into).collect();
+    // Whoever has a name already keeps it, wherever in the list it stands.
+    let known = new.iter().filter(|pod| {
+        let before = old.get(&view::uid(pod));
+        before.is_some_and(|before| view::pod_name(before) == view::pod_name(pod))
+    });
+    let known: BTreeMap<PodUid, PodName> =
+        known.map(|pod| (view::uid(pod), view::pod_name(pod))).collect();
+    let mut names: BTreeMap<PodName, PodUid> =
+        known.iter().map(|(uid, name)| (name.clone(), uid.clone())).collect();
     for pod in new {
-        let pod: Arc<Pod> = pod.into();
         let (uid, name) = (view::uid(&pod), view::pod_name(&pod));
-        if names.contains_key(&name) || set.contains_key(&uid) {
+        let has_other_name = known.get(&uid).is_some_and(|known| *known != name);
+        if set.contains_key(&uid)
+            || has_other_name
+            || *names.entry(name.clone()).or_insert_with(|| uid.clone()) != uid
+        {
             changes.refused.push((name, uid));
             continue;
         }
-        names.insert(name, uid.clone());
         let pod = match old.get(&uid) {
             Some(known) if same_specification(known, &pod) => Arc::clone(known),
             Some(known) if view::pod_name(known) != view::pod_name(&pod) => {
@@ -165,6 +176,20 @@ mod tests {
         assert_eq!(uids(&changes.added), ["a"]);
         assert_eq!(changes.refused, [(PodName::new("default", "x"), "b".into())]);
         assert_eq!(set.len(), 1);
+    }
+
+    // behaviour: SRC-6
+    #[test]
+    fn a_pod_that_is_there_keeps_its_name_against_one_that_comes_before_it() {
+        let (_, old) = merge(&PodSet::new(), vec![pod("z", "x", "")]);
+        let (changes, set) = merge(&old, vec![pod("a", "x", ""), pod("z", "x", "")]);
+        assert_eq!(changes.refused, [(PodName::new("default", "x"), "a".into())]);
+        assert!(changes.added.is_empty() && changes.removed.is_empty());
+        let (changes, _) = merge(&set, vec![pod("a", "x", "")]);
+        assert_eq!(
+            (uids(&changes.removed), uids(&changes.added)),
+            (vec!["z".into()], vec!["a".into()])
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What all sources say, together: whose pod has a name when two sources want it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ struct Told {
     /// The latest word of the source, refused pods included.
     latest: Option<Arc<Vec<Arc<Pod>>>>,
     set: PodSet,
-    refused: BTreeSet<PodUid>,
+    refused: Vec<Refused>,
 }
 
 impl Merged {
@@ -105,6 +105,13 @@ impl Merged {
     /// All pods that are wanted.
     pub fn pods(&self) -> impl Iterator<Item = (&PodUid, &Arc<Pod>)> {
         self.sources.values().flat_map(|told| &told.set)
+    }
+
+    /// Pods that are wanted and were not taken.
+    pub fn refused(&self) -> impl Iterator<Item = (SourceName, &Refused)> {
+        self.sources
+            .iter()
+            .flat_map(|(source, told)| told.refused.iter().map(|refused| (*source, refused)))
     }
 
     /// Takes in what a source says. The first word of a source is a change even if it is empty;
@@ -147,8 +154,8 @@ impl Merged {
         let told = self.sources.get_mut(&source)?;
         told.set = set;
         let before = std::mem::take(&mut told.refused);
-        told.refused = clashes.iter().map(|clash| clash.uid.clone()).collect();
-        clashes.retain(|clash| !before.contains(&clash.uid));
+        told.refused = clashes.clone();
+        clashes.retain(|clash| !before.iter().any(|before| before.uid == clash.uid));
         if !changes.removed.is_empty() {
             self.recheck_others(source);
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
+use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ports::files::{FileError, FileKind, FileVersion, HostFiles};
 use podspec::Origin;
@@ -23,7 +24,9 @@ use tracing::warn;
 
 use super::last_good::LastGood;
 use super::problem::Problem;
-use super::{PodList, PodSetWatch};
+use super::refusal::{self, Refusal, RefusalList};
+use super::{PodList, SourceWatch};
+use crate::decide::claims::contest;
 
 use manifest::{Manifest, Reading};
 use watching::Watching;
@@ -65,6 +68,7 @@ pub struct FileSource {
     problem: Problem,
     /// Read by the sync loop; closed when the source ends.
     pods: watch::Sender<Option<PodList>>,
+    refusals: watch::Sender<RefusalList>,
 }
 
 /// Why nobody knows which manifests there are.
@@ -83,8 +87,9 @@ type Manifests = BTreeMap<PathBuf, Option<FileVersion>>;
 pub fn file_source(
     settings: FileSourceSettings,
     files: Arc<dyn HostFiles>,
-) -> (FileSource, PodSetWatch) {
-    let (pods, receiver) = watch::channel(None);
+) -> (FileSource, SourceWatch) {
+    let (pods, told_pods) = watch::channel(None);
+    let (refusals, told_refusals) = watch::channel(RefusalList::default());
     let source = FileSource {
         last_good: LastGood::new(Arc::clone(&files), settings.last_good.clone()),
         watching: Watching::new(settings.path.clone()),
@@ -93,8 +98,9 @@ pub fn file_source(
         settings,
         files,
         pods,
+        refusals,
     };
-    (source, receiver)
+    (source, SourceWatch { pods: told_pods, refusals: told_refusals })
 }
 
 impl FileSource {
@@ -135,6 +141,7 @@ impl FileSource {
                     let path = self.settings.path.display();
                     warn!(%path, error = %Chain(&error), "no news of static pods");
                 }
+                self.tell_refusals();
                 return;
             }
         };
@@ -147,10 +154,57 @@ impl FileSource {
         }
         is_news |= self.forget_all_but(&manifests).await;
         is_news |= self.refresh(manifests).await;
-        if is_news {
-            let pods = self.known.values().filter_map(Manifest::pod).collect();
-            self.pods.send_replace(Some(Arc::new(pods)));
+        if is_news || self.known.values().any(Manifest::is_unsettled) {
+            let pods = self.settle().await;
+            if is_news {
+                self.pods.send_replace(Some(Arc::new(pods)));
+            }
         }
+        self.tell_refusals();
+    }
+
+    /// Decides whose pod has its name when several manifests want it, and puts on disk what has. All
+    /// pods in the order of their manifests, those that wanted a name in vain behind the others.
+    async fn settle(&mut self) -> Vec<Arc<Pod>> {
+        let (wanting, claims): (Vec<&mut Manifest>, Vec<_>) = self
+            .known
+            .values_mut()
+            .filter_map(|manifest| manifest.claim().map(|claim| (manifest, claim)))
+            .unzip();
+        let winners = contest(&claims);
+        let holders: Vec<Option<PathBuf>> =
+            winners.iter().map(|by| by.map(|index| wanting[index].path().to_owned())).collect();
+        let (mut pods, mut late) = (Vec::new(), Vec::new());
+        let mut under_way = FuturesUnordered::new();
+        for (manifest, holder) in wanting.into_iter().zip(&holders) {
+            let list = if holder.is_some() { &mut late } else { &mut pods };
+            list.extend(manifest.pod());
+            match holder {
+                Some(holder) => manifest.contested_by(holder),
+                None => {
+                    if under_way.len() == READ_AT_A_TIME {
+                        under_way.next().await;
+                    }
+                    under_way.push(manifest.granted(&self.last_good).boxed());
+                }
+            }
+        }
+        while under_way.next().await.is_some() {}
+        pods.append(&mut late);
+        pods
+    }
+
+    /// Tells what is wrong, if that is new.
+    fn tell_refusals(&self) {
+        let path = self.problem.text().map(|message| Refusal {
+            manifest: self.settings.path.display().to_string(),
+            message: message.to_owned(),
+            pod: None,
+            uid: None,
+            last_good_stays: !self.known.is_empty(),
+        });
+        let manifests = self.known.values().filter_map(Manifest::refusal);
+        refusal::tell(&self.refusals, path.into_iter().chain(manifests).collect());
     }
 
     /// Reads what changed, some at a time: what is new waits for the disk. Whether pods did.

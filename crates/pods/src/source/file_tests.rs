@@ -1,5 +1,7 @@
 #[path = "file_tests/bad.rs"]
 mod bad;
+#[path = "file_tests/copies.rs"]
+mod copies;
 #[path = "file_tests/hearing.rs"]
 mod hearing;
 #[path = "file_tests/restart.rs"]
@@ -12,6 +14,7 @@ use testkit::files::MemoryFiles;
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::source::{PodSetWatch, RefusalWatch};
 
 const PERIOD: Duration = Duration::from_secs(20);
 
@@ -19,6 +22,7 @@ const PERIOD: Duration = Duration::from_secs(20);
 struct Bench {
     files: Arc<MemoryFiles>,
     pods: PodSetWatch,
+    refusals: RefusalWatch,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
@@ -35,10 +39,11 @@ impl Bench {
             node_name: "node".into(),
             last_good: "/state".into(),
         };
-        let (source, pods) = file_source(settings, Arc::clone(&files) as _);
+        let (source, SourceWatch { pods, refusals }) =
+            file_source(settings, Arc::clone(&files) as _);
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(source.run(stop.clone()));
-        Self { files, pods, stop, tasks }
+        Self { files, pods, refusals, stop, tasks }
     }
 
     /// The next set that is told: names and images.
@@ -47,6 +52,15 @@ impl Bench {
         let pods = self.pods.borrow_and_update().clone().expect("a set that was told is one");
         let image = |pod: &Arc<Pod>| podspec::view::containers(pod)[0].image.clone().unwrap();
         pods.iter().map(|pod| format!("{} {}", podspec::view::pod_name(pod), image(pod))).collect()
+    }
+
+    /// What is wrong with which manifest, and whether its last good version stays.
+    fn refused(&self) -> Vec<String> {
+        let stays = |refusal: &Refusal| if refusal.last_good_stays { "; stays" } else { "" };
+        let line = |refusal: &Refusal| {
+            format!("{}: {}{}", refusal.manifest, refusal.message, stays(refusal))
+        };
+        self.refusals.borrow().iter().map(line).collect()
     }
 
     /// Waits for some readings that tell nothing.

@@ -17,7 +17,8 @@ use tracing::{info, warn};
 use super::kept::Kept;
 use super::last_good::{Digest, LastGood, digest};
 use super::problem::Problem;
-use super::{PodList, PodSetWatch};
+use super::refusal::{self, Refusal, RefusalList};
+use super::{PodList, SourceWatch};
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,8 +56,11 @@ pub struct HttpSource {
     /// The last answer, good or bad.
     seen: Option<Digest>,
     problem: Problem,
+    /// What is wrong with the last answer.
+    refusal: Option<String>,
     /// Read by the sync loop; closed when the source ends.
     pods: watch::Sender<Option<PodList>>,
+    refusals: watch::Sender<RefusalList>,
 }
 
 /// Why there is no news.
@@ -73,8 +77,9 @@ pub fn http_source(
     settings: HttpSourceSettings,
     http: Arc<dyn HttpGet>,
     files: Arc<dyn HostFiles>,
-) -> (HttpSource, PodSetWatch) {
-    let (pods, receiver) = watch::channel(None);
+) -> (HttpSource, SourceWatch) {
+    let (pods, told_pods) = watch::channel(None);
+    let (refusals, told_refusals) = watch::channel(RefusalList::default());
     let HttpSourceSettings { url, headers, period, node_name, last_good } = settings;
     let origin = Origin::Url(url.clone());
     let source = HttpSource {
@@ -88,9 +93,11 @@ pub fn http_source(
         last_good: LastGood::new(files, last_good),
         seen: None,
         problem: Problem::default(),
+        refusal: None,
         pods,
+        refusals,
     };
-    (source, receiver)
+    (source, SourceWatch { pods: told_pods, refusals: told_refusals })
 }
 
 impl HttpSource {
@@ -100,6 +107,7 @@ impl HttpSource {
             self.last_good.forget_others(std::slice::from_ref(&self.origin)).await;
             loop {
                 self.ask().await;
+                self.tell_refusal();
                 sleep(self.period).await;
             }
         };
@@ -133,6 +141,7 @@ impl HttpSource {
             return;
         }
         self.seen = Some(digest);
+        self.refusal = None;
         match self.make_pods(&body) {
             Some(pods) => {
                 let text = String::from_utf8(body).expect("a manifest that was read is text");
@@ -149,7 +158,7 @@ impl HttpSource {
     }
 
     /// The pods of an answer, ready to run; what is wrong with it is logged.
-    fn make_pods(&self, body: &[u8]) -> Option<Vec<Pod>> {
+    fn make_pods(&mut self, body: &[u8]) -> Option<Vec<Pod>> {
         if body.is_empty() {
             info!(url = self.shown, "no static pods");
             return Some(Vec::new());
@@ -163,8 +172,9 @@ impl HttpSource {
                 Some(manifest.pods)
             }
             Err(error) => {
-                let (url, error) = (&self.shown, Chain(&error));
-                warn!(url, %error, "manifest refused; the last good version stays");
+                let (url, error) = (&self.shown, Chain(&error).to_string());
+                warn!(url, error, "manifest refused; the last good version stays");
+                self.refusal = Some(error);
                 None
             }
         }
@@ -173,9 +183,25 @@ impl HttpSource {
     /// After a restart, takes the pods from the last good version on disk.
     async fn restore(&mut self) {
         let Some(kept) = self.kept.restore(&self.last_good).await else { return };
-        let Some(pods) = self.make_pods(kept.as_bytes()) else { return };
+        let refusal = self.refusal.take();
+        let pods = self.make_pods(kept.as_bytes());
+        self.refusal = refusal;
+        let Some(pods) = pods else { return };
         info!(url = self.shown, "the manifest's last good version is back from disk");
         self.tell(pods);
+    }
+
+    /// Tells what is wrong, if that is new.
+    fn tell_refusal(&self) {
+        let message = self.problem.text().or(self.refusal.as_deref());
+        let refusal = message.map(|message| Refusal {
+            manifest: self.shown.clone(),
+            message: message.to_owned(),
+            pod: None,
+            uid: None,
+            last_good_stays: self.pods.borrow().as_ref().is_some_and(|pods| !pods.is_empty()),
+        });
+        refusal::tell(&self.refusals, refusal.into_iter().collect());
     }
 
     fn tell(&self, pods: Vec<Pod>) {

@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::source::logged::Logged;
+use crate::source::{PodSetWatch, RefusalWatch};
 
 const PERIOD: Duration = Duration::from_secs(20);
 const URL: &str = "http://user:password@pods.example/list?token=secret";
@@ -16,6 +17,7 @@ struct Bench {
     web: Arc<MemoryWeb>,
     files: Arc<MemoryFiles>,
     pods: PodSetWatch,
+    refusals: RefusalWatch,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
@@ -33,10 +35,11 @@ impl Bench {
             node_name: "node".into(),
             last_good: "/state".into(),
         };
-        let (source, pods) = http_source(settings, Arc::clone(&web) as _, Arc::clone(&files) as _);
+        let (source, SourceWatch { pods, refusals }) =
+            http_source(settings, Arc::clone(&web) as _, Arc::clone(&files) as _);
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(source.run(stop.clone()));
-        Self { web, files, pods, stop, tasks }
+        Self { web, files, pods, refusals, stop, tasks }
     }
 
     /// Ends the source and starts another one on the same outside.
@@ -144,8 +147,12 @@ async fn what_is_wrong_keeps_the_last_good_set_and_is_said_once() {
         bench.web.put(URL, page.clone());
         bench.told_nothing().await;
         assert_eq!(logged.warnings().len(), 1, "{page:?}");
+        let told = bench.refusals.borrow().clone();
+        assert!(told.len() == 1 && told[0].last_good_stays, "{page:?}: {told:?}");
+        assert!(told.iter().all(|refusal| !refusal.manifest.contains("hidden")), "{told:?}");
         bench.web.put(URL, Page::ok(pod("a")));
         bench.told_nothing().await;
+        assert!(bench.refusals.borrow().is_empty(), "{page:?}");
         bench.web.put(URL, Page::ok(pod("b")));
         assert_eq!(bench.told().await, ["default/b-node"]);
     }

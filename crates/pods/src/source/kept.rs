@@ -30,6 +30,18 @@ impl Kept {
         Self { origin, on_disk: OnDisk::Unknown, problem: Problem::default() }
     }
 
+    /// How much is on disk of a manifest: 2 for this very content, 1 for another, 0 for none.
+    pub(super) async fn likeness(&mut self, content: Digest, disk: &LastGood) -> u8 {
+        if let OnDisk::Unknown = self.on_disk {
+            self.look(disk).await;
+        }
+        match self.on_disk {
+            OnDisk::Content(Some(kept)) if kept == content => 2,
+            OnDisk::Content(Some(_)) | OnDisk::Lacks(_) => 1,
+            OnDisk::Content(None) | OnDisk::Unknown => 0,
+        }
+    }
+
     /// Puts a good version on disk, if it is not there.
     pub(super) async fn keep(&mut self, content: String, disk: &LastGood) {
         if let OnDisk::Unknown = self.on_disk {

@@ -19,6 +19,11 @@ impl Problem {
         is_news
     }
 
+    /// What is wrong now, if anything.
+    pub(super) fn text(&self) -> Option<&str> {
+        self.said.as_deref()
+    }
+
     /// It is over. Whether there was any.
     pub(super) fn is_over(&mut self) -> bool {
         self.said.take().is_some()

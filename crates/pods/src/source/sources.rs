@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use futures_util::future::select_all;
+use futures_util::{FutureExt as _, future};
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
+use tokio::sync::watch::error::RecvError;
 
-use super::PodSetWatch;
+use super::{Refusal, SourceWatch};
+use crate::decide::merge::Changes;
 use crate::decide::sources::Merged;
 
 pub use crate::decide::sources::{Refused, SourceChange, SourceName};
@@ -16,40 +19,52 @@ pub use crate::decide::sources::{Refused, SourceChange, SourceName};
 pub struct Sources {
     merged: Merged,
     /// Written by the sources; closed when they end.
-    watches: Vec<(SourceName, PodSetWatch)>,
+    watches: Vec<(SourceName, SourceWatch)>,
 }
 
 impl Sources {
     /// Of all sources that are configured.
-    pub fn new(mut watches: Vec<(SourceName, PodSetWatch)>) -> Self {
+    pub fn new(mut watches: Vec<(SourceName, SourceWatch)>) -> Self {
         for (_, watch) in &mut watches {
             // Whatever was said before anybody listened.
-            if watch.borrow().is_some() {
-                watch.mark_changed();
+            if watch.pods.borrow().is_some() {
+                watch.pods.mark_changed();
+            }
+            if !watch.refusals.borrow().is_empty() {
+                watch.refusals.mark_changed();
             }
         }
         let merged = Merged::new(watches.iter().map(|(source, _)| *source));
         Self { merged, watches }
     }
 
-    /// Waits until something is new. The first set of a source is, even if it is empty. `None` when a
-    /// source ended. Nothing is lost when the wait is given up.
+    /// Waits until something is new. The first set of a source is, even if it is empty; so are other
+    /// [`Sources::refusals`], with no change of pods. `None` when a source ended. Nothing is lost when
+    /// the wait is given up.
     pub async fn changed(&mut self) -> Option<SourceChange> {
         loop {
             if let Some(change) = self.merged.follow_up() {
                 return Some(change);
             }
             if self.watches.is_empty() {
-                return std::future::pending().await;
+                return future::pending().await;
             }
-            let waits = self.watches.iter_mut().map(|(_, watch)| Box::pin(watch.changed()));
+            let waits = self.watches.iter_mut().map(|(_, watch)| news(watch).boxed());
             // The first of several is served first; all of them change at the pace of people.
             let (changed, index, _) = select_all(waits).await;
-            changed.ok()?;
             let (source, watch) = &mut self.watches[index];
-            let Some(pods) = watch.borrow_and_update().clone() else { continue };
-            if let Some(change) = self.merged.tell(*source, pods) {
-                return Some(change);
+            match changed.ok()? {
+                News::Refusals => {
+                    watch.refusals.borrow_and_update();
+                    let changes = Changes::default();
+                    return Some(SourceChange { source: *source, changes, refused: Vec::new() });
+                }
+                News::Pods => {
+                    let Some(pods) = watch.pods.borrow_and_update().clone() else { continue };
+                    if let Some(change) = self.merged.tell(*source, pods) {
+                        return Some(change);
+                    }
+                }
             }
         }
     }
@@ -67,6 +82,41 @@ impl Sources {
     /// All pods that are wanted, as far as [`Sources::changed`] has told.
     pub fn pods(&self) -> impl Iterator<Item = (&PodUid, &Arc<Pod>)> {
         self.merged.pods()
+    }
+
+    /// What is wrong with manifests, and which pods have to stand back behind others.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        let told = self.watches.iter().flat_map(|(_, watch)| watch.refusals.borrow().to_vec());
+        let mut refusals: Vec<Refusal> = told.collect();
+        for (source, refused) in self.merged.refused() {
+            // A source that knows more says it itself.
+            if refusals.iter().any(|told| told.uid.as_ref() == Some(&refused.uid)) {
+                continue;
+            }
+            refusals.push(Refusal {
+                manifest: format!("{} of the source {source}", refused.pod),
+                message: refused.to_string(),
+                pod: Some(refused.pod.clone()),
+                uid: Some(refused.uid.clone()),
+                last_good_stays: false,
+            });
+        }
+        refusals
+    }
+}
+
+/// Of what there is news.
+enum News {
+    Pods,
+    Refusals,
+}
+
+async fn news(watch: &mut SourceWatch) -> Result<News, RecvError> {
+    // Biased: pods before what is said about them; both change at the pace of people.
+    tokio::select! {
+        biased;
+        changed = watch.pods.changed() => changed.map(|()| News::Pods),
+        changed = watch.refusals.changed() => changed.map(|()| News::Refusals),
     }
 }
 

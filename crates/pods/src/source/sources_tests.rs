@@ -6,19 +6,28 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::decide::merge::Changes;
-use crate::source::PodList;
+use crate::source::{PodList, RefusalList};
 
-type Teller = watch::Sender<Option<PodList>>;
+struct Teller {
+    pods: watch::Sender<Option<PodList>>,
+    refusals: watch::Sender<RefusalList>,
+}
+
+fn teller() -> (Teller, SourceWatch) {
+    let (pods, told_pods) = watch::channel(None);
+    let (refusals, told_refusals) = watch::channel(RefusalList::default());
+    (Teller { pods, refusals }, SourceWatch { pods: told_pods, refusals: told_refusals })
+}
 
 fn two() -> (Teller, Teller, Sources) {
-    let (file, http) = (watch::channel(None), watch::channel(None));
+    let (file, http) = (teller(), teller());
     let sources = vec![(SourceName::File, file.1), (SourceName::Http, http.1)];
     (file.0, http.0, Sources::new(sources))
 }
 
 fn tell(teller: &Teller, names: &[&str]) {
     let pods = names.iter().map(|name| Arc::new(pod(name).build())).collect();
-    teller.send_replace(Some(Arc::new(pods)));
+    teller.pods.send_replace(Some(Arc::new(pods)));
 }
 
 async fn next(sources: &mut Sources) -> SourceChange {
@@ -77,7 +86,7 @@ async fn a_pod_that_was_refused_comes_when_its_name_is_free() {
     tell(&file, &["x"]);
     next(&mut sources).await;
     let other = Arc::new(pod("x").uid("other").build());
-    http.send_replace(Some(Arc::new(vec![other])));
+    http.pods.send_replace(Some(Arc::new(vec![other])));
     let change = next(&mut sources).await;
     assert_eq!(change.refused[0].holder, Some(SourceName::File));
     tell(&file, &[]);
@@ -89,9 +98,9 @@ async fn a_pod_that_was_refused_comes_when_its_name_is_free() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_said_before_anybody_listened_is_heard() {
-    let (teller, mut receiver) = watch::channel(None);
+    let (teller, mut receiver) = teller();
     tell(&teller, &["a"]);
-    receiver.borrow_and_update();
+    receiver.pods.borrow_and_update();
     let mut sources = Sources::new(vec![(SourceName::File, receiver)]);
     assert_eq!(names(&next(&mut sources).await.changes.added), ["a"]);
 }
@@ -110,4 +119,33 @@ async fn without_sources_all_are_ready_and_there_is_no_news() {
     let mut sources = Sources::new(Vec::new());
     assert!(sources.all_ready());
     nothing(&mut sources).await;
+}
+
+// behaviour: SRC-35
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_with_manifests_is_news_without_a_change_of_pods() {
+    let (file, http, mut sources) = two();
+    let refusal = Refusal {
+        manifest: "/manifests/a.yaml".to_owned(),
+        message: "bad".to_owned(),
+        pod: None,
+        uid: None,
+        last_good_stays: false,
+    };
+    file.refusals.send_replace(Arc::new(vec![refusal.clone()]));
+    assert_eq!(next(&mut sources).await.changes, Changes::default());
+    assert!(!sources.all_ready(), "of the pods nothing was heard");
+    assert_eq!(sources.refusals(), [refusal]);
+    nothing(&mut sources).await;
+    file.refusals.send_replace(Arc::default());
+    next(&mut sources).await;
+    assert_eq!(sources.refusals(), []);
+    // Who is refused for another source's pod is among them.
+    tell(&file, &["x"]);
+    tell(&http, &["x"]);
+    next(&mut sources).await;
+    next(&mut sources).await;
+    let refusals = sources.refusals();
+    assert_eq!(refusals.len(), 1, "{refusals:?}");
+    assert_eq!(refusals[0].manifest, "default/x of the source http");
 }

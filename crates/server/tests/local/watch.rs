@@ -80,3 +80,20 @@ async fn a_watch_ends_with_the_agent() {
     assert_eq!(lines.next().await.unwrap(), "{\"type\":\"SYNCED\"}");
     assert_eq!(lines.next().await, None);
 }
+
+#[tokio::test]
+async fn refused_manifests_are_told_with_the_pods_and_whenever_they_change() {
+    let world = World::new();
+    world.pods.refuse(&["/m/a.yaml"]);
+    let mut lines = Lines::of(world.send("GET", "/pods?watch=true", "").await);
+    let mut refused = async || {
+        let line = lines.next().await.expect("the watch goes on");
+        let line: WatchLine<Pod> = serde_json::from_str(&line).unwrap();
+        let names: Vec<String> = line.refused.into_iter().map(|one| one.manifest).collect();
+        (line.kind, names)
+    };
+    assert_eq!(refused().await, (WatchKind::Refused, vec!["/m/a.yaml".to_owned()]));
+    assert_eq!(refused().await, (WatchKind::Synced, vec![]));
+    world.pods.refuse(&[]);
+    assert_eq!(refused().await, (WatchKind::Refused, vec![]));
+}

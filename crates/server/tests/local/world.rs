@@ -18,7 +18,7 @@ use model::ids::{ContainerId, PodName, PodUid};
 use model::ports::events::{EventType, Events as _, PodEvent};
 use model::ports::files::FileError;
 use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
-use server::wire::{Problem, Version};
+use server::wire::{Problem, RefusedManifest, Version};
 use server::{
     Check, EventBook, EventLimits, HealthChecks, LogPaths, MetricsText, Parts, PodAndStatus,
     PodView, Verbosity,
@@ -37,6 +37,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(crate) struct Pods {
     all: Mutex<BTreeMap<PodUid, PodAndStatus>>,
+    refused: Mutex<Vec<RefusedManifest>>,
     changes: watch::Sender<u64>,
     shut: Mutex<Option<watch::Receiver<u64>>>,
 }
@@ -55,6 +56,18 @@ impl Pods {
         self.changes.send_modify(|count| *count += 1);
     }
 
+    /// These manifests do not have their way.
+    pub(crate) fn refuse(&self, manifests: &[&str]) {
+        let refused = manifests.iter().map(|manifest| RefusedManifest {
+            manifest: (*manifest).to_owned(),
+            message: "bad".to_owned(),
+            pod: None,
+            last_good_stays: false,
+        });
+        *self.refused.lock().unwrap() = refused.collect();
+        self.changes.send_modify(|count| *count += 1);
+    }
+
     /// From now on, whoever asks for changes finds the agent ended.
     pub(crate) fn shut(&self) {
         let (_, closed) = watch::channel(0);
@@ -65,6 +78,10 @@ impl Pods {
 impl PodView for Pods {
     fn pods(&self) -> Vec<PodAndStatus> {
         self.all.lock().unwrap().values().cloned().collect()
+    }
+
+    fn refused(&self) -> Vec<RefusedManifest> {
+        self.refused.lock().unwrap().clone()
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
@@ -177,6 +194,7 @@ impl World {
         let socket = directory.path().join("agent.sock");
         let pods = Arc::new(Pods {
             all: Mutex::default(),
+            refused: Mutex::default(),
             changes: watch::Sender::new(0),
             shut: Mutex::default(),
         });

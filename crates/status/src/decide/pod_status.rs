@@ -32,7 +32,7 @@ pub fn pod_status(input: &StatusInput<'_>) -> PodStatus {
         container_statuses: non_empty(containers.regular),
         init_container_statuses: non_empty(containers.init),
         ephemeral_container_statuses: non_empty(containers.ephemeral),
-        start_time: base.and_then(|base| base.start_time.clone()).or(Some(Time(input.now))),
+        start_time: base.and_then(|base| base.start_time.clone()).or(Some(first_seen(input))),
         qos_class: Some(qos_class(input.pod)),
         observed_generation: observed_generation(input),
         resource_claim_statuses: claims.and_then(|s| s.resource_claim_statuses.clone()),
@@ -45,6 +45,13 @@ pub fn pod_status(input: &StatusInput<'_>) -> PodStatus {
     addresses::set(input, &mut status);
     normalize::normalize(&mut status);
     status
+}
+
+/// When a pod began of which nothing is on record: now, or when an earlier agent began it, as its
+/// oldest sandbox tells.
+fn first_seen(input: &StatusInput<'_>) -> Time {
+    let sandboxes = input.observed.sandboxes.iter().map(|sandbox| sandbox.created_at);
+    Time(sandboxes.min().map_or(input.now, |made| made.min(input.now)))
 }
 
 /// Whether a regular container was made in the sandbox that is there. Instances do not tell their

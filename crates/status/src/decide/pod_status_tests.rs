@@ -60,6 +60,8 @@ fn the_nodes_addresses_are_told_once_they_are_known() {
 #[test]
 fn a_pod_starts_once() {
     let mut world = World::new(pod("Always", &["a"]), vec![]);
+    assert_eq!(world.status().start_time, Some(time(10)), "with its sandbox, under another agent");
+    world.observed.sandboxes.clear();
     assert_eq!(world.status().start_time, Some(time(NOW)));
     world.pod.status = Some(PodStatus { start_time: Some(time(50)), ..PodStatus::default() });
     assert_eq!(world.status().start_time, Some(time(50)));
@@ -77,8 +79,9 @@ fn times_are_whole_seconds() {
     b.started_at = Some(fine(3));
     world.observed.containers = vec![a, b];
     world.now = fine(NOW);
+    world.observed.sandboxes[0].created_at = fine(10);
     let status = world.status();
-    assert_eq!(status.start_time, Some(time(NOW)));
+    assert_eq!(status.start_time, Some(time(10)));
     for condition in status.conditions.unwrap() {
         assert_eq!(condition.last_transition_time, Some(time(NOW)));
     }

@@ -66,14 +66,12 @@ impl Cleaner {
     pub async fn clean(&self, tell: Tell<'_>) -> Result<Cleaned, RuntimeError> {
         let removals = self.plan().await?;
         let removed = stream::iter(&removals).map(async |removal| {
-            tell(&format!("{}: stopping", removal.pod));
+            if !removal.stop.is_empty() {
+                tell(&format!("{}: stopping", removal.pod));
+            }
             match self.remove(removal).await {
                 Ok(()) => {
-                    let (containers, uid) = (removal.containers.len(), &removal.uid);
-                    tell(&format!(
-                        "{}: removed, with {containers} container(s), uid {uid}",
-                        removal.pod
-                    ));
+                    tell(&format!("{}: removed (uid {})", removal.pod, removal.uid));
                     None
                 }
                 Err(error) => {

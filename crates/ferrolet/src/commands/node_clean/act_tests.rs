@@ -72,6 +72,10 @@ async fn nothing_is_left_of_any_pod_and_again_is_nothing_to_do() {
     node.files.write("/logs/somebody-elses/file", "text");
     assert_eq!(node.clean().await, (2, vec![]));
     assert!(node.runtime.containers().is_empty() && node.runtime.sandboxes().is_empty());
+    let told = node.told.lock().unwrap().clone();
+    let about = |pod: &str| told.iter().filter(|line| line.starts_with(pod)).count();
+    assert_eq!(about("default/web: "), 2, "it ran and so is stopped first: {told:?}");
+    assert_eq!(about("default/job: "), 1, "it had ended: {told:?}");
     assert_eq!(node.list("/logs").await, ["somebody-elses"]);
     assert_eq!(node.list("/links").await, [""; 0]);
     assert_eq!(node.clean().await, (0, vec![]));

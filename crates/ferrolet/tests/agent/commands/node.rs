@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ids::{ContainerId, PodName, PodUid};
 use model::ports::events::{EventType, Events as _, PodEvent};
 use serde_json::{Value, json};
-use server::wire::{SOCKET, Version};
+use server::wire::{RefusedManifest, SOCKET, Version};
 use server::{
     Check, EventBook, EventLimits, HealthChecks, LogPaths, MetricsText, Parts, PodAndStatus,
     PodView, Verbosity,
@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 struct Views {
     pods: Mutex<BTreeMap<PodUid, PodAndStatus>>,
+    refused: Mutex<Vec<RefusedManifest>>,
     changes: watch::Sender<u64>,
     logs: PathBuf,
 }
@@ -35,6 +36,10 @@ struct Views {
 impl PodView for Views {
     fn pods(&self) -> Vec<PodAndStatus> {
         self.pods.lock().unwrap().values().cloned().collect()
+    }
+
+    fn refused(&self) -> Vec<RefusedManifest> {
+        self.refused.lock().unwrap().clone()
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
@@ -103,6 +108,7 @@ impl Node {
         let events = EventBook::new(Arc::clone(&clock) as _, EventLimits::default(), quiet);
         let views = Views {
             pods: Mutex::default(),
+            refused: Mutex::default(),
             changes: watch::Sender::new(0),
             logs: root.path().join("logs"),
         };
@@ -139,6 +145,18 @@ impl Node {
     pub(crate) fn run(&self, namespace: &str, name: &str) {
         let state = json!({"running": {"startedAt": "2025-12-31T23:50:01Z"}});
         self.set(namespace, name, status(&state, true));
+    }
+
+    /// A manifest does not have its way.
+    pub(crate) fn refuse(&self, manifest: &str, pod: Option<&str>) {
+        let refused = RefusedManifest {
+            manifest: manifest.to_owned(),
+            message: "spec: bad".to_owned(),
+            pod: pod.map(str::to_owned),
+            last_good_stays: pod.is_some(),
+        };
+        self.views.refused.lock().unwrap().push(refused);
+        self.views.changes.send_modify(|count| *count += 1);
     }
 
     /// The pod's container ends.

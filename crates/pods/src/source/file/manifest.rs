@@ -1,16 +1,19 @@
 //! One manifest file: what it says, and what it said when it last made sense.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
+use model::ids::PodName;
 use model::ports::files::{FileVersion, HostFiles};
-use podspec::Origin;
+use podspec::{Origin, view};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use crate::decide::claims::Claim;
+use crate::source::Refusal;
 use crate::source::kept::Kept;
 use crate::source::last_good::{Digest, LastGood, digest};
 use crate::source::problem::Problem;
@@ -37,8 +40,28 @@ pub(super) struct Manifest {
     pod: Option<Arc<Pod>>,
     /// The same, on disk.
     kept: Kept,
+    /// Its text, until the pod has its name and the text is on disk.
+    unkept: Option<String>,
+    /// The name that its pod has, and how much of it an earlier agent had left.
+    holds: Option<PodName>,
+    likeness: u8,
+    /// The name that its pod wanted in vain, and what was said about it.
+    contested: Problem,
     /// What is wrong with reading it.
     problem: Problem,
+    /// What is wrong with its content.
+    refusal: Option<String>,
+}
+
+/// How strong the claim of a manifest is whose pod has the name already.
+const HOLDS: u8 = 3;
+
+/// A name that another manifest's pod has.
+#[derive(Debug, thiserror::Error)]
+#[error("{pod} is the pod of {} already", holder.display())]
+struct Taken {
+    pod: PodName,
+    holder: PathBuf,
 }
 
 #[derive(Debug)]
@@ -55,12 +78,75 @@ impl Manifest {
     pub(super) fn new(path: PathBuf) -> Self {
         let origin = Origin::File(path.clone());
         let kept = Kept::new(origin.clone());
-        Self { origin, path, seen: None, pod: None, kept, problem: Problem::default() }
+        Self {
+            origin,
+            path,
+            seen: None,
+            pod: None,
+            kept,
+            unkept: None,
+            holds: None,
+            likeness: 0,
+            contested: Problem::default(),
+            problem: Problem::default(),
+            refusal: None,
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The pod of the last version that made sense.
     pub(super) fn pod(&self) -> Option<Arc<Pod>> {
         self.pod.clone()
+    }
+
+    /// What it asks for.
+    pub(super) fn claim(&self) -> Option<Claim> {
+        let pod = self.pod.as_ref()?;
+        let (name, uid) = (view::pod_name(pod), view::uid(pod));
+        let strength = if self.holds.as_ref() == Some(&name) { HOLDS } else { self.likeness };
+        Some(Claim { pod: name, uid, strength })
+    }
+
+    /// Whether it says something new that is not on disk: as long as its pod has no name, too.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.unkept.is_some()
+    }
+
+    /// Its pod has its name; from now on the text is on disk.
+    pub(super) async fn granted(&mut self, disk: &LastGood) {
+        self.contested.is_over();
+        self.holds = self.pod.as_deref().map(view::pod_name);
+        if let Some(text) = self.unkept.take() {
+            self.kept.keep(text, disk).await;
+        }
+    }
+
+    /// The pod of another manifest has its pod's name or uid.
+    pub(super) fn contested_by(&mut self, holder: &Path) {
+        self.holds = None;
+        let Some(pod) = self.pod.as_deref().map(view::pod_name) else { return };
+        let taken = Taken { pod, holder: holder.to_owned() };
+        if self.contested.is_news(&taken) {
+            warn!(file = %self.path.display(), error = %taken, "manifest refused");
+        }
+    }
+
+    /// What is wrong with it, for people.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        let pod = self.pod.as_deref();
+        let contested = self.contested.text();
+        let unreadable = self.problem.text().or(self.refusal.as_deref());
+        let message = unreadable.or(contested)?.to_owned();
+        Some(Refusal {
+            manifest: self.path.display().to_string(),
+            message,
+            pod: pod.map(view::pod_name),
+            uid: pod.filter(|_| contested.is_some()).map(view::uid),
+            last_good_stays: unreadable.is_some() && pod.is_some() && contested.is_none(),
+        })
     }
 
     /// Whether there is anything to do when the file is found in a version.
@@ -119,8 +205,10 @@ impl Manifest {
     /// Takes new content in. Whether the pod changed.
     async fn read(&mut self, content: Vec<u8>, with: &Reading<'_>) -> bool {
         let Some(pod) = self.make_pod(&content, with) else { return self.restore(with).await };
+        self.refusal = None;
+        self.likeness = self.kept.likeness(digest(&content), with.last_good).await;
         let text = String::from_utf8(content).expect("a manifest that was read is text");
-        self.kept.keep(text, with.last_good).await;
+        self.unkept = Some(text);
         let pod = Some(Arc::new(pod));
         let is_news = self.pod != pod;
         if is_news {
@@ -131,7 +219,7 @@ impl Manifest {
 
     /// The pod of a manifest, ready to run; what is wrong with it is logged, naming the file and the
     /// line or the field.
-    fn make_pod(&self, content: &[u8], with: &Reading<'_>) -> Option<Pod> {
+    fn make_pod(&mut self, content: &[u8], with: &Reading<'_>) -> Option<Pod> {
         let file = self.path.display();
         match podspec::read_manifest(content, &self.origin, with.node_name) {
             Ok(manifest) => {
@@ -140,11 +228,13 @@ impl Manifest {
                 }
                 // A file holds one pod; only a URL may give a list.
                 let pod = manifest.pods.into_iter().next()?;
-                info!(%file, pod = %podspec::view::pod_name(&pod), "manifest read");
+                info!(%file, pod = %view::pod_name(&pod), "manifest read");
                 Some(pod)
             }
             Err(error) => {
-                warn!(%file, error = %Chain(&error), "manifest refused; the last good version stays");
+                let message = Chain(&error).to_string();
+                warn!(%file, error = message, "manifest refused; the last good version stays");
+                self.refusal = Some(message);
                 None
             }
         }
@@ -153,10 +243,12 @@ impl Manifest {
     /// After a restart, takes the pod from the last good version on disk. Whether there was one.
     async fn restore(&mut self, with: &Reading<'_>) -> bool {
         let kept = self.kept.restore(with.last_good).await;
-        let Some(pod) = kept.and_then(|kept| self.make_pod(kept.as_bytes(), with)) else {
-            return false;
-        };
-        let (file, name) = (self.path.display(), podspec::view::pod_name(&pod));
+        let refusal = self.refusal.take();
+        let pod = kept.and_then(|kept| self.make_pod(kept.as_bytes(), with));
+        self.refusal = refusal;
+        let Some(pod) = pod else { return false };
+        self.likeness = 2;
+        let (file, name) = (self.path.display(), view::pod_name(&pod));
         info!(%file, pod = %name, "the manifest's last good version is back from disk");
         self.pod = Some(Arc::new(pod));
         true

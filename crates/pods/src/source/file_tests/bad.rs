@@ -108,7 +108,7 @@ async fn a_period_of_nothing_is_not_all_the_agent_does() {
         node_name: "node".into(),
         last_good: "/state".into(),
     };
-    let (source, mut pods) = file_source(settings, Arc::clone(&files) as _);
+    let (source, SourceWatch { mut pods, .. }) = file_source(settings, Arc::clone(&files) as _);
     let mut tasks = JoinSet::new();
     tasks.spawn(source.run(CancellationToken::new()));
     pods.changed().await.unwrap();

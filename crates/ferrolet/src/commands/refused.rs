@@ -1,0 +1,116 @@
+//! Manifests that do not have their way, as people are told of them.
+
+use std::path::Path;
+
+use server::wire::RefusedManifest;
+
+use super::table::{clean, width};
+
+/// How many are shown on a terminal.
+const MOST: usize = 5;
+/// How many lines each may take there.
+const LINES: usize = 3;
+
+/// What is wrong with a manifest, and what that means for its pod.
+pub(crate) fn note(refused: &RefusedManifest) -> String {
+    written(refused, &refused.manifest)
+}
+
+fn written(refused: &RefusedManifest, manifest: &str) -> String {
+    let RefusedManifest { message, pod, last_good_stays, .. } = refused;
+    let rest = match pod {
+        _ if !last_good_stays => String::new(),
+        Some(pod) => format!("; {pod} stays as it was"),
+        None => "; its pods stay as they were".to_owned(),
+    };
+    clean(&format!("{manifest} is not taken: {message}{rest}"))
+}
+
+/// The same for all of them, below a table on a terminal, which has room for file names alone.
+pub(crate) fn notes(refused: &[RefusedManifest], columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for refused in refused.iter().take(MOST) {
+        let path = Path::new(&refused.manifest);
+        let name = path.file_name().and_then(|name| name.to_str());
+        // A URL is not shortened: its last part says little.
+        let name = name.filter(|_| path.is_absolute()).unwrap_or(&refused.manifest);
+        lines.extend(wrapped(&format!("! {}", written(refused, name)), columns));
+    }
+    if let Some(more @ 1..) = refused.len().checked_sub(MOST) {
+        lines.push(format!("! and {more} more; get pods -o json names them"));
+    }
+    lines
+}
+
+/// A text in a few lines between words, the last of which may be too long.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split(' ') {
+        let room = lines.len() < LINES;
+        let line = lines.last_mut().expect("there is a first line");
+        if !line.trim().is_empty() && room && width(line) + 1 + width(word) > columns {
+            lines.push(format!("  {word}"));
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(manifest: &str, pod: Option<&str>, last_good_stays: bool) -> RefusedManifest {
+        RefusedManifest {
+            manifest: manifest.to_owned(),
+            message: "spec.containers[0].image: Required value".to_owned(),
+            pod: pod.map(str::to_owned),
+            last_good_stays,
+        }
+    }
+
+    #[test]
+    fn a_note_says_what_is_wrong_and_what_becomes_of_the_pod() {
+        let wrong = "is not taken: spec.containers[0].image: Required value";
+        let rows = [
+            (refused("/m/a.yaml", None, false), format!("/m/a.yaml {wrong}")),
+            (
+                refused("/m/a.yaml", Some("default/a-node"), true),
+                format!("/m/a.yaml {wrong}; default/a-node stays as it was"),
+            ),
+            (
+                refused("http://h/pods", None, true),
+                format!("http://h/pods {wrong}; its pods stay as they were"),
+            ),
+        ];
+        for (refused, expected) in rows {
+            assert_eq!(note(&refused), expected);
+        }
+    }
+
+    #[test]
+    fn on_a_terminal_notes_are_short_few_and_between_words() {
+        let one = refused("/m/a.yaml", Some("default/a-node"), true);
+        let expected = [
+            "! a.yaml is not taken: spec.containers[0].image:",
+            "  Required value; default/a-node stays as it was",
+        ];
+        assert_eq!(notes(std::slice::from_ref(&one), 50), expected);
+        let lines = notes(&vec![one; 8], 200);
+        assert_eq!(lines.len(), MOST + 1);
+        assert_eq!(lines[MOST], "! and 3 more; get pods -o json names them");
+        let url = refused("http://h/pods", None, false);
+        assert!(notes(&[url], 200)[0].starts_with("! http://h/pods is not"));
+    }
+
+    #[test]
+    fn a_note_takes_no_more_than_a_few_lines() {
+        let mut long = refused("/m/a.yaml", None, false);
+        long.message = "word ".repeat(100);
+        assert_eq!(notes(&[long], 20).len(), LINES);
+    }
+}

@@ -1,0 +1,73 @@
+//! What `ferrolet run --help` says.
+
+use std::fmt::Write as _;
+
+use config::flags::{Flag, Target, known};
+
+use crate::effects::has_effect;
+
+/// How wide a line of names may be.
+const WIDTH: usize = 96;
+
+/// The flags: those with an effect of their own, those that set a field that has one, and the names of
+/// the others, which are accepted.
+pub(crate) fn help() -> String {
+    let mut text = String::from(
+        "Run the node agent: keep the pods of this machine as they are specified.\n\n\
+         Usage: ferrolet run [flags]\n\n\
+         The flags are those of the kubelet, written by its rules: --flag=value or --flag value,\n\
+         but a yes-or-no flag only as --flag or --flag=false.\n\n\
+         \x20     --config FILE              a KubeletConfiguration\n\
+         \x20     --config-dir DIR           files that change it, in the order of their names\n\
+         \x20     --root-dir DIR             the agent's files (default /var/lib/kubelet)\n\
+         \x20     --hostname-override NAME   name of this node instead of the host name\n\
+         \x20 -v, --v LEVEL                  4 logs decisions, 6 calls too\n\
+         \x20     --version                  tell the version\n\
+         \x20 -h, --help                     tell this\n\n\
+         These set a field of the configuration and have an effect:\n\n",
+    );
+    for (flag, field) in fields().filter(|(flag, _)| has_effect(flag)) {
+        writeln!(text, "      --{:<32} {field}", flag.name).expect("a string takes every text");
+    }
+    text.push_str("\nThese are accepted, and have no effect yet:\n\n");
+    let mut line = String::new();
+    for flag in known().iter().filter(|flag| !has_effect(flag)) {
+        if line.len() + flag.name.len() > WIDTH {
+            writeln!(text, "      {}", line.trim_end()).expect("a string takes every text");
+            line.clear();
+        }
+        write!(line, "--{} ", flag.name).expect("a string takes every text");
+    }
+    writeln!(text, "      {}", line.trim_end()).expect("a string takes every text");
+    text
+}
+
+/// Flags that set a field, and which; `-v` is told above.
+fn fields() -> impl Iterator<Item = (&'static Flag, &'static str)> {
+    known().iter().filter_map(|flag| match flag.target {
+        Target::Field { path, .. } if flag.name != "v" => Some((flag, path)),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flag_is_told_once_and_with_whether_it_has_an_effect() {
+        let text = help();
+        let (with, without) = text.split_once("have no effect yet").unwrap();
+        for flag in known() {
+            let name = format!("--{}", flag.name);
+            let told = |part: &str| part.split_whitespace().filter(|word| *word == name).count();
+            assert_eq!(told(with) > 0, has_effect(flag), "{name}");
+            assert_eq!(told(without) > 0, !has_effect(flag), "{name}");
+        }
+        for name in ["--pod-manifest-path", "--container-runtime-endpoint", "--feature-gates"] {
+            assert!(with.contains(name), "{name}");
+        }
+        assert!(without.contains("--kubeconfig "), "{without}");
+        assert!(text.lines().all(|line| line.len() <= 110), "{text}");
+    }
+}

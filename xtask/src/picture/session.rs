@@ -1,0 +1,168 @@
+//! `make run` in a terminal that remembers all it showed.
+
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// How long anything may take; the first time everything is built.
+const PATIENCE: Duration = Duration::from_mins(20);
+/// What comes within this time is one picture.
+const TOGETHER: Duration = Duration::from_millis(60);
+
+/// A screen, and for how long it is looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) rows: Vec<String>,
+    /// What was typed in another terminal so far.
+    pub(super) typed: Vec<String>,
+    pub(super) time: Duration,
+}
+
+/// A session under way.
+pub(super) struct Session {
+    child: Child,
+    keys: ChildStdin,
+    output: Receiver<Vec<u8>>,
+    screen: vt100::Parser,
+    typed: Vec<String>,
+    frames: Vec<Frame>,
+    changed: Instant,
+}
+
+impl Session {
+    /// Begins. The programs are to be built before: that is no part of the picture.
+    pub(super) fn start(root: &Path, columns: u16, rows: u16) -> Result<Self> {
+        let line = format!("stty cols {columns} rows {rows}; exec make --no-print-directory run");
+        // The terminal is made by script(1), which passes on what is typed.
+        let mut child = Command::new("script")
+            .args(["-q", "-e", "-f", "-c", &line, "/dev/null"])
+            .current_dir(root)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("start script(1)")?;
+        let keys = child.stdin.take().context("take its input")?;
+        let mut stdout = child.stdout.take().context("take its output")?;
+        let (sender, output) = channel();
+        thread::spawn(move || {
+            let mut buffer = [0; 16 * 1024];
+            while let Ok(count @ 1..) = stdout.read(&mut buffer) {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        let size = |cells| NonZeroU16::new(cells).context("a terminal has cells");
+        let screen = vt100::Parser::new(size(rows)?, size(columns)?, 0);
+        let (typed, frames, changed) = (Vec::new(), Vec::new(), Instant::now());
+        Ok(Self { child, keys, output, screen, typed, frames, changed })
+    }
+
+    /// Waits until the screen is as wanted.
+    pub(super) fn wait_for(&mut self, what: &str, wanted: impl Fn(&str) -> bool) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while !wanted(&self.text()) {
+            if Instant::now() > end || !self.take(TOGETHER) {
+                bail!("waited in vain for {what}; the screen shows:\n{}", self.text());
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets some time pass.
+    pub(super) fn look(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.take(TOGETHER);
+        }
+    }
+
+    /// Something is typed in another terminal.
+    pub(super) fn typed(&mut self, line: &str) {
+        self.typed.push(line.to_owned());
+        self.frame();
+    }
+
+    /// Presses ^C.
+    pub(super) fn interrupt(&mut self) -> Result<()> {
+        self.keys.write_all(b"\x03").and_then(|()| self.keys.flush()).context("press ^C")
+    }
+
+    /// Waits for the end.
+    pub(super) fn end(&mut self) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while self.take(TOGETHER) {
+            if Instant::now() > end {
+                bail!("it does not end; the screen shows:\n{}", self.text());
+            }
+        }
+        self.child.wait().context("wait for its end")?;
+        self.frame();
+        Ok(())
+    }
+
+    /// Takes in what comes; whether there may be more.
+    fn take(&mut self, time: Duration) -> bool {
+        match self.output.recv_timeout(time) {
+            Ok(bytes) => {
+                self.screen.process(&bytes);
+                // A screen that is being drawn is not looked at.
+                while let Ok(bytes) = self.output.recv_timeout(TOGETHER / 3) {
+                    self.screen.process(&bytes);
+                }
+                self.frame();
+                true
+            }
+            Err(RecvTimeoutError::Timeout) => true,
+            Err(RecvTimeoutError::Disconnected) => false,
+        }
+    }
+
+    fn text(&self) -> String {
+        self.screen.screen().contents()
+    }
+
+    /// Keeps what is shown now, if it is different.
+    fn frame(&mut self) {
+        let columns = self.screen.screen().size().1;
+        let rows: Vec<String> = self.screen.screen().rows(0, columns.get()).collect();
+        let time = self.changed.elapsed();
+        if let Some(last) = self.frames.last_mut() {
+            last.time = time;
+            if last.rows == rows && last.typed == self.typed {
+                return;
+            }
+        }
+        self.changed = Instant::now();
+        self.frames.push(Frame { rows, typed: self.typed.clone(), time: Duration::ZERO });
+    }
+
+    /// The frames from the first table on, with some texts replaced.
+    pub(super) fn frames(&self, replacements: &[(String, String)]) -> Vec<Frame> {
+        let replaced = |text: &String| {
+            let with = |text: String, (from, to): &(String, String)| text.replace(from, to);
+            replacements.iter().fold(text.trim_end().to_owned(), with)
+        };
+        let is_begun = |frame: &&Frame| frame.rows.iter().any(|row| row.contains("LAST EVENT"));
+        let begun = self.frames.iter().position(|frame| is_begun(&frame)).unwrap_or(0);
+        let shown = self.frames[begun..].iter().map(|frame| Frame {
+            rows: frame.rows.iter().map(replaced).collect(),
+            ..frame.clone()
+        });
+        shown.collect()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Without its terminal it ends and cleans up; nothing is to be done about a failure here.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
