@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, Image, Runtime, RuntimeError, RuntimeStatus, RuntimeVersion,
-    SandboxFilter,
+    ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError, RuntimeStatus,
+    RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, SandboxConfig};
@@ -212,6 +212,23 @@ impl Runtime for CriRuntime {
         let answer = self.runtime.call(call, request, method).await?;
         let status = answer.status.and_then(from_cri::container_status);
         status.ok_or_else(|| call.malformed("no status, or one without id or pod"))
+    }
+
+    async fn exec_sync(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Option<Duration>,
+    ) -> Result<ExecOutput, RuntimeError> {
+        let request = cri::ExecSyncRequest {
+            container_id: id.to_string(),
+            cmd: command.to_vec(),
+            // For the runtime 0 is no limit; a limit of less than a second is one of a second.
+            timeout: timeout.map_or(0, |timeout| to_cri::grace(timeout).max(1)),
+        };
+        let call = on("ExecSync", id.as_str()).within(Class::Exec(timeout));
+        let answer = self.runtime.call(call, request, RuntimeServiceClient::exec_sync).await?;
+        Ok(ExecOutput { stdout: answer.stdout, stderr: answer.stderr, exit_code: answer.exit_code })
     }
 
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {

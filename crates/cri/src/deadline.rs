@@ -11,6 +11,8 @@ pub(crate) enum Class {
     Sandbox,
     /// A process that was asked to end within its grace.
     Stop(Duration),
+    /// A command in a container, which may take this long or as long as it likes.
+    Exec(Option<Duration>),
     /// A registry, at the speed of its network.
     Pull,
 }
@@ -45,6 +47,9 @@ impl Deadlines {
             Class::Request => self.request,
             Class::Sandbox => self.request.saturating_mul(2),
             Class::Stop(grace) => self.request.saturating_add(grace),
+            Class::Exec(timeout) => {
+                timeout.map_or(LONGEST, |timeout| self.request.saturating_add(timeout))
+            }
             Class::Pull => LONGEST_PULL,
         };
         deadline.min(LONGEST)
@@ -70,6 +75,8 @@ mod tests {
             (Class::Sandbox, 20),
             (Class::Stop(Duration::from_secs(30)), 40),
             (Class::Stop(Duration::MAX), 90_000_000),
+            (Class::Exec(Some(Duration::from_secs(5))), 15),
+            (Class::Exec(None), 90_000_000),
             (Class::Pull, 3600),
         ];
         for (class, seconds) in rows {

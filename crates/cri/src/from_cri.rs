@@ -13,6 +13,7 @@ use model::observed::{
 use model::ports::runtime::{
     ContainerEvent, ContainerEventKind, Image, RuntimeCondition, RuntimeStatus,
 };
+use model::wanted::Mount;
 use proto::runtime_v1 as cri;
 
 /// An id, unless it is empty.
@@ -120,6 +121,7 @@ pub(crate) fn container_status(status: cri::ContainerStatus) -> Option<Container
     };
     Some(ContainerStatus {
         id: id(status.id)?,
+        sandbox_id: "".into(),
         name: metadata.name.into(),
         state,
         created_at: timestamp(status.created_at),
@@ -133,7 +135,16 @@ pub(crate) fn container_status(status: cri::ContainerStatus) -> Option<Container
         log_path: status.log_path.into(),
         labels: status.labels,
         annotations: status.annotations,
+        mounts: status.mounts.into_iter().map(mount).collect(),
     })
+}
+
+fn mount(mount: cri::Mount) -> Mount {
+    Mount {
+        host_path: mount.host_path,
+        container_path: mount.container_path,
+        read_only: mount.readonly,
+    }
 }
 
 pub(crate) fn image(image: cri::Image) -> Option<Image> {

@@ -7,7 +7,7 @@ use model::ids::PodUid;
 use model::labels;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::runtime::{ContainerFilter, SandboxFilter};
-use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
+use model::wanted::{ContainerConfig, Mount, NamespaceMode, SandboxConfig};
 use proto::runtime_v1 as cri;
 
 fn namespace_mode(mode: NamespaceMode) -> i32 {
@@ -65,7 +65,11 @@ pub(crate) fn container_config(
 ) -> cri::ContainerConfig {
     let namespaces = cri::NamespaceOption {
         network: namespace_mode(sandbox.network),
-        pid: namespace_mode(config.pid),
+        pid: match config.pid_target {
+            Some(_) => cri::NamespaceMode::Target.into(),
+            None => namespace_mode(config.pid),
+        },
+        target_id: config.pid_target.as_ref().map(ToString::to_string).unwrap_or_default(),
         ipc: namespace_mode(sandbox.ipc),
         ..cri::NamespaceOption::default()
     };
@@ -90,6 +94,8 @@ pub(crate) fn container_config(
         labels: config.labels.clone(),
         annotations: config.annotations.clone(),
         log_path: config.log_path.clone(),
+        mounts: config.mounts.iter().map(mount).collect(),
+        stop_signal: config.stop_signal.as_deref().map_or(0, stop_signal),
         stdin: config.stdin,
         stdin_once: config.stdin_once,
         tty: config.tty,
@@ -105,6 +111,20 @@ pub(crate) fn container_config(
         }),
         ..cri::ContainerConfig::default()
     }
+}
+
+fn mount(mount: &Mount) -> cri::Mount {
+    cri::Mount {
+        host_path: mount.host_path.clone(),
+        container_path: mount.container_path.clone(),
+        readonly: mount.read_only,
+        ..cri::Mount::default()
+    }
+}
+
+/// A signal that the protocol has no number for is left to the image.
+fn stop_signal(name: &str) -> i32 {
+    cri::Signal::from_str_name(name).unwrap_or(cri::Signal::RuntimeDefault).into()
 }
 
 /// Whole seconds, never fewer than granted: 0 means a kill at once.

@@ -10,6 +10,7 @@ const FIELDS: &[&str] = &[
     "apiVersion",
     "containerRuntimeEndpoint",
     "crashLoopBackOff",
+    "featureGates.ContainerStopSignals",
     "featureGates.EventedPLEG",
     "featureGates.ReduceDefaultCrashLoopBackOffDecay",
     "fileCheckFrequency",

@@ -14,7 +14,7 @@ use podspec::view;
 use prometheus::{Registry, TextEncoder};
 use server::wire::RefusedManifest;
 use server::{Check, HealthChecks, LogPaths, MetricsText, PodAndStatus, PodView};
-use status::decide::{Failure, NodeFacts, StatusInput, Waiting, pod_status};
+use status::decide::{Failure, NodeFacts, StatusInput, Waiting, is_restarting_all, pod_status};
 use status::store::{StatusReader, StatusStore};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -138,6 +138,11 @@ impl NodeView {
         if self.statuses.set(&observed.uid, status) {
             self.changed();
         }
+    }
+
+    /// Whether the pod, as last published, starts over with all its containers.
+    pub(crate) fn is_restarting_all(&self, uid: &PodUid) -> bool {
+        self.reader.get(uid).is_some_and(|published| is_restarting_all(&published.status))
     }
 
     fn changed(&self) {

@@ -99,6 +99,8 @@ fn settings(config: &KubeletConfiguration, node_name: String, root_dir: &Path) -
         ),
         manifest_url: manifest_url(config),
         state: root_dir.join("ferrolet/state"),
+        pods: root_dir.join("pods"),
+        stop_signals: gates.get("ContainerStopSignals") == Some(&true),
         pod_logs: PathBuf::from(&config.pod_logs_dir),
         container_links: Path::new("/var/log/containers").to_owned(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
@@ -175,13 +177,14 @@ async fn serve(
     let listener = here.socket.listener().context("listen on the agent's socket")?;
     let local = Local {
         listener: UnixListener::from_std(listener).context("listen on the agent's socket")?,
-        logs,
         verbosity: Arc::new(here.verbosity),
     };
     let ports = Ports {
         runtime,
         files: Arc::clone(&files),
         http: Arc::new(Fetcher::new(USER_AGENT)),
+        pod_http: Arc::new(Fetcher::trusting_anybody(USER_AGENT)),
+        logs,
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
     };

@@ -15,6 +15,7 @@ use pods::decide::worker::{Target, Update};
 use pods::source::{SourceChange, Sources};
 use pods::workers::{News, WorkersHandle};
 use podspec::view;
+use runtime::PodDirectories;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -45,6 +46,10 @@ pub(crate) struct SyncLoopParts {
     pub(crate) cache: pleg::cache::Reader,
     /// What became of pods.
     pub(crate) news: mpsc::UnboundedReceiver<News>,
+    /// Where pods have their own files.
+    pub(crate) directories: PodDirectories,
+    /// Whether containers may choose the signal that stops them.
+    pub(crate) stop_signals: bool,
     /// The pods' workers.
     pub(crate) workers: WorkersHandle,
     /// Whom people hear from.
@@ -65,11 +70,14 @@ pub(crate) struct SyncLoop {
     working: BTreeSet<PodUid>,
     /// Whether it is known what runs. Before that a pod could meet its earlier self.
     listed: bool,
+    /// Whether directories of pods that went while no agent ran were looked for.
+    swept: bool,
 }
 
 impl SyncLoop {
     pub(crate) fn new(parts: SyncLoopParts) -> Self {
-        Self { parts, refused: BTreeSet::new(), working: BTreeSet::new(), listed: false }
+        let (refused, working) = (BTreeSet::new(), BTreeSet::new());
+        Self { parts, refused, working, listed: false, swept: false }
     }
 
     /// Runs until told to stop, or until there is nobody left to hear from.
@@ -125,7 +133,7 @@ impl SyncLoop {
 
     async fn came(&mut self, pod: Arc<Pod>, came: Came) {
         let uid = view::uid(&pod);
-        let ignored = unsupported(&pod);
+        let ignored = unsupported(&pod, self.parts.stop_signals);
         let known = Known {
             refused: self.refused.remove(&uid),
             working: self.working.contains(&uid),
@@ -190,6 +198,7 @@ impl SyncLoop {
                     return;
                 }
                 self.parts.view.hide(&uid);
+                self.parts.directories.remove(&uid).await;
                 // Something of it may have appeared after it was seen to have ended.
                 self.end_if_stranger(uid).await;
             }
@@ -228,6 +237,18 @@ impl SyncLoop {
         let (sources, working) = (&self.parts.sources, &self.working);
         self.parts.view.retain(|uid| sources.get(uid).is_some() || working.contains(uid));
         self.look_after_all().await;
+        if self.listed && self.parts.sources.all_ready() && !self.swept {
+            self.swept = true;
+            self.sweep_directories().await;
+        }
+    }
+
+    /// Removes the directories of pods that are neither wanted nor worked on nor alive.
+    async fn sweep_directories(&self) {
+        let mut known = self.working.clone();
+        known.extend(self.parts.sources.pods().map(|(uid, _)| uid.clone()));
+        known.extend(self.parts.cache.all_live().into_keys());
+        self.parts.directories.keep_only(&known).await;
     }
 
     /// Gives a worker to each pod that has none and needs one.

@@ -73,6 +73,7 @@ impl Bench {
         let stamps = Stamps::default();
         let parts = pleg::PlegParts {
             runtime: Arc::clone(&runtime) as _,
+            last_words: Arc::new(testkit::logs::Silence),
             stamps: stamps.clone(),
             clock: Arc::clone(&clock) as _,
             metrics: pleg::Metrics::new(&prometheus::Registry::new()).unwrap(),
@@ -86,7 +87,7 @@ impl Bench {
             resync: Duration::from_mins(1),
         });
         let facts = NodeFacts { host_ips: Vec::new(), runtime_name: "memory".to_owned() };
-        let view = Arc::new(NodeView::new(facts, clock));
+        let view = Arc::new(NodeView::new(facts, Arc::clone(&clock) as _));
         let pulse = Pulse::new(Duration::from_mins(1));
         let (source, watch) = watch::channel(Some(PodList::default()));
         let sync_loop = SyncLoop::new(SyncLoopParts {
@@ -96,6 +97,12 @@ impl Bench {
             lifecycle: pleg::Marks::default(),
             cache: pleg.cache,
             news,
+            directories: PodDirectories {
+                files: Arc::new(testkit::files::MemoryFiles::new()),
+                clock: Arc::clone(&clock) as _,
+                pods: "/pods".into(),
+            },
+            stop_signals: false,
             workers,
             events: Arc::new(KeptEvents::default()),
             view: Arc::clone(&view),

@@ -18,7 +18,8 @@ use pods::decide::requeue::Retry;
 use pods::decide::worker::{Outcome, Target};
 use pods::workers::{PodSyncer, Statuses, Synced};
 use podspec::view;
-use runtime::{PodRuntime, SyncError};
+use runtime::decide::{ProbeResults, Situation};
+use runtime::{PodRuntime, Progress, SyncError};
 use status::decide::{Failure, Waiting};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -108,15 +109,24 @@ impl PodSyncer for Syncer {
             self.publish(pod, status, Some(&failure), false);
             return Synced { outcome: Outcome::Finished, acted: false };
         }
-        match self.pod_runtime.sync(pod, status, cancel).await {
-            Ok(acted) => {
+        let situation = Situation {
+            pod,
+            status,
+            probes: &ProbeResults::default(),
+            restart_all: self.view.is_restarting_all(&status.uid),
+        };
+        match self.pod_runtime.sync(&situation, cancel).await {
+            Ok(progress) => {
                 self.remember(&status.uid, None);
-                if !acted {
+                if progress == Progress::Nothing {
                     debug!(pod = %name, uid = %status.uid, "pod is as specified");
                 }
-                let outcome =
-                    deadline.map_or(Outcome::Done, |deadline| Outcome::Again(Retry::At(deadline)));
-                Synced { outcome, acted }
+                let again = match progress {
+                    Progress::Again => Some(self.clock.now()),
+                    Progress::Nothing | Progress::Done => deadline,
+                };
+                let outcome = again.map_or(Outcome::Done, |at| Outcome::Again(Retry::At(at)));
+                Synced { outcome, acted: progress != Progress::Nothing }
             }
             Err(error) => {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");

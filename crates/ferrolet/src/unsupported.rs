@@ -13,18 +13,30 @@ const ANNOTATIONS: [&str; 2] = [
     "container.seccomp.security.alpha.kubernetes.io/",
 ];
 
-/// The paths of fields that the pod sets and the agent does not act on yet.
-pub(crate) fn unsupported(pod: &Pod) -> Vec<String> {
+/// The paths of fields that the pod sets and the agent does not act on: not yet, or not with its
+/// feature gates. `stop_signals` is one of those.
+pub(crate) fn unsupported(pod: &Pod, stop_signals: bool) -> Vec<String> {
     let Some(spec) = view::spec(pod) else { return Vec::new() };
     let annotations = pod.metadata.annotations.iter().flatten().map(|(name, _)| name);
     let asked = annotations.filter(|name| ANNOTATIONS.iter().any(|known| name.starts_with(known)));
     let mut paths: Vec<String> =
         asked.map(|name| format!("metadata.annotations[{name}]")).collect();
     paths.extend(pod_fields(spec).into_iter().map(|field| format!("spec.{field}")));
-    for (index, container) in spec.containers.iter().enumerate() {
-        let fields = container_fields(container, view::host_network(pod)).into_iter();
-        paths.extend(fields.map(|field| format!("spec.containers[{index}].{field}")));
-    }
+    let host_network = view::host_network(pod);
+    let mut check = |list: &str, containers: &[Container]| {
+        for (index, container) in containers.iter().enumerate() {
+            let mut fields = container_fields(container, host_network);
+            let lifecycle = container.lifecycle.as_ref();
+            if lifecycle.is_some_and(|lifecycle| lifecycle.stop_signal.is_some()) && !stop_signals {
+                fields.push("lifecycle.stopSignal");
+            }
+            let fields = fields.into_iter();
+            paths.extend(fields.map(|field| format!("spec.{list}[{index}].{field}")));
+        }
+    };
+    check("initContainers", view::init_containers(pod));
+    check("containers", view::containers(pod));
+    check("ephemeralContainers", &view::ephemeral_containers(pod));
     paths
 }
 
@@ -40,8 +52,8 @@ fn set_fields(fields: &[(&'static str, bool)]) -> Vec<&'static str> {
 fn pod_fields(spec: &PodSpec) -> Vec<&'static str> {
     let PodSpec {
         // Acted on.
-        active_deadline_seconds: _, containers: _, host_ipc: _, host_network: _, host_pid: _,
-        hostname: _, restart_policy: _, share_process_namespace: _,
+        active_deadline_seconds: _, containers: _, ephemeral_containers: _, host_ipc: _,
+        host_network: _, host_pid: _, hostname: _, init_containers: _, restart_policy: _, share_process_namespace: _,
         termination_grace_period_seconds: _,
         // For others than the node: schedulers, controllers, and the API server.
         affinity: _, automount_service_account_token: _, enable_service_links: _, node_name: _,
@@ -49,8 +61,7 @@ fn pod_fields(spec: &PodSpec) -> Vec<&'static str> {
         scheduler_name: _, scheduling_gates: _, service_account: _, service_account_name: _,
         tolerations: _, topology_spread_constraints: _, image_pull_secrets: _,
         // Not acted on yet.
-        dns_config, dns_policy, ephemeral_containers, host_aliases, host_users, hostname_override,
-        init_containers, os, overhead, readiness_gates, resource_claims, resources,
+        dns_config, dns_policy, host_aliases, host_users, hostname_override, os, overhead, readiness_gates, resource_claims, resources,
         runtime_class_name, security_context, set_hostname_as_fqdn, subdomain, volumes,
         scheduling_group,
     } = spec;
@@ -59,11 +70,9 @@ fn pod_fields(spec: &PodSpec) -> Vec<&'static str> {
         ("dnsConfig", dns_config.is_some()),
         // Without a cluster's DNS the others mean the same: the host's.
         ("dnsPolicy", dns_policy.as_deref() == Some("None")),
-        ("ephemeralContainers", has_any(ephemeral_containers.as_ref())),
         ("hostAliases", has_any(host_aliases.as_ref())),
         ("hostUsers", *host_users == Some(false)),
         ("hostnameOverride", hostname_override.is_some()),
-        ("initContainers", has_any(init_containers.as_ref())),
         ("os", os.as_ref().is_some_and(|os| os.name != "linux")),
         ("overhead", overhead.as_ref().is_some_and(|overhead| !overhead.is_empty())),
         ("readinessGates", has_any(readiness_gates.as_ref())),
@@ -82,38 +91,30 @@ fn pod_fields(spec: &PodSpec) -> Vec<&'static str> {
 fn container_fields(container: &Container, host_network: bool) -> Vec<&'static str> {
     let Container {
         // Acted on.
-        args: _, command: _, image: _, image_pull_policy: _, name: _, restart_policy: _, stdin: _,
-        stdin_once: _, tty: _, working_dir: _,
+        args: _, command: _, image: _, image_pull_policy: _, lifecycle: _, name: _,
+        restart_policy: _, restart_policy_rules: _, stdin: _, stdin_once: _,
+        termination_message_path: _, termination_message_policy: _, tty: _, working_dir: _,
         // Says how a change of resources is made, and none is.
         resize_policy: _,
         // Not acted on yet, or not in every form.
-        env, env_from, lifecycle, liveness_probe, ports, readiness_probe, resources,
-        restart_policy_rules, security_context, startup_probe, termination_message_path,
-        termination_message_policy, volume_devices, volume_mounts,
+        env, env_from, liveness_probe, ports, readiness_probe, resources, security_context,
+        startup_probe, volume_devices, volume_mounts,
     } = container;
     let resources = resources.as_ref();
     let limits = resources.and_then(|resources| resources.limits.as_ref());
     let claims = resources.and_then(|resources| resources.claims.as_ref());
     // On the host's network a port is the host's anyway; the API server fills it in.
     let mapped = ports.iter().flatten().any(|port| port.host_port.is_some_and(|port| port != 0));
-    let restarts_all =
-        restart_policy_rules.iter().flatten().any(|rule| rule.action == "RestartAllContainers");
-    let message_path = termination_message_path.as_deref().unwrap_or("/dev/termination-log");
-    let message_policy = termination_message_policy.as_deref().unwrap_or("File");
     set_fields(&[
         ("env[].valueFrom", env.iter().flatten().any(|env| env.value_from.is_some())),
         ("envFrom", has_any(env_from.as_ref())),
-        ("lifecycle", lifecycle.is_some()),
         ("livenessProbe", liveness_probe.is_some()),
         ("ports[].hostPort", mapped && !host_network),
         ("readinessProbe", readiness_probe.is_some()),
         ("resources.claims", has_any(claims)),
         ("resources.limits", limits.is_some_and(|limits| !limits.is_empty())),
-        ("restartPolicyRules[].action", restarts_all),
         ("securityContext", security_context.is_some()),
         ("startupProbe", startup_probe.is_some()),
-        ("terminationMessagePath", message_path != "/dev/termination-log"),
-        ("terminationMessagePolicy", message_policy != "File"),
         ("volumeDevices", has_any(volume_devices.as_ref())),
         ("volumeMounts", has_any(volume_mounts.as_ref())),
     ])
@@ -133,15 +134,20 @@ mod tests {
         );
         let origin = Origin::File("/manifests/web.yaml".into());
         let read = read_manifest(manifest.as_bytes(), &origin, "node");
-        unsupported(&read.unwrap_or_else(|error| panic!("{manifest}: {error:?}")).pods[0])
+        let read = read.unwrap_or_else(|error| panic!("{manifest}: {error:?}"));
+        unsupported(&read.pods[0], false)
     }
 
     #[test]
     fn what_is_acted_on_is_supported() {
         let spec = "hostNetwork: true\n  hostPID: true\n  restartPolicy: OnFailure\n  \
-                    terminationGracePeriodSeconds: 5\n  activeDeadlineSeconds: 60";
+                    terminationGracePeriodSeconds: 5\n  activeDeadlineSeconds: 60\n  \
+                    initContainers: [{name: i, image: i}, {name: s, image: i, restartPolicy: Always}]";
         let container = "command: [a]\n    args: [b]\n    ports: [{containerPort: 80}]\n    \
-                         env: [{name: A, value: b}]\n    resources: {requests: {cpu: 1}}";
+                         env: [{name: A, value: b}]\n    resources: {requests: {cpu: 1}}\n    \
+                         terminationMessagePath: /x\n    \
+                         terminationMessagePolicy: FallbackToLogsOnError\n    \
+                         lifecycle: {preStop: {sleep: {seconds: 1}}}";
         assert_eq!(refused(spec, container), Vec::<String>::new());
     }
 
@@ -150,13 +156,21 @@ mod tests {
     fn fields_that_would_be_ignored_are_named() {
         let rows = [
             ("volumes: [{name: v, emptyDir: {}}]", "", "spec.volumes"),
-            ("initContainers: [{name: i, image: i}]", "", "spec.initContainers"),
+            (
+                "initContainers: [{name: i, image: i, securityContext: {privileged: true}}]",
+                "",
+                "spec.initContainers[0].securityContext",
+            ),
             ("securityContext: {runAsUser: 1}", "", "spec.securityContext"),
             ("hostUsers: false", "", "spec.hostUsers"),
             ("", "securityContext: {privileged: true}", "spec.containers[0].securityContext"),
             ("", "resources: {limits: {memory: 1Mi}}", "spec.containers[0].resources.limits"),
             ("", "livenessProbe: {tcpSocket: {port: 1}}", "spec.containers[0].livenessProbe"),
-            ("", "terminationMessagePath: /x", "spec.containers[0].terminationMessagePath"),
+            (
+                "os: {name: linux}",
+                "lifecycle: {stopSignal: SIGUSR1}",
+                "spec.containers[0].lifecycle.stopSignal",
+            ),
             (
                 "",
                 "ports: [{containerPort: 80, hostPort: 80}]",
@@ -178,6 +192,6 @@ mod tests {
         let mut pod = Pod { spec: Some(PodSpec::default()), ..Pod::default() };
         let name = "container.apparmor.security.beta.kubernetes.io/main".to_owned();
         pod.metadata.annotations = Some([(name.clone(), "localhost/tight".to_owned())].into());
-        assert_eq!(unsupported(&pod), [format!("metadata.annotations[{name}]")]);
+        assert_eq!(unsupported(&pod, false), [format!("metadata.annotations[{name}]")]);
     }
 }

@@ -19,7 +19,7 @@ use pods::source::{SourceName, Sources};
 use pods::workers::{WorkerParts, workers};
 use prometheus::Registry;
 use runtime::decide::BackoffLimits;
-use runtime::{LogLayout, PodRuntime, RuntimeParts};
+use runtime::{LogLayout, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages};
 use server::{EventBook, EventLimits, HealthChecks, Verbosity};
 use status::decide::NodeFacts;
 use tokio::net::UnixListener;
@@ -42,6 +42,10 @@ pub struct Ports {
     pub files: Arc<dyn HostFiles>,
     /// The web.
     pub http: Arc<dyn HttpGet>,
+    /// What the pods of this node serve, whoever vouches for them.
+    pub pod_http: Arc<dyn HttpGet>,
+    /// The logs of containers.
+    pub logs: Arc<dyn ContainerLogs>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
     /// Whom people hear from.
@@ -63,6 +67,10 @@ pub struct Settings {
     pub manifest_url: Option<ManifestUrl>,
     /// Where the agent keeps what must survive it.
     pub state: PathBuf,
+    /// Where each pod has a directory of its own.
+    pub pods: PathBuf,
+    /// Whether containers may choose the signal that stops them.
+    pub stop_signals: bool,
     /// Where logs of pods are.
     pub pod_logs: PathBuf,
     /// Where links to logs are.
@@ -93,8 +101,6 @@ pub struct ManifestUrl {
 pub struct Local {
     /// Where it listens.
     pub listener: UnixListener,
-    /// Reads the logs of containers.
-    pub logs: Arc<dyn ContainerLogs>,
     /// How much is logged.
     pub verbosity: Arc<dyn Verbosity>,
 }
@@ -140,6 +146,12 @@ impl Agent {
             lifecycle: pleg.events,
             cache: pleg.cache.clone(),
             news,
+            directories: PodDirectories {
+                files: ports.files,
+                clock: Arc::clone(&ports.clock),
+                pods: settings.pods.clone(),
+            },
+            stop_signals: settings.stop_signals,
             workers: workers_handle,
             events: ports.events,
             view: Arc::clone(&view),
@@ -151,12 +163,12 @@ impl Agent {
             let health = Arc::clone(&health);
             tasks.spawn("healthz", |stop| server::serve_health(health, address, stop));
         }
-        if let Some(Local { listener, logs, verbosity }) = local {
+        if let Some(Local { listener, verbosity }) = local {
             let answers = server::Parts {
                 pods: view,
                 events: book,
                 log_paths: Arc::new(RuntimeLogs(pleg.cache)),
-                logs,
+                logs: ports.logs,
                 health: Arc::clone(&health),
                 metrics: Arc::new(Metrics(registry)),
                 verbosity,
@@ -221,6 +233,11 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
 fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps, registry: &Registry) -> Pleg {
     let wants = PlegParts {
         runtime: Arc::clone(&ports.runtime),
+        last_words: Arc::new(TerminationMessages {
+            files: Arc::clone(&ports.files),
+            logs: Arc::clone(&ports.logs),
+            pods: settings.pods.clone(),
+        }),
         stamps: stamps.clone(),
         clock: Arc::clone(&ports.clock),
         metrics: pleg::Metrics::new(registry).expect("a new registry has no metrics yet"),
@@ -238,9 +255,11 @@ fn syncer(settings: &Settings, ports: &Ports, view: &Arc<NodeView>) -> Syncer {
     let pod_runtime = PodRuntime::new(RuntimeParts {
         runtime: Arc::clone(&ports.runtime),
         files: Arc::clone(&ports.files),
+        http: Arc::clone(&ports.pod_http),
         events: Arc::clone(&ports.events),
         clock: Arc::clone(&ports.clock),
         logs,
+        pods: settings.pods.clone(),
         restart_backoff: settings.restart_backoff,
     });
     Syncer {

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::target::Target;
-use crate::tls::Tls;
+use crate::tls::{Tls, is_plain};
 
 /// What a server says.
 #[derive(Debug)]
@@ -35,8 +35,11 @@ pub(crate) async fn exchange(
     if !target.is_secure {
         return ask(TokioIo::new(stream), request, limit, target).await;
     }
-    let stream = tls.secure(stream, &target.host).await;
-    let stream = stream.map_err(|source| failed("make a secure connection to", target, source))?;
+    let stream = match tls.secure(stream, &target.host).await {
+        Ok(stream) => stream,
+        Err(failure) if is_plain(&failure) => return Err(HttpError::NotSecure),
+        Err(failure) => return Err(failed("make a secure connection to", target, failure)),
+    };
     ask(TokioIo::new(stream), request, limit, target).await
 }
 

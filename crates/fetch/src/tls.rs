@@ -2,26 +2,44 @@
 
 use std::sync::Arc;
 
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The authorities that vouch for servers, read when they are first needed.
 #[derive(Debug, Default)]
 pub(crate) struct Tls {
     config: OnceCell<Arc<ClientConfig>>,
-    /// Instead of the system's.
-    authorities: Option<Vec<Vec<u8>>>,
+    trust: Trust,
+}
+
+/// Who vouches for servers.
+#[derive(Debug, Default)]
+enum Trust {
+    /// Whom the system trusts.
+    #[default]
+    System,
+    /// These authorities, as DER certificates.
+    These(Vec<Vec<u8>>),
+    /// Nobody needs to: any certificate will do.
+    Anybody,
 }
 
 impl Tls {
     pub(crate) fn trusting(authorities: Vec<Vec<u8>>) -> Self {
-        Self { config: OnceCell::new(), authorities: Some(authorities) }
+        Self { config: OnceCell::new(), trust: Trust::These(authorities) }
+    }
+
+    /// Trusts every server, as the kubelet does with the containers of the node's own pods.
+    pub(crate) fn trusting_anybody() -> Self {
+        Self { config: OnceCell::new(), trust: Trust::Anybody }
     }
 
     /// Makes a connection a secure one to the host that is meant.
@@ -36,10 +54,22 @@ impl Tls {
     }
 
     async fn load(&self) -> Result<Arc<ClientConfig>, Failure> {
-        let roots = match &self.authorities {
-            Some(authorities) => roots(authorities.iter().cloned().map(CertificateDer::from)),
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()?;
+        let roots = match &self.trust {
+            Trust::Anybody => {
+                let config = builder
+                    .dangerous()
+                    .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+                    .with_no_client_auth();
+                return Ok(Arc::new(config));
+            }
+            Trust::These(authorities) => {
+                roots(authorities.iter().cloned().map(CertificateDer::from))
+            }
             // Many files.
-            None => {
+            Trust::System => {
                 tokio::task::spawn_blocking(|| {
                     roots(rustls_native_certs::load_native_certs().certs)
                 })
@@ -49,12 +79,55 @@ impl Tls {
         if roots.is_empty() {
             return Err("the system has no certificates of authorities".into());
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(Arc::new(config))
+        Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+    }
+}
+
+/// Whether a secure connection failed because the server does not speak TLS at all.
+pub(crate) fn is_plain(failure: &Failure) -> bool {
+    let io = failure.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
+    let tls = io.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(tls, Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)))
+}
+
+/// Takes every certificate, and still checks that the server holds its key.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 

@@ -1,6 +1,7 @@
-//! Directories that stay below a root, whatever their names say.
+//! Directories and files that stay below a root, whatever their names say.
 
-use std::io;
+use std::ffi::OsStr;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
@@ -10,16 +11,7 @@ use rustix::io::Errno;
 /// Makes `below` and its parents under `root` with the given mode, following no link below the root.
 /// What is already there is left as it is.
 pub(crate) fn create(root: &Path, below: &Path, mode: u32) -> io::Result<()> {
-    let names: Vec<&std::ffi::OsStr> = below
-        .components()
-        .map(|component| match component {
-            Component::Normal(name) => Ok(name),
-            _ => Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("{} must be made of plain names", below.display()),
-            )),
-        })
-        .collect::<io::Result<_>>()?;
+    let names = plain_names(below)?;
     std::fs::create_dir_all(root)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut directory: OwnedFd = open(root, flags, Mode::empty())?;
@@ -73,37 +65,61 @@ pub(crate) fn open_log(path: &Path) -> io::Result<std::fs::File> {
     Ok(file)
 }
 
-/// What is to be removed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Removal {
-    /// A directory with all that is in it.
-    Directory,
-    /// A symbolic link.
-    Link,
+/// The names of a path below a root; anything but plain names is refused.
+fn plain_names(below: &Path) -> io::Result<Vec<&OsStr>> {
+    let name = |component| match component {
+        Component::Normal(name) => Ok(name),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{} must be made of plain names", below.display()),
+        )),
+    };
+    below.components().map(name).collect()
 }
 
-/// Removes a directory or a link that lies in `root` itself. Links are never followed below the root.
-pub(crate) fn remove(root: &Path, path: &Path, kind: Removal) -> io::Result<()> {
-    let refuse = |problem: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
-    if path.parent() != Some(root) || path.file_name().is_none() {
-        return refuse("it does not lie where such things lie");
+/// Opens a directory below a root, following no link below the root.
+pub(crate) fn open_directory(root: &Path, below: &Path) -> io::Result<OwnedFd> {
+    plain_names(below)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = open(root, flags, Mode::empty())?;
+    if below.as_os_str().is_empty() {
+        return Ok(root);
     }
-    let found = match std::fs::symlink_metadata(path) {
-        Ok(metadata) => metadata.file_type(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let removed = match kind {
-        // The standard library opens directory by directory and follows no link, whoever swaps them.
-        Removal::Directory if found.is_dir() => std::fs::remove_dir_all(path),
-        Removal::Link if found.is_symlink() => std::fs::remove_file(path),
-        Removal::Directory => return refuse("it is not a directory"),
-        Removal::Link => return refuse("it is not a link"),
-    };
-    match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result,
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    Ok(openat2(&root, below, flags, Mode::empty(), resolve)?)
+}
+
+/// Makes an empty file below a root with exactly this mode.
+pub(crate) fn create_file(root: &Path, below: &Path, mode: u32) -> io::Result<()> {
+    let name = below.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    plain_names(below)?;
+    let directory = open_directory(root, below.parent().unwrap_or(Path::new("")))?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let mode = Mode::from_raw_mode(mode);
+    let file = openat2(&directory, name, flags, mode, resolve)?;
+    // The mode asked for, whatever the process's umask made of it.
+    fchmod(&file, mode)?;
+    Ok(())
+}
+
+/// The last bytes of a file below a root, `limit` at most.
+pub(crate) fn read_end(root: &Path, below: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    plain_names(below)?;
+    let root = open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    // Opening a pipe would wait for who writes to it.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let mut file = std::fs::File::from(openat2(&root, below, flags, Mode::empty(), resolve)?);
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }
+    file.seek(SeekFrom::Start(metadata.len().saturating_sub(limit)))?;
+    let mut end = Vec::new();
+    // It may grow while it is read.
+    file.take(limit).read_to_end(&mut end)?;
+    Ok(end)
 }
 
 #[cfg(test)]

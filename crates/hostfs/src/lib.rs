@@ -19,6 +19,7 @@ mod beneath;
 mod claim;
 mod logs;
 mod look;
+mod removal;
 mod replace;
 mod socket;
 mod watch;
@@ -118,6 +119,16 @@ impl HostFiles for Host {
         blocking("create directory", &whole, move |_| beneath::create(&root, &below, mode)).await
     }
 
+    async fn create_file(&self, root: &Path, below: &Path, mode: u32) -> Result<(), FileError> {
+        let (whole, root, below) = (root.join(below), root.to_owned(), below.to_owned());
+        blocking("create file", &whole, move |_| beneath::create_file(&root, &below, mode)).await
+    }
+
+    async fn read_end(&self, root: &Path, below: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+        let (whole, root, below) = (root.join(below), root.to_owned(), below.to_owned());
+        blocking("read", &whole, move |_| beneath::read_end(&root, &below, limit)).await
+    }
+
     async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError> {
         let target = target.to_owned();
         blocking("make link", link, move |link| {
@@ -143,14 +154,17 @@ impl HostFiles for Host {
 
     async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<(), FileError> {
         let (path, kind) = match &verdict.subject {
-            Subject::PodLogs(path) => (path, beneath::Removal::Directory),
-            Subject::LogLink(path) => (path, beneath::Removal::Link),
+            Subject::PodDirectory(path) | Subject::PodLogs(path) => {
+                (path, removal::Removal::Directory)
+            }
+            Subject::ContainerLog(path) => (path, removal::Removal::Log),
+            Subject::LogLink(path) => (path, removal::Removal::Link),
             _ => {
                 let source = io::Error::new(io::ErrorKind::InvalidInput, verdict.to_string());
                 return Err(FileError { operation: "remove from", path: root.to_owned(), source });
             }
         };
         let root = root.to_owned();
-        blocking("remove", path, move |path| beneath::remove(&root, path, kind)).await
+        blocking("remove", path, move |path| removal::remove(&root, path, kind)).await
     }
 }

@@ -19,6 +19,8 @@ pub const CONTAINER_TERMINATION_MESSAGE_PATH: &str =
 /// Where its last words are looked for.
 pub const CONTAINER_TERMINATION_MESSAGE_POLICY: &str =
     "io.kubernetes.container.terminationMessagePolicy";
+/// What runs before the container is asked to end, as JSON.
+pub const CONTAINER_PRE_STOP_HANDLER: &str = "io.kubernetes.container.preStopHandler";
 /// Ports of the container, as JSON.
 pub const CONTAINER_PORTS: &str = "io.kubernetes.container.ports";
 /// Grace of the pod's specification.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::ids::{ContainerId, ObjectId, PodName, PodUid, SandboxId};
+use crate::wanted::Mount;
 
 /// State of a container, in the runtime's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,6 +97,9 @@ pub struct SandboxStatus {
 pub struct ContainerStatus {
     /// The runtime's id.
     pub id: ContainerId,
+    /// The sandbox it lives in. The CRI tells this in lists alone, so whoever lists fills it in; empty
+    /// when nobody did.
+    pub sandbox_id: SandboxId,
     /// Its name in the pod's specification.
     pub name: Arc<str>,
     /// Its state.
@@ -122,6 +126,8 @@ pub struct ContainerStatus {
     pub labels: BTreeMap<String, String>,
     /// Annotations it was made with: what the agent must know again after a restart.
     pub annotations: BTreeMap<String, String>,
+    /// Files and directories of the host that it sees.
+    pub mounts: Vec<Mount>,
 }
 
 /// All that a list shows of one pod.

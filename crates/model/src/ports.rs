@@ -5,5 +5,6 @@ pub mod clock;
 pub mod events;
 pub mod files;
 pub mod http;
+pub mod last_words;
 pub mod logs;
 pub mod runtime;

@@ -10,14 +10,18 @@ use crate::ids::{ContainerId, SandboxId};
 /// What is to be removed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// A dead container, with its logs.
+    /// A dead container.
     Container(ContainerId),
     /// A dead sandbox.
     Sandbox(SandboxId),
     /// An image, by its id.
     Image(String),
+    /// The directory of a pod: its containers' last words and whatever else belongs to it alone.
+    PodDirectory(PathBuf),
     /// The directory of a pod's logs, by its path.
     PodLogs(PathBuf),
+    /// The log of a container with its rotated parts, by its path.
+    ContainerLog(PathBuf),
     /// A link to a container's log, by its own path.
     LogLink(PathBuf),
 }
@@ -28,7 +32,9 @@ impl fmt::Display for Subject {
             Self::Container(id) => write!(f, "container {id}"),
             Self::Sandbox(id) => write!(f, "sandbox {id}"),
             Self::Image(id) => write!(f, "image {id}"),
+            Self::PodDirectory(path) => write!(f, "directory {}", path.display()),
             Self::PodLogs(path) => write!(f, "logs {}", path.display()),
+            Self::ContainerLog(path) => write!(f, "log {}", path.display()),
             Self::LogLink(path) => write!(f, "link {}", path.display()),
         }
     }

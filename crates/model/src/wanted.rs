@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::ids::{PodName, PodUid};
+use crate::ids::{ContainerId, PodName, PodUid};
 
 /// Whose namespace of a kind a sandbox or container uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,6 +44,17 @@ pub struct SandboxConfig {
     pub cgroup_parent: String,
 }
 
+/// A file or directory of the host that a container sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// Where it is on the host.
+    pub host_path: String,
+    /// Where the container sees it.
+    pub container_path: String,
+    /// Whether the container may only read it.
+    pub read_only: bool,
+}
+
 /// A container to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerConfig {
@@ -81,4 +92,10 @@ pub struct ContainerConfig {
     pub readonly_paths: Vec<String>,
     /// Whose process ids.
     pub pid: NamespaceMode,
+    /// The container whose processes it sees, whatever `pid` says.
+    pub pid_target: Option<ContainerId>,
+    /// Files and directories of the host that it sees.
+    pub mounts: Vec<Mount>,
+    /// The signal that asks it to end, by name; without one the image says.
+    pub stop_signal: Option<String>,
 }

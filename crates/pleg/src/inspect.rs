@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use model::ids::PodUid;
 use model::observed::{PodStatus, RuntimePod, pods_by_uid};
+use model::ports::last_words::LastWords;
 use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError, SandboxFilter};
 
 use crate::decide::{known_container, known_sandbox, pod_status};
@@ -53,7 +54,7 @@ pub(crate) struct Before {
 /// since it was listed is left out; any other failure fails the whole, because half a status would
 /// start containers that already run.
 pub(crate) async fn status(
-    runtime: &dyn Runtime,
+    (runtime, words): (&dyn Runtime, &dyn LastWords),
     pod: RuntimePod,
     before: &Before,
 ) -> Result<PodStatus, RuntimeError> {
@@ -62,9 +63,14 @@ pub(crate) async fn status(
         Some(known) => Ok(known.clone()),
         None => runtime.pod_sandbox_status(&sandbox.id).await,
     });
-    let containers = pod.containers.iter().map(async |listed| match known_container(listed, old) {
-        Some(known) => Ok(known.clone()),
-        None => runtime.container_status(&listed.id).await,
+    let containers = pod.containers.iter().map(async |listed| {
+        if let Some(known) = known_container(listed, old) {
+            return Ok(known.clone());
+        }
+        let mut status = runtime.container_status(&listed.id).await?;
+        status.sandbox_id = listed.sandbox_id.clone();
+        words.add(&mut status).await;
+        Ok(status)
     });
     let (sandboxes, containers) = join(join_all(sandboxes), join_all(containers)).await;
     Ok(pod_status(pod.uid, found(sandboxes)?, found(containers)?, before.status.as_deref()))

@@ -16,6 +16,7 @@ use model::ids::PodUid;
 use model::lifecycle::LifecycleEvent;
 use model::observed::{PodStatus, RuntimePod};
 use model::ports::clock::WallClock;
+use model::ports::last_words::LastWords;
 use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::{Stamp, Stamps};
 use model::trouble::Trouble;
@@ -85,6 +86,8 @@ pub struct Pleg {
 pub struct PlegParts {
     /// The runtime to look at.
     pub runtime: Arc<dyn Runtime>,
+    /// What ended containers left behind.
+    pub last_words: Arc<dyn LastWords>,
     /// Orders looks and actions.
     pub stamps: Stamps,
     /// The time of day, for metrics.
@@ -95,7 +98,7 @@ pub struct PlegParts {
 
 /// Makes the relist task of a runtime.
 pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
-    let PlegParts { runtime, stamps, clock, metrics } = parts;
+    let PlegParts { runtime, last_words, stamps, clock, metrics } = parts;
     let (writer, reader) = cache();
     let (relisted, receiver) = watch::channel(None);
     let events = Marks::default();
@@ -108,6 +111,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         clock,
         metrics,
         runtime,
+        last_words,
         stamps,
         settings,
         writer,
@@ -126,6 +130,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
 /// The task's state; nobody else touches it.
 pub struct Relist {
     runtime: Arc<dyn Runtime>,
+    last_words: Arc<dyn LastWords>,
     stamps: Stamps,
     settings: Settings,
     writer: Writer,
@@ -410,13 +415,14 @@ impl Relist {
         (at, seen, events): (Stamp, PodRecord, Vec<LifecycleEvent>),
     ) {
         let runtime = Arc::clone(&self.runtime);
+        let words = Arc::clone(&self.last_words);
         let permits = Arc::clone(if old.holds { &self.permits } else { &self.retry_permits });
         let deadline = self.settings.inspection_deadline;
         let counts = Counts::from(&pod);
         self.work.push(Box::pin(async move {
             let _permit = permits.acquire().await.expect("the semaphore is never closed");
             let uid = pod.uid.clone();
-            let status = inspect::status(&*runtime, pod, &old);
+            let status = inspect::status((&*runtime, &*words), pod, &old);
             let status = inspect::within(deadline, ("ContainerStatus", &uid), status).await;
             let observation = status.map(Arc::new);
             Done::Inspected(Inspected { uid, at, seen, counts, events, observation })

@@ -69,5 +69,5 @@ pub use field_error::{ErrorKind, FieldError, FieldPath};
 pub use identity::{Origin, static_pod};
 pub use manifest::{Manifest, ManifestError, Problems, read_manifest};
 pub use qos::{QosClass, qos_class};
-pub use sandbox::{SandboxFit, sandbox_fit};
+pub use sandbox::{SandboxFit, live_beside_newest, sandbox_fit};
 pub use validate::validate;

@@ -106,13 +106,35 @@ fn matching_rule(container: &Container, exit_code: i32) -> Option<&ContainerRest
     })
 }
 
-/// Whether the pod has run to its end: every container ended and none will run again.
+/// Whether the pod has run to its end: every regular container ended and none will run again, or an
+/// init container failed for good. Sidecars and ephemeral containers do not keep a pod alive.
 pub fn has_finished(pod: &Pod, status: &PodStatus) -> bool {
     let containers = view::containers(pod);
+    if has_failed_to_initialize(pod, status) {
+        return true;
+    }
     !containers.is_empty()
         && containers.iter().all(|container| {
             let latest = status.latest(&container.name);
             latest.is_some_and(|latest| latest.state == ContainerState::Exited)
                 && !should_restart(pod, container, latest)
         })
+}
+
+/// Whether an init container failed that will not run again. Once regular containers run, init
+/// containers have done their work, whatever is left of them.
+fn has_failed_to_initialize(pod: &Pod, status: &PodStatus) -> bool {
+    let running = |container: &Container| {
+        let latest = status.latest(&container.name);
+        latest.is_some_and(|latest| latest.state == ContainerState::Running)
+    };
+    if view::containers(pod).iter().any(running) {
+        return false;
+    }
+    view::init_containers(pod).iter().filter(|init| !view::is_sidecar(init)).any(|init| {
+        let ended = status.latest(&init.name).filter(|one| one.state == ContainerState::Exited);
+        ended.is_some_and(|ended| {
+            ended.exit_code != 0 && !restarts_after(pod, init, ended.exit_code)
+        })
+    })
 }

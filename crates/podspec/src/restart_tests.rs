@@ -23,6 +23,7 @@ fn pod(policy: &str, containers: Vec<Container>) -> Pod {
 fn instance(name: &str, state: ContainerState, exit_code: i32) -> ContainerStatus {
     ContainerStatus {
         id: name.into(),
+        sandbox_id: "s".into(),
         name: name.into(),
         state,
         created_at: Timestamp::UNIX_EPOCH,
@@ -36,6 +37,7 @@ fn instance(name: &str, state: ContainerState, exit_code: i32) -> ContainerStatu
         log_path: "".into(),
         labels: [].into(),
         annotations: [].into(),
+        mounts: Vec::new(),
     }
 }
 
@@ -159,4 +161,25 @@ fn a_pod_has_finished_when_every_container_ended_for_good() {
         assert_eq!(finished, expected, "{policy} {instances:?}");
     }
     assert!(!has_finished(&pod("Never", vec![]), &status(vec![])));
+}
+
+#[test]
+fn a_pod_has_finished_when_an_init_container_failed_for_good() {
+    let always =
+        |name: &str| Container { restart_policy: Some("Always".to_owned()), ..container(name) };
+    let rows = [
+        ("Never", container("i"), vec![instance("i", Exited, 1)], true),
+        ("Never", container("i"), vec![instance("i", Exited, 0)], false),
+        ("OnFailure", container("i"), vec![instance("i", Exited, 1)], false),
+        ("Never", always("i"), vec![instance("i", Exited, 1)], false),
+        ("Never", container("i"), vec![instance("i", Running, 0)], false),
+        // Its work was done once what comes after it runs.
+        ("Never", container("i"), vec![instance("a", Running, 0), instance("i", Exited, 1)], false),
+    ];
+    for (policy, init, instances, expected) in rows {
+        let mut pod = pod(policy, vec![container("a")]);
+        pod.spec.as_mut().unwrap().init_containers = Some(vec![init]);
+        let finished = has_finished(&pod, &status(instances.clone()));
+        assert_eq!(finished, expected, "{policy} {instances:?}");
+    }
 }

@@ -5,14 +5,16 @@ use model::observed::{PodStatus, SandboxState, SandboxStatus};
 
 use crate::view;
 
-/// How a pod stands with its sandboxes; upstream's `PodSandboxChanged`.
+/// How a pod stands with its sandboxes; upstream's `PodSandboxChanged`, with one difference: a live
+/// sandbox beside the newest in which nothing was ever made is one that the runtime finished after its
+/// call was given up, and no reason to restart the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxFit<'a> {
     /// The newest one can be used.
     Usable(&'a SandboxStatus),
     /// There never was one.
     Missing,
-    /// The newest one is dead, has no address, or is not the only live one.
+    /// The newest one is dead, has no address, or is not the only live one that was used.
     Broken(&'a SandboxStatus),
     /// The newest one is on another network than the pod wants.
     OtherNetwork(&'a SandboxStatus),
@@ -23,8 +25,10 @@ pub fn sandbox_fit<'a>(pod: &Pod, status: &'a PodStatus) -> SandboxFit<'a> {
     let Some(newest) = status.sandboxes.first() else {
         return SandboxFit::Missing;
     };
-    let live = status.sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready);
-    if live.count() > 1 || newest.state != SandboxState::Ready {
+    let is_used = |sandbox: &SandboxStatus| {
+        status.containers.iter().any(|container| container.sandbox_id == sandbox.id)
+    };
+    if live_beside_newest(status).any(is_used) || newest.state != SandboxState::Ready {
         SandboxFit::Broken(newest)
     } else if newest.host_network != view::host_network(pod) {
         SandboxFit::OtherNetwork(newest)
@@ -35,11 +39,18 @@ pub fn sandbox_fit<'a>(pod: &Pod, status: &'a PodStatus) -> SandboxFit<'a> {
     }
 }
 
+/// The live sandboxes of a pod that are not its newest.
+pub fn live_beside_newest(status: &PodStatus) -> impl Iterator<Item = &SandboxStatus> {
+    let others = status.sandboxes.iter().skip(1);
+    others.filter(|sandbox| sandbox.state == SandboxState::Ready)
+}
+
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
     use model::ids::PodName;
     use model::observed::SandboxState::{NotReady, Ready};
+    use model::observed::{ContainerState, ContainerStatus};
 
     use super::*;
 
@@ -56,9 +67,31 @@ mod tests {
         }
     }
 
+    fn container_in(sandbox: &str) -> ContainerStatus {
+        ContainerStatus {
+            id: "c".into(),
+            sandbox_id: sandbox.into(),
+            name: "main".into(),
+            state: ContainerState::Running,
+            created_at: Timestamp::UNIX_EPOCH,
+            started_at: None,
+            finished_at: None,
+            exit_code: 0,
+            image: "".into(),
+            image_ref: "".into(),
+            reason: "".into(),
+            message: "".into(),
+            log_path: "".into(),
+            labels: [].into(),
+            annotations: [].into(),
+            mounts: Vec::new(),
+        }
+    }
+
     #[test]
     fn only_one_live_sandbox_on_the_right_network_with_an_address_can_be_used() {
         let good = || sandbox(Ready, false, true);
+        let unused = || SandboxStatus { id: "unused".into(), ..good() };
         let rows = [
             ("none", false, vec![], "Missing"),
             ("good", false, vec![good()], "Usable"),
@@ -76,6 +109,7 @@ mod tests {
                 "Usable",
             ),
             ("two live", false, vec![good(), good()], "Broken"),
+            ("one live and unused beside it", false, vec![good(), unused()], "Usable"),
             ("no address", false, vec![sandbox(Ready, false, false)], "Broken"),
             ("on the host", true, vec![sandbox(Ready, true, false)], "Usable"),
             ("should be on the host", true, vec![good()], "OtherNetwork"),
@@ -84,7 +118,8 @@ mod tests {
         for (row, host_network, sandboxes, expected) in rows {
             let mut pod = Pod::default();
             pod.spec.get_or_insert_default().host_network = Some(host_network);
-            let status = PodStatus { sandboxes, ..PodStatus::empty("uid".into()) };
+            let containers = vec![container_in("s")];
+            let status = PodStatus { sandboxes, containers, ..PodStatus::empty("uid".into()) };
             let fit = format!("{:?}", sandbox_fit(&pod, &status));
             assert!(fit.starts_with(expected), "{row}: {fit}");
         }

@@ -60,7 +60,14 @@ pub(crate) fn container_config(
         masked_paths: MASKED_PATHS.map(ToOwned::to_owned).into(),
         readonly_paths: READONLY_PATHS.map(ToOwned::to_owned).into(),
         pid: sandbox::pid_mode(pod),
+        pid_target: None,
+        mounts: Vec::new(),
+        stop_signal: stop_signal(container),
     })
+}
+
+fn stop_signal(container: &Container) -> Option<String> {
+    container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stop_signal.clone())
 }
 
 fn container_labels(pod: &Pod, container: &Container) -> BTreeMap<String, String> {
@@ -95,6 +102,12 @@ fn container_annotations(
         && let Ok(ports) = serde_json::to_string(ports)
     {
         annotations.insert(labels::CONTAINER_PORTS, ports);
+    }
+    let lifecycle = container.lifecycle.as_ref();
+    if let Some(hook) = lifecycle.and_then(|lifecycle| lifecycle.pre_stop.as_ref())
+        && let Ok(hook) = serde_json::to_string(hook)
+    {
+        annotations.insert(labels::CONTAINER_PRE_STOP_HANDLER, hook);
     }
     annotations.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

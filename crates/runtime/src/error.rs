@@ -5,6 +5,7 @@ use model::ports::files::FileError;
 use model::ports::runtime::RuntimeError;
 
 use crate::decide::ConfigError;
+use crate::hooks::HookFailure;
 
 /// Why a container did not start; the message is what people see beside the waiting reason.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +56,12 @@ pub enum StartError {
     /// The pod's specification cannot be turned into a container.
     #[error("make the container's configuration")]
     Config(#[source] ConfigError),
+    /// It looks into a container that does not exist.
+    #[error("unable to find target container {container}")]
+    NoTarget {
+        /// That container.
+        container: String,
+    },
     /// The directory for its logs cannot be made.
     #[error("make the container's log directory")]
     LogDirectory(#[source] FileError),
@@ -67,6 +74,9 @@ pub enum StartError {
     /// The runtime did not start it.
     #[error("start the container")]
     Run(#[source] RuntimeError),
+    /// What runs right after its start failed, so it was ended.
+    #[error("run the postStart hook")]
+    PostStart(#[source] HookFailure),
 }
 
 impl StartError {
@@ -80,11 +90,12 @@ impl StartError {
             // Nobody sees it: the pod's own end is what is shown.
             Self::PodEnds => "ContainerCreating",
             Self::ImagePull { .. } => "ErrImagePull",
-            Self::Config(_) => "CreateContainerConfigError",
+            Self::Config(_) | Self::NoTarget { .. } => "CreateContainerConfigError",
             Self::LogDirectory(_) | Self::RemoveUnused(_) | Self::Create(_) => {
                 "CreateContainerError"
             }
             Self::Run(_) => "RunContainerError",
+            Self::PostStart(_) => "PostStartHookError",
         }
     }
 
@@ -109,6 +120,15 @@ pub enum SyncError {
         #[source]
         source: RuntimeError,
     },
+    /// A container could not be removed.
+    #[error("remove container {name}")]
+    RemoveContainer {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: RuntimeError,
+    },
     /// A sandbox could not be stopped.
     #[error("stop sandbox {id}")]
     StopSandbox {
@@ -127,6 +147,17 @@ pub enum SyncError {
     /// Containers did not start.
     #[error("{} container(s) did not start: {}", .0.len(), names(.0))]
     StartContainers(Vec<(String, StartError)>),
+}
+
+/// Why the remains of a container stay.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoveError {
+    /// Its log, or the link to that.
+    #[error("remove the log of a container")]
+    File(#[source] FileError),
+    /// The container itself.
+    #[error("remove a container")]
+    Container(#[source] RuntimeError),
 }
 
 fn names(failed: &[(String, StartError)]) -> String {

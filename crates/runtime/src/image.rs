@@ -11,9 +11,10 @@ use model::ports::events::EventType::{Normal, Warning};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::act::{Reporter, RuntimeParts};
+use crate::act::RuntimeParts;
 use crate::decide::{Backoff, BackoffLimits, Fetch, Turn, fetch, with_default_tag};
 use crate::error::StartError;
+use crate::report::Reporter;
 
 /// Failed pulls wait 10 s, doubling to this.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);

@@ -1,27 +1,39 @@
 //! Makes the container runtime match a pod's specification.
 //!
 //! Inputs: a pod, and its status as observed. Outputs: calls to the runtime port, events, and for
-//! the caller what is left to do and when.
+//! the caller what is left to do and when; besides, the last words of containers that ended.
 //!
 //! ```text
-//!  pod + status ──> decide::pod_actions ──> kill pod │ kill containers ──> sandbox ──> containers
-//!                                                                       (image, back-off, create, start)
+//!  pod + status ──> decide::pod_actions ──> kill (hooks, order, grace) ──> remove ──> sandbox ──> containers
+//!                                               (back-off, image, create or adopt, start, hook)
 //! ```
 //!
 //! Invariants:
 //! - what to do is decided on one observation, before anything is done;
 //! - an instance that runs as specified is kept: starting the agent again changes nothing;
-//! - a failure of one container does not keep the others from starting.
+//! - a failure of one container does not keep the others from starting, unless they rely on it;
+//! - what the runtime finishes after its call was given up is used or removed, and never in the way.
 
 mod act;
 mod container;
+mod create;
+mod create_sandbox;
 pub mod decide;
 mod error;
+mod hooks;
 mod image;
 mod kill;
+mod last_words;
 mod layout;
+mod pod_directories;
+mod remove;
+mod report;
 mod sandbox;
+mod start;
 
-pub use act::{PodRuntime, RuntimeParts};
-pub use error::{StartError, SyncError};
+pub use act::{PodRuntime, Progress, RuntimeParts};
+pub use error::{RemoveError, StartError, SyncError};
+pub use hooks::HookFailure;
+pub use last_words::TerminationMessages;
 pub use layout::LogLayout;
+pub use pod_directories::PodDirectories;

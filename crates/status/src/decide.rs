@@ -26,7 +26,7 @@ mod summary_tests;
 #[cfg(test)]
 mod test_pods;
 
-pub use conditions::conditions;
+pub use conditions::{conditions, is_restarting_all};
 pub use container_statuses::{Containers, container_statuses};
 pub use human_duration::human_duration;
 pub use input::{Failure, NodeFacts, StatusInput, Waiting};

@@ -202,13 +202,28 @@ impl HostFiles for MemoryFiles {
         self.tree().create(root, below, mode).map_err(failed("create directory", &path))
     }
 
+    async fn create_file(&self, root: &Path, below: &Path, mode: u32) -> Result<(), FileError> {
+        let path = root.join(below);
+        self.tree().create_file(root, below, mode).map_err(failed("create file", &path))
+    }
+
+    async fn read_end(&self, root: &Path, below: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+        let path = root.join(below);
+        self.tree().read_end(root, below, limit).map_err(failed("read", &path))
+    }
+
     async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError> {
         self.tree().link(target, link).map_err(failed("link", link))
     }
 
     async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<(), FileError> {
         let (path, is_meant): (_, fn(&Node) -> bool) = match &verdict.subject {
-            Subject::PodLogs(path) => (path, |node| matches!(node, Node::Directory { .. })),
+            Subject::PodLogs(path) | Subject::PodDirectory(path) => {
+                (path, |node| matches!(node, Node::Directory { .. }))
+            }
+            Subject::ContainerLog(path) => {
+                return self.tree().remove_log(root, path).map_err(failed("remove", path));
+            }
             Subject::LogLink(path) => (path, |node| matches!(node, Node::Link(_))),
             _ => return Err(failed("remove", root)(ErrorKind::InvalidInput)),
         };

@@ -16,6 +16,8 @@ pub enum Page {
     Redirect(String),
     /// A server that takes the request and never answers.
     Silence,
+    /// A server that does not speak TLS, at a URL that asks for it.
+    NotSecure,
 }
 
 impl Page {
@@ -75,6 +77,7 @@ impl MemoryWeb {
                     return Err(HttpError::Failed { step, server, source: source.into() });
                 }
                 Some(Page::Silence) => std::future::pending().await,
+                Some(Page::NotSecure) => return Err(HttpError::NotSecure),
                 Some(Page::Redirect(next)) => url = next,
                 Some(Page::Answer(_, body)) if body.len() as u64 > request.limit => {
                     return Err(HttpError::TooLarge(request.limit));

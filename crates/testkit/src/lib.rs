@@ -21,6 +21,7 @@ pub mod files;
 #[cfg(feature = "hollow")]
 pub mod hollow;
 pub mod http;
+pub mod logs;
 pub mod mortal;
 pub mod pods;
 pub mod runtime;

@@ -15,8 +15,8 @@ use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::files::{DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles};
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, Image, Runtime, RuntimeError, RuntimeStatus, RuntimeVersion,
-    SandboxFilter,
+    ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError, RuntimeStatus,
+    RuntimeVersion, SandboxFilter,
 };
 use model::verdict::Verdict;
 use model::wanted::{ContainerConfig, SandboxConfig};
@@ -152,6 +152,14 @@ impl Runtime for MortalRuntime {
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
         self.inner.container_status(id).await
     }
+    async fn exec_sync(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Option<Duration>,
+    ) -> Result<ExecOutput, RuntimeError> {
+        self.life.effect(self.inner.exec_sync(id, command, timeout)).await
+    }
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
         self.inner.image_status(image).await
     }
@@ -215,6 +223,12 @@ impl HostFiles for MortalFiles {
         mode: u32,
     ) -> Result<(), FileError> {
         self.life.effect(self.inner.create_directory(root, below, mode)).await
+    }
+    async fn create_file(&self, root: &Path, below: &Path, mode: u32) -> Result<(), FileError> {
+        self.life.effect(self.inner.create_file(root, below, mode)).await
+    }
+    async fn read_end(&self, root: &Path, below: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+        self.inner.read_end(root, below, limit).await
     }
     async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError> {
         self.life.effect(self.inner.link(target, link)).await

@@ -81,7 +81,9 @@ impl MemoryRuntime {
                 runtime: condition(true),
                 network: condition(true),
             })),
-            director: Box::new(|_, command| Script::of(command)),
+            director: Box::new(|config, command| {
+                Script::stopped_by(config.stop_signal.as_deref(), command)
+            }),
         }
     }
 

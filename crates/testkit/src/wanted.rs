@@ -52,6 +52,9 @@ pub fn container(
         masked_paths: Vec::new(),
         readonly_paths: Vec::new(),
         pid: NamespaceMode::Container,
+        pid_target: None,
+        mounts: Vec::new(),
+        stop_signal: None,
     }
 }
 

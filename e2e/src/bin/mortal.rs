@@ -89,6 +89,8 @@ fn settings(root: &std::path::Path) -> Settings {
         manifests_period: Duration::from_secs(20),
         manifest_url: None,
         state: root.join("state"),
+        pods: root.join("own"),
+        stop_signals: false,
         pod_logs: root.join("pods"),
         container_links: root.join("links"),
         resync: Duration::from_mins(1),
@@ -105,10 +107,13 @@ async fn main() -> Result<()> {
     let endpoint = Endpoint::parse(&format!("unix://{}", args.socket)).context("--socket")?;
     let life = Arc::new(Life::new(args.die, Kill));
     let runtime = Arc::new(CriRuntime::new(&endpoint, &endpoint, Deadlines::default()));
+    let host = hostfs::Host::default();
     let ports = Ports {
         runtime: Arc::new(MortalRuntime { life: Arc::clone(&life), inner: runtime }),
-        files: Arc::new(MortalFiles { life, inner: Arc::new(hostfs::Host::default()) }),
+        files: Arc::new(MortalFiles { life, inner: Arc::new(host.clone()) }),
         http: Arc::new(Fetcher::new("mortal")),
+        pod_http: Arc::new(Fetcher::trusting_anybody("mortal")),
+        logs: Arc::new(host.logs()),
         clock: Arc::new(Clock),
         events: Arc::new(Told),
     };

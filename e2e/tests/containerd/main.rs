@@ -4,6 +4,7 @@
     reason = "tests on the real thing: real files, processes and time"
 )]
 
+mod actions;
 mod contract;
 mod first_pod;
 mod standalone;

@@ -36,6 +36,14 @@ pub(crate) enum Command {
     Args {
         arguments: Vec<OsString>,
     },
+    Write {
+        file: OsString,
+        text: OsString,
+        code: u8,
+    },
+    Serve {
+        port: u16,
+    },
 }
 
 /// What to do about trapped signals.
@@ -62,6 +70,8 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Command, Error> {
         Some("ignore") => ignore(&mut parser)?,
         Some("env") => Command::Env,
         Some("cat") => Command::Cat { file: parser.value()? },
+        Some("write") => write(&mut parser)?,
+        Some("serve") => Command::Serve { port: parser.value()?.parse()? },
         Some("args") => Command::Args { arguments: parser.raw_args()?.collect() },
         _ => return Err(format!("unknown command {}", name.display()).into()),
     };
@@ -79,6 +89,16 @@ fn crash_after(parser: &mut Parser) -> Result<Command, Error> {
         None => 1,
     };
     Ok(Command::CrashAfter { time, code })
+}
+
+fn write(parser: &mut Parser) -> Result<Command, Error> {
+    let (file, text) = (parser.value()?, parser.value()?);
+    let code = match parser.next()? {
+        Some(Arg::Long("exit")) => parser.value()?.parse()?,
+        Some(extra) => return Err(extra.unexpected()),
+        None => 0,
+    };
+    Ok(Command::Write { file, text, code })
 }
 
 fn logs_settings(parser: &mut Parser) -> Result<logs::Settings, Error> {

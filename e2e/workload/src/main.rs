@@ -15,6 +15,7 @@
 mod command;
 mod logs;
 mod pause;
+mod serve;
 mod show;
 mod signal;
 mod wait;
@@ -43,6 +44,8 @@ usage: workload COMMAND
   env                                        print the environment, sorted
   cat FILE                                   print a file
   args [ARGUMENT...]                         print the arguments, one per line
+  write FILE TEXT [--exit CODE]              append a line to a file, then exit with CODE
+  serve PORT                                 answer every HTTP request, and print its first line
 DURATION is a number with ms, s, m or h behind it; seconds when there is none.
 SIGTERM and SIGINT end a command with 128 plus their number, unless trapped or ignored.
 ";
@@ -76,5 +79,7 @@ fn run(command: Command) -> io::Result<i32> {
         Command::Env => show::environment(),
         Command::Cat { file } => show::file(&file),
         Command::Args { arguments } => show::arguments(&arguments),
+        Command::Write { file, text, code } => show::append(&file, &text, code),
+        Command::Serve { port } => serve::run(port),
     }
 }

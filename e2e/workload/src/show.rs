@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
@@ -27,6 +27,13 @@ pub(crate) fn file(file: &OsStr) -> io::Result<i32> {
     io::copy(&mut File::open(file)?, &mut out)?;
     out.flush()?;
     Ok(0)
+}
+
+/// Appends a line to a file.
+pub(crate) fn append(file: &OsStr, text: &OsStr, code: u8) -> io::Result<i32> {
+    let mut file = OpenOptions::new().append(true).create(true).open(file)?;
+    file.write_all(&[text.as_bytes(), b"\n"].concat())?;
+    Ok(code.into())
 }
 
 /// Prints the arguments, one per line.

@@ -172,3 +172,33 @@ fn assert_handled(running: &Running, signal: Signal) {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn a_line_is_appended_to_a_file_and_the_exit_code_is_as_asked_for() {
+    let file = std::env::temp_dir().join(format!("workload-write-{}", std::process::id()));
+    let write = |rest: &str| code(&format!("write {} {rest}", file.display()));
+    assert_eq!((write("one"), write("two --exit 3")), (Some(0), Some(3)));
+    let written = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(written, "one\ntwo\n");
+}
+
+#[test]
+fn every_request_is_printed_and_answered() {
+    use std::io::{Read as _, Write as _};
+    // A port that was free a moment ago.
+    let port = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let mut server = Running::start(&format!("serve {port}"));
+    assert_eq!(server.line(), format!("serving {port}"));
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(b"GET /bye HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert_eq!(server.line(), "GET /bye HTTP/1.1");
+    server.send(Signal::TERM);
+    assert_eq!(server.end().code(), Some(143));
+}

@@ -51,6 +51,16 @@ fn status() -> cri::ContainerStatus {
         labels: pod_labels(),
         annotations: map(&[("note", "b")]),
         log_path: "/var/log/pods/shop_web_uid-1/app/4.log".into(),
+        mounts: vec![mount()],
+        ..Default::default()
+    }
+}
+
+fn mount() -> cri::Mount {
+    cri::Mount {
+        host_path: "/on/host".into(),
+        container_path: "/in/container".into(),
+        readonly: true,
         ..Default::default()
     }
 }
@@ -102,6 +112,8 @@ async fn a_container_is_made_as_configured() {
         stdin: true,
         stdin_once: false,
         tty: true,
+        mounts: vec![mount()],
+        stop_signal: cri::Signal::Sigusr1.into(),
         linux: Some(cri::LinuxContainerConfig {
             security_context: Some(cri::LinuxContainerSecurityContext {
                 namespace_options: Some(namespaces),
@@ -310,6 +322,7 @@ async fn a_filter_selects_by_state() {
 async fn a_status_tells_all_of_a_container() {
     let expected = ContainerStatus {
         id: "c1".into(),
+        sandbox_id: "".into(),
         name: "app".into(),
         state: ContainerState::Exited,
         created_at: Timestamp::new(1, 7).unwrap(),
@@ -323,6 +336,7 @@ async fn a_status_tells_all_of_a_container() {
         log_path: "/var/log/pods/shop_web_uid-1/app/4.log".into(),
         labels: pod_labels(),
         annotations: map(&[("note", "b")]),
+        mounts: container_config().mounts,
     };
     assert_eq!(seen(status()).await, expected);
 }

@@ -27,7 +27,7 @@ async fn every_method_tells_the_runtime_its_deadline_and_a_second_more() {
         let expected = match class {
             Class::Request => Some("41000000u"),
             Class::Sandbox => Some("81000000u"),
-            Class::Stop => Some("71000000u"),
+            Class::Stop | Class::Exec => Some("71000000u"),
             Class::Pull => Some("3601000m"),
         };
         assert_eq!(calls[0].timeout.as_deref(), expected, "{method}");
@@ -56,7 +56,7 @@ async fn a_hung_call_ends_at_the_deadline_of_its_class() {
         let deadline = match class {
             Class::Request => SHORT,
             Class::Sandbox => 2 * SHORT,
-            Class::Stop => 3 * SHORT,
+            Class::Stop | Class::Exec => 3 * SHORT,
             Class::Pull => continue,
         };
         server.hang(method);

@@ -14,11 +14,12 @@ pub(crate) enum Class {
     Request,
     Sandbox,
     Stop,
+    Exec,
     Pull,
 }
 
 /// Service, method, what errors say it was called on, and class.
-pub(crate) const METHODS: [(&str, &str, &str, Class); 17] = [
+pub(crate) const METHODS: [(&str, &str, &str, Class); 18] = [
     ("RuntimeService", "Version", "of the runtime", Class::Request),
     ("RuntimeService", "Status", "of the runtime", Class::Request),
     ("RuntimeService", "RunPodSandbox", "shop/web", Class::Sandbox),
@@ -32,6 +33,7 @@ pub(crate) const METHODS: [(&str, &str, &str, Class); 17] = [
     ("RuntimeService", "RemoveContainer", "c1", Class::Request),
     ("RuntimeService", "ListContainers", "of all pods", Class::Request),
     ("RuntimeService", "ContainerStatus", "c1", Class::Request),
+    ("RuntimeService", "ExecSync", "c1", Class::Exec),
     ("ImageService", "ImageStatus", "busybox", Class::Request),
     ("ImageService", "PullImage", "busybox", Class::Pull),
     ("ImageService", "ListImages", "of the runtime", Class::Request),
@@ -65,6 +67,7 @@ pub(crate) async fn call(
         }
         "ListContainers" => client.list_containers(&ContainerFilter::default()).await.map(drop),
         "ContainerStatus" => client.container_status(container).await.map(drop),
+        "ExecSync" => client.exec_sync(container, &["true".into()], Some(grace)).await.map(drop),
         "ImageStatus" => client.image_status("busybox").await.map(drop),
         "PullImage" => client.pull_image("busybox").await.map(drop),
         "ListImages" => client.list_images().await.map(drop),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use model::ids::PodName;
 use model::verdict::{Subject, Verdict};
-use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
+use model::wanted::{ContainerConfig, Mount, NamespaceMode, SandboxConfig};
 
 pub(crate) fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -56,6 +56,13 @@ pub(crate) fn container_config() -> ContainerConfig {
         masked_paths: vec!["/proc/kcore".into()],
         readonly_paths: vec!["/proc/sys".into()],
         pid: NamespaceMode::Container,
+        pid_target: None,
+        mounts: vec![Mount {
+            host_path: "/on/host".into(),
+            container_path: "/in/container".into(),
+            read_only: true,
+        }],
+        stop_signal: Some("SIGUSR1".into()),
     }
 }
 

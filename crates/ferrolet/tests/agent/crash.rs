@@ -38,7 +38,19 @@ fn end_state(world: &World) -> Vec<(String, u32, ContainerState)> {
     states
 }
 
-/// Two pods come and one goes; answers whether the agent died on the way.
+/// An init container, a sidecar, and a container with hooks.
+const STAGED: &str = "
+  initContainers:
+  - {name: init, image: 'ferrolet.test/workload:1', args: [sleep, '1']}
+  - {name: side, image: 'ferrolet.test/workload:1', args: [sleep, forever], restartPolicy: Always}
+  containers:
+  - name: main
+    image: ferrolet.test/workload:1
+    args: [sleep, forever]
+    lifecycle: {postStart: {exec: {command: [/workload, sleep, '1']}}}
+";
+
+/// Pods come and one goes; answers whether the agent died on the way.
 async fn story(world: &World, ends: Option<Moment>) -> bool {
     let over = CancellationToken::new();
     let life = Arc::new(Life::new(ends, Over(over.clone())));
@@ -47,6 +59,7 @@ async fn story(world: &World, ends: Option<Moment>) -> bool {
     world.write_manifest("web", "Always", "[sleep, forever]");
     world.write_manifest("job", "Never", "[exit, \"0\"]");
     world.write_manifest("gone", "Always", "[sleep, forever]");
+    world.write_spec("staged", STAGED);
     let agent = world.start_with(Arc::new(runtime), Arc::new(files));
     let tale = async {
         tokio::time::sleep(Duration::from_mins(2)).await;
@@ -69,7 +82,7 @@ async fn whenever_the_agent_dies_the_next_one_ends_up_where_it_would_have() {
     let world = World::new();
     story(&world, None).await;
     let expected = end_state(&world);
-    assert_eq!(expected.len(), 3, "{expected:?}");
+    assert_eq!(expected.len(), 6, "{expected:?}");
     let mut deaths = 0;
     for effect in 1.. {
         let mut lived = true;

@@ -1,5 +1,6 @@
 //! The whole agent on an in-memory outside, with a clock that the tests move.
 
+mod actions;
 mod calls;
 mod commands;
 mod crash;

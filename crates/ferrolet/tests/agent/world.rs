@@ -48,6 +48,12 @@ impl World {
         self.files.write(format!("/manifests/{name}.yaml"), manifest);
     }
 
+    /// Writes the manifest of a pod with a specification of its own.
+    pub(crate) fn write_spec(&self, name: &str, spec: &str) {
+        let head = format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n");
+        self.files.write(format!("/manifests/{name}.yaml"), head + spec);
+    }
+
     pub(crate) fn remove_manifest(&self, name: &str) {
         self.files.remove(format!("/manifests/{name}.yaml"));
     }
@@ -69,6 +75,8 @@ impl World {
             }),
             manifests_period: Duration::from_secs(20),
             state: "/state".into(),
+            pods: "/pods".into(),
+            stop_signals: false,
             pod_logs: "/var/log/pods".into(),
             container_links: "/var/log/containers".into(),
             resync: Duration::from_mins(1),
@@ -80,6 +88,8 @@ impl World {
             runtime,
             files,
             http: Arc::clone(&self.web) as _,
+            pod_http: Arc::clone(&self.web) as _,
+            logs: Arc::new(testkit::logs::MemoryLogs::default()),
             clock: Arc::clone(&self.clock) as _,
             events: Arc::clone(&self.events) as _,
         };

@@ -142,3 +142,20 @@ async fn a_header_that_cannot_be_sent_is_named_and_its_value_is_not() {
         assert_eq!(error.to_string(), format!("unusable header {name:?}"));
     }
 }
+
+#[tokio::test]
+async fn a_server_that_does_not_speak_tls_is_told_from_one_that_does_not_answer() {
+    let plain = Server::start(None).await;
+    plain.put("page", response(Page::ok("text")));
+    let secure = plain.url("page").replace("http://", "https://");
+    let error = Fetcher::trusting_anybody("kubelet/test").get(&get(secure)).await.unwrap_err();
+    assert!(matches!(error, HttpError::NotSecure), "{error}");
+}
+
+#[tokio::test]
+async fn anybody_is_trusted_on_request() {
+    let server = Server::start(Some(Identity::new("elsewhere.example"))).await;
+    server.put("page", response(Page::ok("text")));
+    let fetcher = Fetcher::trusting_anybody("kubelet/test");
+    assert_eq!(fetcher.get(&get(server.url("page"))).await.unwrap().body, b"text");
+}

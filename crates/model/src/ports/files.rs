@@ -167,12 +167,23 @@ pub trait HostFiles: Debug + Send + Sync {
     async fn create_directory(&self, root: &Path, below: &Path, mode: u32)
     -> Result<(), FileError>;
 
+    /// Makes an empty file below a root, with exactly the given mode. Its directory must exist. `below`
+    /// is held to the same rule as in [`HostFiles::create_directory`]; a file that is there already,
+    /// whatever it is, is an error.
+    async fn create_file(&self, root: &Path, below: &Path, mode: u32) -> Result<(), FileError>;
+
+    /// The last bytes of a file below a root, `limit` at most. Containers may write what is read here:
+    /// no link below the root is followed, and what is no file is an error.
+    async fn read_end(&self, root: &Path, below: &Path, limit: u64) -> Result<Vec<u8>, FileError>;
+
     /// Makes a symbolic link to a file, replacing a link that is there, and the link's directory if
     /// need be. Does nothing when there is no file to link to.
     async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError>;
 
     /// Removes what the verdict names, which must lie in `root` itself: a directory with all that is
-    /// in it, or a link but never what it leads to. What is not there is no error; something of
-    /// another kind than the verdict says is one, and stays.
+    /// in it, or a link but never what it leads to. A container's log lies two directories further
+    /// down, by its pod and its container; its rotated parts go with it. What is not there is no error;
+    /// something of another kind than the verdict says is one, and stays; so is a directory on which
+    /// or below which something is mounted.
     async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<(), FileError>;
 }

@@ -47,6 +47,9 @@ pub enum HttpError {
     /// A header cannot be sent; its value stays unsaid.
     #[error("unusable header {0:?}")]
     Header(String),
+    /// The server was asked over TLS and answered without.
+    #[error("server gave HTTP response to HTTPS client")]
+    NotSecure,
     /// It took too long.
     #[error("no answer within {0:?}")]
     TooSlow(Duration),

@@ -61,6 +61,13 @@ impl RuntimeError {
         self.code == Code::NotFound
     }
 
+    /// Whether the name of what was to be made belongs to something else: to one that is there, or to
+    /// an earlier call that the runtime has not done with.
+    pub fn is_name_taken(&self) -> bool {
+        let said = |words| self.message.contains(words);
+        self.code == Code::AlreadyExists || said("is reserved") || said("already in use")
+    }
+
     /// Whether the call may have taken effect although it failed.
     pub fn may_have_happened(&self) -> bool {
         matches!(
@@ -140,6 +147,17 @@ pub struct Image {
     pub pinned: bool,
 }
 
+/// What a command in a container left behind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExecOutput {
+    /// What it wrote; runtimes keep a part.
+    pub stdout: Vec<u8>,
+    /// What it complained about; runtimes keep a part.
+    pub stderr: Vec<u8>,
+    /// How it ended.
+    pub exit_code: i32,
+}
+
 /// What happened to a container or a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ContainerEventKind {
@@ -211,6 +229,15 @@ pub trait Runtime: Debug + Send + Sync {
     ) -> Result<Vec<Container>, RuntimeError>;
     /// Looks at a container closely.
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError>;
+
+    /// Runs a command in a running container and waits for its end. One that takes longer than
+    /// `timeout` is ended and answers [`Code::DeadlineExceeded`]; without one it takes its time.
+    async fn exec_sync(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Option<Duration>,
+    ) -> Result<ExecOutput, RuntimeError>;
 
     /// The image of a name, if the runtime has it.
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError>;

@@ -54,6 +54,7 @@ mod tests {
     fn old(state: ContainerState) -> PodStatus {
         let status = ContainerStatus {
             id: "c".into(),
+            sandbox_id: "s".into(),
             name: "main".into(),
             state,
             created_at: Timestamp::UNIX_EPOCH,
@@ -67,6 +68,7 @@ mod tests {
             log_path: "".into(),
             labels: [].into(),
             annotations: [].into(),
+            mounts: Vec::new(),
         };
         PodStatus { containers: vec![status], ..PodStatus::empty("uid".into()) }
     }

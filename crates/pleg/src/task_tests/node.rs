@@ -48,6 +48,7 @@ impl Node {
         let (stamps, registry) = (Stamps::default(), prometheus::Registry::new());
         let parts = PlegParts {
             runtime,
+            last_words: Arc::new(testkit::logs::Silence),
             stamps: stamps.clone(),
             clock: Arc::new(VirtualClock::new()),
             metrics: Metrics::new(&registry).unwrap(),

@@ -1,30 +1,83 @@
-//! How long a container may take to end.
+//! How long a container may take to end, and what is left of that.
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod, Probe};
+
+use super::reasons::KillReason;
 
 /// The least that a process gets between being asked and being killed, whatever the pod says.
-const LEAST: Duration = Duration::from_secs(2);
+pub const LEAST_GRACE: Duration = Duration::from_secs(2);
 
-/// The grace that the runtime is told for a container of the pod: what whoever kills the pod asks
-/// for, else that of its deletion, else that of its specification.
-pub fn stop_grace(pod: &Pod, asked: Option<Duration>) -> Duration {
+/// The grace of a container: what whoever kills it asks for, else that of the pod's deletion, else
+/// that of the probe that killed it, else that of the pod's specification.
+pub fn stop_grace(
+    pod: &Pod,
+    container: Option<&Container>,
+    why: Option<KillReason>,
+    asked: Option<Duration>,
+) -> Duration {
     let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     let deletion = pod.metadata.deletion_grace_period_seconds.map(seconds);
     let specified = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
-    asked.or(deletion).or(specified.map(seconds)).unwrap_or(LEAST).max(LEAST)
+    let probe = match why {
+        Some(KillReason::LivenessProbe) => container.and_then(|one| one.liveness_probe.as_ref()),
+        Some(KillReason::StartupProbe) => container.and_then(|one| one.startup_probe.as_ref()),
+        _ => None,
+    };
+    let of_probe = |probe: &Probe| probe.termination_grace_period_seconds;
+    // As upstream: a probe's grace takes the place of the pod's, not of none.
+    let specified = specified.map(|specified| probe.and_then(of_probe).unwrap_or(specified));
+    asked.or(deletion).or(specified.map(seconds)).unwrap_or(LEAST_GRACE)
+}
+
+/// What is left of a grace. Hooks and waiting for one's turn come out of it, in whole seconds that
+/// have passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GraceBudget {
+    left: Duration,
+}
+
+impl GraceBudget {
+    /// Nothing spent.
+    pub fn new(grace: Duration) -> Self {
+        Self { left: grace }
+    }
+
+    /// What is left.
+    pub fn left(&self) -> Duration {
+        self.left
+    }
+
+    /// Takes out what something took.
+    pub fn spend(&mut self, took: Duration) {
+        self.left = self.left.saturating_sub(Duration::from_secs(took.as_secs()));
+    }
+
+    /// What the runtime is told: never less than a process needs to hear its signal.
+    pub fn for_runtime(&self) -> Duration {
+        self.left.max(LEAST_GRACE)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::PodSpec;
+    use proptest::prelude::*;
 
     use super::*;
 
-    // behaviour: WRK-25
+    fn with(deletion: Option<i64>, specified: Option<i64>) -> Pod {
+        let mut pod = Pod::default();
+        pod.metadata.deletion_grace_period_seconds = deletion;
+        pod.spec =
+            Some(PodSpec { termination_grace_period_seconds: specified, ..PodSpec::default() });
+        pod
+    }
+
+    // behaviour: ACT-60, WRK-25
     #[test]
-    fn the_closest_wish_counts_and_two_seconds_are_the_least() {
+    fn the_closest_wish_counts_and_the_runtime_is_told_two_seconds_at_least() {
         let rows = [
             (None, None, None, 2),
             (None, None, Some(30), 30),
@@ -35,16 +88,61 @@ mod tests {
             (None, Some(-1), None, 2),
         ];
         for (asked, deletion, specified, expected) in rows {
-            let mut pod = Pod::default();
-            pod.metadata.deletion_grace_period_seconds = deletion;
-            pod.spec =
-                Some(PodSpec { termination_grace_period_seconds: specified, ..PodSpec::default() });
-            let grace = stop_grace(&pod, asked.map(Duration::from_secs));
-            assert_eq!(
-                grace,
-                Duration::from_secs(expected),
-                "{asked:?} {deletion:?} {specified:?}"
-            );
+            let pod = with(deletion, specified);
+            let grace = stop_grace(&pod, None, None, asked.map(Duration::from_secs));
+            let told = GraceBudget::new(grace).for_runtime();
+            assert_eq!(told, Duration::from_secs(expected), "{asked:?} {deletion:?} {specified:?}");
+        }
+    }
+
+    // behaviour: ACT-61
+    #[test]
+    fn the_probe_that_kills_brings_its_own_grace() {
+        let probe =
+            |seconds| Probe { termination_grace_period_seconds: Some(seconds), ..Probe::default() };
+        let container = Container {
+            liveness_probe: Some(probe(11)),
+            startup_probe: Some(probe(12)),
+            ..Container::default()
+        };
+        let rows = [
+            (Some(30), None, Some(KillReason::LivenessProbe), 11),
+            (Some(30), None, Some(KillReason::StartupProbe), 12),
+            (Some(30), None, Some(KillReason::Changed), 30),
+            (Some(30), None, None, 30),
+            (None, None, Some(KillReason::LivenessProbe), 2),
+            (Some(30), Some(5), Some(KillReason::LivenessProbe), 5),
+        ];
+        for (specified, deletion, why, expected) in rows {
+            let grace = stop_grace(&with(deletion, specified), Some(&container), why, None);
+            assert_eq!(grace, Duration::from_secs(expected), "{specified:?} {deletion:?} {why:?}");
+        }
+    }
+
+    // behaviour: ACT-62
+    #[test]
+    fn what_hooks_and_waiting_took_is_taken_out_in_whole_seconds() {
+        let mut budget = GraceBudget::new(Duration::from_secs(10));
+        budget.spend(Duration::from_millis(2900));
+        assert_eq!(budget.left(), Duration::from_secs(8));
+        budget.spend(Duration::from_millis(900));
+        assert_eq!(budget.for_runtime(), Duration::from_secs(8));
+        budget.spend(Duration::from_secs(7));
+        assert_eq!((budget.left(), budget.for_runtime()), (Duration::from_secs(1), LEAST_GRACE));
+        budget.spend(Duration::from_secs(99));
+        assert_eq!((budget.left(), budget.for_runtime()), (Duration::ZERO, LEAST_GRACE));
+    }
+
+    proptest! {
+        #[test]
+        fn a_budget_only_shrinks(grace in 0u64..100, spent in proptest::collection::vec(0u64..20_000, 0..9)) {
+            let mut budget = GraceBudget::new(Duration::from_secs(grace));
+            for took in spent {
+                let before = budget.left();
+                budget.spend(Duration::from_millis(took));
+                prop_assert!(budget.left() <= before);
+                prop_assert!(budget.for_runtime() >= LEAST_GRACE);
+            }
         }
     }
 }

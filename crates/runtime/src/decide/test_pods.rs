@@ -10,6 +10,15 @@ pub(crate) fn container(name: &str) -> Container {
     Container { name: name.to_owned(), image: Some("image:1".to_owned()), ..Container::default() }
 }
 
+pub(crate) fn sidecar(name: &str) -> Container {
+    Container { restart_policy: Some("Always".to_owned()), ..container(name) }
+}
+
+pub(crate) fn with_inits(mut pod: Pod, inits: Vec<Container>) -> Pod {
+    pod.spec.get_or_insert_default().init_containers = Some(inits);
+    pod
+}
+
 pub(crate) fn pod(policy: &str, containers: Vec<Container>) -> Pod {
     let spec =
         PodSpec { restart_policy: Some(policy.to_owned()), containers, ..PodSpec::default() };
@@ -43,6 +52,7 @@ pub(crate) fn instance(
     let hash = podspec::definition_hash_hex(name, "image:1");
     ContainerStatus {
         id: id.into(),
+        sandbox_id: "s".into(),
         name: name.into(),
         state,
         created_at: Timestamp::UNIX_EPOCH,
@@ -56,6 +66,7 @@ pub(crate) fn instance(
         log_path: "".into(),
         labels: [].into(),
         annotations: [(labels::CONTAINER_HASH.to_owned(), hash)].into(),
+        mounts: Vec::new(),
     }
 }
 

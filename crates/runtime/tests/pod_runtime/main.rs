@@ -1,9 +1,14 @@
 //! Pods on a runtime in memory.
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
+mod hooks;
 mod images;
+mod init;
 mod kill;
+mod last_words;
+mod late;
 mod restart;
+mod restart_all;
 mod sandbox;
 mod start;
 mod world;

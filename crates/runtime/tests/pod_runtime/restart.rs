@@ -24,6 +24,7 @@ async fn a_container_that_ends_is_started_again_with_a_new_number_and_log() {
     assert_eq!(world.events.reasons(), ["Pulled", "Created", "Started"].repeat(2));
 }
 
+// behaviour: ACT-57
 #[tokio::test(start_paused = true)]
 async fn a_container_that_keeps_failing_waits_longer_each_time() {
     let (world, pod) = (World::new(), forever());
@@ -116,7 +117,7 @@ async fn a_changed_image_replaces_the_running_instance_at_once() {
         assert_eq!(world.runtime.count(Method::StopPodSandbox), 0);
         assert_eq!(
             world.last_message("Killing"),
-            "Container main will be restarted: its definition changed"
+            "Container main definition changed, will be restarted"
         );
         let instances = world.instances("main");
         assert_eq!(instances[0], (attempt, Running));

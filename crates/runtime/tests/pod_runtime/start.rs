@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::EnvFromSource;
-use model::observed::ContainerState::{Created, Exited, Running};
+use model::observed::ContainerState::{Exited, Running};
 use model::observed::SandboxState;
 use model::ports::events::EventType;
 use model::ports::files::HostFiles;
@@ -129,18 +129,7 @@ async fn a_container_that_cannot_be_created_is_tried_again_under_the_same_number
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_was_created_although_the_call_failed_is_replaced() {
-    let world = World::new();
-    world.runtime.inject(Rule::on(Method::CreateContainer, Fault::late_success()).once());
-    world.failed(&forever()).await;
-    assert_eq!(world.instances("main"), [(0, Created)]);
-    world.synced(&forever()).await;
-    assert_eq!(world.instances("main"), [(0, Running)]);
-    assert!(!world.sync(&forever()).await.unwrap());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_container_that_cannot_be_started_is_made_anew() {
+async fn a_container_that_cannot_be_started_is_started_again() {
     let world = World::new();
     world.runtime.inject(Rule::on(Method::StartContainer, Fault::error(Code::Unknown)).once());
     let (reasons, _) = world.failed(&forever()).await;

@@ -1,6 +1,7 @@
 //! An executor and the outside it works on.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -9,18 +10,23 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{ContainerState, PodStatus, pods_by_uid};
 use model::ports::clock::WallClock;
+use model::ports::last_words::LastWords as _;
 use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
 use podspec::view;
-use runtime::decide::BackoffLimits;
-use runtime::{LogLayout, PodRuntime, RuntimeParts, SyncError};
+use runtime::decide::{BackoffLimits, ProbeResults, Situation};
+use runtime::{LogLayout, PodRuntime, Progress, RuntimeParts, SyncError, TerminationMessages};
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;
 use testkit::files::MemoryFiles;
+use testkit::http::MemoryWeb;
+use testkit::logs::MemoryLogs;
 use testkit::pods::{self, PodBuilder};
 use testkit::runtime::{MemoryRuntime, Method, RemoteImage};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const IMAGE: &str = "ferrolet.test/workload:1";
+/// Where pods have their own directories.
+pub(crate) const PODS: &str = "/var/lib/kubelet/pods";
 /// Where the logs of the pod `web` lie.
 pub(crate) const WEB_LOGS: &str = "/var/log/pods/default_web_uid-of-web";
 
@@ -29,6 +35,10 @@ pub(crate) struct World {
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
     pub(crate) pods: PodRuntime,
+    pub(crate) web: Arc<MemoryWeb>,
+    pub(crate) logs: Arc<MemoryLogs>,
+    words: TerminationMessages,
+    restart_all: AtomicBool,
     clock: Arc<VirtualClock>,
 }
 
@@ -39,9 +49,12 @@ impl World {
         runtime.add_image(&RemoteImage::new(IMAGE));
         let files = Arc::new(MemoryFiles::new());
         let events = Arc::new(KeptEvents::default());
+        let (web, logs) = (Arc::new(MemoryWeb::default()), Arc::new(MemoryLogs::default()));
         let pods = PodRuntime::new(RuntimeParts {
             runtime: Arc::clone(&runtime) as _,
             files: Arc::clone(&files) as _,
+            http: Arc::clone(&web) as _,
+            pods: PODS.into(),
             events: Arc::clone(&events) as _,
             clock: Arc::clone(&clock) as _,
             logs: LogLayout {
@@ -50,7 +63,13 @@ impl World {
             },
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
         });
-        Self { runtime, files, events, pods, clock }
+        let words = TerminationMessages {
+            files: Arc::clone(&files) as _,
+            logs: Arc::clone(&logs) as _,
+            pods: PODS.into(),
+        };
+        let restart_all = AtomicBool::new(false);
+        Self { runtime, files, events, pods, web, logs, words, restart_all, clock }
     }
 
     /// What a look at the pod shows now.
@@ -67,16 +86,48 @@ impl World {
         let sandboxes = listed.sandboxes.iter().map(|one| runtime.pod_sandbox_status(&one.id));
         let containers = listed.containers.iter().map(|one| runtime.container_status(&one.id));
         let sandboxes = try_join_all(sandboxes).await.unwrap();
-        let containers = try_join_all(containers).await.unwrap();
+        let mut containers = try_join_all(containers).await.unwrap();
+        for (status, listed) in containers.iter_mut().zip(&listed.containers) {
+            status.sandbox_id = listed.sandbox_id.clone();
+            self.words.add(status).await;
+        }
         let ips = sandboxes.first().map(|sandbox| sandbox.ips.clone()).unwrap_or_default();
         PodStatus { uid, ips, sandboxes, containers }
     }
 
     /// A sync on what a look shows now. Afterwards the record of calls has the sync's alone.
     pub(crate) async fn sync(&self, pod: &Pod) -> Result<bool, SyncError> {
+        let progress = self.sync_until(pod, &CancellationToken::new()).await?;
+        Ok(progress != Progress::Nothing)
+    }
+
+    /// The same, until the pod is to end.
+    pub(crate) async fn sync_until(
+        &self,
+        pod: &Pod,
+        cancel: &CancellationToken,
+    ) -> Result<Progress, SyncError> {
         let status = self.status(pod).await;
         self.runtime.forget_calls();
-        self.pods.sync(pod, &status, &CancellationToken::new()).await
+        let restart_all = self.restart_all.load(Ordering::Relaxed);
+        let probes = &ProbeResults::default();
+        self.pods.sync(&Situation { pod, status: &status, probes, restart_all }, cancel).await
+    }
+
+    /// A sync on what an earlier look showed.
+    pub(crate) async fn sync_on(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+    ) -> Result<Progress, SyncError> {
+        let probes = &ProbeResults::default();
+        let situation = Situation { pod, status, probes, restart_all: false };
+        self.pods.sync(&situation, &CancellationToken::new()).await
+    }
+
+    /// Marks pods to start over, or not any more.
+    pub(crate) fn set_restart_all(&self, restart_all: bool) {
+        self.restart_all.store(restart_all, Ordering::Relaxed);
     }
 
     /// A sync that leaves the pod as specified.

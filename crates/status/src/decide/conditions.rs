@@ -53,6 +53,11 @@ impl Claim {
     }
 }
 
+/// Whether a status says that the pod starts over with all its containers.
+pub fn is_restarting_all(status: &PodStatus) -> bool {
+    holds(Some(status), RESTARTING_ALL)
+}
+
 /// The conditions of a pod: first those of others, then the node's own.
 pub fn conditions(
     input: &StatusInput<'_>,

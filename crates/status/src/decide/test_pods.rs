@@ -92,6 +92,7 @@ pub(crate) fn instance(
         matches!(state, observed::ContainerState::Running | observed::ContainerState::Exited);
     observed::ContainerStatus {
         id: id.into(),
+        sandbox_id: "s".into(),
         name: name.into(),
         state,
         created_at: at(20),
@@ -112,6 +113,7 @@ pub(crate) fn instance(
         log_path: "".into(),
         labels: [].into(),
         annotations: [(labels::CONTAINER_RESTART_COUNT.to_owned(), count.to_owned())].into(),
+        mounts: Vec::new(),
     }
 }
 

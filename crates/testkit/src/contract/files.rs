@@ -1,6 +1,7 @@
 //! The contract of the port to the host's files.
 
 mod changes;
+mod of_pods;
 mod written;
 
 use std::fmt::Debug;
@@ -18,6 +19,11 @@ use changes::{
     a_file_is_read_with_its_version, a_look_tells_versions_apart, a_special_file_is_not_read,
     a_watch_ends_when_its_directory_goes, all_who_listen_hear, entries_are_looked_at_in_order,
     only_a_directory_is_watched, what_happens_in_a_directory_is_heard,
+};
+use of_pods::{
+    a_file_is_made_empty_with_its_mode_and_only_once, a_file_is_not_made_outside_its_root,
+    a_log_is_removed_with_its_rotated_parts_and_no_other, no_link_is_followed_to_the_end_of_a_file,
+    the_directory_of_a_pod_is_removed_with_what_is_in_it, the_end_of_a_file_is_read,
 };
 use written::{
     a_draft_is_no_obstacle, a_written_file_is_for_the_agent_alone, a_written_file_is_removed,
@@ -119,6 +125,12 @@ cases! {
     a_draft_is_no_obstacle
     nothing_but_a_file_is_replaced_or_removed
     a_written_file_is_removed
+    a_file_is_made_empty_with_its_mode_and_only_once
+    a_file_is_not_made_outside_its_root
+    the_end_of_a_file_is_read
+    no_link_is_followed_to_the_end_of_a_file
+    a_log_is_removed_with_its_rotated_parts_and_no_other
+    the_directory_of_a_pod_is_removed_with_what_is_in_it
 }
 
 /// The error of a call that must fail, about the path it was made with.

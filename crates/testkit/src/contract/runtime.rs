@@ -5,6 +5,7 @@
 mod bench;
 mod containers;
 mod events;
+mod exec;
 mod images;
 mod lists;
 mod names;
@@ -155,6 +156,11 @@ cases! {
         without_grace_a_container_is_killed
         a_shorter_grace_overtakes_a_longer_one
         stopping_what_does_not_run_changes_nothing;
+    exec:
+        a_command_runs_in_a_container_and_tells_how_it_ended
+        a_command_that_takes_too_long_is_ended
+        a_command_needs_a_container_that_runs
+        a_command_that_is_missing_does_not_run;
     lists:
         sandboxes_are_listed_by_pod_state_and_id
         containers_are_listed_by_pod_sandbox_state_and_id

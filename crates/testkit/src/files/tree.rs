@@ -360,6 +360,93 @@ impl Tree {
         }
     }
 
+    /// Removes the log of a container and its rotated parts, following no link below the root.
+    pub(super) fn remove_log(&mut self, root: &Path, path: &Path) -> Result<(), ErrorKind> {
+        if let Some(kind) = self.broken.get(path) {
+            return Err(*kind);
+        }
+        let below = path.strip_prefix(root).map_err(|_| ErrorKind::InvalidInput)?;
+        let name = below.file_name().ok_or(ErrorKind::InvalidInput)?.to_string_lossy();
+        if below.components().count() != 3 {
+            return Err(ErrorKind::InvalidInput);
+        }
+        let directory = match self.beneath(root, below.parent().expect("it has three parts")) {
+            Err(ErrorKind::NotFound) => return Ok(()),
+            found => found?,
+        };
+        let rotated = format!("{name}.");
+        let log = |path: &PathBuf| {
+            let entry = path.file_name().unwrap_or_default().to_string_lossy();
+            path.parent() == Some(&*directory) && (entry == name || entry.starts_with(&rotated))
+        };
+        let logs: Vec<PathBuf> = self.nodes.keys().filter(|path| log(path)).cloned().collect();
+        for log in logs {
+            if let Some(Node::Directory { .. }) = self.at(&log) {
+                return Err(ErrorKind::IsADirectory);
+            }
+            self.prune(&log);
+        }
+        Ok(())
+    }
+
+    /// A path below a root that is made of plain names and goes through no link, free of links.
+    fn beneath(&self, root: &Path, below: &Path) -> Result<PathBuf, ErrorKind> {
+        let mut here = self.resolve(root)?;
+        for part in below.components() {
+            let Component::Normal(name) = part else { return Err(ErrorKind::InvalidInput) };
+            here.push(name);
+            match self.at(&here) {
+                None => return Err(ErrorKind::NotFound),
+                // As Linux answers; the kind for it has no stable name.
+                Some(Node::Link(_)) => return Err(ErrorKind::Other),
+                Some(_) => {}
+            }
+        }
+        Ok(here)
+    }
+
+    pub(super) fn create_file(
+        &mut self,
+        root: &Path,
+        below: &Path,
+        mode: u32,
+    ) -> Result<(), ErrorKind> {
+        if let Some(kind) = self.broken.get(&root.join(below)) {
+            return Err(*kind);
+        }
+        let name = below.file_name().ok_or(ErrorKind::InvalidInput)?;
+        let directory = self.beneath(root, below.parent().unwrap_or(Path::new("")))?;
+        let path = directory.join(name);
+        if self.at(&path).is_some() {
+            return Err(ErrorKind::AlreadyExists);
+        }
+        self.insert(&path, Node::File { content: Vec::new(), mode });
+        Ok(())
+    }
+
+    pub(super) fn read_end(
+        &mut self,
+        root: &Path,
+        below: &Path,
+        limit: u64,
+    ) -> Result<Vec<u8>, ErrorKind> {
+        let whole = root.join(below);
+        *self.reads.entry(whole.clone()).or_default() += 1;
+        if let Some(kind) = self.broken.get(&whole) {
+            return Err(*kind);
+        }
+        let path = self.beneath(root, below)?;
+        match self.at(&path) {
+            Some(Node::File { content, .. }) => {
+                let from =
+                    content.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+                Ok(content[from..].to_vec())
+            }
+            Some(Node::Directory { .. }) => Err(ErrorKind::IsADirectory),
+            _ => Err(ErrorKind::InvalidInput),
+        }
+    }
+
     pub(super) fn create(&mut self, root: &Path, below: &Path, mode: u32) -> Result<(), ErrorKind> {
         if let Some(kind) = self.broken.get(&root.join(below)) {
             return Err(*kind);

@@ -65,6 +65,9 @@ pub(super) fn container_config(config: cri::ContainerConfig) -> Result<Container
         masked_paths: context.masked_paths,
         readonly_paths: context.readonly_paths,
         pid: namespace_mode(namespaces.pid()),
+        pid_target: (!namespaces.target_id.is_empty()).then(|| namespaces.target_id.into()),
+        mounts: Vec::new(),
+        stop_signal: None,
     })
 }
 

@@ -291,9 +291,16 @@ impl RuntimeService for Hollow {
         &self,
         request: Request<cri::ExecSyncRequest>,
     ) -> Answer<cri::ExecSyncResponse> {
-        let id = ContainerId::from(request.into_inner().container_id);
-        self.sandbox_of(&id).ok_or_else(|| no_container(&id))?;
-        Ok(Response::new(cri::ExecSyncResponse::default()))
+        let request = request.into_inner();
+        let id = ContainerId::from(request.container_id);
+        let timeout = Some(from_cri::grace(request.timeout)).filter(|time| !time.is_zero());
+        let output = self.runtime.exec_sync(&id, &request.cmd, timeout).await;
+        let output = output.map_err(to_cri::status)?;
+        Ok(Response::new(cri::ExecSyncResponse {
+            stdout: output.stdout,
+            stderr: output.stderr,
+            exit_code: output.exit_code,
+        }))
     }
 
     async fn container_stats(

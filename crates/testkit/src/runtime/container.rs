@@ -218,6 +218,8 @@ impl ContainerRecord {
         let digest = image.and_then(StoredImage::digest).unwrap_or(&self.image_id);
         ContainerStatus {
             id: self.id.clone(),
+            // As the CRI has it: told in lists alone.
+            sandbox_id: "".into(),
             name: Arc::clone(&self.config.name),
             state: self.state(),
             created_at: self.created_at,
@@ -231,6 +233,7 @@ impl ContainerRecord {
             log_path: Arc::clone(&self.log_path),
             labels: self.config.labels.clone(),
             annotations: self.config.annotations.clone(),
+            mounts: self.config.mounts.clone(),
         }
     }
 }

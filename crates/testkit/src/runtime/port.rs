@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    Code, ContainerEvents, ContainerFilter, Image, Runtime, RuntimeError, RuntimeStatus,
-    RuntimeVersion, SandboxFilter,
+    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError,
+    RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
@@ -109,6 +109,53 @@ impl MemoryRuntime {
             });
             let Some((ended, patience)) = waiting.flatten() else {
                 return Ok(());
+            };
+            tokio::select! {
+                // Both only lead to another look.
+                biased;
+                () = ended => {}
+                () = sleep(patience) => {}
+            }
+        }
+    }
+
+    /// Runs a command beside the process of a container. What the workload would write is not told.
+    async fn exec(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Option<Duration>,
+    ) -> Result<ExecOutput, Refusal> {
+        let begun = self.clock.now();
+        let Script::Runs { end, .. } = Script::of(command) else {
+            return Err(Refusal::new(Code::Unknown, "no such program in the image"));
+        };
+        let time = |after: Duration| begun.checked_add(after).unwrap_or(Timestamp::MAX);
+        let (ends, code) = end.map_or((Timestamp::MAX, 0), |(after, code)| (time(after), code));
+        let deadline = timeout.map_or(Timestamp::MAX, time);
+        loop {
+            let now = self.clock.now();
+            let waiting = self.world().store.change(id, now, |record| {
+                if now > begun && now >= ends {
+                    return Ok(None);
+                }
+                if now > begun && now >= deadline {
+                    return Err(Refusal::new(Code::DeadlineExceeded, "the command took too long"));
+                }
+                if record.state() != ContainerState::Running {
+                    let message = format!("container is {:?}, not Running", record.state());
+                    return Err(Refusal::new(Code::Unknown, message));
+                }
+                if now >= ends {
+                    return Ok(None);
+                }
+                let wake = [Some(ends), Some(deadline), record.ends_at()];
+                let wake = wake.into_iter().flatten().min().unwrap_or(ends);
+                Ok(Some((Arc::clone(&record.ended).notified_owned(), until(now, wake))))
+            });
+            let waiting = waiting.ok_or_else(|| Refusal::not_found("container", id.as_str()))??;
+            let Some((ended, patience)) = waiting else {
+                return Ok(ExecOutput { exit_code: code, ..ExecOutput::default() });
             };
             tokio::select! {
                 // Both only lead to another look.
@@ -275,6 +322,16 @@ impl Runtime for MemoryRuntime {
         self.call(Method::ContainerStatus, id.to_string(), effect).await
     }
 
+    async fn exec_sync(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Option<Duration>,
+    ) -> Result<ExecOutput, RuntimeError> {
+        let object = format!("{id} {}", command.join(" "));
+        self.call(Method::ExecSync, object, self.exec(id, command, timeout)).await
+    }
+
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
         let effect = self.at_once(|world, _| Ok(world.images.status(image)));
         self.call(Method::ImageStatus, image.to_owned(), effect).await
@@ -333,7 +390,10 @@ fn subject_id(verdict: &Verdict) -> String {
         Subject::Container(id) => id.to_string(),
         Subject::Sandbox(id) => id.to_string(),
         Subject::Image(id) => id.clone(),
-        Subject::PodLogs(path) | Subject::LogLink(path) => path.display().to_string(),
+        Subject::PodDirectory(path)
+        | Subject::PodLogs(path)
+        | Subject::ContainerLog(path)
+        | Subject::LogLink(path) => path.display().to_string(),
     }
 }
 

@@ -9,6 +9,10 @@ const WORKLOAD: &str = "/workload";
 const EXIT_USAGE: i32 = 2;
 /// Exit code that stands for death by SIGTERM.
 const EXIT_TERM: i32 = 143;
+/// Exit code that stands for death by SIGINT.
+const EXIT_INT: i32 = 130;
+const TERM: &str = "TERM";
+const INT: &str = "INT";
 
 /// What a process does when it gets SIGTERM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,59 +58,85 @@ impl Script {
 
     /// What a command line does: that of the workload, or no program that an image has.
     pub fn of(command: &[String]) -> Self {
+        Self::stopped_by(None, command)
+    }
+
+    /// The same, for a container that is asked to end by another signal than SIGTERM.
+    pub fn stopped_by(signal: Option<&str>, command: &[String]) -> Self {
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        let stop = signal.and_then(canonical).unwrap_or_else(|| TERM.to_owned());
         match words.as_slice() {
             [WORKLOAD, arguments @ ..] => {
-                workload(arguments).unwrap_or(Self::ends(Duration::ZERO, EXIT_USAGE))
+                let script = workload(arguments, &stop);
+                script.unwrap_or(Self::ends(Duration::ZERO, EXIT_USAGE)).asked_by(&stop)
             }
             _ => Self::Missing,
         }
     }
+
+    /// What it does on a signal that it says nothing about: only SIGTERM and SIGINT end it, because
+    /// the kernel drops what the first process of a container has no handler for.
+    fn asked_by(self, stop: &str) -> Self {
+        match self {
+            Self::Runs { end, on_term: OnTerm::DEFAULT } if stop != TERM => {
+                let on_term = match stop {
+                    INT => OnTerm::Exit { code: EXIT_INT, delay: Duration::ZERO },
+                    _ => OnTerm::Ignore,
+                };
+                Self::Runs { end, on_term }
+            }
+            script => script,
+        }
+    }
 }
 
-fn workload(arguments: &[&str]) -> Option<Script> {
+fn workload(arguments: &[&str], stop: &str) -> Option<Script> {
     let (command, rest) = arguments.split_first()?;
     match (*command, rest) {
         ("pause", []) => Some(Script::Runs {
             end: None,
             on_term: OnTerm::Exit { code: 0, delay: Duration::ZERO },
         }),
-        ("sleep", ["forever"]) => Some(Script::FOREVER),
+        ("sleep", ["forever"]) | ("serve", [_]) => Some(Script::FOREVER),
         ("sleep", [time]) => Some(Script::ends(duration(time)?, 0)),
-        ("exit", [code]) => Some(Script::ends(Duration::ZERO, exit_code(code)?)),
+        ("exit", [code]) | ("write", [_, _, "--exit", code]) => {
+            Some(Script::ends(Duration::ZERO, exit_code(code)?))
+        }
         ("crash-after", [time]) => Some(Script::ends(duration(time)?, 1)),
         ("crash-after", [time, code]) => Some(Script::ends(duration(time)?, exit_code(code)?)),
         ("logs", options) => logs(options),
-        ("trap", words) => trap(words),
-        ("ignore", signals) => ignore(signals),
-        ("env", []) | ("cat", [_]) | ("args", _) => Some(Script::ends(Duration::ZERO, 0)),
+        ("trap", words) => trap(words, stop),
+        ("ignore", signals) => ignore(signals, stop),
+        ("env", []) | ("cat", [_]) | ("args", _) | ("write", [_, _]) => {
+            Some(Script::ends(Duration::ZERO, 0))
+        }
         _ => None,
     }
 }
 
-fn trap(words: &[&str]) -> Option<Script> {
+fn trap(words: &[&str], stop: &str) -> Option<Script> {
     let (mut signals, mut code, mut delay) = (Vec::new(), 0, Duration::ZERO);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match *word {
             "--exit" => code = exit_code(words.next()?)?,
             "--delay" => delay = duration(words.next()?)?,
-            name => signals.push(signal(name)?),
+            name => signals.push(canonical(name)?),
         }
     }
     let on_term = match signals.as_slice() {
         [] => return None,
-        signals if signals.contains(&Signal::Term) => OnTerm::Exit { code, delay },
+        signals if signals.iter().any(|signal| signal == stop) => OnTerm::Exit { code, delay },
         _ => OnTerm::DEFAULT,
     };
     Some(Script::Runs { end: None, on_term })
 }
 
-fn ignore(names: &[&str]) -> Option<Script> {
-    let signals: Vec<Signal> = names.iter().map(|name| signal(name)).collect::<Option<_>>()?;
+fn ignore(names: &[&str], stop: &str) -> Option<Script> {
+    let signals: Vec<String> = names.iter().map(|name| canonical(name)).collect::<Option<_>>()?;
     let on_term = match signals.as_slice() {
         [] => return None,
-        signals if signals.contains(&Signal::Term) => OnTerm::Ignore,
+        signals if signals.iter().any(|signal| signal == stop) => OnTerm::Ignore,
         _ => OnTerm::DEFAULT,
     };
     Some(Script::Runs { end: None, on_term })
@@ -142,23 +172,16 @@ fn pause_between_lines(rate: &str) -> Option<Duration> {
         .then(|| Duration::try_from_secs_f64(1.0 / per_second).unwrap_or(Duration::MAX))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Signal {
-    Term,
-    /// Nothing that the runtime sends.
-    Other,
-}
-
-fn signal(name: &str) -> Option<Signal> {
-    const OTHERS: [&str; 12] = [
-        "ALRM", "CHLD", "CONT", "HUP", "INT", "PIPE", "QUIT", "TSTP", "URG", "USR1", "USR2",
+/// The name of a signal that can be caught, without `SIG`.
+fn canonical(name: &str) -> Option<String> {
+    const NAMES: [&str; 13] = [
+        "ALRM", "CHLD", "CONT", "HUP", INT, "PIPE", "QUIT", TERM, "TSTP", "URG", "USR1", "USR2",
         "WINCH",
     ];
     let upper = name.to_uppercase();
     match upper.strip_prefix("SIG").unwrap_or(&upper) {
-        "TERM" => Some(Signal::Term),
-        "15" if name == "15" => Some(Signal::Term),
-        other if OTHERS.contains(&other) => Some(Signal::Other),
+        "15" if name == "15" => Some(TERM.to_owned()),
+        known if NAMES.contains(&known) => Some(known.to_owned()),
         _ => None,
     }
 }
@@ -219,6 +242,9 @@ mod tests {
             ("/workload logs --count 5", usage),
             ("/workload env", Script::ends(Duration::ZERO, 0)),
             ("/workload args a b", Script::ends(Duration::ZERO, 0)),
+            ("/workload write /file text", Script::ends(Duration::ZERO, 0)),
+            ("/workload write /file text --exit 3", Script::ends(Duration::ZERO, 3)),
+            ("/workload serve 80", Script::FOREVER),
             ("/workload sleep", usage),
             ("/workload", usage),
             ("/bin/sh -c true", Script::Missing),
@@ -226,6 +252,21 @@ mod tests {
         for (line, script) in rows {
             let words: Vec<String> = line.split(' ').map(Into::into).collect();
             assert_eq!(Script::of(&words), script, "{line}");
+        }
+    }
+
+    #[test]
+    fn another_signal_than_sigterm_may_ask_it_to_end() {
+        let rows = [
+            ("SIGUSR1", "/workload trap USR1 --exit 5", on_term(exits(5, 0))),
+            ("SIGUSR1", "/workload trap TERM --exit 5", on_term(OnTerm::Ignore)),
+            ("SIGUSR1", "/workload sleep forever", on_term(OnTerm::Ignore)),
+            ("SIGINT", "/workload sleep forever", on_term(exits(130, 0))),
+            ("SIGTERM", "/workload sleep forever", Script::FOREVER),
+        ];
+        for (signal, line, script) in rows {
+            let words: Vec<String> = line.split(' ').map(Into::into).collect();
+            assert_eq!(Script::stopped_by(Some(signal), &words), script, "{signal} {line}");
         }
     }
 }

@@ -23,6 +23,9 @@ fn each_command_has_its_form() {
         ("env", Command::Env),
         ("cat /a", Command::Cat { file: "/a".into() }),
         ("args", Command::Args { arguments: vec![] }),
+        ("write /a b", Command::Write { file: "/a".into(), text: "b".into(), code: 0 }),
+        ("write /a b --exit 3", Command::Write { file: "/a".into(), text: "b".into(), code: 3 }),
+        ("serve 80", Command::Serve { port: 80 }),
     ];
     for (line, command) in table {
         assert_eq!(parsed(line), Ok(command), "{line}");

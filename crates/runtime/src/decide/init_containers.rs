@@ -1,0 +1,139 @@
+//! Init containers, in a sandbox that can be used: one after the other, sidecars among them.
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use model::ids::SandboxId;
+use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use podspec::restart::{RestartPolicy, restart_policy, should_restart};
+use podspec::view;
+
+use super::actions::{ContainerKill, ContainerStart, Role};
+use super::pod_actions::Situation;
+use super::reasons::StartReason;
+use super::regular_containers::kill_of_unknown;
+use super::sidecars;
+
+/// What init containers need.
+#[derive(Debug, Default)]
+pub(super) struct InitActions {
+    /// Whether regular containers may run.
+    pub(super) initialized: bool,
+    /// Whether one failed for good, and with it the pod.
+    pub(super) failed: bool,
+    pub(super) kill: Vec<ContainerKill>,
+    /// In the order of the specification.
+    pub(super) start: Vec<ContainerStart>,
+}
+
+/// What the latest instance of one init container means.
+#[derive(Debug, Default)]
+pub(super) struct Finding {
+    /// Whether what comes after it may run.
+    pub(super) done: bool,
+    /// Whether it failed for good.
+    pub(super) failed: bool,
+    pub(super) kill: Option<ContainerKill>,
+    pub(super) start: Option<StartReason>,
+}
+
+impl Finding {
+    /// Nothing but time is needed.
+    pub(super) const WAIT: Self = Self { done: false, failed: false, kill: None, start: None };
+
+    pub(super) fn start(why: StartReason) -> Self {
+        Self { start: Some(why), ..Self::WAIT }
+    }
+}
+
+/// Upstream's `computeInitContainerActions`: from the last init container to the first, because
+/// instances of those that have done their work may be gone from the runtime.
+pub(super) fn init_actions(situation: &Situation<'_>, sandbox: &SandboxId) -> InitActions {
+    let Situation { pod, status, .. } = *situation;
+    let inits = view::init_containers(pod);
+    let started = any_regular_started(pod, status);
+    let mut actions =
+        InitActions { initialized: started || inits.is_empty(), ..InitActions::default() };
+    // Whether the one at hand has done its work, as what comes after it shows.
+    let mut passed = started;
+    let role = |index: usize| {
+        if view::is_sidecar(&inits[index]) { Role::Sidecar } else { Role::Init }
+    };
+    let start = |index, why| ContainerStart { role: role(index), index, why };
+    for (index, container) in inits.iter().enumerate().rev() {
+        let is_sidecar = view::is_sidecar(container);
+        let latest = status.latest(&container.name).filter(|one| counts_in(one, sandbox));
+        let Some(latest) = latest else {
+            if passed && is_sidecar {
+                actions.start.push(start(index, StartReason::New));
+            }
+            continue;
+        };
+        if passed && !is_sidecar {
+            continue;
+        }
+        let found = if is_sidecar {
+            sidecars::finding(situation, container, latest)
+        } else {
+            finding(pod, container, latest)
+        };
+        if found.failed {
+            return InitActions { failed: true, ..InitActions::default() };
+        }
+        if found.done && index + 1 == inits.len() {
+            actions.initialized = true;
+        } else if found.done && !passed {
+            actions.start.push(start(index + 1, StartReason::New));
+        }
+        actions.kill.extend(found.kill);
+        actions.start.extend(found.start.map(|why| start(index, why)));
+        passed = true;
+    }
+    if !passed && !inits.is_empty() {
+        actions.start.push(start(0, StartReason::New));
+    }
+    actions.start.reverse();
+    actions
+}
+
+/// Whether an instance says anything about this sandbox. What ended in an earlier one prepared that
+/// one; it should have been removed, but a removal may fail.
+fn counts_in(latest: &ContainerStatus, sandbox: &SandboxId) -> bool {
+    let lives = matches!(latest.state, ContainerState::Running | ContainerState::Unknown);
+    lives || latest.sandbox_id == *sandbox || latest.sandbox_id.as_str().is_empty()
+}
+
+/// Whether a regular container was made, which happens only once all init containers have done their
+/// work. One that ended does not count: it may have ended with an earlier sandbox, at a reboot.
+fn any_regular_started(pod: &Pod, status: &PodStatus) -> bool {
+    view::containers(pod).iter().any(|container| {
+        let latest = status.latest(&container.name);
+        latest.is_some_and(|latest| {
+            matches!(latest.state, ContainerState::Created | ContainerState::Running)
+        })
+    })
+}
+
+/// What an init container that must end needs.
+fn finding(pod: &Pod, container: &Container, latest: &ContainerStatus) -> Finding {
+    match latest.state {
+        ContainerState::Created => Finding::start(StartReason::NeverStarted),
+        ContainerState::Running => Finding::WAIT,
+        ContainerState::Exited if !has_failed(latest) => Finding { done: true, ..Finding::WAIT },
+        ContainerState::Exited if should_restart(pod, container, Some(latest)) => {
+            Finding::start(StartReason::of_not_running(Some(latest)))
+        }
+        ContainerState::Unknown if restart_policy(pod, container) != RestartPolicy::Never => {
+            Finding {
+                kill: kill_of_unknown(latest),
+                ..Finding::start(StartReason::of_not_running(Some(latest)))
+            }
+        }
+        ContainerState::Exited | ContainerState::Unknown => {
+            Finding { failed: true, ..Finding::WAIT }
+        }
+    }
+}
+
+/// A container that the kernel killed for want of memory has failed, whatever its exit code.
+fn has_failed(ended: &ContainerStatus) -> bool {
+    ended.exit_code != 0 || &*ended.reason == "OOMKilled"
+}

@@ -1,0 +1,47 @@
+//! Every row of the action tables, and what holds for all of them.
+
+mod init;
+mod laws;
+mod regular;
+mod sandbox;
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use model::observed::{ContainerStatus, PodStatus, SandboxState};
+
+use super::*;
+use crate::decide::actions::Role;
+use crate::decide::reasons::StartReason;
+use crate::decide::test_pods::{sandbox, status};
+
+/// What is done for a pod of which nothing else is known.
+fn actions(pod: &Pod, status: &PodStatus) -> PodActions {
+    let probes = ProbeResults::default();
+    pod_actions(&Situation { pod, status, probes: &probes, restart_all: false })
+}
+
+/// A pod's status with a sandbox that can be used.
+fn in_live_sandbox(containers: Vec<ContainerStatus>) -> PodStatus {
+    status(vec![sandbox("s", 0, SandboxState::Ready)], containers)
+}
+
+/// What starts, by kind and place.
+fn starts(actions: &PodActions) -> Vec<(Role, usize, StartReason)> {
+    actions.start.iter().map(|start| (start.role, start.index, start.why)).collect()
+}
+
+fn started(actions: &PodActions) -> Vec<(Role, usize)> {
+    actions.start.iter().map(|start| (start.role, start.index)).collect()
+}
+
+fn kills(actions: &PodActions) -> Vec<&str> {
+    actions.kill.iter().map(|kill| kill.id.as_str()).collect()
+}
+
+fn removals(actions: &PodActions) -> Vec<&str> {
+    actions.remove.iter().map(|removal| removal.id.as_str()).collect()
+}
+
+fn with_policy(mut container: Container, policy: &str) -> Container {
+    container.restart_policy = Some(policy.to_owned());
+    container
+}

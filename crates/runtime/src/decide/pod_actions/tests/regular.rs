@@ -1,0 +1,189 @@
+//! Regular and ephemeral containers in a sandbox that can be used, and starting over.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{
+    ContainerRestartRule, ContainerRestartRuleOnExitCodes, EphemeralContainer,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use model::observed::ContainerState::{Created, Exited, Running, Unknown};
+
+use super::*;
+use crate::decide::probe_results::ProbeResult;
+use crate::decide::reasons::KillReason;
+use crate::decide::test_pods::{container, instance, pod, sidecar, with_inits};
+
+// behaviour: ACT-40, ACT-41, ACT-42, ACT-43
+#[test]
+fn each_state_of_an_instance_leads_to_its_action() {
+    let unknown = StartReason::Killed(KillReason::UnknownState);
+    let rows = [
+        ("Always", Exited, 0, Some(StartReason::Ended { exit_code: 0 }), false),
+        ("Always", Exited, 7, Some(StartReason::Ended { exit_code: 7 }), false),
+        ("OnFailure", Exited, 7, Some(StartReason::Ended { exit_code: 7 }), false),
+        ("OnFailure", Exited, 0, None, false),
+        ("Never", Exited, 7, None, false),
+        ("Always", Created, 0, Some(StartReason::NeverStarted), false),
+        ("Never", Created, 0, Some(StartReason::NeverStarted), false),
+        ("Always", Unknown, 0, Some(unknown), true),
+        ("Never", Unknown, 0, Some(unknown), true),
+        ("Always", Running, 0, None, false),
+    ];
+    for (policy, state, code, why, killed) in rows {
+        let pod = pod(policy, vec![container("a"), container("other")]);
+        let observed = in_live_sandbox(vec![
+            instance("c", "a", state, code),
+            instance("o", "other", Running, 0),
+        ]);
+        let actions = actions(&pod, &observed);
+        let expected: Vec<_> = why.into_iter().map(|why| (Role::Regular, 0, why)).collect();
+        assert_eq!(starts(&actions), expected, "{policy} {state:?} {code}");
+        assert_eq!(kills(&actions), if killed { vec!["c"] } else { vec![] }, "{policy} {state:?}");
+        assert_eq!(actions.kill_pod, None);
+    }
+}
+
+#[test]
+fn nothing_of_a_pod_that_is_being_deleted_starts_again() {
+    let mut pod = pod("Always", vec![container("a"), container("b")]);
+    pod.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    let observed =
+        in_live_sandbox(vec![instance("b", "b", Running, 0), instance("c", "a", Exited, 1)]);
+    assert!(actions(&pod, &observed).is_nothing());
+}
+
+// behaviour: ACT-44
+#[test]
+fn a_changed_definition_replaces_the_running_instance_whatever_the_policy() {
+    for policy in ["Always", "OnFailure", "Never"] {
+        let mut changed = container("a");
+        changed.image = Some("image:2".to_owned());
+        let pod = pod(policy, vec![changed]);
+        let actions = actions(&pod, &in_live_sandbox(vec![instance("c", "a", Running, 0)]));
+        assert_eq!(kills(&actions), ["c"], "{policy}");
+        let why = StartReason::Killed(KillReason::Changed);
+        assert_eq!(starts(&actions), [(Role::Regular, 0, why)], "{policy}");
+        let message = actions.kill[0].why.message(false, "a", actions.kill[0].restarts);
+        assert_eq!(message, "Container a definition changed, will be restarted");
+    }
+}
+
+// behaviour: ACT-45, ACT-46
+#[test]
+fn a_failed_probe_restarts_unless_the_policy_is_never() {
+    let failed = || [("c".into(), ProbeResult::Failure)].into();
+    let liveness = ProbeResults { liveness: failed(), ..ProbeResults::default() };
+    let startup = ProbeResults { startup: failed(), ..ProbeResults::default() };
+    let own = |policy| with_policy(container("a"), policy);
+    let rows = [
+        ("Always", container("a"), true),
+        ("OnFailure", container("a"), true),
+        ("Never", container("a"), false),
+        ("Never", own("OnFailure"), true),
+        ("Always", own("Never"), false),
+    ];
+    let probes = [(&liveness, KillReason::LivenessProbe), (&startup, KillReason::StartupProbe)];
+    for (probes, why) in probes {
+        for (policy, container_a, restarts) in rows.clone() {
+            let pod = pod(policy, vec![container_a, container("other")]);
+            let observed = in_live_sandbox(vec![
+                instance("c", "a", Running, 0),
+                instance("o", "other", Running, 0),
+            ]);
+            let situation = Situation { pod: &pod, status: &observed, probes, restart_all: false };
+            let actions = pod_actions(&situation);
+            assert_eq!((actions.kill[0].why, actions.kill[0].restarts), (why, restarts));
+            assert_eq!(actions.start.len(), usize::from(restarts), "{policy} {why:?}");
+        }
+    }
+}
+
+// behaviour: ACT-47
+#[test]
+fn a_pod_that_keeps_and_starts_nothing_ends_with_its_sidecars() {
+    let pod = with_inits(pod("Never", vec![container("a")]), vec![sidecar("side")]);
+    let observed =
+        in_live_sandbox(vec![instance("c", "a", Exited, 0), instance("s", "side", Running, 0)]);
+    let actions = actions(&pod, &observed);
+    assert_eq!(actions.kill_pod, Some(KillPod::NothingLeft));
+    assert_eq!((actions.sandbox, actions.start.len()), (SandboxPlan::None, 0));
+}
+
+// behaviour: ACT-48
+#[test]
+fn an_older_instance_that_lives_is_ended_and_one_that_never_started_goes() {
+    let pod = pod("Always", vec![container("a")]);
+    let observed = in_live_sandbox(vec![
+        instance("new", "a", Running, 0),
+        instance("late", "a", Created, 0),
+        instance("stray", "a", Running, 0),
+        instance("old", "a", Exited, 1),
+    ]);
+    let actions = actions(&pod, &observed);
+    assert_eq!((kills(&actions), removals(&actions)), (vec!["stray"], vec!["late"]));
+    assert_eq!(actions.start.len(), 0);
+}
+
+fn ephemeral(name: &str) -> EphemeralContainer {
+    EphemeralContainer { name: name.to_owned(), ..EphemeralContainer::default() }
+}
+
+// behaviour: ACT-50, ACT-51
+#[test]
+fn an_ephemeral_container_starts_once_even_before_the_pod_is_initialised() {
+    let mut pod = with_inits(pod("Always", vec![container("a")]), vec![container("i")]);
+    let spec = pod.spec.as_mut().unwrap();
+    spec.ephemeral_containers = Some(vec![ephemeral("debug"), ephemeral("other")]);
+    let observed =
+        in_live_sandbox(vec![instance("i", "i", Running, 0), instance("d", "debug", Exited, 1)]);
+    assert_eq!(started(&actions(&pod, &observed)), [(Role::Ephemeral, 1)]);
+}
+
+// behaviour: ACT-52
+#[test]
+fn an_ephemeral_container_does_not_keep_a_pod_alive_nor_comes_back_with_a_new_sandbox() {
+    let mut pod = pod("Never", vec![container("a")]);
+    let spec = pod.spec.as_mut().unwrap();
+    spec.ephemeral_containers = Some(vec![ephemeral("debug"), ephemeral("other")]);
+    let ended =
+        in_live_sandbox(vec![instance("c", "a", Exited, 0), instance("d", "debug", Running, 0)]);
+    assert_eq!(actions(&pod, &ended).kill_pod, Some(KillPod::NothingLeft));
+    pod.spec.as_mut().unwrap().restart_policy = Some("Always".to_owned());
+    let dead = vec![sandbox("s", 0, SandboxState::NotReady)];
+    let anew = actions(&pod, &status(dead, vec![instance("c", "a", Exited, 0)]));
+    assert_eq!(started(&anew), [(Role::Regular, 0)]);
+}
+
+// behaviour: ACT-55
+#[test]
+fn a_pod_that_starts_over_loses_every_instance_the_one_that_asked_for_it_last() {
+    let restart_all = |name: &str| {
+        let mut container = with_policy(container(name), "Never");
+        container.restart_policy_rules = Some(vec![ContainerRestartRule {
+            action: "RestartAllContainers".to_owned(),
+            exit_codes: Some(ContainerRestartRuleOnExitCodes {
+                operator: "In".to_owned(),
+                values: Some(vec![42]),
+            }),
+        }]);
+        container
+    };
+    let pod = with_inits(
+        pod("Always", vec![restart_all("asks"), container("b")]),
+        vec![container("i"), sidecar("side")],
+    );
+    let observed = in_live_sandbox(vec![
+        instance("a1", "asks", Exited, 42),
+        instance("b1", "b", Running, 0),
+        instance("i1", "i", Exited, 0),
+        instance("s1", "side", Running, 0),
+        instance("a0", "asks", Exited, 1),
+    ]);
+    let probes = ProbeResults::default();
+    let situation = Situation { pod: &pod, status: &observed, probes: &probes, restart_all: true };
+    let actions = pod_actions(&situation);
+    let resets: Vec<_> =
+        actions.reset.iter().map(|reset| (reset.id.as_str(), reset.kill)).collect();
+    let expected = [("a0", false), ("b1", true), ("i1", false), ("s1", true), ("a1", false)];
+    assert_eq!(resets, expected);
+    assert_eq!((actions.start.len(), actions.kill.len(), actions.kill_pod), (0, 0, None));
+}

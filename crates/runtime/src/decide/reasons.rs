@@ -1,0 +1,108 @@
+//! Why things are done, as logs and events say it.
+
+use std::fmt;
+
+use model::observed::{ContainerState, ContainerStatus};
+
+/// Why everything of a pod ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KillPod {
+    /// The sandbox cannot be used any more.
+    SandboxChanged,
+    /// Nothing runs and nothing will.
+    NothingLeft,
+    /// An init container failed and will not run again.
+    InitFailed,
+}
+
+impl fmt::Display for KillPod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SandboxChanged => "its sandbox cannot be used any more",
+            Self::NothingLeft => "nothing of it runs and nothing will",
+            Self::InitFailed => "an init container failed and will not run again",
+        })
+    }
+}
+
+/// Why a container is started, or started anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartReason {
+    /// It never ran in this pod, or nothing is left of that.
+    New,
+    /// It ended and runs again.
+    Ended {
+        /// How it ended.
+        exit_code: i32,
+    },
+    /// It was made and not started.
+    NeverStarted,
+    /// Its sandbox is new.
+    NewSandbox,
+    /// It was ended to run anew.
+    Killed(KillReason),
+}
+
+impl StartReason {
+    /// Why a container runs again that does not run.
+    pub(super) fn of_not_running(latest: Option<&ContainerStatus>) -> Self {
+        let Some(latest) = latest else { return Self::New };
+        match latest.state {
+            ContainerState::Created => Self::NeverStarted,
+            ContainerState::Exited => Self::Ended { exit_code: latest.exit_code },
+            ContainerState::Unknown | ContainerState::Running => {
+                Self::Killed(KillReason::UnknownState)
+            }
+        }
+    }
+}
+
+impl fmt::Display for StartReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::New => f.write_str("it has not run yet"),
+            Self::Ended { exit_code } => write!(f, "it ended with exit code {exit_code}"),
+            Self::NeverStarted => f.write_str("it was created and not started"),
+            Self::NewSandbox => f.write_str("its sandbox is new"),
+            Self::Killed(why) => f.write_str(match why {
+                KillReason::UnknownState => "the runtime does not know its state",
+                KillReason::Changed => "its definition changed",
+                KillReason::LivenessProbe => "its liveness probe failed",
+                KillReason::StartupProbe => "its startup probe failed",
+                KillReason::Superseded => "a newer instance has taken its place",
+            }),
+        }
+    }
+}
+
+/// Why a single container ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KillReason {
+    /// The runtime does not know how it is.
+    UnknownState,
+    /// Its definition changed.
+    Changed,
+    /// Its liveness probe failed.
+    LivenessProbe,
+    /// Its startup probe failed.
+    StartupProbe,
+    /// A newer instance has taken its place.
+    Superseded,
+}
+
+impl KillReason {
+    /// What the event says, in upstream's words.
+    pub fn message(self, init: bool, name: &str, restarts: bool) -> String {
+        let what = if init { "Init container" } else { "Container" };
+        let then = if restarts && !init { ", will be restarted" } else { "" };
+        match self {
+            Self::UnknownState => {
+                format!("{what} is in \"unknown\" state, try killing it before restart")
+            }
+            Self::Changed => format!("{what} {name} definition changed{then}"),
+            Self::LivenessProbe => format!("{what} {name} failed liveness probe{then}"),
+            Self::StartupProbe => format!("{what} {name} failed startup probe{then}"),
+            Self::Superseded => format!("{what} {name} was replaced by a newer instance"),
+        }
+    }
+}

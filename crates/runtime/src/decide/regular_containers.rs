@@ -1,0 +1,87 @@
+//! Regular containers, in a sandbox that can be used, once the pod is initialised.
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use model::labels;
+use model::observed::{ContainerState, ContainerStatus};
+use podspec::restart::{RestartPolicy, restart_policy, should_restart};
+use podspec::view;
+
+use super::actions::{ContainerKill, ContainerStart, Role};
+use super::pod_actions::Situation;
+use super::probe_results::ProbeResults;
+use super::reasons::{KillReason, StartReason};
+
+/// What regular containers need.
+#[derive(Debug, Default)]
+pub(super) struct RegularActions {
+    /// How many run and stay.
+    pub(super) kept: usize,
+    pub(super) kill: Vec<ContainerKill>,
+    pub(super) start: Vec<ContainerStart>,
+}
+
+pub(super) fn regular_actions(situation: &Situation<'_>) -> RegularActions {
+    let Situation { pod, status, probes, .. } = *situation;
+    let mut actions = RegularActions::default();
+    for (index, container) in view::containers(pod).iter().enumerate() {
+        let latest = status.latest(&container.name);
+        let start = |why| ContainerStart { role: Role::Regular, index, why };
+        let Some(running) = latest.filter(|latest| latest.state == ContainerState::Running) else {
+            if should_restart(pod, container, latest) {
+                actions.kill.extend(latest.and_then(kill_of_unknown));
+                actions.start.push(start(StartReason::of_not_running(latest)));
+            }
+            continue;
+        };
+        let Some(why) = why_kill(container, running, probes) else {
+            actions.kept += 1;
+            continue;
+        };
+        // A changed definition runs whatever the policy; after a failed probe the policy counts, and
+        // rules do not, because there is no exit code.
+        let restarts = why == KillReason::Changed || restarts_after_probe(pod, container);
+        actions.kill.push(ContainerKill {
+            id: running.id.clone(),
+            name: container.name.clone(),
+            why,
+            restarts,
+        });
+        actions.start.extend(restarts.then(|| start(StartReason::Killed(why))));
+    }
+    actions
+}
+
+fn why_kill(
+    container: &Container,
+    running: &ContainerStatus,
+    probes: &ProbeResults,
+) -> Option<KillReason> {
+    if definition_changed(container, running) {
+        Some(KillReason::Changed)
+    } else if probes.failed_liveness(&running.id) {
+        Some(KillReason::LivenessProbe)
+    } else {
+        probes.failed_startup(&running.id).then_some(KillReason::StartupProbe)
+    }
+}
+
+fn restarts_after_probe(pod: &Pod, container: &Container) -> bool {
+    restart_policy(pod, container) != RestartPolicy::Never
+}
+
+/// An instance in an unknown state may live: it is ended before another one starts.
+pub(super) fn kill_of_unknown(latest: &ContainerStatus) -> Option<ContainerKill> {
+    (latest.state == ContainerState::Unknown).then(|| ContainerKill {
+        id: latest.id.clone(),
+        name: latest.name.to_string(),
+        why: KillReason::UnknownState,
+        restarts: true,
+    })
+}
+
+/// A container that was made by somebody else, without a hash, is taken as it is.
+pub(super) fn definition_changed(container: &Container, running: &ContainerStatus) -> bool {
+    let image = container.image.as_deref().unwrap_or_default();
+    let hash = podspec::definition_hash_hex(&container.name, image);
+    running.annotations.get(labels::CONTAINER_HASH).is_some_and(|made_with| *made_with != hash)
+}

@@ -1,0 +1,57 @@
+//! Init containers that keep running beside the regular ones.
+
+use k8s_openapi::api::core::v1::Container;
+use model::observed::{ContainerState, ContainerStatus};
+
+use super::actions::ContainerKill;
+use super::init_containers::Finding;
+use super::pod_actions::Situation;
+use super::probe_results::ProbeResult;
+use super::reasons::{KillReason, StartReason};
+use super::regular_containers::{definition_changed, kill_of_unknown};
+
+/// What a sidecar needs. It runs again whatever the pod's policy; whether what comes after it may
+/// start is decided before whether it must be started anew.
+pub(super) fn finding(
+    situation: &Situation<'_>,
+    container: &Container,
+    latest: &ContainerStatus,
+) -> Finding {
+    match latest.state {
+        ContainerState::Created | ContainerState::Exited => {
+            Finding::start(StartReason::of_not_running(Some(latest)))
+        }
+        ContainerState::Unknown => Finding {
+            kill: kill_of_unknown(latest),
+            ..Finding::start(StartReason::of_not_running(Some(latest)))
+        },
+        ContainerState::Running => running(situation, container, latest),
+    }
+}
+
+fn running(situation: &Situation<'_>, container: &Container, latest: &ContainerStatus) -> Finding {
+    let probes = situation.probes;
+    if container.startup_probe.is_some() {
+        match probes.startup.get(&latest.id) {
+            None => return Finding::WAIT,
+            Some(ProbeResult::Failure) => {
+                return Finding { done: false, ..anew(latest, KillReason::StartupProbe) };
+            }
+            Some(ProbeResult::Success) => {}
+        }
+    }
+    if definition_changed(container, latest) {
+        anew(latest, KillReason::Changed)
+    } else if container.liveness_probe.is_some() && probes.failed_liveness(&latest.id) {
+        anew(latest, KillReason::LivenessProbe)
+    } else {
+        Finding { done: true, ..Finding::WAIT }
+    }
+}
+
+/// Ended and started again, after it has let the next one start.
+fn anew(latest: &ContainerStatus, why: KillReason) -> Finding {
+    let kill =
+        ContainerKill { id: latest.id.clone(), name: latest.name.to_string(), why, restarts: true };
+    Finding { done: true, kill: Some(kill), ..Finding::start(StartReason::Killed(why)) }
+}

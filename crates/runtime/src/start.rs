@@ -1,0 +1,232 @@
+//! Starting containers.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::PoisonError;
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use model::ids::ContainerId;
+use model::labels;
+use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::ports::events::EventType::{Normal, Warning};
+use model::wanted::SandboxConfig;
+use podspec::view;
+use tracing::{info, warn};
+
+use crate::act::{Home, PodRuntime};
+use crate::create::Made;
+use crate::decide::{ContainerStart, Role, Situation, Turn, startable};
+use crate::error::{StartError, SyncError};
+use crate::hooks::Hooked;
+use crate::layout::{LogLayout, next_restart_count};
+
+/// A container to start.
+pub(crate) struct Starting<'a> {
+    pub(crate) pod: &'a Pod,
+    pub(crate) container: &'a Container,
+    pub(crate) role: Role,
+    pub(crate) status: &'a PodStatus,
+    pub(crate) home: &'a Home<'a>,
+}
+
+impl Starting<'_> {
+    pub(crate) fn latest(&self) -> Option<&ContainerStatus> {
+        self.status.latest(&self.container.name)
+    }
+}
+
+/// The container that a start is about.
+fn container<'a>(pod: &'a Pod, start: &ContainerStart) -> Cow<'a, Container> {
+    match start.role {
+        Role::Regular => Cow::Borrowed(&view::containers(pod)[start.index]),
+        Role::Init | Role::Sidecar => Cow::Borrowed(&view::init_containers(pod)[start.index]),
+        Role::Ephemeral => Cow::Owned(view::ephemeral_containers(pod).swap_remove(start.index)),
+    }
+}
+
+impl PodRuntime {
+    /// Starts containers one after the other. One that fails does not keep the next from starting,
+    /// unless it is an init container that the next ones rely on.
+    pub(crate) async fn start_containers(
+        &self,
+        situation: &Situation<'_>,
+        home: &Home<'_>,
+        starts: &[ContainerStart],
+    ) -> Result<(), SyncError> {
+        let Situation { pod, status, .. } = *situation;
+        let mut failed = Vec::new();
+        for start in starts {
+            let container = container(pod, start);
+            let starting = Starting { pod, container: &container, role: start.role, status, home };
+            let name = &container.name;
+            match self.start_in_turn(&starting).await {
+                Ok(id) => {
+                    let pod = view::pod_name(pod);
+                    info!(%pod, uid = %status.uid, container = name, %id, why = %start.why, "container runs");
+                }
+                Err(error) => {
+                    self.report_failure(&starting, &error);
+                    failed.push((name.clone(), error));
+                    if start.role == Role::Init {
+                        break;
+                    }
+                }
+            }
+        }
+        if failed.is_empty() { Ok(()) } else { Err(SyncError::StartContainers(failed)) }
+    }
+
+    fn report_failure(&self, starting: &Starting<'_>, error: &StartError) {
+        let report = self.reporter(starting.pod, &starting.container.name);
+        match error {
+            StartError::BackOff { .. } => {
+                let (name, uid) = (view::pod_name(starting.pod), &starting.status.uid);
+                let message = format!(
+                    "Back-off restarting failed container {} in pod {}_{}({uid})",
+                    starting.container.name, name.name, name.namespace
+                );
+                report.event(Warning, "BackOff", message);
+            }
+            // Said already, when the container was killed for it; or nobody's business.
+            StartError::PostStart(_) | StartError::PodEnds => {}
+            _ => report.event(Warning, "Failed", format!("Error: {}", error.label())),
+        }
+    }
+
+    async fn start_in_turn(&self, starting: &Starting<'_>) -> Result<ContainerId, StartError> {
+        self.wait_its_turn(starting.container, starting.status)?;
+        self.start(starting).await
+    }
+
+    async fn start(&self, starting: &Starting<'_>) -> Result<ContainerId, StartError> {
+        let Starting { pod, container, home, .. } = *starting;
+        let report = self.reporter(pod, &container.name);
+        let uid = &home.config.pod_uid;
+        // Only this step may be broken off: nothing is half made by it, and it may take for ever.
+        let image = tokio::select! {
+            biased;
+            () = home.cancel.cancelled() => return Err(StartError::PodEnds),
+            image = self.images.ensure(&self.parts, uid, container, &report) => image?,
+        };
+        let logs =
+            Path::new(&LogLayout::pod_directory_name(&home.config.pod, uid)).join(&container.name);
+        self.create_log_directory(&logs).await.map_err(StartError::LogDirectory)?;
+        let made = self.made(starting, &logs, image).await?;
+        if !made.runs {
+            report.event(Normal, "Created", "Container created".to_owned());
+            if let Err(error) = self.parts.runtime.start_container(&made.id).await {
+                self.give_up(&made).await;
+                return Err(StartError::Run(error));
+            }
+        }
+        report.event(Normal, "Started", "Container started".to_owned());
+        self.link_log(&home.config, &made.log_path, &container.name, &made.id).await;
+        if !made.runs {
+            self.post_start(starting, &made.id).await?;
+        }
+        Ok(made.id)
+    }
+
+    /// The container to start: one that an earlier attempt made as wanted, or a new one.
+    async fn made(
+        &self,
+        starting: &Starting<'_>,
+        logs: &Path,
+        image: String,
+    ) -> Result<Made, StartError> {
+        let latest = starting.latest();
+        let number = self.restart_count(latest, &self.parts.logs.pod_logs.join(logs)).await;
+        let sandbox = &starting.home.sandbox;
+        if let Some(waiting) = startable(latest, starting.container, sandbox) {
+            info!(id = %waiting.id, container = %waiting.name, "starting what an earlier attempt made");
+            let log_path = LogLayout::container_log(&waiting.name, number);
+            return Ok(Made { id: waiting.id.clone(), log_path, runs: false, adopted: true });
+        }
+        if let Some(unused) = latest.filter(|latest| latest.state == ContainerState::Created) {
+            self.remove_unused(&unused.id, &unused.name, "never-started")
+                .await
+                .map_err(StartError::RemoveUnused)?;
+        }
+        self.create(starting, number, &image).await
+    }
+
+    /// A container that another attempt made and that does not start goes, so that the next attempt
+    /// makes it anew.
+    async fn give_up(&self, made: &Made) {
+        if !made.adopted {
+            return;
+        }
+        let removed = self.remove_unused(&made.id, &made.log_path, "does-not-start").await;
+        if let Err(error) = removed {
+            warn!(id = %made.id, %error, "cannot remove a container that does not start");
+        }
+    }
+
+    /// Runs what is to run right after the start. A container whose hook fails ends.
+    async fn post_start(
+        &self,
+        starting: &Starting<'_>,
+        id: &ContainerId,
+    ) -> Result<(), StartError> {
+        let Starting { pod, container, home, .. } = *starting;
+        let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
+        let Some(handler) = hook else { return Ok(()) };
+        let hooked = Hooked { pod, container, id, ips: home.ips, sandbox: Some(&home.sandbox) };
+        // The pod's end ends the wait: the container goes with the pod.
+        let ran = tokio::select! {
+            biased;
+            () = home.cancel.cancelled() => return Err(StartError::PodEnds),
+            ran = self.run_hook(&hooked, handler, None) => ran,
+        };
+        let Err(failure) = ran else { return Ok(()) };
+        // What the hook said may hold secrets, so the event does not repeat it.
+        let message = "PostStartHook failed".to_owned();
+        self.reporter(pod, &container.name).event(Warning, "FailedPostStartHook", message);
+        self.kill_after_post_start(&hooked).await;
+        Err(StartError::PostStart(failure))
+    }
+
+    /// Only a container that ended waits: one that was killed for a change, or whose sandbox died
+    /// with it still running, did not fail.
+    fn wait_its_turn(&self, container: &Container, status: &PodStatus) -> Result<(), StartError> {
+        let ended = status.latest_ended(&container.name);
+        let Some(finished) = ended.and_then(|ended| ended.finished_at) else { return Ok(()) };
+        let image = container.image.clone().unwrap_or_default();
+        let resources = serde_json::to_string(&container.resources).unwrap_or_default();
+        let key = (status.uid.clone(), container.name.clone(), image, resources);
+        let now = self.parts.clock.now();
+        let mut restarts = self.restarts.lock().unwrap_or_else(PoisonError::into_inner);
+        restarts.expire(now);
+        match restarts.turn(&key, finished, now) {
+            Turn::Now => Ok(()),
+            Turn::NotBefore { at, delay } => Err(StartError::BackOff { delay, until: at }),
+        }
+    }
+
+    /// One more than the latest instance has that was started; the logs tell when the runtime has
+    /// forgotten all.
+    async fn restart_count(&self, latest: Option<&ContainerStatus>, logs: &Path) -> u32 {
+        if let Some(latest) = latest {
+            let written = latest.annotations.get(labels::CONTAINER_RESTART_COUNT);
+            let count = written.and_then(|written| written.parse::<u32>().ok()).unwrap_or(0);
+            let unused = latest.state == ContainerState::Created;
+            return if unused { count } else { count.saturating_add(1) };
+        }
+        match self.parts.files.list(logs).await {
+            Ok(names) => next_restart_count(&names),
+            Err(error) => {
+                warn!(%error, "cannot count the logs of a container; counting from 0");
+                0
+            }
+        }
+    }
+
+    /// Log collectors look for logs by container. Failing that is no reason to fail the container.
+    async fn link_log(&self, sandbox: &SandboxConfig, log: &str, name: &str, id: &ContainerId) {
+        let target = Path::new(&sandbox.log_directory).join(log);
+        let link = self.parts.logs.container_link(&sandbox.pod, name, id);
+        if let Err(error) = self.parts.files.link(&target, &link).await {
+            warn!(pod = %sandbox.pod, container = name, %error, "cannot link the log of a container");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What runs right after the start and right before the end, and the signal that ends.
+
+use k8s_openapi::api::core::v1::{
+    Container, ExecAction, HTTPGetAction, Lifecycle, LifecycleHandler, Pod, SleepAction,
+};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use model::observed::ContainerState::{Exited, Running};
+use model::ports::runtime::Code;
+use runtime::SyncError;
+use testkit::http::Page;
+use testkit::runtime::{Fault, Method, Rule};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{IMAGE, World, seconds, web};
+
+fn exec(words: &[&str]) -> LifecycleHandler {
+    let command = words.iter().map(ToString::to_string).collect();
+    LifecycleHandler {
+        exec: Some(ExecAction { command: Some(command) }),
+        ..LifecycleHandler::default()
+    }
+}
+
+fn http(scheme: &str) -> LifecycleHandler {
+    let get = HTTPGetAction {
+        path: Some("/hook".into()),
+        port: IntOrString::Int(8080),
+        scheme: Some(scheme.into()),
+        ..HTTPGetAction::default()
+    };
+    LifecycleHandler { http_get: Some(get), ..LifecycleHandler::default() }
+}
+
+fn sleep(seconds: i64) -> LifecycleHandler {
+    LifecycleHandler { sleep: Some(SleepAction { seconds }), ..LifecycleHandler::default() }
+}
+
+fn post_start(handler: LifecycleHandler) -> Lifecycle {
+    Lifecycle { post_start: Some(handler), ..Lifecycle::default() }
+}
+
+fn pre_stop(handler: LifecycleHandler) -> Lifecycle {
+    Lifecycle { pre_stop: Some(handler), ..Lifecycle::default() }
+}
+
+fn with(lifecycle: Lifecycle, args: &[&str]) -> Pod {
+    let container = Container {
+        name: "main".into(),
+        image: Some(IMAGE.into()),
+        args: Some(args.iter().map(ToString::to_string).collect()),
+        lifecycle: Some(lifecycle),
+        ..Container::default()
+    };
+    web().spec(|spec| spec.containers.push(container)).build()
+}
+
+/// How long the end of a pod takes with this grace, and the grace that the runtime was told: what a
+/// process that ignores its signal gets.
+async fn end(world: &World, pod: &Pod, grace: u64) -> std::time::Duration {
+    let status = world.status(pod).await;
+    world.runtime.forget_calls();
+    let begun = Instant::now();
+    world.pods.kill(pod, &status, Some(seconds(grace))).await.unwrap();
+    assert_eq!(world.instances("main")[0].1, Exited);
+    begun.elapsed()
+}
+
+// behaviour: ACT-82
+#[tokio::test(start_paused = true)]
+async fn a_post_start_hook_is_waited_for_before_the_next_container_starts() {
+    let world = World::new();
+    for handler in [exec(&["/workload", "sleep", "4"]), sleep(4)] {
+        let world = World::new();
+        let mut pod = with(post_start(handler), &["sleep", "forever"]);
+        let mut next = pod.spec.as_ref().unwrap().containers[0].clone();
+        (next.name, next.lifecycle) = ("next".into(), None);
+        pod.spec.as_mut().unwrap().containers.push(next);
+        let begun = Instant::now();
+        world.synced(&pod).await;
+        assert_eq!(begun.elapsed(), seconds(4));
+        world.running(&pod, "main").await;
+        world.running(&pod, "next").await;
+    }
+    let pod = with(post_start(http("HTTP")), &["sleep", "forever"]);
+    // The first address that the runtime in memory gives.
+    let probe = World::new();
+    probe.synced(&with(Lifecycle::default(), &["sleep", "forever"])).await;
+    let address = probe.status(&pod).await.ips[0];
+    let url = format!("http://{address}:8080/hook");
+    world.web.put(&url, Page::Answer(500, b"any answer will do".to_vec()));
+    world.synced(&pod).await;
+    let asked = world.web.asked(&url);
+    assert!(asked[0].0.iter().any(|(_, value)| value == &["kube-lifecycle/1.36"]), "{asked:?}");
+}
+
+// behaviour: ACT-83
+#[tokio::test(start_paused = true)]
+async fn a_container_whose_post_start_hook_fails_is_ended_and_tried_again_after_a_while() {
+    let bad = [exec(&["/workload", "exit", "3"]), exec(&["/nonsense"]), http("HTTP")];
+    for handler in bad {
+        let world = World::new();
+        let pod = with(post_start(handler.clone()), &["sleep", "forever"]);
+        let (reasons, _) = world.failed(&pod).await;
+        assert_eq!(reasons, [("main".to_owned(), "PostStartHookError")], "{handler:?}");
+        assert_eq!(world.instances("main"), [(0, Exited)]);
+        let events = ["Pulled", "Created", "Started", "FailedPostStartHook", "Killing"];
+        assert_eq!(world.events.reasons(), events);
+        assert_eq!(world.last_message("Killing"), "FailedPostStartHook");
+        assert_eq!(world.last_message("FailedPostStartHook"), "PostStartHook failed");
+        world.failed(&pod).await;
+        let (reasons, _) = world.failed(&pod).await;
+        assert_eq!(reasons, [("main".to_owned(), "CrashLoopBackOff")]);
+    }
+}
+
+// behaviour: ACT-84
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_pod_ends_the_wait_for_a_post_start_hook() {
+    let world = World::new();
+    let pod = with(post_start(exec(&["/workload", "sleep", "forever"])), &["sleep", "forever"]);
+    let cancel = CancellationToken::new();
+    let (synced, ()) = tokio::join!(world.sync_until(&pod, &cancel), async {
+        tokio::time::sleep(seconds(5)).await;
+        cancel.cancel();
+    });
+    assert!(matches!(synced, Err(SyncError::StartContainers(_))));
+    world.running(&pod, "main").await;
+}
+
+// behaviour: ACT-85
+#[tokio::test(start_paused = true)]
+async fn a_pre_stop_hook_runs_first_and_its_time_comes_out_of_the_grace() {
+    let rows = [
+        // The process ends at its signal, which comes after the hook.
+        (exec(&["/workload", "sleep", "4"]), vec!["sleep", "forever"], 20, 4),
+        (sleep(4), vec!["sleep", "forever"], 20, 4),
+        // The process ignores its signal: hook and signal together take the grace.
+        (sleep(4), vec!["ignore", "TERM"], 20, 20),
+        // A hook that leaves less than two seconds leaves two all the same.
+        (sleep(9), vec!["ignore", "TERM"], 10, 11),
+        // A hook that outlives the grace is not waited for.
+        (exec(&["/workload", "sleep", "forever"]), vec!["sleep", "forever"], 10, 10),
+        (sleep(100), vec!["ignore", "TERM"], 10, 12),
+    ];
+    for (handler, args, grace, took) in rows {
+        let world = World::new();
+        let pod = with(pre_stop(handler.clone()), &args);
+        world.synced(&pod).await;
+        assert_eq!(end(&world, &pod, grace).await, seconds(took), "{handler:?} {args:?} {grace}");
+    }
+}
+
+// behaviour: ACT-86
+#[tokio::test(start_paused = true)]
+async fn a_pre_stop_hook_that_fails_is_told_and_changes_nothing() {
+    let world = World::new();
+    let pod = with(pre_stop(exec(&["/workload", "exit", "1"])), &["sleep", "forever"]);
+    world.synced(&pod).await;
+    assert_eq!(end(&world, &pod, 10).await, seconds(0));
+    assert_eq!(world.last_message("FailedPreStopHook"), "PreStopHook failed");
+    assert_eq!(world.calls()[..2], [Method::ExecSync, Method::StopContainer]);
+}
+
+// behaviour: ACT-87
+#[tokio::test(start_paused = true)]
+async fn a_server_without_tls_is_asked_again_without() {
+    let world = World::new();
+    let pod = with(pre_stop(http("HTTPS")), &["sleep", "forever"]);
+    world.synced(&pod).await;
+    let address = world.status(&pod).await.ips[0];
+    world.web.put(format!("https://{address}:8080/hook"), Page::NotSecure);
+    world.web.put(format!("http://{address}:8080/hook"), Page::ok("bye"));
+    end(&world, &pod, 10).await;
+    let message = format!(
+        "request to HTTPS lifecycle hook {address}:8080 got HTTP response, retry with HTTP succeeded"
+    );
+    assert_eq!(world.last_message("LifecycleHTTPFallback"), message);
+    assert!(!world.events.reasons().contains(&"FailedPreStopHook"));
+}
+
+// behaviour: ACT-88
+#[tokio::test(start_paused = true)]
+async fn the_hook_of_a_pod_that_only_the_runtime_knows_is_found_on_the_container() {
+    let world = World::new();
+    let pod = with(pre_stop(sleep(3)), &["sleep", "forever"]);
+    world.synced(&pod).await;
+    let mut unknown = Pod { metadata: pod.metadata.clone(), ..Pod::default() };
+    unknown.spec = None;
+    assert_eq!(end(&world, &unknown, 10).await, seconds(3));
+}
+
+// behaviour: ACT-68
+#[tokio::test(start_paused = true)]
+async fn a_container_is_asked_to_end_by_the_signal_it_chose() {
+    let lifecycle = Lifecycle { stop_signal: Some("SIGUSR1".into()), ..Lifecycle::default() };
+    let world = World::new();
+    let pod = with(lifecycle.clone(), &["trap", "USR1", "--exit", "5"]);
+    world.synced(&pod).await;
+    assert_eq!(end(&world, &pod, 10).await, seconds(0));
+    assert_eq!(world.status(&pod).await.latest("main").unwrap().exit_code, 5);
+    let deaf = World::new();
+    let pod = with(lifecycle, &["trap", "TERM"]);
+    deaf.synced(&pod).await;
+    assert_eq!(end(&deaf, &pod, 10).await, seconds(10));
+}
+
+// behaviour: ACT-63
+#[tokio::test(start_paused = true)]
+async fn the_wait_of_a_sidecar_and_its_hook_come_out_of_one_grace() {
+    let world = World::new();
+    let mut pod = web()
+        .sidecar("side", IMAGE, ["ignore", "TERM"])
+        .container("main", IMAGE, ["trap", "TERM", "--delay", "3s"])
+        .build();
+    pod.spec.as_mut().unwrap().init_containers.as_mut().unwrap()[0].lifecycle =
+        Some(pre_stop(sleep(5)));
+    world.synced(&pod).await;
+    world.synced(&pod).await;
+    let status = world.status(&pod).await;
+    let begun = Instant::now();
+    world.pods.kill(&pod, &status, Some(seconds(12))).await.unwrap();
+    // The hook runs at once, beside the others; the wait for the turn is over by then.
+    assert_eq!(begun.elapsed(), seconds(12));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_cannot_be_stopped_does_not_end_the_others_wait_early() {
+    let world = World::new();
+    let pod = web()
+        .sidecar("side", IMAGE, ["sleep", "forever"])
+        .container("main", IMAGE, ["sleep", "forever"])
+        .build();
+    world.synced(&pod).await;
+    world.synced(&pod).await;
+    let main = world.running(&pod, "main").await;
+    let fault = Fault::error(Code::Internal);
+    world.runtime.inject(Rule::on(Method::StopContainer, fault).object(main.as_str()));
+    let status = world.status(&pod).await;
+    let begun = Instant::now();
+    world.pods.kill(&pod, &status, Some(seconds(6))).await.unwrap_err();
+    assert_eq!(begun.elapsed(), seconds(6));
+    assert_ne!(world.instances("side")[0].1, Running);
+}

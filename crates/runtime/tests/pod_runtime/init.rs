@@ -1,0 +1,241 @@
+//! Init containers, sidecars and ephemeral containers.
+
+use k8s_openapi::api::core::v1::EphemeralContainer;
+use model::observed::ContainerState::{Exited, Running};
+use model::ports::runtime::Code;
+use runtime::SyncError;
+use testkit::runtime::{Fault, Method, Rule};
+use tokio::time::Instant;
+
+use crate::world::{IMAGE, WEB_LOGS, World, seconds, web};
+
+// behaviour: ACT-70
+#[tokio::test(start_paused = true)]
+async fn init_containers_run_to_their_end_one_after_the_other_before_the_regular_ones() {
+    let world = World::new();
+    let pod = web()
+        .init_container("one", IMAGE, ["sleep", "2"])
+        .init_container("two", IMAGE, ["sleep", "3"])
+        .container("main", IMAGE, ["sleep", "forever"])
+        .build();
+    world.synced(&pod).await;
+    assert_eq!(world.instances("one"), [(0, Running)]);
+    assert!(!world.sync(&pod).await.unwrap(), "it is waited for");
+    tokio::time::sleep(seconds(2)).await;
+    world.synced(&pod).await;
+    assert_eq!(
+        (world.instances("one"), world.instances("two")),
+        (vec![(0, Exited)], vec![(0, Running)])
+    );
+    assert_eq!(world.instances("main"), []);
+    tokio::time::sleep(seconds(3)).await;
+    world.synced(&pod).await;
+    world.running(&pod, "main").await;
+    let paths: Vec<_> =
+        world.events.all().iter().map(|event| event.field_path.to_string()).collect();
+    assert!(paths.contains(&"spec.initContainers{one}".to_owned()), "{paths:?}");
+    assert!(!world.sync(&pod).await.unwrap());
+}
+
+// behaviour: ACT-71
+#[tokio::test(start_paused = true)]
+async fn an_init_container_that_keeps_failing_waits_and_only_its_last_end_is_kept() {
+    let world = World::new();
+    let pod = web()
+        .init_container("bad", IMAGE, ["exit", "1"])
+        .container("main", IMAGE, ["sleep", "forever"])
+        .build();
+    world.synced(&pod).await;
+    world.files.write(format!("{WEB_LOGS}/bad/0.log"), "first words");
+    world.synced(&pod).await;
+    for (attempt, delay) in [(1, 10), (2, 20)] {
+        let again = world.now() + seconds(delay);
+        let (reasons, error) = world.failed(&pod).await;
+        assert_eq!(reasons, [("bad".to_owned(), "CrashLoopBackOff")]);
+        assert_eq!(error.retry_at(), Some(again));
+        assert_eq!(world.instances("bad"), [(attempt, Exited)], "older ends are removed");
+        world.at(again).await;
+        world.synced(&pod).await;
+        assert_eq!(world.instances("bad").len(), 2);
+    }
+    assert_eq!(world.files.content(format!("{WEB_LOGS}/bad/0.log")), None, "with their logs");
+    assert_eq!(world.instances("main"), []);
+}
+
+// behaviour: ACT-72
+#[tokio::test(start_paused = true)]
+async fn a_failed_start_of_an_init_container_ends_the_pass_and_one_of_a_sidecar_does_not() {
+    let world = World::new();
+    let pod = web()
+        .sidecar("side", "ferrolet.test/absent:1", [])
+        .container("main", IMAGE, ["sleep", "forever"])
+        .build();
+    let (reasons, _) = world.failed(&pod).await;
+    assert_eq!(reasons, [("side".to_owned(), "ErrImagePull")]);
+    let broken = web()
+        .uid("broken")
+        .sidecar("side", IMAGE, ["sleep", "forever"])
+        .init_container("init", "ferrolet.test/absent:1", [])
+        .container("main", IMAGE, ["sleep", "forever"])
+        .build();
+    world.synced(&broken).await;
+    world.runtime.kill_container(&world.running(&broken, "side").await, 1);
+    // The sidecar runs again; the init container after it waits for that.
+    world.synced(&broken).await;
+    let (reasons, _) = world.failed(&broken).await;
+    assert_eq!(reasons, [("init".to_owned(), "ErrImagePull")]);
+    world.running(&broken, "side").await;
+}
+
+// behaviour: ACT-73
+#[tokio::test(start_paused = true)]
+async fn a_sidecar_starts_before_what_comes_after_it_and_is_restarted_beside_it() {
+    let world = World::new();
+    let pod = web()
+        .restart_policy("Never")
+        .sidecar("side", IMAGE, ["sleep", "forever"])
+        .init_container("init", IMAGE, ["sleep", "1"])
+        .container("main", IMAGE, ["sleep", "forever"])
+        .build();
+    world.synced(&pod).await;
+    assert_eq!((world.instances("side"), world.instances("init")), (vec![(0, Running)], vec![]));
+    world.synced(&pod).await;
+    assert_eq!(world.instances("init"), [(0, Running)]);
+    tokio::time::sleep(seconds(1)).await;
+    world.synced(&pod).await;
+    let main = world.running(&pod, "main").await;
+    world.runtime.kill_container(&world.running(&pod, "side").await, 1);
+    world.synced(&pod).await;
+    assert_eq!(world.instances("side"), [(1, Running), (0, Exited)]);
+    assert_eq!(world.running(&pod, "main").await, main);
+}
+
+// behaviour: ACT-65, ACT-66
+#[tokio::test(start_paused = true)]
+async fn sidecars_end_after_those_they_serve_the_last_one_first() {
+    let world = World::new();
+    let slow = ["trap", "TERM", "--delay", "3s"];
+    let pod = web()
+        .sidecar("s1", IMAGE, slow)
+        .sidecar("s2", IMAGE, slow)
+        .container("main", IMAGE, slow)
+        .build();
+    for _ in 0..3 {
+        world.synced(&pod).await;
+    }
+    let status = world.status(&pod).await;
+    world.runtime.forget_calls();
+    let begun = Instant::now();
+    let start = world.now();
+    world.pods.kill(&pod, &status, Some(seconds(20))).await.unwrap();
+    assert_eq!(begun.elapsed(), seconds(9));
+    let name = |id: &str| status.containers.iter().find(|one| one.id.as_str() == id).unwrap();
+    let stops: Vec<_> = world
+        .runtime
+        .calls()
+        .iter()
+        .filter(|call| call.method == Method::StopContainer)
+        .map(|call| (name(&call.object).name.to_string(), call.at.duration_since(start).as_secs()))
+        .collect();
+    assert_eq!(stops, [("main".into(), 0), ("s2".into(), 3), ("s1".into(), 6)]);
+    let ended = world.status(&pod).await;
+    assert!(ended.containers.iter().all(|one| one.exit_code == 0), "nobody was killed");
+}
+
+// behaviour: ACT-67
+#[tokio::test(start_paused = true)]
+async fn a_sidecar_waits_for_its_turn_no_longer_than_its_grace_lasts() {
+    let world = World::new();
+    let pod = web()
+        .sidecar("side", IMAGE, ["ignore", "TERM"])
+        .container("main", IMAGE, ["ignore", "TERM"])
+        .build();
+    for _ in 0..2 {
+        world.synced(&pod).await;
+    }
+    let status = world.status(&pod).await;
+    let begun = Instant::now();
+    world.pods.kill(&pod, &status, Some(seconds(5))).await.unwrap();
+    // Five seconds for the container, then the least for the sidecar that waited for it.
+    assert_eq!(begun.elapsed(), seconds(7));
+    assert!(!world.status(&pod).await.may_be_alive());
+}
+
+// behaviour: ACT-74
+#[tokio::test(start_paused = true)]
+async fn a_dead_sandbox_starts_over_from_the_first_init_container() {
+    let world = World::new();
+    let pod = web()
+        .init_container("init", IMAGE, ["exit", "0"])
+        .container("main", IMAGE, ["sleep", "forever"])
+        .build();
+    world.synced(&pod).await;
+    world.synced(&pod).await;
+    world.running(&pod, "main").await;
+    world.runtime.kill_sandbox(&world.sandbox(&pod).await);
+    world.synced(&pod).await;
+    // The number goes on, and nothing of the old sandbox's is left to be taken for the new one's.
+    assert_eq!(world.instances("init"), [(1, Exited)]);
+    assert_eq!(world.instances("main"), [(0, Exited)]);
+    world.synced(&pod).await;
+    assert_eq!(world.instances("main"), [(1, Running), (0, Exited)]);
+}
+
+// behaviour: ACT-75
+#[tokio::test(start_paused = true)]
+async fn an_init_container_that_failed_for_good_takes_the_pod_with_it() {
+    let world = World::new();
+    let pod = web()
+        .restart_policy("Never")
+        .sidecar("side", IMAGE, ["sleep", "forever"])
+        .init_container("bad", IMAGE, ["exit", "1"])
+        .container("main", IMAGE, ["sleep", "forever"])
+        .build();
+    world.synced(&pod).await;
+    world.synced(&pod).await;
+    assert!(runtime::decide::has_finished(&pod, &world.status(&pod).await));
+    world.synced(&pod).await;
+    assert!(!world.status(&pod).await.may_be_alive());
+    assert_eq!(world.instances("main"), []);
+    assert!(!world.sync(&pod).await.unwrap());
+}
+
+// behaviour: ACT-76
+#[tokio::test(start_paused = true)]
+async fn an_ephemeral_container_looks_into_its_target_and_is_never_started_again() {
+    let world = World::new();
+    let mut pod = web().container("main", IMAGE, ["sleep", "forever"]).build();
+    world.synced(&pod).await;
+    let debug = |name: &str, target: &str| EphemeralContainer {
+        name: name.into(),
+        image: Some(IMAGE.into()),
+        args: Some(vec!["exit".into(), "3".into()]),
+        target_container_name: Some(target.into()),
+        ..EphemeralContainer::default()
+    };
+    let spec = pod.spec.as_mut().unwrap();
+    spec.ephemeral_containers = Some(vec![debug("debug", "main"), debug("lost", "nobody")]);
+    let (reasons, _) = world.failed(&pod).await;
+    assert_eq!(reasons, [("lost".to_owned(), "CreateContainerConfigError")]);
+    assert_eq!(world.instances("debug"), [(0, Exited)]);
+    world.failed(&pod).await;
+    assert_eq!(world.instances("debug"), [(0, Exited)]);
+    let paths: Vec<_> =
+        world.events.all().iter().map(|event| event.field_path.to_string()).collect();
+    assert!(paths.contains(&"spec.ephemeralContainers{debug}".to_owned()), "{paths:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn remains_that_cannot_be_removed_hold_nothing_up() {
+    let world = World::new();
+    let pod = web()
+        .init_container("bad", IMAGE, ["exit", "1"])
+        .container("main", IMAGE, ["sleep", "forever"])
+        .build();
+    world.synced(&pod).await;
+    world.synced(&pod).await;
+    world.runtime.inject(Rule::on(Method::RemoveContainer, Fault::error(Code::Internal)));
+    let error = world.sync(&pod).await.unwrap_err();
+    assert!(matches!(error, SyncError::StartContainers(_)), "{error}");
+    assert_eq!(world.instances("bad").len(), 2);
+}

@@ -1,0 +1,181 @@
+//! What the runtime finishes after its call was given up.
+
+use model::observed::ContainerState::{Created, Running};
+use model::observed::SandboxState::Ready;
+use model::ports::runtime::{Code, Runtime as _};
+use model::verdict::Subject;
+use testkit::runtime::{Fault, Method, Rule};
+use testkit::wanted;
+
+use crate::world::{IMAGE, World, forever, seconds, web};
+
+/// The runtime keeps a name for something that it does not show.
+fn name_taken(method: Method) -> Rule {
+    Rule::on(method, Fault::error(Code::AlreadyExists))
+}
+
+// behaviour: ACT-100
+#[tokio::test(start_paused = true)]
+async fn a_container_that_was_made_after_its_call_was_given_up_is_started() {
+    let world = World::new();
+    world.runtime.inject(Rule::on(Method::CreateContainer, Fault::late_success()).once());
+    world.failed(&forever()).await;
+    let late = world.runtime.containers()[0].id.clone();
+    assert_eq!(world.instances("main"), [(0, Created)]);
+    world.synced(&forever()).await;
+    assert_eq!(world.running(&forever(), "main").await, late);
+    assert_eq!(world.runtime.count(Method::CreateContainer), 0);
+    assert_eq!(world.runtime.count(Method::RemoveContainer), 0);
+    assert!(!world.sync(&forever()).await.unwrap());
+}
+
+// behaviour: ACT-101
+#[tokio::test(start_paused = true)]
+async fn a_container_that_appears_between_the_look_and_the_call_is_started() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
+    // The status that the sync goes by was taken before the late container appeared.
+    let status = world.status(&pod).await;
+    world.runtime.inject(Rule::on(Method::StartContainer, Fault::error(Code::Unavailable)).once());
+    world.failed(&pod).await;
+    assert_eq!(world.instances("main")[0], (1, Created));
+    let late = world.status(&pod).await.latest("main").unwrap().id.clone();
+    tokio::time::sleep(seconds(10)).await;
+    world.sync_on(&pod, &status).await.unwrap();
+    assert_eq!(world.running(&pod, "main").await, late);
+    assert_eq!(world.instances("main").len(), 2);
+}
+
+// behaviour: ACT-102
+#[tokio::test(start_paused = true)]
+async fn a_name_that_the_runtime_does_not_give_back_is_left_to_it() {
+    let world = World::new();
+    world.runtime.inject(name_taken(Method::CreateContainer).times(3));
+    world.synced(&forever()).await;
+    assert_eq!(world.instances("main"), [(3, Running)]);
+    world.runtime.kill_container(&world.running(&forever(), "main").await, 1);
+    world.synced(&forever()).await;
+    assert_eq!(world.instances("main")[0], (4, Running));
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_every_name_of_the_world_is_tried() {
+    let world = World::new();
+    world.runtime.inject(name_taken(Method::CreateContainer));
+    let (reasons, _) = world.failed(&forever()).await;
+    assert_eq!(reasons, [("main".to_owned(), "CreateContainerError")]);
+    assert_eq!(world.runtime.count(Method::CreateContainer), 16);
+    world.runtime.clear_faults();
+    world.synced(&forever()).await;
+    world.running(&forever(), "main").await;
+}
+
+// behaviour: ACT-104
+#[tokio::test(start_paused = true)]
+async fn a_late_container_that_no_longer_fits_makes_way() {
+    let (world, pod) = (World::new(), forever());
+    world.runtime.inject(Rule::on(Method::StartContainer, Fault::error(Code::Unavailable)).once());
+    world.failed(&pod).await;
+    let old = world.runtime.containers()[0].id.clone();
+    // In the meantime its sandbox has died, so it can never start.
+    world.runtime.kill_sandbox(&world.sandbox(&pod).await);
+    world.synced(&pod).await;
+    assert_eq!(world.instances("main"), [(0, Running)]);
+    assert_ne!(world.running(&pod, "main").await, old);
+}
+
+// behaviour: ACT-105
+#[tokio::test(start_paused = true)]
+async fn a_late_container_that_does_not_start_is_made_anew() {
+    let (world, pod) = (World::new(), forever());
+    let refused = Rule::on(Method::StartContainer, Fault::error(Code::Unavailable));
+    world.runtime.inject(refused.times(2));
+    world.failed(&pod).await;
+    let late = world.runtime.containers()[0].id.clone();
+    world.failed(&pod).await;
+    assert_eq!(world.instances("main"), [], "it did not start twice, so it goes");
+    world.synced(&pod).await;
+    assert_ne!(world.running(&pod, "main").await, late);
+}
+
+// behaviour: ACT-106
+#[tokio::test(start_paused = true)]
+async fn a_late_container_beside_its_successor_goes() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    let status = world.status(&pod).await;
+    let (sandbox, config) =
+        (&status.sandboxes[0], wanted::sandbox(&status.sandboxes[0].pod, &status.uid));
+    let id = world.running(&pod, "main").await;
+    world.runtime.kill_container(&id, 1);
+    world.runtime.inject(name_taken(Method::CreateContainer).once());
+    world.synced(&pod).await;
+    let mut late = wanted::container(&config, "main", IMAGE, &["sleep", "forever"]);
+    late.attempt = 1;
+    world.runtime.create_container(&sandbox.id, &late, &config).await.unwrap();
+    assert_eq!(world.instances("main")[..2], [(2, Running), (1, Created)]);
+    world.synced(&pod).await;
+    let numbers: Vec<u32> = world.instances("main").iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [2, 0]);
+}
+
+// behaviour: ACT-103
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_appears_between_the_look_and_the_call_is_used() {
+    let (world, pod) = (World::new(), forever());
+    let nothing = world.status(&pod).await;
+    world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::late_success()).once());
+    world.sync(&pod).await.unwrap_err();
+    let late = world.sandbox(&pod).await;
+    world.sync_on(&pod, &nothing).await.unwrap();
+    assert_eq!(world.sandbox(&pod).await, late);
+    assert_eq!(world.status(&pod).await.sandboxes.len(), 1);
+    world.running(&pod, "main").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_sandbox_that_has_the_name_goes() {
+    let (world, pod) = (World::new(), forever());
+    let nothing = world.status(&pod).await;
+    world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::late_success()).once());
+    world.sync(&pod).await.unwrap_err();
+    let late = world.sandbox(&pod).await;
+    world.runtime.kill_sandbox(&late);
+    world.sync_on(&pod, &nothing).await.unwrap();
+    assert_ne!(world.sandbox(&pod).await, late);
+    assert_eq!(world.status(&pod).await.sandboxes.len(), 1);
+}
+
+// behaviour: ACT-107
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_comes_after_its_successor_goes_without_a_restart() {
+    let (world, pod) = (World::new(), forever());
+    world.runtime.inject(name_taken(Method::RunPodSandbox).once());
+    world.synced(&pod).await;
+    let running = world.running(&pod, "main").await;
+    let status = world.status(&pod).await;
+    assert_eq!(status.sandboxes[0].attempt, 1);
+    let late = wanted::sandbox(&status.sandboxes[0].pod, &status.uid);
+    world.runtime.run_pod_sandbox(&late).await.unwrap();
+    world.synced(&pod).await;
+    assert_eq!(world.calls(), [Method::StopPodSandbox, Method::RemovePodSandbox]);
+    let after = world.status(&pod).await;
+    assert_eq!((after.sandboxes.len(), after.sandboxes[0].state), (1, Ready));
+    assert_eq!(world.running(&pod, "main").await, running);
+    assert!(!world.sync(&pod).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_name_of_an_ended_instance_that_the_look_missed_is_freed() {
+    let (world, pod) = (World::new(), web().container("main", IMAGE, ["sleep", "forever"]).build());
+    world.synced(&pod).await;
+    let mut forgotten = world.status(&pod).await;
+    let id = world.running(&pod, "main").await;
+    world.runtime.kill_container(&id, 1);
+    forgotten.containers.clear();
+    world.sync_on(&pod, &forgotten).await.unwrap();
+    assert_eq!(world.instances("main"), [(0, Running)]);
+    let gone = wanted::removal(Subject::Container(id));
+    world.runtime.remove_container(&gone).await.unwrap();
+}

@@ -1,0 +1,76 @@
+//! A pod that starts over with all its containers.
+
+use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes, Pod};
+use model::observed::ContainerState::Running;
+use model::ports::runtime::Code;
+use runtime::{Progress, SyncError};
+use testkit::runtime::{Fault, Method, Rule};
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{IMAGE, WEB_LOGS, World, web};
+
+fn starting_over() -> Pod {
+    web()
+        .init_container("init", IMAGE, ["exit", "0"])
+        .container("asks", IMAGE, ["sleep", "forever"])
+        .container("other", IMAGE, ["sleep", "forever"])
+        .spec(|spec| {
+            spec.containers[0].restart_policy = Some("Never".into());
+            spec.containers[0].restart_policy_rules = Some(vec![ContainerRestartRule {
+                action: "RestartAllContainers".into(),
+                exit_codes: Some(ContainerRestartRuleOnExitCodes {
+                    operator: "In".into(),
+                    values: Some(vec![42]),
+                }),
+            }]);
+        })
+        .build()
+}
+
+// behaviour: ACT-56
+#[tokio::test(start_paused = true)]
+async fn all_instances_go_and_the_pod_begins_again_in_the_same_sandbox_with_its_logs_kept() {
+    let (world, pod) = (World::new(), starting_over());
+    world.synced(&pod).await;
+    world.synced(&pod).await;
+    let sandbox = world.sandbox(&pod).await;
+    for name in ["init", "asks", "other"] {
+        world.files.write(format!("{WEB_LOGS}/{name}/0.log"), "words");
+    }
+    world.runtime.kill_container(&world.running(&pod, "asks").await, 42);
+    world.set_restart_all(true);
+    let progress = world.sync_until(&pod, &CancellationToken::new()).await.unwrap();
+    assert_eq!(progress, Progress::Again);
+    assert_eq!(world.runtime.containers(), []);
+    let calls = [
+        Method::StopContainer,
+        Method::RemoveContainer,
+        Method::RemoveContainer,
+        Method::RemoveContainer,
+    ];
+    assert_eq!(world.calls(), calls);
+    world.set_restart_all(false);
+    world.synced(&pod).await;
+    world.synced(&pod).await;
+    assert_eq!(world.sandbox(&pod).await, sandbox);
+    for name in ["asks", "other"] {
+        assert_eq!(world.instances(name), [(1, Running)], "{name}");
+    }
+    assert_eq!(world.files.content(format!("{WEB_LOGS}/asks/0.log")).unwrap(), b"words");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_does_not_go_keeps_the_one_that_asked() {
+    let (world, pod) = (World::new(), starting_over());
+    world.synced(&pod).await;
+    world.synced(&pod).await;
+    world.runtime.kill_container(&world.running(&pod, "asks").await, 42);
+    world.set_restart_all(true);
+    let fault = Fault::error(Code::Internal);
+    world.runtime.inject(Rule::on(Method::RemoveContainer, fault).once());
+    let error = world.sync(&pod).await.unwrap_err();
+    assert!(matches!(error, SyncError::RemoveContainer { .. }), "{error}");
+    assert_eq!(world.instances("asks").len(), 1, "it is known what was under way");
+    world.synced(&pod).await;
+    assert_eq!(world.runtime.containers(), []);
+}

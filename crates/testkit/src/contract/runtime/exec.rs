@@ -1,0 +1,53 @@
+//! Commands in containers.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use model::ports::runtime::Code;
+use tokio::time::Instant;
+
+use super::bench::{Bench, SOON, not_found, refused, unknown_id};
+
+fn command(words: &[&str]) -> Vec<String> {
+    std::iter::once(&"/workload").chain(words).map(ToString::to_string).collect()
+}
+
+pub(super) async fn a_command_runs_in_a_container_and_tells_how_it_ended(
+    bench: &Bench<'_>,
+) -> Result<()> {
+    let pod = bench.pod().await?;
+    let id = bench.start(&pod, &["sleep", "forever"]).await?;
+    for code in [0, 7] {
+        let words = command(&["exit", &code.to_string()]);
+        let output = bench.runtime.exec_sync(&id, &words, None).await?;
+        ensure!(output.exit_code == code, "{output:?}");
+    }
+    Ok(())
+}
+
+pub(super) async fn a_command_that_takes_too_long_is_ended(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let id = bench.start(&pod, &["sleep", "forever"]).await?;
+    let (words, begun) = (command(&["sleep", "1m"]), Instant::now());
+    let limit = Duration::from_secs(1);
+    let error = refused(bench.runtime.exec_sync(&id, &words, Some(limit)).await)?;
+    ensure!(error.code == Code::DeadlineExceeded, "{error}");
+    ensure!((limit..SOON).contains(&begun.elapsed()), "took {:?}", begun.elapsed());
+    Ok(())
+}
+
+pub(super) async fn a_command_needs_a_container_that_runs(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let id = bench.start(&pod, &["exit", "0"]).await?;
+    bench.exited(&id).await?;
+    let words = command(&["exit", "0"]);
+    refused(bench.runtime.exec_sync(&id, &words, None).await)?;
+    not_found(bench.runtime.exec_sync(&unknown_id(), &words, None).await)
+}
+
+pub(super) async fn a_command_that_is_missing_does_not_run(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let id = bench.start(&pod, &["sleep", "forever"]).await?;
+    refused(bench.runtime.exec_sync(&id, &["/nonsense".to_owned()], None).await)?;
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! Logs of containers in memory, and nothing of their last words.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use model::observed::ContainerStatus;
+use model::ports::files::FileError;
+use model::ports::last_words::LastWords;
+use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
+
+/// The texts of logs by path. Of requests only the number of lines from the end counts, and nothing
+/// is ever written to a log that is followed.
+#[derive(Debug, Default)]
+pub struct MemoryLogs {
+    texts: Mutex<BTreeMap<PathBuf, String>>,
+}
+
+impl MemoryLogs {
+    /// Puts the text of a log at a path.
+    pub fn put(&self, path: impl Into<PathBuf>, text: impl Into<String>) {
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        texts.insert(path.into(), text.into());
+    }
+}
+
+#[async_trait]
+impl ContainerLogs for MemoryLogs {
+    async fn open(
+        &self,
+        path: &Path,
+        request: &LogRequest,
+        _: Option<Ended>,
+    ) -> Result<LogText, FileError> {
+        let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = texts.get(path).ok_or_else(|| FileError {
+            operation: "open",
+            path: path.to_owned(),
+            source: ErrorKind::NotFound.into(),
+        })?;
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let wanted = request.tail_lines.and_then(|lines| usize::try_from(lines).ok());
+        let from = lines.len().saturating_sub(wanted.unwrap_or(usize::MAX));
+        let pieces: Vec<_> =
+            lines[from..].iter().map(|line| Ok(line.as_bytes().to_vec())).collect();
+        Ok(stream::iter(pieces).boxed())
+    }
+}
+
+/// Containers that end without a word.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Silence;
+
+#[async_trait]
+impl LastWords for Silence {
+    async fn add(&self, _: &mut ContainerStatus) {}
+}

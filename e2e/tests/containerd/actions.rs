@@ -1,0 +1,356 @@
+//! What is done for the containers of a pod: init containers, sidecars, hooks, policies, last words,
+//! and what the runtime finishes too late.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use cri::{CriRuntime, Deadlines, Endpoint};
+use e2e::node::{NODE_NAME, Node, PATIENCE, one_running};
+use e2e::wait;
+use model::ids::{PodName, PodUid, SandboxId};
+use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
+use testkit::wanted;
+
+const IMAGE: &str = "ferrolet.test/workload:1";
+const UID: &str = "0c6e5f5e-0000-4000-8000-0000000000ac";
+
+/// The start of a manifest of a pod with a uid that is known beforehand.
+fn manifest(name: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: {UID}}}\nspec:\n{}",
+        spec.replace("IMAGE", IMAGE)
+    )
+}
+
+/// The path of a container's log.
+fn log(pod: &str, container: &str, number: u32) -> String {
+    format!("/var/log/pods/default_{pod}-{NODE_NAME}_{UID}/{container}/{number}.log")
+}
+
+/// Waits until a log has a line with a text, and answers when that was written; times of one machine
+/// compare as text.
+fn written(node: &Node, log: &str, text: &str) -> Result<String> {
+    wait::until(&format!("{log} has {text:?}"), PATIENCE, || {
+        let content = node.run("cat", &[log]).unwrap_or_default();
+        let line = content.lines().find(|line| line.contains(text));
+        let time = line.and_then(|line| line.split(' ').next()).map(ToOwned::to_owned);
+        Ok(time.ok_or(content))
+    })
+}
+
+/// Waits until a path inside the instance exists or does not.
+fn wait_for_path(node: &Node, path: &str, exists: bool) -> Result<()> {
+    wait::until(&format!("{path} exists: {exists}"), PATIENCE, || {
+        let found = node.run("test", &["-e", path]).is_ok();
+        Ok(if found == exists { Ok(()) } else { Err(format!("exists: {found}")) })
+    })
+}
+
+// behaviour: ACT-70, ACT-73, ACT-65, ACT-74
+#[test]
+fn init_containers_and_sidecars_start_in_order_end_in_order_and_start_over_with_their_sandbox()
+-> Result<()> {
+    let mut node = Node::start()?;
+    let spec = "
+  terminationGracePeriodSeconds: 20
+  initContainers:
+  - {name: one, image: IMAGE, args: [args, first]}
+  - {name: s1, image: IMAGE, restartPolicy: Always, args: [trap, TERM, --delay, 300ms]}
+  - {name: two, image: IMAGE, args: [args, second]}
+  - {name: s2, image: IMAGE, restartPolicy: Always, args: [trap, TERM, --delay, 300ms]}
+  containers:
+  - {name: main, image: IMAGE, args: [trap, TERM, --delay, 300ms]}
+";
+    node.write_manifest("ordered.yaml", &manifest("ordered", spec))?;
+    node.start_agent()?;
+    let mut times = Vec::new();
+    let started = [
+        ("one", "first"),
+        ("s1", "trapping"),
+        ("two", "second"),
+        ("s2", "trapping"),
+        ("main", "trapping"),
+    ];
+    for (container, text) in started {
+        times.push(written(&node, &log("ordered", container, 0), text)?);
+    }
+    ensure!(times.is_sorted(), "started in another order: {times:?}");
+
+    // A sidecar that dies runs again beside the others.
+    let running = |name: &'static str| {
+        move |containers: &[e2e::ctr::CtrContainer]| {
+            let named: Vec<_> = containers.iter().filter(|one| one.name == name).cloned().collect();
+            one_running(&named)
+        }
+    };
+    let main = node.wait_for_containers("ordered", "main runs", running("main"))?;
+    let side = node.wait_for_containers("ordered", "s1 runs", running("s1"))?;
+    node.run("kill", &["-9", &side.pid.to_string()])?;
+    written(&node, &log("ordered", "s1", 1), "trapping")?;
+    let after = node.wait_for_containers("ordered", "main runs", running("main"))?;
+    ensure!(after == main, "{main:?}, then {after:?}");
+
+    // A sandbox that dies takes all along, and init containers run again first.
+    let sandbox = e2e::ctr::containers(node.instance())?
+        .into_iter()
+        .find(|one| one.pod.starts_with("ordered") && one.name.is_empty())
+        .context("the pod has a sandbox")?;
+    node.run("kill", &["-9", &sandbox.pid.to_string()])?;
+    let again = written(&node, &log("ordered", "one", 1), "first")?;
+    let main_again = written(&node, &log("ordered", "main", 1), "trapping")?;
+    ensure!(again < main_again, "{again} {main_again}");
+
+    node.remove_manifest("ordered.yaml")?;
+    node.wait_for_log(&["pod has ended", "ordered"])?;
+    let mut ends = vec![written(&node, &log("ordered", "main", 1), "received")?];
+    for side in ["s2", "s1"] {
+        let logs = node.run("sh", &["-c", &format!("cat /var/log/pods/*{UID}/{side}/*.log")])?;
+        let last = logs.lines().rfind(|line| line.contains("received"));
+        ends.push(last.and_then(|line| line.split(' ').next()).context(logs.clone())?.to_owned());
+    }
+    ensure!(ends.is_sorted(), "ended in another order: {ends:?}");
+    node.stop()
+}
+
+// behaviour: ACT-82, ACT-83, ACT-85
+#[test]
+fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
+    let mut node = Node::start()?;
+    let spec = "
+  terminationGracePeriodSeconds: 20
+  containers:
+  - name: web
+    image: IMAGE
+    args: [serve, '8080']
+    lifecycle:
+      postStart: {exec: {command: [/workload, write, /proc/1/fd/1, post-start]}}
+      preStop: {httpGet: {path: /bye, port: 8080}}
+  - name: patient
+    image: IMAGE
+    args: [trap, TERM]
+    lifecycle:
+      preStop: {sleep: {seconds: 2}}
+  - name: told
+    image: IMAGE
+    args: [trap, TERM]
+    lifecycle:
+      postStart: {sleep: {seconds: 1}}
+      preStop: {exec: {command: [/workload, write, /proc/1/fd/1, pre-stop]}}
+  - name: failing
+    image: IMAGE
+    args: [sleep, forever]
+    lifecycle:
+      postStart: {exec: {command: [/workload, exit, '3']}}
+";
+    node.write_manifest("hooked.yaml", &manifest("hooked", spec))?;
+    node.start_agent()?;
+    written(&node, &log("hooked", "web", 0), "post-start")?;
+    written(&node, &log("hooked", "told", 0), "trapping")?;
+    let described = node.wait_for_answer(&["describe", "hooked"], "FailedPostStartHook")?;
+    ensure!(described.contains("PostStartHook failed"), "{described}");
+    node.remove_manifest("hooked.yaml")?;
+    node.wait_for_log(&["pod has ended", "hooked"])?;
+    let bye = written(&node, &log("hooked", "web", 0), "GET /bye HTTP/1.1")?;
+    let told = written(&node, &log("hooked", "told", 0), "pre-stop")?;
+    let asked = written(&node, &log("hooked", "told", 0), "received")?;
+    ensure!(told <= asked, "the signal came before the hook: {told} {asked}");
+    let patient = written(&node, &log("hooked", "patient", 0), "received")?;
+    let waited = seconds(&patient)? - seconds(&bye)?;
+    ensure!((1.5..15.0).contains(&waited), "asked {waited} s after the hook began");
+    node.stop()
+}
+
+/// Seconds of the day.
+fn seconds(time: &str) -> Result<f64> {
+    let of_day = time.split('T').nth(1).context("a time of day")?;
+    let digits: String = of_day.chars().take_while(|c| *c != 'Z' && *c != '+').collect();
+    let mut total = 0.0;
+    for part in digits.split(':') {
+        total = total * 60.0 + part.parse::<f64>()?;
+    }
+    Ok(total)
+}
+
+// behaviour: ACT-92, ACT-89, ACT-96
+#[test]
+fn last_words_are_told_also_by_the_next_agent_and_go_with_their_pod() -> Result<()> {
+    let mut node = Node::start()?;
+    let spec = "
+  restartPolicy: Never
+  containers:
+  - {name: written, image: IMAGE, args: [write, /dev/termination-log, good-bye, --exit, '3']}
+  - name: logged
+    image: IMAGE
+    terminationMessagePolicy: FallbackToLogsOnError
+    args: [nonsense]
+  - name: elsewhere
+    image: IMAGE
+    terminationMessagePath: /tmp/words
+    args: [write, /tmp/words, from-elsewhere]
+";
+    node.write_manifest("dying.yaml", &manifest("dying", spec))?;
+    node.start_agent()?;
+    for round in ["the agent", "the next agent"] {
+        node.wait_for_log(&["pod has ended", "dying"])?;
+        let described = node.ask(&["describe", "dying"])?;
+        for words in ["Message:       good-bye", "unknown command nonsense", "from-elsewhere\n"] {
+            ensure!(described.contains(words), "{round} does not tell {words:?}: {described}");
+        }
+        node.stop_agent()?;
+        node.start_agent()?;
+    }
+    node.wait_for_log(&["pod has ended", "dying"])?;
+    let directory = node.instance().dir().join("node/root/pods").join(UID).display().to_string();
+    let files = node.run("find", &[&directory, "-type", "f", "-perm", "0666"])?;
+    ensure!(files.lines().count() == 3, "{files}");
+    node.remove_manifest("dying.yaml")?;
+    wait_for_path(&node, &directory, false)?;
+    node.stop()
+}
+
+// behaviour: ACT-42, ACT-56, ACT-57, ACT-68
+#[test]
+fn policies_rules_back_off_and_stop_signals_are_kept() -> Result<()> {
+    let mut node = Node::start()?;
+    node.configure(
+        "crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n\
+         featureGates: {ContainerStopSignals: true}",
+    )?;
+    let spec = "
+  restartPolicy: Never
+  os: {name: linux}
+  terminationGracePeriodSeconds: 20
+  containers:
+  - {name: once, image: IMAGE, args: [exit, '1']}
+  - {name: always, image: IMAGE, restartPolicy: Always, args: [exit, '0']}
+  - name: ruled
+    image: IMAGE
+    args: [exit, '42']
+    restartPolicy: Never
+    restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}]
+  - name: signalled
+    image: IMAGE
+    args: [trap, USR1]
+    lifecycle: {stopSignal: SIGUSR1}
+";
+    node.write_manifest("ruled.yaml", &manifest("ruled", spec))?;
+    let all = "
+  containers:
+  - name: asks
+    image: IMAGE
+    args: [crash-after, 500ms, '42']
+    restartPolicy: Never
+    restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In, values: [42]}}]
+  - {name: other, image: IMAGE, args: [trap, TERM]}
+";
+    let other_uid = UID.replace("ac", "ad");
+    node.write_manifest("over.yaml", &manifest("over", all).replace(UID, &other_uid))?;
+    node.start_agent()?;
+    // A third restart within seconds: the configured back-off counts.
+    for container in ["always", "ruled"] {
+        wait_for_path(&node, &log("ruled", container, 3), true)?;
+    }
+    ensure!(node.run("test", &["-e", &log("ruled", "once", 1)]).is_err(), "it ran again");
+    written(&node, &log("over", "other", 1).replace(UID, &other_uid), "trapping")?;
+    written(&node, &log("ruled", "signalled", 0), "trapping")?;
+    node.remove_manifest("ruled.yaml")?;
+    node.wait_for_log(&["pod has ended", "ruled"])?;
+    written(&node, &log("ruled", "signalled", 0), "received")?;
+    node.stop()
+}
+
+/// The runtime of a node, as the agent reaches it.
+fn runtime(node: &Node) -> Result<CriRuntime> {
+    let socket = node.instance().containerd_socket();
+    let endpoint = Endpoint::parse(&format!("unix://{}", socket.display()))?;
+    Ok(CriRuntime::new(&endpoint, &endpoint, Deadlines { request: Duration::from_secs(30) }))
+}
+
+// behaviour: ACT-100, ACT-102, ACT-103
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_runtime_finished_after_its_call_was_given_up_is_used() -> Result<()> {
+    let mut node = tokio::task::block_in_place(Node::start)?;
+    let runtime = runtime(&node)?;
+    let spec = "
+  terminationGracePeriodSeconds: 2
+  containers:
+  - {name: main, image: IMAGE, args: [trap, TERM]}
+";
+    // As if the call for its sandbox had been given up before the agent was killed.
+    let pod = PodName::new("default", format!("late-{NODE_NAME}"));
+    let uid = PodUid::from(UID);
+    let mut sandbox = wanted::sandbox(&pod, &uid);
+    sandbox.cgroup_parent = String::new();
+    let made = runtime.run_pod_sandbox(&sandbox).await?;
+    tokio::task::block_in_place(|| {
+        node.write_manifest("late.yaml", &manifest("late", spec))?;
+        node.start_agent()?;
+        written(&node, &log("late", "main", 0), "trapping")
+    })?;
+    let of_pod = SandboxFilter { pod_uid: Some(uid.clone()), ..SandboxFilter::default() };
+    let sandboxes = runtime.list_pod_sandboxes(&of_pod).await?;
+    ensure!(sandboxes.len() == 1 && sandboxes[0].id == made, "{sandboxes:?}");
+
+    // The same for the second instance of its container.
+    let first = tokio::task::block_in_place(|| {
+        let first = node.wait_running("late")?;
+        node.kill_agent()?;
+        node.run("kill", &["-9", &first.pid.to_string()])?;
+        anyhow::Ok(first)
+    })?;
+    let status = runtime.container_status(&first.id.as_str().into()).await?;
+    let late = Late { runtime: &runtime, sandbox: &made, config: &sandbox };
+    let second = late.create(1, status.labels.clone(), status.annotations.clone()).await?;
+    tokio::task::block_in_place(|| {
+        node.start_agent()?;
+        written(&node, &log("late", "main", 1), "trapping")
+    })?;
+    let adopted = tokio::task::block_in_place(|| node.wait_running("late"))?;
+    ensure!(adopted.id == second, "{adopted:?} is not {second}");
+
+    // And a name that belongs to nothing that the runtime tells the agent of.
+    tokio::task::block_in_place(|| {
+        node.kill_agent()?;
+        node.run("kill", &["-9", &adopted.pid.to_string()])
+    })?;
+    let nobodys = late.create(2, BTreeMap::new(), BTreeMap::new()).await?;
+    tokio::task::block_in_place(|| {
+        node.start_agent()?;
+        written(&node, &log("late", "main", 3), "trapping")
+    })?;
+    let filter = ContainerFilter { pod_uid: Some(uid), ..ContainerFilter::default() };
+    let listed = runtime.list_containers(&filter).await?;
+    let numbers: Vec<u32> = listed.iter().map(|one| one.attempt).collect();
+    ensure!(numbers.contains(&3) && !listed.iter().any(|one| one.id.as_str() == nobodys));
+    tokio::task::block_in_place(|| node.stop())
+}
+
+/// Makes containers as an agent would have.
+struct Late<'a> {
+    runtime: &'a CriRuntime,
+    sandbox: &'a SandboxId,
+    config: &'a model::wanted::SandboxConfig,
+}
+
+impl Late<'_> {
+    async fn create(
+        &self,
+        attempt: u32,
+        labels: BTreeMap<String, String>,
+        mut annotations: BTreeMap<String, String>,
+    ) -> Result<String> {
+        let count = annotations.get_mut("io.kubernetes.container.restartCount");
+        count.map(|count| *count = attempt.to_string()).unwrap_or_default();
+        let made = wanted::container(self.config, "main", IMAGE, &["trap", "TERM"]);
+        let config = model::wanted::ContainerConfig {
+            attempt,
+            labels,
+            annotations,
+            log_path: format!("main/{attempt}.log"),
+            ..made
+        };
+        let id = self.runtime.create_container(self.sandbox, &config, self.config).await?;
+        Ok(id.to_string())
+    }
+}
