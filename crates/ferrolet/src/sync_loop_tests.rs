@@ -5,7 +5,7 @@ use model::observed::{PodStatus, SandboxState};
 use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::{Stamp, Stamps};
 use pods::decide::worker::Outcome;
-use pods::source::{PodList, SourceName};
+use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
 use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
 use status::decide::NodeFacts;
 use testkit::clock::VirtualClock;
@@ -63,6 +63,7 @@ struct Bench {
     view: Arc<NodeView>,
     pulse: Pulse,
     source: watch::Sender<Option<PodList>>,
+    _refusals: watch::Sender<RefusalList>,
     _tasks: JoinSet<()>,
 }
 
@@ -89,7 +90,9 @@ impl Bench {
         let facts = NodeFacts { host_ips: Vec::new(), runtime_name: "memory".to_owned() };
         let view = Arc::new(NodeView::new(facts, Arc::clone(&clock) as _));
         let pulse = Pulse::new(Duration::from_mins(1));
-        let (source, watch) = watch::channel(Some(PodList::default()));
+        let (source, pods) = watch::channel(Some(PodList::default()));
+        let (_refusals, refusals) = watch::channel(RefusalList::default());
+        let watch = SourceWatch { pods, refusals };
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources: Sources::new(vec![(SourceName::File, watch)]),
             pleg: pleg.health,
@@ -112,7 +115,7 @@ impl Bench {
         tasks.spawn(pleg.task.run(stop.clone()));
         tasks.spawn(workers_task.run(stop.clone()));
         tasks.spawn(sync_loop.run(stop));
-        Self { runtime, view, pulse, source, _tasks: tasks }
+        Self { runtime, view, pulse, source, _refusals, _tasks: tasks }
     }
 
     fn live(&self) -> usize {
