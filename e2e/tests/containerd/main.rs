@@ -5,5 +5,6 @@
 )]
 
 mod contract;
+mod faults;
 mod first_pod;
 mod standalone;

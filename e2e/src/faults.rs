@@ -1,0 +1,229 @@
+//! Rounds of a node's life in which calls to the runtime go wrong: pods come, run, end and are removed
+//! again, whatever happened on the way.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::cri_proxy::CriProxy;
+use crate::ctr;
+use crate::node::Node;
+use crate::registry::Registry;
+use crate::tidy::{WantedPod, wait_tidy};
+use crate::wait;
+
+/// How long a stage of a round may take. A pod that failed waits up to 15 s for its next try, and one
+/// call that goes wrong may lead to another.
+const STAGE: Duration = Duration::from_secs(120);
+
+/// How often `node clean` is tried: once for every fault, and once more.
+const CLEANINGS: usize = 3;
+
+/// When in a round a method is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The agent and the pods start.
+    Start,
+    /// The pods end.
+    Stop,
+    /// What is left of them is removed.
+    Clean,
+}
+
+/// A method of the CRI that the agent calls.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// Its name.
+    pub method: &'static str,
+    /// When it is called.
+    pub stage: Stage,
+    /// The fault without which it would not be called.
+    pub cause: Option<&'static str>,
+}
+
+const fn row(method: &'static str, stage: Stage) -> Row {
+    Row { method, stage, cause: None }
+}
+
+const fn caused_by(cause: &'static str, method: &'static str, stage: Stage) -> Row {
+    Row { method, stage, cause: Some(cause) }
+}
+
+/// Every method that the agent calls.
+pub const METHODS: [Row; 16] = [
+    row("Version", Stage::Start),
+    row("GetContainerEvents", Stage::Start),
+    row("ListPodSandbox", Stage::Start),
+    row("ListContainers", Stage::Start),
+    row("PodSandboxStatus", Stage::Start),
+    row("ContainerStatus", Stage::Start),
+    row("ImageStatus", Stage::Start),
+    row("PullImage", Stage::Start),
+    row("RunPodSandbox", Stage::Start),
+    caused_by("RunPodSandbox=unavailable", "Status", Stage::Start),
+    row("CreateContainer", Stage::Start),
+    row("StartContainer", Stage::Start),
+    caused_by("StartContainer=unavailable", "RemoveContainer", Stage::Start),
+    row("StopContainer", Stage::Stop),
+    row("StopPodSandbox", Stage::Stop),
+    row("RemovePodSandbox", Stage::Clean),
+];
+
+/// The kinds of faults.
+pub const KINDS: [&str; 5] = ["unavailable", "not-found", "deadline", "hang", "late"];
+
+/// A fault of a method.
+#[derive(Debug, Clone, Copy)]
+pub struct Spoilt {
+    /// The method.
+    pub row: Row,
+    /// What happens to one call of it.
+    pub kind: &'static str,
+}
+
+impl Spoilt {
+    /// A fault of the method of a name.
+    pub fn new(method: &str, kind: &'static str) -> Result<Self> {
+        let row = METHODS.into_iter().find(|row| row.method == method);
+        Ok(Self { row: row.with_context(|| format!("{method} has no row"))?, kind })
+    }
+
+    /// The agent gives a pull an hour: one that is not answered must come to an end here.
+    fn takes_an_hour(&self) -> bool {
+        self.row.method == "PullImage" && matches!(self.kind, "hang" | "late")
+    }
+
+    fn fault(&self) -> String {
+        format!("{}={}", self.row.method, self.kind)
+    }
+}
+
+/// A node whose agent reaches the runtime through a proxy and waits for it 2 s, not 2 minutes.
+#[derive(Debug)]
+pub struct FaultyNode {
+    node: Node,
+    proxy: CriProxy,
+    /// Serves the images of containers that want a pull.
+    registry: Registry,
+}
+
+/// The containers of each pod: one whose image is there, and one whose image is always pulled.
+const CONTAINERS: [&str; 2] = ["main", "pulled"];
+
+impl FaultyNode {
+    /// A node without an agent and pods.
+    pub fn start() -> Result<Self> {
+        let mut node = Node::start()?;
+        let registry = Registry::start(node.instance())?;
+        let proxy = node.put_proxy_before_runtime()?;
+        node.configure("runtimeRequestTimeout: 2s")?;
+        Ok(Self { node, proxy, registry })
+    }
+
+    /// Takes the node down and fails if that left anything behind.
+    pub fn stop(self) -> Result<()> {
+        self.node.stop()
+    }
+
+    /// A round in which each of these faults happens once: the pods run in the end, they end when they
+    /// should, and nothing is left of them; nor of their names, if another round follows.
+    pub fn round(&mut self, pods: &[&str], faults: &[Spoilt]) -> Result<()> {
+        let faults_of = |stage| faults.iter().filter(move |fault| fault.row.stage == stage);
+        let wanted: Vec<WantedPod<'_>> =
+            pods.iter().map(|name| WantedPod { name, containers: &CONTAINERS }).collect();
+        for pod in pods {
+            self.node.write_manifest(&format!("{pod}.yaml"), &self.manifest(pod))?;
+        }
+        self.add(faults_of(Stage::Start))?;
+        self.node.start_agent()?;
+        self.wait_until_met()?;
+        if faults.iter().any(Spoilt::takes_an_hour) {
+            self.proxy.clear()?;
+        }
+        wait_tidy(&self.node, &wanted, STAGE).context("the pods run")?;
+        self.proxy.clear()?;
+
+        self.add(faults_of(Stage::Stop))?;
+        for pod in pods {
+            self.node.remove_manifest(&format!("{pod}.yaml"))?;
+        }
+        self.wait_until_met()?;
+        wait_tidy(&self.node, &[], STAGE).context("the pods end")?;
+        self.proxy.clear()?;
+
+        let status = self.node.stop_agent()?;
+        ensure!(status.success(), "the agent ended with {status}");
+        self.add(faults_of(Stage::Clean))?;
+        self.clean()?;
+        self.proxy.clear()
+    }
+
+    /// Fails when the agent calls a method that has no row.
+    pub fn check_methods(&self) -> Result<()> {
+        let mut called = self.proxy.called()?;
+        called.retain(|method| !METHODS.iter().any(|row| row.method == *method));
+        ensure!(called.is_empty(), "the agent calls {called:?}: give each a row in METHODS");
+        Ok(())
+    }
+
+    fn manifest(&self, pod: &str) -> String {
+        let image = self.registry.image("workload:1");
+        format!(
+            "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {pod}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: main
+    image: ferrolet.test/workload:1
+    args: [sleep, forever]
+  - name: pulled
+    image: {image}
+    imagePullPolicy: Always
+    args: [sleep, forever]
+"
+        )
+    }
+
+    fn add<'a>(&self, faults: impl Iterator<Item = &'a Spoilt>) -> Result<()> {
+        for fault in faults {
+            for text in fault.row.cause.map(ToOwned::to_owned).into_iter().chain([fault.fault()]) {
+                self.proxy.fault(&text)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until every fault has met its call and the runtime has finished what is late.
+    fn wait_until_met(&self) -> Result<()> {
+        let met = wait::until("every fault meets a call", STAGE, || {
+            let (left, late) = self.proxy.left()?;
+            Ok(if left.is_empty() && late == 0 {
+                Ok(())
+            } else {
+                Err(format!("{left:?}, {late} late"))
+            })
+        });
+        self.node.explained(met)
+    }
+
+    /// Cleans until that works, as people would.
+    fn clean(&self) -> Result<()> {
+        let mut tries = String::new();
+        for _ in 0..CLEANINGS {
+            match self.node.clean() {
+                Ok(_) => {
+                    let left = ctr::containers(self.node.instance())?;
+                    ensure!(left.is_empty(), "still there after cleaning: {left:?}");
+                    return wait_tidy(&self.node, &[], STAGE).context("all is removed");
+                }
+                Err(error) => writeln!(tries, "{error:#}")?,
+            }
+        }
+        bail!("cannot clean the node:\n{tries}")
+    }
+}
