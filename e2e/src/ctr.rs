@@ -59,7 +59,11 @@ pub fn containers(instance: &Instance) -> Result<Vec<CtrContainer>> {
     let tasks = tasks(instance)?;
     let mut containers = Vec::new();
     for id in lines(instance, &["containers", "ls", "-q"])? {
-        let info = text(instance, &["containers", "info", &id])?;
+        let info = match text(instance, &["containers", "info", &id]) {
+            // Removed since it was listed.
+            Err(error) if error.to_string().contains(": not found") => continue,
+            info => info?,
+        };
         let info: Info = serde_json::from_str(&info).context("read ctr containers info")?;
         let netns = info.netns();
         let labels = info.labels.unwrap_or_default();

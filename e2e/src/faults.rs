@@ -1,7 +1,7 @@
 //! Rounds of a node's life in which calls to the runtime go wrong: pods come, run, end and are removed
 //! again, whatever happened on the way.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -70,32 +70,30 @@ pub const METHODS: [Row; 16] = [
     row("RemovePodSandbox", Stage::Clean),
 ];
 
-/// The kinds of faults.
-pub const KINDS: [&str; 5] = ["unavailable", "not-found", "deadline", "hang", "late"];
-
 /// A fault of a method.
 #[derive(Debug, Clone, Copy)]
-pub struct Spoilt {
-    /// The method.
-    pub row: Row,
-    /// What happens to one call of it.
-    pub kind: &'static str,
+pub struct Fault {
+    row: Row,
+    /// What happens to one call of it, and when: `late after=3s`.
+    how: &'static str,
 }
 
-impl Spoilt {
-    /// A fault of the method of a name.
-    pub fn new(method: &str, kind: &'static str) -> Result<Self> {
+impl Fault {
+    /// What happens to one call of a method.
+    pub fn new(method: &str, how: &'static str) -> Result<Self> {
         let row = METHODS.into_iter().find(|row| row.method == method);
-        Ok(Self { row: row.with_context(|| format!("{method} has no row"))?, kind })
+        Ok(Self { row: row.with_context(|| format!("{method} has no row"))?, how })
     }
 
     /// The agent gives a pull an hour: one that is not answered must come to an end here.
     fn takes_an_hour(&self) -> bool {
-        self.row.method == "PullImage" && matches!(self.kind, "hang" | "late")
+        self.row.method == "PullImage" && (self.how.contains("hang") || self.how.contains("late"))
     }
+}
 
-    fn fault(&self) -> String {
-        format!("{}={}", self.row.method, self.kind)
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.row.method, self.how)
     }
 }
 
@@ -128,35 +126,58 @@ impl FaultyNode {
 
     /// A round in which each of these faults happens once: the pods run in the end, they end when they
     /// should, and nothing is left of them; nor of their names, if another round follows.
-    pub fn round(&mut self, pods: &[&str], faults: &[Spoilt]) -> Result<()> {
-        let faults_of = |stage| faults.iter().filter(move |fault| fault.row.stage == stage);
+    pub fn round(&mut self, pods: &[&str], faults: &[Fault]) -> Result<()> {
+        let faults_at = |stage| faults.iter().filter(move |fault| fault.row.stage == stage);
         let wanted: Vec<WantedPod<'_>> =
             pods.iter().map(|name| WantedPod { name, containers: &CONTAINERS }).collect();
         for pod in pods {
             self.node.write_manifest(&format!("{pod}.yaml"), &self.manifest(pod))?;
         }
-        self.add(faults_of(Stage::Start))?;
+        self.add(faults_at(Stage::Start))?;
         self.node.start_agent()?;
         self.wait_until_met()?;
-        if faults.iter().any(Spoilt::takes_an_hour) {
+        if faults.iter().any(Fault::takes_an_hour) {
             self.proxy.clear()?;
         }
+        self.wait_until_done()?;
         wait_tidy(&self.node, &wanted, STAGE).context("the pods run")?;
         self.proxy.clear()?;
 
-        self.add(faults_of(Stage::Stop))?;
+        self.add(faults_at(Stage::Stop))?;
         for pod in pods {
             self.node.remove_manifest(&format!("{pod}.yaml"))?;
         }
         self.wait_until_met()?;
+        self.wait_until_done()?;
         wait_tidy(&self.node, &[], STAGE).context("the pods end")?;
         self.proxy.clear()?;
 
-        let status = self.node.stop_agent()?;
-        ensure!(status.success(), "the agent ended with {status}");
-        self.add(faults_of(Stage::Clean))?;
+        self.stop_agent()?;
+        self.add(faults_at(Stage::Clean))?;
         self.clean()?;
         self.proxy.clear()
+    }
+
+    /// A round in which the pod goes while its sandbox is being made, and the sandbox comes after it.
+    pub fn round_with_a_late_sandbox(&mut self, pod: &str) -> Result<()> {
+        self.proxy.fault("RunPodSandbox=late after=6s")?;
+        self.node.write_manifest("late.yaml", &self.manifest(pod))?;
+        self.node.start_agent()?;
+        self.wait_until_met()?;
+        self.node.remove_manifest("late.yaml")?;
+        self.wait_until_done()?;
+        wait_tidy(&self.node, &[], STAGE).context("the sandbox that nobody wants ends")?;
+        let made = ctr::containers(self.node.instance())?;
+        let sandboxes = made.iter().filter(|found| found.is_sandbox()).count();
+        ensure!(sandboxes == 1 && made.len() == 1, "not just the late sandbox was made: {made:?}");
+        self.stop_agent()?;
+        self.clean()
+    }
+
+    fn stop_agent(&mut self) -> Result<()> {
+        let status = self.node.stop_agent()?;
+        ensure!(status.success(), "the agent ended with {status}");
+        Ok(())
     }
 
     /// Fails when the agent calls a method that has no row.
@@ -189,26 +210,31 @@ spec:
         )
     }
 
-    fn add<'a>(&self, faults: impl Iterator<Item = &'a Spoilt>) -> Result<()> {
+    fn add<'a>(&self, faults: impl Iterator<Item = &'a Fault>) -> Result<()> {
         for fault in faults {
-            for text in fault.row.cause.map(ToOwned::to_owned).into_iter().chain([fault.fault()]) {
+            for text in
+                fault.row.cause.map(ToOwned::to_owned).into_iter().chain([fault.to_string()])
+            {
                 self.proxy.fault(&text)?;
             }
         }
         Ok(())
     }
 
-    /// Waits until every fault has met its call and the runtime has finished what is late.
+    /// Waits until every fault has met its call.
     fn wait_until_met(&self) -> Result<()> {
-        let met = wait::until("every fault meets a call", STAGE, || {
-            let (left, late) = self.proxy.left()?;
-            Ok(if left.is_empty() && late == 0 {
-                Ok(())
-            } else {
-                Err(format!("{left:?}, {late} late"))
-            })
-        });
-        self.node.explained(met)
+        self.node.explained(wait::until("every fault meets a call", STAGE, || {
+            let (left, _) = self.proxy.left()?;
+            Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?} are left")) })
+        }))
+    }
+
+    /// Waits until the runtime has finished what is late.
+    fn wait_until_done(&self) -> Result<()> {
+        self.node.explained(wait::until("late calls are done", STAGE, || {
+            let (_, late) = self.proxy.left()?;
+            Ok(if late == 0 { Ok(()) } else { Err(format!("{late} are not")) })
+        }))
     }
 
     /// Cleans until that works, as people would.

@@ -12,7 +12,7 @@ use jiff::{Timestamp, Zoned};
 use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -31,19 +31,19 @@ pub(crate) enum Format {
 
 /// How much is logged; can be changed while the agent runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Verbosity(reload::Handle<LevelFilter, Registry>);
+pub(crate) struct Verbosity(reload::Handle<Targets, Registry>);
 
 impl server::Verbosity for Verbosity {
     /// Sets it, in klog's numbers.
     fn set(&self, verbosity: u32) -> Result<(), String> {
-        let level = level(u8::try_from(verbosity).unwrap_or(u8::MAX));
-        self.0.reload(level).map_err(|error| error.to_string())
+        let filter = filter(u8::try_from(verbosity).unwrap_or(u8::MAX));
+        self.0.reload(filter).map_err(|error| error.to_string())
     }
 }
 
 /// Sends logs to standard error from now on.
 pub(crate) fn init(format: Format, verbosity: u8) -> Verbosity {
-    let (filter, handle) = reload::Layer::new(level(verbosity));
+    let (filter, handle) = reload::Layer::new(filter(verbosity));
     let lines = layer::layer().with_writer(std::io::stderr).event_format(Klog {
         format,
         pid: std::process::id(),
@@ -53,12 +53,19 @@ pub(crate) fn init(format: Format, verbosity: u8) -> Verbosity {
     Verbosity(handle)
 }
 
-fn level(verbosity: u8) -> LevelFilter {
-    match verbosity {
-        0..=3 => LevelFilter::INFO,
-        4..=5 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
-    }
+/// What carries our calls. Its lines for every frame would bury the agent's own decisions.
+const TRANSPORT: [&str; 5] = ["h2", "hyper", "hyper_util", "tonic", "tower"];
+
+/// What is logged at a verbosity; the transport only speaks up where everything does.
+fn filter(verbosity: u8) -> Targets {
+    let (ours, transport) = match verbosity {
+        0..=3 => (LevelFilter::INFO, LevelFilter::INFO),
+        4..=5 => (LevelFilter::DEBUG, LevelFilter::INFO),
+        _ => (LevelFilter::TRACE, LevelFilter::TRACE),
+    };
+    Targets::new()
+        .with_default(ours)
+        .with_targets(TRANSPORT.into_iter().map(|target| (target, transport)))
 }
 
 struct Klog {
@@ -202,6 +209,21 @@ mod tests {
         Fields {
             message: "container runs".to_owned(),
             others: vec![("pod", "default/web\nE1115 forged".into()), ("attempt", 3.into())],
+        }
+    }
+
+    #[test]
+    fn decisions_are_seen_before_frames_are() {
+        let rows = [(2, false, false), (4, true, false), (5, true, false), (6, true, true)];
+        for (verbosity, decisions, frames) in rows {
+            let filter = filter(verbosity);
+            assert_eq!(
+                filter.would_enable("runtime::act", &Level::DEBUG),
+                decisions,
+                "{verbosity}"
+            );
+            assert_eq!(filter.would_enable("h2::codec", &Level::DEBUG), frames, "{verbosity}");
+            assert!(filter.would_enable("h2::codec", &Level::WARN), "{verbosity}");
         }
     }
 

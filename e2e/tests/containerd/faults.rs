@@ -2,17 +2,24 @@
 //! and nothing is left that nobody wants. `make soak` has every method with every kind of fault.
 
 use anyhow::Result;
-use e2e::faults::{FaultyNode, Spoilt};
+use e2e::faults::{Fault, FaultyNode};
 
 /// A round with these faults side by side, and one without: whatever the first left would be in the
 /// way of pods of the same names.
 fn rounds(faults: &[(&str, &'static str)]) -> Result<()> {
-    let faults: Vec<Spoilt> =
-        faults.iter().map(|(method, kind)| Spoilt::new(method, kind)).collect::<Result<_>>()?;
+    let faults: Vec<Fault> =
+        faults.iter().map(|(method, kind)| Fault::new(method, kind)).collect::<Result<_>>()?;
     let mut node = FaultyNode::start()?;
     node.round(&["first", "second", "third"], &faults)?;
     node.round(&["first", "second", "third"], &[])?;
     node.check_methods()?;
+    node.stop()
+}
+
+#[test]
+fn a_sandbox_that_comes_after_its_pod_has_gone_is_ended() -> Result<()> {
+    let mut node = FaultyNode::start()?;
+    node.round_with_a_late_sandbox("web")?;
     node.stop()
 }
 

@@ -1,20 +1,25 @@
 //! Every method of the runtime that the agent calls, with every kind of fault, one at a time.
 
+use std::time::Instant;
+
 use anyhow::{Context, Result};
-use e2e::faults::{FaultyNode, METHODS, Spoilt};
+use e2e::faults::{Fault, FaultyNode, METHODS};
 
 /// The same pod again and again, so that nothing of a round may be in the way of the next.
-fn every_method(kind: &'static str) -> Result<()> {
+fn one_by_one(faults: impl IntoIterator<Item = Result<Fault>>) -> Result<()> {
     let mut node = FaultyNode::start()?;
-    for row in METHODS {
-        let begun = std::time::Instant::now();
-        node.round(&["web"], &[Spoilt { row, kind }])
-            .with_context(|| format!("{} goes wrong: {kind}", row.method))?;
-        println!("{}={kind}: {:.0?}", row.method, begun.elapsed());
+    for fault in faults {
+        let (fault, begun) = (fault?, Instant::now());
+        node.round(&["web"], &[fault]).with_context(|| fault.to_string())?;
+        println!("{fault}: {:.0?}", begun.elapsed());
     }
     node.round(&["web"], &[]).context("nothing goes wrong any more")?;
     node.check_methods()?;
     node.stop()
+}
+
+fn every_method(kind: &'static str) -> Result<()> {
+    one_by_one(METHODS.iter().map(|row| Fault::new(row.method, kind)))
 }
 
 #[test]
@@ -40,4 +45,22 @@ fn every_method_hangs_once() -> Result<()> {
 #[test]
 fn every_method_is_once_done_too_late() -> Result<()> {
     every_method("late")
+}
+
+/// The agent gives up after 2 s, a sandbox after 4 s, and tries again after 10 to 15 s, or when it sees
+/// something of the pod change.
+#[test]
+fn what_is_done_too_late_meets_the_next_try() -> Result<()> {
+    let changes = ["CreateContainer", "StartContainer", "RemoveContainer", "StopContainer"];
+    let changes = ["RunPodSandbox", "StopPodSandbox"].into_iter().chain(changes);
+    let delays = ["late after=2200ms", "late after=5s", "late after=12s", "late after=20s"];
+    one_by_one(changes.flat_map(|method| delays.map(|late| Fault::new(method, late))))
+}
+
+/// The second of the pod's two containers, and looks that come later than the first.
+#[test]
+fn a_later_call_goes_wrong() -> Result<()> {
+    let methods = ["CreateContainer", "StartContainer", "ContainerStatus"];
+    let kinds = ["not-found skip=1", "deadline skip=1", "hang skip=1", "late skip=1"];
+    one_by_one(methods.into_iter().flat_map(|method| kinds.map(|kind| Fault::new(method, kind))))
 }
