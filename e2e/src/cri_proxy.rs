@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
 use serde_json::Value;
 use testbed::{Command, Instance};
 
@@ -17,6 +18,11 @@ use crate::wait;
 pub struct CriProxy {
     socket: PathBuf,
     control: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Count {
+    spoilt: u64,
 }
 
 impl CriProxy {
@@ -54,10 +60,10 @@ impl CriProxy {
         self.ask("clear").map(drop)
     }
 
-    /// The methods that were called.
-    pub fn called(&self) -> Result<Vec<String>> {
-        let counts: BTreeMap<String, Value> = serde_json::from_value(self.ask("counts")?)?;
-        Ok(counts.into_keys().collect())
+    /// The methods that were called, each with the number of calls that were spoilt.
+    pub fn spoilt(&self) -> Result<BTreeMap<String, u64>> {
+        let counts: BTreeMap<String, Count> = serde_json::from_value(self.ask("counts")?)?;
+        Ok(counts.into_iter().map(|(method, count)| (method, count.spoilt)).collect())
     }
 
     /// The faults that no call has met yet, and the number of late calls under way.

@@ -174,6 +174,30 @@ impl FaultyNode {
         self.clean()
     }
 
+    /// A round in which no call works for a time, while one pod goes and another comes.
+    pub fn round_with_an_outage(&mut self, kind: &str, time: Duration) -> Result<()> {
+        let wanted = |name| [WantedPod { name, containers: &CONTAINERS }];
+        self.node.write_manifest("pod.yaml", &self.manifest("before"))?;
+        self.node.start_agent()?;
+        wait_tidy(&self.node, &wanted("before"), STAGE).context("the first pod runs")?;
+        let spoilt = || anyhow::Ok(self.proxy.spoilt()?.values().sum::<u64>());
+        let before = spoilt()?;
+        for row in METHODS {
+            self.proxy.fault(&format!("{}={kind} times=all", row.method))?;
+        }
+        self.node.write_manifest("pod.yaml", &self.manifest("after"))?;
+        // The outage itself: nothing is waited for.
+        std::thread::sleep(time);
+        self.proxy.clear()?;
+        ensure!(spoilt()? > before, "the agent did not notice the outage");
+        self.wait_until_done()?;
+        wait_tidy(&self.node, &wanted("after"), STAGE).context("the second pod runs")?;
+        self.node.remove_manifest("pod.yaml")?;
+        wait_tidy(&self.node, &[], STAGE).context("the pods end")?;
+        self.stop_agent()?;
+        self.clean()
+    }
+
     fn stop_agent(&mut self) -> Result<()> {
         let status = self.node.stop_agent()?;
         ensure!(status.success(), "the agent ended with {status}");
@@ -182,7 +206,7 @@ impl FaultyNode {
 
     /// Fails when the agent calls a method that has no row.
     pub fn check_methods(&self) -> Result<()> {
-        let mut called = self.proxy.called()?;
+        let mut called: Vec<String> = self.proxy.spoilt()?.into_keys().collect();
         called.retain(|method| !METHODS.iter().any(|row| row.method == *method));
         ensure!(called.is_empty(), "the agent calls {called:?}: give each a row in METHODS");
         Ok(())

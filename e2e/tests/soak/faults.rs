@@ -1,6 +1,6 @@
 //! Every method of the runtime that the agent calls, with every kind of fault, one at a time.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use e2e::faults::{Fault, FaultyNode, METHODS};
@@ -63,4 +63,18 @@ fn a_later_call_goes_wrong() -> Result<()> {
     let methods = ["CreateContainer", "StartContainer", "ContainerStatus"];
     let kinds = ["not-found skip=1", "deadline skip=1", "hang skip=1", "late skip=1"];
     one_by_one(methods.into_iter().flat_map(|method| kinds.map(|kind| Fault::new(method, kind))))
+}
+
+/// As long as several tries, so that whatever waits longer after each is seen to come back.
+const OUTAGE: Duration = Duration::from_secs(40);
+
+#[test]
+fn nothing_works_for_a_while() -> Result<()> {
+    let mut node = FaultyNode::start()?;
+    for kind in ["unavailable", "not-found", "deadline", "hang", "late"] {
+        let begun = Instant::now();
+        node.round_with_an_outage(kind, OUTAGE).with_context(|| kind.to_owned())?;
+        println!("all={kind}: {:.0?}", begun.elapsed());
+    }
+    node.stop()
 }
