@@ -15,7 +15,7 @@ use crate::wait;
 
 /// How long a stage of a round may take. A pod that failed waits up to 15 s for its next try, and one
 /// call that goes wrong may lead to another.
-const STAGE: Duration = Duration::from_secs(120);
+const STAGE: Duration = Duration::from_mins(2);
 
 /// How often `node clean` is tried: once for every fault, and once more.
 const CLEANINGS: usize = 3;

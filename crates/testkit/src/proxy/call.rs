@@ -112,7 +112,7 @@ fn now() -> Timestamp {
 /// Waits until the faults are cleared, for ever if nobody is left who could.
 async fn changed(cleared: &mut watch::Receiver<u64>) {
     if cleared.changed().await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

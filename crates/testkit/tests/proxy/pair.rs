@@ -46,7 +46,9 @@ impl Pair {
         let mut serving = JoinSet::new();
         serving.spawn(hollow::serve(hollow.clone(), listener));
         let pair = Self { hollow, proxy, directory, _serving: serving, relaying };
-        faults.iter().for_each(|fault| pair.spoil(fault));
+        for fault in faults {
+            pair.spoil(fault);
+        }
         pair
     }
 
