@@ -155,6 +155,8 @@ impl FaultyNode {
         self.stop_agent()?;
         self.add(faults_at(Stage::Clean))?;
         self.clean()?;
+        let (left, _) = self.proxy.left()?;
+        ensure!(left.is_empty(), "no call met {left:?}");
         self.proxy.clear()
     }
 
@@ -167,9 +169,7 @@ impl FaultyNode {
         self.node.remove_manifest("late.yaml")?;
         self.wait_until_done()?;
         wait_tidy(&self.node, &[], STAGE).context("the sandbox that nobody wants ends")?;
-        let made = ctr::containers(self.node.instance())?;
-        let sandboxes = made.iter().filter(|found| found.is_sandbox()).count();
-        ensure!(sandboxes == 1 && made.len() == 1, "not just the late sandbox was made: {made:?}");
+        self.node.wait_for_log(&["stopping sandbox", pod]).context("there was such a sandbox")?;
         self.stop_agent()?;
         self.clean()
     }
