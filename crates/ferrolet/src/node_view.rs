@@ -93,7 +93,9 @@ impl NodeView {
     /// Only these pods are the node's.
     pub(crate) fn retain(&self, mut is_ours: impl FnMut(&PodUid) -> bool) {
         let gone: Vec<PodUid> = self.lock().keys().filter(|uid| !is_ours(uid)).cloned().collect();
-        gone.iter().for_each(|uid| self.hide(uid));
+        for uid in &gone {
+            self.hide(uid);
+        }
     }
 
     /// How the pod is, by what was observed of it.

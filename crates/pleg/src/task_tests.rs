@@ -15,8 +15,8 @@ use testkit::runtime::{Fault, Method, Rule};
 use testkit::wanted;
 
 use self::node::{
-    FOREVER, Node, Web, container, eventually, millis, pod, run, runtime, sandbox, seconds, uid,
-    web,
+    FOREVER, Node, Watched, container, eventually, millis, pod, run, runtime, sandbox, seconds,
+    uid, web,
 };
 use super::*;
 use crate::health::Unhealthy;
@@ -43,7 +43,7 @@ async fn the_first_relist_reports_what_runs_and_what_is_dead_and_the_next_ones_n
 
 #[tokio::test(start_paused = true)]
 async fn a_container_dies_and_is_removed() {
-    let Web { runtime, mut node, web, main } = web().await;
+    let Watched { runtime, mut node, web, main } = web().await;
     runtime.kill_container(&main, 7);
     assert_eq!(node.hear("web").await, [Died(container(&main))]);
     let status = node.cache.get(&uid("web")).unwrap();
@@ -60,7 +60,7 @@ async fn a_container_dies_and_is_removed() {
 // behaviour: PLEG-21
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_vanishes_died_is_removed_and_leaves_nothing_behind() {
-    let Web { runtime, mut node, web, main } = web().await;
+    let Watched { runtime, mut node, web, main } = web().await;
     let action = node.stamps.next();
     runtime.remove_pod_sandbox(&wanted::removal(Subject::Sandbox(web.clone()))).await.unwrap();
     let (main, web) = (container(&main), sandbox(&web));
@@ -91,7 +91,7 @@ async fn a_status_that_cannot_be_read_is_an_error_without_an_event_until_it_can(
 
 #[tokio::test(start_paused = true)]
 async fn a_change_is_reported_however_long_the_status_could_not_be_read() {
-    let Web { runtime, mut node, main, .. } = web().await;
+    let Watched { runtime, mut node, main, .. } = web().await;
     runtime.inject(Rule::on(Method::ContainerStatus, Fault::error(Code::Internal)).times(4));
     runtime.kill_container(&main, 1);
     node.hear_nothing_for(seconds(14)).await;
@@ -104,7 +104,7 @@ async fn a_change_is_reported_however_long_the_status_could_not_be_read() {
 // behaviour: PLEG-23
 #[tokio::test(start_paused = true)]
 async fn a_status_that_is_read_again_without_a_change_gives_one_pod_sync() {
-    let Web { runtime, mut node, web, .. } = web().await;
+    let Watched { runtime, mut node, web, .. } = web().await;
     let config = wanted::container(&pod("web"), "extra", node::IMAGE, FOREVER);
     let extra = runtime.create_container(&web, &config, &pod("web")).await.unwrap();
     runtime.inject(Rule::on(Method::ContainerStatus, Fault::error(Code::Internal)).times(2));

@@ -386,9 +386,10 @@ async fn run(
     let status = match status {
         Ok(status) => status,
         Err(error) => {
-            match job.pod() {
-                Some(pod) => parts.syncer.status_unknown(pod, &error),
-                None => warn!(%uid, %error, "the status of a pod is not known; trying again"),
+            if let Some(pod) = job.pod() {
+                parts.syncer.status_unknown(pod, &error);
+            } else {
+                warn!(%uid, %error, "the status of a pod is not known; trying again");
             }
             return Synced { outcome: Outcome::Again(Retry::Failure), acted: false };
         }

@@ -249,9 +249,10 @@ async fn whenever_the_agent_is_killed_the_next_one_ends_up_where_it_would_have()
             });
         }
         let story = stories.join_next().await.context("there is no end of effects")?;
-        match story.context("a story broke off")?? {
-            true => deaths += 1,
-            false => lives += 1,
+        if story.context("a story broke off")?? {
+            deaths += 1;
+        } else {
+            lives += 1;
         }
     }
     while let Some(story) = stories.join_next().await {

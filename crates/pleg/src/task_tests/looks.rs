@@ -11,7 +11,7 @@ use testkit::wanted;
 use tokio_test::{assert_pending, task};
 
 use super::node::{
-    FOREVER, Node, Web, container, millis, run, runtime, sandbox, seconds, start, uid, web,
+    FOREVER, Node, Watched, container, millis, run, runtime, sandbox, seconds, start, uid, web,
 };
 use crate::Settings;
 use crate::cache::Observation;
@@ -66,7 +66,7 @@ async fn a_look_shows_a_change_before_the_next_relist_at_the_price_of_one_pod() 
 
 #[tokio::test(start_paused = true)]
 async fn a_look_that_shows_nothing_new_satisfies_who_waits_and_costs_two_calls() {
-    let Web { runtime, node, .. } = web().await;
+    let Watched { runtime, node, .. } = web().await;
     node.at(millis(300)).await;
     runtime.forget_calls();
     let action = node.stamps.next();
@@ -100,7 +100,7 @@ async fn that_a_pod_is_absent_is_known_to_who_asks_after_the_look_and_long_befor
 // behaviour: PLEG-26
 #[tokio::test(start_paused = true)]
 async fn a_relist_that_began_before_an_action_is_not_newer_than_it() {
-    let Web { runtime, node, main, .. } = web().await;
+    let Watched { runtime, node, main, .. } = web().await;
     runtime.inject(late_relist(500));
     node.at(millis(1200)).await;
     runtime.kill_container(&main, 1);
@@ -113,7 +113,7 @@ async fn a_relist_that_began_before_an_action_is_not_newer_than_it() {
 // behaviour: PLEG-24
 #[tokio::test(start_paused = true)]
 async fn a_relist_that_a_look_overtook_does_not_roll_the_pod_back() {
-    let Web { runtime, mut node, main, .. } = web().await;
+    let Watched { runtime, mut node, main, .. } = web().await;
     runtime.inject(late_relist(500));
     node.at(millis(1200)).await;
     runtime.kill_container(&main, 1);
@@ -126,7 +126,7 @@ async fn a_relist_that_a_look_overtook_does_not_roll_the_pod_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_relist_that_a_look_overtook_does_not_bring_a_pod_back() {
-    let Web { runtime, mut node, web, main } = web().await;
+    let Watched { runtime, mut node, web, main } = web().await;
     runtime.inject(late_relist(500));
     node.at(millis(1200)).await;
     runtime.remove_pod_sandbox(&wanted::removal(Subject::Sandbox(web.clone()))).await.unwrap();
@@ -142,7 +142,7 @@ async fn a_relist_that_a_look_overtook_does_not_bring_a_pod_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_relist_that_passes_over_a_pod_says_nothing_fresh_about_it() {
-    let Web { runtime, node, main, .. } = web().await;
+    let Watched { runtime, node, main, .. } = web().await;
     node.at(millis(500)).await;
     // The look sees the container run, and has not answered when the relist of 1 s comes.
     runtime.inject(late_look("web", 1000));
@@ -157,7 +157,7 @@ async fn a_relist_that_passes_over_a_pod_says_nothing_fresh_about_it() {
 
 #[tokio::test(start_paused = true)]
 async fn an_inspection_that_ends_after_an_action_is_as_old_as_its_look() {
-    let Web { runtime, node, web, main } = web().await;
+    let Watched { runtime, node, web, main } = web().await;
     node.at(millis(500)).await;
     let extra = start(&runtime, &web, "web", ("extra", &["exit", "0"])).await;
     let fault = Fault::late_answer(millis(1000));
@@ -172,7 +172,7 @@ async fn an_inspection_that_ends_after_an_action_is_as_old_as_its_look() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_asked_for_while_it_is_busy_is_looked_at_again() {
-    let Web { runtime, mut node, web, main } = web().await;
+    let Watched { runtime, mut node, web, main } = web().await;
     node.at(millis(100)).await;
     runtime.kill_container(&main, 1);
     runtime.inject(Rule::on(Method::ContainerStatus, Fault::late_answer(millis(300))).once());
@@ -187,7 +187,7 @@ async fn a_pod_that_is_asked_for_while_it_is_busy_is_looked_at_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_look_that_fails_leaves_the_pod_to_the_next_relist() {
-    let Web { runtime, mut node, main, .. } = web().await;
+    let Watched { runtime, mut node, main, .. } = web().await;
     node.at(millis(300)).await;
     let fault = Fault::error(Code::Unavailable);
     runtime.inject(Rule::on(Method::ListContainers, fault).once());
@@ -200,7 +200,7 @@ async fn a_look_that_fails_leaves_the_pod_to_the_next_relist() {
 
 #[tokio::test(start_paused = true)]
 async fn a_look_that_fails_after_a_relist_passed_over_the_pod_makes_nothing_fresh() {
-    let Web { runtime, node, main, .. } = web().await;
+    let Watched { runtime, node, main, .. } = web().await;
     node.at(millis(900)).await;
     let fault = Fault::error(Code::Unavailable).after(millis(300));
     runtime.inject(Rule::on(Method::ListContainers, fault).once());
@@ -212,7 +212,7 @@ async fn a_look_that_fails_after_a_relist_passed_over_the_pod_makes_nothing_fres
 
 #[tokio::test(start_paused = true)]
 async fn each_who_waits_gets_what_is_new_enough_for_them_and_who_gave_up_nothing() {
-    let Web { runtime, node, main, .. } = web().await;
+    let Watched { runtime, node, main, .. } = web().await;
     let id = uid("web");
     let early = node.stamps.next();
     runtime.inject(late_relist(500));

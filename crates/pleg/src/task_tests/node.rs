@@ -111,7 +111,7 @@ pub(super) fn runtime() -> Arc<MemoryRuntime> {
 }
 
 /// A node that has heard of its only pod, `web`.
-pub(super) struct Web {
+pub(super) struct Watched {
     pub(super) runtime: Arc<MemoryRuntime>,
     pub(super) node: Node,
     pub(super) web: SandboxId,
@@ -119,12 +119,12 @@ pub(super) struct Web {
 }
 
 /// A pod that runs, and a task that has seen it.
-pub(super) async fn web() -> Web {
+pub(super) async fn web() -> Watched {
     let runtime = runtime();
     let (web, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::watching(&runtime);
     node.hear("web").await;
-    Web { runtime, node, web, main }
+    Watched { runtime, node, web, main }
 }
 
 /// Runs a pod with one container.

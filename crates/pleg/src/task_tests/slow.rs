@@ -9,7 +9,7 @@ use testkit::runtime::{Fault, MemoryRuntime, Method, Rule};
 use tokio::time::Instant;
 
 use super::node::{
-    FOREVER, Node, Web, container, millis, run, runtime, sandbox, seconds, uid, web,
+    FOREVER, Node, Watched, container, millis, run, runtime, sandbox, seconds, uid, web,
 };
 use crate::Settings;
 
@@ -63,7 +63,7 @@ async fn whoever_waits_for_a_pod_that_hangs_gets_an_error_however_late_they_came
 
 #[tokio::test(start_paused = true)]
 async fn a_look_that_hangs_is_given_up() {
-    let Web { runtime, mut node, main, .. } = web().await;
+    let Watched { runtime, mut node, main, .. } = web().await;
     node.at(millis(300)).await;
     let fault = Rule::on(Method::ListPodSandbox, Fault::hang());
     runtime.inject(fault.object(uid("web").as_str()).once());
