@@ -5,7 +5,7 @@ export CARGO_TARGET_DIR := $(FERROLET_CACHE)/target
 export PATH := $(FERROLET_CACHE)/tools/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run record test testbed tools fmt lint
+.PHONY: help run record test soak testbed tools fmt lint
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -22,6 +22,9 @@ record: ## run it once more for the picture in the README (needs root)
 test: ## set up, check and test everything (needs root, or asks sudo)
 	@scripts/test.sh
 
+soak: ## the tests that take long: every fault of the runtime (needs root, or asks sudo)
+	@scripts/soak.sh
+
 testbed: ## build the real parts that tests run against (cached)
 	@e2e/parts/build.sh
 	@e2e/build-images.sh
@@ -33,4 +36,4 @@ fmt: ## format the sources
 	cargo fmt --all
 
 lint: ## what the compiler and clippy say
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --workspace --all-targets --features e2e/soak -- -D warnings

@@ -19,12 +19,39 @@ pub struct CtrContainer {
     pub pid: u32,
     /// `RUNNING`, `STOPPED`, …; empty without a task.
     pub state: String,
+    /// The file of its network namespace; empty without one of its own.
+    pub netns: String,
+}
+
+impl CtrContainer {
+    /// Whether it is a pod's sandbox.
+    pub fn is_sandbox(&self) -> bool {
+        self.name.is_empty()
+    }
+
+    /// Whether something of it may run.
+    pub fn is_alive(&self) -> bool {
+        !matches!(self.state.as_str(), "" | "STOPPED")
+    }
 }
 
 #[derive(Deserialize)]
 struct Info {
     #[serde(rename = "Labels", default)]
     labels: Option<BTreeMap<String, String>>,
+    #[serde(rename = "Spec", default)]
+    spec: serde_json::Value,
+}
+
+impl Info {
+    /// The network namespace that the container was made with.
+    fn netns(&self) -> String {
+        let namespaces = self.spec["linux"]["namespaces"].as_array();
+        let mut network =
+            namespaces.into_iter().flatten().filter(|entry| entry["type"] == "network");
+        let path = network.next().and_then(|entry| entry["path"].as_str());
+        path.unwrap_or_default().to_owned()
+    }
 }
 
 /// All containers and sandboxes, by id.
@@ -32,13 +59,18 @@ pub fn containers(instance: &Instance) -> Result<Vec<CtrContainer>> {
     let tasks = tasks(instance)?;
     let mut containers = Vec::new();
     for id in lines(instance, &["containers", "ls", "-q"])? {
-        let info = text(instance, &["containers", "info", &id])?;
+        let info = match text(instance, &["containers", "info", &id]) {
+            // Removed since it was listed.
+            Err(error) if error.to_string().contains(": not found") => continue,
+            info => info?,
+        };
         let info: Info = serde_json::from_str(&info).context("read ctr containers info")?;
+        let netns = info.netns();
         let labels = info.labels.unwrap_or_default();
         let label = |name: &str| labels.get(name).cloned().unwrap_or_default();
         let (pid, state) = tasks.get(&id).cloned().unwrap_or_default();
         let (pod, name) = (label("io.kubernetes.pod.name"), label("io.kubernetes.container.name"));
-        containers.push(CtrContainer { id, pod, name, pid, state });
+        containers.push(CtrContainer { id, pod, name, pid, state, netns });
     }
     Ok(containers)
 }

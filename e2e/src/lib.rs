@@ -10,7 +10,10 @@
     reason = "a test tool: it works on real files, processes and time"
 )]
 
+pub mod cri_proxy;
 pub mod ctr;
+pub mod faults;
 pub mod node;
 pub mod registry;
+pub mod tidy;
 pub mod wait;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use testbed::{Command, Instance, Options, Process, Signal};
 
+use crate::cri_proxy::CriProxy;
 use crate::ctr::{self, CtrContainer};
 use crate::wait;
 
@@ -23,6 +24,8 @@ pub const NODE_NAME: &str = "e2e";
 pub struct Node {
     instance: Instance,
     directory: PathBuf,
+    /// Where the agent finds its runtime.
+    runtime_socket: PathBuf,
     agent: Option<Process>,
     /// How often the agent was started: each start has a log of its own.
     starts: u32,
@@ -39,7 +42,8 @@ impl Node {
         let instance = Instance::start(options).context("start an instance of the testbed")?;
         let directory = instance.dir().join("node");
         fs::create_dir_all(directory.join("manifests")).context("make the manifests directory")?;
-        let node = Self { instance, directory, agent: None, starts: 0 };
+        let runtime_socket = instance.containerd_socket();
+        let node = Self { instance, directory, runtime_socket, agent: None, starts: 0 };
         node.configure("")?;
         Ok(node)
     }
@@ -47,6 +51,13 @@ impl Node {
     /// The instance of the testbed.
     pub fn instance(&self) -> &Instance {
         &self.instance
+    }
+
+    /// Puts a proxy before the runtime; an agent configured after this calls through it.
+    pub fn put_proxy_before_runtime(&mut self) -> Result<CriProxy> {
+        let proxy = CriProxy::start(&self.instance)?;
+        proxy.socket().clone_into(&mut self.runtime_socket);
+        Ok(proxy)
     }
 
     /// Writes the agent's configuration; `more` is put behind it.
@@ -61,7 +72,7 @@ impl Node {
              failCgroupV1: false\n\
              {more}\n",
             manifests = self.directory.join("manifests").display(),
-            socket = self.instance.containerd_socket().display(),
+            socket = self.runtime_socket.display(),
         );
         fs::write(self.directory.join("config.yaml"), config).context("write the configuration")
     }
@@ -185,6 +196,12 @@ impl Node {
         self.run(&program, &args)
     }
 
+    /// Removes all pods of the runtime; the agent must not run.
+    pub fn clean(&self) -> Result<String> {
+        let config = self.directory.join("config.yaml").display().to_string();
+        self.ask(&["node", "clean", "--config", &config])
+    }
+
     /// Asks until the answer has a part.
     pub fn wait_for_answer(&self, args: &[&str], part: &str) -> Result<String> {
         self.explained(wait::until(&format!("{args:?} says {part:?}"), PATIENCE, || {
@@ -207,7 +224,7 @@ impl Node {
     }
 
     /// Adds the agent's last words to an error: they mostly say why.
-    fn explained<T>(&self, result: Result<T>) -> Result<T> {
+    pub fn explained<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| {
             let log = self.agent_log();
             let lines: Vec<&str> = log.lines().collect();

@@ -246,6 +246,21 @@ mod tests {
     }
 
     #[test]
+    fn decisions_are_seen_before_frames_are() {
+        let rows = [(2, false, false), (4, true, false), (5, true, false), (6, true, true)];
+        for (verbosity, decisions, frames) in rows {
+            let filter = filter(verbosity);
+            assert_eq!(
+                filter.would_enable("runtime::act", &Level::DEBUG),
+                decisions,
+                "{verbosity}"
+            );
+            assert_eq!(filter.would_enable("h2::codec", &Level::DEBUG), frames, "{verbosity}");
+            assert!(filter.would_enable("h2::codec", &Level::WARN), "{verbosity}");
+        }
+    }
+
+    #[test]
     fn a_line_has_klogs_shape_and_cannot_be_broken_by_its_content() {
         let now: Timestamp = "2026-11-15T10:02:33.000123Z".parse().unwrap();
         let now = now.to_zoned(TimeZone::UTC);

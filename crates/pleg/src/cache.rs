@@ -43,6 +43,13 @@ struct Entry {
     observed: Stamp,
 }
 
+impl Entry {
+    fn says_absent(&self) -> bool {
+        let status = self.observation.as_ref();
+        status.is_ok_and(|status| **status == PodStatus::empty(status.uid.clone()))
+    }
+}
+
 #[derive(Debug)]
 struct Waiter {
     after: Stamp,
@@ -154,31 +161,27 @@ impl Writer {
         shared.answer_waiters_of(uid);
     }
 
-    /// The runtime has nothing of the pod any more, at `at`.
+    /// The runtime has nothing of the pod any more, at `at`. That is kept until a relist says the same:
+    /// somebody may wait for just this news, or ask for it in a while, and the relist that would tell
+    /// them may be far away.
     pub(crate) fn forget(&self, uid: &PodUid, at: Stamp) {
-        let mut shared = lock(&self.shared);
-        // Somebody may wait for just this news, and the relist that would tell them may be far away.
-        let gone = Ok(Arc::new(PodStatus::empty(uid.clone())));
-        shared.entries.insert(uid.clone(), Entry { observation: gone, observed: at });
-        shared.answer_waiters_of(uid);
-        shared.entries.remove(uid);
+        self.store(uid, Ok(Arc::new(PodStatus::empty(uid.clone()))), at);
     }
 
     /// A look at this pod alone, begun at `at`, showed nothing new.
     pub(crate) fn unchanged(&self, uid: &PodUid, at: Stamp) {
         let mut shared = lock(&self.shared);
         let observation = shared.observation(uid);
-        let absent = !shared.entries.contains_key(uid);
         shared.entries.insert(uid.clone(), Entry { observation, observed: at });
         shared.answer_waiters_of(uid);
-        if absent {
-            shared.entries.remove(uid);
-        }
     }
 
     /// Everything was listed, begun at `at`; pods that were not passed over are as the cache says.
     pub(crate) fn relisted(&self, at: Stamp, passed_over: BTreeSet<PodUid>) {
         let mut shared = lock(&self.shared);
+        shared.entries.retain(|uid, entry| {
+            passed_over.contains(uid) || entry.observed > at || !entry.says_absent()
+        });
         shared.relisted = Some(at);
         shared.passed_over = passed_over;
         let waiting: Vec<PodUid> = shared.waiters.keys().cloned().collect();

@@ -97,6 +97,25 @@ fn a_pod_that_went_away_is_empty_for_those_who_wait_for_it() {
 }
 
 #[test]
+fn that_a_pod_is_absent_is_known_until_a_relist_says_so_too() {
+    let (writer, reader) = cache();
+    let stamps = Stamps::default();
+    let action = stamps.next();
+    let early = stamps.next();
+    writer.forget(&uid(), stamps.next());
+    let uid = uid();
+    // Whoever asks later hears it as well, even if a relist ends meanwhile that began before.
+    for passed_over in [all(), [uid.clone()].into()] {
+        writer.relisted(early, passed_over);
+        let mut wait = task::spawn(reader.newer_than(&uid, action));
+        assert_eq!(assert_ready!(wait.poll()), Ok(Arc::new(PodStatus::empty(uid.clone()))));
+        assert_eq!(super::lock(&writer.shared).entries.len(), 1);
+    }
+    writer.relisted(stamps.next(), all());
+    assert!(super::lock(&writer.shared).entries.is_empty());
+}
+
+#[test]
 fn a_status_that_could_not_be_read_is_an_error_for_those_who_wait() {
     let (writer, reader) = cache();
     let stamps = Stamps::default();

@@ -73,7 +73,33 @@ pub(crate) async fn status(
         Ok(status)
     });
     let (sandboxes, containers) = join(join_all(sandboxes), join_all(containers)).await;
+    // One that is read again after a failure is taken at its word, or the pod might never be.
+    if before.holds
+        && let Some(denial) = first_denial(&sandboxes).or_else(|| first_denial(&containers))
+    {
+        confirm(runtime, &pod, denial).await?;
+    }
     Ok(pod_status(pod.uid, found(sandboxes)?, found(containers)?, before.status.as_deref()))
+}
+
+/// The first part that the runtime says it does not have.
+fn first_denial<T>(answers: &[Result<T, RuntimeError>]) -> Option<&RuntimeError> {
+    answers.iter().filter_map(|answer| answer.as_ref().err()).find(|error| error.is_not_found())
+}
+
+/// Lists the pod again: a runtime that still lists what it denies contradicts itself, and who believed
+/// the denial would start a container that runs.
+async fn confirm(
+    runtime: &dyn Runtime,
+    pod: &RuntimePod,
+    denial: &RuntimeError,
+) -> Result<(), RuntimeError> {
+    let now = list_pod(runtime, &pod.uid).await?;
+    let (sandboxes, containers) =
+        now.map(|now| (now.sandboxes, now.containers)).unwrap_or_default();
+    let contradicted = sandboxes.iter().any(|sandbox| sandbox.id.as_str() == denial.object)
+        || containers.iter().any(|container| container.id.as_str() == denial.object);
+    if contradicted { Err(denial.clone()) } else { Ok(()) }
 }
 
 fn found<T>(answers: Vec<Result<T, RuntimeError>>) -> Result<Vec<T>, RuntimeError> {

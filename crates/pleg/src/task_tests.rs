@@ -15,7 +15,8 @@ use testkit::runtime::{Fault, Method, Rule};
 use testkit::wanted;
 
 use self::node::{
-    FOREVER, Node, Watched, container, eventually, pod, run, runtime, sandbox, seconds, uid, web,
+    FOREVER, Node, Watched, container, eventually, millis, pod, run, runtime, sandbox, seconds,
+    uid, web,
 };
 use super::*;
 use crate::health::Unhealthy;
@@ -133,12 +134,34 @@ async fn the_error_of_a_pod_that_vanished_goes_with_it() {
 async fn what_vanishes_between_list_and_inspection_is_left_out() {
     let runtime = runtime();
     let (web, main) = run(&runtime, "web", FOREVER).await;
-    let fault = Fault::error(Code::NotFound);
-    runtime.inject(Rule::on(Method::ContainerStatus, fault).once());
+    runtime.inject(Rule::on(Method::ContainerStatus, Fault::delay(millis(500))).once());
     let mut node = Node::watching(&runtime);
+    node.at(millis(200)).await;
+    let removal = wanted::removal(Subject::Container(main.clone()));
+    runtime.remove_container(&removal).await.unwrap();
     assert_eq!(node.hear("web").await, [Started(container(&main)), Started(sandbox(&web))]);
+    assert_eq!(node.elapsed(), millis(500));
     let status = node.cache.get(&uid("web")).unwrap();
     assert_eq!((status.sandboxes.len(), status.containers.len()), (1, 0));
+}
+
+// behaviour: PLEG-32
+#[tokio::test(start_paused = true)]
+async fn what_the_runtime_lists_and_denies_is_read_once_more_before_it_is_believed() {
+    for method in [Method::ContainerStatus, Method::PodSandboxStatus] {
+        for (times, believed) in [(1, true), (2, false)] {
+            let runtime = runtime();
+            run(&runtime, "web", FOREVER).await;
+            runtime.inject(Rule::on(method, Fault::error(Code::NotFound)).times(times));
+            let mut node = Node::watching(&runtime);
+            node.newer_than("web", Stamp::START).await.unwrap_err();
+            node.hear("web").await;
+            assert_eq!(node.elapsed(), seconds(1));
+            let status = node.cache.get(&uid("web")).unwrap();
+            let parts = status.sandboxes.len() + status.containers.len();
+            assert_eq!(parts == 2, believed, "{method:?} {times}");
+        }
+    }
 }
 
 // behaviour: PLEG-25

@@ -43,7 +43,7 @@ pub use control::answer_questions;
 pub use gate::{Count, Delay, Failure, Gate};
 pub use options::{Options, USAGE};
 pub use population::{Population, PopulationContainer, PopulationPod, PopulationState};
-pub use server::{bind, serve};
+pub use server::serve;
 
 /// Images below this name have the workload in them and nothing else, as the test images do that a
 /// real runtime gets. Every other image has every program in it.

@@ -12,7 +12,8 @@
 //! - nothing runs in the background: what is true at a moment is worked out when somebody looks.
 //!
 //! With the feature `hollow`, on by default, comes a program of that name: the runtime in memory
-//! behind a real socket, for any node agent.
+//! behind a real socket, for any node agent. With the feature `proxy`, also on by default, comes the
+//! program `cri-proxy`: it stands between a node agent and any runtime and spoils calls.
 
 pub mod clock;
 pub mod contract;
@@ -22,7 +23,13 @@ pub mod files;
 pub mod hollow;
 pub mod http;
 pub mod logs;
+#[cfg(feature = "hollow")]
+mod methods;
 pub mod mortal;
 pub mod pods;
+#[cfg(feature = "proxy")]
+pub mod proxy;
 pub mod runtime;
+#[cfg(feature = "hollow")]
+pub mod socket;
 pub mod wanted;

@@ -6,5 +6,6 @@
 
 mod actions;
 mod contract;
+mod faults;
 mod first_pod;
 mod standalone;

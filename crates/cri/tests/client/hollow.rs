@@ -13,8 +13,9 @@ use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
 use tempfile::TempDir;
 use testkit::contract::assert_kept;
 use testkit::contract::runtime::{CASES, World};
-use testkit::hollow::{Count, Failure, Hollow, Population, Settings, bind, serve};
+use testkit::hollow::{Count, Failure, Hollow, Population, Settings, serve};
 use testkit::runtime::RemoteImage;
+use testkit::socket::bind;
 use testkit::wanted;
 use tokio::task::JoinSet;
 

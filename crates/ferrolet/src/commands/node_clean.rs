@@ -7,6 +7,7 @@ mod take;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use config::KubeletConfiguration;
@@ -19,6 +20,9 @@ use self::act::Cleaner;
 use super::Place;
 use crate::observe::SystemClock;
 use crate::runtime_note::RuntimeNote;
+
+/// The least that a call is given, as in `run`.
+const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What `node clean` is asked.
 #[derive(Debug, Clone, clap::Args)]
@@ -49,10 +53,11 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
         (None, None, Err(error)) => return Err(error.into()),
         (_, _, Err(_)) => None,
     };
-    let target = target(args, config.as_ref().map(|loaded| &loaded.config), note)?;
+    let config = config.as_ref().map(|loaded| &loaded.config);
+    let target = target(args, config, note)?;
     let endpoint = Endpoint::parse(&target.endpoint)?;
-    let request = KubeletConfiguration::default().runtime_request_timeout.to_std();
-    let runtime = CriRuntime::new(&endpoint, &endpoint, Deadlines { request });
+    let deadlines = Deadlines { request: request_timeout(config) };
+    let runtime = CriRuntime::new(&endpoint, &endpoint, deadlines);
     runtime
         .version()
         .await
@@ -81,6 +86,15 @@ fn summary(removed: usize) -> String {
         1 => "1 pod removed".to_owned(),
         many => format!("{many} pods removed"),
     }
+}
+
+/// How long the runtime may take for a call: as configured, as far as the agent takes that.
+fn request_timeout(config: Option<&KubeletConfiguration>) -> Duration {
+    let timeout = match config {
+        Some(config) => config.runtime_request_timeout,
+        None => KubeletConfiguration::default().runtime_request_timeout,
+    };
+    timeout.to_std().max(SHORTEST_TIMEOUT)
 }
 
 /// What is cleaned.
@@ -129,6 +143,19 @@ mod tests {
             runtime_endpoint: runtime_endpoint.map(str::to_owned),
             force: false,
         }
+    }
+
+    #[test]
+    fn calls_may_take_as_long_as_configured() {
+        let rows = [("2s", 2), ("0s", 1), ("5m", 300)];
+        for (text, seconds) in rows {
+            let config = KubeletConfiguration {
+                runtime_request_timeout: text.parse().unwrap(),
+                ..KubeletConfiguration::default()
+            };
+            assert_eq!(request_timeout(Some(&config)), Duration::from_secs(seconds), "{text}");
+        }
+        assert_eq!(request_timeout(None), Duration::from_mins(2));
     }
 
     #[test]

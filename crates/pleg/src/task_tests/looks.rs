@@ -4,6 +4,7 @@ use model::ids::ContainerId;
 use model::lifecycle::LifecycleEvent::{Died, Removed, Started};
 use model::observed::{ContainerState, PodStatus};
 use model::ports::runtime::{Code, Runtime};
+use model::stamp::Stamp;
 use model::verdict::Subject;
 use testkit::runtime::{Call, Fault, MemoryRuntime, Method, Rule};
 use testkit::wanted;
@@ -12,6 +13,7 @@ use tokio_test::{assert_pending, task};
 use super::node::{
     FOREVER, Node, Watched, container, millis, run, runtime, sandbox, seconds, start, uid, web,
 };
+use crate::Settings;
 use crate::cache::Observation;
 
 /// A list of everything, answered late with what was true when it was asked for.
@@ -76,6 +78,23 @@ async fn a_look_that_shows_nothing_new_satisfies_who_waits_and_costs_two_calls()
     node.look_at("nobody");
     let nobody = node.newer_than("nobody", node.stamps.next()).await;
     assert_eq!(*nobody.unwrap(), PodStatus::empty(uid("nobody")));
+}
+
+// behaviour: PLEG-33
+#[tokio::test(start_paused = true)]
+async fn that_a_pod_is_absent_is_known_to_who_asks_after_the_look_and_long_before_the_next_relist()
+{
+    let runtime = runtime();
+    let minutely = Settings { relist_period: seconds(60), hints: false, ..Settings::default() };
+    let node = Node::with(&runtime, minutely);
+    node.newer_than("web", Stamp::START).await.unwrap();
+    // As after a sandbox that could not be made.
+    let action = node.stamps.next();
+    node.look_at("web");
+    node.at(seconds(12)).await;
+    let status = node.newer_than("web", action).await;
+    assert_eq!(*status.unwrap(), PodStatus::empty(uid("web")));
+    assert_eq!(node.elapsed(), seconds(12));
 }
 
 // behaviour: PLEG-26

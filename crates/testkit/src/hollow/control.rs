@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use model::ids::ContainerId;
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{UnixListener, UnixStream};
-use tokio::task::JoinSet;
+use tokio::net::UnixListener;
 
 use super::{Count, Delay, Failure, Hollow};
+use crate::socket::answer_lines;
 
 /// Exit code of a container that was killed.
 const KILLED: i32 = 137;
@@ -18,33 +17,7 @@ const KILLED: i32 = 137;
 /// counts; `kill ID [CODE]`, `delay METHOD=DURATION`, `fail METHOD=CODE[:TIMES]` and `clear` (of
 /// delays and failures) do what they say; any other line asks for the counts.
 pub async fn answer_questions(hollow: Hollow, listener: UnixListener) -> Result<()> {
-    let mut talks = JoinSet::new();
-    loop {
-        tokio::select! {
-            // Talks that are over wait while there are new ones; nothing else depends on them.
-            biased;
-            accepted = listener.accept() => {
-                let (stream, _) = accepted.context("take a connection for questions")?;
-                talks.spawn(talk(hollow.clone(), stream));
-            }
-            // One that broke off is over too.
-            Some(_) = talks.join_next() => {}
-        }
-    }
-}
-
-async fn talk(hollow: Hollow, stream: UnixStream) -> Result<()> {
-    let (read, mut write) = stream.into_split();
-    let mut lines = BufReader::new(read).lines();
-    while let Some(line) = lines.next_line().await? {
-        let mut answer = match hollow.obey(line.trim()) {
-            Ok(answer) => answer.to_string(),
-            Err(error) => json!({ "error": format!("{error:#}") }).to_string(),
-        };
-        answer.push('\n');
-        write.write_all(answer.as_bytes()).await?;
-    }
-    Ok(())
+    answer_lines(listener, move |line| hollow.obey(line)).await
 }
 
 fn told(counts: &BTreeMap<&'static str, Count>) -> serde_json::Value {

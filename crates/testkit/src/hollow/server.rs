@@ -1,13 +1,8 @@
 //! The server: both services on one Unix socket, behind the gate.
-#![allow(clippy::disallowed_methods, reason = "a test tool makes and removes real sockets")]
 
 use std::convert::Infallible;
-use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use proto::runtime_v1::image_service_server::{ImageServiceServer, SERVICE_NAME as IMAGE};
 use proto::runtime_v1::runtime_service_server::{RuntimeServiceServer, SERVICE_NAME as RUNTIME};
 use tokio::net::UnixListener;
@@ -22,20 +17,6 @@ use super::Hollow;
 
 /// As much as upstream's runtimes take.
 const MESSAGE_LIMIT: usize = 16 << 20;
-
-/// Listens on a socket. One that nobody listens on any more is replaced.
-pub fn bind(path: &Path) -> Result<UnixListener> {
-    if UnixStream::connect(path).is_ok() {
-        bail!("somebody listens on {} already", path.display());
-    }
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("remove {}", path.display()));
-        }
-        Ok(()) | Err(_) => {}
-    }
-    UnixListener::bind(path).with_context(|| format!("listen on {}", path.display()))
-}
 
 /// Answers calls for ever. Dropped, it takes no more connections; those that are open go with the
 /// async runtime.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use model::chain::Chain;
-use model::ids::PodName;
-use model::observed::pods_by_uid;
+use model::ids::{PodName, PodUid};
+use model::observed::{RuntimePod, pods_by_uid};
 use model::ports::clock::WallClock;
 use model::ports::files::{FileError, HostFiles};
 use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, SandboxFilter};
@@ -80,23 +80,47 @@ impl Cleaner {
                 }
             }
         });
-        let failed: Vec<PodName> =
+        let mut failed: Vec<PodName> =
             removed.buffer_unordered(AT_A_TIME).filter_map(async |failed| failed).collect().await;
+        for removal in self.still_there(&removals).await? {
+            if !failed.contains(&removal.pod) {
+                tell(&format!("{}: the runtime still has something of it", removal.pod));
+                failed.push(removal.pod.clone());
+            }
+        }
         Ok(Cleaned { removed: removals.len() - failed.len(), failed })
     }
 
-    async fn plan(&self) -> Result<Vec<PodRemoval>, RuntimeError> {
+    /// Those that the runtime lists although they were removed: one that said it did not have them was
+    /// mistaken.
+    async fn still_there<'a>(
+        &self,
+        removals: &'a [PodRemoval],
+    ) -> Result<Vec<&'a PodRemoval>, RuntimeError> {
+        if removals.is_empty() {
+            return Ok(Vec::new());
+        }
+        let left = self.list().await?;
+        Ok(removals.iter().filter(|removal| left.contains_key(&removal.uid)).collect())
+    }
+
+    async fn list(&self) -> Result<BTreeMap<PodUid, RuntimePod>, RuntimeError> {
         let sandboxes = self.runtime.list_pod_sandboxes(&SandboxFilter::default()).await?;
         let containers = self.runtime.list_containers(&ContainerFilter::default()).await?;
-        let looks =
-            containers.iter().filter(|container| may_run(container)).map(async |container| {
-                // Without an answer it gets the usual grace.
-                let status = self.runtime.container_status(&container.id).await.ok()?;
-                Some((container.id.clone(), grace(&status.annotations)))
-            });
+        Ok(pods_by_uid(sandboxes, containers))
+    }
+
+    async fn plan(&self) -> Result<Vec<PodRemoval>, RuntimeError> {
+        let pods = self.list().await?;
+        let containers = pods.values().flat_map(|pod| &pod.containers);
+        let looks = containers.filter(|container| may_run(container)).map(async |container| {
+            // Without an answer it gets the usual grace.
+            let status = self.runtime.container_status(&container.id).await.ok()?;
+            Some((container.id.clone(), grace(&status.annotations)))
+        });
         let looks = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(AT_A_TIME);
         let graces: BTreeMap<_, _> = looks.filter_map(async |found| found).collect().await;
-        Ok(plan(&pods_by_uid(sandboxes, containers), &graces))
+        Ok(plan(&pods, &graces))
     }
 
     async fn remove(&self, removal: &PodRemoval) -> Result<(), StepError> {

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use model::ids::{ContainerId, PodUid};
+use model::ids::ContainerId;
 use model::labels;
 use model::ports::runtime::Code;
 use testkit::clock::VirtualClock;
@@ -126,5 +126,22 @@ async fn a_clean_that_was_interrupted_anywhere_is_finished_by_the_next() {
             assert_eq!(node.list("/logs").await, [""; 0], "{method:?} {fault:?}");
             assert_eq!(node.list("/links").await, [""; 0], "{method:?} {fault:?}");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_denies_what_it_has_is_not_believed() {
+    for method in [Method::RemoveContainer, Method::RemovePodSandbox] {
+        let node = Node::new();
+        node.add("web", &["sleep", "forever"], 1).await;
+        node.runtime.inject(Rule::on(method, Fault::error(Code::NotFound)).once());
+        let (removed, failed) = node.clean().await;
+        // A sandbox takes its containers with it.
+        if method == Method::RemovePodSandbox {
+            assert_eq!((removed, failed), (0, vec!["default/web".to_owned()]));
+            assert!(node.told.lock().unwrap().last().unwrap().contains("still has something"));
+            assert_eq!(node.clean().await, (1, vec![]));
+        }
+        assert!(node.runtime.containers().is_empty() && node.runtime.sandboxes().is_empty());
     }
 }

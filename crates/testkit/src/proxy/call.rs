@@ -1,0 +1,145 @@
+//! What happens to a call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Empty, Full};
+use hyper::body::{Frame, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Request, Response};
+use jiff::Timestamp;
+use tokio::sync::watch;
+use tonic::Code;
+
+use super::Script;
+use super::count::Count;
+use super::fault::Kind;
+use super::relay::{Body, Way};
+use super::script::Arrived;
+use crate::methods::of_path;
+
+/// The header in which an agent tells how long it will wait.
+const DEADLINE: &str = "grpc-timeout";
+
+impl Way {
+    /// Passes a call on, or does to it what the script says.
+    pub(super) async fn answer(
+        self,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, hyper::Error> {
+        let arrived = self.script.arrived(of_path(request.uri().path()), now());
+        let Arrived { method, fault, mut cleared } = arrived;
+        let Some(fault) = fault else { return self.pass(method, request).await };
+        if fault.kind == Kind::Late {
+            self.pass_for_nobody(method, request, fault.after).await?;
+            changed(&mut cleared).await;
+            return Ok(refusal(Code::Unavailable, method));
+        }
+        if !fault.after.is_zero() {
+            tokio::time::sleep(fault.after).await;
+        }
+        match fault.kind {
+            Kind::Unavailable => Ok(refusal(Code::Unavailable, method)),
+            Kind::NotFound => Ok(refusal(Code::NotFound, method)),
+            Kind::Deadline => Ok(refusal(Code::DeadlineExceeded, method)),
+            Kind::Hang | Kind::Late => {
+                changed(&mut cleared).await;
+                self.pass(method, request).await
+            }
+        }
+    }
+
+    /// Passes a call on as it is, and its answer back. Whoever drops this cancels the call, as the agent
+    /// would have done itself.
+    async fn pass(
+        mut self,
+        method: &'static str,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, hyper::Error> {
+        let script = Arc::clone(&self.script);
+        let request = request.map(|body| counted(body, &script, method, |c| &mut c.request_bytes));
+        let answer = self.runtime.send_request(request).await?;
+        Ok(answer.map(|body| counted(body, &script, method, |c| &mut c.answer_bytes)))
+    }
+
+    /// Passes a call on so that it is finished whatever its caller does, and throws the answer away.
+    async fn pass_for_nobody(
+        &self,
+        method: &'static str,
+        request: Request<Incoming>,
+        after: Duration,
+    ) -> Result<(), hyper::Error> {
+        let (mut head, body) = request.into_parts();
+        head.headers.remove(DEADLINE);
+        let body = body.collect().await?.to_bytes();
+        self.script.count(method, |count| count.request_bytes += body.len() as u64);
+        let request =
+            Request::from_parts(head, Full::new(body).map_err(|never| match never {}).boxed());
+        let under_way = UnderWay::begin(&self.script);
+        let mut runtime = self.runtime.clone();
+        self.finish(async move {
+            let _under_way = under_way;
+            tokio::time::sleep(after).await;
+            // The head of an answer comes when the runtime is done.
+            drop(runtime.send_request(request).await);
+        });
+        Ok(())
+    }
+}
+
+/// A late call that the runtime has not answered.
+#[derive(Debug)]
+struct UnderWay(Arc<Script>);
+
+impl UnderWay {
+    fn begin(script: &Arc<Script>) -> Self {
+        script.late_begins();
+        Self(Arc::clone(script))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.late_ends();
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "others compare its times with their own clock")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Waits until the faults are cleared, for ever if nobody is left who could.
+async fn changed(cleared: &mut watch::Receiver<u64>) {
+    if cleared.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// A body whose bytes are counted as they pass.
+fn counted(
+    body: Incoming,
+    script: &Arc<Script>,
+    method: &'static str,
+    bytes: fn(&mut Count) -> &mut u64,
+) -> Body {
+    let script = Arc::clone(script);
+    let tell = move |frame: Frame<_>| {
+        let length = frame.data_ref().map_or(0, |data: &hyper::body::Bytes| data.len() as u64);
+        script.count(method, |count| *bytes(count) += length);
+        frame
+    };
+    body.map_frame(tell).boxed()
+}
+
+/// A failure as gRPC writes it: an answer of nothing but headers.
+fn refusal(code: Code, method: &'static str) -> Response<Body> {
+    let mut answer = Response::new(Empty::new().map_err(|never| match never {}).boxed());
+    let message = format!("cri-proxy was told to fail {method}");
+    let message = HeaderValue::from_str(&message).expect("names of methods are plain letters");
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert("grpc-status", HeaderValue::from(i32::from(code)));
+    headers.insert("grpc-message", message);
+    answer
+}

@@ -1,0 +1,114 @@
+//! Unix sockets of the programs here: how they listen, and how they are asked line by line.
+#![allow(clippy::disallowed_methods, reason = "a test tool makes and removes real sockets")]
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+
+/// Listens on a socket. One that nobody listens on any more is replaced.
+pub fn bind(path: &Path) -> Result<UnixListener> {
+    if StdUnixStream::connect(path).is_ok() {
+        bail!("somebody listens on {} already", path.display());
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("remove {}", path.display()));
+        }
+        Ok(()) | Err(_) => {}
+    }
+    UnixListener::bind(path).with_context(|| format!("listen on {}", path.display()))
+}
+
+/// The sockets of a program, which go with it, however it ends.
+#[derive(Debug, Default)]
+pub struct Sockets(Vec<PathBuf>);
+
+impl Sockets {
+    /// Listens on one more.
+    pub fn listen(&mut self, path: &Path) -> Result<UnixListener> {
+        let listener = bind(path)?;
+        self.0.push(path.to_owned());
+        Ok(listener)
+    }
+}
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        for socket in &self.0 {
+            if let Err(error) = fs::remove_file(socket) {
+                eprintln!("remove {}: {error}", socket.display());
+            }
+        }
+    }
+}
+
+/// How a program is told to end.
+#[derive(Debug)]
+pub struct Ending {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Ending {
+    /// From now on a signal is waited for and no longer kills.
+    pub fn listen() -> Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).context("wait for SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("wait for SIGINT")?,
+        })
+    }
+
+    /// Waits for either.
+    pub async fn told(&mut self) {
+        tokio::select! {
+            // Both mean the same.
+            biased;
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Answers every line with a line of JSON, for ever; an error as `{"error": "..."}`.
+pub(crate) async fn answer_lines(
+    listener: UnixListener,
+    obey: impl Fn(&str) -> Result<Value> + Send + Sync + 'static,
+) -> Result<()> {
+    let obey = Arc::new(obey);
+    let mut talks = JoinSet::new();
+    loop {
+        tokio::select! {
+            // Talks that are over wait while there are new ones; nothing else depends on them.
+            biased;
+            accepted = listener.accept() => {
+                let (stream, _) = accepted.context("take a connection for questions")?;
+                talks.spawn(talk(Arc::clone(&obey), stream));
+            }
+            // One that broke off is over too.
+            Some(_) = talks.join_next() => {}
+        }
+    }
+}
+
+async fn talk(obey: Arc<impl Fn(&str) -> Result<Value>>, stream: UnixStream) -> Result<()> {
+    let (read, mut write) = stream.into_split();
+    let mut lines = BufReader::new(read).lines();
+    while let Some(line) = lines.next_line().await? {
+        let mut answer = match obey(line.trim()) {
+            Ok(answer) => answer.to_string(),
+            Err(error) => json!({ "error": format!("{error:#}") }).to_string(),
+        };
+        answer.push('\n');
+        write.write_all(answer.as_bytes()).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Each kind of fault: what the agent sees, and what the runtime does.
+
+use std::time::Duration;
+
+use proto::runtime_v1 as cri;
+use tokio::time::timeout;
+use tonic::{Code, Request};
+
+use crate::pair::{LONG, Pair, sandbox, version};
+
+/// As long as an agent waits here before it gives up.
+const BRIEFLY: Duration = Duration::from_millis(300);
+
+async fn sandboxes(pair: &Pair) -> usize {
+    let list = pair.client().list_pod_sandbox(cri::ListPodSandboxRequest::default()).await;
+    list.unwrap().into_inner().items.len()
+}
+
+#[tokio::test]
+async fn a_refused_call_has_its_code_and_is_not_passed_on() {
+    let rows = [
+        ("unavailable", Code::Unavailable),
+        ("not-found", Code::NotFound),
+        ("deadline", Code::DeadlineExceeded),
+    ];
+    for (kind, code) in rows {
+        let pair = Pair::start(&[&format!("Version={kind} skip=1 times=2")]);
+        let mut client = pair.client();
+        client.version(version()).await.unwrap();
+        for _ in 0..2 {
+            let failed = client.version(version()).await.unwrap_err();
+            assert_eq!(failed.code(), code, "{failed}");
+            assert_eq!(failed.message(), "cri-proxy was told to fail Version");
+        }
+        assert_eq!(pair.heard("Version"), 1, "{kind}");
+        client.version(version()).await.unwrap();
+        assert_eq!(pair.proxy.script().counts()["Version"].spoilt, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_can_take_its_time() {
+    let pair = Pair::start(&["Version=deadline after=500ms"]);
+    let begun = tokio::time::Instant::now();
+    pair.client().version(version()).await.unwrap_err();
+    assert!(begun.elapsed() >= Duration::from_millis(500));
+}
+
+#[tokio::test]
+async fn a_call_that_hangs_costs_others_nothing_and_is_passed_on_when_the_faults_are_cleared() {
+    let pair = Pair::start(&["RunPodSandbox=hang times=2"]);
+    let mut client = pair.client();
+    timeout(BRIEFLY, client.run_pod_sandbox(sandbox("given-up"))).await.unwrap_err();
+    let mut patient = pair.client();
+    let waiting = patient.run_pod_sandbox(sandbox("waited-for"));
+    let clearing = async {
+        let both = |pair: &Pair| pair.proxy.script().counts()["RunPodSandbox"].spoilt == 2;
+        pair.until("both hang", both).await;
+        client.version(version()).await.unwrap();
+        assert_eq!(pair.heard("RunPodSandbox"), 0);
+        pair.proxy.script().clear();
+    };
+    let (answer, ()) = timeout(LONG, async { tokio::join!(waiting, clearing) }).await.unwrap();
+    answer.unwrap();
+    assert_eq!(sandboxes(&pair).await, 1, "the one that was given up was never passed on");
+    assert_eq!(pair.heard("RunPodSandbox"), 1);
+}
+
+#[tokio::test]
+async fn a_late_call_is_done_though_its_caller_has_gone() {
+    let pair = Pair::start(&["RunPodSandbox=late"]);
+    // Longer than the agent waits, and than it says that it waits.
+    pair.hollow.gate().delay(&testkit::hollow::Delay::parse("RunPodSandbox=1s").unwrap());
+    {
+        let mut client = pair.client();
+        let mut request = Request::new(sandbox("web"));
+        request.set_timeout(BRIEFLY);
+        client.run_pod_sandbox(request).await.unwrap_err();
+        pair.until("it is passed on", |pair| pair.heard("RunPodSandbox") == 1).await;
+        assert_eq!(pair.proxy.script().late(), 1);
+        // Its connection goes with it.
+    }
+    pair.until("the late call is done", |pair| pair.proxy.script().late() == 0).await;
+    assert_eq!(sandboxes(&pair).await, 1);
+    assert!(pair.proxy.script().faults().is_empty());
+}
+
+#[tokio::test]
+async fn a_late_call_can_be_later_still_and_who_waits_for_it_hears_when_the_faults_are_cleared() {
+    let pair = Pair::start(&["RunPodSandbox=late after=500ms"]);
+    let begun = tokio::time::Instant::now();
+    let mut client = pair.client();
+    let waiting = client.run_pod_sandbox(sandbox("web"));
+    let clearing = async {
+        let asked = |pair: &Pair| pair.proxy.script().late() == 1;
+        pair.until("it came", asked).await;
+        pair.until("it is done", |pair| pair.proxy.script().late() == 0).await;
+        pair.proxy.script().clear();
+    };
+    let (answer, ()) = timeout(LONG, async { tokio::join!(waiting, clearing) }).await.unwrap();
+    assert_eq!(answer.unwrap_err().code(), Code::Unavailable);
+    assert!(begun.elapsed() >= Duration::from_millis(500));
+    assert_eq!(sandboxes(&pair).await, 1);
+}

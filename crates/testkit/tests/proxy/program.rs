@@ -1,0 +1,101 @@
+//! The program: how it is started, asked and ended.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tonic::Code;
+
+use crate::pair::{LONG, Pair, client, version};
+
+/// `cri-proxy`, running. It is killed when this goes.
+struct Program(Child);
+
+impl Program {
+    fn start(directory: &Path, runtime: &Path) -> (Self, String) {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cri-proxy"))
+            .arg("--socket")
+            .arg(directory.join("proxy.sock"))
+            .arg("--runtime")
+            .arg(runtime)
+            .arg("--control")
+            .arg(directory.join("control.sock"))
+            .args(["--fault", "Status=unavailable"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        (Self(child), ready)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended; then both fail, and that is as good.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn ask(directory: &Path, line: &str) -> Value {
+    let mut stream = UnixStream::connect(directory.join("control.sock")).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    writeln!(stream, "{line}").unwrap();
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).unwrap();
+    serde_json::from_str(&answer).unwrap()
+}
+
+#[tokio::test]
+async fn it_is_told_what_to_spoil_while_it_runs_and_leaves_no_socket() {
+    let pair = Pair::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    // A proxy before a proxy is one too.
+    let (mut program, ready) = Program::start(directory.path(), &pair.socket());
+    assert!(ready.starts_with("cri-proxy: ready on unix://"), "{ready:?}");
+    let ask = |line: &str| ask(directory.path(), line);
+    let left = json!({"left": ["Status=unavailable skip=0 times=1 after=0ms"], "late": 0});
+    assert_eq!(ask("faults"), left);
+    assert_eq!(ask("clear"), json!({"done": "clear"}));
+    assert_eq!(ask("fault Version=not-found"), json!({"done": "fault Version=not-found"}));
+    let refused = ask("fault Versions=hang");
+    assert_eq!(refused, json!({"error": "the CRI has no method \"Versions\""}));
+
+    let mut client = client(&directory.path().join("proxy.sock"));
+    assert_eq!(client.version(version()).await.unwrap_err().code(), Code::NotFound);
+    client.version(version()).await.unwrap();
+    assert_eq!(pair.heard("Version"), 1);
+    let counts = ask("reset");
+    assert_eq!((&counts["Version"]["calls"], &counts["Version"]["spoilt"]), (&json!(2), &json!(1)));
+    assert_eq!(ask("counts"), json!({}));
+    client.version(version()).await.unwrap();
+    assert_eq!(ask("arrivals Version").as_array().unwrap().len(), 1);
+
+    let pid = program.0.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+    let end = std::time::Instant::now() + LONG;
+    let status = loop {
+        if let Some(status) = program.0.try_wait().unwrap() {
+            break status;
+        }
+        assert!(std::time::Instant::now() < end, "it did not end");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    assert!(status.success());
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_is_explained() {
+    let program = || Command::new(env!("CARGO_BIN_EXE_cri-proxy"));
+    let output = program().args(["--socket", "/nowhere"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains("--runtime is needed") && words.contains("usage:"), "{words}");
+    let output = program().arg("--help").output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("usage: cri-proxy"));
+}

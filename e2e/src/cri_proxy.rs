@@ -1,0 +1,86 @@
+//! A proxy between the agent and containerd that spoils calls.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde_json::Value;
+use testbed::{Command, Instance};
+
+use crate::node::{PATIENCE, program};
+use crate::wait;
+
+/// `cri-proxy`, inside an instance. It ends with its instance.
+#[derive(Debug)]
+pub struct CriProxy {
+    socket: PathBuf,
+    control: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Count {
+    spoilt: u64,
+}
+
+impl CriProxy {
+    /// Starts a proxy before an instance's containerd and waits until it can be used.
+    pub fn start(instance: &Instance) -> Result<Self> {
+        let socket = instance.dir().join("proxy.sock");
+        let control = instance.dir().join("control.sock");
+        let runtime = instance.containerd_socket();
+        let mut command = Command::new(program("cri-proxy")?.display().to_string());
+        for (option, path) in
+            [("--socket", &socket), ("--control", &control), ("--runtime", &runtime)]
+        {
+            command = command.arg(option).arg(path.display().to_string());
+        }
+        let process = instance.spawn("cri-proxy", &command).context("start the proxy")?;
+        wait::until("the proxy is ready", PATIENCE, || {
+            let log = process.log();
+            Ok(if log.contains("ready on") { Ok(()) } else { Err(log) })
+        })?;
+        Ok(Self { socket, control })
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Adds a fault: `METHOD=KIND [skip=N] [times=N|all] [after=DURATION]`.
+    pub fn fault(&self, fault: &str) -> Result<()> {
+        self.ask(&format!("fault {fault}")).map(drop)
+    }
+
+    /// Takes all faults back.
+    pub fn clear(&self) -> Result<()> {
+        self.ask("clear").map(drop)
+    }
+
+    /// The methods that were called, each with the number of calls that were spoilt.
+    pub fn spoilt(&self) -> Result<BTreeMap<String, u64>> {
+        let counts: BTreeMap<String, Count> = serde_json::from_value(self.ask("counts")?)?;
+        Ok(counts.into_iter().map(|(method, count)| (method, count.spoilt)).collect())
+    }
+
+    /// The faults that no call has met yet, and the number of late calls under way.
+    pub fn left(&self) -> Result<(Vec<String>, u64)> {
+        let answer = self.ask("faults")?;
+        let left = serde_json::from_value(answer["left"].clone()).context("read the faults")?;
+        Ok((left, answer["late"].as_u64().context("read the number of late calls")?))
+    }
+
+    fn ask(&self, line: &str) -> Result<Value> {
+        let mut stream = UnixStream::connect(&self.control).context("reach the proxy")?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        writeln!(stream, "{line}")?;
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).context("hear the proxy")?;
+        let answer: Value = serde_json::from_str(&answer).context("understand the proxy")?;
+        ensure!(answer.get("error").is_none(), "{line}: {answer}");
+        Ok(answer)
+    }
+}

@@ -1,0 +1,279 @@
+//! Rounds of a node's life in which calls to the runtime go wrong: pods come, run, end and are removed
+//! again, whatever happened on the way.
+
+use std::fmt::{self, Write as _};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::cri_proxy::CriProxy;
+use crate::ctr;
+use crate::node::Node;
+use crate::registry::Registry;
+use crate::tidy::{WantedPod, wait_tidy};
+use crate::wait;
+
+/// How long a stage of a round may take. A pod that failed waits up to 15 s for its next try, and one
+/// call that goes wrong may lead to another.
+const STAGE: Duration = Duration::from_mins(2);
+
+/// How often `node clean` is tried: once for every fault, and once more.
+const CLEANINGS: usize = 3;
+
+/// When in a round a method is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The agent and the pods start.
+    Start,
+    /// The pods end.
+    Stop,
+    /// What is left of them is removed.
+    Clean,
+}
+
+/// A method of the CRI that the agent calls.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// Its name.
+    pub method: &'static str,
+    /// When it is called.
+    pub stage: Stage,
+    /// The fault without which it would not be called.
+    pub cause: Option<&'static str>,
+}
+
+const fn row(method: &'static str, stage: Stage) -> Row {
+    Row { method, stage, cause: None }
+}
+
+const fn caused_by(cause: &'static str, method: &'static str, stage: Stage) -> Row {
+    Row { method, stage, cause: Some(cause) }
+}
+
+/// Every method that the agent calls.
+pub const METHODS: [Row; 16] = [
+    row("Version", Stage::Start),
+    row("GetContainerEvents", Stage::Start),
+    row("ListPodSandbox", Stage::Start),
+    row("ListContainers", Stage::Start),
+    row("PodSandboxStatus", Stage::Start),
+    row("ContainerStatus", Stage::Start),
+    row("ImageStatus", Stage::Start),
+    row("PullImage", Stage::Start),
+    row("RunPodSandbox", Stage::Start),
+    caused_by("RunPodSandbox=unavailable", "Status", Stage::Start),
+    row("CreateContainer", Stage::Start),
+    row("StartContainer", Stage::Start),
+    caused_by("StartContainer=unavailable", "RemoveContainer", Stage::Start),
+    row("StopContainer", Stage::Stop),
+    row("StopPodSandbox", Stage::Stop),
+    row("RemovePodSandbox", Stage::Clean),
+];
+
+/// A fault of a method.
+#[derive(Debug, Clone, Copy)]
+pub struct Fault {
+    row: Row,
+    /// What happens to one call of it, and when: `late after=3s`.
+    how: &'static str,
+}
+
+impl Fault {
+    /// What happens to one call of a method.
+    pub fn new(method: &str, how: &'static str) -> Result<Self> {
+        let row = METHODS.into_iter().find(|row| row.method == method);
+        Ok(Self { row: row.with_context(|| format!("{method} has no row"))?, how })
+    }
+
+    /// The agent gives a pull an hour: one that is not answered must come to an end here.
+    fn takes_an_hour(&self) -> bool {
+        self.row.method == "PullImage" && (self.how.contains("hang") || self.how.contains("late"))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.row.method, self.how)
+    }
+}
+
+/// A node whose agent reaches the runtime through a proxy and waits for it 2 s, not 2 minutes.
+#[derive(Debug)]
+pub struct FaultyNode {
+    node: Node,
+    proxy: CriProxy,
+    /// Serves the images of containers that want a pull.
+    registry: Registry,
+}
+
+/// The containers of each pod: one whose image is there, and one whose image is always pulled.
+const CONTAINERS: [&str; 2] = ["main", "pulled"];
+
+impl FaultyNode {
+    /// A node without an agent and pods.
+    pub fn start() -> Result<Self> {
+        let mut node = Node::start()?;
+        let registry = Registry::start(node.instance())?;
+        let proxy = node.put_proxy_before_runtime()?;
+        node.configure("runtimeRequestTimeout: 2s")?;
+        Ok(Self { node, proxy, registry })
+    }
+
+    /// Takes the node down and fails if that left anything behind.
+    pub fn stop(self) -> Result<()> {
+        self.node.stop()
+    }
+
+    /// A round in which each of these faults happens once: the pods run in the end, they end when they
+    /// should, and nothing is left of them; nor of their names, if another round follows.
+    pub fn round(&mut self, pods: &[&str], faults: &[Fault]) -> Result<()> {
+        let faults_at = |stage| faults.iter().filter(move |fault| fault.row.stage == stage);
+        let wanted: Vec<WantedPod<'_>> =
+            pods.iter().map(|name| WantedPod { name, containers: &CONTAINERS }).collect();
+        for pod in pods {
+            self.node.write_manifest(&format!("{pod}.yaml"), &self.manifest(pod))?;
+        }
+        self.add(faults_at(Stage::Start))?;
+        self.node.start_agent()?;
+        self.wait_until_met()?;
+        if faults.iter().any(Fault::takes_an_hour) {
+            self.proxy.clear()?;
+        }
+        self.wait_until_done()?;
+        wait_tidy(&self.node, &wanted, STAGE).context("the pods run")?;
+        self.proxy.clear()?;
+
+        self.add(faults_at(Stage::Stop))?;
+        for pod in pods {
+            self.node.remove_manifest(&format!("{pod}.yaml"))?;
+        }
+        self.wait_until_met()?;
+        self.wait_until_done()?;
+        wait_tidy(&self.node, &[], STAGE).context("the pods end")?;
+        self.proxy.clear()?;
+
+        self.stop_agent()?;
+        self.add(faults_at(Stage::Clean))?;
+        self.clean()?;
+        let (left, _) = self.proxy.left()?;
+        ensure!(left.is_empty(), "no call met {left:?}");
+        self.proxy.clear()
+    }
+
+    /// A round in which the pod goes while its sandbox is being made, and the sandbox comes after it.
+    pub fn round_with_a_late_sandbox(&mut self, pod: &str) -> Result<()> {
+        self.proxy.fault("RunPodSandbox=late after=6s")?;
+        self.node.write_manifest("late.yaml", &self.manifest(pod))?;
+        self.node.start_agent()?;
+        self.wait_until_met()?;
+        self.node.remove_manifest("late.yaml")?;
+        self.wait_until_done()?;
+        wait_tidy(&self.node, &[], STAGE).context("the sandbox that nobody wants ends")?;
+        self.node.wait_for_log(&["stopping sandbox", pod]).context("there was such a sandbox")?;
+        self.stop_agent()?;
+        self.clean()
+    }
+
+    /// A round in which no call works for a time, while one pod goes and another comes.
+    pub fn round_with_an_outage(&mut self, kind: &str, time: Duration) -> Result<()> {
+        let wanted = |name| [WantedPod { name, containers: &CONTAINERS }];
+        self.node.write_manifest("pod.yaml", &self.manifest("before"))?;
+        self.node.start_agent()?;
+        wait_tidy(&self.node, &wanted("before"), STAGE).context("the first pod runs")?;
+        let spoilt = || anyhow::Ok(self.proxy.spoilt()?.values().sum::<u64>());
+        let before = spoilt()?;
+        for row in METHODS {
+            self.proxy.fault(&format!("{}={kind} times=all", row.method))?;
+        }
+        self.node.write_manifest("pod.yaml", &self.manifest("after"))?;
+        // The outage itself: nothing is waited for.
+        std::thread::sleep(time);
+        self.proxy.clear()?;
+        ensure!(spoilt()? > before, "the agent did not notice the outage");
+        self.wait_until_done()?;
+        wait_tidy(&self.node, &wanted("after"), STAGE).context("the second pod runs")?;
+        self.node.remove_manifest("pod.yaml")?;
+        wait_tidy(&self.node, &[], STAGE).context("the pods end")?;
+        self.stop_agent()?;
+        self.clean()
+    }
+
+    fn stop_agent(&mut self) -> Result<()> {
+        let status = self.node.stop_agent()?;
+        ensure!(status.success(), "the agent ended with {status}");
+        Ok(())
+    }
+
+    /// Fails when the agent calls a method that has no row.
+    pub fn check_methods(&self) -> Result<()> {
+        let mut called: Vec<String> = self.proxy.spoilt()?.into_keys().collect();
+        called.retain(|method| !METHODS.iter().any(|row| row.method == *method));
+        ensure!(called.is_empty(), "the agent calls {called:?}: give each a row in METHODS");
+        Ok(())
+    }
+
+    fn manifest(&self, pod: &str) -> String {
+        let image = self.registry.image("workload:1");
+        format!(
+            "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {pod}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: main
+    image: ferrolet.test/workload:1
+    args: [sleep, forever]
+  - name: pulled
+    image: {image}
+    imagePullPolicy: Always
+    args: [sleep, forever]
+"
+        )
+    }
+
+    fn add<'a>(&self, faults: impl Iterator<Item = &'a Fault>) -> Result<()> {
+        for fault in faults {
+            for text in
+                fault.row.cause.map(ToOwned::to_owned).into_iter().chain([fault.to_string()])
+            {
+                self.proxy.fault(&text)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until every fault has met its call.
+    fn wait_until_met(&self) -> Result<()> {
+        self.node.explained(wait::until("every fault meets a call", STAGE, || {
+            let (left, _) = self.proxy.left()?;
+            Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?} are left")) })
+        }))
+    }
+
+    /// Waits until the runtime has finished what is late.
+    fn wait_until_done(&self) -> Result<()> {
+        self.node.explained(wait::until("late calls are done", STAGE, || {
+            let (_, late) = self.proxy.left()?;
+            Ok(if late == 0 { Ok(()) } else { Err(format!("{late} are not")) })
+        }))
+    }
+
+    /// Cleans until that works, as people would.
+    fn clean(&self) -> Result<()> {
+        let mut tries = String::new();
+        for _ in 0..CLEANINGS {
+            match self.node.clean() {
+                Ok(_) => {
+                    let left = ctr::containers(self.node.instance())?;
+                    ensure!(left.is_empty(), "still there after cleaning: {left:?}");
+                    return wait_tidy(&self.node, &[], STAGE).context("all is removed");
+                }
+                Err(error) => writeln!(tries, "{error:#}")?,
+            }
+        }
+        bail!("cannot clean the node:\n{tries}")
+    }
+}

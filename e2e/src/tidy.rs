@@ -1,0 +1,109 @@
+//! Whether a node has what its pods want, and nothing that nobody wants.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::ctr::{self, CtrContainer};
+use crate::node::{NODE_NAME, Node};
+use crate::wait;
+
+/// A pod that should run, by its name in the manifest, with the names of its containers.
+#[derive(Debug, Clone, Copy)]
+pub struct WantedPod<'a> {
+    /// The name in the manifest.
+    pub name: &'a str,
+    /// Each runs once.
+    pub containers: &'a [&'a str],
+}
+
+/// Waits until just these pods run, each container once in one sandbox, and no address or network
+/// namespace is without a sandbox.
+pub fn wait_tidy(node: &Node, wanted: &[WantedPod<'_>], time: Duration) -> Result<()> {
+    let what = format!("just {} pod(s) run, and nothing else is taken", wanted.len());
+    node.explained(wait::until(&what, time, || {
+        let problems = problems(node, wanted)?;
+        Ok(if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) })
+    }))
+}
+
+/// What is missing, and what is too much.
+fn problems(node: &Node, wanted: &[WantedPod<'_>]) -> Result<Vec<String>> {
+    let mut alive = ctr::containers(node.instance())?;
+    alive.retain(CtrContainer::is_alive);
+    let mut problems = missing(&alive, wanted);
+    let slots = wanted.iter().flat_map(|pod| {
+        let names = pod.containers.iter().chain([&""]);
+        names.map(|name| (format!("{}-{NODE_NAME}", pod.name), (*name).to_owned()))
+    });
+    let slots: BTreeSet<(String, String)> = slots.collect();
+    for found in &alive {
+        if !slots.contains(&(found.pod.clone(), found.name.clone())) {
+            problems.push(format!("nobody wants {found:?}"));
+        }
+    }
+    let sandboxes: Vec<&CtrContainer> = alive.iter().filter(|found| found.is_sandbox()).collect();
+    let ids: BTreeSet<String> = sandboxes.iter().map(|sandbox| sandbox.id.clone()).collect();
+    problems.extend(differences("address", &holders_of_addresses(node)?, &ids));
+    let namespaces: BTreeSet<String> =
+        sandboxes.iter().map(|sandbox| file_name(&sandbox.netns)).collect();
+    problems.extend(differences("network namespace", &network_namespaces(node)?, &namespaces));
+    Ok(problems)
+}
+
+/// Each wanted container, and each pod's sandbox, runs exactly once.
+fn missing(alive: &[CtrContainer], wanted: &[WantedPod<'_>]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for pod in wanted {
+        let of_pod =
+            || alive.iter().filter(|found| found.pod == format!("{}-{NODE_NAME}", pod.name));
+        for name in pod.containers.iter().chain([&""]) {
+            let running = of_pod().filter(|found| found.name == *name && found.state == "RUNNING");
+            let count = running.count();
+            if count != 1 {
+                let name = if name.is_empty() { "sandbox" } else { name };
+                problems.push(format!("{} of {} runs {count} times", name, pod.name));
+            }
+        }
+    }
+    problems
+}
+
+fn differences(what: &str, taken: &BTreeSet<String>, used: &BTreeSet<String>) -> Vec<String> {
+    let idle = taken.difference(used).map(|idle| format!("no sandbox for the {what} of {idle}"));
+    let lacking = used.difference(taken).map(|lacking| format!("no {what} for {lacking}"));
+    idle.chain(lacking).collect()
+}
+
+/// The sandboxes that addresses are given to, as the plugin that gives them keeps it in files.
+fn holders_of_addresses(node: &Node) -> Result<BTreeSet<String>> {
+    let directory = node.instance().dir().join("ipam/testbed");
+    let mut holders = BTreeSet::new();
+    // Made with the first address.
+    for entry in fs::read_dir(directory).into_iter().flatten() {
+        let entry = entry.context("read the directory of addresses")?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.parse::<IpAddr>().is_err() {
+            continue;
+        }
+        // One that was given back just now is no more.
+        let Ok(text) = fs::read_to_string(entry.path()) else { continue };
+        holders.insert(text.lines().next().unwrap_or_default().trim().to_owned());
+    }
+    Ok(holders)
+}
+
+/// The network namespaces that were made for pods.
+fn network_namespaces(node: &Node) -> Result<BTreeSet<String>> {
+    // The directory is made with the first one.
+    let list = node.run("sh", &["-c", "mkdir -p /run/netns && ls /run/netns"])?;
+    Ok(list.lines().map(ToOwned::to_owned).collect())
+}
+
+fn file_name(path: &str) -> String {
+    Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

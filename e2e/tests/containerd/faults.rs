@@ -1,0 +1,52 @@
+//! Calls to the runtime that go wrong, one of every method that the agent calls: the pods get there,
+//! and nothing is left that nobody wants. `make soak` has every method with every kind of fault.
+
+use anyhow::Result;
+use e2e::faults::{Fault, FaultyNode};
+
+/// A round with these faults side by side, and one without: whatever the first left would be in the
+/// way of pods of the same names.
+fn rounds(faults: &[(&str, &'static str)]) -> Result<()> {
+    let faults: Vec<Fault> =
+        faults.iter().map(|(method, kind)| Fault::new(method, kind)).collect::<Result<_>>()?;
+    let mut node = FaultyNode::start()?;
+    node.round(&["first", "second", "third"], &faults)?;
+    node.round(&["first", "second", "third"], &[])?;
+    node.check_methods()?;
+    node.stop()
+}
+
+#[test]
+fn a_sandbox_that_comes_after_its_pod_has_gone_is_ended() -> Result<()> {
+    let mut node = FaultyNode::start()?;
+    node.round_with_a_late_sandbox("web")?;
+    node.stop()
+}
+
+#[test]
+fn a_runtime_that_cannot_be_looked_at_for_a_while_costs_no_pod() -> Result<()> {
+    rounds(&[
+        ("Version", "unavailable"),
+        ("GetContainerEvents", "unavailable"),
+        ("ListPodSandbox", "hang"),
+        ("ListContainers", "deadline"),
+        ("PodSandboxStatus", "not-found"),
+        ("ContainerStatus", "late"),
+        ("ImageStatus", "hang"),
+        ("PullImage", "unavailable"),
+    ])
+}
+
+#[test]
+fn a_runtime_that_fails_to_do_what_it_is_told_does_it_in_the_end() -> Result<()> {
+    rounds(&[
+        ("RunPodSandbox", "late"),
+        ("Status", "deadline"),
+        ("CreateContainer", "late"),
+        ("StartContainer", "late"),
+        ("RemoveContainer", "hang"),
+        ("StopContainer", "deadline"),
+        ("StopPodSandbox", "late"),
+        ("RemovePodSandbox", "hang"),
+    ])
+}

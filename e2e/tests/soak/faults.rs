@@ -1,0 +1,80 @@
+//! Every method of the runtime that the agent calls, with every kind of fault, one at a time.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use e2e::faults::{Fault, FaultyNode, METHODS};
+
+/// The same pod again and again, so that nothing of a round may be in the way of the next.
+fn one_by_one(faults: impl IntoIterator<Item = Result<Fault>>) -> Result<()> {
+    let mut node = FaultyNode::start()?;
+    for fault in faults {
+        let (fault, begun) = (fault?, Instant::now());
+        node.round(&["web"], &[fault]).with_context(|| fault.to_string())?;
+        println!("{fault}: {:.0?}", begun.elapsed());
+    }
+    node.round(&["web"], &[]).context("nothing goes wrong any more")?;
+    node.check_methods()?;
+    node.stop()
+}
+
+fn every_method(kind: &'static str) -> Result<()> {
+    one_by_one(METHODS.iter().map(|row| Fault::new(row.method, kind)))
+}
+
+#[test]
+fn every_method_is_unavailable_once() -> Result<()> {
+    every_method("unavailable")
+}
+
+#[test]
+fn every_method_finds_nothing_once() -> Result<()> {
+    every_method("not-found")
+}
+
+#[test]
+fn every_method_says_once_that_it_took_too_long() -> Result<()> {
+    every_method("deadline")
+}
+
+#[test]
+fn every_method_hangs_once() -> Result<()> {
+    every_method("hang")
+}
+
+#[test]
+fn every_method_is_once_done_too_late() -> Result<()> {
+    every_method("late")
+}
+
+/// The agent gives up after 2 s, a sandbox after 4 s, and tries again after 10 to 15 s, or when it sees
+/// something of the pod change.
+#[test]
+fn what_is_done_too_late_meets_the_next_try() -> Result<()> {
+    let changes = ["CreateContainer", "StartContainer", "RemoveContainer", "StopContainer"];
+    let changes = ["RunPodSandbox", "StopPodSandbox"].into_iter().chain(changes);
+    let delays = ["late after=2200ms", "late after=5s", "late after=12s", "late after=20s"];
+    one_by_one(changes.flat_map(|method| delays.map(|late| Fault::new(method, late))))
+}
+
+/// The second of the pod's two containers, and looks that come later than the first.
+#[test]
+fn a_later_call_goes_wrong() -> Result<()> {
+    let methods = ["CreateContainer", "StartContainer", "ContainerStatus"];
+    let kinds = ["not-found skip=1", "deadline skip=1", "hang skip=1", "late skip=1"];
+    one_by_one(methods.into_iter().flat_map(|method| kinds.map(|kind| Fault::new(method, kind))))
+}
+
+/// As long as several tries, so that whatever waits longer after each is seen to come back.
+const OUTAGE: Duration = Duration::from_secs(40);
+
+#[test]
+fn nothing_works_for_a_while() -> Result<()> {
+    let mut node = FaultyNode::start()?;
+    for kind in ["unavailable", "not-found", "deadline", "hang", "late"] {
+        let begun = Instant::now();
+        node.round_with_an_outage(kind, OUTAGE).with_context(|| kind.to_owned())?;
+        println!("all={kind}: {:.0?}", begun.elapsed());
+    }
+    node.stop()
+}
