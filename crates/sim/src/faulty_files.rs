@@ -38,7 +38,11 @@ impl FaultyFiles {
         path: &Path,
         work: impl Future<Output = Result<T, FileError>>,
     ) -> Result<T, FileError> {
-        self.outside.say(format!("agent {}  {operation} {}", self.life.number, path.display()));
+        if matches!(operation, "write" | "remove") {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let name = name.get(..12).unwrap_or(&name);
+            self.outside.say(format!("agent {}  {operation} {name}", self.life.number));
+        }
         self.call((Asked::FileWrite, operation), path, work).await
     }
 

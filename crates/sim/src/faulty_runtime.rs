@@ -110,9 +110,10 @@ impl FaultyRuntime {
         let mut away = outside.away.subscribe();
         let is_away = *away.borrow_and_update();
         let fault = if is_away { None } else { outside.fault(Asked::Call(call.method)) };
-        if let Some(fault) = fault {
+        let _trouble = fault.map(|fault| {
             outside.say(format!("FAULT    {fault} on {what}"));
-        }
+            outside.trouble()
+        });
         let answer = tokio::select! {
             // A runtime that goes away takes its calls with it.
             biased;
@@ -179,6 +180,7 @@ impl FaultyRuntime {
     fn later<T: Send + 'static>(&self, time: Duration, call: &Call, work: Work<T>) {
         let outside = Arc::clone(&self.outside);
         let what = format!("late     {} {}", call.method, call.object);
+        let trouble = self.outside.trouble();
         let mut late = self.outside.late.lock().unwrap_or_else(PoisonError::into_inner);
         late.spawn(async move {
             sleep(time).await;
@@ -187,6 +189,7 @@ impl FaultyRuntime {
             }
             outside.say(what);
             drop(work.await);
+            drop(trouble);
         });
     }
 }
@@ -234,7 +237,8 @@ impl Runtime for FaultyRuntime {
     async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
         let call = Call::new(Method::RemovePodSandbox, self.outside.short(&subject(verdict)));
         let verdict = verdict.clone();
-        let work = self.work(move |runtime| async move { runtime.remove_pod_sandbox(&verdict).await });
+        let work =
+            self.work(move |runtime| async move { runtime.remove_pod_sandbox(&verdict).await });
         self.call(call, work).await
     }
 
@@ -245,7 +249,8 @@ impl Runtime for FaultyRuntime {
         let uid = filter.pod_uid.as_ref();
         let of = uid.map(|uid| self.outside.short(uid.as_str())).unwrap_or_default();
         let filter = filter.clone();
-        let work = self.look(move |runtime| async move { runtime.list_pod_sandboxes(&filter).await });
+        let work =
+            self.look(move |runtime| async move { runtime.list_pod_sandboxes(&filter).await });
         let listed = self.call(Call::new(Method::ListPodSandbox, of), work).await?;
         Ok(listed.by(&self.outside.clock))
     }
@@ -283,9 +288,13 @@ impl Runtime for FaultyRuntime {
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
         self.outside.record(Event::StartAsked(id.clone()));
         let call = Call::new(Method::StartContainer, self.outside.short(id.as_str()));
-        let id = id.clone();
-        let work = self.work(move |runtime| async move { runtime.start_container(&id).await });
-        self.call(call, work).await
+        let asked = id.clone();
+        let work = self.work(move |runtime| async move { runtime.start_container(&asked).await });
+        let answer = self.call(call, work).await;
+        if answer.is_ok() {
+            self.outside.record(Event::StartTold(id.clone()));
+        }
+        answer
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
@@ -294,14 +303,16 @@ impl Runtime for FaultyRuntime {
         let mut call = Call::new(Method::StopContainer, object);
         call.deadline += grace;
         let id = id.clone();
-        let work = self.work(move |runtime| async move { runtime.stop_container(&id, grace).await });
+        let work =
+            self.work(move |runtime| async move { runtime.stop_container(&id, grace).await });
         self.call(call, work).await
     }
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
         let call = Call::new(Method::RemoveContainer, self.outside.short(&subject(verdict)));
         let verdict = verdict.clone();
-        let work = self.work(move |runtime| async move { runtime.remove_container(&verdict).await });
+        let work =
+            self.work(move |runtime| async move { runtime.remove_container(&verdict).await });
         self.call(call, work).await
     }
 

@@ -23,6 +23,7 @@ usage: sim [--seed N | --from N [--count N]] [OPTION...]
   --jobs N         how many at a time (1)
   --trace          shows what happened, of a history that went well too
   --verbose        a line for each history
+  --keep-going     does not stop at the first that goes wrong, and shows a line of each
   --mutants DIR    puts each of a list of faults into a copy of the source at DIR, and sees whether
                    --count histories find it
 
@@ -37,6 +38,7 @@ struct Options {
     jobs: u64,
     trace: bool,
     verbose: bool,
+    keep_going: bool,
     mutants: Option<std::path::PathBuf>,
 }
 
@@ -50,6 +52,7 @@ impl Options {
             jobs: 1,
             trace: false,
             verbose: false,
+            keep_going: false,
             mutants: None,
         };
         let mut arguments = lexopt::Parser::from_env();
@@ -65,6 +68,7 @@ impl Options {
                 Long("jobs") => options.jobs = arguments.value()?.parse()?,
                 Long("trace") => options.trace = true,
                 Long("verbose") => options.verbose = true,
+                Long("keep-going") => options.keep_going = true,
                 Long("mutants") => options.mutants = Some(arguments.value()?.into()),
                 Long("help") | Short('h') => return Ok(None),
                 _ => return Err(argument.unexpected().into()),
@@ -106,7 +110,7 @@ fn histories(options: &Options) -> bool {
     let total = Mutex::new(Total::default());
     let is_over = || {
         let late = options.seconds.is_some_and(|most| began.elapsed() > Duration::from_secs(most));
-        late || total.lock().is_ok_and(|total| total.failed)
+        late || !options.keep_going && total.lock().is_ok_and(|total| total.failed)
     };
     std::thread::scope(|scope| {
         for _ in 0..options.jobs.max(1) {
@@ -146,6 +150,10 @@ fn history(options: &Options, seed: u64) -> Option<Report> {
                 println!("{report}");
             }
             Some(report)
+        }
+        Err(failure) if options.keep_going => {
+            println!("seed {seed}: BROKEN: {}", failure.broken);
+            None
         }
         Err(failure) => {
             println!("{failure}");
@@ -234,11 +242,7 @@ fn mutants(options: &Options, tree: &std::path::Path) -> Result<bool> {
 }
 
 /// What a simulator says that was built with a mutation; nothing if all its histories go well.
-fn finds(
-    options: &Options,
-    tree: &std::path::Path,
-    mutation: &Mutation,
-) -> Result<Option<String>> {
+fn finds(options: &Options, tree: &std::path::Path, mutation: &Mutation) -> Result<Option<String>> {
     let build = Command::new("cargo")
         .args(["build", "--quiet", "--locked", "-p", "sim"])
         .current_dir(tree)

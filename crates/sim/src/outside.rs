@@ -26,8 +26,8 @@ use crate::history::{Event, Instance, Record};
 use crate::plan::{FETCHED, HAD};
 use crate::trace::Trace;
 
-pub(crate) use faults::{Asked, is_effect};
 use faults::Store;
+pub(crate) use faults::{Asked, is_effect};
 
 /// All of it. Nothing here is held across an await.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub(crate) struct Outside {
     pub(crate) away: watch::Sender<bool>,
     /// Effects that come after their calls were answered.
     pub(crate) late: Mutex<JoinSet<()>>,
+    /// Stands for every call that goes wrong and is not over; see [`Outside::under_way`].
+    trouble: Arc<()>,
     epoch: Timestamp,
     began: Instant,
     state: Mutex<State>,
@@ -71,9 +73,20 @@ impl Outside {
             clock: Arc::new(NodeClock::new(steady)),
             away: watch::Sender::new(false),
             late: Mutex::default(),
+            trouble: Arc::default(),
             began: Instant::now(),
             state: Mutex::default(),
         }
+    }
+
+    /// Held while something goes wrong.
+    pub(crate) fn trouble(&self) -> Arc<()> {
+        Arc::clone(&self.trouble)
+    }
+
+    /// Whether something still goes wrong: a call hangs, or will take effect later.
+    pub(crate) fn under_way(&self) -> bool {
+        Arc::strong_count(&self.trouble) > 1
     }
 
     /// How long the history has lasted.

@@ -19,6 +19,9 @@ pub const LEAST_FAULTS: usize = 10;
 /// How long a node may take, after the last fault, to be as its manifests say.
 const PATIENCE: Duration = Duration::from_mins(25);
 
+/// How long the agent may take to see and do what a change of a settled node asks for.
+const REACTION: Duration = Duration::from_secs(30);
+
 /// A history that went well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -123,8 +126,10 @@ async fn history(plan: &Plan) -> Result<(Report, String), Box<Failure>> {
 /// The whole history; how long it took to settle.
 async fn tell(node: &mut Node, plan: &Plan) -> Result<Duration, Broken> {
     // What is there before the first agent.
-    let (first, later): (Vec<_>, Vec<_>) =
-        plan.steps.iter().partition(|step| step.at.is_zero() && matches!(step.what, What::Write(_)));
+    let (first, later): (Vec<_>, Vec<_>) = plan
+        .steps
+        .iter()
+        .partition(|step| step.at.is_zero() && matches!(step.what, What::Write(_)));
     for step in first {
         node.step(&step.what).await;
     }
@@ -162,9 +167,9 @@ async fn settle(node: &mut Node, began: Duration) -> Result<Duration, Broken> {
     loop {
         let took = node.outside.elapsed() - began;
         match unsettled(&node.snapshot(), &node.wanted) {
-            None => return Ok(took),
+            None if !node.outside.under_way() => return Ok(took),
             Some(how) if took > PATIENCE => return Err(Broken { invariant, how }),
-            Some(_) => {}
+            _ => {}
         }
         let then = node.outside.elapsed() + Duration::from_secs(5);
         node.advance_to(then).await?;
@@ -174,11 +179,14 @@ async fn settle(node: &mut Node, began: Duration) -> Result<Duration, Broken> {
 async fn stay(node: &mut Node, time: Duration) -> Result<(), Broken> {
     let invariant = "a node that is as its manifests say stays so";
     let end = node.outside.elapsed() + time;
+    let mut well = node.outside.elapsed();
     while node.outside.elapsed() < end {
         let then = node.outside.elapsed() + Duration::from_secs(5);
         node.advance_to(then).await?;
-        if let Some(how) = unsettled(&node.snapshot(), &node.wanted) {
-            return Err(Broken { invariant, how });
+        match unsettled(&node.snapshot(), &node.wanted) {
+            None => well = then,
+            Some(how) if then > well + REACTION => return Err(Broken { invariant, how }),
+            Some(_) => {}
         }
     }
     Ok(())
@@ -198,4 +206,3 @@ async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
         Some(how) => Err(Broken { invariant: "a restart of the agent changes nothing", how }),
     }
 }
-

@@ -9,7 +9,7 @@ use model::observed::ContainerState;
 use podspec::definition_hash_hex;
 
 use crate::history::{Event, Instance, Record};
-use crate::plan::{ContainerPlan, PodPlan};
+use crate::plan::{ContainerPlan, PodPlan, Policy};
 
 /// How long a container that ended may wait for its next start: the longest back-off, and the longest
 /// time until somebody looks.
@@ -34,8 +34,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     fn latest(&self, uid: &PodUid, name: &str) -> Option<&Instance> {
-        let instances =
-            self.containers.iter().filter(|one| one.uid == *uid && *one.name == *name);
+        let instances = self.containers.iter().filter(|one| one.uid == *uid && *one.name == *name);
         instances.max_by_key(|one| (one.attempt, one.started))
     }
 
@@ -72,6 +71,11 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         let over = began + Duration::from_secs(deadline + pod.grace) + AFTER_DEADLINE;
         let late = snapshot.at > over && snapshot.lives(uid);
         return late.then(|| "it lives after its deadline".to_owned());
+    }
+    let ran = snapshot.containers.iter().any(|one| one.uid == *uid);
+    if pod.policy == Policy::Never && ran && snapshot.ready_sandboxes(uid) == 0 {
+        // Its sandbox died under it, and it gets no other: what has not run by then never will.
+        return snapshot.lives(uid).then(|| "it has lost its sandbox and lives".to_owned());
     }
     if let Some(answer) = unsettled_init(snapshot, uid, pod) {
         return answer;

@@ -23,8 +23,7 @@ struct Hints {
 
 /// The events of a stream, as they arrive.
 pub(super) fn faulty(events: ContainerEvents, outside: Arc<Outside>) -> ContainerEvents {
-    let hints =
-        Hints { events, outside, held: Vec::new(), ready: VecDeque::new(), over: false };
+    let hints = Hints { events, outside, held: Vec::new(), ready: VecDeque::new(), over: false };
     unfold(hints, |mut hints| async move {
         let event = hints.next().await?;
         Some((event, hints))

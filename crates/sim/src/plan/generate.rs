@@ -246,11 +246,9 @@ impl Maker {
         let slow = Fault::Slow(self.random.millis(5, 3000));
         let fault = match on {
             Target::FileHint => Fault::Lost,
-            Target::FileWrite => self.random.pick(&[
-                Fault::Error(Code::Internal),
-                Fault::LateSuccess,
-                slow,
-            ]),
+            Target::FileWrite => {
+                self.random.pick(&[Fault::Error(Code::Internal), Fault::LateSuccess, slow])
+            }
             _ => self.random.pick(&[Fault::Error(Code::Internal), slow]),
         };
         Rule { on, skip: self.random.between(0, 4), fault }

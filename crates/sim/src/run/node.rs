@@ -300,9 +300,8 @@ impl Node {
         let directory = std::path::Path::new(LAST_GOOD);
         let names = self.outside.files.list(directory).now_or_never();
         let names = names.expect("nothing delays files in memory").unwrap_or_default();
-        let contents = names.iter().filter_map(|name| {
-            self.outside.files.content(directory.join(name))
-        });
+        let contents =
+            names.iter().filter_map(|name| self.outside.files.content(directory.join(name)));
         contents.map(|content| String::from_utf8_lossy(&content).into_owned()).collect()
     }
 
@@ -354,7 +353,8 @@ impl Node {
     pub(super) fn with_short_names(&self, text: &str) -> String {
         let ids = self.outside.runtime.containers().into_iter().map(|one| one.id.to_string());
         let sandboxes = self.outside.runtime.sandboxes().into_iter();
-        let ids = ids.chain(sandboxes.flat_map(|one| [one.id.to_string(), one.pod_uid.to_string()]));
+        let ids =
+            ids.chain(sandboxes.flat_map(|one| [one.id.to_string(), one.pod_uid.to_string()]));
         ids.fold(text.to_owned(), |text, id| text.replace(&id, &self.outside.short(&id)))
     }
 }
