@@ -29,15 +29,25 @@ usage: sim [--seed N | --from N [--count N]] [OPTION...]
 
   Ends with 1 when an invariant broke, and then shows the trace and the command for that history.";
 
+/// What is shown of histories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Show {
+    /// What went wrong.
+    Failures,
+    /// A line of each.
+    Lines,
+    /// The plan, and that line.
+    Plan,
+}
+
 #[derive(Debug)]
 struct Options {
     from: u64,
     count: u64,
-    one: bool,
+    show: Show,
     seconds: Option<u64>,
     jobs: u64,
     trace: bool,
-    verbose: bool,
     keep_going: bool,
     mutants: Option<std::path::PathBuf>,
 }
@@ -47,11 +57,10 @@ impl Options {
         let mut options = Self {
             from: 1,
             count: 200,
-            one: false,
+            show: Show::Failures,
             seconds: None,
             jobs: 1,
             trace: false,
-            verbose: false,
             keep_going: false,
             mutants: None,
         };
@@ -60,14 +69,14 @@ impl Options {
             match argument {
                 Long("seed") => {
                     options.from = arguments.value()?.parse()?;
-                    (options.count, options.one) = (1, true);
+                    (options.count, options.show) = (1, Show::Plan);
                 }
                 Long("from") => options.from = arguments.value()?.parse()?,
                 Long("count") => options.count = arguments.value()?.parse()?,
                 Long("seconds") => options.seconds = Some(arguments.value()?.parse()?),
                 Long("jobs") => options.jobs = arguments.value()?.parse()?,
                 Long("trace") => options.trace = true,
-                Long("verbose") => options.verbose = true,
+                Long("verbose") => options.show = Show::Lines,
                 Long("keep-going") => options.keep_going = true,
                 Long("mutants") => options.mutants = Some(arguments.value()?.into()),
                 Long("help") | Short('h') => return Ok(None),
@@ -136,7 +145,7 @@ fn histories(options: &Options) -> bool {
 /// One history, shown as asked; nothing if it went wrong.
 fn history(options: &Options, seed: u64) -> Option<Report> {
     let plan = Plan::new(seed);
-    if options.one {
+    if options.show == Show::Plan {
         for step in &plan.steps {
             println!("plan {:>7.1}s  {}", step.at.as_secs_f64(), step.what);
         }
@@ -146,7 +155,7 @@ fn history(options: &Options, seed: u64) -> Option<Report> {
             if options.trace {
                 print!("{trace}");
             }
-            if options.one || options.verbose {
+            if options.show != Show::Failures {
                 println!("{report}");
             }
             Some(report)

@@ -165,7 +165,7 @@ async fn more_faults(node: &mut Node) -> Result<(), Broken> {
 async fn settle(node: &mut Node, began: Duration) -> Result<Duration, Broken> {
     let invariant = "after the last fault the node becomes as its manifests say";
     loop {
-        let took = node.outside.elapsed() - began;
+        let took = node.outside.elapsed().saturating_sub(began);
         match unsettled(&node.snapshot(), &node.wanted) {
             None if !node.outside.under_way() => return Ok(took),
             Some(how) if took > PATIENCE => return Err(Broken { invariant, how }),

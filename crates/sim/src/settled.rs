@@ -11,9 +11,9 @@ use podspec::definition_hash_hex;
 use crate::history::{Event, Instance, Record};
 use crate::plan::{ContainerPlan, PodPlan, Policy};
 
-/// How long a container that ended may wait for its next start: the longest back-off, and the longest
-/// time until somebody looks.
-const LONGEST_WAIT: Duration = Duration::from_secs(300 + 90 + 30);
+/// How long a container that ended may wait for its next start: five minutes of back-off, and the time
+/// until somebody looks.
+const LONGEST_WAIT: Duration = Duration::from_mins(7);
 
 /// How long after its deadline a pod has ended, its grace aside.
 const AFTER_DEADLINE: Duration = Duration::from_mins(3);
@@ -77,8 +77,10 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         // Its sandbox died under it, and it gets no other: what has not run by then never will.
         return snapshot.lives(uid).then(|| "it has lost its sandbox and lives".to_owned());
     }
-    if let Some(answer) = unsettled_init(snapshot, uid, pod) {
-        return answer;
+    match init_of(snapshot, uid, pod) {
+        Init::Done => {}
+        Init::UnderWay => return None,
+        Init::Wrong(why) => return Some(why),
     }
     let mut for_good = 0;
     for container in &pod.containers {
@@ -125,29 +127,38 @@ fn state_of(
     }
 }
 
-/// Of a pod whose init containers are not done, whether they are on their way, or the pod has failed
-/// over them: what there is to say of the whole pod. `None` when they are done or there are none.
-fn unsettled_init(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Option<String>> {
+/// Where a pod is with its init containers.
+#[derive(Debug)]
+enum Init {
+    /// The others may run, or there are none.
+    Done,
+    /// One of them runs or waits to run again; or the pod has ended over one.
+    UnderWay,
+    Wrong(String),
+}
+
+fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
     let ran = |container: &ContainerPlan| snapshot.latest(uid, container.name).is_some();
     if pod.containers.iter().any(ran) {
-        return None;
+        return Init::Done;
     }
     for init in &pod.init {
         let latest = snapshot.latest(uid, init.name);
         let restarts = |code| init.sidecar || (code != 0 && pod.policy.restarts(code));
         match state_of(snapshot.at, latest, init, restarts) {
-            Err(why) => return Some(Some(why)),
+            Err(why) => return Init::Wrong(why),
             Ok(false) if init.sidecar => {}
-            // It runs, or waits to run again.
-            Ok(false) => return Some(None),
+            Ok(false) => return Init::UnderWay,
             Ok(true) if latest.is_some_and(|latest| latest.exit_code != 0) => {
-                let lives = snapshot.lives(uid);
-                return Some(lives.then(|| "its init containers failed and it lives".to_owned()));
+                if snapshot.lives(uid) {
+                    return Init::Wrong("its init containers failed and it lives".to_owned());
+                }
+                return Init::UnderWay;
             }
             Ok(true) => {}
         }
     }
-    None
+    Init::Done
 }
 
 /// What a new agent did that it should not have: a node that is settled is left as it is, and only

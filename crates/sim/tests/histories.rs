@@ -1,6 +1,6 @@
 //! Histories with fixed seeds. `make soak` has fresh ones.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sim::plan::Plan;
 use sim::run::{LEAST_FAULTS, run};
@@ -10,10 +10,10 @@ const HISTORIES: u64 = 100;
 
 /// Lets histories happen on both cores; every one of them must have been worth it.
 fn all_go_well(seeds: &[u64]) {
-    let next = AtomicU64::new(0);
+    let next = AtomicUsize::new(0);
     let work = || {
         loop {
-            let index = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap();
+            let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(seed) = seeds.get(index) else { return };
             let (report, _) = run(&Plan::new(*seed)).unwrap_or_else(|failure| panic!("{failure}"));
             assert!(report.pods >= 5 && report.faults_in_all() >= LEAST_FAULTS, "{report}");

@@ -87,7 +87,7 @@ impl Maker {
                 let mut container = self.container(name, sidecar);
                 if !sidecar {
                     // One that always fails would keep its pod waiting; one that runs for ever, too.
-                    let code = if self.random.chance(15) { 1 } else { 0 };
+                    let code = u8::from(self.random.chance(15));
                     container.program = Program::Ends(self.random.millis(0, 8000), code);
                 }
                 init.push(container);

@@ -134,7 +134,7 @@ impl Node {
             if now >= at {
                 return Ok(());
             }
-            let then = Instant::now() + (at - now).min(TICK);
+            let then = Instant::now() + at.saturating_sub(now).min(TICK);
             let chore = self.chores.iter().map(|(at, _)| *at).min();
             self.wait_until(chore.map_or(then, |chore| chore.min(then))).await?;
             self.do_chores();
