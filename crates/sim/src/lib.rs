@@ -26,6 +26,7 @@ pub mod plan;
 mod random;
 pub mod run;
 pub mod settled;
+pub mod shrink;
 mod trace;
 
 /// Seeds of histories that once broke an invariant: one a line, with a comment.

@@ -10,10 +10,11 @@ use lexopt::prelude::*;
 use sim::mutations::{MUTATIONS, Mutation, copy_tree, source_tree};
 use sim::plan::Plan;
 use sim::run::{LEAST_FAULTS, Report, run};
+use sim::shrink::shrink;
 use tokio::time::Instant;
 
 const USAGE: &str = "\
-usage: sim [--seed N | --from N [--count N]] [OPTION...]
+usage: sim [--seed N [--shrink] | --from N [--count N]] [OPTION...]
   Lets the whole agent live through histories in which much goes wrong, in memory.
 
   --seed N         one history, with its plan
@@ -21,6 +22,7 @@ usage: sim [--seed N | --from N [--count N]] [OPTION...]
   --count N        how many (200)
   --seconds N      no new history after this time
   --jobs N         how many at a time (1)
+  --shrink         leaves out of a history that goes wrong what has nothing to do with it
   --trace          shows what happened, of a history that went well too
   --verbose        a line for each history
   --keep-going     does not stop at the first that goes wrong, and shows a line of each
@@ -38,6 +40,8 @@ enum Show {
     Lines,
     /// The plan, and that line.
     Plan,
+    /// The same, of a shorter one that goes wrong in the same way.
+    Shrunk,
 }
 
 #[derive(Debug)]
@@ -69,12 +73,16 @@ impl Options {
             match argument {
                 Long("seed") => {
                     options.from = arguments.value()?.parse()?;
-                    (options.count, options.show) = (1, Show::Plan);
+                    options.count = 1;
+                    if options.show == Show::Failures {
+                        options.show = Show::Plan;
+                    }
                 }
                 Long("from") => options.from = arguments.value()?.parse()?,
                 Long("count") => options.count = arguments.value()?.parse()?,
                 Long("seconds") => options.seconds = Some(arguments.value()?.parse()?),
                 Long("jobs") => options.jobs = arguments.value()?.parse()?,
+                Long("shrink") => options.show = Show::Shrunk,
                 Long("trace") => options.trace = true,
                 Long("verbose") => options.show = Show::Lines,
                 Long("keep-going") => options.keep_going = true,
@@ -142,13 +150,24 @@ fn histories(options: &Options) -> bool {
     !total.failed
 }
 
+fn show_plan(plan: &Plan) {
+    for step in &plan.steps {
+        println!("plan {:>7.1}s  {}", step.at.as_secs_f64(), step.what);
+    }
+}
+
 /// One history, shown as asked; nothing if it went wrong.
 fn history(options: &Options, seed: u64) -> Option<Report> {
     let plan = Plan::new(seed);
+    if options.show == Show::Shrunk
+        && let Some((shorter, failure)) = shrink(&plan)
+    {
+        show_plan(&shorter);
+        println!("{failure}");
+        return None;
+    }
     if options.show == Show::Plan {
-        for step in &plan.steps {
-            println!("plan {:>7.1}s  {}", step.at.as_secs_f64(), step.what);
-        }
+        show_plan(&plan);
     }
     match run(&plan) {
         Ok((report, trace)) => {
