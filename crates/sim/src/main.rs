@@ -256,10 +256,10 @@ impl std::fmt::Display for Total {
 
 /// Whether every mutation is found.
 fn mutants(options: &Options, tree: &std::path::Path) -> Result<bool> {
-    copy_tree(&source_tree(), tree)?;
+    let inner = copy_tree(&source_tree(), tree)?;
     let mut all = true;
     for mutation in MUTATIONS {
-        let undo = mutation.apply(tree)?;
+        let undo = mutation.apply(&inner)?;
         let found = finds(options, tree, mutation);
         undo.undo()?;
         let found = found?;

@@ -128,12 +128,34 @@ pub fn source_tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Copies what a build needs of a source tree, in place of what is there.
-pub fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+/// Where the crates of a copy lie. Cargo tells crates of equal names apart by their place in their
+/// workspace: were it the same, a build of the copy would pass for one of the source.
+const INNER: &str = "mutant";
+
+/// Copies what a build needs of a source tree, in place of what is there. Answers where mutations are
+/// applied.
+pub fn copy_tree(from: &Path, to: &Path) -> Result<PathBuf> {
     if to.exists() {
         fs::remove_dir_all(to).with_context(|| format!("remove {}", to.display()))?;
     }
-    copy(from, to)
+    let inner = to.join(INNER);
+    copy(from, &inner)?;
+    for name in ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"] {
+        let (from, to) = (inner.join(name), to.join(name));
+        fs::rename(&from, &to).with_context(|| format!("move {}", from.display()))?;
+    }
+    let manifest = to.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).context("read the copy's Cargo.toml")?;
+    fs::write(&manifest, with_inner_paths(&text)).context("write the copy's Cargo.toml")?;
+    Ok(inner)
+}
+
+/// A workspace's manifest, with its crates one directory further down.
+fn with_inner_paths(manifest: &str) -> String {
+    let folders = ["crates/", "e2e", "xtask"];
+    folders.iter().fold(manifest.to_owned(), |text, folder| {
+        text.replace(&format!("\"{folder}"), &format!("\"{INNER}/{folder}"))
+    })
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
@@ -173,20 +195,24 @@ mod tests {
     fn a_mutation_changes_a_copy_and_is_undone() {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
-        for path in ["a/b.rs", "target/x", ".git/y"] {
+        let write = |path: &str, text: &str| {
             let path = from.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, "let x = 1;").unwrap();
-        }
-        copy_tree(&from, &to).unwrap();
-        assert!(to.join("a/b.rs").exists() && !to.join("target").exists());
-        assert!(!to.join(".git").exists());
-        let mutation = Mutation { name: "x", file: "a/b.rs", find: "1", replace: "2" };
-        let undo = mutation.apply(&to).unwrap();
-        assert_eq!(fs::read_to_string(to.join("a/b.rs")).unwrap(), "let x = 2;");
-        assert!(mutation.apply(&to).unwrap_err().to_string().contains("found 0 times"));
+            fs::write(path, text).unwrap();
+        };
+        let files = ["crates/b.rs", "target/x", ".git/y", "Cargo.lock", "rust-toolchain.toml"];
+        files.iter().for_each(|path| write(path, "let x = 1;"));
+        write("Cargo.toml", "members = [\"crates/b\", \"e2e\"]");
+        let inner = copy_tree(&from, &to).unwrap();
+        let manifest = fs::read_to_string(to.join("Cargo.toml")).unwrap();
+        assert_eq!(manifest, "members = [\"mutant/crates/b\", \"mutant/e2e\"]");
+        assert!(!inner.join("target").exists() && !inner.join(".git").exists());
+        let mutation = Mutation { name: "x", file: "crates/b.rs", find: "1", replace: "2" };
+        let undo = mutation.apply(&inner).unwrap();
+        let read = |root: &Path| fs::read_to_string(root.join("crates/b.rs")).unwrap();
+        assert_eq!(read(&inner), "let x = 2;");
+        assert!(mutation.apply(&inner).unwrap_err().to_string().contains("found 0 times"));
         undo.undo().unwrap();
-        assert_eq!(fs::read_to_string(to.join("a/b.rs")).unwrap(), "let x = 1;");
-        assert_eq!(fs::read_to_string(from.join("a/b.rs")).unwrap(), "let x = 1;");
+        assert_eq!((read(&inner), read(&from)), ("let x = 1;".into(), "let x = 1;".into()));
     }
 }
