@@ -5,9 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use model::ports::files::{
-    DirectoryWatch, Entry, FileError, FileKind, FileVersion, Found, Heard, HostFiles,
-};
+use model::ports::files::{DirectoryWatch, Entry, FileError, FileVersion, Found, Heard, HostFiles};
 use model::verdict::Verdict;
 use tokio::time::sleep;
 
@@ -82,10 +80,6 @@ impl FaultyFiles {
 
 #[async_trait]
 impl HostFiles for FaultyFiles {
-    async fn kind(&self, path: &Path) -> Result<FileKind, FileError> {
-        self.reading("look at", path, self.outside.files.kind(path)).await
-    }
-
     async fn list(&self, directory: &Path) -> Result<Vec<String>, FileError> {
         self.reading("list", directory, self.outside.files.list(directory)).await
     }

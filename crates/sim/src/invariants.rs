@@ -8,6 +8,7 @@ mod grace;
 mod init_order;
 mod numbers;
 mod one_live;
+mod one_self;
 mod unwanted;
 
 use std::fmt;
@@ -45,6 +46,7 @@ impl Default for Invariants {
     fn default() -> Self {
         Self(vec![
             Box::<one_live::OneLive>::default(),
+            Box::<one_self::OneSelf>::default(),
             Box::<init_order::InitOrder>::default(),
             Box::<ended_for_good::EndedForGood>::default(),
             Box::<unwanted::UnwantedStayDead>::default(),

@@ -55,9 +55,9 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "a new agent does not end what nobody wants",
-        file: "crates/ferrolet/src/sync_loop.rs",
-        find: "if !self.parts.sources.all_ready() {\n            return;",
-        replace: "if self.parts.sources.all_ready() {\n            return;",
+        file: "crates/ferrolet/src/decide/housekeeping.rs",
+        find: "!wanted && !working && all_heard",
+        replace: "wanted && !working && all_heard",
     },
     Mutation {
         name: "the restart number does not advance",

@@ -96,6 +96,20 @@ fn two_live_containers_of_a_name_are_found() {
 }
 
 #[test]
+fn a_pod_beside_its_earlier_self_is_found() {
+    let other = || Event::Wanted("other".into(), pod(Policy::Always));
+    let of_other = |event| with(event, |one| (one.uid, one.id) = ("other".into(), "o".into()));
+    let first = || [wanted(Policy::Always), other(), container("x", 0, Running, Created)];
+    let start = || of_other(container("y", 0, Running, Created));
+    let mut invariant = one_self::OneSelf::default();
+    let mut read = |event| invariant.read(&Record { at: Duration::ZERO, event });
+    first().into_iter().for_each(|event| read(event).unwrap());
+    read(container("x", 0, Exited, Running)).unwrap();
+    read(start()).unwrap();
+    assert!(read(container("x", 1, Running, Created)).is_err());
+}
+
+#[test]
 fn a_container_before_its_init_containers_is_found() {
     let sentence =
         Some("init containers and sidecars come before the others and sidecars end after them");
