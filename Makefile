@@ -22,7 +22,7 @@ record: ## run it once more for the picture in the README (needs root)
 test: ## set up, check and test everything (needs root, or asks sudo)
 	@scripts/test.sh
 
-soak: ## the tests that take long: every fault of the runtime (needs root, or asks sudo)
+soak: ## the tests that take long: runtime faults, fresh simulations, mutants
 	@scripts/soak.sh
 
 testbed: ## build the real parts that tests run against (cached)

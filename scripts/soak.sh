@@ -1,14 +1,31 @@
 #!/usr/bin/env bash
 # Runs what takes too long for `make test`, one stage after the other.
 # Called by `make soak`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH.
+#   SOAK_COUNT    how many histories are simulated at most (2000)
+#   SOAK_SECONDS  how long new ones are begun (1800)
+#   SOAK_FROM     the first seed (now, in seconds, times a thousand)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_INCREMENTAL=0
 . scripts/stages.sh
 as_root scripts/soak.sh "$@"
 
+# Sees whether the simulator finds faults that are put into a copy of the source on purpose. The copy always
+# lies in the same place, so that what is built of it is built once.
+mutants() (
+    set -e
+    trap 'rm -rf "$CARGO_TARGET_DIR/sim-of-mutants" "$CARGO_TARGET_DIR/mutants"' EXIT
+    cp "$CARGO_TARGET_DIR/debug/sim" "$CARGO_TARGET_DIR/sim-of-mutants"
+    "$CARGO_TARGET_DIR/sim-of-mutants" --mutants "$CARGO_TARGET_DIR/mutants" --from 1 --count 300 --jobs "$(nproc)"
+    # What is built last lies in the way of the real one.
+    cargo build --quiet --locked -p sim
+)
+
 stage set-up make --no-print-directory testbed
 stage build cargo build --quiet --locked --workspace --bins
+stage histories "$CARGO_TARGET_DIR/debug/sim" --from "${SOAK_FROM:-$(date +%s)000}" --count "${SOAK_COUNT:-2000}" \
+    --seconds "${SOAK_SECONDS:-1800}" --jobs "$(nproc)"
+stage mutants mutants
 # Every method of the runtime with every kind of fault, on real containerd. They mostly wait, so there may
 # be more of them than processors; each prints its rounds as they pass.
 tests faults timeout 3600 cargo test --quiet --locked -p e2e --features soak --test soak -- --nocapture --test-threads=4

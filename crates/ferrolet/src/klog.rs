@@ -232,7 +232,7 @@ mod tests {
         let mut there: Vec<String> = std::fs::read_dir(crates)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| name != "testkit")
+            .filter(|name| !["sim", "testkit"].contains(&name.as_str()))
             .collect();
         there.sort();
         assert_eq!(there, OURS);
@@ -242,21 +242,6 @@ mod tests {
         Fields {
             message: "container runs".to_owned(),
             others: vec![("pod", "default/web\nE1115 forged".into()), ("attempt", 3.into())],
-        }
-    }
-
-    #[test]
-    fn decisions_are_seen_before_frames_are() {
-        let rows = [(2, false, false), (4, true, false), (5, true, false), (6, true, true)];
-        for (verbosity, decisions, frames) in rows {
-            let filter = filter(verbosity);
-            assert_eq!(
-                filter.would_enable("runtime::act", &Level::DEBUG),
-                decisions,
-                "{verbosity}"
-            );
-            assert_eq!(filter.would_enable("h2::codec", &Level::DEBUG), frames, "{verbosity}");
-            assert!(filter.would_enable("h2::codec", &Level::WARN), "{verbosity}");
         }
     }
 

@@ -63,11 +63,14 @@ impl<K: Ord + Clone> Backoff<K> {
         Self { limits, entries: BTreeMap::new() }
     }
 
-    /// Whether to try again now what ended at `failed`; if so, the next delay is laid on it.
+    /// Whether to try again now what ended at `failed`; if so, the next delay is laid on it. An end that
+    /// lies further ahead than its delay is long was noted down before the clock was set back: waiting
+    /// for it could take for ever.
     pub fn turn(&mut self, key: &K, failed: Timestamp, now: Timestamp) -> Turn {
         if let Some(entry) = self.entries.get(key)
             && since(entry.updated, failed) <= RESET_AFTER
             && since(failed, now) < entry.delay
+            && since(now, failed) <= entry.delay
         {
             let at = failed.checked_add(entry.delay).unwrap_or(now);
             return Turn::NotBefore { at, delay: entry.delay };
@@ -168,6 +171,22 @@ mod tests {
         assert_eq!(backoff.turn(&"c", at(621), at(621)), Turn::Now);
         let turn = backoff.turn(&"c", at(622), at(622));
         assert_eq!(turn, Turn::NotBefore { at: at(632), delay: Duration::from_secs(10) });
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_costs_one_delay_at_most() {
+        let laid = || {
+            let mut backoff = Backoff::new(BackoffLimits::up_to(Duration::from_mins(5)));
+            assert_eq!(backoff.turn(&"c", at(0), at(0)), Turn::Now);
+            backoff
+        };
+        let turn = laid().turn(&"c", at(5), at(-5));
+        assert_eq!(turn, Turn::NotBefore { at: at(15), delay: Duration::from_secs(10) });
+        let mut backoff = laid();
+        assert_eq!(backoff.turn(&"c", at(5), at(-3600)), Turn::Now);
+        // From then on the new time counts.
+        let turn = backoff.turn(&"c", at(-3590), at(-3590));
+        assert_eq!(turn, Turn::NotBefore { at: at(-3570), delay: Duration::from_secs(20) });
     }
 
     #[test]

@@ -1,0 +1,109 @@
+//! The node's clock, which somebody may set.
+
+use std::sync::{Mutex, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
+use model::ports::clock::WallClock;
+use testkit::clock::VirtualClock;
+
+/// A clock that is set now and then. Processes, timers and the runtime go by the steady one below it;
+/// what the runtime noted down it noted by the clock as it was set then.
+#[derive(Debug)]
+pub(crate) struct NodeClock {
+    steady: VirtualClock,
+    /// From when, by the steady clock, the clock was off by how much; in order.
+    set: Mutex<Vec<(Timestamp, SignedDuration)>>,
+}
+
+impl NodeClock {
+    pub(crate) fn new(steady: VirtualClock) -> Self {
+        Self { steady, set: Mutex::default() }
+    }
+
+    /// Somebody sets it.
+    pub(crate) fn jump(&self, seconds: i64) {
+        let now = self.steady.now();
+        let by = self.off_at(now) + SignedDuration::from_secs(seconds);
+        self.set.lock().unwrap_or_else(PoisonError::into_inner).push((now, by));
+    }
+
+    fn off_at(&self, steady: Timestamp) -> SignedDuration {
+        let set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = set.iter().rev().find(|(from, _)| *from <= steady);
+        last.map_or(SignedDuration::ZERO, |(_, by)| *by)
+    }
+
+    /// What the clock showed at a time of the steady one.
+    fn shown(&self, steady: Timestamp) -> Timestamp {
+        steady + self.off_at(steady)
+    }
+}
+
+impl WallClock for NodeClock {
+    fn now(&self) -> Timestamp {
+        self.shown(self.steady.now())
+    }
+}
+
+/// Something with times in it, which the runtime noted down.
+pub(crate) trait Timed {
+    /// The same, with the times that the node's clock showed.
+    fn by(self, clock: &NodeClock) -> Self;
+}
+
+impl<T: Timed> Timed for Vec<T> {
+    fn by(self, clock: &NodeClock) -> Self {
+        self.into_iter().map(|one| one.by(clock)).collect()
+    }
+}
+
+impl Timed for Sandbox {
+    fn by(self, clock: &NodeClock) -> Self {
+        Self { created_at: clock.shown(self.created_at), ..self }
+    }
+}
+
+impl Timed for SandboxStatus {
+    fn by(self, clock: &NodeClock) -> Self {
+        Self { created_at: clock.shown(self.created_at), ..self }
+    }
+}
+
+impl Timed for Container {
+    fn by(self, clock: &NodeClock) -> Self {
+        Self { created_at: clock.shown(self.created_at), ..self }
+    }
+}
+
+impl Timed for ContainerStatus {
+    fn by(self, clock: &NodeClock) -> Self {
+        Self {
+            created_at: clock.shown(self.created_at),
+            started_at: self.started_at.map(|at| clock.shown(at)),
+            finished_at: self.finished_at.map(|at| clock.shown(at)),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_noted_before_the_clock_was_set_keeps_its_time() {
+        let steady = VirtualClock::new();
+        let clock = NodeClock::new(steady.clone());
+        let before = steady.now();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        clock.jump(-3600);
+        assert_eq!(clock.shown(before), before);
+        assert_eq!(clock.now(), before - SignedDuration::from_secs(3590));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        clock.jump(3600);
+        assert_eq!(clock.now(), steady.now());
+    }
+}

@@ -1,0 +1,369 @@
+//! The runtime as an agent reaches it: calls and hints go wrong, and the agent dies over them.
+
+mod hints;
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use model::ids::{ContainerId, SandboxId};
+use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
+use model::ports::runtime::{
+    Code, ContainerEvents, ContainerFilter, Image, Runtime, RuntimeError, RuntimeStatus,
+    RuntimeVersion, SandboxFilter,
+};
+use model::verdict::{Subject, Verdict};
+use model::wanted::{ContainerConfig, SandboxConfig};
+use testkit::runtime::Method;
+use tokio::time::{sleep, timeout};
+
+use crate::clock::Timed;
+use crate::history::{Event, Maker};
+use crate::life::Life;
+use crate::outside::{Asked, Outside, is_effect};
+use crate::plan::Fault;
+
+/// How long a call may take, as the real adapter has it.
+const DEADLINE: Duration = Duration::from_mins(2);
+/// The same for a pull; the real one has an hour.
+const PULL_DEADLINE: Duration = Duration::from_mins(6);
+
+type Work<T> = BoxFuture<'static, Result<T, RuntimeError>>;
+
+/// The runtime of one agent.
+#[derive(Debug)]
+pub(crate) struct FaultyRuntime {
+    pub(crate) outside: Arc<Outside>,
+    pub(crate) life: Arc<Life>,
+}
+
+/// A call on its way.
+struct Call {
+    method: Method,
+    /// As people read it.
+    object: String,
+    deadline: Duration,
+}
+
+impl Call {
+    fn new(method: Method, object: impl Into<String>) -> Self {
+        let deadline = match method {
+            Method::PullImage => PULL_DEADLINE,
+            Method::RunPodSandbox | Method::StopPodSandbox => DEADLINE * 2,
+            _ => DEADLINE,
+        };
+        Self { method, object: object.into(), deadline }
+    }
+
+    fn error(&self, code: Code, message: &str) -> RuntimeError {
+        RuntimeError {
+            method: self.method.name(),
+            object: self.object.clone(),
+            code,
+            message: message.to_owned(),
+        }
+    }
+}
+
+impl FaultyRuntime {
+    /// Something to do with the real runtime, which goes on even if nobody waits for it any more. What
+    /// it changed is seen at once.
+    fn work<T, F>(&self, call: impl FnOnce(Arc<dyn Runtime>) -> F) -> Work<T>
+    where
+        F: Future<Output = Result<T, RuntimeError>> + Send + 'static,
+    {
+        let work = call(Arc::clone(&self.outside.runtime) as _);
+        let outside = Arc::clone(&self.outside);
+        Box::pin(async move {
+            let answer = work.await;
+            outside.observe();
+            answer
+        })
+    }
+
+    /// Something to ask the real runtime.
+    fn look<T, F>(&self, call: impl FnOnce(Arc<dyn Runtime>) -> F) -> Work<T>
+    where
+        F: Future<Output = Result<T, RuntimeError>> + Send + 'static,
+    {
+        Box::pin(call(Arc::clone(&self.outside.runtime) as _))
+    }
+
+    async fn call<T: Send + 'static>(&self, call: Call, work: Work<T>) -> Result<T, RuntimeError> {
+        let what = format!("{} {}", call.method, call.object);
+        self.life.call(&what, self.answer(&call, &what, work)).await
+    }
+
+    async fn answer<T: Send + 'static>(
+        &self,
+        call: &Call,
+        what: &str,
+        work: Work<T>,
+    ) -> Result<T, RuntimeError> {
+        let outside = &self.outside;
+        let number = self.life.number;
+        let is_effect = is_effect(call.method);
+        if is_effect {
+            outside.say(format!("agent {number}  {what}"));
+        }
+        let mut away = outside.away.subscribe();
+        let is_away = *away.borrow_and_update();
+        let fault = if is_away { None } else { outside.fault(Asked::Call(call.method)) };
+        let _trouble = fault.map(|fault| {
+            outside.say(format!("FAULT    {fault} on {what}"));
+            outside.trouble()
+        });
+        let answer = tokio::select! {
+            // A runtime that goes away takes its calls with it.
+            biased;
+            _ = away.wait_for(|away| *away) => {
+                Err(call.error(Code::Unavailable, "the runtime is away"))
+            }
+            answer = timeout(call.deadline, self.faulted(call, fault, work)) => {
+                answer.unwrap_or_else(|_| Err(call.error(Code::DeadlineExceeded, "too slow")))
+            }
+        };
+        match &answer {
+            Err(error) => {
+                let Code::NotFound = error.code else {
+                    let (code, message) = (error.code, &error.message);
+                    outside.say(format!("  answer {what}: {code} {message}"));
+                    return answer;
+                };
+                outside.say(format!("  answer {what}: not there"));
+            }
+            Ok(_) if is_effect || fault.is_some() => outside.say(format!("  answer {what}: ok")),
+            Ok(_) => outside.note(what),
+        }
+        answer
+    }
+
+    async fn faulted<T: Send + 'static>(
+        &self,
+        call: &Call,
+        fault: Option<Fault>,
+        work: Work<T>,
+    ) -> Result<T, RuntimeError> {
+        let too_late = || Err(call.error(Code::DeadlineExceeded, "its time is up"));
+        match fault {
+            None => work.await,
+            Some(Fault::Error(code)) => Err(call.error(code, "something is wrong")),
+            Some(Fault::Slow(time)) => {
+                sleep(time).await;
+                work.await
+            }
+            Some(Fault::LateAnswer(time)) => {
+                let answer = work.await;
+                sleep(time).await;
+                answer
+            }
+            Some(Fault::LateSuccess) => {
+                drop(work.await);
+                too_late()
+            }
+            Some(Fault::LateEffect(time)) => {
+                self.later(time, call, work);
+                too_late()
+            }
+            Some(Fault::LostAnswer) => {
+                drop(work.await);
+                std::future::pending().await
+            }
+            Some(Fault::Hang | Fault::Lost | Fault::Doubled | Fault::Overtaken(_)) => {
+                std::future::pending().await
+            }
+        }
+    }
+
+    /// Does it later, whether or not the agent still lives; unless the runtime is away then.
+    fn later<T: Send + 'static>(&self, time: Duration, call: &Call, work: Work<T>) {
+        let outside = Arc::clone(&self.outside);
+        let what = format!("late     {} {}", call.method, call.object);
+        let trouble = self.outside.trouble();
+        let mut late = self.outside.late.lock().unwrap_or_else(PoisonError::into_inner);
+        late.spawn(async move {
+            sleep(time).await;
+            if *outside.away.borrow() {
+                return;
+            }
+            outside.say(what);
+            drop(work.await);
+            drop(trouble);
+        });
+    }
+}
+
+fn subject(verdict: &Verdict) -> String {
+    match &verdict.subject {
+        Subject::Container(id) => id.to_string(),
+        Subject::Sandbox(id) => id.to_string(),
+        other => other.to_string(),
+    }
+}
+
+#[async_trait]
+impl Runtime for FaultyRuntime {
+    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
+        let work = self.look(move |runtime| async move { runtime.version().await });
+        self.call(Call::new(Method::Version, ""), work).await
+    }
+
+    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
+        let work = self.look(move |runtime| async move { runtime.status().await });
+        self.call(Call::new(Method::Status, ""), work).await
+    }
+
+    async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
+        let maker = Maker { uid: config.pod_uid.clone(), name: None, attempt: config.attempt };
+        let pod = self.outside.short(config.pod_uid.as_str());
+        let call = Call::new(Method::RunPodSandbox, format!("{pod}#{}", config.attempt));
+        let config = config.clone();
+        let work = self.work(move |runtime| async move { runtime.run_pod_sandbox(&config).await });
+        let answer = self.call(call, work).await;
+        let told = answer.as_ref().map(|_| ()).map_err(|error| error.code);
+        self.outside.record(Event::Made(maker, told));
+        answer
+    }
+
+    async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
+        self.outside.record(Event::StopSandboxAsked(id.clone()));
+        let call = Call::new(Method::StopPodSandbox, self.outside.short(id.as_str()));
+        let id = id.clone();
+        let work = self.work(move |runtime| async move { runtime.stop_pod_sandbox(&id).await });
+        self.call(call, work).await
+    }
+
+    async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        let call = Call::new(Method::RemovePodSandbox, self.outside.short(&subject(verdict)));
+        let verdict = verdict.clone();
+        let work =
+            self.work(move |runtime| async move { runtime.remove_pod_sandbox(&verdict).await });
+        self.call(call, work).await
+    }
+
+    async fn list_pod_sandboxes(
+        &self,
+        filter: &SandboxFilter,
+    ) -> Result<Vec<Sandbox>, RuntimeError> {
+        let uid = filter.pod_uid.as_ref();
+        let of = uid.map(|uid| self.outside.short(uid.as_str())).unwrap_or_default();
+        let filter = filter.clone();
+        let work =
+            self.look(move |runtime| async move { runtime.list_pod_sandboxes(&filter).await });
+        let listed = self.call(Call::new(Method::ListPodSandbox, of), work).await?;
+        Ok(listed.by(&self.outside.clock))
+    }
+
+    async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
+        let call = Call::new(Method::PodSandboxStatus, self.outside.short(id.as_str()));
+        let id = id.clone();
+        let work = self.look(move |runtime| async move { runtime.pod_sandbox_status(&id).await });
+        Ok(self.call(call, work).await?.by(&self.outside.clock))
+    }
+
+    async fn create_container(
+        &self,
+        sandbox: &SandboxId,
+        config: &ContainerConfig,
+        sandbox_config: &SandboxConfig,
+    ) -> Result<ContainerId, RuntimeError> {
+        let name = Some(Arc::clone(&config.name));
+        let uid = sandbox_config.pod_uid.clone();
+        let maker = Maker { uid, name, attempt: config.attempt };
+        let place = self.outside.short(sandbox.as_str());
+        let object = format!("{}#{} in {place}", config.name, config.attempt);
+        let call = Call::new(Method::CreateContainer, object);
+        let all = (sandbox.clone(), config.clone(), sandbox_config.clone());
+        let work = self.work(move |runtime| async move {
+            let (sandbox, config, sandbox_config) = all;
+            runtime.create_container(&sandbox, &config, &sandbox_config).await
+        });
+        let answer = self.call(call, work).await;
+        let told = answer.as_ref().map(|_| ()).map_err(|error| error.code);
+        self.outside.record(Event::Made(maker, told));
+        answer
+    }
+
+    async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
+        self.outside.record(Event::StartAsked(id.clone()));
+        let call = Call::new(Method::StartContainer, self.outside.short(id.as_str()));
+        let asked = id.clone();
+        let work = self.work(move |runtime| async move { runtime.start_container(&asked).await });
+        let answer = self.call(call, work).await;
+        if answer.is_ok() {
+            self.outside.record(Event::StartTold(id.clone()));
+        }
+        answer
+    }
+
+    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
+        self.outside.record(Event::StopAsked(id.clone(), grace));
+        let object = format!("{} within {grace:?}", self.outside.short(id.as_str()));
+        let mut call = Call::new(Method::StopContainer, object);
+        call.deadline += grace;
+        let id = id.clone();
+        let work =
+            self.work(move |runtime| async move { runtime.stop_container(&id, grace).await });
+        self.call(call, work).await
+    }
+
+    async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        let call = Call::new(Method::RemoveContainer, self.outside.short(&subject(verdict)));
+        let verdict = verdict.clone();
+        let work =
+            self.work(move |runtime| async move { runtime.remove_container(&verdict).await });
+        self.call(call, work).await
+    }
+
+    async fn list_containers(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<Container>, RuntimeError> {
+        let uid = filter.pod_uid.as_ref();
+        let of = uid.map(|uid| self.outside.short(uid.as_str())).unwrap_or_default();
+        let filter = filter.clone();
+        let work = self.look(move |runtime| async move { runtime.list_containers(&filter).await });
+        let listed = self.call(Call::new(Method::ListContainers, of), work).await?;
+        Ok(listed.by(&self.outside.clock))
+    }
+
+    async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
+        let call = Call::new(Method::ContainerStatus, self.outside.short(id.as_str()));
+        let id = id.clone();
+        let work = self.look(move |runtime| async move { runtime.container_status(&id).await });
+        Ok(self.call(call, work).await?.by(&self.outside.clock))
+    }
+
+    async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
+        let call = Call::new(Method::ImageStatus, image);
+        let image = image.to_owned();
+        let work = self.look(move |runtime| async move { runtime.image_status(&image).await });
+        self.call(call, work).await
+    }
+
+    async fn pull_image(&self, image: &str) -> Result<String, RuntimeError> {
+        let call = Call::new(Method::PullImage, image);
+        let image = image.to_owned();
+        let work = self.work(move |runtime| async move { runtime.pull_image(&image).await });
+        self.call(call, work).await
+    }
+
+    async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
+        let work = self.look(move |runtime| async move { runtime.list_images().await });
+        self.call(Call::new(Method::ListImages, ""), work).await
+    }
+
+    async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        let call = Call::new(Method::RemoveImage, subject(verdict));
+        let verdict = verdict.clone();
+        let work = self.work(move |runtime| async move { runtime.remove_image(&verdict).await });
+        self.call(call, work).await
+    }
+
+    async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
+        let work = self.look(move |runtime| async move { runtime.container_events().await });
+        let events = self.call(Call::new(Method::GetContainerEvents, ""), work).await?;
+        Ok(hints::faulty(events, Arc::clone(&self.outside)))
+    }
+}

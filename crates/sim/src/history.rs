@@ -1,0 +1,91 @@
+//! What happened, as the invariants need to know it: what the agent asked for, what became of
+//! containers and sandboxes, and what people and fate did. Times count from the beginning and are those
+//! of a steady clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ids::{ContainerId, PodUid, SandboxId};
+use model::observed::{ContainerState, SandboxState};
+use model::ports::runtime::Code;
+
+use crate::plan::PodPlan;
+
+/// Something that happened.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// When it was seen.
+    pub at: Duration,
+    /// What.
+    pub event: Event,
+}
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// An agent started; they are counted.
+    AgentStarted(u32),
+    /// The clock was set.
+    ClockJumped,
+    /// From now on the pod is wanted, in this version.
+    Wanted(PodUid, Arc<PodPlan>),
+    /// From now on the pod is not wanted.
+    Unwanted(PodUid),
+    /// The agent asked for a container to end.
+    StopAsked(ContainerId, Duration),
+    /// The agent asked for a sandbox to end.
+    StopSandboxAsked(SandboxId),
+    /// The agent asked for a container to start.
+    StartAsked(ContainerId),
+    /// The agent was told that a container has started.
+    StartTold(ContainerId),
+    /// The agent asked for a container or, without a name, a sandbox; and was told so.
+    Made(Maker, Result<(), Code>),
+    /// A container is in another state than before.
+    Container(Arc<Instance>, Option<ContainerState>),
+    /// A sandbox is in another state than before.
+    Sandbox(SandboxId, PodUid, SandboxState),
+}
+
+/// What the runtime reserves a name for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Maker {
+    /// The pod.
+    pub uid: PodUid,
+    /// The container; none for a sandbox.
+    pub name: Option<Arc<str>>,
+    /// Its number.
+    pub attempt: u32,
+}
+
+/// A container as it was seen at a moment.
+#[derive(Debug, Clone)]
+pub struct Instance {
+    /// Its id.
+    pub id: ContainerId,
+    /// Its sandbox.
+    pub sandbox: SandboxId,
+    /// Its pod.
+    pub uid: PodUid,
+    /// Its name in the pod.
+    pub name: Arc<str>,
+    /// Its number.
+    pub attempt: u32,
+    /// The hash of its definition.
+    pub definition: String,
+    /// Its state; `None` once it is removed.
+    pub state: Option<ContainerState>,
+    /// How it ended.
+    pub exit_code: i32,
+    /// When its process started.
+    pub started: Option<Duration>,
+    /// When its process ended.
+    pub finished: Option<Duration>,
+}
+
+impl Instance {
+    /// Whether its process may live.
+    pub fn may_live(&self) -> bool {
+        matches!(self.state, Some(ContainerState::Running | ContainerState::Unknown))
+    }
+}

@@ -1,0 +1,76 @@
+//! What must be true of every history, whatever goes wrong. Each invariant reads the records in order
+//! and says at which one it is broken; none of them knows more of the agent than what it asks for.
+
+mod back_off;
+mod ended_for_good;
+mod fresh;
+mod grace;
+mod init_order;
+mod numbers;
+mod one_live;
+mod one_self;
+mod unwanted;
+
+use std::fmt;
+
+use crate::history::Record;
+
+/// Reads a history.
+pub trait Invariant: fmt::Debug + Send {
+    /// What it says, as a sentence.
+    fn sentence(&self) -> &'static str;
+    /// Takes the next record in; says what breaks the invariant, if it does.
+    fn read(&mut self, record: &Record) -> Result<(), String>;
+}
+
+/// An invariant does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// Which, as a sentence.
+    pub invariant: &'static str,
+    /// What breaks it. Ids are long.
+    pub how: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.how)
+    }
+}
+
+/// All invariants over one history.
+#[derive(Debug)]
+pub struct Invariants(Vec<Box<dyn Invariant>>);
+
+impl Default for Invariants {
+    fn default() -> Self {
+        Self(vec![
+            Box::<one_live::OneLive>::default(),
+            Box::<one_self::OneSelf>::default(),
+            Box::<init_order::InitOrder>::default(),
+            Box::<ended_for_good::EndedForGood>::default(),
+            Box::<unwanted::UnwantedStayDead>::default(),
+            Box::<grace::GraceShrinks>::default(),
+            Box::<numbers::NumbersAdvance>::default(),
+            Box::<back_off::BackOff>::default(),
+            Box::<fresh::ActsOnFreshLooks>::default(),
+        ])
+    }
+}
+
+impl Invariants {
+    /// Takes the next records in.
+    pub fn read(&mut self, records: &[Record]) -> Result<(), Broken> {
+        for record in records {
+            for invariant in &mut self.0 {
+                invariant
+                    .read(record)
+                    .map_err(|how| Broken { invariant: invariant.sentence(), how })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

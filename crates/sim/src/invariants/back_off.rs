@@ -1,0 +1,86 @@
+//! Back-off.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ids::{ContainerId, PodUid, SandboxId};
+use model::observed::ContainerState;
+
+use super::Invariant;
+use crate::history::{Event, Instance, Record};
+
+/// The first delay, a little less for the coarseness of timers.
+const FIRST_DELAY: Duration = Duration::from_millis(9900);
+/// Whoever ran longer than this before it failed starts over.
+const RESET_AFTER: Duration = Duration::from_mins(10);
+
+/// An agent that has restarted a failed container once lets it wait before the next time.
+#[derive(Debug, Default)]
+pub(super) struct BackOff {
+    /// What this agent started after a failure, and when.
+    restarted: BTreeMap<(PodUid, Arc<str>), (ContainerId, Duration)>,
+    /// The last instance that ended by itself.
+    ended: BTreeMap<(PodUid, Arc<str>), Arc<Instance>>,
+    asked: BTreeSet<ContainerId>,
+    asked_sandboxes: BTreeSet<SandboxId>,
+}
+
+impl BackOff {
+    fn started(&mut self, one: &Arc<Instance>, at: Duration) -> Result<(), String> {
+        let key = (one.uid.clone(), Arc::clone(&one.name));
+        let Some(before) = self.ended.remove(&key) else {
+            self.restarted.remove(&key);
+            return Ok(());
+        };
+        let restarted = self.restarted.insert(key, (one.id.clone(), at));
+        let (Some((id, let_through)), Some(finished)) = (restarted, before.finished) else {
+            return Ok(());
+        };
+        let counts = id == before.id
+            && before.definition == one.definition
+            && before.sandbox == one.sandbox
+            && finished.saturating_sub(let_through) < RESET_AFTER;
+        let waited = at.saturating_sub(finished);
+        if counts && waited < FIRST_DELAY {
+            return Err(format!("{} starts {waited:?} after {} failed again", one.id, before.id));
+        }
+        Ok(())
+    }
+}
+
+impl Invariant for BackOff {
+    fn sentence(&self) -> &'static str {
+        "a container that keeps failing waits before it is started again"
+    }
+
+    fn read(&mut self, record: &Record) -> Result<(), String> {
+        match &record.event {
+            // Delays are not kept on disk, and they go by the clock of the node.
+            Event::AgentStarted(_) | Event::ClockJumped => self.restarted.clear(),
+            Event::StopAsked(id, _) => {
+                self.asked.insert(id.clone());
+            }
+            Event::StopSandboxAsked(id) => {
+                self.asked_sandboxes.insert(id.clone());
+            }
+            Event::Container(one, was) => {
+                let is_new = matches!(was, None | Some(ContainerState::Created));
+                if let Some(started) = one.started.filter(|_| is_new) {
+                    self.started(one, started)?;
+                }
+                let by_itself = !self.asked.contains(&one.id)
+                    && !self.asked_sandboxes.contains(&one.sandbox)
+                    && *was != Some(ContainerState::Unknown);
+                let key = (one.uid.clone(), Arc::clone(&one.name));
+                if one.state == Some(ContainerState::Exited) && by_itself {
+                    self.ended.insert(key, Arc::clone(one));
+                } else if one.state.is_some() && !by_itself {
+                    self.ended.remove(&key);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! What has ended for good.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::ids::{ContainerId, PodUid, SandboxId};
+use model::observed::ContainerState;
+
+use super::Invariant;
+use crate::history::{Event, Instance, Record};
+use crate::plan::PodPlan;
+
+/// A container that ended by itself, and that its pod's policy does not start again, stays as it is. One
+/// that the agent had asked to end did not end by itself; and who runs in a sandbox that died is
+/// replaced with it.
+#[derive(Debug, Default)]
+pub(super) struct EndedForGood {
+    pods: BTreeMap<PodUid, Arc<PodPlan>>,
+    asked: BTreeSet<ContainerId>,
+    asked_sandboxes: BTreeSet<SandboxId>,
+    ended: BTreeMap<(PodUid, Arc<str>), Arc<Instance>>,
+}
+
+impl EndedForGood {
+    fn was_asked(&self, one: &Instance) -> bool {
+        self.asked.contains(&one.id) || self.asked_sandboxes.contains(&one.sandbox)
+    }
+}
+
+impl Invariant for EndedForGood {
+    fn sentence(&self) -> &'static str {
+        "a container that ended for good never starts again"
+    }
+
+    fn read(&mut self, record: &Record) -> Result<(), String> {
+        match &record.event {
+            Event::Wanted(uid, pod) => {
+                self.pods.insert(uid.clone(), Arc::clone(pod));
+            }
+            Event::StopAsked(id, _) => {
+                self.asked.insert(id.clone());
+            }
+            Event::StopSandboxAsked(id) => {
+                self.asked_sandboxes.insert(id.clone());
+            }
+            Event::Container(one, was) => {
+                let key = (one.uid.clone(), Arc::clone(&one.name));
+                let Some(pod) = self.pods.get(&one.uid) else { return Ok(()) };
+                if pod.init.iter().any(|init| *init.name == *one.name) {
+                    return Ok(());
+                }
+                let starts = matches!(was, None | Some(ContainerState::Created))
+                    && one.state != Some(ContainerState::Created)
+                    && one.state.is_some();
+                if starts && let Some(before) = self.ended.get(&key) {
+                    // What was decided before it ended by itself may still be done.
+                    if !self.was_asked(before) {
+                        return Err(format!(
+                            "{} starts after {} ended with code {} under policy {:?}",
+                            one.id, before.id, before.exit_code, pod.policy
+                        ));
+                    }
+                }
+                if one.state == Some(ContainerState::Exited) {
+                    let for_good = one.started.is_some()
+                        && *was != Some(ContainerState::Unknown)
+                        && !pod.policy.restarts(one.exit_code)
+                        && !self.was_asked(one);
+                    if for_good {
+                        self.ended.insert(key, Arc::clone(one));
+                    } else {
+                        self.ended.remove(&key);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

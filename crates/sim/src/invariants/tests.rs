@@ -1,0 +1,257 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::observed::ContainerState::{self, Created, Exited, Running, Unknown};
+use model::ports::runtime::Code;
+
+use super::*;
+use crate::history::{Event, Instance, Maker};
+use crate::plan::{ContainerPlan, PodPlan, Policy, Program};
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn pod(policy: Policy) -> Arc<PodPlan> {
+    let container = |name, sidecar| ContainerPlan {
+        name,
+        image: "ferrolet.test/workload:1",
+        program: Program::Forever,
+        sidecar,
+    };
+    Arc::new(PodPlan {
+        name: "p".to_owned(),
+        revision: 0,
+        keeps_uid: false,
+        policy,
+        grace: 30,
+        deadline: None,
+        host_network: false,
+        init: vec![container("i", false), container("side", true)],
+        containers: vec![container("a", false)],
+    })
+}
+
+fn wanted(policy: Policy) -> Event {
+    Event::Wanted("u".into(), pod(policy))
+}
+
+/// A container of the pod, as it is after a change; it started at 10 and ended at 20.
+fn container(name: &str, number: u32, state: ContainerState, was: ContainerState) -> Event {
+    let started = (state != Created).then_some(seconds(10));
+    let finished = (state == Exited).then_some(seconds(20));
+    let instance = Instance {
+        id: format!("{name}{number}").into(),
+        sandbox: "s".into(),
+        uid: "u".into(),
+        name: name.into(),
+        attempt: number,
+        definition: "d".to_owned(),
+        state: Some(state),
+        exit_code: 0,
+        started,
+        finished,
+    };
+    Event::Container(Arc::new(instance), Some(was))
+}
+
+fn with(event: Event, change: impl FnOnce(&mut Instance)) -> Event {
+    let Event::Container(one, was) = event else { panic!("not a container: {event:?}") };
+    let mut one = (*one).clone();
+    change(&mut one);
+    Event::Container(Arc::new(one), was)
+}
+
+/// The invariant that breaks over events a second apart, if one does.
+fn broken(events: impl IntoIterator<Item = Event>) -> Option<&'static str> {
+    let at = (0..).map(seconds);
+    let records: Vec<Record> = at.zip(events).map(|(at, event)| Record { at, event }).collect();
+    Invariants::default().read(&records).err().map(|broken| broken.invariant)
+}
+
+/// The init containers have done their part.
+fn initialized() -> [Event; 2] {
+    [container("i", 0, Exited, Running), container("side", 0, Running, Created)]
+}
+
+#[test]
+fn two_live_containers_of_a_name_are_found() {
+    let sentence = Some("at most one container of a pod's name lives");
+    let rows = [
+        (vec![container("a", 0, Running, Created), container("a", 1, Running, Created)], sentence),
+        (vec![container("a", 0, Unknown, Running), container("a", 1, Running, Created)], sentence),
+        (vec![container("a", 0, Running, Created), container("b", 1, Running, Created)], None),
+        (
+            vec![
+                container("a", 0, Running, Created),
+                container("a", 0, Exited, Running),
+                container("a", 1, Running, Created),
+            ],
+            None,
+        ),
+    ];
+    for (events, expected) in rows {
+        assert_eq!(broken(events.clone()), expected, "{events:?}");
+    }
+}
+
+#[test]
+fn a_pod_beside_its_earlier_self_is_found() {
+    let other = || Event::Wanted("other".into(), pod(Policy::Always));
+    let of_other = |event| with(event, |one| (one.uid, one.id) = ("other".into(), "o".into()));
+    let first = || [wanted(Policy::Always), other(), container("x", 0, Running, Created)];
+    let start = || of_other(container("y", 0, Running, Created));
+    let mut invariant = one_self::OneSelf::default();
+    let mut read = |event| invariant.read(&Record { at: Duration::ZERO, event });
+    first().into_iter().for_each(|event| read(event).unwrap());
+    read(container("x", 0, Exited, Running)).unwrap();
+    read(start()).unwrap();
+    assert!(read(container("x", 1, Running, Created)).is_err());
+}
+
+#[test]
+fn a_container_before_its_init_containers_is_found() {
+    let sentence =
+        Some("init containers and sidecars come before the others and sidecars end after them");
+    let start = || container("a", 0, Running, Created);
+    let [init, side] = initialized();
+    let rows = [
+        (vec![init.clone(), side.clone(), start()], None),
+        (vec![init.clone(), start()], sentence),
+        (vec![side.clone(), start()], sentence),
+        (vec![container("i", 0, Running, Created), side.clone()], sentence),
+        (vec![with(init.clone(), |one| one.exit_code = 1), side.clone()], sentence),
+        (vec![with(init, |one| one.sandbox = "old".into()), side], sentence),
+    ];
+    for (events, expected) in rows {
+        let events: Vec<Event> = [wanted(Policy::Always)].into_iter().chain(events).collect();
+        assert_eq!(broken(events.clone()), expected, "{events:?}");
+    }
+}
+
+#[test]
+fn a_sidecar_that_ends_before_the_others_is_found() {
+    let stop = |name: &str| Event::StopAsked(format!("{name}0").as_str().into(), seconds(30));
+    let ending = |last: Vec<Event>| {
+        let first = [wanted(Policy::Always)].into_iter().chain(initialized());
+        let running = [container("a", 0, Running, Created), Event::Unwanted("u".into())];
+        broken(first.chain(running).chain([stop("a")]).chain(last))
+    };
+    assert!(ending(vec![stop("side")]).is_some());
+    assert_eq!(ending(vec![container("a", 0, Exited, Running), stop("side")]), None);
+    let mut late = vec![Event::ClockJumped; 30];
+    late.push(stop("side"));
+    assert_eq!(ending(late), None, "its grace is over");
+}
+
+#[test]
+fn a_container_that_ended_for_good_and_starts_again_is_found() {
+    let sentence = Some("a container that ended for good never starts again");
+    let failed = |event| with(event, |one| one.exit_code = 1);
+    let ended = || container("a", 0, Exited, Running);
+    let stop = || Event::StopAsked("a0".into(), seconds(30));
+    let rows = [
+        (Policy::Never, vec![ended()], sentence),
+        (Policy::Never, vec![failed(ended())], sentence),
+        (Policy::OnFailure, vec![ended()], sentence),
+        (Policy::OnFailure, vec![failed(ended())], None),
+        (Policy::Always, vec![ended()], None),
+        (Policy::Never, vec![stop(), ended()], None),
+        (Policy::Never, vec![ended(), stop()], None),
+        (Policy::Never, vec![container("a", 0, Exited, Unknown)], None),
+    ];
+    for (policy, events, expected) in rows {
+        let again =
+            with(container("a", 1, Running, Created), |one| one.started = Some(seconds(99)));
+        let first = [wanted(policy)].into_iter().chain(initialized());
+        let all: Vec<Event> = first.chain(events).chain([again]).collect();
+        assert_eq!(broken(all.clone()), expected, "{policy:?} {all:?}");
+    }
+}
+
+#[test]
+fn a_start_long_after_the_pod_was_wanted_is_found() {
+    let mut invariant = unwanted::UnwantedStayDead::default();
+    let mut read = |at, event| invariant.read(&Record { at: seconds(at), event });
+    read(0, container("a", 0, Created, Created)).unwrap();
+    read(1, Event::StartAsked("a0".into())).unwrap();
+    read(2, Event::Unwanted("u".into())).unwrap();
+    read(60, Event::StartAsked("a0".into())).unwrap();
+    assert!(read(600, Event::StartAsked("a0".into())).is_err());
+    read(601, wanted(Policy::Always)).unwrap();
+    read(602, Event::StartAsked("a0".into())).unwrap();
+}
+
+#[test]
+fn a_grace_that_grows_is_found() {
+    let sentence = Some("the grace of a container is at most its pod's and only shrinks");
+    let stop = |grace| Event::StopAsked("a0".into(), seconds(grace));
+    let rows = [
+        (vec![stop(30), stop(30), stop(2)], None),
+        (vec![stop(10), stop(11)], sentence),
+        (vec![stop(31)], sentence),
+        (vec![stop(10), wanted(Policy::Always), stop(30)], None),
+    ];
+    for (events, expected) in rows {
+        let first = [wanted(Policy::Always), container("a", 0, Created, Created)];
+        assert_eq!(broken(first.into_iter().chain(events.clone())), expected, "{events:?}");
+    }
+}
+
+#[test]
+fn a_number_that_does_not_advance_is_found() {
+    let again = |number| {
+        let again = container("a", number, Running, Created);
+        with(again, |one| (one.id, one.started) = ("again".into(), Some(seconds(99))))
+    };
+    let ended = || vec![container("a", 3, Running, Created), container("a", 3, Exited, Running)];
+    assert_eq!(broken(ended().into_iter().chain([again(4)])), None);
+    let sentence =
+        "every instance of a container that starts has a higher number than those before";
+    assert_eq!(broken(ended().into_iter().chain([again(3)])), Some(sentence));
+}
+
+#[test]
+fn a_restart_without_a_wait_is_found() {
+    let life = |number: u32, started: u64| {
+        let starts = container("a", number, Running, Created);
+        let ends = container("a", number, Exited, Running);
+        let at = |one: &mut Instance| one.started = Some(seconds(started));
+        let ended = move |one: &mut Instance| {
+            one.started = Some(seconds(started));
+            one.finished = Some(seconds(started + 1));
+        };
+        [with(starts, at), with(ends, ended)]
+    };
+    let lives = |starts: [u64; 3], between: Option<Event>| {
+        let [one, two, three] = starts;
+        broken(life(0, one).into_iter().chain(life(1, two)).chain(between).chain(life(2, three)))
+    };
+    let sentence = Some("a container that keeps failing waits before it is started again");
+    // The first restart is free.
+    assert_eq!(lives([0, 1, 12], None), None);
+    assert_eq!(lives([0, 1, 3], None), sentence);
+    // Another agent knows of no failure; one that was stopped did not fail.
+    assert_eq!(lives([0, 1, 3], Some(Event::AgentStarted(2))), None);
+    assert_eq!(lives([0, 1, 3], Some(Event::ClockJumped)), None);
+}
+
+#[test]
+fn asking_for_what_is_known_to_be_there_is_found() {
+    let maker =
+        |name: Option<&str>| Maker { uid: "u".into(), name: name.map(Arc::from), attempt: 0 };
+    let made = |name| Event::Made(maker(name), Ok(()));
+    let refused = |name| Event::Made(maker(name), Err(Code::FailedPrecondition));
+    let failed = |name| Event::Made(maker(name), Err(Code::DeadlineExceeded));
+    let removed = || with(container("a", 0, Created, Created), |one| one.state = None);
+    let sentence = Some("the agent does not ask for what it knows to be there");
+    let rows = [
+        (vec![made(None), refused(None)], sentence),
+        (vec![made(Some("a")), refused(Some("a"))], sentence),
+        (vec![failed(Some("a")), refused(Some("a"))], None),
+        (vec![made(Some("a")), removed(), refused(Some("a"))], None),
+    ];
+    for (events, expected) in rows {
+        assert_eq!(broken(events.clone()), expected, "{events:?}");
+    }
+}

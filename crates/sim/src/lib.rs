@@ -1,0 +1,39 @@
+//! Histories of the whole agent, in memory and on a clock of their own, in which much goes wrong.
+//!
+//! Inputs: a seed. It decides on the pods, on what people do to their manifests, on what fails, hangs,
+//! is late or lost, on when the agent is killed and the clock set. Outputs: a [`Report`](run::Report),
+//! or a [`Failure`](run::Failure) with the invariant that broke and a trace to read.
+//!
+//! ```text
+//!  seed ──> plan ──> run: agent ──> faulty ports ──> runtime and disk in memory
+//!                     └── history ──> invariants; settled?; did a new agent change anything?
+//! ```
+//!
+//! Invariants of its own:
+//! - one seed, one history: no thread, no real clock, no map without an order;
+//! - what is simulated is the agent as it is wired for real, on the ports of `model`;
+//! - invariants know nothing of the agent's inside: they read what it asked for and what became of it.
+
+mod clock;
+mod faulty_files;
+mod faulty_runtime;
+pub mod history;
+pub mod invariants;
+mod life;
+pub mod mutations;
+mod outside;
+pub mod plan;
+mod random;
+pub mod run;
+pub mod settled;
+pub mod shrink;
+mod trace;
+
+/// Seeds of histories that once broke an invariant: one a line, with a comment.
+pub const REGRESSIONS: &str = include_str!("../regressions.txt");
+
+/// The seeds in a text: the first word of each line that has one, comments aside.
+pub fn seeds(text: &str) -> impl Iterator<Item = u64> {
+    let words = text.lines().filter_map(|line| line.split('#').next()?.split_whitespace().next());
+    words.filter_map(|word| word.parse().ok())
+}

@@ -1,0 +1,295 @@
+//! The program `sim`: lets histories happen, again or anew.
+
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use lexopt::prelude::*;
+use sim::mutations::{MUTATIONS, Mutation, copy_tree, source_tree};
+use sim::plan::Plan;
+use sim::run::{LEAST_FAULTS, Report, run};
+use sim::shrink::shrink;
+use tokio::time::Instant;
+
+const USAGE: &str = "\
+usage: sim [--seed N [--shrink] | --from N [--count N]] [OPTION...]
+  Lets the whole agent live through histories in which much goes wrong, in memory.
+
+  --seed N         one history, with its plan
+  --from N         histories from this seed on (1)
+  --count N        how many (200)
+  --seconds N      no new history after this time
+  --jobs N         how many at a time (1)
+  --shrink         leaves out of a history that goes wrong what has nothing to do with it
+  --trace          shows what happened, of a history that went well too
+  --verbose        a line for each history
+  --keep-going     does not stop at the first that goes wrong, and shows a line of each
+  --mutants DIR    puts each of a list of faults into a copy of the source at DIR, and sees whether
+                   --count histories find it
+
+  Ends with 1 when an invariant broke, and then shows the trace and the command for that history.";
+
+/// What is shown of histories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Show {
+    /// What went wrong.
+    Failures,
+    /// A line of each.
+    Lines,
+    /// The plan, and that line.
+    Plan,
+    /// The same, of a shorter one that goes wrong in the same way.
+    Shrunk,
+}
+
+#[derive(Debug)]
+struct Options {
+    from: u64,
+    count: u64,
+    show: Show,
+    seconds: Option<u64>,
+    jobs: u64,
+    trace: bool,
+    keep_going: bool,
+    mutants: Option<std::path::PathBuf>,
+}
+
+impl Options {
+    fn parse() -> Result<Option<Self>> {
+        let mut options = Self {
+            from: 1,
+            count: 200,
+            show: Show::Failures,
+            seconds: None,
+            jobs: 1,
+            trace: false,
+            keep_going: false,
+            mutants: None,
+        };
+        let mut arguments = lexopt::Parser::from_env();
+        while let Some(argument) = arguments.next()? {
+            match argument {
+                Long("seed") => {
+                    options.from = arguments.value()?.parse()?;
+                    options.count = 1;
+                    if options.show == Show::Failures {
+                        options.show = Show::Plan;
+                    }
+                }
+                Long("from") => options.from = arguments.value()?.parse()?,
+                Long("count") => options.count = arguments.value()?.parse()?,
+                Long("seconds") => options.seconds = Some(arguments.value()?.parse()?),
+                Long("jobs") => options.jobs = arguments.value()?.parse()?,
+                Long("shrink") => options.show = Show::Shrunk,
+                Long("trace") => options.trace = true,
+                Long("verbose") => options.show = Show::Lines,
+                Long("keep-going") => options.keep_going = true,
+                Long("mutants") => options.mutants = Some(arguments.value()?.into()),
+                Long("help") | Short('h') => return Ok(None),
+                _ => return Err(argument.unexpected().into()),
+            }
+        }
+        Ok(Some(options))
+    }
+}
+
+fn main() -> ExitCode {
+    let done = match Options::parse() {
+        Ok(None) => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("sim: {error}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+        Ok(Some(options)) => match &options.mutants {
+            Some(tree) => mutants(&options, tree),
+            None => Ok(histories(&options)),
+        },
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("sim: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Lets histories happen; whether all went well. The first that does not is the last.
+fn histories(options: &Options) -> bool {
+    let began = Instant::now();
+    let next = AtomicU64::new(0);
+    let total = Mutex::new(Total::default());
+    let is_over = || {
+        let late = options.seconds.is_some_and(|most| began.elapsed() > Duration::from_secs(most));
+        late || !options.keep_going && total.lock().is_ok_and(|total| total.failed)
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.max(1) {
+            scope.spawn(|| {
+                while !is_over() {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= options.count {
+                        return;
+                    }
+                    let well = history(options, options.from + number);
+                    if let Ok(mut total) = total.lock() {
+                        total.add(well);
+                    }
+                }
+            });
+        }
+    });
+    let total = total.into_inner().unwrap_or_default();
+    println!("{total} in {:.1?}", began.elapsed());
+    !total.failed
+}
+
+fn show_plan(plan: &Plan) {
+    for step in &plan.steps {
+        println!("plan {:>7.1}s  {}", step.at.as_secs_f64(), step.what);
+    }
+}
+
+/// One history, shown as asked; nothing if it went wrong.
+fn history(options: &Options, seed: u64) -> Option<Report> {
+    let plan = Plan::new(seed);
+    if options.show == Show::Shrunk
+        && let Some((shorter, failure)) = shrink(&plan)
+    {
+        show_plan(&shorter);
+        println!("{failure}");
+        return None;
+    }
+    if options.show == Show::Plan {
+        show_plan(&plan);
+    }
+    match run(&plan) {
+        Ok((report, trace)) => {
+            if options.trace {
+                print!("{trace}");
+            }
+            if options.show != Show::Failures {
+                println!("{report}");
+            }
+            Some(report)
+        }
+        Err(failure) if options.keep_going => {
+            println!("seed {seed}: BROKEN: {}", failure.broken);
+            None
+        }
+        Err(failure) => {
+            println!("{failure}");
+            None
+        }
+    }
+}
+
+/// What came of many histories.
+#[derive(Debug)]
+struct Total {
+    histories: u64,
+    failed: bool,
+    least_pods: usize,
+    least_faults: usize,
+    least_kills: usize,
+    faults: usize,
+    slowest: Duration,
+}
+
+impl Default for Total {
+    fn default() -> Self {
+        Self {
+            histories: 0,
+            failed: false,
+            least_pods: usize::MAX,
+            least_faults: usize::MAX,
+            least_kills: usize::MAX,
+            faults: 0,
+            slowest: Duration::ZERO,
+        }
+    }
+}
+
+impl Total {
+    fn add(&mut self, report: Option<Report>) {
+        let Some(report) = report else {
+            self.failed = true;
+            return;
+        };
+        let faults = report.faults_in_all();
+        let kills = report.faults.get("agent killed").copied().unwrap_or(0);
+        self.histories += 1;
+        self.faults += faults;
+        self.least_pods = self.least_pods.min(report.pods);
+        self.least_faults = self.least_faults.min(faults);
+        // The last one comes when all is well and is not a fault of the history.
+        self.least_kills = self.least_kills.min(kills.saturating_sub(1));
+        self.slowest = self.slowest.max(report.settled_after);
+        if report.pods < 5 || faults < LEAST_FAULTS || kills < 2 {
+            println!("too little happened: {report}");
+            self.failed = true;
+        }
+    }
+}
+
+impl std::fmt::Display for Total {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { histories, faults, least_pods, least_faults, least_kills, slowest, .. } = self;
+        if *histories == 0 {
+            return f.write_str("no history went well");
+        }
+        write!(
+            f,
+            "{histories} histories went well: {faults} faults, at least {least_faults} and \
+             {least_kills} killed agent(s) in each, at least {least_pods} pods; settled at most \
+             {}s after the last fault;",
+            slowest.as_secs()
+        )
+    }
+}
+
+/// Whether every mutation is found.
+fn mutants(options: &Options, tree: &std::path::Path) -> Result<bool> {
+    let inner = copy_tree(&source_tree(), tree)?;
+    let mut all = true;
+    for mutation in MUTATIONS {
+        let undo = mutation.apply(&inner)?;
+        let found = finds(options, tree, mutation);
+        undo.undo()?;
+        let found = found?;
+        println!("mutant {}: {}", found.as_deref().unwrap_or("NOT FOUND"), mutation.name);
+        all &= found.is_some();
+    }
+    Ok(all)
+}
+
+/// What a simulator says that was built with a mutation; nothing if all its histories go well.
+fn finds(options: &Options, tree: &std::path::Path, mutation: &Mutation) -> Result<Option<String>> {
+    let build = Command::new("cargo")
+        .args(["build", "--quiet", "--locked", "-p", "sim"])
+        .current_dir(tree)
+        .status()
+        .context("run cargo")?;
+    ensure!(build.success(), "the source does not build with this mutation: {}", mutation.name);
+    let (from, count) = (options.from.to_string(), options.count.to_string());
+    let jobs = options.jobs.to_string();
+    let output = Command::new("cargo")
+        .args(["run", "--quiet", "--locked", "-p", "sim", "--"])
+        .args(["--from", &from, "--count", &count, "--jobs", &jobs])
+        .current_dir(tree)
+        .output()
+        .context("run cargo")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let broken = text.lines().find(|line| line.contains(": BROKEN: "));
+    match (output.status.code(), broken) {
+        (Some(0), None) => Ok(None),
+        (Some(1), Some(broken)) => Ok(Some(format!("found by {broken}"))),
+        (code, _) => bail!("the simulator ended with {code:?}: {text}"),
+    }
+}

@@ -1,0 +1,218 @@
+//! Small faults put into the source on purpose. A simulator that does not find them would not find the
+//! next one that somebody makes by accident.
+#![allow(clippy::disallowed_methods, reason = "a tool that copies and changes a source tree")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+/// A change of one place in the source.
+#[derive(Debug, Clone, Copy)]
+pub struct Mutation {
+    /// What it does, in a few words.
+    pub name: &'static str,
+    /// The file.
+    pub file: &'static str,
+    /// The text that is there, once.
+    pub find: &'static str,
+    /// The text in its place.
+    pub replace: &'static str,
+}
+
+/// All of them.
+pub const MUTATIONS: &[Mutation] = &[
+    Mutation {
+        name: "the record advances although the status could not be read",
+        file: "crates/pleg/src/task.rs",
+        find: "record.reinspect = true;\n",
+        replace: "(record.seen, record.at) = (seen, at);\n",
+    },
+    Mutation {
+        name: "the time of a relist is that of its end",
+        file: "crates/pleg/src/task.rs",
+        find: "let (at, began) = (self.stamps.next(), Instant::now());
+        self.work.push(Box::pin(async move {
+            Done::Listed { began, at, pods: inspect::list(&*runtime).await }
+        }));",
+        replace: "let (stamps, began) = (self.stamps.clone(), Instant::now());
+        self.work.push(Box::pin(async move {
+            let pods = inspect::list(&*runtime).await;
+            Done::Listed { began, at: stamps.next(), pods }
+        }));",
+    },
+    Mutation {
+        name: "the grace grows with every try",
+        file: "crates/pods/src/decide/worker.rs",
+        find: "*stored = shorter;",
+        replace: "*stored = shorter + Duration::from_secs(5);",
+    },
+    Mutation {
+        name: "a look from before the last action is good enough",
+        file: "crates/pleg/src/cache.rs",
+        find: "entry.is_some_and(|entry| entry.observed > after);",
+        replace: "entry.is_some();",
+    },
+    Mutation {
+        name: "a new agent does not end what nobody wants",
+        file: "crates/ferrolet/src/decide/housekeeping.rs",
+        find: "!wanted && !working && all_heard",
+        replace: "wanted && !working && all_heard",
+    },
+    Mutation {
+        name: "the restart number does not advance",
+        file: "crates/runtime/src/act.rs",
+        find: "count.saturating_add(1)",
+        replace: "count",
+    },
+    Mutation {
+        name: "back-off is never applied",
+        file: "crates/runtime/src/decide/backoff.rs",
+        find: "&& since(failed, now) < entry.delay",
+        replace: "&& since(failed, now) < Duration::ZERO",
+    },
+    Mutation {
+        name: "an instance that is replaced goes on running",
+        file: "crates/runtime/src/decide/pod_actions.rs",
+        find: "status.maybe_running().filter(|instance| *instance.name == *container.name);",
+        replace: "status.maybe_running().filter(|instance| instance.name.is_empty());",
+    },
+    Mutation {
+        name: "the last good version of a manifest is not restored",
+        file: "crates/pods/src/source/kept.rs",
+        find: "OnDisk::Unknown => self.look(disk).await,",
+        replace: "OnDisk::Unknown => self.look(disk).await.filter(String::is_empty),",
+    },
+];
+
+impl Mutation {
+    /// The file with the change.
+    fn mutated(&self, tree: &Path) -> Result<(PathBuf, String)> {
+        let path = tree.join(self.file);
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", self.file))?;
+        let places = text.matches(self.find).count();
+        ensure!(
+            places == 1,
+            "{}: its text is found {places} times in {}, not once; the source has changed",
+            self.name,
+            self.file
+        );
+        Ok((path, text.replace(self.find, self.replace)))
+    }
+
+    /// Makes the change in a tree; answers how to undo it.
+    pub fn apply(&self, tree: &Path) -> Result<Undo> {
+        let (path, text) = self.mutated(tree)?;
+        let before = fs::read_to_string(&path).with_context(|| format!("read {}", self.file))?;
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        Ok(Undo { path, before })
+    }
+}
+
+/// Takes a change back.
+#[derive(Debug)]
+pub struct Undo {
+    path: PathBuf,
+    before: String,
+}
+
+impl Undo {
+    /// Does so.
+    pub fn undo(self) -> Result<()> {
+        fs::write(&self.path, self.before).with_context(|| format!("write {}", self.path.display()))
+    }
+}
+
+/// The root of the source tree that this program was built from.
+pub fn source_tree() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Where the crates of a copy lie. Cargo tells crates of equal names apart by their place in their
+/// workspace: were it the same, a build of the copy would pass for one of the source.
+const INNER: &str = "mutant";
+
+/// Copies what a build needs of a source tree, in place of what is there. Answers where mutations are
+/// applied.
+pub fn copy_tree(from: &Path, to: &Path) -> Result<PathBuf> {
+    if to.exists() {
+        fs::remove_dir_all(to).with_context(|| format!("remove {}", to.display()))?;
+    }
+    let inner = to.join(INNER);
+    copy(from, &inner)?;
+    for name in ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"] {
+        let (from, to) = (inner.join(name), to.join(name));
+        fs::rename(&from, &to).with_context(|| format!("move {}", from.display()))?;
+    }
+    let manifest = to.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).context("read the copy's Cargo.toml")?;
+    fs::write(&manifest, with_inner_paths(&text)).context("write the copy's Cargo.toml")?;
+    Ok(inner)
+}
+
+/// A workspace's manifest, with its crates one directory further down.
+fn with_inner_paths(manifest: &str) -> String {
+    let folders = ["crates/", "e2e", "xtask"];
+    folders.iter().fold(manifest.to_owned(), |text, folder| {
+        text.replace(&format!("\"{folder}"), &format!("\"{INNER}/{folder}"))
+    })
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("make {}", to.display()))?;
+    let entries = fs::read_dir(from).with_context(|| format!("list {}", from.display()))?;
+    for entry in entries {
+        let entry = entry.with_context(|| format!("list {}", from.display()))?;
+        let (name, path) = (entry.file_name(), entry.path());
+        let is_hidden = name.as_encoded_bytes().starts_with(b".");
+        if is_hidden || name == "target" {
+            continue;
+        }
+        let kind = entry.file_type().with_context(|| format!("look at {}", path.display()))?;
+        if kind.is_dir() {
+            copy(&path, &to.join(name))?;
+        } else if kind.is_file() {
+            let target = to.join(name);
+            fs::copy(&path, &target).with_context(|| format!("copy to {}", target.display()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mutation_finds_its_place() {
+        for mutation in MUTATIONS {
+            let (_, text) = mutation.mutated(&source_tree()).unwrap();
+            assert!(text.contains(mutation.replace), "{}", mutation.name);
+        }
+    }
+
+    #[test]
+    fn a_mutation_changes_a_copy_and_is_undone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        let write = |path: &str, text: &str| {
+            let path = from.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let files = ["crates/b.rs", "target/x", ".git/y", "Cargo.lock", "rust-toolchain.toml"];
+        files.iter().for_each(|path| write(path, "let x = 1;"));
+        write("Cargo.toml", "members = [\"crates/b\", \"e2e\"]");
+        let inner = copy_tree(&from, &to).unwrap();
+        let manifest = fs::read_to_string(to.join("Cargo.toml")).unwrap();
+        assert_eq!(manifest, "members = [\"mutant/crates/b\", \"mutant/e2e\"]");
+        assert!(!inner.join("target").exists() && !inner.join(".git").exists());
+        let mutation = Mutation { name: "x", file: "crates/b.rs", find: "1", replace: "2" };
+        let undo = mutation.apply(&inner).unwrap();
+        let read = |root: &Path| fs::read_to_string(root.join("crates/b.rs")).unwrap();
+        assert_eq!(read(&inner), "let x = 2;");
+        assert!(mutation.apply(&inner).unwrap_err().to_string().contains("found 0 times"));
+        undo.undo().unwrap();
+        assert_eq!((read(&inner), read(&from)), ("let x = 1;".into(), "let x = 1;".into()));
+    }
+}

@@ -1,0 +1,242 @@
+//! What lies around the agents of a history and outlives them: the runtime with its containers, the
+//! disk, the clock; the faults in store; and the record of it all.
+
+mod faults;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use jiff::Timestamp;
+use model::ids::{ContainerId, SandboxId};
+use model::labels;
+use model::observed::{Container, ContainerState, SandboxState};
+use model::ports::clock::WallClock;
+use model::ports::runtime::Runtime as _;
+use testkit::clock::VirtualClock;
+use testkit::files::MemoryFiles;
+use testkit::runtime::{MemoryRuntime, RemoteImage};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::clock::NodeClock;
+use crate::history::{Event, Instance, Record};
+use crate::plan::{FETCHED, HAD};
+use crate::trace::Trace;
+
+use faults::Store;
+pub(crate) use faults::{Asked, is_effect};
+
+/// All of it. Nothing here is held across an await.
+#[derive(Debug)]
+pub(crate) struct Outside {
+    pub(crate) runtime: Arc<MemoryRuntime>,
+    pub(crate) files: Arc<MemoryFiles>,
+    pub(crate) clock: Arc<NodeClock>,
+    /// Whether the runtime is away.
+    pub(crate) away: watch::Sender<bool>,
+    /// Effects that come after their calls were answered.
+    pub(crate) late: Mutex<JoinSet<()>>,
+    /// Stands for every call that goes wrong and is not over; see [`Outside::under_way`].
+    trouble: Arc<()>,
+    epoch: Timestamp,
+    began: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    trace: Trace,
+    faults: Store,
+    /// What happened since the invariants were last asked.
+    news: Vec<Record>,
+    containers: BTreeMap<ContainerId, Arc<Instance>>,
+    sandboxes: BTreeMap<SandboxId, SandboxState>,
+}
+
+impl Outside {
+    /// A node with nothing on it.
+    pub(crate) fn new() -> Self {
+        let steady = VirtualClock::new();
+        let runtime = MemoryRuntime::new(Arc::new(steady.clone())).keeping_no_calls();
+        for image in HAD {
+            runtime.add_image(&RemoteImage::new(image).entrypoint(["/workload"]));
+        }
+        let far = RemoteImage::new(FETCHED).entrypoint(["/workload"]);
+        runtime.publish(far.pull_takes(Duration::from_secs(3)));
+        Self {
+            runtime: Arc::new(runtime),
+            files: Arc::default(),
+            epoch: steady.now(),
+            clock: Arc::new(NodeClock::new(steady)),
+            away: watch::Sender::new(false),
+            late: Mutex::default(),
+            trouble: Arc::default(),
+            began: Instant::now(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Held while something goes wrong.
+    pub(crate) fn trouble(&self) -> Arc<()> {
+        Arc::clone(&self.trouble)
+    }
+
+    /// Whether something still goes wrong: a call hangs, or will take effect later.
+    pub(crate) fn under_way(&self) -> bool {
+        Arc::strong_count(&self.trouble) > 1
+    }
+
+    /// How long the history has lasted.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// The same, of a time that the runtime noted down.
+    pub(crate) fn since_the_beginning(&self, at: Timestamp) -> Duration {
+        Duration::try_from(at.duration_since(self.epoch)).unwrap_or(Duration::ZERO)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a line into the trace.
+    pub(crate) fn say(&self, text: impl Into<String>) {
+        let at = self.elapsed();
+        self.state().trace.add(at, text.into());
+    }
+
+    /// Counts something for the trace's hash alone.
+    pub(crate) fn note(&self, text: &str) {
+        let at = self.elapsed();
+        self.state().trace.note(at, text);
+    }
+
+    /// Remembers what happened.
+    pub(crate) fn record(&self, event: Event) {
+        let at = self.elapsed();
+        self.state().news.push(Record { at, event });
+    }
+
+    /// What happened since this was last asked.
+    pub(crate) fn take_news(&self) -> Vec<Record> {
+        std::mem::take(&mut self.state().news)
+    }
+
+    /// Gives something a short name.
+    pub(crate) fn name(&self, id: &str, short: impl Into<String>) {
+        self.state().trace.name(id, short);
+    }
+
+    /// The short name of something.
+    pub(crate) fn short(&self, id: &str) -> String {
+        self.state().trace.short(id).to_owned()
+    }
+
+    pub(crate) fn trace(&self) -> String {
+        self.state().trace.to_string()
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
+        self.state().trace.hash()
+    }
+
+    /// Looks what became of containers and sandboxes since the last time.
+    pub(crate) fn observe(&self) {
+        let containers = self.runtime.containers();
+        let sandboxes = self.runtime.sandboxes();
+        let mut news = Vec::new();
+        {
+            let mut state = self.state();
+            for sandbox in sandboxes {
+                let old = state.sandboxes.insert(sandbox.id.clone(), sandbox.state);
+                if old != Some(sandbox.state) {
+                    let number = state.sandboxes.len();
+                    let pod = state.trace.short(sandbox.pod_uid.as_str()).to_owned();
+                    let short = format!("s{number}({pod}#{})", sandbox.attempt);
+                    state.trace.name(sandbox.id.as_str(), short);
+                    news.push(Event::Sandbox(sandbox.id, sandbox.pod_uid, sandbox.state));
+                }
+            }
+            for (new, old) in self.changed(&state.containers, containers) {
+                state.containers.insert(new.id.clone(), Arc::clone(&new));
+                let number = state.containers.len();
+                let pod = state.trace.short(new.uid.as_str()).to_owned();
+                let short = format!("c{number}({pod}/{}#{})", new.name, new.attempt);
+                state.trace.name(new.id.as_str(), short);
+                news.push(Event::Container(new, old));
+            }
+        }
+        for event in news {
+            self.say_event(&event);
+            self.record(event);
+        }
+    }
+
+    /// Containers that are not as they were. Those that ended come first, in the order in which they
+    /// did: whoever started since started after them.
+    fn changed(
+        &self,
+        before: &BTreeMap<ContainerId, Arc<Instance>>,
+        now: Vec<Container>,
+    ) -> Vec<(Arc<Instance>, Option<ContainerState>)> {
+        let here: BTreeSet<ContainerId> = now.iter().map(|one| one.id.clone()).collect();
+        let gone = before.values().filter(|one| one.state.is_some() && !here.contains(&one.id));
+        let mut changed: Vec<_> = gone
+            .map(|old| (Arc::new(Instance { state: None, ..(**old).clone() }), old.state))
+            .collect();
+        for container in now {
+            let old = before.get(&container.id).and_then(|old| old.state);
+            if old != Some(container.state) {
+                changed.push((Arc::new(self.instance(&container)), old));
+            }
+        }
+        changed.sort_by_key(|(one, _)| {
+            (one.state.is_some(), one.finished.is_none(), one.finished, one.id.clone())
+        });
+        changed
+    }
+
+    /// A container, looked at closely.
+    pub(crate) fn instance(&self, container: &Container) -> Instance {
+        let status = self.runtime.container_status(&container.id).now_or_never();
+        let status = status.expect("nothing delays the runtime itself");
+        let status = status.expect("a container that was just listed is there");
+        let since = |at: Option<Timestamp>| at.map(|at| self.since_the_beginning(at));
+        Instance {
+            id: container.id.clone(),
+            sandbox: container.sandbox_id.clone(),
+            uid: container.pod_uid.clone(),
+            name: Arc::clone(&container.name),
+            attempt: container.attempt,
+            definition: status.annotations.get(labels::CONTAINER_HASH).cloned().unwrap_or_default(),
+            state: Some(status.state),
+            exit_code: status.exit_code,
+            started: since(status.started_at),
+            finished: since(status.finished_at),
+        }
+    }
+
+    fn say_event(&self, event: &Event) {
+        let text = match event {
+            Event::Container(one, _) => {
+                let name = self.short(one.id.as_str());
+                match one.state {
+                    None => format!("         {name} is gone"),
+                    Some(ContainerState::Exited) => {
+                        format!("         {name} has ended with code {}", one.exit_code)
+                    }
+                    Some(state) => format!("         {name} is {state:?}"),
+                }
+            }
+            Event::Sandbox(id, _, state) => {
+                format!("         {} is {state:?}", self.short(id.as_str()))
+            }
+            _ => return,
+        };
+        self.say(text);
+    }
+}

@@ -1,0 +1,123 @@
+//! The faults in store, and those that happened.
+
+use std::collections::BTreeMap;
+
+use testkit::runtime::Method;
+
+use super::Outside;
+use crate::plan::{Fault, Rule, Target};
+
+/// What is about to happen and may go wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Call(Method),
+    Hint,
+    FileRead,
+    FileWrite,
+    FileHint,
+}
+
+/// Faults that wait for what they are meant for, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    waiting: Vec<Rule>,
+    happened: BTreeMap<&'static str, usize>,
+}
+
+/// Whether a call changes something.
+pub(crate) fn is_effect(method: Method) -> bool {
+    matches!(
+        method,
+        Method::RunPodSandbox
+            | Method::StopPodSandbox
+            | Method::RemovePodSandbox
+            | Method::CreateContainer
+            | Method::StartContainer
+            | Method::StopContainer
+            | Method::RemoveContainer
+            | Method::PullImage
+            | Method::RemoveImage
+    )
+}
+
+impl Target {
+    fn is(self, asked: Asked) -> bool {
+        match (self, asked) {
+            (Self::AnyCall, Asked::Call(_))
+            | (Self::Hint, Asked::Hint)
+            | (Self::FileRead, Asked::FileRead)
+            | (Self::FileWrite, Asked::FileWrite)
+            | (Self::FileHint, Asked::FileHint) => true,
+            (Self::Effect, Asked::Call(method)) => is_effect(method),
+            (Self::Look, Asked::Call(method)) => !is_effect(method),
+            (Self::Method(one), Asked::Call(method)) => one == method,
+            _ => false,
+        }
+    }
+}
+
+impl Store {
+    /// What goes wrong now. Every fault that could have been meant counts this as one that went well.
+    fn take(&mut self, asked: Asked) -> Option<Fault> {
+        let meant = self.waiting.iter().position(|rule| rule.on.is(asked) && rule.skip == 0);
+        for rule in &mut self.waiting {
+            if rule.on.is(asked) && rule.skip > 0 {
+                rule.skip -= 1;
+            }
+        }
+        let fault = self.waiting.remove(meant?).fault;
+        self.happen(fault.name());
+        Some(fault)
+    }
+
+    fn happen(&mut self, name: &'static str) {
+        *self.happened.entry(name).or_default() += 1;
+    }
+}
+
+impl Outside {
+    /// Lets something go wrong.
+    pub(crate) fn arm(&self, rule: Rule) {
+        self.state().faults.waiting.push(rule);
+    }
+
+    /// From now on nothing goes wrong that has not begun to.
+    pub(crate) fn disarm(&self) {
+        self.state().faults.waiting.clear();
+    }
+
+    /// What goes wrong with something that is about to happen.
+    pub(crate) fn fault(&self, asked: Asked) -> Option<Fault> {
+        self.state().faults.take(asked)
+    }
+
+    /// Counts a fault of another kind.
+    pub(crate) fn happened(&self, name: &'static str) {
+        self.state().faults.happen(name);
+    }
+
+    /// The faults that happened, by kind.
+    pub(crate) fn all_that_happened(&self) -> BTreeMap<&'static str, usize> {
+        self.state().faults.happened.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_waits_for_what_it_is_meant_for() {
+        let mut store = Store::default();
+        let on = |on, skip, fault| Rule { on, skip, fault };
+        store.waiting.push(on(Target::Method(Method::StopContainer), 1, Fault::Hang));
+        store.waiting.push(on(Target::Effect, 0, Fault::LateSuccess));
+        assert_eq!(store.take(Asked::Hint), None);
+        assert_eq!(store.take(Asked::Call(Method::ListContainers)), None);
+        let stop = Asked::Call(Method::StopContainer);
+        assert_eq!(store.take(stop), Some(Fault::LateSuccess));
+        assert_eq!(store.take(stop), Some(Fault::Hang));
+        assert_eq!(store.take(stop), None);
+        assert_eq!(store.happened, [("hang", 1), ("late success", 1)].into());
+    }
+}

@@ -1,0 +1,347 @@
+//! Makes a plan from a seed.
+
+use std::time::Duration;
+
+use model::ports::runtime::Code;
+use testkit::runtime::Method;
+
+use super::{
+    ContainerPlan, Doom, Fault, Harm, Plan, PodPlan, Policy, Program, Rule, Step, Target, What,
+};
+use crate::random::Random;
+
+/// Whether pods get init containers and sidecars: whether the agent runs such pods.
+pub const INIT_CONTAINERS: bool = false;
+
+/// Images that the runtime has, and one that it must fetch.
+pub(crate) const HAD: [&str; 2] = ["ferrolet.test/workload:1", "ferrolet.test/workload:2"];
+pub(crate) const FETCHED: &str = "ferrolet.test/far:1";
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+const INIT_NAMES: [&str; 3] = ["i", "j", "k"];
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let length = random.seconds(240, 600);
+        let jumps = random.chance(40);
+        let hints = random.chance(85);
+        let mut maker = Maker { random, jumps, length, pods: Vec::new(), steps: Vec::new() };
+        maker.first_pods();
+        maker.trouble();
+        maker.last_word();
+        let Maker { mut steps, .. } = maker;
+        steps.sort_by_key(|step| step.at);
+        Self { seed, hints, steps, length }
+    }
+}
+
+struct Maker {
+    random: Random,
+    /// Whether the clock is set in this history: then no pod depends on the time of day.
+    jumps: bool,
+    length: Duration,
+    /// The last version of each pod.
+    pods: Vec<PodPlan>,
+    steps: Vec<Step>,
+}
+
+impl Maker {
+    fn push(&mut self, at: Duration, what: What) {
+        self.steps.push(Step { at, what });
+    }
+
+    /// A moment of the history, more likely an early one: most happens while pods start.
+    fn moment(&mut self) -> Duration {
+        let part = self.random.between(0, 1000);
+        let early = if self.random.chance(50) { part * part / 1000 } else { part };
+        let millis = u64::try_from(self.length.as_millis()).unwrap_or(u64::MAX);
+        Duration::from_millis(millis / 1000 * early)
+    }
+
+    fn first_pods(&mut self) {
+        let count = self.random.between(5, 8);
+        for number in 0..count {
+            let pod = self.pod(format!("p{number}"));
+            self.pods.push(pod.clone());
+            let at = if self.random.chance(70) { Duration::ZERO } else { self.moment() / 4 };
+            self.push(at, What::Write(pod));
+        }
+    }
+
+    fn pod(&mut self, name: String) -> PodPlan {
+        let policy = self.random.weighted(&[
+            (50, Policy::Always),
+            (25, Policy::OnFailure),
+            (25, Policy::Never),
+        ]);
+        let keeps_uid = self.random.chance(25);
+        let count = self.random.weighted(&[(60, 1), (30, 2), (10, 3)]);
+        let containers = NAMES[..count].iter().map(|name| self.container(name, false)).collect();
+        let mut init = Vec::new();
+        if INIT_CONTAINERS && self.random.chance(40) {
+            let count = self.random.weighted(&[(50, 1), (35, 2), (15, 3)]);
+            for name in &INIT_NAMES[..count] {
+                let sidecar = self.random.chance(40);
+                let mut container = self.container(name, sidecar);
+                if !sidecar {
+                    // One that always fails would keep its pod waiting; one that runs for ever, too.
+                    let code = u8::from(self.random.chance(15));
+                    container.program = Program::Ends(self.random.millis(0, 8000), code);
+                }
+                init.push(container);
+            }
+        }
+        let deadline = !self.jumps && !keeps_uid && self.random.chance(10);
+        PodPlan {
+            name,
+            revision: 0,
+            keeps_uid,
+            policy,
+            grace: self.random.pick(&[0, 1, 3, 5, 10, 30, 60]),
+            deadline: deadline.then(|| self.random.between(30, 200)),
+            host_network: self.random.chance(10),
+            init,
+            containers,
+        }
+    }
+
+    fn container(&mut self, name: &'static str, sidecar: bool) -> ContainerPlan {
+        let image = self.image();
+        ContainerPlan { name, image, program: self.program(), sidecar }
+    }
+
+    fn image(&mut self) -> &'static str {
+        self.random.weighted(&[(45, HAD[0]), (35, HAD[1]), (20, FETCHED)])
+    }
+
+    fn program(&mut self) -> Program {
+        let random = &mut self.random;
+        match random.between(0, 99) {
+            0..40 => Program::Forever,
+            40..55 => Program::Ends(random.millis(0, 3000), 0),
+            55..65 => Program::Ends(random.seconds(5, 120), 0),
+            65..75 => Program::Ends(random.millis(0, 3000), 1),
+            75..85 => Program::Ends(random.seconds(5, 120), 3),
+            85..93 => {
+                let code = random.pick(&[0, 0, 5]);
+                Program::Traps(random.seconds(0, 20), code)
+            }
+            _ => Program::Ignores,
+        }
+    }
+
+    fn trouble(&mut self) {
+        // At least one agent dies while pods start, and there are faults enough for all to meet.
+        let early = self.random.millis(0, 5000);
+        let doom = What::KillAgent(self.doom());
+        self.push(early, doom);
+        for _ in 0..self.random.between(35, 60) {
+            let at = self.moment();
+            match self.random.between(0, 99) {
+                0..40 => {
+                    let rule = self.call_rule();
+                    self.push(at, What::Arm(rule));
+                }
+                40..50 => {
+                    let rule = self.hint_rule();
+                    self.push(at, What::Arm(rule));
+                }
+                50..57 => {
+                    let rule = self.file_rule();
+                    self.push(at, What::Arm(rule));
+                }
+                57..75 => self.somebody(at),
+                75..87 => {
+                    let harm = self.harm();
+                    let which = self.random.between(0, 1000);
+                    self.push(at, What::Harm(harm, which));
+                }
+                87..92 => {
+                    let doom = self.doom();
+                    self.push(at, What::KillAgent(doom));
+                }
+                92..95 => {
+                    let away = self.random.millis(200, 40_000);
+                    self.push(at, What::RestartRuntime(away));
+                }
+                95..97 => self.push(at, What::RestartAgent),
+                _ if self.jumps => {
+                    let jumps = [-86_400, -3600, -120, -5, 5, 120, 3600, 86_400];
+                    let by = self.random.pick(&jumps);
+                    self.push(at, What::JumpClock(by));
+                }
+                _ => {
+                    let rule = self.call_rule();
+                    self.push(at, What::Arm(rule));
+                }
+            }
+        }
+    }
+
+    fn doom(&mut self) -> Doom {
+        let away = if self.random.chance(70) {
+            self.random.millis(0, 2000)
+        } else {
+            self.random.seconds(2, 60)
+        };
+        Doom { before: self.random.chance(50), nth: self.random.between(1, 40), away }
+    }
+
+    fn harm(&mut self) -> Harm {
+        let killed = Harm::Container(self.random.pick(&[0, 1, 137]));
+        self.random.weighted(&[
+            (50, killed),
+            (10, Harm::OutOfMemory),
+            (25, Harm::Sandbox),
+            (15, Harm::Lost),
+        ])
+    }
+
+    fn call_rule(&mut self) -> Rule {
+        let on = self.random.weighted(&[
+            (15, Target::AnyCall),
+            (25, Target::Effect),
+            (15, Target::Look),
+            (6, Target::Method(Method::RunPodSandbox)),
+            (6, Target::Method(Method::CreateContainer)),
+            (6, Target::Method(Method::StartContainer)),
+            (6, Target::Method(Method::StopContainer)),
+            (4, Target::Method(Method::StopPodSandbox)),
+            (4, Target::Method(Method::RemoveContainer)),
+            (4, Target::Method(Method::ContainerStatus)),
+            (6, Target::Method(Method::ListContainers)),
+            (2, Target::Method(Method::PullImage)),
+            (1, Target::Method(Method::GetContainerEvents)),
+        ]);
+        let skip = self.random.between(0, 5);
+        Rule { on, skip, fault: self.call_fault() }
+    }
+
+    fn call_fault(&mut self) -> Fault {
+        let random = &mut self.random;
+        match random.between(0, 99) {
+            0..25 => {
+                let codes = [Code::Unknown, Code::Internal, Code::Unavailable, Code::Aborted];
+                Fault::Error(random.pick(&codes))
+            }
+            25..40 => Fault::Slow(random.millis(5, 20_000)),
+            40..60 => Fault::LateAnswer(random.millis(5, 20_000)),
+            60..66 => Fault::Hang,
+            66..80 => Fault::LateSuccess,
+            80..94 => Fault::LateEffect(random.millis(5, 40_000)),
+            _ => Fault::LostAnswer,
+        }
+    }
+
+    fn hint_rule(&mut self) -> Rule {
+        let late = Fault::Overtaken(self.random.millis(5, 30_000));
+        let fault = self.random.weighted(&[(40, Fault::Lost), (25, Fault::Doubled), (35, late)]);
+        Rule { on: Target::Hint, skip: self.random.between(0, 4), fault }
+    }
+
+    fn file_rule(&mut self) -> Rule {
+        let on = self.random.pick(&[Target::FileRead, Target::FileWrite, Target::FileHint]);
+        let slow = Fault::Slow(self.random.millis(5, 3000));
+        let fault = match on {
+            Target::FileHint => Fault::Lost,
+            Target::FileWrite => {
+                self.random.pick(&[Fault::Error(Code::Internal), Fault::LateSuccess, slow])
+            }
+            _ => self.random.pick(&[Fault::Error(Code::Internal), slow]),
+        };
+        Rule { on, skip: self.random.between(0, 4), fault }
+    }
+
+    /// Somebody does something to a manifest. Steps are made in no order of time, so this only says
+    /// what is done; what that means is seen when it happens.
+    fn somebody(&mut self, at: Duration) {
+        let count = u64::try_from(self.pods.len()).unwrap_or(1);
+        if count < 10 && self.random.chance(15) {
+            let pod = self.pod(format!("p{count}"));
+            self.pods.push(pod.clone());
+            self.push(at, What::Write(pod));
+            return;
+        }
+        let index = usize::try_from(self.random.between(0, count - 1)).unwrap_or(0);
+        let name = self.pods[index].name.clone();
+        match self.random.between(0, 99) {
+            0..45 => {
+                let pod = self.edited(index);
+                self.push(at, What::Write(pod));
+            }
+            45..60 => {
+                // As it was: its uid comes back.
+                let again = at + self.random.millis(50, 60_000);
+                let pod = self.pods[index].clone();
+                self.push(at, What::Remove(name));
+                self.push(again, What::Write(pod));
+            }
+            60..75 => self.push(at, What::Spoil(name)),
+            _ => self.push(at, What::Remove(name)),
+        }
+    }
+
+    /// Another version of a pod. One that keeps its uid stays the same pod, so only what may change
+    /// of a pod does.
+    fn edited(&mut self, index: usize) -> PodPlan {
+        let old = self.pods[index].clone();
+        let mut pod = if old.keeps_uid { old.clone() } else { self.pod(old.name.clone()) };
+        pod.revision = old.revision + 1;
+        if old.keeps_uid {
+            pod.containers[0].image = self.image();
+            pod.containers[0].program = self.program();
+        } else {
+            pod.keeps_uid = false;
+        }
+        self.pods[index] = pod.clone();
+        pod
+    }
+
+    /// In the end every manifest is as it should be, or gone.
+    fn last_word(&mut self) {
+        for index in 0..self.pods.len() {
+            let pod = self.pods[index].clone();
+            let what = match self.random.between(0, 99) {
+                0..20 => What::Remove(pod.name),
+                _ => What::Write(pod),
+            };
+            let before = self.random.seconds(0, 30);
+            let at = self.length.saturating_sub(before);
+            self.push(at, what);
+        }
+        // Whatever was planned for later than that would have the last word.
+        let length = self.length;
+        for step in &mut self.steps {
+            step.at = step.at.min(length);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_has_one_plan() {
+        for seed in 0..20 {
+            let (one, two) = (Plan::new(seed), Plan::new(seed));
+            assert_eq!(format!("{:?}", one.steps), format!("{:?}", two.steps));
+        }
+    }
+
+    #[test]
+    fn every_plan_has_five_pods_and_a_dying_agent() {
+        for seed in 0..200 {
+            let plan = Plan::new(seed);
+            let pods = plan.steps.iter().filter_map(|step| match &step.what {
+                What::Write(pod) => Some(&pod.name),
+                _ => None,
+            });
+            assert!(pods.collect::<std::collections::BTreeSet<_>>().len() >= 5);
+            assert!(plan.steps.iter().any(|step| matches!(step.what, What::KillAgent(_))));
+            assert!(plan.steps.is_sorted_by_key(|step| step.at));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Lets a history happen.
+
+mod node;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Once;
+use std::time::Duration;
+
+use crate::invariants::Broken;
+use crate::plan::{Fault, Plan, Rule, Target, What};
+use crate::settled::{disturbed, unsettled};
+
+use node::Node;
+
+/// How many faults a history has at least.
+pub const LEAST_FAULTS: usize = 10;
+
+/// How long a node may take, after the last fault, to be as its manifests say.
+const PATIENCE: Duration = Duration::from_mins(25);
+
+/// How long the agent may take to see and do what a change of a settled node asks for.
+const REACTION: Duration = Duration::from_secs(30);
+
+/// A history that went well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// What it followed from.
+    pub seed: u64,
+    /// How many pods there were.
+    pub pods: usize,
+    /// The faults that happened, by kind.
+    pub faults: BTreeMap<&'static str, usize>,
+    /// How many agents there were.
+    pub agents: u32,
+    /// How long it took until the node was as its manifests say, after the last fault.
+    pub settled_after: Duration,
+    /// How long it lasted, on its own clock.
+    pub lasted: Duration,
+    /// Stands for everything that happened.
+    pub hash: u64,
+}
+
+impl Report {
+    /// How many faults happened.
+    pub fn faults_in_all(&self) -> usize {
+        self.faults.values().sum()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, pods, agents, settled_after, lasted, hash, .. } = self;
+        write!(
+            f,
+            "seed {seed}: {pods} pods, {} faults, {agents} agents, settled after {}s of {}s, {hash:016x};",
+            self.faults_in_all(),
+            settled_after.as_secs(),
+            lasted.as_secs(),
+        )?;
+        for (name, count) in &self.faults {
+            write!(f, " {count} {name},")?;
+        }
+        Ok(())
+    }
+}
+
+/// A history in which an invariant broke.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// What it followed from.
+    pub seed: u64,
+    /// Which invariant, and how.
+    pub broken: Broken,
+    /// What happened, line by line.
+    pub trace: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}\nseed {}: BROKEN: {}\nagain: cargo run -p sim -- --seed {}",
+            self.trace, self.seed, self.broken, self.seed
+        )
+    }
+}
+
+/// Lets the history of a plan happen, from its beginning to its end. What happened can be read.
+pub fn run(plan: &Plan) -> Result<(Report, String), Box<Failure>> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(node::listen_to_panics);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without I/O needs nothing that could be missing");
+    runtime.block_on(history(plan))
+}
+
+async fn history(plan: &Plan) -> Result<(Report, String), Box<Failure>> {
+    let mut node = Node::new(plan);
+    let told = tell(&mut node, plan).await;
+    node.end();
+    match told {
+        Ok(settled_after) => {
+            let report = Report {
+                seed: plan.seed,
+                pods: node.names.len(),
+                faults: node.outside.all_that_happened(),
+                agents: node.agents,
+                settled_after,
+                lasted: node.outside.elapsed(),
+                hash: node.outside.hash(),
+            };
+            Ok((report, node.outside.trace()))
+        }
+        Err(broken) => {
+            let how = node.with_short_names(&broken.how);
+            let broken = Broken { how, ..broken };
+            Err(Box::new(Failure { seed: plan.seed, broken, trace: node.outside.trace() }))
+        }
+    }
+}
+
+/// The whole history; how long it took to settle.
+async fn tell(node: &mut Node, plan: &Plan) -> Result<Duration, Broken> {
+    // What is there before the first agent.
+    let (first, later): (Vec<_>, Vec<_>) = plan
+        .steps
+        .iter()
+        .partition(|step| step.at.is_zero() && matches!(step.what, What::Write(_)));
+    for step in first {
+        node.step(&step.what).await;
+    }
+    node.start_agent();
+    for step in later {
+        node.advance_to(step.at).await?;
+        node.step(&step.what).await;
+    }
+    node.advance_to(plan.length).await?;
+    more_faults(node).await?;
+    node.calm().await?;
+    let began = node.outside.elapsed();
+    let settled_after = settle(node, began).await?;
+    a_new_agent_changes_nothing(node).await?;
+    Ok(settled_after)
+}
+
+/// Sees to it that enough went wrong: some plans wait for calls that never come.
+async fn more_faults(node: &mut Node) -> Result<(), Broken> {
+    for _ in 0..100 {
+        let happened: usize = node.outside.all_that_happened().values().sum();
+        if happened >= LEAST_FAULTS {
+            break;
+        }
+        let fault = Fault::Error(model::ports::runtime::Code::Unavailable);
+        node.step(&What::Arm(Rule { on: Target::AnyCall, skip: 0, fault })).await;
+        let then = node.outside.elapsed() + Duration::from_secs(10);
+        node.advance_to(then).await?;
+    }
+    Ok(())
+}
+
+async fn settle(node: &mut Node, began: Duration) -> Result<Duration, Broken> {
+    let invariant = "after the last fault the node becomes as its manifests say";
+    loop {
+        let took = node.outside.elapsed().saturating_sub(began);
+        match unsettled(&node.snapshot(), &node.wanted) {
+            None if !node.outside.under_way() => return Ok(took),
+            Some(how) if took > PATIENCE => return Err(Broken { invariant, how }),
+            _ => {}
+        }
+        let then = node.outside.elapsed() + Duration::from_secs(5);
+        node.advance_to(then).await?;
+    }
+}
+
+async fn stay(node: &mut Node, time: Duration) -> Result<(), Broken> {
+    let invariant = "a node that is as its manifests say stays so";
+    let end = node.outside.elapsed() + time;
+    let mut well = node.outside.elapsed();
+    while node.outside.elapsed() < end {
+        let then = node.outside.elapsed() + Duration::from_secs(5);
+        node.advance_to(then).await?;
+        match unsettled(&node.snapshot(), &node.wanted) {
+            None => well = then,
+            Some(how) if then > well + REACTION => return Err(Broken { invariant, how }),
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Kills the agent of a settled node, in a quiet moment, and starts another.
+async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
+    stay(node, Duration::from_mins(2)).await?;
+    node.kill_agent();
+    node.outside.take_news();
+    let before = node.snapshot();
+    node.start_agent();
+    node.keep_news();
+    stay(node, Duration::from_mins(3)).await?;
+    match disturbed(&before, &node.kept_news(), &node.wanted) {
+        None => Ok(()),
+        Some(how) => Err(Broken { invariant: "a restart of the agent changes nothing", how }),
+    }
+}

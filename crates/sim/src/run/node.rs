@@ -1,0 +1,377 @@
+//! The node of a history: what lies around the agents, the agent of the moment, and what people want.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use ferrolet::wiring::{Agent, Ports, Settings};
+use futures_util::FutureExt as _;
+use model::observed::{ContainerState, SandboxState};
+use model::ports::files::HostFiles as _;
+use model::ports::runtime::Code;
+use runtime::decide::BackoffLimits;
+use testkit::events::KeptEvents;
+use testkit::http::MemoryWeb;
+use tokio::time::{Instant, sleep_until};
+
+use crate::faulty_files::FaultyFiles;
+use crate::faulty_runtime::FaultyRuntime;
+use crate::history::{Event, Record};
+use crate::invariants::{Broken, Invariants};
+use crate::life::Life;
+use crate::outside::Outside;
+use crate::plan::{Harm, NODE, Plan, PodPlan, What};
+use crate::settled::{Snapshot, Wanted};
+
+/// How often the invariants are asked when nothing else happens.
+const TICK: Duration = Duration::from_secs(5);
+
+/// Where the agent keeps the last good version of every manifest.
+const LAST_GOOD: &str = "/state/manifests";
+
+/// What comes to pass later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chore {
+    StartAgent,
+    RuntimeIsBack,
+}
+
+/// The node.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) outside: Arc<Outside>,
+    /// The pods that are wanted.
+    pub(super) wanted: Wanted,
+    /// The names of all pods that ever were.
+    pub(super) names: BTreeSet<String>,
+    /// How many agents there were.
+    pub(super) agents: u32,
+    agent: Option<(Agent, Arc<Life>)>,
+    hints: bool,
+    /// What each manifest says, or said when it last made sense.
+    manifests: BTreeMap<String, Arc<PodPlan>>,
+    chores: Vec<(Instant, Chore)>,
+    invariants: Invariants,
+    kept: Option<Vec<Record>>,
+}
+
+thread_local! {
+    /// What panicked in the history of this thread.
+    static PANICS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Takes down what panics inside a history; elsewhere nothing changes.
+pub(super) fn listen_to_panics() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let taken = PANICS.with_borrow_mut(|panics| {
+            panics.as_mut().map(|panics| panics.push(info.to_string())).is_some()
+        });
+        if !taken {
+            before(info);
+        }
+    }));
+}
+
+impl Node {
+    pub(super) fn new(plan: &Plan) -> Self {
+        PANICS.set(Some(Vec::new()));
+        Self {
+            outside: Arc::new(Outside::new()),
+            wanted: Wanted::new(),
+            names: BTreeSet::new(),
+            agents: 0,
+            agent: None,
+            hints: plan.hints,
+            manifests: BTreeMap::new(),
+            chores: Vec::new(),
+            invariants: Invariants::default(),
+            kept: None,
+        }
+    }
+
+    /// Nothing more happens.
+    pub(super) fn end(&mut self) {
+        self.agent = None;
+        self.outside.late.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        PANICS.set(None);
+    }
+
+    pub(super) fn start_agent(&mut self) {
+        if self.agent.is_some() {
+            return;
+        }
+        self.agents += 1;
+        self.outside.say(format!("         agent {} starts", self.agents));
+        self.outside.record(Event::AgentStarted(self.agents));
+        let life = Arc::new(Life::new(self.agents, Arc::clone(&self.outside)));
+        let outside = || Arc::clone(&self.outside);
+        let ports = Ports {
+            runtime: Arc::new(FaultyRuntime { outside: outside(), life: Arc::clone(&life) }),
+            files: Arc::new(FaultyFiles { outside: outside(), life: Arc::clone(&life) }),
+            http: Arc::<MemoryWeb>::default(),
+            clock: Arc::clone(&self.outside.clock) as _,
+            events: Arc::<KeptEvents>::default(),
+        };
+        let agent = Agent::start(&settings(self.hints), ports, None);
+        self.agent = Some((agent, life));
+    }
+
+    /// As `kill -9`: nothing of it goes on, nothing is tidied up.
+    pub(super) fn kill_agent(&mut self) {
+        if self.agent.take().is_some() {
+            self.outside.say(format!("FAULT    agent {} is killed", self.agents));
+            self.outside.happened("agent killed");
+        }
+    }
+
+    /// Lets time pass, and asks the invariants at every quiet moment on the way.
+    pub(super) async fn advance_to(&mut self, at: Duration) -> Result<(), Broken> {
+        loop {
+            self.quiet()?;
+            let now = self.outside.elapsed();
+            if now >= at {
+                return Ok(());
+            }
+            let then = Instant::now() + at.saturating_sub(now).min(TICK);
+            let chore = self.chores.iter().map(|(at, _)| *at).min();
+            self.wait_until(chore.map_or(then, |chore| chore.min(then))).await?;
+            self.do_chores();
+        }
+    }
+
+    async fn wait_until(&mut self, then: Instant) -> Result<(), Broken> {
+        let Some((agent, life)) = &mut self.agent else {
+            sleep_until(then).await;
+            return Ok(());
+        };
+        tokio::select! {
+            biased;
+            () = life.over.cancelled() => {
+                let away = life.fate().map_or(Duration::ZERO, |doom| doom.away);
+                self.agent = None;
+                self.chores.push((Instant::now() + away, Chore::StartAgent));
+                Ok(())
+            }
+            broken = agent.broken() => Err(Broken {
+                invariant: "no part of the agent ends by itself",
+                how: broken.to_string(),
+            }),
+            () = sleep_until(then) => Ok(()),
+        }
+    }
+
+    fn do_chores(&mut self) {
+        let now = Instant::now();
+        let (due, later) = self.chores.iter().partition(|(at, _)| *at <= now);
+        self.chores = later;
+        let due: Vec<(Instant, Chore)> = due;
+        for (_, chore) in due {
+            match chore {
+                Chore::StartAgent => self.start_agent(),
+                Chore::RuntimeIsBack => {
+                    self.outside.say("         the runtime is back");
+                    // A new process of it knows nothing of what the old one had to tell.
+                    self.outside.runtime.forget_events();
+                    self.outside.away.send_replace(false);
+                }
+            }
+        }
+    }
+
+    /// A moment at which nobody has anything to do.
+    fn quiet(&mut self) -> Result<(), Broken> {
+        self.outside.observe();
+        let news = self.outside.take_news();
+        self.invariants.read(&news)?;
+        if let Some(kept) = &mut self.kept {
+            kept.extend(news);
+        }
+        let panic = PANICS.with_borrow_mut(|panics| panics.as_mut().and_then(Vec::pop));
+        match panic {
+            Some(how) => Err(Broken { invariant: "nothing panics", how }),
+            None => Ok(()),
+        }
+    }
+
+    /// From now on what happens is kept.
+    pub(super) fn keep_news(&mut self) {
+        self.kept = Some(Vec::new());
+    }
+
+    pub(super) fn kept_news(&mut self) -> Vec<Record> {
+        self.kept.take().unwrap_or_default()
+    }
+
+    /// Does what the plan says.
+    pub(super) async fn step(&mut self, what: &What) {
+        self.outside.say(format!("PLAN     {what}"));
+        match what {
+            What::Write(pod) => self.write(pod),
+            What::Spoil(name) => self.spoil(name),
+            What::Remove(name) => self.remove(name),
+            What::Arm(rule) => self.outside.arm(*rule),
+            What::RestartRuntime(away) => {
+                self.outside.happened("runtime restart");
+                self.outside.away.send_replace(true);
+                self.outside.runtime.end_event_streams(Some(Code::Unavailable));
+                self.chores.retain(|(_, chore)| *chore != Chore::RuntimeIsBack);
+                self.chores.push((Instant::now() + *away, Chore::RuntimeIsBack));
+            }
+            What::KillAgent(doom) => {
+                if let Some((_, life)) = &self.agent {
+                    life.doom(*doom);
+                }
+            }
+            What::RestartAgent => {
+                if let Some((agent, life)) = self.agent.take() {
+                    agent.stop().await;
+                    drop(life);
+                    self.start_agent();
+                }
+            }
+            What::JumpClock(seconds) => {
+                self.outside.happened("clock jump");
+                self.outside.clock.jump(*seconds);
+                self.outside.record(Event::ClockJumped);
+            }
+            What::Harm(harm, which) => self.harm(*harm, *which),
+        }
+    }
+
+    /// The end of all faults: what was in store is dropped, and what is away comes back.
+    pub(super) async fn calm(&mut self) -> Result<(), Broken> {
+        self.outside.disarm();
+        let doomed = self.agent.as_ref().is_some_and(|(_, life)| life.fate().is_some());
+        let killed = self.outside.all_that_happened().contains_key("agent killed");
+        if doomed || !killed {
+            self.kill_agent();
+            self.chores.push((Instant::now(), Chore::StartAgent));
+        }
+        while !self.chores.is_empty() {
+            let then = self.outside.elapsed() + TICK;
+            self.advance_to(then).await?;
+        }
+        self.outside.say("CALM     nothing more goes wrong");
+        Ok(())
+    }
+
+    fn write(&mut self, pod: &PodPlan) {
+        let uid = pod.uid();
+        let pod = Arc::new(pod.clone());
+        self.outside.name(uid.as_str(), format!("{}v{}", pod.name, pod.revision));
+        self.names.insert(pod.name.clone());
+        let before = self.manifests.insert(pod.name.clone(), Arc::clone(&pod));
+        if let Some(before) = before.map(|before| before.uid()).filter(|before| *before != uid) {
+            self.unwant(&before);
+        }
+        self.wanted.insert(uid.clone(), Arc::clone(&pod));
+        self.outside.record(Event::Wanted(uid, Arc::clone(&pod)));
+        self.outside.files.write(PodPlan::path_of(&pod.name), pod.manifest());
+    }
+
+    fn unwant(&mut self, uid: &model::ids::PodUid) {
+        self.wanted.remove(uid);
+        self.outside.record(Event::Unwanted(uid.clone()));
+    }
+
+    fn remove(&mut self, name: &str) {
+        if let Some(pod) = self.manifests.remove(name) {
+            self.unwant(&pod.uid());
+            self.outside.files.remove(PodPlan::path_of(name));
+        }
+    }
+
+    /// A manifest that makes no sense leaves its pod as it was, if there is something that it was: an
+    /// agent that never read a good version cannot know it.
+    fn spoil(&mut self, name: &str) {
+        let Some(pod) = self.manifests.get(name) else { return };
+        let mark = pod.mark();
+        let is_kept = self.last_good().iter().any(|text| text.contains(&mark));
+        if is_kept {
+            self.outside.files.write(PodPlan::path_of(name), "spoiled: [");
+        } else {
+            self.outside.say("         but nobody has read it yet; left alone");
+        }
+    }
+
+    fn last_good(&self) -> Vec<String> {
+        let directory = std::path::Path::new(LAST_GOOD);
+        let names = self.outside.files.list(directory).now_or_never();
+        let names = names.expect("nothing delays files in memory").unwrap_or_default();
+        let contents =
+            names.iter().filter_map(|name| self.outside.files.content(directory.join(name)));
+        contents.map(|content| String::from_utf8_lossy(&content).into_owned()).collect()
+    }
+
+    fn harm(&mut self, harm: Harm, which: u64) {
+        let runtime = &self.outside.runtime;
+        let one = |count: usize| {
+            let count = u64::try_from(count).unwrap_or(0);
+            which.checked_rem(count).and_then(|index| usize::try_from(index).ok())
+        };
+        if harm == Harm::Sandbox {
+            let mut sandboxes = runtime.sandboxes();
+            sandboxes.retain(|sandbox| sandbox.state == SandboxState::Ready);
+            if let Some(index) = one(sandboxes.len()) {
+                runtime.kill_sandbox(&sandboxes[index].id);
+            }
+        } else {
+            let mut containers = runtime.containers();
+            containers.retain(|container| container.state == ContainerState::Running);
+            if let Some(index) = one(containers.len()) {
+                let id = &containers[index].id;
+                match harm {
+                    Harm::Container(code) => runtime.kill_container(id, code),
+                    Harm::OutOfMemory => runtime.oom_kill(id),
+                    Harm::Lost | Harm::Sandbox => runtime.lose_container(id),
+                };
+            }
+        }
+        self.outside.observe();
+    }
+
+    /// How everything is.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let outside = &self.outside;
+        let containers = outside.runtime.containers();
+        let sandboxes = outside.runtime.sandboxes().into_iter();
+        Snapshot {
+            at: outside.elapsed(),
+            containers: containers.iter().map(|one| outside.instance(one)).collect(),
+            sandboxes: sandboxes
+                .map(|one| {
+                    let made = outside.since_the_beginning(one.created_at);
+                    (one.id, one.pod_uid, made, one.state == SandboxState::Ready)
+                })
+                .collect(),
+        }
+    }
+
+    /// A text with short names instead of ids.
+    pub(super) fn with_short_names(&self, text: &str) -> String {
+        let ids = self.outside.runtime.containers().into_iter().map(|one| one.id.to_string());
+        let sandboxes = self.outside.runtime.sandboxes().into_iter();
+        let ids =
+            ids.chain(sandboxes.flat_map(|one| [one.id.to_string(), one.pod_uid.to_string()]));
+        ids.fold(text.to_owned(), |text, id| text.replace(&id, &self.outside.short(&id)))
+    }
+}
+
+fn settings(hints: bool) -> Settings {
+    Settings {
+        node_name: NODE.to_owned(),
+        runtime_name: "memory".to_owned(),
+        manifests: Some("/manifests".into()),
+        manifest_url: None,
+        manifests_period: Duration::from_secs(20),
+        state: "/state".into(),
+        pod_logs: "/var/log/pods".into(),
+        container_links: "/var/log/containers".into(),
+        resync: Duration::from_mins(1),
+        restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
+        pleg: pleg::Settings { hints, ..pleg::Settings::default() },
+        healthz: None,
+    }
+}

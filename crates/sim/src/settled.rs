@@ -1,0 +1,201 @@
+//! Whether a node is as its manifests say.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ids::{PodUid, SandboxId};
+use model::observed::ContainerState;
+use podspec::definition_hash_hex;
+
+use crate::history::{Event, Instance, Record};
+use crate::plan::{ContainerPlan, PodPlan, Policy};
+
+/// How long a container that ended may wait for its next start: five minutes of back-off, and the time
+/// until somebody looks.
+const LONGEST_WAIT: Duration = Duration::from_mins(7);
+
+/// How long after its deadline a pod has ended, its grace aside.
+const AFTER_DEADLINE: Duration = Duration::from_mins(3);
+
+/// The pods that are wanted.
+pub type Wanted = BTreeMap<PodUid, Arc<PodPlan>>;
+
+/// Everything of a node at a moment.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// When.
+    pub at: Duration,
+    /// All containers.
+    pub containers: Vec<Instance>,
+    /// All sandboxes: whose, when made, whether ready.
+    pub sandboxes: Vec<(SandboxId, PodUid, Duration, bool)>,
+}
+
+impl Snapshot {
+    fn latest(&self, uid: &PodUid, name: &str) -> Option<&Instance> {
+        let instances = self.containers.iter().filter(|one| one.uid == *uid && *one.name == *name);
+        instances.max_by_key(|one| (one.attempt, one.started))
+    }
+
+    fn lives(&self, uid: &PodUid) -> bool {
+        self.sandboxes.iter().any(|(_, of, _, ready)| of == uid && *ready)
+            || self.containers.iter().any(|one| one.uid == *uid && one.may_live())
+    }
+
+    fn ready_sandboxes(&self, uid: &PodUid) -> usize {
+        self.sandboxes.iter().filter(|(_, of, _, ready)| of == uid && *ready).count()
+    }
+}
+
+/// What is not as it should be, if anything.
+pub fn unsettled(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
+    let uids = snapshot.sandboxes.iter().map(|(_, uid, ..)| uid);
+    let uids = uids.chain(snapshot.containers.iter().map(|one| &one.uid));
+    for uid in uids {
+        if !wanted.contains_key(uid) && snapshot.lives(uid) {
+            return Some(format!("{uid} lives and nobody wants it"));
+        }
+    }
+    wanted.iter().find_map(|(uid, pod)| {
+        unsettled_pod(snapshot, uid, pod).map(|why| format!("{} ({uid}): {why}", pod.name))
+    })
+}
+
+fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<String> {
+    if let Some(deadline) = pod.deadline {
+        let began = snapshot.sandboxes.iter().filter(|(_, of, ..)| of == uid);
+        let Some(began) = began.map(|(_, _, at, _)| *at).min() else {
+            return Some("it has no sandbox".to_owned());
+        };
+        let over = began + Duration::from_secs(deadline + pod.grace) + AFTER_DEADLINE;
+        let late = snapshot.at > over && snapshot.lives(uid);
+        return late.then(|| "it lives after its deadline".to_owned());
+    }
+    let ran = snapshot.containers.iter().any(|one| one.uid == *uid);
+    if pod.policy == Policy::Never && ran && snapshot.ready_sandboxes(uid) == 0 {
+        // Its sandbox died under it, and it gets no other: what has not run by then never will.
+        return snapshot.lives(uid).then(|| "it has lost its sandbox and lives".to_owned());
+    }
+    match init_of(snapshot, uid, pod) {
+        Init::Done => {}
+        Init::UnderWay => return None,
+        Init::Wrong(why) => return Some(why),
+    }
+    let mut for_good = 0;
+    for container in &pod.containers {
+        let latest = snapshot.latest(uid, container.name);
+        match state_of(snapshot.at, latest, container, |code| pod.policy.restarts(code)) {
+            Ok(true) => for_good += 1,
+            Ok(false) => {}
+            Err(why) => return Some(why),
+        }
+    }
+    let ready = snapshot.ready_sandboxes(uid);
+    if for_good == pod.containers.len() {
+        return snapshot.lives(uid).then(|| "it has finished and lives".to_owned());
+    }
+    (ready != 1).then(|| format!("{ready} of its sandboxes are ready"))
+}
+
+/// Whether a container has ended for good, or else is on its way; or what is wrong with it.
+fn state_of(
+    now: Duration,
+    latest: Option<&Instance>,
+    container: &ContainerPlan,
+    restarts: impl Fn(i32) -> bool,
+) -> Result<bool, String> {
+    let name = container.name;
+    let Some(latest) = latest else { return Err(format!("{name} has not run")) };
+    match latest.state {
+        Some(ContainerState::Running) => {
+            if latest.definition == definition_hash_hex(name, container.image) {
+                Ok(false)
+            } else {
+                Err(format!("{name} runs with another definition"))
+            }
+        }
+        Some(ContainerState::Exited) if restarts(latest.exit_code) => {
+            let since = now.saturating_sub(latest.finished.unwrap_or_default());
+            if since > LONGEST_WAIT {
+                return Err(format!("{name} ended {since:?} ago and was not started again"));
+            }
+            Ok(false)
+        }
+        Some(ContainerState::Exited) => Ok(true),
+        state => Err(format!("{name} is {state:?}")),
+    }
+}
+
+/// Where a pod is with its init containers.
+#[derive(Debug)]
+enum Init {
+    /// The others may run, or there are none.
+    Done,
+    /// One of them runs or waits to run again; or the pod has ended over one.
+    UnderWay,
+    Wrong(String),
+}
+
+fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
+    let ran = |container: &ContainerPlan| snapshot.latest(uid, container.name).is_some();
+    if pod.containers.iter().any(ran) {
+        return Init::Done;
+    }
+    for init in &pod.init {
+        let latest = snapshot.latest(uid, init.name);
+        let restarts = |code| init.sidecar || (code != 0 && pod.policy.restarts(code));
+        match state_of(snapshot.at, latest, init, restarts) {
+            Err(why) => return Init::Wrong(why),
+            Ok(false) if init.sidecar => {}
+            Ok(false) => return Init::UnderWay,
+            Ok(true) if latest.is_some_and(|latest| latest.exit_code != 0) => {
+                if snapshot.lives(uid) {
+                    return Init::Wrong("its init containers failed and it lives".to_owned());
+                }
+                return Init::UnderWay;
+            }
+            Ok(true) => {}
+        }
+    }
+    Init::Done
+}
+
+/// What a new agent did that it should not have: a node that is settled is left as it is, and only
+/// containers that ended are started again.
+pub fn disturbed(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<String> {
+    let mut latest: BTreeMap<(PodUid, Arc<str>), Instance> = BTreeMap::new();
+    for one in &before.containers {
+        let key = (one.uid.clone(), Arc::clone(&one.name));
+        let newer = latest.get(&key).is_none_or(|other| other.attempt < one.attempt);
+        if newer {
+            latest.insert(key, one.clone());
+        }
+    }
+    let has_deadline = |uid: &PodUid| wanted.get(uid).is_some_and(|pod| pod.deadline.is_some());
+    let owner = |id| before.containers.iter().find(|one| one.id == id).map(|one| &one.uid);
+    for record in news {
+        match &record.event {
+            Event::StopAsked(id, _) if !owner(id.clone()).is_some_and(has_deadline) => {
+                return Some(format!("it stops {id}"));
+            }
+            Event::Made(maker, _) if maker.name.is_none() => {
+                return Some(format!("it makes a sandbox for {}", maker.uid));
+            }
+            Event::Container(one, was) => {
+                let key = (one.uid.clone(), Arc::clone(&one.name));
+                let ended = |one: &Instance| one.state == Some(ContainerState::Exited);
+                if was.is_none() && !latest.get(&key).is_some_and(ended) {
+                    return Some(format!("it makes {} beside one that did not end", one.id));
+                }
+                latest.insert(key, (**one).clone());
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+#[path = "settled_tests.rs"]
+mod tests;

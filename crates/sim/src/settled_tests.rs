@@ -1,0 +1,139 @@
+use model::observed::ContainerState::{Created, Exited, Running};
+
+use super::*;
+use crate::plan::Program;
+
+const IMAGE: &str = "ferrolet.test/workload:1";
+
+fn pod(policy: Policy) -> PodPlan {
+    let container =
+        |name| ContainerPlan { name, image: IMAGE, program: Program::Forever, sidecar: false };
+    PodPlan {
+        name: "p".to_owned(),
+        revision: 0,
+        keeps_uid: false,
+        policy,
+        grace: 30,
+        deadline: None,
+        host_network: false,
+        init: Vec::new(),
+        containers: vec![container("a"), container("b")],
+    }
+}
+
+fn instance(name: &str, attempt: u32, state: ContainerState) -> Instance {
+    Instance {
+        id: format!("{name}{attempt}").into(),
+        sandbox: "s".into(),
+        uid: "u".into(),
+        name: name.into(),
+        attempt,
+        definition: definition_hash_hex(name, IMAGE),
+        state: Some(state),
+        exit_code: 0,
+        started: Some(Duration::from_secs(1000)),
+        finished: (state == Exited).then_some(Duration::from_secs(1000)),
+    }
+}
+
+fn snapshot(containers: Vec<Instance>, ready: &[bool]) -> Snapshot {
+    let sandbox = |(number, ready): (usize, &bool)| {
+        (format!("s{number}").into(), "u".into(), Duration::ZERO, *ready)
+    };
+    let sandboxes = ready.iter().enumerate().map(sandbox).collect();
+    Snapshot { at: Duration::from_secs(1001), containers, sandboxes }
+}
+
+fn problem(snapshot: &Snapshot, pod: PodPlan) -> Option<String> {
+    unsettled(snapshot, &Wanted::from([("u".into(), Arc::new(pod))]))
+}
+
+#[test]
+fn a_pod_is_settled_when_all_of_it_runs_or_waits_or_has_ended_for_good() {
+    let both = |state| vec![instance("a", 0, state), instance("b", 0, state)];
+    let stale = Instance { finished: Some(Duration::ZERO), ..instance("b", 0, Exited) };
+    let other = Instance { definition: "x".to_owned(), ..instance("b", 0, Running) };
+    let rows = [
+        ("runs", both(Running), vec![true], Policy::Always, true),
+        (
+            "has run before",
+            [both(Running), vec![instance("a", 1, Running)]].concat(),
+            vec![true],
+            Policy::Always,
+            true,
+        ),
+        ("waits", both(Exited), vec![true], Policy::Always, true),
+        ("has finished", both(Exited), vec![false], Policy::Never, true),
+        (
+            "one ended",
+            vec![instance("a", 0, Exited), instance("b", 0, Running)],
+            vec![true],
+            Policy::Never,
+            true,
+        ),
+        ("has finished and lives", both(Exited), vec![true], Policy::Never, false),
+        ("not started", both(Created), vec![true], Policy::Always, false),
+        ("one never ran", vec![instance("a", 0, Running)], vec![true], Policy::Always, false),
+        ("forgotten", vec![instance("a", 0, Running), stale], vec![true], Policy::Always, false),
+        (
+            "old definition",
+            vec![instance("a", 0, Running), other],
+            vec![true],
+            Policy::Always,
+            false,
+        ),
+        (
+            "never gets another sandbox",
+            vec![instance("a", 0, Exited)],
+            vec![false],
+            Policy::Never,
+            true,
+        ),
+        ("lives without a sandbox", both(Running), vec![false], Policy::Never, false),
+        ("no sandbox", both(Running), vec![false], Policy::Always, false),
+        ("two sandboxes", both(Running), vec![true, true], Policy::Always, false),
+    ];
+    for (name, containers, ready, policy, settled) in rows {
+        let found = problem(&snapshot(containers, &ready), pod(policy));
+        assert_eq!(found.is_none(), settled, "{name}: {found:?}");
+    }
+}
+
+#[test]
+fn what_nobody_wants_must_not_live() {
+    let dead = snapshot(vec![instance("a", 0, Exited)], &[false]);
+    assert_eq!(unsettled(&dead, &Wanted::new()), None);
+    let live = snapshot(vec![instance("a", 0, Running)], &[false]);
+    assert!(unsettled(&live, &Wanted::new()).is_some());
+    assert!(unsettled(&snapshot(vec![], &[true]), &Wanted::new()).is_some());
+}
+
+#[test]
+fn a_pod_has_ended_some_time_after_its_deadline() {
+    let live = snapshot(vec![instance("a", 0, Running)], &[true]);
+    let until = |deadline| PodPlan { deadline: Some(deadline), ..pod(Policy::Always) };
+    assert_eq!(problem(&live, until(900)), None);
+    assert!(problem(&live, until(100)).is_some());
+}
+
+#[test]
+fn only_ended_containers_may_be_started_by_a_new_agent() {
+    let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
+    let wanted = Wanted::from([("u".into(), Arc::new(pod(Policy::Always)))]);
+    let new = |name| Event::Container(Arc::new(instance(name, 1, Created)), None);
+    let sandbox = crate::history::Maker { uid: "u".into(), name: None, attempt: 1 };
+    let rows = [
+        (vec![], false),
+        (vec![new("b")], false),
+        (vec![new("a")], true),
+        (vec![new("b"), new("b")], true),
+        (vec![Event::StopAsked("a0".into(), Duration::ZERO)], true),
+        (vec![Event::Made(sandbox, Ok(()))], true),
+    ];
+    for (events, expected) in rows {
+        let news: Vec<Record> =
+            events.into_iter().map(|event| Record { at: Duration::ZERO, event }).collect();
+        let found = disturbed(&before, &news, &wanted);
+        assert_eq!(found.is_some(), expected, "{found:?} {news:?}");
+    }
+}

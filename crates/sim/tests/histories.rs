@@ -1,0 +1,49 @@
+//! Histories with fixed seeds. `make soak` has fresh ones.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sim::plan::Plan;
+use sim::run::{LEAST_FAULTS, run};
+
+/// How many histories, from seed 1 on: as many as fit into a minute of a slow machine.
+const HISTORIES: u64 = 100;
+
+/// Lets histories happen on both cores; every one of them must have been worth it.
+fn all_go_well(seeds: &[u64]) {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(seed) = seeds.get(index) else { return };
+            let (report, _) = run(&Plan::new(*seed)).unwrap_or_else(|failure| panic!("{failure}"));
+            assert!(report.pods >= 5 && report.faults_in_all() >= LEAST_FAULTS, "{report}");
+            // One of the kills is not the history's own: it comes when all is well.
+            assert!(report.faults["agent killed"] >= 2, "{report}");
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+    });
+}
+
+#[test]
+fn no_invariant_breaks_in_histories_with_fixed_seeds() {
+    all_go_well(&(1..=HISTORIES).collect::<Vec<_>>());
+}
+
+#[test]
+fn no_invariant_breaks_again_where_it_once_did() {
+    all_go_well(&sim::seeds(sim::REGRESSIONS).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_history() {
+    for seed in [1, 2, 3] {
+        let once = run(&Plan::new(seed)).unwrap();
+        let again = run(&Plan::new(seed)).unwrap();
+        assert_eq!(once.0, again.0);
+        assert!(once.1 == again.1, "the traces of seed {seed} differ");
+    }
+    assert_ne!(run(&Plan::new(1)).unwrap().0.hash, run(&Plan::new(2)).unwrap().0.hash);
+}
