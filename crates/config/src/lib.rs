@@ -28,6 +28,7 @@ mod dropins;
 pub mod duration;
 mod effective;
 mod encode;
+mod ferrolet;
 mod fields;
 mod finding;
 pub mod flags;
@@ -38,13 +39,17 @@ mod paths;
 pub mod quantity;
 mod setting;
 mod validate;
+mod written;
 
-pub use decode::{API_VERSION, DecodeError, KIND};
+pub use decode::{DecodeError, DocumentKind, KUBELET};
 pub use duration::GoDuration;
 pub use effective::RestartBackOff;
+pub use ferrolet::{
+    EventBookLimits, FERROLET, FerroletConfiguration, Observation, load_ferrolet,
+};
 pub use fields::*;
 pub use finding::{FieldError, FieldErrors, Findings, Warning};
-pub use load::{ConfigError, Loaded, load, load_sources};
+pub use load::{ConfigError, Loaded, load, load_sources, load_sources_for};
 pub use quantity::Quantity;
 pub use setting::UnknownWord;
 pub use validate::{CgroupVersion, validate, validate_cgroup_version};

@@ -75,7 +75,7 @@ impl KubeletConfiguration {
 
 impl Findings {
     /// Notes an error unless the condition holds.
-    fn require(&mut self, holds: bool, field: impl fmt::Display, problem: impl fmt::Display) {
+    pub(crate) fn require(&mut self, holds: bool, field: impl fmt::Display, problem: impl fmt::Display) {
         if !holds {
             self.error(field, problem);
         }

@@ -10,6 +10,7 @@ const FIELDS: &[&str] = &[
     "apiVersion",
     "containerRuntimeEndpoint",
     "crashLoopBackOff",
+    "failCgroupV1",
     "featureGates.EventedPLEG",
     "featureGates.ReduceDefaultCrashLoopBackOffDecay",
     "fileCheckFrequency",
@@ -29,12 +30,11 @@ const FIELDS: &[&str] = &[
 ];
 
 /// Values that say what the agent does anyway.
-const AS_IT_IS: &[(&str, Value)] =
-    &[("enableServer", Value::Bool(false)), ("failCgroupV1", Value::Bool(false))];
+const AS_IT_IS: &[(&str, Value)] = &[("enableServer", Value::Bool(false))];
 
 /// Flags without a field that the agent acts on.
 const FLAGS: &[&str] =
-    &["config", "config-dir", "help", "hostname-override", "root-dir", "version"];
+    &["config", "config-dir", "ferrolet-config", "help", "hostname-override", "root-dir", "version"];
 
 /// What was set without effect: flags by name, then fields by path.
 pub(crate) fn without_effect(flags: &FlagSet, config: &KubeletConfiguration) -> Vec<String> {

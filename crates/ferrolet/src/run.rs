@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use config::{GoDuration, KubeletConfiguration};
+use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
 use fetch::Fetcher;
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use runtime::decide::BackoffLimits;
+use server::EventLimits;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
@@ -43,7 +44,8 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
     }
     let config = args.config;
     let node_name = node_name(args.hostname_override.as_deref())?;
-    let settings = settings(&config, node_name, &args.root_dir)?;
+    let mut settings = settings(&config, node_name, &args.root_dir)?;
+    settings.apply(&args.own);
     let _lock = hostfs::claim(&args.root_dir.join("ferrolet"))
         .with_context(|| format!("use the root directory {}", args.root_dir.display()))?;
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
@@ -96,7 +98,9 @@ fn settings(config: &KubeletConfiguration, node_name: String, root_dir: &Path) -
         manifest_url: manifest_url(config),
         state: root_dir.join("ferrolet/state"),
         pod_logs: PathBuf::from(&config.pod_logs_dir),
-        container_links: Path::new("/var/log/containers").to_owned(),
+        // This and how events are kept: the agent's own settings say.
+        container_links: PathBuf::new(),
+        events: EventLimits::default(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
         healthz: (config.healthz_port != 0)
             .then(|| SocketAddr::new(config.healthz_bind_address, config.healthz_port)),
@@ -107,6 +111,24 @@ fn settings(config: &KubeletConfiguration, node_name: String, root_dir: &Path) -
             ..pleg::Settings::default()
         },
     })
+}
+
+impl Settings {
+    /// Takes over what the agent's own settings say.
+    fn apply(&mut self, own: &FerroletConfiguration) {
+        let FerroletConfiguration { pleg, events, container_links_dir } = own;
+        let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+        self.container_links = PathBuf::from(container_links_dir);
+        self.events = EventLimits { per_pod: count(events.per_pod), in_all: count(events.in_all) };
+        self.pleg = pleg::Settings {
+            hints: self.pleg.hints,
+            relist_period: pleg.relist_period.to_std(),
+            relist_period_with_hints: pleg.relist_period_with_hints.to_std(),
+            relist_threshold: pleg.relist_threshold.to_std(),
+            inspection_deadline: pleg.inspection_deadline.to_std(),
+            parallel_inspections: count(pleg.parallel_inspections),
+        };
+    }
 }
 
 fn manifest_url(config: &KubeletConfiguration) -> Option<ManifestUrl> {

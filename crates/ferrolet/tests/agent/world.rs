@@ -74,6 +74,7 @@ impl World {
             resync: Duration::from_mins(1),
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             pleg: pleg::Settings::default(),
+            events: server::EventLimits::default(),
             healthz: None,
         };
         let ports = Ports {
