@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::as_written::AsWritten;
+use crate::cpu_list::cpu_count;
 use crate::defaults::MAX_CONTAINER_RESTART_PERIOD;
-use crate::fields::KubeletConfiguration;
+use crate::fields::{KubeletConfiguration, ReservedResource};
 use crate::paths::clean;
 
 /// How long a failing container is held back: the first time, and at most.
@@ -33,6 +35,19 @@ impl KubeletConfiguration {
             let path = |name: &str| clean(&directory.join(name)).to_string_lossy().into_owned();
             self.tls_cert_file = path("kubelet.crt");
             self.tls_private_key_file = path("kubelet.key");
+        }
+    }
+
+    /// Lets reserved CPUs replace amounts: Kubernetes' share is among them, and the system's is
+    /// their number. A share that nobody wrote down is not added, as the kubelet shows none either.
+    pub fn settle_reserved_cpus(&mut self) {
+        let Some(count) = cpu_count(&self.reserved_system_cpus) else {
+            return;
+        };
+        self.kube_reserved.remove(&ReservedResource::Cpu);
+        if !self.system_reserved.is_empty() {
+            let count = AsWritten::known(&count.to_string());
+            self.system_reserved.insert(ReservedResource::Cpu, count);
         }
     }
 

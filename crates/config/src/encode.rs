@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use crate::decode::{DocumentKind, KUBELET};
 use crate::ferrolet::{FERROLET, FerroletConfiguration};
 use crate::fields::KubeletConfiguration;
+use crate::setting::integer;
 
 impl KubeletConfiguration {
     /// The document as the kubelet shows it: what is empty is left out.
@@ -38,5 +39,20 @@ fn document(kind: DocumentKind, fields: &impl Serialize) -> Value {
 }
 
 fn value(fields: &impl Serialize) -> Value {
-    serde_json::to_value(fields).expect("a configuration has text keys and finite numbers")
+    let value =
+        serde_json::to_value(fields).expect("a configuration has text keys and finite numbers");
+    plain_numbers(value)
+}
+
+/// Writes whole numbers without a decimal point.
+fn plain_numbers(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            Value::Object(map.into_iter().map(|(name, at)| (name, plain_numbers(at))).collect())
+        }
+        Value::Number(number) if number.is_f64() => {
+            integer(&Value::Number(number.clone())).map_or(Value::Number(number), Value::from)
+        }
+        other => other,
+    }
 }

@@ -67,7 +67,9 @@ pub fn load_ferrolet(path: &Path) -> Result<FerroletConfiguration, ConfigError> 
         match warning {
             Warning::UnknownField { field } => findings.error(field, "no such field"),
             Warning::DuplicateField { field } => findings.error(field, "written more than once"),
-            Warning::FurtherDocuments => findings.error("", "the file holds more than one document"),
+            Warning::FurtherDocuments => {
+                findings.error("", "the file holds more than one document")
+            }
             other => findings.warnings.push(other),
         }
     }

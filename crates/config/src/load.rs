@@ -115,6 +115,9 @@ fn load_for(
         config = merge(&config, written.drop_ins(file.is_some()), flags, &mut findings);
         skipped = drop_ins.skipped;
     }
+    if file.is_some() || drop_in_directory.is_some() {
+        forget_split_streams(&mut config, &mut findings);
+    }
     flags.apply(&mut config, &mut findings);
     findings.warnings.extend(flags.warnings());
     flags.check(&mut findings);
@@ -142,12 +145,24 @@ fn read_file(
     let read_error = |source| ConfigError::Read { path: path.to_owned(), source };
     let absolute = std::path::absolute(path).map_err(read_error)?;
     let text = std::fs::read_to_string(&absolute).map_err(read_error)?;
-    let document =
-        decode(&text, path, KUBELET, Duplicates::LastWins, findings).map_err(ConfigError::Decode)?;
+    let document = decode(&text, path, KUBELET, Duplicates::LastWins, findings)
+        .map_err(ConfigError::Decode)?;
     written.add(path, document.clone());
     let mut config = complete(document, Origin::File, &flags.feature_gates(), findings);
     make_absolute(&mut config, absolute.parent().unwrap_or(Path::new("/")));
     Ok(config)
+}
+
+/// Declaring the flags of split streams sets them to their default in the kubelet, after the files
+/// were read: flags alone count.
+fn forget_split_streams(config: &mut KubeletConfiguration, findings: &mut Findings) {
+    let options = &mut config.logging.options;
+    for (format, output) in [("text", &mut options.text), ("json", &mut options.json)] {
+        if std::mem::take(&mut output.split_stream) {
+            let field = format_args!("logging.options.{format}.splitStream");
+            findings.doubt(field, format_args!("counts as --log-{format}-split-stream alone"));
+        }
+    }
 }
 
 /// Merges the drop-ins into what is there already.

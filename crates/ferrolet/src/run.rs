@@ -103,7 +103,7 @@ fn settings(config: &KubeletConfiguration, node_name: String, root_dir: &Path) -
         events: EventLimits::default(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
         healthz: (config.healthz_port != 0)
-            .then(|| SocketAddr::new(config.healthz_bind_address, config.healthz_port)),
+            .then(|| SocketAddr::new(*config.healthz_bind_address, config.healthz_port)),
         restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
         pleg: pleg::Settings {
             // Hints are on by default; whoever turns the gate off gets the plain relist.

@@ -89,6 +89,7 @@ pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, R
     let name = Some(flags.text("hostname-override")).filter(|name| !name.is_empty());
     let without_effect = without_effect(flags, &loaded.config);
     let mut config = loaded.config;
+    config.settle_reserved_cpus();
     config.settle_server_certificate(Path::new(flags.text("cert-dir")));
     Ok(RunArgs {
         without_effect,

@@ -9,6 +9,7 @@
 )]
 
 mod accepted;
+mod blame;
 mod case;
 mod certificates;
 mod refused;

@@ -84,14 +84,16 @@ impl Place {
 
     /// Starts the kubelet, gets its configuration from it, and ends it.
     pub(crate) fn configz(&self, case: &Case, port: u16) -> Result<Value> {
-        let kubelet = self.instance.spawn(&format!("kubelet-{}", case.name), &self.kubelet(case))?;
+        let kubelet =
+            self.instance.spawn(&format!("kubelet-{}", case.name), &self.kubelet(case))?;
         let address = SocketAddr::new(IpAddr::V4(self.instance.node_ip()), port);
         let answer = self.ask(&kubelet, address);
         if kubelet.is_alive()? {
             kubelet.kill()?;
             kubelet.wait(PATIENCE)?;
         }
-        let answer = answer.with_context(|| format!("its last words:\n{}", tail(&kubelet.log())))?;
+        let answer =
+            answer.with_context(|| format!("its last words:\n{}", tail(&kubelet.log())))?;
         let mut answer: Value = serde_json::from_str(&answer).context("read /configz")?;
         Ok(answer["kubeletconfig"].take())
     }
@@ -115,7 +117,6 @@ impl Place {
     pub(crate) fn stop(self) -> Result<()> {
         Ok(self.instance.stop()?)
     }
-
 }
 
 /// The last lines of a log, without the rules for its flags.

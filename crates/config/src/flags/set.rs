@@ -82,6 +82,11 @@ impl FlagSet {
         for problem in node_label_problems(&self.node_labels()) {
             findings.flag_error("--node-labels", problem);
         }
+        let provider = self.text("cloud-provider");
+        if !matches!(provider, "" | "external") {
+            let problem = format!("{provider:?} is not built in; the only provider is external");
+            findings.flag_error("--cloud-provider", problem);
+        }
         if self.is_on("exit-on-lock-contention") && self.text("lock-file").is_empty() {
             findings.flag_error("--exit-on-lock-contention", "needs --lock-file");
         }
@@ -120,7 +125,8 @@ impl FlagSet {
     /// The flag that set the field of that path, or one above or below it.
     pub(crate) fn of_field(&self, field: &str) -> Option<&'static Flag> {
         let is_below = |path: &str, above: &str| {
-            path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            path.strip_prefix(above)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
         let flags = self.given.iter().map(|(flag, _)| *flag);
         let mut flags = flags.filter(|flag| match flag.target {

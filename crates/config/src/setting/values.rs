@@ -1,14 +1,12 @@
 //! The plain values: numbers, texts, durations, lists and maps.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use serde_json::Value;
 
 use super::{Key, Setting, object, parsed};
 use crate::duration::GoDuration;
 use crate::finding::{At, Findings};
-use crate::quantity::Quantity;
 
 impl Setting for bool {
     fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
@@ -49,7 +47,7 @@ impl Setting for String {
 }
 
 /// A whole number of a node; `2.0` counts as one, since YAML readers write it so.
-fn integer(node: &Value) -> Option<i64> {
+pub(crate) fn integer(node: &Value) -> Option<i64> {
     node.as_i64().or_else(|| {
         let value = node.as_f64()?;
         // 2^53: beyond it a float no longer holds every whole number.
@@ -107,6 +105,8 @@ impl Setting for f64 {
 }
 
 impl Setting for GoDuration {
+    const TAKES_NULL: bool = false;
+
     fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
         parsed(node, "a duration such as 1m30s", at, findings)
     }
@@ -114,22 +114,6 @@ impl Setting for GoDuration {
     fn is_zero_node(node: &Value) -> bool {
         node.is_null()
             || node.as_str().and_then(|text| text.parse().ok()).is_some_and(Self::is_zero)
-    }
-}
-
-impl Setting for Quantity {
-    fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
-        parsed(node, "a quantity in quotes, such as 100Mi", at, findings)
-    }
-}
-
-impl Setting for IpAddr {
-    fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
-        let address = node.as_str().and_then(|text| text.parse().ok());
-        if address.is_none() {
-            findings.error(at, "expected an IP address");
-        }
-        address
     }
 }
 

@@ -107,11 +107,7 @@ fn check(
                 writeln!(notes, "warning: {}: not a drop-in for its name", file.display())?;
             }
             if !args.without_effect.is_empty() {
-                writeln!(
-                    notes,
-                    "warning: no effect yet: {}",
-                    args.without_effect.join(", ")
-                )?;
+                writeln!(notes, "warning: no effect yet: {}", args.without_effect.join(", "))?;
             }
             tell_configuration(&args, asked, out)
         }

@@ -45,7 +45,7 @@ fn bytes_at_most(limit: usize) -> String {
 }
 
 /// What a number outside an inclusive range is told.
-pub(crate) fn between(low: i64, high: i64) -> String {
+pub fn between(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
 
@@ -81,7 +81,7 @@ fn is_key_name(text: &str) -> bool {
 }
 
 /// DNS label, as container and volume names are.
-pub(crate) fn dns_label(text: &str) -> Vec<String> {
+pub fn dns_label(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.len() > LABEL_MAX {
         wrong.push(characters_at_most(LABEL_MAX));
@@ -97,7 +97,7 @@ pub(crate) fn dns_label(text: &str) -> Vec<String> {
 }
 
 /// DNS subdomain, as pod names are.
-pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
+pub fn dns_subdomain(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.len() > SUBDOMAIN_MAX {
         wrong.push(characters_at_most(SUBDOMAIN_MAX));
@@ -109,7 +109,7 @@ pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
 }
 
 /// DNS subdomain whose labels may have underscores, as search domains may.
-pub(crate) fn dns_subdomain_with_underscore(text: &str) -> Vec<String> {
+pub fn dns_subdomain_with_underscore(text: &str) -> Vec<String> {
     let is_part = |part: &str| {
         enclosed(part.strip_prefix('_').unwrap_or(part), is_lower, |byte| {
             is_lower(byte) || matches!(byte, b'-' | b'_')
@@ -126,7 +126,7 @@ pub(crate) fn dns_subdomain_with_underscore(text: &str) -> Vec<String> {
 }
 
 /// Label key, also called qualified name: an optional DNS prefix, a slash, a name.
-pub(crate) fn qualified_name(text: &str) -> Vec<String> {
+pub fn qualified_name(text: &str) -> Vec<String> {
     let examples = &["MyName", "my.name", "123-abc"];
     let mut wrong = Vec::new();
     let name = match text.split('/').collect::<Vec<_>>()[..] {
@@ -165,7 +165,7 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
 }
 
 /// Value of a label.
-pub(crate) fn label_value(text: &str) -> Vec<String> {
+pub fn label_value(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.len() > LABEL_MAX {
         wrong.push(bytes_at_most(LABEL_MAX));
@@ -178,7 +178,7 @@ pub(crate) fn label_value(text: &str) -> Vec<String> {
 }
 
 /// Name of a port.
-pub(crate) fn port_name(text: &str) -> Vec<String> {
+pub fn port_name(text: &str) -> Vec<String> {
     let bytes = text.as_bytes();
     let mut wrong = Vec::new();
     if bytes.len() > PORT_NAME_MAX {
@@ -202,12 +202,12 @@ pub(crate) fn port_name(text: &str) -> Vec<String> {
 }
 
 /// Number of a port.
-pub(crate) fn port_number(port: i32) -> Vec<String> {
+pub fn port_number(port: i32) -> Vec<String> {
     if (1..=65535).contains(&port) { Vec::new() } else { vec![between(1, 65535)] }
 }
 
 /// Name of an environment variable, also a prefix of such names.
-pub(crate) fn env_name(text: &str) -> Vec<String> {
+pub fn env_name(text: &str) -> Vec<String> {
     let fits = |byte: u8| (byte.is_ascii_graphic() || byte == b' ') && byte != b'=';
     if text.is_empty() {
         vec!["environment variable name must be non-empty".to_owned()]
@@ -223,7 +223,7 @@ pub(crate) fn env_name(text: &str) -> Vec<String> {
 }
 
 /// Key in a config map or secret.
-pub(crate) fn config_key(text: &str) -> Vec<String> {
+pub fn config_key(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.len() > SUBDOMAIN_MAX {
         wrong.push(characters_at_most(SUBDOMAIN_MAX));
@@ -246,7 +246,7 @@ pub(crate) fn config_key(text: &str) -> Vec<String> {
 }
 
 /// Name of an HTTP header.
-pub(crate) fn header_name(text: &str) -> Vec<String> {
+pub fn header_name(text: &str) -> Vec<String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if !text.is_empty() && text.bytes().all(fits) {
         return Vec::new();
@@ -259,7 +259,7 @@ pub(crate) fn header_name(text: &str) -> Vec<String> {
 }
 
 /// Name of a kernel parameter, with dots or slashes.
-pub(crate) fn is_sysctl_name(text: &str) -> bool {
+pub fn is_sysctl_name(text: &str) -> bool {
     text.len() <= SUBDOMAIN_MAX
         && text.split(['.', '/']).all(|segment| {
             enclosed(segment, is_lower, |byte| is_lower(byte) || matches!(byte, b'-' | b'_'))

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::ops::Add;
+use std::str::FromStr;
 
 /// Billionths in one.
 const ONE: i128 = 1_000_000_000;
@@ -44,34 +45,9 @@ impl Quantity {
     /// Nothing.
     pub const ZERO: Self = Self { billionths: 0, notation: Notation::Decimal };
 
-    /// Reads a quantity. What is too fine is rounded up to a billionth, away from zero; what is too
-    /// large stays at the largest.
+    /// Reads a quantity of the API, where blanks around it do not matter.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
-        let text = text.trim();
-        let (negative, unsigned) = match text.as_bytes().first() {
-            Some(b'-') => (true, &text[1..]),
-            Some(b'+') => (false, &text[1..]),
-            _ => (false, text),
-        };
-        let number_end =
-            unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
-        let (number, suffix) = unsigned.split_at(number_end);
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
-            return Err(QuantityError);
-        }
-        let (notation, scale) = interpret(suffix)?;
-        let magnitude = magnitude(whole, fraction, scale);
-        let magnitude =
-            if notation == Notation::Binary { magnitude.min(BINARY_MAX) } else { magnitude };
-        // Below one there is no binary suffix left to write it with.
-        let notation = if notation == Notation::Binary && (1..ONE).contains(&magnitude) {
-            Notation::Decimal
-        } else {
-            notation
-        };
-        let billionths = if negative { -magnitude } else { magnitude };
-        Ok(Self { billionths, notation })
+        text.trim().parse()
     }
 
     /// Whether it is less than nothing.
@@ -102,6 +78,39 @@ impl Quantity {
         let rest = self.billionths % THOUSANDTH;
         let step = if rest == 0 { 0 } else { rest.signum() * THOUSANDTH };
         Self { billionths: self.billionths - rest + step, notation: self.notation }
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = QuantityError;
+
+    /// Reads a quantity. What is too fine is rounded up to a billionth, away from zero; what is too
+    /// large stays at the largest.
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let (negative, unsigned) = match text.as_bytes().first() {
+            Some(b'-') => (true, &text[1..]),
+            Some(b'+') => (false, &text[1..]),
+            _ => (false, text),
+        };
+        let number_end =
+            unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+        let (number, suffix) = unsigned.split_at(number_end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+            return Err(QuantityError);
+        }
+        let (notation, scale) = interpret(suffix)?;
+        let magnitude = magnitude(whole, fraction, scale);
+        let magnitude =
+            if notation == Notation::Binary { magnitude.min(BINARY_MAX) } else { magnitude };
+        // Below one there is no binary suffix left to write it with.
+        let notation = if notation == Notation::Binary && (1..ONE).contains(&magnitude) {
+            Notation::Decimal
+        } else {
+            notation
+        };
+        let billionths = if negative { -magnitude } else { magnitude };
+        Ok(Self { billionths, notation })
     }
 }
 
