@@ -121,10 +121,7 @@ fn load_for(
     flags.apply(&mut config, &mut findings);
     findings.warnings.extend(flags.warnings());
     flags.check(&mut findings);
-    validate(&config, &mut findings);
-    if let Some(version) = machine {
-        findings.errors.extend(validate_cgroup_version(&config, version));
-    }
+    check(&config, machine, &mut findings);
     if findings.errors.is_empty() {
         return Ok(Loaded { config, warnings: findings.warnings, skipped });
     }
@@ -134,6 +131,19 @@ fn load_for(
         }
     }
     Err(ConfigError::Invalid { source: FieldErrors(findings.errors), warnings: findings.warnings })
+}
+
+/// Checks what was read. A field that could not be read has its default, which is nobody's fault.
+fn check(config: &KubeletConfiguration, machine: Option<CgroupVersion>, findings: &mut Findings) {
+    let mut found = Findings::default();
+    validate(config, &mut found);
+    if let Some(version) = machine {
+        found.errors.extend(validate_cgroup_version(config, version));
+    }
+    let unread: Vec<String> = findings.errors.iter().map(|error| error.field.clone()).collect();
+    found.errors.retain(|error| !unread.contains(&error.field));
+    findings.errors.append(&mut found.errors);
+    findings.warnings.append(&mut found.warnings);
 }
 
 fn read_file(

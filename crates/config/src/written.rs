@@ -29,24 +29,30 @@ impl Written {
         }
         let steps: Vec<&str> =
             field.split(['.', '[']).map(|step| step.trim_end_matches(']')).collect();
-        let mut documents = self.documents.iter().rev();
-        let (path, _) = documents.find(|(_, document)| has(document, &steps))?;
+        let find = |null_counts| {
+            let mut documents = self.documents.iter().rev();
+            documents.find(|(_, document)| has(document, &steps, null_counts))
+        };
+        // A null leaves the field to others; only where there are none it can be what is wrong.
+        let (path, _) = find(false).or_else(|| find(true))?;
         Some(path.display().to_string())
     }
 }
 
 /// Whether a document says something at a path, or where the path would go on.
-fn has(node: &Value, steps: &[&str]) -> bool {
+fn has(node: &Value, steps: &[&str], null_counts: bool) -> bool {
     match (node, steps) {
-        (Value::Null, _) => false,
+        (Value::Null, _) => null_counts,
         // A key with dots in it was split too.
         (Value::Object(map), [_, ..]) => (1..=steps.len()).any(|count| {
             let (first, rest) = steps.split_at(count);
-            map.get(&first.join(".")).is_some_and(|node| has(node, rest))
+            map.get(&first.join(".")).is_some_and(|node| has(node, rest, null_counts))
         }),
         (Value::Array(items), [index, rest @ ..]) => {
             let index: Option<usize> = index.parse().ok();
-            index.and_then(|index| items.get(index)).is_some_and(|node| has(node, rest))
+            index
+                .and_then(|index| items.get(index))
+                .is_some_and(|node| has(node, rest, null_counts))
         }
         _ => true,
     }
@@ -71,7 +77,8 @@ mod tests {
             ("a.b", Some("/drop")),
             ("a.c[0].d", Some("/main")),
             ("a.c[1].d", None),
-            ("a.e", None),
+            ("a.e", Some("/drop")),
+            ("a.f", None),
             ("h[x.y]", Some("/main")),
             ("h[x.z]", Some("/drop")),
             ("h[x.q]", None),

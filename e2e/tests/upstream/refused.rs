@@ -68,7 +68,12 @@ impl Blamed {
         if theirs.starts_with(['-', '/']) || theirs.contains(' ') {
             self.field == theirs || self.text.contains(theirs)
         } else {
-            self.field.strip_prefix(theirs).is_some_and(is_part)
+            // Where a value is of the wrong type, the kubelet does not say which one of a list.
+            let plain: String =
+                self.field.split(']').flat_map(|part| part.split('[').next()).collect();
+            [&self.field, &plain]
+                .iter()
+                .any(|field| field.strip_prefix(theirs).is_some_and(is_part))
         }
     }
 }
