@@ -68,7 +68,7 @@ pub fn load_ferrolet(path: &Path) -> Result<FerroletConfiguration, ConfigError> 
             Warning::UnknownField { field } => findings.error(field, "no such field"),
             Warning::DuplicateField { field } => findings.error(field, "written more than once"),
             Warning::FurtherDocuments => {
-                findings.error("", "the file holds more than one document")
+                findings.error("", "the file holds more than one document");
             }
             other => findings.warnings.push(other),
         }

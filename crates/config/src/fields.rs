@@ -108,9 +108,8 @@ settings! {
         read_only_port: u16 = "readOnlyPort", unset(0);
         /// Port of the health endpoint; 0 for none.
         healthz_port: u16 = "healthzPort", absent(10_248);
-        /// Address of the health endpoint.
-        healthz_bind_address: AsWritten<IpAddr> =
-            "healthzBindAddress", unset(AsWritten::known("127.0.0.1"));
+        /// Address of the health endpoint, or a name that leads to it.
+        healthz_bind_address: String = "healthzBindAddress", unset("127.0.0.1".into());
         /// Certificate of the server; with no key either, a self-signed pair is made.
         tls_cert_file: String = "tlsCertFile", unset(String::new());
         /// Key of the server.

@@ -35,6 +35,11 @@ pub(crate) trait Setting: Sized {
         }
     }
 
+    /// The value that null stands for in a map, if it stands for one.
+    fn of_null() -> Option<Self> {
+        None
+    }
+
     /// Whether the node spells the zero value, which some fields take for "not set".
     fn is_zero_node(node: &Value) -> bool {
         node.is_null() || node == ""

@@ -1,6 +1,6 @@
 //! `ferrolet run`: reads the configuration, finds the runtime, and runs until told to stop.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use runtime::decide::BackoffLimits;
 use server::EventLimits;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::klog;
 use crate::observe::{LoggedEvents, SystemClock};
@@ -102,8 +102,7 @@ fn settings(config: &KubeletConfiguration, node_name: String, root_dir: &Path) -
         container_links: PathBuf::new(),
         events: EventLimits::default(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
-        healthz: (config.healthz_port != 0)
-            .then(|| SocketAddr::new(*config.healthz_bind_address, config.healthz_port)),
+        healthz: healthz_address(config),
         restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
         pleg: pleg::Settings {
             // Hints are on by default; whoever turns the gate off gets the plain relist.
@@ -128,6 +127,21 @@ impl Settings {
             inspection_deadline: pleg.inspection_deadline.to_std(),
             parallel_inspections: count(pleg.parallel_inspections),
         };
+    }
+}
+
+/// Where health is told. As with the kubelet, an address that leads nowhere does not stop the agent.
+fn healthz_address(config: &KubeletConfiguration) -> Option<SocketAddr> {
+    let (host, port) = (config.healthz_bind_address.as_str(), config.healthz_port);
+    if port == 0 {
+        return None;
+    }
+    match (host, port).to_socket_addrs() {
+        Ok(mut addresses) => addresses.next(),
+        Err(error) => {
+            error!(host, %error, "healthzBindAddress leads nowhere; health is not told");
+            None
+        }
     }
 }
 

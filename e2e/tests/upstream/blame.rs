@@ -20,6 +20,7 @@ const SPOKEN_OF: &[(&str, &str)] = &[
     ("unknown policy: \"dynamic\"", "cpuManagerPolicy"),
     ("unknown policy: \"Dynamic\"", "memoryManagerPolicy"),
     ("CPU Manager Policy option", "cpuManagerPolicyOptions"),
+    ("unsupported options", "cpuManagerPolicyOptions"),
     ("max-allowable-numa-nodes", "topologyManagerPolicyOptions"),
     ("soft eviction threshold", "evictionSoftGracePeriod"),
     ("eviction minimum reclaim", "evictionMinimumReclaim"),

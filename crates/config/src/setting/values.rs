@@ -9,6 +9,10 @@ use crate::duration::GoDuration;
 use crate::finding::{At, Findings};
 
 impl Setting for bool {
+    fn of_null() -> Option<Self> {
+        Some(false)
+    }
+
     fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
         let value = node.as_bool();
         if value.is_none() {
@@ -27,6 +31,10 @@ impl Setting for bool {
 }
 
 impl Setting for String {
+    fn of_null() -> Option<Self> {
+        Some(Self::new())
+    }
+
     fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
         match node {
             Value::String(text) => Some(text.clone()),
@@ -173,7 +181,8 @@ impl<K: Key, T: Setting> Setting for BTreeMap<K, T> {
             let at = at.field(text);
             match K::from_key(text) {
                 Ok(key) => {
-                    if let Some(value) = T::read(node, &at, findings) {
+                    let null = T::of_null().filter(|_| node.is_null());
+                    if let Some(value) = null.or_else(|| T::read(node, &at, findings)) {
                         map.insert(key, value);
                     }
                 }

@@ -139,6 +139,7 @@ fn lists_and_maps_given_again_add_to_themselves() {
         "--reserved-memory=1:memory=1Gi",
         "--manifest-url-header=a:1,b:2",
         "--manifest-url-header=a:3",
+        "--cpu-manager-policy=static",
         "--cpu-manager-policy-options=full-pcpus-only=true",
         "--register-with-taints=x=1:NoSchedule",
         "--register-with-taints=y:NoExecute",

@@ -5,6 +5,7 @@
 mod decoding;
 mod defaults;
 mod dropins;
+mod ferrolet;
 mod flags;
 mod gates;
 mod round_trip;

@@ -176,7 +176,7 @@ fn values_for_images_and_logs_are_checked() {
         "imageGCHighThresholdPercent: 100",
         "imageMaximumGCAge: 2m1s",
         "containerLogMaxSize: \"-1\"",
-        "containerLogMaxSize: 1.5Ki",
+        "containerLogMaxSize: 1.5k",
         "containerLogMonitorInterval: 3s",
     ]);
 }
@@ -306,7 +306,7 @@ fn values_for_cpu_memory_and_topology_are_checked() {
                on, got 5ms"],
         ),
         (
-            "cpuManagerPolicyOptions: {fast: \"true\", full-pcpus-only: maybe, align-by-socket: \"true\"}",
+            "cpuManagerPolicy: static\ncpuManagerPolicyOptions: {fast: \"true\", full-pcpus-only: maybe, align-by-socket: \"true\"}",
             &[
                 "cpuManagerPolicyOptions.align-by-socket: needs feature gate \
                  CPUManagerPolicyAlphaOptions",
@@ -315,7 +315,11 @@ fn values_for_cpu_memory_and_topology_are_checked() {
             ],
         ),
         (
-            "topologyManagerPolicyOptions: {max-allowable-numa-nodes: \"7\", near: \"true\", prefer-closest-numa-nodes: x}",
+            "cpuManagerPolicyOptions: {full-pcpus-only: \"true\"}",
+            &["cpuManagerPolicyOptions: needs cpuManagerPolicy static"],
+        ),
+        (
+            "topologyManagerPolicy: restricted\ntopologyManagerPolicyOptions: {max-allowable-numa-nodes: \"7\", near: \"true\", prefer-closest-numa-nodes: x}",
             &[
                 "topologyManagerPolicyOptions.max-allowable-numa-nodes: must be at least 8",
                 "topologyManagerPolicyOptions.near: no such option of the topology policy",
@@ -341,8 +345,9 @@ fn values_for_cpu_memory_and_topology_are_checked() {
     accepted(&[
         "cpuCFSQuotaPeriod: 1ms",
         "cpuCFSQuotaPeriod: 1s",
-        "cpuManagerPolicyOptions: {full-pcpus-only: \"true\", distribute-cpus-across-numa: \"1\"}",
-        "topologyManagerPolicyOptions: {max-allowable-numa-nodes: \"8\"}",
+        "cpuManagerPolicy: static\ncpuManagerPolicyOptions: {full-pcpus-only: \"true\", distribute-cpus-across-numa: \"1\"}",
+        "topologyManagerPolicy: restricted\ntopologyManagerPolicyOptions: {max-allowable-numa-nodes: \"8\"}",
+        "topologyManagerPolicyOptions: {nobody: reads}",
         "memoryThrottlingFactor: 1",
         "memoryReservationPolicy: TieredReservation\nfeatureGates: {MemoryQoS: true}",
         "oomScoreAdj: 1000",
