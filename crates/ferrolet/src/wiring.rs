@@ -20,7 +20,8 @@ use pods::workers::{WorkerParts, workers};
 use prometheus::Registry;
 use runtime::decide::BackoffLimits;
 use runtime::{LogLayout, PodRuntime, RuntimeParts};
-use server::{EventBook, EventLimits, HealthChecks, Verbosity};
+pub use server::EventLimits;
+use server::{EventBook, HealthChecks, Verbosity};
 use status::decide::NodeFacts;
 use tokio::net::UnixListener;
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::default_provider;
@@ -33,7 +35,7 @@ impl Certificates {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "authority");
         let key = KeyPair::generate()?;
-        let authority = params.self_signed(&key)?.pem();
+        let authority = pem("CERTIFICATE", params.self_signed(&key)?.der());
         let issuer = Issuer::new(params, key);
         let signed = |name: &str| -> Result<_> {
             let mut params = CertificateParams::new(vec![name.to_owned()])?;
@@ -42,7 +44,8 @@ impl Certificates {
             Ok((params.signed_by(&key, &issuer)?, key))
         };
         let (certificate, key) = signed("server")?;
-        let server = (certificate.pem(), key.serialize_pem());
+        let server =
+            (pem("CERTIFICATE", certificate.der()), pem("PRIVATE KEY", &key.serialize_der()));
         let (certificate, key) = signed("client")?;
         let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(anyhow::Error::msg)?;
         let client = ClientConfig::builder_with_provider(Arc::new(default_provider()))
@@ -81,6 +84,14 @@ impl Certificates {
         }
         Ok(body.to_owned())
     }
+}
+
+/// The form in which the kubelet reads certificates and keys.
+fn pem(label: &str, content: &[u8]) -> String {
+    let text = STANDARD.encode(content);
+    let lines: Vec<&str> =
+        text.as_bytes().chunks(64).filter_map(|line| str::from_utf8(line).ok()).collect();
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
 }
 
 /// Takes every server for the one: it was started by the test, in a network of its own.

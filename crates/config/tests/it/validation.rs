@@ -60,20 +60,6 @@ fn values_for_pods_are_checked() {
                  ends in '*'",
             ],
         ),
-        (
-            "registerWithTaints: [{key: a b}, {key: a, value: \"-\", timeAdded: now}]",
-            &[
-                "registerWithTaints[0].key: name part must consist of alphanumeric characters, \
-                 '-', '_' or '.', and must start and end with an alphanumeric character (e.g. \
-                 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
-                 '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
-                "registerWithTaints[1].value: a valid label must be an empty string or consist of \
-                 alphanumeric characters, '-', '_' or '.', and must start and end with an \
-                 alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
-                 for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
-                "registerWithTaints[1].timeAdded: must not be set",
-            ],
-        ),
         ("iptablesMasqueradeBit: 32", &["iptablesMasqueradeBit: must be from 0 to 31"]),
         ("iptablesDropBit: -1", &["iptablesDropBit: must be from 0 to 31"]),
     ]);
@@ -85,6 +71,24 @@ fn values_for_pods_are_checked() {
         "allowedUnsafeSysctls: [\"kernel.msg*\", kernel.sem, \"net.ipv4.*\", net/ipv4/tcp_syncookies, fs.mqueue.msg_max]",
         "registerWithTaints: [{key: example.com/a, value: b, effect: NoExecute}, {key: a}]",
     ]);
+}
+
+#[test]
+fn taints_are_checked() {
+    refused(&[(
+        "registerWithTaints: [{key: a b}, {key: a, value: \"-\", timeAdded: now}]",
+        &[
+            "registerWithTaints[0].key: name part must consist of alphanumeric characters, \
+                 '-', '_' or '.', and must start and end with an alphanumeric character (e.g. \
+                 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+                 '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+            "registerWithTaints[1].value: a valid label must be an empty string or consist of \
+                 alphanumeric characters, '-', '_' or '.', and must start and end with an \
+                 alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
+                 for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
+            "registerWithTaints[1].timeAdded: must not be set",
+        ],
+    )]);
 }
 
 #[test]

@@ -35,7 +35,9 @@ struct Asked {
 /// Checks a configuration for this machine.
 pub(crate) fn run(args: &[OsString]) -> Result<()> {
     let texts = args.iter().map(|arg| {
-        arg.to_str().map(str::to_owned).with_context(|| format!("argument {arg:?} is not UTF-8"))
+        arg.to_str()
+            .map(str::to_owned)
+            .with_context(|| format!("argument {} is not UTF-8", arg.display()))
     });
     let asked = parse(texts.collect::<Result<_>>()?)?;
     let (stdout, stderr) = (io::stdout(), io::stderr());
