@@ -11,10 +11,18 @@ use thiserror::Error;
 
 use crate::finding::{At, Findings, Warning};
 
-/// The version of the format.
-pub const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
-/// The kind of the document.
-pub const KIND: &str = "KubeletConfiguration";
+/// What a document says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DocumentKind {
+    /// The version of the format.
+    pub api_version: &'static str,
+    /// The kind of the document.
+    pub kind: &'static str,
+}
+
+/// The kubelet's own document.
+pub const KUBELET: DocumentKind =
+    DocumentKind { api_version: "kubelet.config.k8s.io/v1beta1", kind: "KubeletConfiguration" };
 
 /// Limits that no configuration comes near, so that a hostile file cannot eat the memory.
 const MAX_NODES: usize = 50_000;
@@ -38,10 +46,10 @@ pub enum DecodeError {
     NoObject { path: PathBuf },
     /// It is something else.
     #[error(
-        "{} must have apiVersion {API_VERSION} and kind {KIND}, found {found}",
-        path.display()
+        "{} must have apiVersion {} and kind {}, found {found}",
+        path.display(), expected.api_version, expected.kind
     )]
-    OtherKind { path: PathBuf, found: String },
+    OtherKind { path: PathBuf, expected: DocumentKind, found: String },
 }
 
 /// What a repeated key means.
@@ -57,6 +65,7 @@ pub(crate) enum Duplicates {
 pub(crate) fn decode(
     text: &str,
     path: &Path,
+    expected: DocumentKind,
     duplicates: Duplicates,
     findings: &mut Findings,
 ) -> Result<Map<String, Value>, DecodeError> {
@@ -79,13 +88,14 @@ pub(crate) fn decode(
         Value::Object(mut document) => {
             let version = document.remove("apiVersion");
             let kind = document.remove("kind");
-            if version.as_ref().and_then(Value::as_str) == Some(API_VERSION)
-                && kind.as_ref().and_then(Value::as_str) == Some(KIND)
+            if version.as_ref().and_then(Value::as_str) == Some(expected.api_version)
+                && kind.as_ref().and_then(Value::as_str) == Some(expected.kind)
             {
                 Ok(document)
             } else {
                 Err(DecodeError::OtherKind {
                     path: path(),
+                    expected,
                     found: identity(version.as_ref(), kind.as_ref()),
                 })
             }

@@ -13,7 +13,7 @@ use crate::fields::{
 };
 use crate::finding::{At, Findings};
 use crate::gates::FeatureGates;
-use crate::setting::{Setting, Zero};
+use crate::setting::Setting;
 
 /// The longest time a failing container is held back.
 pub(crate) const MAX_CONTAINER_RESTART_PERIOD: GoDuration = GoDuration::from_secs(300);
@@ -62,7 +62,7 @@ pub(crate) fn complete(
 
 impl GoDuration {
     fn is_set(node: &Value) -> bool {
-        Zero::Unset.is_set_by::<Self>(node)
+        !Self::is_zero_node(node)
     }
 }
 

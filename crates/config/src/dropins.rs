@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::decode::{Duplicates, decode};
+use crate::decode::{Duplicates, KUBELET, decode};
 use crate::finding::Findings;
 use crate::load::ConfigError;
 
@@ -51,7 +51,8 @@ fn walk(directory: &Path, found: &mut DropIns) -> Result<(), (PathBuf, io::Error
 pub(crate) fn read(path: &Path) -> Result<Map<String, Value>, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-    decode(&text, path, Duplicates::Refused, &mut Findings::default()).map_err(ConfigError::Decode)
+    decode(&text, path, KUBELET, Duplicates::Refused, &mut Findings::default())
+        .map_err(ConfigError::Decode)
 }
 
 /// Merges a patch as RFC 7386 says: objects by key, `null` removes, all else replaces.

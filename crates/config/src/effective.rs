@@ -1,9 +1,13 @@
 //! Questions that take more than one field to answer.
 
+use std::path::Path;
 use std::time::Duration;
 
+use crate::as_written::AsWritten;
+use crate::cpu_list::cpu_count;
 use crate::defaults::MAX_CONTAINER_RESTART_PERIOD;
-use crate::fields::KubeletConfiguration;
+use crate::fields::{KubeletConfiguration, ReservedResource};
+use crate::paths::clean;
 
 /// How long a failing container is held back: the first time, and at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +25,29 @@ impl KubeletConfiguration {
             &self.container_runtime_endpoint
         } else {
             &self.image_service_endpoint
+        }
+    }
+
+    /// Names the certificate that the server makes for itself when it is given none.
+    pub fn settle_server_certificate(&mut self, directory: &Path) {
+        let given = [&self.tls_cert_file, &self.tls_private_key_file];
+        if !self.server_tls_bootstrap && given.iter().all(|path| path.is_empty()) {
+            let path = |name: &str| clean(&directory.join(name)).to_string_lossy().into_owned();
+            self.tls_cert_file = path("kubelet.crt");
+            self.tls_private_key_file = path("kubelet.key");
+        }
+    }
+
+    /// Lets reserved CPUs replace amounts: Kubernetes' share is among them, and the system's is
+    /// their number. A share that nobody wrote down is not added, as the kubelet shows none either.
+    pub fn settle_reserved_cpus(&mut self) {
+        let Some(count) = cpu_count(&self.reserved_system_cpus) else {
+            return;
+        };
+        self.kube_reserved.remove(&ReservedResource::Cpu);
+        if !self.system_reserved.is_empty() {
+            let count = AsWritten::known(&count.to_string());
+            self.system_reserved.insert(ReservedResource::Cpu, count);
         }
     }
 
@@ -59,6 +86,23 @@ mod tests {
         assert_eq!(config.image_endpoint(), "unix:///run/containerd/containerd.sock");
         config.image_service_endpoint = "unix:///run/images.sock".to_owned();
         assert_eq!(config.image_endpoint(), "unix:///run/images.sock");
+    }
+
+    #[test]
+    fn a_server_without_a_certificate_makes_its_own() {
+        let settled = |cert: &str, bootstrap| {
+            let mut config = KubeletConfiguration {
+                tls_cert_file: cert.to_owned(),
+                server_tls_bootstrap: bootstrap,
+                ..KubeletConfiguration::default()
+            };
+            config.settle_server_certificate(Path::new("/pki"));
+            (config.tls_cert_file, config.tls_private_key_file)
+        };
+        let pair = |cert: &str, key: &str| (cert.to_owned(), key.to_owned());
+        assert_eq!(settled("", false), pair("/pki/kubelet.crt", "/pki/kubelet.key"));
+        assert_eq!(settled("/c", false), pair("/c", ""));
+        assert_eq!(settled("", true), pair("", ""));
     }
 
     #[test]

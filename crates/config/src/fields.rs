@@ -8,7 +8,9 @@ mod pods;
 mod resources;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
+
+use model::quantity::Quantity;
 
 pub use access::{
     AnonymousAuthentication, Authentication, Authorization, AuthorizationMode, TlsVersion,
@@ -31,8 +33,8 @@ pub use resources::{
     ReservedResource, SwapBehavior, TopologyManagerPolicy, TopologyManagerScope,
 };
 
+use crate::as_written::AsWritten;
 use crate::duration::GoDuration;
-use crate::quantity::Quantity;
 use crate::setting::settings;
 
 const fn seconds(seconds: i32) -> GoDuration {
@@ -89,7 +91,7 @@ settings! {
         /// Whether containers without a seccomp profile get the one of the runtime.
         seccomp_default: bool = "seccompDefault", absent(false);
         /// Ids for pods with a user namespace.
-        user_namespaces: UserNamespaces = "userNamespaces", absent(UserNamespaces::default());
+        user_namespaces: Option<UserNamespaces> = "userNamespaces", absent(None);
         /// How long a failing container is held back.
         crash_loop_back_off: CrashLoopBackOff =
             "crashLoopBackOff", absent(CrashLoopBackOff::default());
@@ -99,15 +101,15 @@ settings! {
         /// Whether the server is started at all.
         enable_server: bool = "enableServer", absent(true);
         /// Address of the server and of the read-only server.
-        address: IpAddr = "address", unset(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        address: AsWritten<IpAddr> = "address", unset(AsWritten::known("0.0.0.0"));
         /// Port of the server.
         port: u16 = "port", unset(10_250);
         /// Port without authentication; 0 for none.
         read_only_port: u16 = "readOnlyPort", unset(0);
         /// Port of the health endpoint; 0 for none.
         healthz_port: u16 = "healthzPort", absent(10_248);
-        /// Address of the health endpoint.
-        healthz_bind_address: IpAddr = "healthzBindAddress", unset(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        /// Address of the health endpoint, or a name that leads to it.
+        healthz_bind_address: String = "healthzBindAddress", unset("127.0.0.1".into());
         /// Certificate of the server; with no key either, a self-signed pair is made.
         tls_cert_file: String = "tlsCertFile", unset(String::new());
         /// Key of the server.
@@ -210,7 +212,8 @@ settings! {
         preloaded_images_verification_allowlist: Vec<String> =
             "preloadedImagesVerificationAllowlist", unset(Vec::new());
         /// Size of a container log before a new file is begun; negative for no limit.
-        container_log_max_size: Quantity = "containerLogMaxSize", unset(Quantity::mebibytes(10));
+        container_log_max_size: AsWritten<Quantity> =
+            "containerLogMaxSize", unset(AsWritten::known("10Mi"));
         /// How many log files a container keeps.
         container_log_max_files: i32 = "containerLogMaxFiles", absent(5);
         /// How many logs are rotated at once.
@@ -235,12 +238,12 @@ settings! {
         system_cgroups: String = "systemCgroups", unset(String::new());
         /// Which limits are written to cgroups.
         enforce_node_allocatable: Vec<NodeAllocatableEnforcement> =
-            "enforceNodeAllocatable", absent(vec![NodeAllocatableEnforcement::Pods]);
+            "enforceNodeAllocatable", filled(vec![NodeAllocatableEnforcement::Pods]);
         /// Kept back for the system.
-        system_reserved: BTreeMap<ReservedResource, Quantity> =
+        system_reserved: BTreeMap<ReservedResource, AsWritten<Quantity>> =
             "systemReserved", unset(BTreeMap::new());
         /// Kept back for Kubernetes.
-        kube_reserved: BTreeMap<ReservedResource, Quantity> =
+        kube_reserved: BTreeMap<ReservedResource, AsWritten<Quantity>> =
             "kubeReserved", unset(BTreeMap::new());
         /// Cgroup of the system's processes.
         system_reserved_cgroup: String = "systemReservedCgroup", unset(String::new());
@@ -302,11 +305,11 @@ settings! {
 
         /// When pods are evicted at once.
         eviction_hard: BTreeMap<EvictionSignal, Amount> =
-            "evictionHard", absent(default_hard_eviction());
+            "evictionHard", filled(default_hard_eviction());
         /// When pods are evicted after a while.
         eviction_soft: BTreeMap<EvictionSignal, Amount> = "evictionSoft", unset(BTreeMap::new());
         /// How long that while is.
-        eviction_soft_grace_period: BTreeMap<EvictionSignal, GoDuration> =
+        eviction_soft_grace_period: BTreeMap<EvictionSignal, AsWritten<GoDuration>> =
             "evictionSoftGracePeriod", unset(BTreeMap::new());
         /// How much an eviction frees at least.
         eviction_minimum_reclaim: BTreeMap<EvictionSignal, Amount> =

@@ -11,11 +11,21 @@ pub struct FieldError {
     pub field: String,
     /// What is wrong with it.
     pub problem: String,
+    /// Who says so: a file, or a flag with its hyphens. None when nobody does, and something is
+    /// missing.
+    pub source: Option<String>,
 }
 
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.problem)
+        if let Some(source) = &self.source {
+            write!(f, "{source}: ")?;
+        }
+        // What is wrong with a flag itself has no other name.
+        if self.source.as_deref() != Some(&self.field) {
+            write!(f, "{}: ", self.field)?;
+        }
+        f.write_str(&self.problem)
     }
 }
 
@@ -98,7 +108,20 @@ pub struct Findings {
 impl Findings {
     /// Notes a value that cannot be used.
     pub(crate) fn error(&mut self, field: impl fmt::Display, problem: impl fmt::Display) {
-        self.errors.push(FieldError { field: field.to_string(), problem: problem.to_string() });
+        self.errors.push(FieldError {
+            field: field.to_string(),
+            problem: problem.to_string(),
+            source: None,
+        });
+    }
+
+    /// Notes what is wrong with a flag that stands for no field.
+    pub(crate) fn flag_error(&mut self, flag: &str, problem: impl fmt::Display) {
+        self.errors.push(FieldError {
+            field: flag.to_owned(),
+            problem: problem.to_string(),
+            source: Some(flag.to_owned()),
+        });
     }
 
     /// Notes a value of the wrong kind.

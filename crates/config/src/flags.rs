@@ -115,7 +115,7 @@ pub fn find(name: &str) -> Option<&'static Flag> {
 
 impl Syntax {
     /// Whether the flag can stand without a value, and never takes the next argument for one.
-    fn is_switch(self) -> bool {
+    pub fn is_switch(self) -> bool {
         matches!(self, Self::Bool | Self::Version)
     }
 }

@@ -22,29 +22,32 @@
     reason = "configuration files are read here, before anything else runs"
 )]
 
+mod as_written;
+mod cpu_list;
 mod decode;
 mod defaults;
 mod dropins;
 pub mod duration;
 mod effective;
 mod encode;
+mod ferrolet;
 mod fields;
 mod finding;
 pub mod flags;
 pub mod gates;
 mod load;
-mod names;
 mod paths;
-pub mod quantity;
 mod setting;
 mod validate;
+mod written;
 
-pub use decode::{API_VERSION, DecodeError, KIND};
+pub use as_written::{AsWritten, CanonicalQuantity};
+pub use decode::{DecodeError, DocumentKind, KUBELET};
 pub use duration::GoDuration;
 pub use effective::RestartBackOff;
+pub use ferrolet::{EventBookLimits, FERROLET, FerroletConfiguration, Observation, load_ferrolet};
 pub use fields::*;
 pub use finding::{FieldError, FieldErrors, Findings, Warning};
-pub use load::{ConfigError, Loaded, load, load_sources};
-pub use quantity::Quantity;
+pub use load::{ConfigError, Loaded, load, load_sources, load_sources_for};
 pub use setting::UnknownWord;
 pub use validate::{CgroupVersion, validate, validate_cgroup_version};

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::decode::{DecodeError, Duplicates, decode};
+use crate::decode::{DecodeError, Duplicates, KUBELET, decode};
 use crate::defaults::{Origin, complete};
 use crate::dropins;
 use crate::fields::KubeletConfiguration;
 use crate::finding::{FieldErrors, Findings, Warning};
 use crate::flags::FlagSet;
 use crate::paths::make_absolute;
-use crate::validate::validate;
+use crate::validate::{CgroupVersion, validate, validate_cgroup_version};
+use crate::written::Written;
 
 /// A configuration that can be used.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,22 +52,14 @@ pub enum ConfigError {
     #[error("cannot decode the configuration")]
     Decode(#[source] DecodeError),
     /// Some fields are wrong.
-    #[error("invalid configuration, read from {}", show(sources))]
+    #[error("invalid configuration")]
     Invalid {
-        /// The files, in the order they were read.
-        sources: Vec<PathBuf>,
         /// All wrong fields.
         #[source]
         source: FieldErrors,
+        /// What is odd besides.
+        warnings: Vec<Warning>,
     },
-}
-
-fn show(sources: &[PathBuf]) -> String {
-    if sources.is_empty() {
-        return "the command line".to_owned();
-    }
-    let names: Vec<_> = sources.iter().map(|path| path.display().to_string()).collect();
-    names.join(", ")
 }
 
 /// Reads a configuration file, completes it with defaults and checks it.
@@ -82,13 +75,31 @@ pub fn load_sources(
     drop_in_directory: Option<&Path>,
     flags: &FlagSet,
 ) -> Result<Loaded, ConfigError> {
+    load_for(None, file, drop_in_directory, flags)
+}
+
+/// The same, for a machine of which the cgroup version is known, which two fields speak about.
+pub fn load_sources_for(
+    machine: CgroupVersion,
+    file: Option<&Path>,
+    drop_in_directory: Option<&Path>,
+    flags: &FlagSet,
+) -> Result<Loaded, ConfigError> {
+    load_for(Some(machine), file, drop_in_directory, flags)
+}
+
+fn load_for(
+    machine: Option<CgroupVersion>,
+    file: Option<&Path>,
+    drop_in_directory: Option<&Path>,
+    flags: &FlagSet,
+) -> Result<Loaded, ConfigError> {
     let mut findings = Findings::default();
-    let mut sources = Vec::new();
+    let mut written = Written::default();
     let mut skipped = Vec::new();
 
     let mut config = if let Some(path) = file {
-        sources.push(path.to_owned());
-        read_file(path, flags, &mut findings)?
+        read_file(path, flags, &mut findings, &mut written)?
     } else {
         KubeletConfiguration::without_file(&flags.feature_gates())
     };
@@ -98,44 +109,82 @@ pub fn load_sources(
             // Then drop-ins see what the flags say; what is wrong with it is noted further below.
             flags.apply(&mut config, &mut Findings::default());
         }
-        config = merge_files(&config, &drop_ins.files, flags, &mut findings)?;
-        sources.extend(drop_ins.files);
+        for path in drop_ins.files {
+            written.add(&path, dropins::read(&path)?);
+        }
+        config = merge(&config, written.drop_ins(file.is_some()), flags, &mut findings);
         skipped = drop_ins.skipped;
+    }
+    if file.is_some() || drop_in_directory.is_some() {
+        forget_split_streams(&mut config, &mut findings);
     }
     flags.apply(&mut config, &mut findings);
     findings.warnings.extend(flags.warnings());
-    validate(&config, &mut findings);
+    flags.check(&mut findings);
+    check(&config, machine, &mut findings);
     if findings.errors.is_empty() {
-        Ok(Loaded { config, warnings: findings.warnings, skipped })
-    } else {
-        Err(ConfigError::Invalid { sources, source: FieldErrors(findings.errors) })
+        return Ok(Loaded { config, warnings: findings.warnings, skipped });
     }
+    for error in &mut findings.errors {
+        if error.source.is_none() {
+            error.source = written.source_of(&error.field, flags);
+        }
+    }
+    Err(ConfigError::Invalid { source: FieldErrors(findings.errors), warnings: findings.warnings })
+}
+
+/// Checks what was read. A field that could not be read has its default, which is nobody's fault.
+fn check(config: &KubeletConfiguration, machine: Option<CgroupVersion>, findings: &mut Findings) {
+    let mut found = Findings::default();
+    validate(config, &mut found);
+    if let Some(version) = machine {
+        found.errors.extend(validate_cgroup_version(config, version));
+    }
+    let unread: Vec<String> = findings.errors.iter().map(|error| error.field.clone()).collect();
+    found.errors.retain(|error| !unread.contains(&error.field));
+    findings.errors.append(&mut found.errors);
+    findings.warnings.append(&mut found.warnings);
 }
 
 fn read_file(
     path: &Path,
     flags: &FlagSet,
     findings: &mut Findings,
+    written: &mut Written,
 ) -> Result<KubeletConfiguration, ConfigError> {
     let read_error = |source| ConfigError::Read { path: path.to_owned(), source };
     let absolute = std::path::absolute(path).map_err(read_error)?;
     let text = std::fs::read_to_string(&absolute).map_err(read_error)?;
-    let document =
-        decode(&text, path, Duplicates::LastWins, findings).map_err(ConfigError::Decode)?;
+    let document = decode(&text, path, KUBELET, Duplicates::LastWins, findings)
+        .map_err(ConfigError::Decode)?;
+    written.add(path, document.clone());
     let mut config = complete(document, Origin::File, &flags.feature_gates(), findings);
     make_absolute(&mut config, absolute.parent().unwrap_or(Path::new("/")));
     Ok(config)
 }
 
-fn merge_files(
+/// Declaring the flags of split streams sets them to their default in the kubelet, after the files
+/// were read: flags alone count.
+fn forget_split_streams(config: &mut KubeletConfiguration, findings: &mut Findings) {
+    let options = &mut config.logging.options;
+    for (format, output) in [("text", &mut options.text), ("json", &mut options.json)] {
+        if std::mem::take(&mut output.split_stream) {
+            let field = format_args!("logging.options.{format}.splitStream");
+            findings.doubt(field, format_args!("counts as --log-{format}-split-stream alone"));
+        }
+    }
+}
+
+/// Merges the drop-ins into what is there already.
+fn merge(
     base: &KubeletConfiguration,
-    files: &[PathBuf],
+    drop_ins: &[(PathBuf, Value)],
     flags: &FlagSet,
     findings: &mut Findings,
-) -> Result<KubeletConfiguration, ConfigError> {
+) -> KubeletConfiguration {
     let mut merged = base.to_value();
-    for path in files {
-        dropins::merge(&mut merged, Value::Object(dropins::read(path)?));
+    for (_, document) in drop_ins {
+        dropins::merge(&mut merged, document.clone());
     }
     let Value::Object(merged) = merged else {
         unreachable!("merging objects gives an object");
@@ -144,5 +193,5 @@ fn merge_files(
     let mut own = Findings::default();
     let config = complete(merged, Origin::Merged, &flags.feature_gates(), &mut own);
     findings.errors.extend(own.errors);
-    Ok(config)
+    config
 }

@@ -12,11 +12,15 @@ use std::fmt;
 pub(crate) use declare::{settings, words};
 use serde_json::{Map, Value};
 use thiserror::Error;
+pub(crate) use values::integer;
 
 use crate::finding::{At, Findings};
 
 /// A type that can stand in a configuration file.
 pub(crate) trait Setting: Sized {
+    /// Whether null stands for an absent value in a field that takes zero for "not set".
+    const TAKES_NULL: bool = true;
+
     /// Reads a node; a node that cannot be used is noted, and answered with `None`.
     fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self>;
 
@@ -29,6 +33,11 @@ pub(crate) trait Setting: Sized {
         } else if let Some(value) = Self::read(node, at, findings) {
             *self = value;
         }
+    }
+
+    /// The value that null stands for in a map, if it stands for one.
+    fn of_null() -> Option<Self> {
+        None
     }
 
     /// Whether the node spells the zero value, which some fields take for "not set".
@@ -54,20 +63,24 @@ pub(crate) enum Zero {
     Unset,
     /// A value like any other.
     Kept,
+    /// A value like any other, which is left out of a written file all the same.
+    KeptUnwritten,
 }
 
 impl Zero {
     /// Whether the node sets a field of this kind at all.
     pub(crate) fn is_set_by<T: Setting>(self, node: &Value) -> bool {
         match self {
+            // A null that no value can be made of is noted as such.
+            Self::Unset if node.is_null() => !T::TAKES_NULL,
             Self::Unset => !T::is_zero_node(node),
-            Self::Kept => !node.is_null(),
+            Self::Kept | Self::KeptUnwritten => !node.is_null(),
         }
     }
 
     /// Whether a field of this kind is left out when it is written.
     pub(crate) fn omits<T: Setting>(self, value: &T) -> bool {
-        value.is_absent() || (self == Self::Unset && value.is_empty())
+        value.is_absent() || (self != Self::Kept && value.is_empty())
     }
 }
 

@@ -58,9 +58,9 @@ pub fn validate_cgroup_version(
             "must not be false on cgroup v1, where the kernel always picks a single process",
         );
         findings.require(
-            config.memory_swap.swap_behavior == crate::SwapBehavior::NoSwap,
+            config.memory_swap.swap_behavior != Some(crate::SwapBehavior::LimitedSwap),
             "memorySwap.swapBehavior",
-            "must be NoSwap on cgroup v1",
+            "must not be LimitedSwap on cgroup v1",
         );
     }
     findings.errors
@@ -75,7 +75,12 @@ impl KubeletConfiguration {
 
 impl Findings {
     /// Notes an error unless the condition holds.
-    fn require(&mut self, holds: bool, field: impl fmt::Display, problem: impl fmt::Display) {
+    pub(crate) fn require(
+        &mut self,
+        holds: bool,
+        field: impl fmt::Display,
+        problem: impl fmt::Display,
+    ) {
         if !holds {
             self.error(field, problem);
         }

@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-use crate::commands::{self, describe, get_pods, logs, node_clean};
+use crate::commands::{self, config_check, describe, get_pods, logs, node_clean};
 use crate::run_args::{self, Asked};
-use crate::{klog, run, run_help, version};
+use crate::{klog, machine, run, run_help, version};
 
 /// Another name of the program, under which it takes the kubelet's flags at once.
 const KUBELET: &str = "kubelet";
@@ -31,6 +31,11 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         flags: Vec<OsString>,
     },
+    /// Look after the configuration.
+    Config {
+        #[command(subcommand)]
+        what: Config,
+    },
     /// List what the agent has.
     Get {
         #[command(subcommand)]
@@ -47,6 +52,16 @@ enum Command {
     },
     /// Tell the version.
     Version(VersionArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum Config {
+    /// Tell the configuration in effect, or every error in it.
+    #[command(disable_help_flag = true)]
+    Check {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        args: Vec<OsString>,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -95,6 +110,7 @@ fn dispatch(args: &[OsString]) -> Result<()> {
     }
     match Cli::parse_from(args).command {
         Command::Run { flags } => run_agent(&flags),
+        Command::Config { what: Config::Check { args } } => config_check::run(&args),
         Command::Get { what: Get::Pods(args) } => commands::block_on(get_pods::run(&args)),
         Command::Describe(args) => commands::block_on(describe::run(&args)),
         Command::Logs(args) => commands::block_on(logs::run(&args)),
@@ -114,7 +130,7 @@ fn kubelet_flags(args: &[OsString]) -> Option<&[OsString]> {
 }
 
 fn run_agent(flags: &[OsString]) -> Result<()> {
-    let told = match run_args::parse(flags.iter().cloned())? {
+    let told = match run_args::parse(flags.iter().cloned(), machine::cgroup_version())? {
         Asked::Run(args) => {
             let logging = &args.config.logging;
             let format = match logging.format.as_str() {
@@ -185,6 +201,8 @@ mod tests {
             "get pods -n kube-system -o json --root-dir /r",
             "get pods -w -o yaml",
             "get pods web db",
+            "config check",
+            "config check /etc/kubelet.yaml --max-pods=3 -o json -v 4",
             "describe default/web",
             "describe pod web -n default",
             "logs web -n default",

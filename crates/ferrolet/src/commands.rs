@@ -4,6 +4,7 @@
 //! gives it the real ones.
 
 pub mod agent;
+pub(crate) mod config_check;
 pub mod describe;
 pub mod display;
 pub mod get_pods;

@@ -10,6 +10,7 @@ const FIELDS: &[&str] = &[
     "apiVersion",
     "containerRuntimeEndpoint",
     "crashLoopBackOff",
+    "failCgroupV1",
     "featureGates.ContainerStopSignals",
     "featureGates.EventedPLEG",
     "featureGates.ReduceDefaultCrashLoopBackOffDecay",
@@ -30,12 +31,18 @@ const FIELDS: &[&str] = &[
 ];
 
 /// Values that say what the agent does anyway.
-const AS_IT_IS: &[(&str, Value)] =
-    &[("enableServer", Value::Bool(false)), ("failCgroupV1", Value::Bool(false))];
+const AS_IT_IS: &[(&str, Value)] = &[("enableServer", Value::Bool(false))];
 
 /// Flags without a field that the agent acts on.
-const FLAGS: &[&str] =
-    &["config", "config-dir", "help", "hostname-override", "root-dir", "version"];
+const FLAGS: &[&str] = &[
+    "config",
+    "config-dir",
+    "ferrolet-config",
+    "help",
+    "hostname-override",
+    "root-dir",
+    "version",
+];
 
 /// Whether a flag has an effect, or some of what can be set with it has.
 pub(crate) fn has_effect(flag: &Flag) -> bool {
@@ -91,6 +98,64 @@ mod tests {
         config.enable_server = false;
         config.fail_cgroup_v1 = false;
         assert_eq!(without_effect(&flags, &config), [""; 0]);
+    }
+
+    /// The words in backticks in the lines of a document between two texts.
+    fn named<'a>(document: &'a str, from: &str, to: &str) -> Vec<&'a str> {
+        let (_, rest) = document.split_once(from).expect(from);
+        let (section, _) = rest.split_once(to).expect(to);
+        let mut names: Vec<&str> = section
+            .lines()
+            .filter(|line| !line.starts_with("| field"))
+            .map(|line| line.strip_prefix("| ").map_or(line, |row| row.split('|').next().unwrap()))
+            .flat_map(|line| line.split('`').skip(1).step_by(2))
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn the_document_tells_what_takes_effect() {
+        let document = include_str!("../../../docs/configuration.md");
+        let table = named(document, "## What takes effect", "Flags without a field");
+        let mut fields: Vec<&str> =
+            FIELDS.iter().filter(|name| !["apiVersion", "kind"].contains(name)).copied().collect();
+        fields.sort_unstable();
+        assert_eq!(table, fields);
+        let flags = named(document, "Flags without a field", "## Settings of our own");
+        assert_eq!(flags, FLAGS.iter().map(|name| format!("--{name}")).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_document_tells_the_settings_of_our_own() {
+        let document = include_str!("../../../docs/configuration.md");
+        let (_, rest) = document.split_once("## Settings of our own").unwrap();
+        let rows = rest.lines().filter_map(|line| line.strip_prefix("| `"));
+        let rows: Vec<Vec<&str>> = rows
+            .map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect())
+            .collect();
+        let mut told: Vec<(String, String)> =
+            rows.iter().map(|row| (row[0].to_owned(), row[1].to_owned())).collect();
+        let mut fields = Vec::new();
+        collect_leaves("", &config::FerroletConfiguration::default().to_document(), &mut fields);
+        fields.retain(|(name, _)| !["apiVersion", "kind"].contains(&name.as_str()));
+        told.sort();
+        fields.sort();
+        assert_eq!(told, fields);
+    }
+
+    /// Every value of a document, with its path.
+    fn collect_leaves(path: &str, value: &Value, leaves: &mut Vec<(String, String)>) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let dot = if path.is_empty() { "" } else { "." };
+                    collect_leaves(&format!("{path}{dot}{name}"), value, leaves);
+                }
+            }
+            Value::String(text) => leaves.push((path.to_owned(), text.clone())),
+            other => leaves.push((path.to_owned(), other.to_string())),
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod commands;
 mod decide;
 mod effects;
 mod klog;
+mod machine;
 mod node_view;
 mod observe;
 mod pulse;

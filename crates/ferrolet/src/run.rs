@@ -1,12 +1,12 @@
 //! `ferrolet run`: reads the configuration, finds the runtime, and runs until told to stop.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use config::{GoDuration, KubeletConfiguration};
+use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
 use fetch::Fetcher;
 use model::ports::files::HostFiles;
@@ -14,10 +14,11 @@ use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use model::trouble::Trouble;
 use runtime::decide::BackoffLimits;
+use server::EventLimits;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::klog;
 use crate::observe::{LoggedEvents, SystemClock};
@@ -47,7 +48,8 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
     let config = args.config;
     let watchdog = systemd::watchdog()?;
     let node_name = node_name(args.hostname_override.as_deref())?;
-    let settings = settings(&config, node_name, &args.root_dir)?;
+    let mut settings = settings(&config, node_name, &args.root_dir)?;
+    settings.apply(&args.own);
     let _lock = hostfs::claim(&args.root_dir.join("ferrolet"))
         .with_context(|| format!("use the root directory {}", args.root_dir.display()))?;
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
@@ -102,10 +104,11 @@ fn settings(config: &KubeletConfiguration, node_name: String, root_dir: &Path) -
         pods: root_dir.join("pods"),
         stop_signals: gates.get("ContainerStopSignals") == Some(&true),
         pod_logs: PathBuf::from(&config.pod_logs_dir),
-        container_links: Path::new("/var/log/containers").to_owned(),
+        // This and how events are kept: the agent's own settings say.
+        container_links: PathBuf::new(),
+        events: EventLimits::default(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
-        healthz: (config.healthz_port != 0)
-            .then(|| SocketAddr::new(config.healthz_bind_address, config.healthz_port)),
+        healthz: healthz_address(config),
         restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
         pleg: pleg::Settings {
             // Hints are on by default; whoever turns the gate off gets the plain relist.
@@ -113,6 +116,39 @@ fn settings(config: &KubeletConfiguration, node_name: String, root_dir: &Path) -
             ..pleg::Settings::default()
         },
     })
+}
+
+impl Settings {
+    /// Takes over what the agent's own settings say.
+    fn apply(&mut self, own: &FerroletConfiguration) {
+        let FerroletConfiguration { pleg, events, container_links_dir } = own;
+        let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+        self.container_links = PathBuf::from(container_links_dir);
+        self.events = EventLimits { per_pod: count(events.per_pod), in_all: count(events.in_all) };
+        self.pleg = pleg::Settings {
+            hints: self.pleg.hints,
+            relist_period: pleg.relist_period.to_std(),
+            relist_period_with_hints: pleg.relist_period_with_hints.to_std(),
+            relist_threshold: pleg.relist_threshold.to_std(),
+            inspection_deadline: pleg.inspection_deadline.to_std(),
+            parallel_inspections: count(pleg.parallel_inspections),
+        };
+    }
+}
+
+/// Where health is told. As with the kubelet, an address that leads nowhere does not stop the agent.
+fn healthz_address(config: &KubeletConfiguration) -> Option<SocketAddr> {
+    let (host, port) = (config.healthz_bind_address.as_str(), config.healthz_port);
+    if port == 0 {
+        return None;
+    }
+    match (host, port).to_socket_addrs() {
+        Ok(mut addresses) => addresses.next(),
+        Err(error) => {
+            error!(host, %error, "healthzBindAddress leads nowhere; health is not told");
+            None
+        }
+    }
 }
 
 fn manifest_url(config: &KubeletConfiguration) -> Option<ManifestUrl> {

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use config::flags::{FlagError, FlagSet};
-use config::{ConfigError, KubeletConfiguration, Warning};
+use config::{CgroupVersion, ConfigError, FerroletConfiguration, KubeletConfiguration, Warning};
+use model::chain::Chain;
 
 use crate::effects::without_effect;
 
@@ -13,6 +14,8 @@ use crate::effects::without_effect;
 pub(crate) struct RunArgs {
     /// The configuration: file, drop-ins and flags together.
     pub(crate) config: KubeletConfiguration,
+    /// The settings of our own.
+    pub(crate) own: FerroletConfiguration,
     /// What an operator should look at.
     pub(crate) warnings: Vec<Warning>,
     /// Drop-ins that were passed over for their names.
@@ -47,11 +50,19 @@ pub(crate) enum ArgsError {
     Flags(FlagError),
     /// The configuration is wrong.
     #[error(transparent)]
-    Config(ConfigError),
+    Config(Refused),
 }
 
+/// The files or flags cannot be used, each for its reason.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.iter().map(|error| Chain(error).to_string()).collect::<Vec<_>>().join("; "))]
+pub(crate) struct Refused(pub(crate) Vec<ConfigError>);
+
 /// Reads the arguments behind `run`, and the files that they name.
-pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, ArgsError> {
+pub(crate) fn parse(
+    args: impl IntoIterator<Item = OsString>,
+    machine: CgroupVersion,
+) -> Result<Asked, ArgsError> {
     let texts = args.into_iter().map(OsString::into_string);
     let texts: Vec<String> = texts.collect::<Result<_, _>>().map_err(ArgsError::NotText)?;
     let flags = FlagSet::parse(texts).map_err(ArgsError::Flags)?;
@@ -61,18 +72,33 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, A
     if flags.is_on("version") || flags.text("version") == "raw" {
         return Ok(Asked::Version);
     }
+    let args = load(&flags, machine).map_err(ArgsError::Config)?;
+    Ok(Asked::Run(Box::new(args)))
+}
+
+/// Reads the files that the flags name, and brings all together.
+pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused> {
     let path = |flag: &str| Some(flags.text(flag)).filter(|text| !text.is_empty()).map(Path::new);
-    let loaded = config::load_sources(path("config"), path("config-dir"), &flags)
-        .map_err(ArgsError::Config)?;
+    let loaded = config::load_sources_for(machine, path("config"), path("config-dir"), flags);
+    let own = path("ferrolet-config").map_or_else(|| Ok(<_>::default()), config::load_ferrolet);
+    let (loaded, own) = match (loaded, own) {
+        (Ok(loaded), Ok(own)) => (loaded, own),
+        (loaded, own) => return Err(Refused(loaded.err().into_iter().chain(own.err()).collect())),
+    };
     let name = Some(flags.text("hostname-override")).filter(|name| !name.is_empty());
-    Ok(Asked::Run(Box::new(RunArgs {
-        without_effect: without_effect(&flags, &loaded.config),
-        config: loaded.config,
+    let without_effect = without_effect(flags, &loaded.config);
+    let mut config = loaded.config;
+    config.settle_reserved_cpus();
+    config.settle_server_certificate(Path::new(flags.text("cert-dir")));
+    Ok(RunArgs {
+        without_effect,
+        config,
+        own,
         warnings: loaded.warnings,
         skipped: loaded.skipped,
         root_dir: PathBuf::from(flags.text("root-dir")),
         hostname_override: name.map(str::to_owned),
-    })))
+    })
 }
 
 #[cfg(test)]
@@ -80,7 +106,7 @@ mod tests {
     use super::*;
 
     fn parsed(args: &[&str]) -> Result<Asked, String> {
-        parse(args.iter().map(OsString::from)).map_err(|error| error.to_string())
+        parse(args.iter().map(OsString::from), CgroupVersion::V2).map_err(|error| error.to_string())
     }
 
     fn run(args: &[&str]) -> RunArgs {

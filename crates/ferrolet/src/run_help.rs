@@ -19,6 +19,7 @@ pub(crate) fn help() -> String {
          but a yes-or-no flag only as --flag or --flag=false.\n\n\
          \x20     --config FILE              a KubeletConfiguration\n\
          \x20     --config-dir DIR           files that change it, in the order of their names\n\
+         \x20     --ferrolet-config FILE     a FerroletConfiguration: what the kubelet does not have\n\
          \x20     --root-dir DIR             the agent's files (default /var/lib/kubelet)\n\
          \x20     --hostname-override NAME   name of this node instead of the host name\n\
          \x20 -v, --v LEVEL                  4 logs decisions, 6 calls too\n\

@@ -20,7 +20,8 @@ use pods::workers::{WorkerParts, workers};
 use prometheus::Registry;
 use runtime::decide::BackoffLimits;
 use runtime::{LogLayout, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages};
-use server::{EventBook, EventLimits, HealthChecks, Verbosity};
+pub use server::EventLimits;
+use server::{EventBook, HealthChecks, Verbosity};
 use status::decide::NodeFacts;
 use tokio::net::UnixListener;
 
@@ -81,6 +82,8 @@ pub struct Settings {
     pub restart_backoff: BackoffLimits,
     /// How the runtime is observed.
     pub pleg: pleg::Settings,
+    /// How many events are kept.
+    pub events: EventLimits,
     /// Where it is told whether the agent is well.
     pub healthz: Option<SocketAddr>,
 }
@@ -121,7 +124,7 @@ impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let clock = Arc::clone(&ports.clock);
-        let book = Arc::new(EventBook::new(clock, EventLimits::default(), ports.events));
+        let book = Arc::new(EventBook::new(clock, settings.events, ports.events));
         ports.events = Arc::clone(&book) as _;
         let facts = NodeFacts { host_ips: Vec::new(), runtime_name: settings.runtime_name.clone() };
         let view = Arc::new(NodeView::new(facts, Arc::clone(&ports.clock)));

@@ -1,8 +1,8 @@
 //! The words that all parts of the agent share.
 //!
 //! Purpose: identifiers, what was observed in the container runtime, lifecycle events, what to ask
-//! of the runtime, reasons for deletions, and the ports (traits) through which the agent reaches
-//! the outside. Everything here is plain data: no runtime, no clock, no I/O.
+//! of the runtime, reasons for deletions, the ports (traits) through which the agent reaches the
+//! outside, and the forms of names and quantities that all files have in common. Everything here is plain data: no runtime, no clock, no I/O.
 //!
 //! Invariants:
 //! - a pod is known by its [`PodUid`](ids::PodUid), a container by its
@@ -14,8 +14,14 @@ pub mod chain;
 pub mod ids;
 pub mod labels;
 pub mod lifecycle;
+pub mod names;
+#[cfg(test)]
+mod names_tests;
 pub mod observed;
 pub mod ports;
+pub mod quantity;
+#[cfg(test)]
+mod quantity_tests;
 pub mod stamp;
 pub mod trouble;
 pub mod verdict;

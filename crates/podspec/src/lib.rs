@@ -41,15 +41,9 @@ pub mod image_name;
 mod manifest;
 #[cfg(test)]
 mod manifest_tests;
-mod names;
-#[cfg(test)]
-mod names_tests;
 #[cfg(test)]
 mod pod_strategy;
 mod qos;
-pub mod quantity;
-#[cfg(test)]
-mod quantity_tests;
 mod references;
 mod resources;
 pub mod restart;
@@ -68,6 +62,8 @@ pub use definition_hash::{definition_hash, definition_hash_hex};
 pub use field_error::{ErrorKind, FieldError, FieldPath};
 pub use identity::{Origin, static_pod};
 pub use manifest::{Manifest, ManifestError, Problems, read_manifest};
+use model::names;
+pub use model::quantity;
 pub use qos::{QosClass, qos_class};
 pub use sandbox::{SandboxFit, live_beside_newest, sandbox_fit};
 pub use validate::validate;

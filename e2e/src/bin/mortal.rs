@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use cri::{CriRuntime, Deadlines, Endpoint};
-use ferrolet::wiring::{Agent, Ports, Settings};
+use ferrolet::wiring::{Agent, EventLimits, Ports, Settings};
 use fetch::Fetcher;
 use jiff::Timestamp;
 use lexopt::prelude::*;
@@ -96,6 +96,7 @@ fn settings(root: &std::path::Path) -> Settings {
         resync: Duration::from_mins(1),
         restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
         pleg: pleg::Settings::default(),
+        events: EventLimits::default(),
         healthz: None,
     }
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use model::quantity::Quantity;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::as_written::AsWritten;
 use crate::finding::{At, Findings};
-use crate::quantity::Quantity;
 use crate::setting::{Setting, settings, words};
 
 words! {
@@ -39,7 +40,7 @@ words! {
 /// The thresholds of a configuration file that names none.
 pub fn default_hard_eviction() -> BTreeMap<EvictionSignal, Amount> {
     BTreeMap::from([
-        (EvictionSignal::MemoryAvailable, Amount::Quantity(Quantity::mebibytes(100))),
+        (EvictionSignal::MemoryAvailable, Amount::Quantity(AsWritten::known("100Mi"))),
         (EvictionSignal::NodeFsAvailable, Amount::Percentage(Percentage::whole(10))),
         (EvictionSignal::NodeFsInodesFree, Amount::Percentage(Percentage::whole(5))),
         (EvictionSignal::ImageFsAvailable, Amount::Percentage(Percentage::whole(15))),
@@ -74,7 +75,7 @@ impl Percentage {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Amount {
     /// So much.
-    Quantity(Quantity),
+    Quantity(AsWritten<Quantity>),
     /// A share.
     Percentage(Percentage),
 }

@@ -1,11 +1,12 @@
 //! Logs and traces.
 
+use model::quantity::Quantity;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use crate::as_written::CanonicalQuantity;
 use crate::duration::GoDuration;
 use crate::finding::{At, Findings};
-use crate::quantity::Quantity;
 use crate::setting::{Setting, settings, words};
 
 settings! {
@@ -15,7 +16,7 @@ settings! {
         format: LogFormat = "format", unset(LogFormat::Text);
         /// How long a line may be held back.
         flush_frequency: FlushFrequency =
-            "flushFrequency", unset(FlushFrequency(GoDuration::from_secs(5)));
+            "flushFrequency", unset(FlushFrequency::Duration(GoDuration::from_secs(5)));
         /// How much is told.
         verbosity: u32 = "verbosity", absent(0);
         /// How much is told by some source files.
@@ -35,16 +36,31 @@ words! {
     }
 }
 
-/// How long a line may be held back: a duration, or a whole number of nanoseconds.
+/// How long a line may be held back, written in one of two ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlushFrequency(pub GoDuration);
+pub enum FlushFrequency {
+    /// As other durations are.
+    Duration(GoDuration),
+    /// As a whole number of nanoseconds, which is how it was once.
+    Nanoseconds(GoDuration),
+}
+
+impl FlushFrequency {
+    /// How long, however it is written.
+    pub const fn duration(self) -> GoDuration {
+        match self {
+            Self::Duration(duration) | Self::Nanoseconds(duration) => duration,
+        }
+    }
+}
 
 impl Setting for FlushFrequency {
     fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
         if node.is_number() {
-            return i64::read(node, at, findings).map(|nanos| Self(GoDuration::from_nanos(nanos)));
+            let nanos = i64::read(node, at, findings)?;
+            return Some(Self::Nanoseconds(GoDuration::from_nanos(nanos)));
         }
-        GoDuration::read(node, at, findings).map(Self)
+        GoDuration::read(node, at, findings).map(Self::Duration)
     }
 
     fn is_zero_node(node: &Value) -> bool {
@@ -54,7 +70,10 @@ impl Setting for FlushFrequency {
 
 impl Serialize for FlushFrequency {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        match self {
+            Self::Duration(duration) => duration.serialize(serializer),
+            Self::Nanoseconds(duration) => serializer.serialize_i64(duration.nanos()),
+        }
     }
 }
 
@@ -84,7 +103,8 @@ settings! {
         /// Whether errors go to standard error and the rest to standard output.
         split_stream: bool = "splitStream", unset(false);
         /// How much of the rest may be held back.
-        info_buffer_size: Quantity = "infoBufferSize", unset(Quantity::zero());
+        info_buffer_size: CanonicalQuantity =
+            "infoBufferSize", unset(CanonicalQuantity(Quantity::ZERO));
     }
 }
 

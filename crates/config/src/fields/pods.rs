@@ -30,8 +30,8 @@ words! {
 settings! {
     /// Ids for pods with a user namespace.
     pub struct UserNamespaces {
-        /// How many ids each pod gets.
-        ids_per_pod: i64 = "idsPerPod", absent(65_536);
+        /// How many ids each pod gets; none for 65536.
+        ids_per_pod: Option<i64> = "idsPerPod", absent(None);
     }
 }
 

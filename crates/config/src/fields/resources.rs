@@ -2,12 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-use serde_json::Value;
-
-use crate::finding::{At, Findings};
-use crate::quantity::Quantity;
-use crate::setting::{Setting, object, settings, words};
+use crate::as_written::CanonicalQuantity;
+use crate::setting::{settings, words};
 
 words! {
     /// Who creates cgroups.
@@ -116,8 +112,8 @@ words! {
 settings! {
     /// Who may use swap.
     pub struct MemorySwap {
-        /// The rule.
-        swap_behavior: SwapBehavior = "swapBehavior", unset(SwapBehavior::NoSwap);
+        /// The rule; none for `NoSwap`.
+        swap_behavior: Option<SwapBehavior> = "swapBehavior", unset(None);
     }
 }
 
@@ -142,23 +138,4 @@ settings! {
 }
 
 /// Amounts by `memory` or `hugepages-<size>`.
-///
-/// Unlike other maps of quantities, this one takes plain numbers too.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct MemoryLimits(pub BTreeMap<String, Quantity>);
-
-impl Setting for MemoryLimits {
-    fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
-        let mut limits = BTreeMap::new();
-        for (name, node) in object(node, at, findings)? {
-            let quoted = match node {
-                Value::Number(number) => Value::String(number.to_string()),
-                _ => node.clone(),
-            };
-            if let Some(quantity) = Quantity::read(&quoted, &at.field(name), findings) {
-                limits.insert(name.clone(), quantity);
-            }
-        }
-        Some(Self(limits))
-    }
-}
+pub type MemoryLimits = BTreeMap<String, CanonicalQuantity>;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::names::{key_problem, value_problem};
+use model::names::{label_value, qualified_name};
 
 /// Labels of Kubernetes' own that are allowed.
 const ALLOWED: [&str; 11] = [
@@ -29,7 +29,7 @@ pub fn node_label_problems(labels: &BTreeMap<String, String>) -> Vec<String> {
         if is_of_kubernetes(key) && !is_allowed(key) {
             problems.push(format!("label {key} is kept for Kubernetes and cannot be set here"));
         }
-        for problem in [key_problem(key), value_problem(value)].into_iter().flatten() {
+        for problem in qualified_name(key).into_iter().chain(label_value(value)) {
             problems.push(format!("label {key}={value}: {problem}"));
         }
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Flag, Syntax, Target, find, known, parse_bool, value};
+use super::{Flag, Syntax, Target, find, known, node_label_problems, parse_bool, value};
 use crate::duration::GoDuration;
 use crate::fields::KubeletConfiguration;
-use crate::finding::{At, Findings, Warning};
+use crate::finding::{At, FieldError, Findings, Warning};
 use crate::setting::Setting;
 
 /// The flags of a command line, understood but not yet applied.
@@ -77,6 +77,21 @@ impl FlagSet {
             .collect()
     }
 
+    /// Notes what is wrong with flags that no field stands for.
+    pub(crate) fn check(&self, findings: &mut Findings) {
+        for problem in node_label_problems(&self.node_labels()) {
+            findings.flag_error("--node-labels", problem);
+        }
+        let provider = self.text("cloud-provider");
+        if !matches!(provider, "" | "external") {
+            let problem = format!("{provider:?} is not built in; the only provider is external");
+            findings.flag_error("--cloud-provider", problem);
+        }
+        if self.is_on("exit-on-lock-contention") && self.text("lock-file").is_empty() {
+            findings.flag_error("--exit-on-lock-contention", "needs --lock-file");
+        }
+    }
+
     /// Sets the fields that the flags name. A zero is taken as it stands, unlike in a file.
     pub fn apply(&self, config: &mut KubeletConfiguration, findings: &mut Findings) {
         for flag in known() {
@@ -97,12 +112,28 @@ impl FlagSet {
                     let path: Vec<&str> = path.split('.').collect();
                     config.assign(&path, &value, &At::ROOT, &mut own);
                 }
-                Err(problem) => own.error("", problem),
+                Err(problem) => own.error(path, problem),
             }
-            for error in own.errors {
-                findings.error(format_args!("--{}", flag.name), error.problem);
-            }
+            let source = Some(format!("--{}", flag.name));
+            let errors = own.errors.into_iter();
+            findings
+                .errors
+                .extend(errors.map(|error| FieldError { source: source.clone(), ..error }));
         }
+    }
+
+    /// The flag that set the field of that path, or one above or below it.
+    pub(crate) fn of_field(&self, field: &str) -> Option<&'static Flag> {
+        let is_below = |path: &str, above: &str| {
+            path.strip_prefix(above)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        let flags = self.given.iter().map(|(flag, _)| *flag);
+        let mut flags = flags.filter(|flag| match flag.target {
+            Target::Field { path, .. } => is_below(field, path) || is_below(path, field),
+            _ => false,
+        });
+        flags.next_back()
     }
 
     fn texts(&self, name: &str) -> Vec<&str> {

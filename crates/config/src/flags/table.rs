@@ -92,6 +92,7 @@ pub(super) const FLAGS: &[Flag] = &[
     lasting("fail-cgroupv1", Bool, "failCgroupV1"),
     field("fail-swap-on", Bool, "failSwapOn"),
     field("feature-gates", Gates, "featureGates"),
+    own("ferrolet-config", Text, ""),
     field("file-check-frequency", Duration, "fileCheckFrequency"),
     ignored("global-housekeeping-interval", Duration),
     field("hairpin-mode", Text, "hairpinMode"),

@@ -1,11 +1,11 @@
 //! From the texts behind a flag to a value of the document.
 
+use model::names::{label_value, qualified_name};
+use model::quantity::Quantity;
 use serde_json::{Map, Value, json};
 
 use super::Syntax;
 use crate::duration::GoDuration;
-use crate::names::{key_problem, value_problem};
-use crate::quantity::Quantity;
 
 /// Joins all texts given for one flag; the error says what a text should have been.
 pub(super) fn join(syntax: Syntax, texts: &[&str]) -> Result<Value, String> {
@@ -187,7 +187,7 @@ fn reservation(text: &str) -> Result<Value, String> {
             return Err(format!("{name:?} is neither memory nor hugepages-<size>"));
         }
         let amount: Quantity = amount.parse().map_err(|error| format!("{error}"))?;
-        map.insert(name.to_owned(), amount.as_str().into());
+        map.insert(name.to_owned(), amount.to_string().into());
     }
     Ok(json!({ "numaNode": node, "limits": map }))
 }
@@ -202,7 +202,7 @@ fn taints(text: &str) -> Result<Vec<Value>, String> {
         if effect.contains(':') || value.contains('=') {
             return Err(form());
         }
-        if let Some(problem) = key_problem(key).or_else(|| value_problem(value)) {
+        if let Some(problem) = qualified_name(key).into_iter().chain(label_value(value)).next() {
             return Err(format!("{spec:?}: {problem}"));
         }
         let taint = json!({ "key": key, "value": value, "effect": effect });

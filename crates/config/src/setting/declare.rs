@@ -68,11 +68,14 @@ pub(crate) use words;
 /// Declares a struct whose fields are settings.
 ///
 /// Each line names the field in Rust and in the file and gives its default: `absent(default)` when
-/// the field is not there, `unset(default)` when it is not there or holds zero. Defaults that depend
+/// the field is not there, `unset(default)` when it is not there or holds zero. `filled(default)` is
+/// like `absent`, but what is empty is not written out, as the kubelet does not: read again, it is
+/// the default. Defaults that depend
 /// on other fields are in [`crate::defaults`].
 macro_rules! settings {
     (@zero unset) => { crate::setting::Zero::Unset };
     (@zero absent) => { crate::setting::Zero::Kept };
+    (@zero filled) => { crate::setting::Zero::KeptUnwritten };
     (
         $(#[$meta:meta])*
         pub struct $Struct:ident {

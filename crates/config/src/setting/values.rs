@@ -1,16 +1,18 @@
 //! The plain values: numbers, texts, durations, lists and maps.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use serde_json::Value;
 
 use super::{Key, Setting, object, parsed};
 use crate::duration::GoDuration;
 use crate::finding::{At, Findings};
-use crate::quantity::Quantity;
 
 impl Setting for bool {
+    fn of_null() -> Option<Self> {
+        Some(false)
+    }
+
     fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
         let value = node.as_bool();
         if value.is_none() {
@@ -29,6 +31,10 @@ impl Setting for bool {
 }
 
 impl Setting for String {
+    fn of_null() -> Option<Self> {
+        Some(Self::new())
+    }
+
     fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
         match node {
             Value::String(text) => Some(text.clone()),
@@ -49,7 +55,7 @@ impl Setting for String {
 }
 
 /// A whole number of a node; `2.0` counts as one, since YAML readers write it so.
-fn integer(node: &Value) -> Option<i64> {
+pub(crate) fn integer(node: &Value) -> Option<i64> {
     node.as_i64().or_else(|| {
         let value = node.as_f64()?;
         // 2^53: beyond it a float no longer holds every whole number.
@@ -107,6 +113,8 @@ impl Setting for f64 {
 }
 
 impl Setting for GoDuration {
+    const TAKES_NULL: bool = false;
+
     fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
         parsed(node, "a duration such as 1m30s", at, findings)
     }
@@ -114,22 +122,6 @@ impl Setting for GoDuration {
     fn is_zero_node(node: &Value) -> bool {
         node.is_null()
             || node.as_str().and_then(|text| text.parse().ok()).is_some_and(Self::is_zero)
-    }
-}
-
-impl Setting for Quantity {
-    fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
-        parsed(node, "a quantity in quotes, such as 100Mi", at, findings)
-    }
-}
-
-impl Setting for IpAddr {
-    fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
-        let address = node.as_str().and_then(|text| text.parse().ok());
-        if address.is_none() {
-            findings.error(at, "expected an IP address");
-        }
-        address
     }
 }
 
@@ -189,7 +181,8 @@ impl<K: Key, T: Setting> Setting for BTreeMap<K, T> {
             let at = at.field(text);
             match K::from_key(text) {
                 Ok(key) => {
-                    if let Some(value) = T::read(node, &at, findings) {
+                    let null = T::of_null().filter(|_| node.is_null());
+                    if let Some(value) = null.or_else(|| T::read(node, &at, findings)) {
                         map.insert(key, value);
                     }
                 }

@@ -126,11 +126,39 @@ fn is_image_name(name: &str) -> bool {
     }
 }
 
+/// Whether a quantity is a whole number that the kubelet sees as one: digits that fit 64 bits
+/// together with their suffix, which a fraction does not even if it would come out whole.
+fn is_plain_count(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let end = unsigned.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let whole = whole.trim_start_matches('0');
+    let digits = whole.len() + fraction.len();
+    let binary = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].iter().position(|known| *known == suffix);
+    if let Some(power) = binary {
+        // Three decimal digits for each factor of 1024, and one in reserve.
+        return fraction.is_empty() && digits + 3 * (power + 1) < 15;
+    }
+    let decimal = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+    let power = match decimal.iter().position(|known| *known == suffix) {
+        Some(index) => i32::try_from(index).unwrap_or(0) * 3 - 9,
+        None => suffix.get(1..).and_then(|exponent| exponent.parse().ok()).unwrap_or(0),
+    };
+    let places = i32::try_from(fraction.len()).unwrap_or(i32::MAX);
+    let Some(scale) = power.checked_sub(places).and_then(|scale| u32::try_from(scale).ok()) else {
+        return false;
+    };
+    let value: Option<i64> = format!("0{whole}{fraction}").parse().ok();
+    let factor = 10_i64.checked_pow(scale);
+    digits <= 18 && value.zip(factor).is_some_and(|(value, by)| value.checked_mul(by).is_some())
+}
+
 fn logs(config: &KubeletConfiguration, findings: &mut Findings) {
     findings.require(
-        config.container_log_max_size.is_whole(),
+        is_plain_count(config.container_log_max_size.as_str()),
         "containerLogMaxSize",
-        "must be a whole number of bytes",
+        "must be a whole number of bytes, written without a decimal point or a fine unit",
     );
     findings.require(
         config.container_log_max_files > 1,

@@ -16,7 +16,7 @@ pub(super) fn check(
 }
 
 fn logging(logging: &Logging, gates: &FeatureGates<'_>, findings: &mut Findings) {
-    let frequency = logging.flush_frequency.0;
+    let frequency = logging.flush_frequency.duration();
     findings.require(
         !frequency.is_zero() && !frequency.is_negative(),
         "logging.flushFrequency",
@@ -48,7 +48,7 @@ fn logging(logging: &Logging, gates: &FeatureGates<'_>, findings: &mut Findings)
             problem,
         );
         findings.require(
-            output.info_buffer_size.is_zero(),
+            output.info_buffer_size.0.is_zero(),
             format_args!("logging.options.{format}.infoBufferSize"),
             problem,
         );

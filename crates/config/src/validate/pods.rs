@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use model::names::{label_value, qualified_name};
+
 use crate::duration::GoDuration;
 use crate::fields::KubeletConfiguration;
 use crate::finding::Findings;
 use crate::gates::FeatureGates;
-use crate::names::{key_problem, value_problem};
 use crate::paths::clean;
 
 /// A user namespace is measured in blocks of this many ids.
@@ -18,8 +19,15 @@ pub(super) fn check(
     findings: &mut Findings,
 ) {
     findings.require(!config.run_once, "runOnce", "run-once mode no longer exists");
+    findings.require(
+        config.sync_frequency > GoDuration::ZERO,
+        "syncFrequency",
+        "must be more than zero",
+    );
     pod_logs_dir(&config.pod_logs_dir, findings);
-    ids_per_pod(config.user_namespaces.ids_per_pod, findings);
+    if let Some(ids) = config.user_namespaces.as_ref().and_then(|wanted| wanted.ids_per_pod) {
+        ids_per_pod(ids, findings);
+    }
     restart_period(config.crash_loop_back_off.max_container_restart_period, gates, findings);
     sysctls(&config.allowed_unsafe_sysctls, findings);
     taints(config, findings);
@@ -147,10 +155,10 @@ fn is_namespaced(pattern: &str) -> bool {
 fn taints(config: &KubeletConfiguration, findings: &mut Findings) {
     for (index, taint) in config.register_with_taints.iter().enumerate() {
         let field = |name: &str| format!("registerWithTaints[{index}].{name}");
-        if let Some(problem) = key_problem(&taint.key) {
+        for problem in qualified_name(&taint.key) {
             findings.error(field("key"), problem);
         }
-        if let Some(problem) = value_problem(&taint.value) {
+        for problem in label_value(&taint.value) {
             findings.error(field("value"), problem);
         }
         findings.require(taint.time_added.is_none(), field("timeAdded"), "must not be set");

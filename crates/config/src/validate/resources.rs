@@ -5,11 +5,14 @@ mod managers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use model::quantity::Quantity;
+
+use crate::as_written::AsWritten;
+use crate::cpu_list::cpu_count;
 use crate::duration::GoDuration;
 use crate::fields::{KubeletConfiguration, MemoryReservationPolicy, ReservedResource};
 use crate::finding::Findings;
 use crate::gates::FeatureGates;
-use crate::quantity::Quantity;
 
 pub(super) fn check(
     config: &KubeletConfiguration,
@@ -56,7 +59,11 @@ fn cgroups(config: &KubeletConfiguration, findings: &mut Findings) {
     }
 }
 
-fn reserved(field: &str, amounts: &BTreeMap<ReservedResource, Quantity>, findings: &mut Findings) {
+fn reserved(
+    field: &str,
+    amounts: &BTreeMap<ReservedResource, AsWritten<Quantity>>,
+    findings: &mut Findings,
+) {
     for (resource, amount) in amounts {
         findings.require(
             !amount.is_negative(),
@@ -78,33 +85,23 @@ fn reserved_cpus(config: &KubeletConfiguration, findings: &mut Findings) {
         "cannot be used with systemReservedCgroup or kubeReservedCgroup",
     );
     findings.require(
-        is_cpu_list(cpus),
+        cpu_count(cpus).is_some(),
         field,
         format_args!("{cpus:?} is not a list of CPUs such as 0-3,8"),
     );
 }
 
-fn is_cpu_list(text: &str) -> bool {
-    text.split(',').all(|part| match part.split_once('-') {
-        None => part.parse::<u32>().is_ok(),
-        Some((first, last)) => match (first.parse::<u32>(), last.parse::<u32>()) {
-            (Ok(first), Ok(last)) => first <= last,
-            _ => false,
-        },
-    })
-}
-
 fn reserved_memory(config: &KubeletConfiguration, findings: &mut Findings) {
     let mut seen = BTreeSet::new();
     for (index, reservation) in config.reserved_memory.iter().enumerate() {
-        for (name, amount) in &reservation.limits.0 {
+        for (name, amount) in &reservation.limits {
             let field = format_args!("reservedMemory[{index}].limits.{name}");
             findings.require(
                 name == "memory" || name.starts_with("hugepages-"),
                 field,
                 "must be memory or hugepages-<size>",
             );
-            findings.require(!amount.is_zero(), field, "must not be zero");
+            findings.require(!amount.0.is_zero(), field, "must not be zero");
             findings.require(
                 seen.insert((reservation.numa_node, name)),
                 field,

@@ -57,8 +57,8 @@ pub(super) fn check(
     curve_preferences(&config.tls_curve_preferences, findings);
     findings.require(
         !config.enable_system_log_query || config.enable_system_log_handler,
-        "enableSystemLogQuery",
-        "needs enableSystemLogHandler",
+        "enableSystemLogHandler",
+        "must be true for enableSystemLogQuery",
     );
     let version = &config.show_hidden_metrics_for_version;
     findings.require(

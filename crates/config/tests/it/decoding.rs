@@ -1,8 +1,9 @@
 //! From text to fields.
 
 use config::{ConfigError, GoDuration, Warning, load};
+use model::chain::Chain;
 
-use crate::{HEADER, Node, chain, configured, errors, loaded};
+use crate::{HEADER, Node, configured, errors, loaded};
 
 #[test]
 fn yaml_and_json_are_read_alike() {
@@ -64,7 +65,7 @@ fn a_file_that_is_no_configuration_is_refused_with_what_was_found() {
     ] {
         let error = Node::with_text(text).load().unwrap_err();
         assert!(matches!(error, ConfigError::Decode(_)), "{text:?}");
-        let text_of_error = chain(&error);
+        let text_of_error = Chain(&error).to_string();
         assert!(text_of_error.contains(expected), "{text:?}: {text_of_error}");
         assert!(text_of_error.contains("kubelet.yaml"), "{text:?}: {text_of_error}");
     }
@@ -137,7 +138,7 @@ fn every_value_of_the_wrong_type_is_reported_with_its_path() {
     assert_eq!(
         found,
         [
-            "address: expected an IP address",
+            "address: \"localhost\" is not an IP address",
             "authentication.webhook.enabled: expected true or false, found a string",
             "authorization: expected an object, found the number 3",
             "cgroupDriver: \"docker\" is none of cgroupfs, systemd",
@@ -158,7 +159,7 @@ fn every_value_of_the_wrong_type_is_reported_with_its_path() {
             "registerWithTaints[0].effect: \"Never\" is none of NoSchedule, PreferNoSchedule, \
              NoExecute",
             "syncFrequency: expected a duration such as 1m30s, found the number 60",
-            "systemReserved.cpu: expected a quantity in quotes, such as 100Mi, found the number 1",
+            "systemReserved.cpu: expected a quantity such as 100Mi, 1.5 or 250m in quotes, found the number 1",
             "systemReserved.gpu: \"gpu\" is none of cpu, memory, ephemeral-storage, pid",
         ]
     );
@@ -180,7 +181,7 @@ fn null_is_the_same_as_nothing() {
 #[test]
 fn the_flush_frequency_may_be_a_number_of_nanoseconds() {
     for fields in ["logging: {flushFrequency: 7000000000}", "logging: {flushFrequency: 7s}"] {
-        assert_eq!(configured(fields).logging.flush_frequency.0, GoDuration::from_secs(7));
+        assert_eq!(configured(fields).logging.flush_frequency.duration(), GoDuration::from_secs(7));
     }
 }
 

@@ -4,9 +4,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use config::flags::FlagSet;
-use config::{ConfigError, EvictionSignal, GoDuration, Loaded, Quantity, load_sources};
+use config::{ConfigError, EvictionSignal, GoDuration, Loaded, load_sources};
+use model::chain::Chain;
 
-use crate::{HEADER, Node, chain};
+use crate::{HEADER, Node};
 
 fn load_with_drop_ins(node: &Node) -> Result<Loaded, ConfigError> {
     load_sources(Some(&node.file()), Some(&node.path().join("conf.d")), &FlagSet::default())
@@ -32,7 +33,8 @@ fn a_drop_in_wins_over_the_file_by_the_rules_of_a_merge_patch() {
     let config = load_with_drop_ins(&node).unwrap().config;
     assert_eq!(config.max_pods, 60);
     assert_eq!(config.cluster_dns, ["10.0.0.3"]);
-    let reserved: Vec<&str> = config.kube_reserved.values().map(Quantity::as_str).collect();
+    let reserved: Vec<&str> =
+        config.kube_reserved.values().map(config::AsWritten::as_str).collect();
     assert_eq!(reserved, ["1m", "2Gi"]);
     assert_eq!(
         config.eviction_hard.into_keys().collect::<Vec<_>>(),
@@ -95,11 +97,11 @@ fn a_drop_in_that_cannot_be_used_is_fatal() {
     ] {
         let node = Node::with_fields("");
         node.add("conf.d/10.conf", &text);
-        let error = chain(&load_with_drop_ins(&node).unwrap_err());
+        let error = Chain(&load_with_drop_ins(&node).unwrap_err()).to_string();
         assert!(error.contains(expected) && error.contains("10.conf"), "{text:?}: {error}");
     }
     let node = node("maxPods: 3", "maxPods: many");
-    let error = chain(&load_with_drop_ins(&node).unwrap_err());
+    let error = Chain(&load_with_drop_ins(&node).unwrap_err()).to_string();
     assert!(error.contains("maxPods: expected an integer"), "{error}");
     assert!(error.contains("10.conf"), "{error}");
 }

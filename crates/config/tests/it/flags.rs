@@ -7,8 +7,9 @@ use config::{
     ConfigError, EvictionSignal, GoDuration, KubeletConfiguration, TaintEffect, Warning,
     load_sources,
 };
+use model::chain::Chain;
 
-use crate::{Node, chain};
+use crate::Node;
 
 fn parse(args: &[&str]) -> FlagSet {
     FlagSet::parse(args.iter().copied()).unwrap()
@@ -18,7 +19,7 @@ fn parse(args: &[&str]) -> FlagSet {
 fn started(args: &[&str]) -> KubeletConfiguration {
     match load_sources(None, None, &parse(args)) {
         Ok(loaded) => loaded.config,
-        Err(error) => panic!("{args:?}: {}", chain(&error)),
+        Err(error) => panic!("{args:?}: {}", Chain(&error)),
     }
 }
 
@@ -138,6 +139,7 @@ fn lists_and_maps_given_again_add_to_themselves() {
         "--reserved-memory=1:memory=1Gi",
         "--manifest-url-header=a:1,b:2",
         "--manifest-url-header=a:3",
+        "--cpu-manager-policy=static",
         "--cpu-manager-policy-options=full-pcpus-only=true",
         "--register-with-taints=x=1:NoSchedule",
         "--register-with-taints=y:NoExecute",
@@ -147,11 +149,11 @@ fn lists_and_maps_given_again_add_to_themselves() {
     assert_eq!(config.system_reserved.len(), 3);
     assert_eq!(config.eviction_hard.len(), 2);
     assert_eq!(
-        config.eviction_soft_grace_period[&EvictionSignal::MemoryAvailable],
+        *config.eviction_soft_grace_period[&EvictionSignal::MemoryAvailable],
         GoDuration::from_secs(90)
     );
     assert_eq!(config.reserved_memory.len(), 2);
-    assert_eq!(config.reserved_memory[0].limits.0.len(), 2);
+    assert_eq!(config.reserved_memory[0].limits.len(), 2);
     assert_eq!(config.static_pod_url_header["a"], ["1", "3"]);
     assert_eq!(config.cpu_manager_policy_options["full-pcpus-only"], "true");
     // Taints are set anew each time.
@@ -198,9 +200,9 @@ fn flags_win_over_the_file() {
 fn a_zero_on_the_command_line_is_a_zero() {
     assert_eq!(started(&["--max-pods=0"]).max_pods, 0);
     let error = load_sources(None, None, &parse(&["--port=0"])).unwrap_err();
-    assert!(chain(&error).contains("port: must be from 1 to 65535"));
+    assert!(Chain(&error).to_string().contains("port: must be from 1 to 65535"));
     let error = load_sources(None, None, &parse(&["--container-runtime-endpoint="])).unwrap_err();
-    assert!(chain(&error).contains("containerRuntimeEndpoint: must not be empty"));
+    assert!(Chain(&error).to_string().contains("containerRuntimeEndpoint: must not be empty"));
 }
 
 #[test]
@@ -230,9 +232,9 @@ fn a_value_that_does_not_fit_its_field_names_the_flag() {
     assert_eq!(
         found,
         [
-            "--cgroup-driver: \"docker\" is none of cgroupfs, systemd",
-            "--kube-reserved: \"gpu\" is none of cpu, memory, ephemeral-storage, pid",
-            "--port: expected an integer from 0 to 65535, found the number 70000",
+            "--cgroup-driver: cgroupDriver: \"docker\" is none of cgroupfs, systemd",
+            "--kube-reserved: kubeReserved.gpu: \"gpu\" is none of cpu, memory, ephemeral-storage, pid",
+            "--port: port: expected an integer from 0 to 65535, found the number 70000",
         ]
     );
 }
@@ -298,9 +300,10 @@ fn the_default_of_every_flag_is_a_value_it_would_accept() {
 #[test]
 fn the_files_of_a_wrong_configuration_are_named() {
     let node = Node::with_fields("containerLogMaxFiles: 1");
-    let error = chain(&load_sources(Some(&node.file()), None, &FlagSet::default()).unwrap_err());
+    let error = Chain(&load_sources(Some(&node.file()), None, &FlagSet::default()).unwrap_err())
+        .to_string();
     assert!(error.contains("kubelet.yaml: containerLogMaxFiles"), "{error}");
     let flags = parse(&["--container-log-max-files=1"]);
-    let error = chain(&load_sources(None::<&Path>, None, &flags).unwrap_err());
-    assert!(error.contains("the command line: containerLogMaxFiles"), "{error}");
+    let error = Chain(&load_sources(None::<&Path>, None, &flags).unwrap_err()).to_string();
+    assert!(error.contains("--container-log-max-files: containerLogMaxFiles"), "{error}");
 }

@@ -5,17 +5,18 @@
 mod decoding;
 mod defaults;
 mod dropins;
+mod ferrolet;
 mod flags;
 mod gates;
 mod round_trip;
 mod sample;
 mod validation;
 
-use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use config::{ConfigError, FieldError, KubeletConfiguration, Loaded, load};
+use model::chain::Chain;
 
 const HEADER: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
 
@@ -66,26 +67,23 @@ fn configured(fields: &str) -> KubeletConfiguration {
 fn loaded(fields: &str) -> Loaded {
     match Node::with_fields(fields).load() {
         Ok(loaded) => loaded,
-        Err(error) => panic!("{fields}\n{}", chain(&error)),
+        Err(error) => panic!("{fields}\n{}", Chain(&error)),
     }
 }
 
 /// The wrong fields of a file, which there must be.
 fn errors(fields: &str) -> Vec<FieldError> {
     match Node::with_fields(fields).load() {
-        Err(ConfigError::Invalid { source, .. }) => source.0,
-        Err(error) => panic!("{fields}\n{}", chain(&error)),
+        Err(ConfigError::Invalid { source, .. }) => {
+            source.0.into_iter().map(without_source).collect()
+        }
+        Err(error) => panic!("{fields}\n{}", Chain(&error)),
         Ok(_) => panic!("accepted: {fields}"),
     }
 }
 
-/// An error with all its causes.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
+/// The error without the place, which is another one each time.
+fn without_source(error: FieldError) -> FieldError {
+    assert!(error.source.as_ref().is_none_or(|source| source.ends_with("/kubelet.yaml")));
+    FieldError { source: None, ..error }
 }

@@ -25,10 +25,10 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("authorization", &["{mode: AlwaysAllow}", "{webhook: {cacheUnauthorizedTTL: 0s}}"]),
     ("tlsMinVersion", &["\"\"", "VersionTLS13"]),
     ("cgroupDriver", &["\"\"", "systemd"]),
-    ("enforceNodeAllocatable", &["[]", "[none]", "[pods]"]),
+    ("enforceNodeAllocatable", &["[none]", "[pods]"]),
     ("systemReserved", &["{}", "{cpu: 500m, memory: 1.5Gi}"]),
     ("reservedMemory", &["[{numaNode: 0, limits: {memory: 1024}}]"]),
-    ("evictionHard", &["{}", "{memory.available: 5%}", "{pid.available: 100}", "null"]),
+    ("evictionHard", &["{memory.available: 5%}", "{pid.available: 100}", "null"]),
     ("mergeDefaultEvictionSettings", &["true", "false"]),
     ("evictionSoftGracePeriod", &["{memory.available: 1m30s}"]),
     ("memorySwap", &["{}", "{swapBehavior: LimitedSwap}"]),
@@ -74,6 +74,16 @@ proptest! {
         let config = configured(&fields);
         prop_assert_eq!(read_back(&config), config);
     }
+}
+
+// As with the kubelet, whose /configz shows the same.
+#[test]
+fn what_is_empty_on_purpose_is_left_out_and_is_its_default_when_read_back() {
+    let config = configured("enforceNodeAllocatable: []\nevictionHard: {}");
+    assert!(config.enforce_node_allocatable.is_empty() && config.eviction_hard.is_empty());
+    let document = config.to_document();
+    assert!(document["enforceNodeAllocatable"].is_null() && document["evictionHard"].is_null());
+    assert_eq!(read_back(&config), configured(""));
 }
 
 #[test]

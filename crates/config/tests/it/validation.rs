@@ -60,16 +60,6 @@ fn values_for_pods_are_checked() {
                  ends in '*'",
             ],
         ),
-        (
-            "registerWithTaints: [{key: a b}, {key: a, value: \"-\", timeAdded: now}]",
-            &[
-                "registerWithTaints[0].key: the name must be 1 to 63 letters, digits, '-', '_' or \
-                 '.', with a letter or digit at both ends",
-                "registerWithTaints[1].value: the value must be at most 63 letters, digits, '-', \
-                 '_' or '.', with a letter or digit at both ends",
-                "registerWithTaints[1].timeAdded: must not be set",
-            ],
-        ),
         ("iptablesMasqueradeBit: 32", &["iptablesMasqueradeBit: must be from 0 to 31"]),
         ("iptablesDropBit: -1", &["iptablesDropBit: must be from 0 to 31"]),
     ]);
@@ -81,6 +71,24 @@ fn values_for_pods_are_checked() {
         "allowedUnsafeSysctls: [\"kernel.msg*\", kernel.sem, \"net.ipv4.*\", net/ipv4/tcp_syncookies, fs.mqueue.msg_max]",
         "registerWithTaints: [{key: example.com/a, value: b, effect: NoExecute}, {key: a}]",
     ]);
+}
+
+#[test]
+fn taints_are_checked() {
+    refused(&[(
+        "registerWithTaints: [{key: a b}, {key: a, value: \"-\", timeAdded: now}]",
+        &[
+            "registerWithTaints[0].key: name part must consist of alphanumeric characters, \
+                 '-', '_' or '.', and must start and end with an alphanumeric character (e.g. \
+                 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+                 '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+            "registerWithTaints[1].value: a valid label must be an empty string or consist of \
+                 alphanumeric characters, '-', '_' or '.', and must start and end with an \
+                 alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
+                 for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
+            "registerWithTaints[1].timeAdded: must not be set",
+        ],
+    )]);
 }
 
 #[test]
@@ -103,7 +111,7 @@ fn values_for_the_server_are_checked() {
         ),
         (
             "enableSystemLogQuery: true\nenableSystemLogHandler: false",
-            &["enableSystemLogQuery: needs enableSystemLogHandler"],
+            &["enableSystemLogHandler: must be true for enableSystemLogQuery"],
         ),
         (
             "showHiddenMetricsForVersion: \"1.34\"",
@@ -159,7 +167,11 @@ fn values_for_images_and_logs_are_checked() {
             "imageMaximumGCAge: 2m",
             &["imageMaximumGCAge: must be 0s or greater than imageMinimumGCAge, which is 2m0s"],
         ),
-        ("containerLogMaxSize: 100m", &["containerLogMaxSize: must be a whole number of bytes"]),
+        (
+            "containerLogMaxSize: 100m",
+            &["containerLogMaxSize: must be a whole number of bytes, written without a decimal \
+                 point or a fine unit"],
+        ),
         ("containerLogMaxFiles: 1", &["containerLogMaxFiles: must be greater than 1"]),
         ("containerLogMaxWorkers: 0", &["containerLogMaxWorkers: must be at least 1"]),
         ("containerLogMonitorInterval: 2s", &["containerLogMonitorInterval: must be at least 3s"]),
@@ -168,7 +180,7 @@ fn values_for_images_and_logs_are_checked() {
         "imageGCHighThresholdPercent: 100",
         "imageMaximumGCAge: 2m1s",
         "containerLogMaxSize: \"-1\"",
-        "containerLogMaxSize: 1.5Ki",
+        "containerLogMaxSize: 1.5k",
         "containerLogMonitorInterval: 3s",
     ]);
 }
@@ -298,7 +310,7 @@ fn values_for_cpu_memory_and_topology_are_checked() {
                on, got 5ms"],
         ),
         (
-            "cpuManagerPolicyOptions: {fast: \"true\", full-pcpus-only: maybe, align-by-socket: \"true\"}",
+            "cpuManagerPolicy: static\ncpuManagerPolicyOptions: {fast: \"true\", full-pcpus-only: maybe, align-by-socket: \"true\"}",
             &[
                 "cpuManagerPolicyOptions.align-by-socket: needs feature gate \
                  CPUManagerPolicyAlphaOptions",
@@ -307,7 +319,11 @@ fn values_for_cpu_memory_and_topology_are_checked() {
             ],
         ),
         (
-            "topologyManagerPolicyOptions: {max-allowable-numa-nodes: \"7\", near: \"true\", prefer-closest-numa-nodes: x}",
+            "cpuManagerPolicyOptions: {full-pcpus-only: \"true\"}",
+            &["cpuManagerPolicyOptions: needs cpuManagerPolicy static"],
+        ),
+        (
+            "topologyManagerPolicy: restricted\ntopologyManagerPolicyOptions: {max-allowable-numa-nodes: \"7\", near: \"true\", prefer-closest-numa-nodes: x}",
             &[
                 "topologyManagerPolicyOptions.max-allowable-numa-nodes: must be at least 8",
                 "topologyManagerPolicyOptions.near: no such option of the topology policy",
@@ -333,8 +349,9 @@ fn values_for_cpu_memory_and_topology_are_checked() {
     accepted(&[
         "cpuCFSQuotaPeriod: 1ms",
         "cpuCFSQuotaPeriod: 1s",
-        "cpuManagerPolicyOptions: {full-pcpus-only: \"true\", distribute-cpus-across-numa: \"1\"}",
-        "topologyManagerPolicyOptions: {max-allowable-numa-nodes: \"8\"}",
+        "cpuManagerPolicy: static\ncpuManagerPolicyOptions: {full-pcpus-only: \"true\", distribute-cpus-across-numa: \"1\"}",
+        "topologyManagerPolicy: restricted\ntopologyManagerPolicyOptions: {max-allowable-numa-nodes: \"8\"}",
+        "topologyManagerPolicyOptions: {nobody: reads}",
         "memoryThrottlingFactor: 1",
         "memoryReservationPolicy: TieredReservation\nfeatureGates: {MemoryQoS: true}",
         "oomScoreAdj: 1000",
@@ -427,10 +444,7 @@ fn values_for_logs_and_traces_are_checked() {
         ),
         (
             "logging: {options: {text: {splitStream: true}, json: {infoBufferSize: 1Ki}}}",
-            &[
-                "logging.options.text.splitStream: needs feature gate LoggingAlphaOptions",
-                "logging.options.json.infoBufferSize: needs feature gate LoggingAlphaOptions",
-            ],
+            &["logging.options.json.infoBufferSize: needs feature gate LoggingAlphaOptions"],
         ),
         (
             "tracing: {samplingRatePerMillion: 1000001}",
@@ -443,7 +457,7 @@ fn values_for_logs_and_traces_are_checked() {
     ]);
     accepted(&[
         "logging: {format: json, verbosity: 4}",
-        "logging: {options: {text: {splitStream: true}}}\nfeatureGates: {LoggingAlphaOptions: true}",
+        "logging: {options: {text: {infoBufferSize: 1Ki}}}\nfeatureGates: {LoggingAlphaOptions: true}",
         "tracing: {}",
         "tracing: {endpoint: \"localhost:4317\", samplingRatePerMillion: 1000000}",
         "tracing: {endpoint: \"unix:///run/otel.sock\"}",
@@ -456,6 +470,7 @@ fn doubtful_values_are_accepted_with_a_warning() {
         ("tlsCipherSuites: [TLS_RSA_WITH_RC4_128_SHA]", "tlsCipherSuites[0]"),
         ("clusterDNS: [10.0.0.10, dns.local]", "clusterDNS[1]"),
         ("kubeReservedCgroup: kube", "kubeReservedCgroup"),
+        ("logging: {options: {text: {splitStream: true}}}", "logging.options.text.splitStream"),
         ("kubeReservedCgroup: /kube\nkubeletCgroups: /other", "kubeletCgroups"),
         ("featureGates: {NodeSwap: true}", "featureGates.NodeSwap"),
     ] {
@@ -486,5 +501,5 @@ fn the_cgroup_version_of_the_machine_matters_to_three_fields() {
         ["singleProcessOOMKill", "memorySwap.swapBehavior"]
     );
     let swap = configured("memorySwap: {swapBehavior: LimitedSwap}").memory_swap;
-    assert_eq!(swap.swap_behavior, SwapBehavior::LimitedSwap);
+    assert_eq!(swap.swap_behavior, Some(SwapBehavior::LimitedSwap));
 }

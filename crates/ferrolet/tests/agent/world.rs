@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, ManifestUrl, Ports, Settings};
+use ferrolet::wiring::{Agent, EventLimits, ManifestUrl, Ports, Settings};
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
@@ -82,6 +82,7 @@ impl World {
             resync: Duration::from_mins(1),
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             pleg: pleg::Settings::default(),
+            events: EventLimits::default(),
             healthz: None,
         };
         let ports = Ports {

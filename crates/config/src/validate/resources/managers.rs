@@ -1,6 +1,6 @@
 //! Options of the CPU and topology policies.
 
-use crate::fields::KubeletConfiguration;
+use crate::fields::{CpuManagerPolicy, KubeletConfiguration, TopologyManagerPolicy};
 use crate::finding::Findings;
 use crate::flags::parse_bool;
 use crate::gates::FeatureGates;
@@ -23,6 +23,12 @@ pub(super) fn check(
     gates: &FeatureGates<'_>,
     findings: &mut Findings,
 ) {
+    findings.require(
+        config.cpu_manager_policy_options.is_empty()
+            || config.cpu_manager_policy != CpuManagerPolicy::None,
+        "cpuManagerPolicyOptions",
+        "needs cpuManagerPolicy static",
+    );
     for (name, value) in &config.cpu_manager_policy_options {
         let field = format_args!("cpuManagerPolicyOptions.{name}");
         match CPU_OPTIONS.iter().find(|(option, _)| option == name) {
@@ -42,6 +48,10 @@ pub(super) fn check(
                 );
             }
         }
+    }
+    // Nobody reads them otherwise.
+    if config.topology_manager_policy == TopologyManagerPolicy::None {
+        return;
     }
     for (name, value) in &config.topology_manager_policy_options {
         let field = format_args!("topologyManagerPolicyOptions.{name}");

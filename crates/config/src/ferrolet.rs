@@ -1,0 +1,119 @@
+//! `FerroletConfiguration`: settings that the kubelet does not have.
+//!
+//! Strict, unlike the kubelet's own file: nobody else writes these fields, so one that is not known
+//! is a mistake.
+
+use std::path::Path;
+
+use crate::decode::{DocumentKind, Duplicates, decode};
+use crate::duration::GoDuration;
+use crate::finding::{At, FieldErrors, Findings, Warning};
+use crate::load::ConfigError;
+use crate::setting::{Setting, settings};
+
+/// The agent's own document.
+pub const FERROLET: DocumentKind =
+    DocumentKind { api_version: "ferrolet/v1alpha1", kind: "FerroletConfiguration" };
+
+settings! {
+    /// Settings of this agent that the kubelet does not have.
+    pub struct FerroletConfiguration {
+        /// How the container runtime is observed.
+        pleg: Observation = "pleg", absent(Observation::default());
+        /// How many events are kept for `describe` and `get pods`.
+        events: EventBookLimits = "events", absent(EventBookLimits::default());
+        /// Where links to the logs of containers are made.
+        container_links_dir: String = "containerLinksDir", absent("/var/log/containers".into());
+    }
+}
+
+settings! {
+    /// How the container runtime is observed.
+    pub struct Observation {
+        /// From the end of a relist to the start of the next, while the runtime tells nothing.
+        relist_period: GoDuration = "relistPeriod", absent(GoDuration::from_secs(1));
+        /// The same while the runtime tells what happens.
+        relist_period_with_hints: GoDuration =
+            "relistPeriodWithHints", absent(GoDuration::from_secs(60));
+        /// How old the last relist may be for the agent to count as healthy.
+        relist_threshold: GoDuration = "relistThreshold", absent(GoDuration::from_secs(180));
+        /// How long reading one pod from the runtime may take.
+        inspection_deadline: GoDuration = "inspectionDeadline", absent(GoDuration::from_secs(10));
+        /// How many pods are read at the same time.
+        parallel_inspections: u32 = "parallelInspections", absent(16);
+    }
+}
+
+settings! {
+    /// How many events are kept; when there is no room, the one told longest ago goes.
+    pub struct EventBookLimits {
+        /// Of one pod.
+        per_pod: u32 = "perPod", absent(50);
+        /// Of all pods.
+        in_all: u32 = "inAll", absent(2000);
+    }
+}
+
+/// Reads the agent's own settings, completes and checks them.
+pub fn load_ferrolet(path: &Path) -> Result<FerroletConfiguration, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let mut findings = Findings::default();
+    let document = decode(&text, path, FERROLET, Duplicates::LastWins, &mut findings)
+        .map_err(ConfigError::Decode)?;
+    let config = FerroletConfiguration::read(&document.into(), &At::ROOT, &mut findings);
+    let config = config.unwrap_or_default();
+    for warning in std::mem::take(&mut findings.warnings) {
+        match warning {
+            Warning::UnknownField { field } => findings.error(field, "no such field"),
+            Warning::DuplicateField { field } => findings.error(field, "written more than once"),
+            Warning::FurtherDocuments => {
+                findings.error("", "the file holds more than one document");
+            }
+            other => findings.warnings.push(other),
+        }
+    }
+    check(&config, &mut findings);
+    if findings.errors.is_empty() {
+        return Ok(config);
+    }
+    for error in &mut findings.errors {
+        error.source = Some(path.display().to_string());
+    }
+    Err(ConfigError::Invalid { source: FieldErrors(findings.errors), warnings: findings.warnings })
+}
+
+fn check(config: &FerroletConfiguration, findings: &mut Findings) {
+    let pleg = &config.pleg;
+    let shortest = GoDuration::from_millis(100);
+    for (field, period) in [
+        ("pleg.relistPeriod", pleg.relist_period),
+        ("pleg.relistPeriodWithHints", pleg.relist_period_with_hints),
+        ("pleg.inspectionDeadline", pleg.inspection_deadline),
+    ] {
+        findings.require(period >= shortest, field, format_args!("must be at least {shortest}"));
+    }
+    let longest = pleg.relist_period.max(pleg.relist_period_with_hints);
+    findings.require(
+        pleg.relist_threshold > longest,
+        "pleg.relistThreshold",
+        format_args!("must be longer than a relist period, which is {longest}"),
+    );
+    findings.require(
+        (1..=1024).contains(&pleg.parallel_inspections),
+        "pleg.parallelInspections",
+        "must be from 1 to 1024",
+    );
+    let events = &config.events;
+    findings.require(events.per_pod >= 1, "events.perPod", "must be at least 1");
+    findings.require(
+        (events.per_pod..=1_000_000).contains(&events.in_all),
+        "events.inAll",
+        "must be at least events.perPod and at most 1000000",
+    );
+    findings.require(
+        config.container_links_dir.starts_with('/'),
+        "containerLinksDir",
+        "must be an absolute path",
+    );
+}

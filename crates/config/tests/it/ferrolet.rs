@@ -1,0 +1,78 @@
+//! Settings of our own.
+
+use std::fs;
+
+use config::{ConfigError, FerroletConfiguration, GoDuration, load_ferrolet};
+use model::chain::Chain;
+
+const HEADER: &str = "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n";
+
+fn load(text: &str) -> Result<FerroletConfiguration, ConfigError> {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("own.yaml");
+    fs::write(&file, text).unwrap();
+    load_ferrolet(&file)
+}
+
+#[test]
+fn what_is_not_said_has_its_default() {
+    assert_eq!(load(HEADER).unwrap(), FerroletConfiguration::default());
+    let config =
+        load(&format!("{HEADER}pleg: {{relistPeriod: 5s}}\nevents: {{perPod: 7}}")).unwrap();
+    assert_eq!(config.pleg.relist_period, GoDuration::from_secs(5));
+    assert_eq!(config.pleg.parallel_inspections, 16);
+    assert_eq!((config.events.per_pod, config.events.in_all), (7, 2000));
+}
+
+#[test]
+fn what_is_written_out_is_read_back_as_the_same() {
+    let text = format!("{HEADER}containerLinksDir: /links\npleg: {{inspectionDeadline: 3s}}");
+    let config = load(&text).unwrap();
+    assert_eq!(load(&config.to_document().to_string()).unwrap(), config);
+}
+
+#[test]
+fn every_mistake_is_an_error_with_its_field() {
+    for (fields, expected) in [
+        ("noSuchField: 1", &["noSuchField: no such field"][..]),
+        ("pleg: {relistperiod: 1s}", &["pleg.relistperiod: no such field"]),
+        ("events: {}\nevents: {}", &["events: written more than once"]),
+        ("events: {perPod: few}", &["events.perPod: expected an integer, found a string"]),
+        (
+            "pleg: {relistPeriod: 1ms, parallelInspections: 0}\nevents: {perPod: 0, inAll: 0}",
+            &[
+                "pleg.relistPeriod: must be at least 100ms",
+                "pleg.parallelInspections: must be from 1 to 1024",
+                "events.perPod: must be at least 1",
+            ],
+        ),
+        (
+            "pleg: {relistThreshold: 1m}\nevents: {perPod: 5000}\ncontainerLinksDir: links",
+            &[
+                "pleg.relistThreshold: must be longer than a relist period, which is 1m0s",
+                "events.inAll: must be at least events.perPod and at most 1000000",
+                "containerLinksDir: must be an absolute path",
+            ],
+        ),
+    ] {
+        let Err(ConfigError::Invalid { source, .. }) = load(&format!("{HEADER}{fields}\n")) else {
+            panic!("accepted: {fields}");
+        };
+        let found: Vec<String> = source
+            .0
+            .iter()
+            .map(|error| {
+                assert!(error.source.as_ref().is_some_and(|source| source.ends_with("/own.yaml")));
+                format!("{}: {}", error.field, error.problem)
+            })
+            .collect();
+        assert_eq!(found, expected, "{fields}");
+    }
+}
+
+#[test]
+fn a_document_of_another_kind_is_refused() {
+    let error = load(crate::HEADER).unwrap_err();
+    let text = Chain(&error).to_string();
+    assert!(text.contains("kind FerroletConfiguration"), "{text}");
+}

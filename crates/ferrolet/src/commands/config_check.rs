@@ -1,0 +1,185 @@
+//! `ferrolet config check`: the configuration as it would be in effect, or all that is wrong with it.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+use anyhow::{Context, Result, bail};
+use config::flags::{FlagError, FlagSet, find};
+use config::{CgroupVersion, ConfigError, FieldError, Warning};
+use model::chain::Chain;
+use serde_json::{Value, json};
+
+use crate::machine;
+use crate::run_args::{RunArgs, load};
+
+/// What `--help` says.
+const HELP: &str = "\
+Tell the configuration as it would be in effect, or every error in it.
+
+Usage: ferrolet config check [FILE] [flags of `ferrolet run`] [-o json]
+
+FILE is a KubeletConfiguration, as given by --config. Files are read, and nothing is changed.
+Standard output has the configuration: all sources together, with every default, as the kubelet
+shows it at /configz. Warnings and errors go to standard error; the exit code is 1 if there are
+errors. With -o json, errors are on standard output too, as {\"errors\": [{source, field, problem}]}.
+";
+
+/// What `config check` is asked.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Asked {
+    json: bool,
+    help: bool,
+    flags: FlagSet,
+}
+
+/// Checks a configuration for this machine.
+pub(crate) fn run(args: &[OsString]) -> Result<()> {
+    let texts = args.iter().map(|arg| {
+        arg.to_str()
+            .map(str::to_owned)
+            .with_context(|| format!("argument {} is not UTF-8", arg.display()))
+    });
+    let asked = parse(texts.collect::<Result<_>>()?)?;
+    let (stdout, stderr) = (io::stdout(), io::stderr());
+    check(&asked, machine::cgroup_version(), &mut stdout.lock(), &mut stderr.lock())
+}
+
+/// Takes off what is ours; the rest are flags of the kubelet.
+fn parse(args: Vec<String>) -> Result<Asked> {
+    let mut asked = Asked::default();
+    let mut flags = Vec::new();
+    let mut file = None;
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        let (name, value) = arg.split_once('=').unwrap_or((&arg, ""));
+        match name {
+            "-o" | "--output" => {
+                let format = if arg.contains('=') { Some(value.to_owned()) } else { args.next() };
+                asked.json = match format.as_deref() {
+                    Some("json") => true,
+                    Some("yaml") => false,
+                    _ => bail!("{name} takes json or yaml"),
+                };
+            }
+            "-ojson" => asked.json = true,
+            "-h" | "--help" => asked.help = true,
+            _ if !arg.starts_with('-') && file.is_none() => file = Some(arg),
+            _ => {
+                let takes_next = takes_next(&arg);
+                flags.push(arg);
+                if takes_next {
+                    flags.extend(args.next());
+                }
+            }
+        }
+    }
+    if let Some(file) = file {
+        flags.push(format!("--config={file}"));
+    }
+    asked.flags = FlagSet::parse(flags).map_err(|error| match error {
+        FlagError::Positional { argument } => anyhow::anyhow!("unexpected argument {argument:?}"),
+        other => other.into(),
+    })?;
+    Ok(asked)
+}
+
+/// Whether the argument is a flag with its value in the next one.
+fn takes_next(arg: &str) -> bool {
+    let flag = match arg.strip_prefix("--") {
+        Some(name) if !name.contains('=') => find(&name.replace('_', "-")),
+        None if arg == "-v" => find("v"),
+        _ => None,
+    };
+    flag.is_some_and(|flag| !flag.syntax.is_switch())
+}
+
+fn check(
+    asked: &Asked,
+    machine: CgroupVersion,
+    out: &mut impl Write,
+    notes: &mut impl Write,
+) -> Result<()> {
+    if asked.help {
+        return Ok(out.write_all(HELP.as_bytes())?);
+    }
+    match load(&asked.flags, machine) {
+        Ok(args) => {
+            tell_warnings(&args.warnings, notes)?;
+            for file in &args.skipped {
+                writeln!(notes, "warning: {}: not a drop-in for its name", file.display())?;
+            }
+            if !args.without_effect.is_empty() {
+                writeln!(notes, "warning: no effect yet: {}", args.without_effect.join(", "))?;
+            }
+            tell_configuration(&args, asked, out)
+        }
+        Err(refused) => {
+            let errors: Vec<FieldError> = refused.0.iter().flat_map(errors).collect();
+            for error in &refused.0 {
+                if let ConfigError::Invalid { warnings, .. } = error {
+                    tell_warnings(warnings, notes)?;
+                }
+            }
+            for error in &errors {
+                writeln!(notes, "error: {error}")?;
+            }
+            if asked.json {
+                writeln!(out, "{}", json_of_errors(&errors))?;
+            }
+            bail!("the configuration has {} error{}", errors.len(), plural(errors.len()))
+        }
+    }
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+fn tell_warnings(warnings: &[Warning], notes: &mut impl Write) -> Result<()> {
+    for warning in warnings {
+        writeln!(notes, "warning: {warning}")?;
+    }
+    Ok(())
+}
+
+/// The wrong fields; a file that cannot be read is wrong as a whole.
+fn errors(error: &ConfigError) -> Vec<FieldError> {
+    match error {
+        ConfigError::Invalid { source, .. } => source.0.clone(),
+        other => vec![FieldError {
+            field: String::new(),
+            problem: Chain(other).to_string(),
+            source: None,
+        }],
+    }
+}
+
+fn json_of_errors(errors: &[FieldError]) -> String {
+    let errors: Vec<Value> = errors
+        .iter()
+        .map(|FieldError { field, problem, source }| {
+            json!({ "source": source, "field": field, "problem": problem })
+        })
+        .collect();
+    format!("{:#}", json!({ "errors": errors }))
+}
+
+/// The kubelet's document; behind it our own, if there is one.
+fn tell_configuration(args: &RunArgs, asked: &Asked, out: &mut impl Write) -> Result<()> {
+    let given = asked.flags.is_given("ferrolet-config");
+    let own = given.then(|| args.own.to_document());
+    for (index, document) in [Some(args.config.to_document()), own].iter().flatten().enumerate() {
+        if asked.json {
+            writeln!(out, "{document:#}")?;
+        } else {
+            let text = serde_saphyr::to_string(document).context("write the configuration")?;
+            let separator = if index > 0 { "---\n" } else { "" };
+            writeln!(out, "{separator}{}", text.trim_end())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "config_check_tests.rs"]
+mod tests;

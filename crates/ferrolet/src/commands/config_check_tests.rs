@@ -1,0 +1,169 @@
+use std::path::PathBuf;
+
+use super::*;
+
+const HEADER: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+
+/// What the command answers: whether it was content, and what it printed.
+#[derive(Debug)]
+struct Told {
+    outcome: Result<(), String>,
+    out: String,
+    notes: String,
+}
+
+fn told(args: &[&str], machine: CgroupVersion) -> Told {
+    let asked = parse(args.iter().map(|arg| (*arg).to_owned()).collect()).unwrap();
+    let (mut out, mut notes) = (Vec::new(), Vec::new());
+    let outcome = check(&asked, machine, &mut out, &mut notes);
+    Told {
+        outcome: outcome.map_err(|error| error.to_string()),
+        out: String::from_utf8(out).unwrap(),
+        notes: String::from_utf8(notes).unwrap(),
+    }
+}
+
+/// Files in a directory of their own.
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            hostfs::replace(&directory.path().join(name), text.as_bytes()).unwrap();
+        }
+        Self(directory)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+}
+
+#[test]
+fn what_is_ours_is_taken_off_and_the_rest_are_the_kubelets_flags() {
+    let rows: [(&[&str], &[&str], bool); 6] = [
+        (&["/a", "--max-pods", "3", "-o", "json"], &["--max-pods=3", "--config=/a"], true),
+        (&["-o=json", "--config=/a", "-v", "4"], &["--config=/a", "-v=4"], true),
+        (&["--output", "yaml", "--cluster-domain", "-o"], &["--cluster-domain=-o"], false),
+        (
+            &["-ojson", "--rotate-certificates", "/a"],
+            &["--rotate-certificates", "--config=/a"],
+            true,
+        ),
+        (&["--max_pods", "/a", "/b"], &["--max-pods=3"], false),
+        (&[], &[], false),
+    ];
+    for (args, flags, json) in rows {
+        let parsed = parse(args.iter().map(|arg| (*arg).to_owned()).collect());
+        if args.contains(&"--max_pods") {
+            assert!(parsed.is_err(), "/a is no number: {parsed:?}");
+            continue;
+        }
+        let expected = FlagSet::parse(flags.iter().copied()).unwrap();
+        assert_eq!(parsed.unwrap(), Asked { json, help: false, flags: expected }, "{args:?}");
+    }
+    for args in [&["/a", "/b"][..], &["-o", "xml"], &["--nonsense"], &["-o"]] {
+        let parsed = parse(args.iter().map(|arg| (*arg).to_owned()).collect());
+        assert!(parsed.is_err(), "{args:?}: {parsed:?}");
+    }
+}
+
+#[test]
+fn the_configuration_in_effect_is_told_in_yaml_that_gives_the_same_again() {
+    let files =
+        Files::new(&[("kubelet.yaml", &format!("{HEADER}maxPods: 7\nsyncFrequency: 90s\n"))]);
+    let first = told(&[&files.path("kubelet.yaml"), "--pods-per-core=2"], CgroupVersion::V2);
+    assert_eq!(first.outcome, Ok(()));
+    for line in ["maxPods: 7", "syncFrequency: 1m30s", "podsPerCore: 2", "healthzPort: 10248"] {
+        assert!(first.out.lines().any(|told| told == line), "{line}:\n{}", first.out);
+    }
+    let notes = "warning: --pods-per-core: the flag is deprecated, set podsPerCore in the file given \
+                 by --config\nwarning: no effect yet: maxPods, podsPerCore\n";
+    assert_eq!(first.notes, notes);
+    hostfs::replace(&PathBuf::from(files.path("again.yaml")), first.out.as_bytes()).unwrap();
+    let again = told(&[&files.path("again.yaml")], CgroupVersion::V2);
+    assert_eq!((again.outcome, again.out), (Ok(()), first.out));
+}
+
+#[test]
+fn every_error_is_told_with_who_said_it() {
+    let files = Files::new(&[
+        ("kubelet.yaml", &format!("{HEADER}maxPods: many\noomScoreAdj: 5000\nnoSuchField: 1\n")),
+        (
+            "own.yaml",
+            "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\nevents: {x: 1}\n",
+        ),
+    ]);
+    let (file, own) = (files.path("kubelet.yaml"), files.path("own.yaml"));
+    let args = [file.as_str(), "--port=0", "--ferrolet-config", &own, "-o", "json"];
+    let refused = told(&args, CgroupVersion::V1);
+    assert_eq!(refused.outcome, Err("the configuration has 5 errors".to_owned()));
+    assert_eq!(
+        refused.notes,
+        format!(
+            "warning: noSuchField: unknown field, ignored\n\
+             warning: --port: the flag is deprecated, set port in the file given by --config\n\
+             error: {file}: maxPods: expected an integer, found a string\n\
+             error: --port: port: must be from 1 to 65535\n\
+             error: {file}: oomScoreAdj: must be from -1000 to 1000\n\
+             error: failCgroupV1: this machine has cgroup v1, which is refused unless the field is \
+             false\n\
+             error: {own}: events.x: no such field\n"
+        )
+    );
+    let json: Value = serde_json::from_str(&refused.out).unwrap();
+    let errors = json["errors"].as_array().unwrap();
+    let fields: Vec<&str> = errors.iter().filter_map(|error| error["field"].as_str()).collect();
+    assert_eq!(fields, ["maxPods", "port", "oomScoreAdj", "failCgroupV1", "events.x"]);
+    assert_eq!(errors[1]["source"], "--port");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_one_error() {
+    let refused = told(&["/nowhere/kubelet.yaml"], CgroupVersion::V2);
+    assert_eq!(refused.outcome, Err("the configuration has 1 error".to_owned()));
+    assert!(refused.notes.contains("/nowhere/kubelet.yaml"), "{}", refused.notes);
+    assert_eq!(refused.out, "");
+}
+
+#[test]
+fn settings_of_our_own_come_behind_the_kubelets() {
+    let own = "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n\
+               pleg: {relistPeriodWithHints: 30s}\n";
+    let files = Files::new(&[("own.yaml", own)]);
+    let told = told(&["--ferrolet-config", &files.path("own.yaml")], CgroupVersion::V2);
+    let (_, second) = told.out.split_once("\n---\n").expect("two documents");
+    assert!(second.contains("kind: FerroletConfiguration"), "{second}");
+    assert!(second.contains("relistPeriodWithHints: 30s"), "{second}");
+    assert!(second.contains("perPod: 50"), "{second}");
+}
+
+#[test]
+fn a_full_file_of_an_older_cluster_passes_on_any_machine() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/tests/data/full.yaml");
+    let v1 = told(&[file], CgroupVersion::V1);
+    assert_eq!(v1.outcome, Err("the configuration has 1 error".to_owned()));
+    let passes = told(&[file, "--fail-cgroupv1=false"], CgroupVersion::V1);
+    assert_eq!(passes.outcome, Ok(()), "{}", passes.notes);
+    assert!(passes.notes.starts_with("warning: no effect yet: "), "{}", passes.notes);
+}
+
+#[test]
+fn the_document_shows_what_is_really_said() {
+    let document = include_str!("../../../../docs/configuration.md");
+    let (_, rest) = document.split_once("Given this `kubelet.yaml`").unwrap();
+    let blocks: Vec<&str> = rest.split("```").skip(1).step_by(2).take(2).collect();
+    let (file, session) = (blocks[0].strip_prefix("yaml\n").unwrap(), blocks[1].trim());
+    let (command, expected) = session.split_once('\n').unwrap();
+    let files = Files::new(&[("kubelet.yaml", file)]);
+    let args: Vec<String> = command
+        .strip_prefix("$ ferrolet config check ")
+        .unwrap()
+        .split(' ')
+        .map(|arg| if arg == "kubelet.yaml" { files.path(arg) } else { arg.to_owned() })
+        .collect();
+    let told = told(&args.iter().map(String::as_str).collect::<Vec<_>>(), CgroupVersion::V2);
+    let said = format!("{}ferrolet: {}", told.notes, told.outcome.unwrap_err());
+    assert_eq!(said.replace(&files.path("kubelet.yaml"), "kubelet.yaml"), expected);
+}

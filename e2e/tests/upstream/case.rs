@@ -1,0 +1,64 @@
+//! A stored case: what a kubelet is started with.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// Stands for the directory of the case in flags.
+const DIRECTORY: &str = "@DIR@";
+
+/// The directories below `cases/<kind>`, by name.
+pub(crate) fn all(kind: &str) -> Result<Vec<PathBuf>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream/cases").join(kind);
+    let entries = fs::read_dir(&directory).with_context(|| format!("list {directory:?}"))?;
+    let mut cases = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    cases.sort();
+    Ok(cases)
+}
+
+/// A case, laid out where it is used.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) directory: PathBuf,
+    flags: Vec<String>,
+}
+
+impl Case {
+    /// Copies a case to a place below `target`, which an instance can see.
+    pub(crate) fn lay_out(stored: &Path, target: &Path) -> Result<Self> {
+        let name = stored.file_name().context("a case has a name")?.to_string_lossy().into_owned();
+        let directory = target.join(&name);
+        copy(stored, &directory).with_context(|| format!("copy case {name}"))?;
+        let text = fs::read_to_string(directory.join("flags")).unwrap_or_default();
+        let text = text.replace(DIRECTORY, &directory.display().to_string());
+        let flags = text.lines().map(str::to_owned).collect();
+        Ok(Self { name, directory, flags })
+    }
+
+    /// The file, if the case has one.
+    pub(crate) fn file(&self) -> Option<String> {
+        let file = self.directory.join("config.yaml");
+        file.exists().then(|| file.display().to_string())
+    }
+
+    /// The flags, without `--config`.
+    pub(crate) fn flags(&self) -> impl Iterator<Item = String> {
+        self.flags.iter().cloned()
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}

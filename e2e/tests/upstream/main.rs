@@ -1,0 +1,16 @@
+//! The configuration as the upstream kubelet understands it, asked of the kubelet itself.
+//!
+//! Every case under `cases/` is a configuration file, flags, drop-ins, or some of them. The kubelet
+//! is started on it without a cluster, in an instance of the testbed with an in-memory runtime, and
+//! `ferrolet config check` is asked the same. Needs root and the parts that `make testbed` builds.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests on the real thing: real files, processes and time"
+)]
+
+mod accepted;
+mod blame;
+mod case;
+mod certificates;
+mod refused;
+mod upstream;

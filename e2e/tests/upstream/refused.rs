@@ -1,0 +1,79 @@
+//! Configurations that the kubelet does not take: we do not either, and blame the same fields.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::blame::blamed;
+use crate::case;
+use crate::upstream::Place;
+
+#[test]
+fn the_kubelet_and_we_refuse_the_same_for_the_same_fields() {
+    let cases = case::all("refused").unwrap();
+    assert!(cases.len() >= 20, "{} cases", cases.len());
+    let place = Place::start().unwrap();
+    let different: Vec<String> = cases
+        .iter()
+        .filter_map(|stored| {
+            let error = compare(&place, stored).err()?;
+            Some(format!("{}: {error:#}", stored.display()))
+        })
+        .collect();
+    place.stop().unwrap();
+    let problem = different.join("\n\n");
+    assert!(different.is_empty(), "{} of {}:\n{problem}", different.len(), cases.len());
+}
+
+fn compare(place: &Place, stored: &Path) -> Result<()> {
+    let case = place.lay_out(stored)?;
+    let said = place.refusal(&case)?;
+    let theirs = blamed(&said).with_context(|| format!("upstream blames nothing:\n{said}"))?;
+    let output = place.check(&case, &["-o", "json"])?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(1), "not refused by us, but with {theirs:?}: {told}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let ours: Vec<Blamed> = match answer["errors"].as_array() {
+        Some(errors) => errors.iter().map(Blamed::of).collect(),
+        // A command line that is not understood is refused before any field is looked at.
+        None => vec![Blamed { field: String::new(), text: told.trim().to_owned() }],
+    };
+    let same = theirs.iter().all(|theirs| ours.iter().any(|ours| ours.is(theirs)))
+        && ours.iter().all(|ours| theirs.iter().any(|theirs| ours.is(theirs)));
+    ensure!(same, "ours {ours:?}, theirs {theirs:?}\n{told}{said}");
+    Ok(())
+}
+
+/// A field that we blame.
+#[derive(Debug)]
+struct Blamed {
+    field: String,
+    /// Who set it, and what is wrong with it.
+    text: String,
+}
+
+impl Blamed {
+    fn of(error: &Value) -> Self {
+        let text = |name: &str| error[name].as_str().unwrap_or_default();
+        Self {
+            field: text("field").to_owned(),
+            text: format!("{} {}", text("source"), text("problem")),
+        }
+    }
+
+    /// Whether this is what the kubelet blames, or a part of it.
+    fn is(&self, theirs: &str) -> bool {
+        let is_part = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
+        if theirs.starts_with(['-', '/']) || theirs.contains(' ') {
+            self.field == theirs || self.text.contains(theirs)
+        } else {
+            // Where a value is of the wrong type, the kubelet does not say which one of a list.
+            let plain: String =
+                self.field.split(']').flat_map(|part| part.split('[').next()).collect();
+            [&self.field, &plain]
+                .iter()
+                .any(|field| field.strip_prefix(theirs).is_some_and(is_part))
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The upstream kubelet and our program, in one instance of the testbed.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::process::Output;
+
+use anyhow::{Context, Result, ensure};
+use e2e::node::{PATIENCE, program};
+use e2e::wait;
+use serde_json::Value;
+use testbed::{Cache, Command, Instance, Options, Process, Runtime};
+
+use crate::case::Case;
+use crate::certificates::Certificates;
+
+/// A place to start kubelets in, one after the other, so that their ports never meet.
+pub(crate) struct Place {
+    instance: Instance,
+    kubelet: String,
+    certificates: Certificates,
+}
+
+impl Place {
+    /// An instance in which the in-memory runtime listens where a kubelet expects one.
+    pub(crate) fn start() -> Result<Self> {
+        let options = Options { runtime: Runtime::None, ..Options::default() };
+        let instance = Instance::start(&options).context("start an instance of the testbed")?;
+        let kubelet = Cache::from_env()?.parts().program("kubelet");
+        ensure!(kubelet.exists(), "{} is missing: run `make testbed`", kubelet.display());
+        let kubelet = kubelet.display().to_string();
+        let place = Self { instance, kubelet, certificates: Certificates::new()? };
+        place.start_runtime()?;
+        Ok(place)
+    }
+
+    fn start_runtime(&self) -> Result<()> {
+        let script = format!(
+            "mkdir -p /run/containerd && exec {} --socket /run/containerd/containerd.sock",
+            program("hollow")?.display()
+        );
+        let command = Command::new("/bin/sh").args(["-c", &script]);
+        let hollow = self.instance.spawn("hollow", &command)?;
+        wait::until("the in-memory runtime listens", PATIENCE, || {
+            let log = hollow.log();
+            Ok(if log.contains("hollow: ready") { Ok(()) } else { Err(log) })
+        })
+    }
+
+    /// Lays out a stored case in this place.
+    pub(crate) fn lay_out(&self, stored: &Path) -> Result<Case> {
+        let case = Case::lay_out(stored, &self.instance.dir().join("cases"))?;
+        self.certificates.write(&case.directory)?;
+        Ok(case)
+    }
+
+    /// What a kubelet is told besides the case: nothing of it is in the configuration.
+    fn surroundings(&self, case: &Case) -> [String; 3] {
+        [
+            format!("--node-ip={}", self.instance.node_ip()),
+            format!("--root-dir={}", case.directory.join("root").display()),
+            format!("--cert-dir={}", self.instance.dir().join("pki").display()),
+        ]
+    }
+
+    fn kubelet(&self, case: &Case) -> Command {
+        Command::new(&self.kubelet)
+            .args(case.file().map(|file| format!("--config={file}")))
+            .args(case.flags())
+            .args(self.surroundings(case))
+            .current_dir(&case.directory)
+    }
+
+    /// What `ferrolet config check` says of the case.
+    pub(crate) fn check(&self, case: &Case, ours: &[&str]) -> Result<Output> {
+        let command = Command::new(program("ferrolet")?.display().to_string())
+            .args(["config", "check"])
+            .args(case.file())
+            .args(case.flags())
+            .args(self.surroundings(case))
+            .args(ours.iter().copied())
+            .current_dir(&case.directory);
+        Ok(self.instance.run(&command)?)
+    }
+
+    /// Starts the kubelet, gets its configuration from it, and ends it.
+    pub(crate) fn configz(&self, case: &Case, port: u16) -> Result<Value> {
+        let kubelet =
+            self.instance.spawn(&format!("kubelet-{}", case.name), &self.kubelet(case))?;
+        let address = SocketAddr::new(IpAddr::V4(self.instance.node_ip()), port);
+        let answer = self.ask(&kubelet, address);
+        if kubelet.is_alive()? {
+            kubelet.kill()?;
+            kubelet.wait(PATIENCE)?;
+        }
+        let answer =
+            answer.with_context(|| format!("its last words:\n{}", tail(&kubelet.log())))?;
+        let mut answer: Value = serde_json::from_str(&answer).context("read /configz")?;
+        Ok(answer["kubeletconfig"].take())
+    }
+
+    fn ask(&self, kubelet: &Process, address: SocketAddr) -> Result<String> {
+        wait::until(&format!("a kubelet at {address}"), PATIENCE, || {
+            ensure!(kubelet.is_alive()?, "the kubelet ended");
+            Ok(self.certificates.get(address, "/configz").map_err(|error| format!("{error:#}")))
+        })
+    }
+
+    /// Runs a kubelet that is to refuse its configuration, and answers what it says.
+    pub(crate) fn refusal(&self, case: &Case) -> Result<String> {
+        let output = self.instance.run(&self.kubelet(case));
+        let output = output.with_context(|| format!("{}: the kubelet goes on", case.name))?;
+        ensure!(!output.status.success(), "{}: the kubelet ended well", case.name);
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// Takes the place down and fails if that left anything behind.
+    pub(crate) fn stop(self) -> Result<()> {
+        Ok(self.instance.stop()?)
+    }
+}
+
+/// The last lines of a log, without the rules for its flags.
+fn tail(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().filter(|line| !line.contains("FLAG:")).collect();
+    lines[lines.len().saturating_sub(12)..].join("\n")
+}
