@@ -149,11 +149,7 @@ impl Agent {
             lifecycle: pleg.events,
             cache: pleg.cache.clone(),
             news,
-            directories: PodDirectories {
-                files: ports.files,
-                clock: Arc::clone(&ports.clock),
-                pods: settings.pods.clone(),
-            },
+            directories: directories(settings, &ports),
             stop_signals: settings.stop_signals,
             workers: workers_handle,
             events: ports.events,
@@ -230,6 +226,15 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
         sources.push((SourceName::Http, told));
     }
     Sources::new(sources)
+}
+
+/// The pods' own directories.
+fn directories(settings: &Settings, ports: &Ports) -> PodDirectories {
+    PodDirectories {
+        files: Arc::clone(&ports.files),
+        clock: Arc::clone(&ports.clock),
+        pods: settings.pods.clone(),
+    }
 }
 
 /// What looks at the runtime.
