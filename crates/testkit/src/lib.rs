@@ -12,7 +12,8 @@
 //! - nothing runs in the background: what is true at a moment is worked out when somebody looks.
 //!
 //! With the feature `hollow`, on by default, comes a program of that name: the runtime in memory
-//! behind a real socket, for any node agent.
+//! behind a real socket, for any node agent. With the feature `tap`, on as well, comes a socket in
+//! front of any runtime's, which counts and times what passes.
 
 pub mod clock;
 pub mod contract;
@@ -23,4 +24,6 @@ pub mod hollow;
 pub mod http;
 pub mod pods;
 pub mod runtime;
+#[cfg(feature = "tap")]
+pub mod tap;
 pub mod wanted;
