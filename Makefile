@@ -5,7 +5,7 @@ export CARGO_TARGET_DIR := $(FERROLET_CACHE)/target
 export PATH := $(FERROLET_CACHE)/tools/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test testbed tools fmt lint
+.PHONY: help run test bench testbed tools fmt lint
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -15,6 +15,9 @@ run: testbed ## set up and run the sample pod on a containerd of its own
 
 test: ## set up, check and test everything (needs root, or asks sudo)
 	@scripts/test.sh
+
+bench: testbed ## measure ferrolet and the upstream kubelet side by side (25 minutes; ROUNDS=5)
+	@scripts/bench.sh
 
 testbed: ## build the real parts that tests run against (cached)
 	@e2e/parts/build.sh

@@ -4,8 +4,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-const DOCUMENTS: &[&str] =
-    &["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "docs/standalone.md"];
+const DOCUMENTS: &[&str] = &[
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "docs/benchmarks/README.md",
+    "docs/standalone.md",
+];
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let mut problems = Vec::new();

@@ -7,12 +7,15 @@
 //! [`results`] with every raw number, and from them, by pure functions, a [`report`] and a [`plot`].
 //!
 //! ```text
-//!  round 1: idle: ferrolet, upstream; 30 pods: ferrolet, upstream; …   round 2: the same again; …
+//!  round 1: ferrolet in all scenarios, then upstream in all scenarios; round 2: the same again; …
 //!
-//!  agent ──> tap ──> containerd or hollow        agent, runtime: in one instance of the testbed
-//!    │ /proc  │ calls, bytes, times                tap: in this process
-//!    └─ bench ┘
+//!  scenario:  agent ──> tap ──> containerd or hollow     agent, runtime: in an instance of the testbed
+//!               │ /proc  │ calls, bytes, times             that lasts for all rounds
+//!               └─ bench ┘                                 tap: in this process
 //! ```
+//! The scenarios of a turn are played at the same time, step by step together, each in an instance of
+//! its own: what is measured are CPU time, memory and calls of one process, and most of the time all
+//! of them wait. Deaths are measured while nothing else happens.
 //!
 //! Invariants:
 //! - both agents get the same flags, configuration and manifests, and begin with an empty runtime and
@@ -38,6 +41,7 @@ pub mod runtime;
 pub mod scenario;
 pub mod spread;
 pub mod targets;
+pub mod turn;
 pub mod usage;
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ fn run(asked: Asked) -> Result<()> {
         ensure!(!plan.scenarios.is_empty(), "no scenario is called {:?}", asked.scenario);
         let own = std::env::current_exe().context("find this program")?;
         let beside = own.parent().context("find this program's directory")?;
-        let results = rounds::play(&plan, Programs::built_in(beside)?, &asked.commit)?;
+        let results = rounds::play(&plan, &Programs::built_in(beside)?, &asked.commit)?;
         fs::create_dir_all(&out).with_context(|| format!("make {}", out.display()))?;
         write(&data, &(serde_json::to_string_pretty(&results)? + "\n"))?;
         results

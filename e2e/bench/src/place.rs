@@ -1,5 +1,5 @@
-//! Where scenarios are played: one instance of the testbed, with containerd and a tap in front of it,
-//! and for each scenario that wants it a hollow runtime with a tap of its own.
+//! Where a scenario is played: an instance of the testbed with containerd, or with a hollow runtime
+//! for each turn, and a tap in front of it.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::unix::net::UnixStream;
@@ -31,6 +31,7 @@ const MOMENT: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub struct Place {
     instance: Instance,
+    on: On,
     programs: Programs,
     /// Where taps and clients run.
     tasks: Runtime,
@@ -55,15 +56,19 @@ pub struct Stage<'a> {
 
 impl Place {
     /// Starts the instance.
-    pub fn start(programs: Programs) -> Result<Self> {
+    pub fn start(programs: Programs, on: On) -> Result<Self> {
         let tasks = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .context("start the async runtime")?;
-        let instance =
-            Instance::start(&Options::default()).context("start an instance of the testbed")?;
-        Ok(Self { instance, programs, tasks })
+        let runtime = match on {
+            On::Containerd => testbed::Runtime::WithImages,
+            On::Hollow => testbed::Runtime::None,
+        };
+        let options = Options { runtime, ..Options::default() };
+        let instance = Instance::start(&options).context("start an instance of the testbed")?;
+        Ok(Self { instance, on, programs, tasks })
     }
 
     /// The instance.
@@ -85,10 +90,10 @@ impl Place {
         self.instance.dir().join(name)
     }
 
-    /// A runtime, a tap and directories for one agent in one scenario.
-    pub fn stage(&self, on: On) -> Result<Stage<'_>> {
+    /// A runtime, a tap and directories for one turn.
+    pub fn stage(&self) -> Result<Stage<'_>> {
         self.sweep()?;
-        let (behind, hollow) = match on {
+        let (behind, hollow) = match self.on {
             On::Containerd => (self.instance.containerd_socket(), None),
             On::Hollow => (self.file("hollow.sock"), Some(self.start_hollow()?)),
         };
@@ -109,6 +114,8 @@ impl Place {
     fn start_hollow(&self) -> Result<Process> {
         let text = |path: &Path| path.display().to_string();
         let command = Command::new(text(&self.programs.hollow))
+            // Without logs, the kubelet would have them made anew every few seconds.
+            .arg("--write-logs")
             .args(["--socket", &text(&self.file("hollow.sock"))])
             .args(["--counters", &text(&self.file("counters.sock"))]);
         let log = self.instance.dir().join("log/hollow.log");

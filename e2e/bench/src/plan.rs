@@ -57,20 +57,22 @@ impl Plan {
     /// All of it, for `make bench`.
     pub fn full(rounds: u32) -> Self {
         let seconds = Duration::from_secs;
-        let scenario = |name: &str, on, pods, window| Scenario {
+        let scenario = |name: &str, on, pods| Scenario {
             name: name.to_owned(),
             on,
             pods,
-            warm_up: seconds(5),
-            window: seconds(window),
+            // Files and caches are looked at a second time.
+            warm_up: seconds(20),
+            // Long enough for what agents do once a minute.
+            window: seconds(60),
             deaths: 0,
             died_meanwhile: 0,
         };
         let scenarios = vec![
-            scenario(IDLE, On::Containerd, 0, 20),
-            Scenario { deaths: 5, ..scenario(PODS_30, On::Containerd, 30, 30) },
-            scenario(HOLLOW_100, On::Hollow, 100, 30),
-            Scenario { died_meanwhile: 10, ..scenario(HOLLOW_1000, On::Hollow, 1000, 30) },
+            scenario(IDLE, On::Containerd, 0),
+            Scenario { deaths: 5, ..scenario(PODS_30, On::Containerd, 30) },
+            scenario(HOLLOW_100, On::Hollow, 100),
+            Scenario { died_meanwhile: 10, ..scenario(HOLLOW_1000, On::Hollow, 1000) },
         ];
         Self { rounds, scenarios }
     }

@@ -13,6 +13,7 @@ use crate::deaths;
 use crate::place::{Place, START, Stage};
 use crate::plan::Scenario;
 use crate::results::{Agent, Converged, Run, Steady};
+use crate::turn::Player;
 use crate::usage;
 
 /// How long an agent may take for each pod, and at least, to have all of them running.
@@ -20,13 +21,22 @@ const EACH: Duration = Duration::from_secs(1);
 const AT_LEAST: Duration = Duration::from_mins(2);
 
 /// Plays a scenario with an agent, and leaves the place as it was.
-pub fn play(place: &Place, scenario: &Scenario, agent: Agent, round: u32) -> Result<Run> {
-    let stage = place.stage(scenario.on)?;
+pub fn play(
+    place: &Place,
+    scenario: &Scenario,
+    agent: Agent,
+    round: u32,
+    player: Player<'_>,
+) -> Result<Run> {
+    let stage = place.stage()?;
     agent::prepare(&stage.directories, &stage.socket, scenario.on, scenario.pods)?;
-    let played = Actor { stage: &stage, scenario, agent }.play(round);
+    let outcome = Actor { stage: &stage, scenario, agent, player: &player }.play(round);
+    if outcome.is_ok() {
+        player.done();
+    }
     // What went wrong first matters more than what went wrong in clearing up after it.
     let cleared = stage.clear().context("clear the stage");
-    let run = played?;
+    let run = outcome?;
     cleared?;
     Ok(run)
 }
@@ -36,6 +46,7 @@ struct Actor<'a> {
     stage: &'a Stage<'a>,
     scenario: &'a Scenario,
     agent: Agent,
+    player: &'a Player<'a>,
 }
 
 impl Actor<'_> {
@@ -59,10 +70,13 @@ impl Actor<'_> {
     fn act(&self, running: &Running, round: u32) -> Result<Run> {
         let start = self.converged(running, &Counts::new(), self.scenario.pods)?;
         self.check()?;
+        self.player.together()?;
         thread::sleep(self.scenario.warm_up);
         let steady = self.steady(running)?;
         self.check()?;
+        self.player.together()?;
         let deaths = deaths::play(self.stage, self.scenario.deaths)?;
+        self.player.together()?;
         Ok(Run {
             round,
             scenario: self.scenario.name.clone(),

@@ -15,7 +15,7 @@ fn a_tiny_run_measures_everything_of_both_agents() {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().and_then(Path::parent).unwrap();
     let plan = Plan::tiny();
-    let results = rounds::play(&plan, Programs::built_in(built).unwrap(), "abc").unwrap();
+    let results = rounds::play(&plan, &Programs::built_in(built).unwrap(), "abc").unwrap();
     assert_eq!(results.runs.len(), plan.scenarios.len() * 2);
     for run in &results.runs {
         check(&plan, run);
