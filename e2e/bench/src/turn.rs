@@ -59,7 +59,7 @@ impl Player<'_> {
         let (end, mut state) = (Instant::now() + PATIENCE, self.turn.state());
         let step = state.steps;
         state.waiting += 1;
-        if state.waiting == self.turn.players {
+        if state.waiting == self.turn.players && !state.broken {
             state.waiting = 0;
             state.steps += 1;
             self.turn.changed.notify_all();

@@ -8,6 +8,7 @@ use bench::agent::Programs;
 use bench::metrics::rows;
 use bench::plan::{On, Plan};
 use bench::results::{Agent, Results, Run};
+use bench::targets::{Measure, judge};
 use bench::{plot, report, rounds};
 
 #[test]
@@ -30,9 +31,15 @@ fn a_tiny_run_measures_everything_of_both_agents() {
         assert_eq!(names.len(), 5 + starts + deaths + restarts, "{}: {names:?}", scenario.name);
     }
     let text = serde_json::to_string(&results).unwrap();
-    assert_eq!(serde_json::from_str::<Results>(&text).unwrap(), results);
+    let again = serde_json::from_str::<Results>(&text).unwrap();
+    assert_eq!(report::markdown(&again, "tiny"), report::markdown(&results, "tiny"));
+    for verdict in judge(&results) {
+        // Nothing cannot grow.
+        let may_lack = matches!(verdict.target.measure, Measure::GrowthFrom(_));
+        assert!(verdict.measured.is_some() || may_lack, "{verdict:?}");
+    }
     let page = report::markdown(&results, "tiny");
-    assert!(!page.contains("not measured"), "{page}");
+    assert!(page.contains("## 30 pods") && page.contains("death to CreateContainer"), "{page}");
     assert!(plot::svg(&results).ends_with("</svg>\n"));
 }
 
@@ -40,12 +47,13 @@ fn check(plan: &Plan, run: &Run) {
     let scenario = plan.scenarios.iter().find(|one| one.name == run.scenario).unwrap();
     let steady = &run.steady;
     assert!(steady.seconds >= scenario.window.as_secs_f64(), "{run:?}");
-    assert!(steady.cpu_seconds > 0.0 && steady.cpu_seconds < 60.0, "{run:?}");
+    assert!(steady.cpu_seconds < 60.0, "{run:?}");
     assert!(steady.memory.rss_bytes > 1 << 20, "{run:?}");
     assert!(steady.memory.pss_bytes <= steady.memory.rss_bytes, "{run:?}");
     assert!(steady.memory.peak_rss_bytes > 1 << 20, "{run:?}");
-    // The kubelet looks every second. Ferrolet may have no reason to for that long.
+    // The kubelet looks every second. Ferrolet may do nothing at all for that long.
     if run.agent == Agent::Upstream {
+        assert!(steady.cpu_seconds > 0.0, "{run:?}");
         assert!(steady.calls["ListPodSandbox"] >= 1, "{run:?}");
         assert!(steady.sent_bytes > 0 && steady.received_bytes > 0, "{run:?}");
     }
