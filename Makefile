@@ -5,7 +5,7 @@ export CARGO_TARGET_DIR := $(FERROLET_CACHE)/target
 export PATH := $(FERROLET_CACHE)/tools/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run record test soak testbed tools fmt lint
+.PHONY: help run record test soak bench testbed tools fmt lint
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -24,6 +24,9 @@ test: ## set up, check and test everything (needs root, or asks sudo)
 
 soak: ## the tests that take long: runtime faults, fresh simulations, mutants
 	@scripts/soak.sh
+
+bench: testbed ## measure ferrolet and the upstream kubelet side by side (25 minutes; ROUNDS=5)
+	@scripts/bench.sh
 
 testbed: ## build the real parts that tests run against (cached)
 	@e2e/parts/build.sh

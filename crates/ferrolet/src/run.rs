@@ -34,6 +34,10 @@ const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 /// The shortest period at which anything is done again and again.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 
+/// How many operations on files are under way at a time. Without a bound of ours a thousand pods that
+/// start together make hundreds of threads, each of which leaves memory behind.
+const FILE_THREADS: usize = 16;
+
 /// Runs the agent.
 pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
     for warning in &args.warnings {
@@ -56,6 +60,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
         .context("open the agent's socket")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(FILE_THREADS)
         .build()
         .context("start the async runtime")?;
     let here = Here { root_dir: &args.root_dir, socket: &socket, verbosity, watchdog };

@@ -144,6 +144,9 @@ impl WorkersHandle {
     }
 }
 
+/// How far the points are apart at which regular looks fall together.
+const GRID: Duration = Duration::from_secs(5);
+
 /// How long [`WorkersHandle::kill_and_wait`] waits at least.
 const LEAST_WAIT: Duration = Duration::from_secs(10);
 
@@ -157,7 +160,7 @@ pub struct WorkersTask {
     waiters: BTreeMap<PodUid, Vec<oneshot::Sender<()>>>,
     /// Read by the sync loop.
     news: mpsc::UnboundedSender<News>,
-    jobs: JoinSet<(PodUid, Synced)>,
+    jobs: JoinSet<(PodUid, Ran)>,
     running: BTreeMap<PodUid, Running>,
     /// Pods that wait, by the end of their wait.
     due: BTreeSet<(Instant, PodUid)>,
@@ -166,19 +169,33 @@ pub struct WorkersTask {
     last: BTreeMap<PodUid, LastJob>,
     /// Makes waits differ from one another.
     requeues: u64,
-    /// Whether what is being started is only due for its regular look.
-    unhurried: bool,
+    /// When regular looks began to be counted: those of many pods fall together.
+    epoch: Instant,
 }
 
 /// How the last job of a pod left things.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct LastJob {
     /// When it ended: the next one wants a look that began later.
     ended: Stamp,
     /// Whether such a look was asked for when it ended.
     look_asked: bool,
-    /// Whether the next one is only a regular look at a pod that is as it should be.
-    unhurried: bool,
+    /// The status in which it found nothing to do.
+    at_rest: Option<Arc<PodStatus>>,
+}
+
+/// A job that ended.
+#[derive(Debug)]
+struct Ran {
+    synced: Synced,
+    /// As in [`LastJob`].
+    at_rest: Option<Arc<PodStatus>>,
+}
+
+impl From<Synced> for Ran {
+    fn from(synced: Synced) -> Self {
+        Self { synced, at_rest: None }
+    }
 }
 
 #[derive(Debug)]
@@ -204,7 +221,7 @@ pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::Unbound
         waits: BTreeMap::new(),
         last: BTreeMap::new(),
         requeues: 0,
-        unhurried: false,
+        epoch: Instant::now(),
     };
     (task, WorkersHandle { requests: sender }, receiver)
 }
@@ -280,23 +297,19 @@ impl WorkersTask {
 
     fn start(&mut self, uid: PodUid, job: Job) {
         self.unqueue(&uid);
-        let last = self.last.get(&uid).copied().unwrap_or_default();
+        let last = self.last.get(&uid).cloned().unwrap_or_default();
         let cancel = CancellationToken::new();
         let parts = self.parts.clone();
         let (for_job, token) = (uid.clone(), cancel.clone());
-        let last = LastJob { unhurried: self.unhurried, ..last };
         let handle = self.jobs.spawn(async move {
-            let synced = run(&parts, &for_job, job, last, token).await;
-            (for_job, synced)
+            let ran = run(&parts, &for_job, job, last, token).await;
+            (for_job, ran)
         });
         self.running.insert(uid, Running { task: handle.id(), cancel });
     }
 
-    fn joined(
-        &mut self,
-        joined: Result<(tokio::task::Id, (PodUid, Synced)), tokio::task::JoinError>,
-    ) {
-        let (uid, synced) = match joined {
+    fn joined(&mut self, joined: Result<(tokio::task::Id, (PodUid, Ran)), tokio::task::JoinError>) {
+        let (uid, Ran { synced, at_rest }) = match joined {
             Ok((_, ended)) => ended,
             Err(error) => {
                 let id = error.id();
@@ -304,12 +317,12 @@ impl WorkersTask {
                 let Some((uid, _)) = found else { return };
                 error!(%uid, %error, "the job of a pod panicked; it will be tried again");
                 let outcome = Outcome::Again(Retry::Failure);
-                (uid.clone(), Synced { outcome, acted: true })
+                (uid.clone(), Synced { outcome, acted: true }.into())
             }
         };
         self.running.remove(&uid);
         let ended = self.parts.stamps.next();
-        let last = LastJob { ended, look_asked: synced.acted, unhurried: false };
+        let last = LastJob { ended, look_asked: synced.acted, at_rest };
         self.last.insert(uid.clone(), last);
         if synced.acted {
             self.parts.statuses.look_at(&uid);
@@ -321,7 +334,11 @@ impl WorkersTask {
         self.requeues += 1;
         let jitter = jitter(&uid, self.requeues);
         let wait = requeue_after(retry, self.parts.resync, jitter, self.parts.clock.now());
-        let at = Instant::now() + wait;
+        let now = Instant::now();
+        let mut at = now + wait;
+        if retry == Retry::Resync {
+            at = together(self.epoch, now + self.parts.resync, at);
+        }
         self.unqueue(&uid);
         self.due.insert((at, uid.clone()));
         self.waits.insert(uid, (at, retry));
@@ -338,11 +355,38 @@ impl WorkersTask {
         while self.due.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, uid)) = self.due.pop_first() else { return };
             let retry = self.waits.remove(&uid).map(|(_, retry)| retry);
-            self.unhurried = retry == Some(Retry::Resync);
-            self.step(Event::Due(uid));
-            self.unhurried = false;
+            if retry == Some(Retry::Resync) && self.is_at_rest(&uid) {
+                self.requeue(uid, Retry::Resync);
+            } else {
+                self.step(Event::Due(uid));
+            }
         }
     }
+
+    /// Whether a pod that was as it should be still is. Nobody has looked at it since, so there is
+    /// nothing to compare, and asking for a look just because time has passed would cost every pod
+    /// calls every minute; or who did has seen just what was seen before.
+    fn is_at_rest(&self, uid: &PodUid) -> bool {
+        let Some(last) = self.last.get(uid) else { return false };
+        match self.parts.statuses.newer_than(uid, last.ended).now_or_never() {
+            None => true,
+            Some(Ok(now)) => last.at_rest.as_ref().is_some_and(|then| Arc::ptr_eq(then, &now)),
+            Some(Err(_)) => false,
+        }
+    }
+}
+
+/// Moves a regular look to the point of a grid before it, but not before the earliest time it may
+/// have: otherwise the many pods of a quiet node would wake the agent one by one.
+fn together(epoch: Instant, earliest: Instant, at: Instant) -> Instant {
+    let since = |time: Instant| time.duration_since(epoch).as_nanos() / GRID.as_nanos();
+    let point = |number: u128| {
+        let number = u32::try_from(number).ok()?;
+        GRID.checked_mul(number).and_then(|offset| epoch.checked_add(offset))
+    };
+    let before = point(since(at)).filter(|before| *before >= earliest);
+    let after = point(since(earliest) + 1).filter(|after| *after <= at);
+    before.or(after).unwrap_or(at)
 }
 
 async fn sleep_until(at: Option<Instant>) {
@@ -370,17 +414,12 @@ async fn run(
     job: Job,
     last: LastJob,
     cancel: CancellationToken,
-) -> Synced {
+) -> Ran {
     let cancelled = Synced { outcome: Outcome::Cancelled, acted: false };
-    if last.unhurried && parts.statuses.newer_than(uid, last.ended).now_or_never().is_none() {
-        // Nobody has looked at the pod since, so there is nothing to compare; asking for a look just
-        // because time has passed would cost every pod calls every minute.
-        return Synced { outcome: Outcome::Done, acted: false };
-    }
     // Biased in all selects: a cancellation comes at most once and ends the job.
     let status = tokio::select! {
         biased;
-        () = cancel.cancelled() => return cancelled,
+        () = cancel.cancelled() => return cancelled.into(),
         status = fresh_status(&*parts.statuses, uid, last) => status,
     };
     let status = match status {
@@ -391,11 +430,15 @@ async fn run(
             } else {
                 warn!(%uid, %error, "the status of a pod is not known; trying again");
             }
-            return Synced { outcome: Outcome::Again(Retry::Failure), acted: false };
+            return Synced { outcome: Outcome::Again(Retry::Failure), acted: false }.into();
         }
     };
-    match job {
-        Job::Sync(pod) => parts.syncer.sync(&pod, &status, &cancel).await,
+    let synced = match job {
+        Job::Sync(pod) => {
+            let synced = parts.syncer.sync(&pod, &status, &cancel).await;
+            let rests = synced == Synced { outcome: Outcome::Done, acted: false };
+            return Ran { synced, at_rest: rests.then_some(status) };
+        }
         Job::Terminate(target, grace) => tokio::select! {
             biased;
             () = cancel.cancelled() => Synced { acted: true, ..cancelled },
@@ -406,7 +449,8 @@ async fn run(
             () = cancel.cancelled() => cancelled,
             outcome = parts.syncer.clean_up(&pod, &status) => Synced { outcome, acted: false },
         },
-    }
+    };
+    synced.into()
 }
 
 /// Ends a pod, and looks whether it has ended: a container may have appeared after the status was

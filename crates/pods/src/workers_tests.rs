@@ -185,7 +185,9 @@ async fn each_outcome_waits_its_time() {
             assert!((least..=most).contains(&waited), "{outcome:?}: {job} after {waited}");
             waits.insert(at);
         }
-        assert_eq!(waits.len(), 4, "pods that began together do not stay together");
+        // Regular looks may fall together; what failed for all at once is not tried by all at once.
+        let apart = if least > 15.0 { 2 } else { 4 };
+        assert!(waits.len() >= apart, "pods that began together do not stay together");
     }
 }
 
@@ -283,6 +285,42 @@ async fn a_regular_look_at_a_pod_that_nobody_looked_at_since_costs_nothing() {
     assert_eq!(bench.looks.asked(), asked);
     bench.looks.relist(&["a"]);
     bench.nth(2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_looks_as_it_did_when_there_was_nothing_to_do_costs_no_job() {
+    let bench = Bench::new();
+    bench.create("a").await;
+    bench.nth(1).await;
+    for _ in 0..5 {
+        bench.looks.relist_unchanged("a");
+        assert_eq!(bench.after(Duration::from_mins(2)).await.len(), 1);
+    }
+    bench.script("sync a", [Act::Acts(Outcome::Done)]);
+    bench.looks.relist(&["a"]);
+    bench.nth(2).await;
+    // What was seen before the job acted says nothing about afterwards.
+    bench.looks.relist_unchanged("a");
+    bench.nth(3).await;
+}
+
+#[test]
+fn regular_looks_of_many_pods_fall_together_within_the_time_they_have() {
+    let epoch = Instant::now();
+    let mut points = BTreeSet::new();
+    for millisecond in (0..60_000).step_by(7) {
+        let earliest = epoch + Duration::from_millis(millisecond);
+        let at = earliest + seconds(30).mul_f64(jitter(&"a".into(), millisecond));
+        let point = together(epoch, earliest, at);
+        assert!(earliest <= point && point <= at, "{millisecond}");
+        if at >= earliest + GRID {
+            points.insert(point);
+        }
+    }
+    assert!(points.len() <= 18, "{}", points.len());
+    // Where the time is too short for a point of the grid, it stays as it is.
+    let at = epoch + GRID / 2;
+    assert_eq!(together(epoch, epoch + GRID / 4, at), at);
 }
 
 // behaviour: WRK-17

@@ -147,6 +147,9 @@ impl FileSource {
         };
         self.problem.is_over();
         let is_first = self.pods.borrow().is_none();
+        if !is_first && self.is_as_known(&manifests) {
+            return;
+        }
         let mut is_news = is_first;
         if is_first {
             let origins: Vec<Origin> = manifests.keys().cloned().map(Origin::File).collect();
@@ -207,6 +210,15 @@ impl FileSource {
         refusal::tell(&self.refusals, path.into_iter().chain(manifests).collect());
     }
 
+    /// Whether these are the manifests that are known, with nothing to do about any of them: mostly so,
+    /// which is why it is asked first. Both are in the order of their paths.
+    fn is_as_known(&self, manifests: &Manifests) -> bool {
+        self.known.len() == manifests.len()
+            && self.known.iter().zip(manifests).all(|((known, manifest), (path, version))| {
+                known == path && !manifest.needs(*version)
+            })
+    }
+
     /// Reads what changed, some at a time: what is new waits for the disk. Whether pods did.
     async fn refresh(&mut self, manifests: Manifests) -> bool {
         for path in manifests.keys() {
@@ -247,7 +259,8 @@ impl FileSource {
     /// move a file away before they put the new one in its place.
     async fn manifests(&self) -> Result<Manifests, LookError> {
         let manifests = self.find().await?;
-        if self.known.keys().all(|path| manifests.contains_key(path)) {
+        let is_there = |path: &PathBuf| manifests.contains_key(path);
+        if self.is_as_known(&manifests) || self.known.keys().all(is_there) {
             return Ok(manifests);
         }
         sleep(GATHER).await;
@@ -266,22 +279,22 @@ impl FileSource {
             FileKind::Special => return Err(LookError::Special(path.clone())),
             FileKind::Directory => {}
         }
-        let mut manifests = Manifests::new();
-        for entry in self.files.entries(path).await.map_err(LookError::Files)? {
-            if entry.name.as_encoded_bytes().starts_with(b".") {
-                continue;
-            }
-            let version = match entry.found {
-                Ok(found) if found.kind == FileKind::File => Some(found.version),
-                // No recursion; and what vanished or dangles is no manifest.
-                Ok(_) => continue,
-                Err(error) if error.is_not_found() => continue,
-                // It may well be one: reading it says what is wrong and leaves its pod as it was.
-                Err(_) => None,
-            };
-            manifests.insert(path.join(entry.name), version);
-        }
-        Ok(manifests)
+        let entries = self.files.entries(path).await.map_err(LookError::Files)?.into_iter();
+        // They come in order, of which a map can be made with fewer comparisons than by insertion.
+        Ok(entries
+            .filter(|entry| !entry.name.as_encoded_bytes().starts_with(b"."))
+            .filter_map(|entry| {
+                let version = match entry.found {
+                    Ok(found) if found.kind == FileKind::File => Some(found.version),
+                    // No recursion; and what vanished or dangles is no manifest.
+                    Ok(_) => return None,
+                    Err(error) if error.is_not_found() => return None,
+                    // It may well be one: reading it says what is wrong and leaves its pod as it was.
+                    Err(_) => None,
+                };
+                Some((path.join(entry.name), version))
+            })
+            .collect())
     }
 }
 

@@ -104,12 +104,14 @@ impl PodSyncer for Scripted {
     }
 }
 
+type Seen = BTreeMap<PodUid, (Stamp, Option<Arc<PodStatus>>)>;
+
 /// Knows the looks that a test makes, or makes one whenever it is asked to.
 #[derive(Debug)]
 pub(super) struct Looks {
     stamps: Stamps,
-    /// When the last look at a pod began, and whether it showed anything.
-    seen: watch::Sender<BTreeMap<PodUid, (Stamp, bool)>>,
+    /// When the last look at a pod began, and what it showed, if anything.
+    seen: watch::Sender<Seen>,
     asked: Mutex<Vec<PodUid>>,
     by_themselves: bool,
 }
@@ -117,7 +119,8 @@ pub(super) struct Looks {
 impl Looks {
     /// A look that began then.
     pub(super) fn look(&self, uid: &str, began: Stamp) {
-        self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, true))]));
+        let status = Some(Arc::new(PodStatus::empty(uid.into())));
+        self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
     /// A look that begins now, as a relist would make.
@@ -127,10 +130,18 @@ impl Looks {
         }
     }
 
+    /// A look that begins now and shows what the last one did.
+    pub(super) fn relist_unchanged(&self, uid: &str) {
+        let began = self.stamps.next();
+        self.seen.send_modify(|seen| {
+            seen.get_mut(&PodUid::from(uid)).expect("it was looked at before").0 = began;
+        });
+    }
+
     /// A look that begins now and fails.
     pub(super) fn fail(&self, uid: &str) {
         let began = self.stamps.next();
-        self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, false))]));
+        self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, None))]));
     }
 
     /// How often looks were asked for.
@@ -143,12 +154,10 @@ impl Looks {
 impl Statuses for Looks {
     async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError> {
         let mut seen = self.seen.subscribe();
-        let fresh = |seen: &BTreeMap<PodUid, (Stamp, bool)>| {
-            seen.get(uid).is_some_and(|(began, _)| *began > after)
-        };
+        let fresh = |seen: &Seen| seen.get(uid).is_some_and(|(began, _)| *began > after);
         let seen = seen.wait_for(fresh).await.expect("the sender is in self");
-        if seen[uid].1 {
-            return Ok(Arc::new(PodStatus::empty(uid.clone())));
+        if let Some(status) = &seen[uid].1 {
+            return Ok(Arc::clone(status));
         }
         Err(RuntimeError {
             method: "ContainerStatus",

@@ -1,0 +1,48 @@
+//! `bench`: the agent and the upstream kubelet, measured side by side.
+//!
+//! Purpose: to know what an agent costs and how fast it is, as a ratio to upstream's on the same
+//! machine, in the same minutes, on the same runtime.
+//!
+//! Inputs: a [`plan`] of scenarios, the programs, and the parts that `make testbed` built. Outputs:
+//! [`results`] with every raw number, and from them, by pure functions, a [`report`] and a [`plot`].
+//!
+//! ```text
+//!  round 1: ferrolet in all scenarios, then upstream in all scenarios; round 2: the same again; …
+//!
+//!  scenario:  agent ──> tap ──> containerd or hollow     agent, runtime: in an instance of the testbed
+//!               │ /proc  │ calls, bytes, times             that lasts for all rounds
+//!               └─ bench ┘                                 tap: in this process
+//! ```
+//! The scenarios of a turn are played at the same time, step by step together, each in an instance of
+//! its own: what is measured are CPU time, memory and calls of one process, and most of the time all
+//! of them wait. Deaths are measured while nothing else happens.
+//!
+//! Invariants:
+//! - both agents get the same flags, configuration and manifests, and begin with an empty runtime and
+//!   an empty root directory;
+//! - nothing is asked of an agent: what it costs the kernel tells, what it did the tap saw;
+//! - every wait has an end, and everything started goes with the instance.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a measuring tool: it works on real files, processes and time"
+)]
+
+pub mod agent;
+pub mod deaths;
+pub mod machine;
+pub mod metrics;
+pub mod place;
+pub mod plan;
+pub mod plot;
+pub mod report;
+pub mod results;
+pub mod rounds;
+pub mod runtime;
+pub mod scenario;
+pub mod spread;
+pub mod targets;
+pub mod turn;
+pub mod usage;
+
+#[cfg(test)]
+mod rendering_tests;

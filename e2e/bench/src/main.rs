@@ -1,0 +1,108 @@
+//! The program `bench`. See the library.
+#![allow(clippy::disallowed_methods, reason = "a measuring tool works on real files")]
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use bench::agent::Programs;
+use bench::plan::Plan;
+use bench::results::Results;
+use bench::{plot, report, rounds, targets};
+use lexopt::prelude::*;
+
+const USAGE: &str = "\
+usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID] [--tiny]
+       bench --out DIR [--name NAME] --render
+  Measures ferrolet, from the directory of this program, and the upstream kubelet side by side, and
+  writes NAME.json, NAME.md and NAME.svg (standalone) to DIR. Needs root.
+
+  --rounds N         how often (5)
+  --scenario PART    only scenarios with PART in their names
+  --commit ID        what is measured, for the record
+  --tiny             few pods and short times: does it work?
+  --render           only write the page and the picture again from NAME.json";
+
+#[derive(Debug, Default)]
+struct Asked {
+    out: Option<PathBuf>,
+    name: Option<String>,
+    rounds: Option<u32>,
+    scenario: String,
+    commit: String,
+    tiny: bool,
+    render: bool,
+}
+
+fn main() -> ExitCode {
+    match asked(std::env::args_os().skip(1)).and_then(|asked| asked.map_or(Ok(()), run)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Reads the command line; nothing when help was asked for.
+fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
+    let mut asked = Asked::default();
+    let mut parser = lexopt::Parser::from_args(args);
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Long("out") => asked.out = Some(parser.value()?.into()),
+            Long("name") => asked.name = Some(parser.value()?.string()?),
+            Long("rounds") => asked.rounds = Some(parser.value()?.parse()?),
+            Long("scenario") => asked.scenario = parser.value()?.string()?,
+            Long("commit") => asked.commit = parser.value()?.string()?,
+            Long("tiny") => asked.tiny = true,
+            Long("render") => asked.render = true,
+            Long("help") | Short('h') => {
+                println!("{USAGE}");
+                return Ok(None);
+            }
+            other => return Err(other.unexpected()).context(USAGE),
+        }
+    }
+    Ok(Some(asked))
+}
+
+fn run(asked: Asked) -> Result<()> {
+    let out = asked.out.context(USAGE)?;
+    let name = asked.name.unwrap_or_else(|| "standalone".to_owned());
+    let data = out.join(format!("{name}.json"));
+    let results = if asked.render {
+        let text = fs::read(&data).with_context(|| format!("read {}", data.display()))?;
+        serde_json::from_slice(&text).with_context(|| format!("understand {}", data.display()))?
+    } else {
+        let mut plan = if asked.tiny { Plan::tiny() } else { Plan::full(5) };
+        plan.rounds = asked.rounds.unwrap_or(plan.rounds);
+        plan.scenarios.retain(|scenario| scenario.name.contains(&asked.scenario));
+        ensure!(!plan.scenarios.is_empty(), "no scenario is called {:?}", asked.scenario);
+        let own = std::env::current_exe().context("find this program")?;
+        let beside = own.parent().context("find this program's directory")?;
+        let results = rounds::play(&plan, &Programs::built_in(beside)?, &asked.commit)?;
+        fs::create_dir_all(&out).with_context(|| format!("make {}", out.display()))?;
+        write(&data, &(serde_json::to_string_pretty(&results)? + "\n"))?;
+        results
+    };
+    write(&out.join(format!("{name}.md")), &report::markdown(&results, &name))?;
+    write(&out.join(format!("{name}.svg")), &plot::svg(&results))?;
+    tell(&results);
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
+    println!("{}", path.display());
+    Ok(())
+}
+
+fn tell(results: &Results) {
+    for verdict in targets::judge(results).iter().filter(|verdict| verdict.measured.is_some()) {
+        let word = if verdict.met() { "met   " } else { "MISSED" };
+        println!("{word} {}", report::verdict(verdict));
+    }
+}

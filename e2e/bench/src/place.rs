@@ -1,0 +1,187 @@
+//! Where a scenario is played: an instance of the testbed with containerd, or with a hollow runtime
+//! for each turn, and a tap in front of it.
+
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
+
+use anyhow::{Context, Result, ensure};
+use e2e::wait;
+use testbed::{Command, Instance, Options, Process};
+use testkit::hollow::bind;
+use testkit::tap::Tap;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+use crate::agent::{Directories, Programs};
+use crate::plan::On;
+use crate::runtime::Direct;
+
+/// Calls that tell when something began and when it had happened.
+pub const CREATE: &str = "CreateContainer";
+/// The call after which a container runs.
+pub const START: &str = "StartContainer";
+
+/// How long things may take that take a moment.
+const MOMENT: Duration = Duration::from_mins(1);
+
+/// The instance, for as long as there are scenarios to play.
+#[derive(Debug)]
+pub struct Place {
+    instance: Instance,
+    on: On,
+    programs: Programs,
+    /// Where taps and clients run.
+    tasks: Runtime,
+}
+
+/// A runtime with nothing in it, and a tap in front of it.
+#[derive(Debug)]
+pub struct Stage<'a> {
+    /// The place it belongs to.
+    pub place: &'a Place,
+    /// What passes.
+    pub tap: Tap,
+    /// The runtime behind the tap.
+    pub runtime: Direct,
+    /// The agent's directories, empty.
+    pub directories: Directories,
+    /// Where the agent finds the runtime.
+    pub socket: PathBuf,
+    serving: JoinHandle<Result<()>>,
+    hollow: Option<Process>,
+}
+
+impl Place {
+    /// Starts the instance.
+    pub fn start(programs: Programs, on: On) -> Result<Self> {
+        let tasks = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .context("start the async runtime")?;
+        let runtime = match on {
+            On::Containerd => testbed::Runtime::WithImages,
+            On::Hollow => testbed::Runtime::None,
+        };
+        let options = Options { runtime, ..Options::default() };
+        let instance = Instance::start(&options).context("start an instance of the testbed")?;
+        Ok(Self { instance, on, programs, tasks })
+    }
+
+    /// The instance.
+    pub fn instance(&self) -> &Instance {
+        &self.instance
+    }
+
+    /// What is run in it.
+    pub fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    /// Takes everything down and fails if that left anything behind.
+    pub fn stop(self) -> Result<()> {
+        Ok(self.instance.stop()?)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.instance.dir().join(name)
+    }
+
+    /// A runtime, a tap and directories for one turn.
+    pub fn stage(&self) -> Result<Stage<'_>> {
+        self.sweep()?;
+        let (behind, hollow) = match self.on {
+            On::Containerd => (self.instance.containerd_socket(), None),
+            On::Hollow => (self.file("hollow.sock"), Some(self.start_hollow()?)),
+        };
+        let socket = self.file("tap.sock");
+        let handle = self.tasks.handle();
+        let _inside = handle.enter();
+        let tap = Tap::on(&behind, &[CREATE, START]);
+        let serving = handle.spawn(tap.clone().serve(bind(&socket)?));
+        let directories = Directories {
+            manifests: self.file("agent/manifests"),
+            root: self.file("agent/root"),
+            config: self.file("agent/config.yaml"),
+        };
+        let runtime = Direct::to(&behind, handle);
+        Ok(Stage { place: self, tap, runtime, directories, socket, serving, hollow })
+    }
+
+    fn start_hollow(&self) -> Result<Process> {
+        let text = |path: &Path| path.display().to_string();
+        let command = Command::new(text(&self.programs.hollow))
+            // Without logs, the kubelet would have them made anew every few seconds.
+            .arg("--write-logs")
+            .args(["--socket", &text(&self.file("hollow.sock"))])
+            .args(["--counters", &text(&self.file("counters.sock"))]);
+        let log = self.instance.dir().join("log/hollow.log");
+        remove(fs::remove_file(log))?;
+        let process = self.instance.spawn("hollow", &command).context("start hollow")?;
+        wait::until("hollow is ready", MOMENT, || {
+            let log = process.log();
+            Ok(if log.contains("ready on") { Ok(()) } else { Err(log) })
+        })?;
+        Ok(process)
+    }
+
+    /// Removes what an agent left: its directories, logs of its pods and cgroups that it made.
+    fn sweep(&self) -> Result<()> {
+        let script = "
+            cd \"$1\" && awk -v dir=\"$1\" 'index($2, dir \"/agent\") == 1 { print $2 }' /proc/mounts |
+                sort -r | xargs -r umount
+            rm -rf \"$1/agent\" /var/log/pods /var/log/containers || exit 1
+            for cgroup in /sys/fs/cgroup/kubepods /sys/fs/cgroup/*/kubepods; do
+                [ ! -d \"$cgroup\" ] || find \"$cgroup\" -depth -type d -exec rmdir {} +
+            done";
+        let dir = self.instance.dir().display().to_string();
+        let command = Command::new("sh").args(["-c", script, "sweep", &dir]);
+        let output = self.instance.run(&command).context("sweep up after an agent")?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "sweep up after an agent: {stderr}");
+        Ok(())
+    }
+}
+
+impl Stage<'_> {
+    /// Removes all pods and what served them.
+    pub fn clear(self) -> Result<()> {
+        match &self.hollow {
+            Some(hollow) => {
+                hollow.kill()?;
+                hollow.wait(MOMENT)?;
+            }
+            None => self.runtime.empty()?,
+        }
+        self.serving.abort();
+        self.place.sweep()
+    }
+
+    /// Kills a container of the hollow runtime.
+    pub fn kill_hollow(&self, container: &str) -> Result<()> {
+        let socket = self.place.file("counters.sock");
+        let mut stream = UnixStream::connect(&socket).context("reach hollow")?;
+        stream.set_read_timeout(Some(MOMENT))?;
+        writeln!(stream, "kill {container}").context("ask hollow")?;
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).context("hear hollow")?;
+        ensure!(answer.contains("done"), "hollow does not kill {container}: {answer}");
+        Ok(())
+    }
+
+    /// Calls that were answered well so far.
+    pub fn well(&self, method: &str) -> u64 {
+        self.tap.counts().get(method).map_or(0, |passed| passed.well)
+    }
+}
+
+/// What is not there need not be removed.
+fn remove(done: io::Result<()>) -> Result<()> {
+    match done {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context("remove a log"),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,133 @@
+//! What is measured: scenarios as data.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The runtime that a scenario is played on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum On {
+    /// Real containers.
+    Containerd,
+    /// Containers in memory, as many as one likes.
+    Hollow,
+}
+
+/// One thing to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scenario {
+    /// What it is called in the results.
+    pub name: String,
+    /// Where it is played.
+    pub on: On,
+    /// How many static pods there are, of one container each.
+    pub pods: usize,
+    /// How long nothing is measured after all pods run.
+    #[serde(with = "seconds")]
+    pub warm_up: Duration,
+    /// How long the steady state is measured.
+    #[serde(with = "seconds")]
+    pub window: Duration,
+    /// How many containers are killed then, one after the other; each of another pod.
+    pub deaths: usize,
+    /// How many containers die while the agent is away in the end; zero: it is not restarted.
+    pub died_meanwhile: usize,
+}
+
+/// The scenarios, and how often they are played.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// How often each is played with each agent.
+    pub rounds: u32,
+    /// In this order.
+    pub scenarios: Vec<Scenario>,
+}
+
+/// Names of scenarios that targets refer to.
+pub const IDLE: &str = "idle";
+/// Thirty real pods.
+pub const PODS_30: &str = "30 pods";
+/// A hundred pods in memory.
+pub const HOLLOW_100: &str = "100 pods, hollow";
+/// A thousand pods in memory.
+pub const HOLLOW_1000: &str = "1000 pods, hollow";
+
+impl Plan {
+    /// All of it, for `make bench`.
+    pub fn full(rounds: u32) -> Self {
+        let seconds = Duration::from_secs;
+        let scenario = |name: &str, on, pods| Scenario {
+            name: name.to_owned(),
+            on,
+            pods,
+            // Files and caches are looked at a second time.
+            warm_up: seconds(20),
+            // Long enough for what agents do once a minute.
+            window: seconds(60),
+            deaths: 0,
+            died_meanwhile: 0,
+        };
+        let scenarios = vec![
+            scenario(IDLE, On::Containerd, 0),
+            Scenario { deaths: 5, ..scenario(PODS_30, On::Containerd, 30) },
+            scenario(HOLLOW_100, On::Hollow, 100),
+            Scenario { died_meanwhile: 10, ..scenario(HOLLOW_1000, On::Hollow, 1000) },
+        ];
+        Self { rounds, scenarios }
+    }
+
+    /// The same in small, to see that everything works: names and kinds, not numbers.
+    pub fn tiny() -> Self {
+        let mut plan = Self::full(1);
+        for scenario in &mut plan.scenarios {
+            scenario.pods = scenario.pods.div_ceil(100) * 2;
+            scenario.warm_up = Duration::from_millis(200);
+            scenario.window = Duration::from_secs(2);
+            scenario.deaths = scenario.deaths.min(1);
+            scenario.died_meanwhile = scenario.died_meanwhile.min(1);
+        }
+        plan
+    }
+}
+
+/// Lengths of time as a number of seconds.
+mod seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_f64(time.as_secs_f64())
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Duration, D::Error> {
+        let seconds = f64::deserialize(from)?;
+        Duration::try_from_secs_f64(seconds).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tiny_plan_has_every_scenario_and_kind_of_measurement_of_the_full_one() {
+        let (full, tiny) = (Plan::full(5), Plan::tiny());
+        assert_eq!(tiny.rounds, 1);
+        for (full, tiny) in full.scenarios.iter().zip(&tiny.scenarios) {
+            assert_eq!((&full.name, full.on), (&tiny.name, tiny.on));
+            assert_eq!(full.pods > 0, tiny.pods > 0);
+            assert_eq!(full.deaths > 0, tiny.deaths > 0);
+            assert_eq!(full.died_meanwhile > 0, tiny.died_meanwhile > 0);
+            assert!(tiny.pods <= 20 && tiny.window <= Duration::from_secs(2));
+        }
+    }
+
+    #[test]
+    fn a_plan_is_read_back_as_it_was_written() {
+        let plan = Plan::full(5);
+        let text = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+    }
+}

@@ -1,0 +1,122 @@
+//! The ratios as a picture: a bar for each, on a logarithmic axis.
+
+use std::fmt::Write as _;
+
+use crate::metrics::{Row, rows};
+use crate::report::short;
+use crate::results::Results;
+use crate::spread::Spread;
+use crate::targets::{Measure, TARGETS};
+
+const LINE: f64 = 20.0;
+const TOP: f64 = 50.0;
+const LEFT: f64 = 390.0;
+const WIDTH: f64 = 420.0;
+const RIGHT: f64 = 70.0;
+/// The ends of the axis; what lies outside is drawn at the end.
+const LEAST: f64 = 0.001;
+const MOST: f64 = 10.0;
+
+/// A picture in SVG of ferrolet's share of upstream's numbers.
+pub fn svg(results: &Results) -> String {
+    let rows = rows(results);
+    let bars: Vec<(&Row<'_>, Spread)> =
+        rows.iter().filter_map(|row| Some((row, row.ratio?))).collect();
+    let mut lines = TOP;
+    let mut body = String::new();
+    let mut scenario = "";
+    for (row, ratio) in &bars {
+        if row.scenario != scenario {
+            scenario = row.scenario;
+            lines += LINE * 0.6;
+            text(&mut body, (10.0, lines + 14.0), "b", scenario);
+        }
+        bar(&mut body, lines, row, *ratio);
+        lines += LINE;
+    }
+    let height = lines + LINE;
+    let mut picture = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+         <style>.b{{font-weight:bold}}.e{{text-anchor:end}}.m{{text-anchor:middle}}</style>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+        width = LEFT + WIDTH + RIGHT,
+    );
+    text(&mut picture, (10.0, 18.0), "b", "ferrolet's share of upstream's number (less is better)");
+    axis(&mut picture, lines);
+    picture + &body + "</svg>\n"
+}
+
+/// Where a ratio lies.
+fn place(ratio: f64) -> f64 {
+    let decades = (MOST / LEAST).log10();
+    LEFT + WIDTH * (ratio.clamp(LEAST, MOST) / LEAST).log10() / decades
+}
+
+fn axis(picture: &mut String, bottom: f64) {
+    for ratio in [0.001, 0.01, 0.1, 1.0, 10.0] {
+        let x = place(ratio);
+        let colour = if ratio.to_bits() == 1.0_f64.to_bits() { "#555" } else { "#ddd" };
+        shape(
+            picture,
+            &format!(
+                "line x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" stroke=\"{colour}\""
+            ),
+        );
+        text(picture, (x, TOP - 8.0), "m", &format!("{ratio}×"));
+    }
+}
+
+fn bar(body: &mut String, top: f64, row: &Row<'_>, ratio: Spread) {
+    let middle = top + LINE / 2.0;
+    let (left, end) = (place(LEAST), place(ratio.median));
+    let (from, to) = (place(ratio.min), place(ratio.max));
+    text(body, (LEFT - 8.0, middle + 4.0), "e", row.metric);
+    shape(
+        body,
+        &format!(
+            "rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"#4a7ebb\"",
+            top + 4.0,
+            end - left,
+            LINE - 8.0
+        ),
+    );
+    shape(
+        body,
+        &format!(
+            "line x1=\"{from:.1}\" y1=\"{middle:.1}\" x2=\"{to:.1}\" y2=\"{middle:.1}\" stroke=\"#222\" stroke-width=\"1.5\""
+        ),
+    );
+    if let Some(limit) = limit(row) {
+        let x = place(limit);
+        shape(
+            body,
+            &format!(
+                "line x1=\"{x:.1}\" y1=\"{:.1}\" x2=\"{x:.1}\" y2=\"{:.1}\" stroke=\"#c33\" stroke-width=\"2\"",
+                top + 1.0,
+                top + LINE - 1.0
+            ),
+        );
+    }
+    text(body, (LEFT + WIDTH + 8.0, middle + 4.0), "", &format!("{}×", short(ratio.median)));
+}
+
+/// The target of a ratio, drawn as a red line.
+fn limit(row: &Row<'_>) -> Option<f64> {
+    let of_row = |target: &&crate::targets::Target| {
+        target.measure == Measure::Ratio
+            && target.scenario == row.scenario
+            && target.metric == row.metric
+    };
+    TARGETS.iter().find(of_row).map(|target| target.limit)
+}
+
+fn shape(to: &mut String, shape: &str) {
+    writeln!(to, "<{shape}/>").expect("a string takes every text");
+}
+
+fn text(to: &mut String, (x, y): (f64, f64), class: &str, text: &str) {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    writeln!(to, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{text}</text>")
+        .expect("a string takes every text");
+}

@@ -1,0 +1,193 @@
+//! The results as a page of Markdown.
+
+use std::fmt::Write as _;
+
+use crate::metrics::{CPU, Row, rows};
+use crate::plan::{HOLLOW_100, HOLLOW_1000, Scenario};
+use crate::results::{Agent, Results, Run};
+use crate::spread::Spread;
+use crate::targets::{Measure, Target, Verdict, growth, judge};
+
+/// The page; `name` is that of the files beside it.
+pub fn markdown(results: &Results, name: &str) -> String {
+    let mut page = String::new();
+    let mut add = |text: &str| {
+        page.push_str(text);
+        page.push('\n');
+    };
+    add(&head(results, name));
+    add(&targets(&judge(results)));
+    add(&format!("![ferrolet's share of upstream's cost]({name}.svg)\n"));
+    let rows = rows(results);
+    for scenario in &results.scenarios {
+        add(&table(scenario, &rows));
+    }
+    add(&growths(results));
+    if let Some(scenario) = results.scenarios.iter().max_by_key(|one| one.pods) {
+        add(&methods(results, &scenario.name));
+    }
+    page.truncate(page.trim_end().len());
+    page.push('\n');
+    page
+}
+
+fn head(results: &Results, name: &str) -> String {
+    let about = &results.about;
+    let machine = &about.machine;
+    let rounds = results.runs.iter().map(|run| run.round).max().unwrap_or_default();
+    let gibibytes = machine.memory_bytes >> 30;
+    format!(
+        "# ferrolet and the upstream kubelet, side by side\n\n\
+         Written by `make bench`; [README.md](README.md) says how to read it, \
+         [{name}.json]({name}.json) has every raw number.\n\n\
+         | | |\n|---|---|\n\
+         | commit | {commit} |\n\
+         | date | {date} |\n\
+         | ferrolet | {ferrolet} |\n\
+         | upstream | {upstream} |\n\
+         | machine | {cores} cores ({processor}), {gibibytes} GiB, Linux {kernel} |\n\
+         | load before | {load:.2} |\n\
+         | rounds | {rounds}, in {minutes:.0} minutes |\n",
+        commit = about.commit,
+        date = about.date,
+        ferrolet = about.ferrolet,
+        upstream = about.upstream,
+        cores = machine.cores,
+        processor = machine.processor,
+        kernel = machine.kernel,
+        load = machine.load_before,
+        minutes = about.seconds / 60.0,
+    )
+}
+
+fn targets(verdicts: &[Verdict]) -> String {
+    let mut text = String::from(
+        "## Targets\n\n| target | at most | median | spread | |\n|---|---:|---:|---:|---|\n",
+    );
+    for verdict in verdicts {
+        let (median, spread) = verdict.measured.map_or(("–".into(), "–".into()), |measured| {
+            (short(measured.median), ends(measured))
+        });
+        let met = match (verdict.met(), verdict.measured) {
+            (true, _) => "met",
+            (false, Some(_)) => "**missed**",
+            (false, None) => "not measured",
+        };
+        let Target { limit, .. } = verdict.target;
+        let what = described(&verdict.target);
+        line(&mut text, &[&what, &short(limit), &median, &spread, met]);
+    }
+    text
+}
+
+/// A target and what was measured, in a line.
+pub fn verdict(verdict: &Verdict) -> String {
+    let measured = verdict.measured.map_or("not measured".into(), |measured| {
+        format!("{} ({})", short(measured.median), ends(measured))
+    });
+    let limit = short(verdict.target.limit);
+    format!("{}: {measured}, at most {limit}", described(&verdict.target))
+}
+
+fn described(target: &Target) -> String {
+    let (scenario, metric) = (target.scenario, target.metric);
+    match target.measure {
+        Measure::Own => format!("{scenario}: {metric}"),
+        Measure::Ratio => format!("{scenario}: {metric}, of upstream's"),
+        Measure::GrowthFrom(from) => format!("{scenario}: {metric}, of that with {from}"),
+    }
+}
+
+fn table(scenario: &Scenario, rows: &[Row<'_>]) -> String {
+    let mut text = format!(
+        "## {}\n\nMedian and spread over the rounds; the ratio is taken in each round.\n\n\
+         | | ferrolet | | upstream | | ratio | |\n|---|---:|---|---:|---|---:|---|\n",
+        scenario.name
+    );
+    for row in rows.iter().filter(|row| row.scenario == scenario.name) {
+        let (ratio, spread) = row
+            .ratio
+            .map_or((String::new(), String::new()), |ratio| (short(ratio.median), ends(ratio)));
+        line(
+            &mut text,
+            &[
+                row.metric,
+                &short(row.ferrolet.median),
+                &ends(row.ferrolet),
+                &short(row.upstream.median),
+                &ends(row.upstream),
+                &ratio,
+                &spread,
+            ],
+        );
+    }
+    text
+}
+
+fn growths(results: &Results) -> String {
+    let mut text = format!(
+        "## Growth\n\n{CPU}, with {HOLLOW_1000} divided by that with {HOLLOW_100}.\n\n\
+         | agent | median | spread |\n|---|---:|---|\n"
+    );
+    for agent in Agent::BOTH {
+        if let Some(growth) = growth(results, CPU, HOLLOW_100, HOLLOW_1000, agent) {
+            line(&mut text, &[agent.name(), &short(growth.median), &ends(growth)]);
+        }
+    }
+    text
+}
+
+/// Which calls an agent makes of a runtime where nothing happens.
+fn methods(results: &Results, scenario: &str) -> String {
+    let of = |agent| {
+        let runs = results.runs.iter();
+        runs.filter(move |run| run.scenario == scenario && run.agent == agent)
+    };
+    let both = Agent::BOTH.into_iter().flat_map(of);
+    let mut names: Vec<&str> =
+        both.flat_map(|run| run.steady.calls.keys().map(String::as_str)).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut text = format!(
+        "## Calls per quiet minute, {scenario}\n\n\
+         | method | ferrolet | upstream |\n|---|---:|---:|\n"
+    );
+    for name in names {
+        let median = |agent| {
+            let calls = of(agent).map(|run| calls_per_minute(run, name));
+            Spread::of(calls).map_or_else(String::new, |calls| short(calls.median))
+        };
+        line(&mut text, &[name, &median(Agent::Ferrolet), &median(Agent::Upstream)]);
+    }
+    text
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn calls_per_minute(run: &Run, method: &str) -> f64 {
+    let calls = run.steady.calls.get(method).copied().unwrap_or_default();
+    calls as f64 / run.steady.seconds * 60.0
+}
+
+fn line(text: &mut String, cells: &[&str]) {
+    writeln!(text, "| {} |", cells.join(" | ")).expect("a string takes every text");
+}
+
+fn ends(spread: Spread) -> String {
+    format!("{}–{}", short(spread.min), short(spread.max))
+}
+
+/// Three digits that matter.
+pub fn short(value: f64) -> String {
+    let size = value.abs();
+    if size >= 100.0 {
+        format!("{value:.0}")
+    } else if size >= 10.0 {
+        format!("{value:.1}")
+    } else if size >= 1.0 {
+        format!("{value:.2}")
+    } else if size >= 0.01 || size == 0.0 {
+        format!("{value:.3}")
+    } else {
+        format!("{value:.4}")
+    }
+}

@@ -1,0 +1,177 @@
+//! One agent in one scenario, from its start to its end.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::wait;
+use testkit::tap::Counts;
+
+use crate::agent::{self, Running};
+use crate::deaths;
+use crate::place::{Place, START, Stage};
+use crate::plan::Scenario;
+use crate::results::{Agent, Converged, Run, Steady};
+use crate::turn::Player;
+use crate::usage;
+
+/// How long an agent may take for each pod, and at least, to have all of them running.
+const EACH: Duration = Duration::from_secs(1);
+const AT_LEAST: Duration = Duration::from_mins(2);
+
+/// Plays a scenario with an agent, and leaves the place as it was.
+pub fn play(
+    place: &Place,
+    scenario: &Scenario,
+    agent: Agent,
+    round: u32,
+    player: Player<'_>,
+) -> Result<Run> {
+    let stage = place.stage()?;
+    agent::prepare(&stage.directories, &stage.socket, scenario.on, scenario.pods)?;
+    let outcome = Actor { stage: &stage, scenario, agent, player: &player }.play(round);
+    if outcome.is_ok() {
+        player.done();
+    }
+    // What went wrong first matters more than what went wrong in clearing up after it.
+    let cleared = stage.clear().context("clear the stage");
+    let run = outcome?;
+    cleared?;
+    Ok(run)
+}
+
+/// An agent that plays in a scenario.
+struct Actor<'a> {
+    stage: &'a Stage<'a>,
+    scenario: &'a Scenario,
+    agent: Agent,
+    player: &'a Player<'a>,
+}
+
+impl Actor<'_> {
+    fn play(&self, round: u32) -> Result<Run> {
+        let running = self.start()?;
+        let acted = running.explained(self.act(&running, round));
+        let stopped = running.stop().context("stop the agent");
+        let mut run = acted?;
+        stopped?;
+        if self.scenario.died_meanwhile > 0 {
+            run.restart = Some(self.restart()?);
+        }
+        Ok(run)
+    }
+
+    fn start(&self) -> Result<Running> {
+        let place = self.stage.place;
+        Running::start(place.instance(), place.programs(), self.agent, &self.stage.directories)
+    }
+
+    fn act(&self, running: &Running, round: u32) -> Result<Run> {
+        let start = self.converged(running, &Counts::new(), self.scenario.pods)?;
+        self.check()?;
+        self.player.together()?;
+        thread::sleep(self.scenario.warm_up);
+        let steady = self.steady(running)?;
+        self.check()?;
+        self.player.together()?;
+        let deaths = deaths::play(self.stage, self.scenario.deaths)?;
+        self.player.together()?;
+        Ok(Run {
+            round,
+            scenario: self.scenario.name.clone(),
+            agent: self.agent,
+            start,
+            steady,
+            deaths,
+            restart: None,
+        })
+    }
+
+    /// Waits until `containers` more were started since `before`; if none are wanted, until the agent
+    /// has looked at the runtime.
+    fn converged(
+        &self,
+        running: &Running,
+        before: &Counts,
+        containers: usize,
+    ) -> Result<Converged> {
+        let well = |counts: &Counts, method: &str| counts.get(method).map_or(0, |one| one.well);
+        let wanted = containers as u64;
+        let patience = AT_LEAST + EACH * u32::try_from(containers)?;
+        let what = format!("{} has {containers} containers started", self.agent.name());
+        let counts = wait::until(&what, patience, || {
+            let counts = self.stage.tap.counts();
+            let started = well(&counts, START) - well(before, START);
+            let looked = well(&counts, "ListPodSandbox") > well(before, "ListPodSandbox");
+            let done = started >= wanted && looked;
+            Ok(if done { Ok(counts) } else { Err(format!("{started} of {containers}")) })
+        })?;
+        let cpu_seconds = usage::cpu(running.pid)?.as_secs_f64();
+        let noted = self.stage.tap.noted();
+        let starts = noted.iter().filter(|call| call.method == START);
+        let answers = starts.filter_map(|call| Some(call.answered?.0));
+        let last = answers.max().filter(|_| containers > 0).unwrap_or_else(Instant::now);
+        Ok(Converged {
+            containers,
+            seconds: last.saturating_duration_since(running.since).as_secs_f64(),
+            cpu_seconds,
+            calls: calls(before, &counts).values().sum(),
+        })
+    }
+
+    /// All pods run, each with one container, as the runtime itself says.
+    fn check(&self) -> Result<()> {
+        let running = self.stage.runtime.running()?;
+        let (found, wanted) = (running.len(), self.scenario.pods);
+        ensure!(found == wanted, "{found} pods run, not {wanted}");
+        Ok(())
+    }
+
+    fn steady(&self, running: &Running) -> Result<Steady> {
+        let (cpu, counts, since) =
+            (usage::cpu(running.pid)?, self.stage.tap.counts(), Instant::now());
+        thread::sleep(self.scenario.window);
+        let (cpu_then, counts_then) = (usage::cpu(running.pid)?, self.stage.tap.counts());
+        let seconds = since.elapsed().as_secs_f64();
+        let bytes = |counts: &Counts| {
+            counts
+                .values()
+                .fold((0, 0), |(sent, received), one| (sent + one.sent, received + one.received))
+        };
+        let (before, after) = (bytes(&counts), bytes(&counts_then));
+        Ok(Steady {
+            seconds,
+            cpu_seconds: cpu_then.saturating_sub(cpu).as_secs_f64(),
+            memory: usage::memory(running.pid)?,
+            calls: calls(&counts, &counts_then),
+            sent_bytes: after.0 - before.0,
+            received_bytes: after.1 - before.1,
+        })
+    }
+
+    /// While no agent runs some containers die; then one is started.
+    fn restart(&self) -> Result<Converged> {
+        let running = self.stage.runtime.running()?;
+        let died = self.scenario.died_meanwhile;
+        ensure!(running.len() >= died, "only {} containers can die", running.len());
+        // Spread over all, so that it does not matter in which order the agent looks.
+        for id in running.values().step_by(running.len() / died).take(died) {
+            self.stage.kill_hollow(id)?;
+        }
+        let before = self.stage.tap.counts();
+        let agent = self.start()?;
+        let converged = agent.explained(self.converged(&agent, &before, died));
+        let checked = converged.and_then(|converged| self.check().map(|()| converged));
+        let stopped = agent.stop().context("stop the agent");
+        let converged = checked?;
+        stopped.map(|()| converged)
+    }
+}
+
+/// Calls between two looks.
+fn calls(before: &Counts, after: &Counts) -> BTreeMap<String, u64> {
+    let earlier = |method: &str| before.get(method).map_or(0, |one| one.calls);
+    let each = after.iter().map(|(method, one)| (method.clone(), one.calls - earlier(method)));
+    each.filter(|(_, calls)| *calls > 0).collect()
+}

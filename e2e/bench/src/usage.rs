@@ -1,0 +1,118 @@
+//! What a process costs, as the kernel tells.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::time::TimeValLike as _;
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+
+use crate::results::Memory;
+
+/// Finds the host's number of a process by the one it has in an instance of the testbed.
+pub fn host_pid(slot: u8, pid: i32) -> Result<i32> {
+    let marker = format!("{}={slot}", testbed::MARKER);
+    find(|candidate| {
+        let inside = namespace_pids(candidate);
+        // Itself, the host's number and the instance's: deeper ones are in containers.
+        inside.len() == 2 && inside[1] == pid && environment(candidate).any(|var| var == marker)
+    })
+    .with_context(|| format!("process {pid} of instance {slot} is not to be found"))
+}
+
+/// Finds the first process of a container: it runs in a cgroup of that name.
+pub fn container_pid(container: &str) -> Result<i32> {
+    find(|candidate| {
+        let cgroup = fs::read_to_string(format!("/proc/{candidate}/cgroup")).unwrap_or_default();
+        let inside = cgroup.lines().any(|line| line.ends_with(container));
+        inside && namespace_pids(candidate).last() == Some(&1)
+    })
+    .with_context(|| format!("container {container} has no process"))
+}
+
+fn find(wanted: impl Fn(i32) -> bool) -> Option<i32> {
+    let entries = fs::read_dir("/proc").ok()?;
+    let mut pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.find(|pid| wanted(*pid))
+}
+
+/// The numbers of a process, from the host's to that in its own namespace.
+fn namespace_pids(pid: i32) -> Vec<i32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    line.unwrap_or_default().split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+fn environment(pid: i32) -> impl Iterator<Item = String> {
+    let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let vars: Vec<String> =
+        bytes.split(|byte| *byte == 0).map(|var| String::from_utf8_lossy(var).into()).collect();
+    vars.into_iter()
+}
+
+/// CPU time of a process so far: all its threads, also those that ended, and the children it has
+/// waited for.
+pub fn cpu(pid: i32) -> Result<Duration> {
+    let clock = clock_getcpuclockid(Pid::from_raw(pid));
+    let own = clock.and_then(clock_gettime).with_context(|| format!("CPU time of {pid}"))?;
+    let own = Duration::from_nanos(u64::try_from(own.num_nanoseconds())?);
+    let path = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+    Ok(own + children(&stat).with_context(|| format!("understand {path}"))?)
+}
+
+/// CPU time of ended children, in the sixteenth and seventeenth column.
+fn children(stat: &str) -> Option<Duration> {
+    // The second column is a name in brackets, which may have anything in it.
+    let (_, columns) = stat.rsplit_once(") ")?;
+    let mut columns = columns.split(' ').skip(13);
+    let mut ticks = || columns.next()?.parse::<u64>().ok();
+    let all = ticks()? + ticks()?;
+    Some(Duration::from_secs(all) / u32::try_from(rustix::param::clock_ticks_per_second()).ok()?)
+}
+
+/// Memory of a process now.
+pub fn memory(pid: i32) -> Result<Memory> {
+    let read = |name: &str| {
+        let path = format!("/proc/{pid}/{name}");
+        fs::read_to_string(&path).with_context(|| format!("read {path}"))
+    };
+    let (rollup, status) = (read("smaps_rollup")?, read("status")?);
+    let kibibytes = |text: &str, name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let number = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        number.map(|number| number * 1024).with_context(|| format!("process {pid} has no {name}"))
+    };
+    let memory = Memory {
+        rss_bytes: kibibytes(&rollup, "Rss")?,
+        pss_bytes: kibibytes(&rollup, "Pss")?,
+        anonymous_bytes: kibibytes(&rollup, "Anonymous")?,
+        peak_rss_bytes: kibibytes(&status, "VmHWM")?,
+    };
+    ensure!(memory.rss_bytes > 0, "process {pid} has no memory: it ended");
+    Ok(memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_of_ended_children_is_found_whatever_the_program_is_called() {
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 100 2 0 0 11 22 150 50 20 0 1 0 5 6 7";
+        let ticks = rustix::param::clock_ticks_per_second();
+        assert_eq!(children(stat), Some(Duration::from_secs(200) / u32::try_from(ticks).unwrap()));
+        assert_eq!(children("7 (a"), None);
+    }
+
+    #[test]
+    fn this_process_has_used_cpu_and_has_memory() {
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        assert!(cpu(pid).unwrap() > Duration::ZERO);
+        let memory = memory(pid).unwrap();
+        assert!(memory.pss_bytes <= memory.rss_bytes);
+        assert!(memory.rss_bytes <= memory.peak_rss_bytes + (4 << 20), "{memory:?}");
+        assert_eq!(namespace_pids(pid).first(), Some(&pid));
+    }
+}

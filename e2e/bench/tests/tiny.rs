@@ -1,0 +1,72 @@
+//! The benchmark in small: every scenario with both agents, so that it cannot rot. Nothing here
+//! depends on how fast this machine is.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test of the whole")]
+
+use std::path::Path;
+
+use bench::agent::Programs;
+use bench::metrics::rows;
+use bench::plan::{On, Plan};
+use bench::results::{Agent, Results, Run};
+use bench::targets::{Measure, judge};
+use bench::{plot, report, rounds};
+
+#[test]
+fn a_tiny_run_measures_everything_of_both_agents() {
+    let program = std::env::current_exe().unwrap();
+    let built = program.parent().and_then(Path::parent).unwrap();
+    let plan = Plan::tiny();
+    let results = rounds::play(&plan, &Programs::built_in(built).unwrap(), "abc").unwrap();
+    assert_eq!(results.runs.len(), plan.scenarios.len() * 2);
+    for run in &results.runs {
+        check(&plan, run);
+    }
+    let rows = rows(&results);
+    for scenario in &plan.scenarios {
+        let names: Vec<&str> =
+            rows.iter().filter(|r| r.scenario == scenario.name).map(|r| r.metric).collect();
+        let starts = usize::from(scenario.pods > 0) * 2;
+        let deaths = usize::from(scenario.deaths > 0) * 2;
+        let restarts = usize::from(scenario.died_meanwhile > 0) * 2;
+        assert_eq!(names.len(), 5 + starts + deaths + restarts, "{}: {names:?}", scenario.name);
+    }
+    let text = serde_json::to_string(&results).unwrap();
+    let again = serde_json::from_str::<Results>(&text).unwrap();
+    assert_eq!(report::markdown(&again, "tiny"), report::markdown(&results, "tiny"));
+    for verdict in judge(&results) {
+        // Nothing cannot grow.
+        let may_lack = matches!(verdict.target.measure, Measure::GrowthFrom(_));
+        assert!(verdict.measured.is_some() || may_lack, "{verdict:?}");
+    }
+    let page = report::markdown(&results, "tiny");
+    assert!(page.contains("## 30 pods") && page.contains("death to CreateContainer"), "{page}");
+    assert!(plot::svg(&results).ends_with("</svg>\n"));
+}
+
+fn check(plan: &Plan, run: &Run) {
+    let scenario = plan.scenarios.iter().find(|one| one.name == run.scenario).unwrap();
+    let steady = &run.steady;
+    assert!(steady.seconds >= scenario.window.as_secs_f64(), "{run:?}");
+    assert!(steady.cpu_seconds < 60.0, "{run:?}");
+    assert!(steady.memory.rss_bytes > 1 << 20, "{run:?}");
+    assert!(steady.memory.pss_bytes <= steady.memory.rss_bytes, "{run:?}");
+    assert!(steady.memory.peak_rss_bytes > 1 << 20, "{run:?}");
+    // The kubelet looks every second. Ferrolet may do nothing at all for that long.
+    if run.agent == Agent::Upstream {
+        assert!(steady.cpu_seconds > 0.0, "{run:?}");
+        assert!(steady.calls["ListPodSandbox"] >= 1, "{run:?}");
+        assert!(steady.sent_bytes > 0 && steady.received_bytes > 0, "{run:?}");
+    }
+    assert_eq!(run.start.containers, scenario.pods);
+    // Each pod takes at least a sandbox, a container and its start.
+    assert!(run.start.calls > 3 * scenario.pods as u64, "{run:?}");
+    assert!(run.start.cpu_seconds > 0.0 && run.start.seconds > 0.0, "{run:?}");
+    assert_eq!(run.deaths.len(), scenario.deaths);
+    for death in &run.deaths {
+        assert!(death.create_seconds > 0.0, "{run:?}");
+        assert!(death.running_seconds > death.create_seconds, "{run:?}");
+    }
+    let restarted = run.restart.as_ref().map_or(0, |restart| restart.containers);
+    assert_eq!(restarted, scenario.died_meanwhile);
+    assert!(restarted == 0 || scenario.on == On::Hollow);
+}

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Measures ferrolet and the upstream kubelet side by side; see docs/benchmarks/README.md.
+# Called by `make bench`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH. ROUNDS may be set.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=docs/benchmarks
+
+if [ "${1:-}" != built ]; then
+    echo "building ferrolet and what measures it (some minutes the first time)"
+    # Apart, so that ferrolet is built as it is for use, without what others ask of the same libraries.
+    cargo build --quiet --locked --release -p ferrolet -p testbed
+    cargo build --quiet --locked --release -p testkit -p bench
+    commit=$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+    [ -z "$(git status --porcelain -- . ":!$out" 2>/dev/null)" ] || commit="$commit, with changes"
+    if [ "$(id -u)" -ne 0 ]; then
+        sudo --preserve-env=HOME,XDG_CACHE_HOME,FERROLET_CACHE,CARGO_TARGET_DIR,ROUNDS \
+            env "PATH=$PATH" "$0" built "$commit"
+        exec sudo chown "$(id -u):$(id -g)" "$out"/standalone.{json,md,svg}
+    fi
+    set -- built "$commit"
+fi
+exec "$CARGO_TARGET_DIR/release/bench" --out "$out" --rounds "${ROUNDS:-5}" --commit "$2"
