@@ -10,7 +10,7 @@ use std::{fs, io};
 use anyhow::{Context, Result, ensure};
 use e2e::wait;
 use testbed::{Command, Instance, Options, Process};
-use testkit::hollow::bind;
+use testkit::socket::bind;
 use testkit::tap::Tap;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
