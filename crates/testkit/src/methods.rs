@@ -50,6 +50,7 @@ pub(crate) fn known(method: &str) -> Option<&'static str> {
     METHODS.iter().find(|known| **known == method).copied()
 }
 
+#[cfg(feature = "proxy")]
 /// The method that a path of gRPC calls: `/runtime.v1.RuntimeService/Version`.
 pub(crate) fn of_path(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
