@@ -154,7 +154,7 @@ impl Merged {
         let told = self.sources.get_mut(&source)?;
         told.set = set;
         let before = std::mem::take(&mut told.refused);
-        told.refused = clashes.clone();
+        told.refused.clone_from(&clashes);
         clashes.retain(|clash| !before.iter().any(|before| before.uid == clash.uid));
         if !changes.removed.is_empty() {
             self.recheck_others(source);

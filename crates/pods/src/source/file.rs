@@ -180,17 +180,16 @@ impl FileSource {
         let (mut pods, mut late) = (Vec::new(), Vec::new());
         let mut under_way = FuturesUnordered::new();
         for (manifest, holder) in wanting.into_iter().zip(&holders) {
-            let list = if holder.is_some() { &mut late } else { &mut pods };
-            list.extend(manifest.pod());
-            match holder {
-                Some(holder) => manifest.contested_by(holder),
-                None => {
-                    if under_way.len() == READ_AT_A_TIME {
-                        under_way.next().await;
-                    }
-                    under_way.push(manifest.granted(&self.last_good).boxed());
+            let Some(holder) = holder else {
+                pods.extend(manifest.pod());
+                if under_way.len() == READ_AT_A_TIME {
+                    under_way.next().await;
                 }
-            }
+                under_way.push(manifest.granted(&self.last_good).boxed());
+                continue;
+            };
+            late.extend(manifest.pod());
+            manifest.contested_by(holder);
         }
         while under_way.next().await.is_some() {}
         pods.append(&mut late);

@@ -51,9 +51,9 @@ impl Sources {
             }
             let waits = self.watches.iter_mut().map(|(_, watch)| news(watch).boxed());
             // The first of several is served first; all of them change at the pace of people.
-            let (changed, index, _) = select_all(waits).await;
+            let (news, index, _) = select_all(waits).await;
             let (source, watch) = &mut self.watches[index];
-            match changed.ok()? {
+            match news.ok()? {
                 News::Refusals => {
                     watch.refusals.borrow_and_update();
                     let changes = Changes::default();
