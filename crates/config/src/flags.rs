@@ -28,6 +28,8 @@ pub enum Syntax {
     Version,
     /// A whole number.
     Integer,
+    /// A number of decimal digits.
+    Digits,
     /// A duration.
     Duration,
     /// Any text.

@@ -103,8 +103,10 @@ fn flag(message: &str) -> Option<String> {
     if let Some(name) = first_word(message, "unknown flag: ") {
         return Some(name.to_owned());
     }
-    if let Some((_, rest)) = message.split_once("for \"--") {
-        return Some(format!("--{}", rest.split('"').next()?));
+    // Some have two names: `for "-v, --v" flag`.
+    let quoted = message.split_once("for \"").and_then(|(_, rest)| rest.split_once("\" flag"));
+    if let Some((names, _)) = quoted {
+        return Some(format!("--{}", names.rsplit("--").next()?));
     }
     if let Some(word) = first_word(message, "unknown command ") {
         return Some(format!("unexpected argument {word:?}"));

@@ -2,8 +2,8 @@
 
 use super::{Flag, Syntax, Target};
 use Syntax::{
-    Address, Bool, Duration, Gates, Headers, Integer, Labels, List, Modules, OnePair, Pairs,
-    ReservedMemory, Taints, Text, Thresholds,
+    Address, Bool, Digits, Duration, Gates, Headers, Integer, Labels, List, Modules, OnePair,
+    Pairs, ReservedMemory, Taints, Text, Thresholds,
 };
 
 const fn field(name: &'static str, syntax: Syntax, path: &'static str) -> Flag {
@@ -183,7 +183,7 @@ pub(super) const FLAGS: &[Flag] = &[
     field("topology-manager-policy", Text, "topologyManagerPolicy"),
     field("topology-manager-policy-options", Pairs, "topologyManagerPolicyOptions"),
     field("topology-manager-scope", Text, "topologyManagerScope"),
-    lasting("v", Integer, "logging.verbosity"),
+    lasting("v", Digits, "logging.verbosity"),
     own("version", Syntax::Version, "false"),
     lasting("vmodule", Modules, "logging.vmodule"),
     field("volume-plugin-dir", Text, "volumePluginDir"),

@@ -12,6 +12,7 @@ pub(super) fn join(syntax: Syntax, texts: &[&str]) -> Result<Value, String> {
     match syntax {
         Syntax::Bool
         | Syntax::Integer
+        | Syntax::Digits
         | Syntax::Duration
         | Syntax::Text
         | Syntax::Address
@@ -62,6 +63,12 @@ fn single(syntax: Syntax, text: &str) -> Result<Value, String> {
         Syntax::Integer => {
             parse_integer(text).map(Value::from).ok_or_else(|| "expected an integer".to_owned())
         }
+        // Unlike others, this one has no other base: 010 is ten.
+        Syntax::Digits => Some(text)
+            .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+            .and_then(|text| text.parse::<i32>().ok())
+            .map(Value::from)
+            .ok_or_else(|| "expected an integer".to_owned()),
         Syntax::Duration => text
             .parse::<GoDuration>()
             .map(|duration| Value::String(duration.to_string()))

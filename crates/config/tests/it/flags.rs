@@ -52,7 +52,7 @@ fn a_flag_and_its_value_can_be_written_in_several_ways() {
     ] {
         assert_eq!(started(args).max_pods, 7, "{args:?}");
     }
-    for args in [&["-v=4"][..], &["-v", "4"], &["-v4"], &["--v=4"], &["--v", "4"]] {
+    for args in [&["-v=4"][..], &["-v", "4"], &["-v4"], &["--v=4"], &["--v", "04"]] {
         assert_eq!(started(args).logging.verbosity, 4, "{args:?}");
     }
 }
