@@ -138,9 +138,9 @@ fn pieces(list: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     for part in list.split(", ") {
         match pieces.last_mut() {
-            Some(last) if !starts.iter().any(|start| part.starts_with(start)) => {
-                *last += ", ";
-                *last += part;
+            Some(piece) if !starts.iter().any(|start| part.starts_with(start)) => {
+                *piece += ", ";
+                *piece += part;
             }
             _ => pieces.push(part.to_owned()),
         }

@@ -11,7 +11,8 @@ const DIRECTORY: &str = "@DIR@";
 /// The directories below `cases/<kind>`, by name.
 pub(crate) fn all(kind: &str) -> Result<Vec<PathBuf>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream/cases").join(kind);
-    let entries = fs::read_dir(&directory).with_context(|| format!("list {directory:?}"))?;
+    let entries =
+        fs::read_dir(&directory).with_context(|| format!("list {}", directory.display()))?;
     let mut cases = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     cases.sort();
     Ok(cases)

@@ -70,7 +70,7 @@ impl Blamed {
         } else {
             // Where a value is of the wrong type, the kubelet does not say which one of a list.
             let plain: String =
-                self.field.split(']').flat_map(|part| part.split('[').next()).collect();
+                self.field.split(']').filter_map(|part| part.split('[').next()).collect();
             [&self.field, &plain]
                 .iter()
                 .any(|field| field.strip_prefix(theirs).is_some_and(is_part))
