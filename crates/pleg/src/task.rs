@@ -292,6 +292,8 @@ impl Relist {
     fn finish(&mut self, done: Done) {
         match done {
             Done::Listed { began, at, pods } => {
+                // Until it is listed, nobody knows what was not told.
+                let rarely = pods.is_ok() && self.hints.flow();
                 match pods {
                     Ok(pods) => {
                         if let Some(lasted) = self.trouble.over(Instant::now().into_std()) {
@@ -306,7 +308,7 @@ impl Relist {
                         }
                     }
                 }
-                let period = if self.hints.flow() {
+                let period = if rarely {
                     self.settings.relist_period_with_hints
                 } else {
                     self.settings.relist_period

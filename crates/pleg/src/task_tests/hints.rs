@@ -71,6 +71,22 @@ async fn without_the_stream_the_runtime_is_listed_every_second_again() {
     assert!(runtime.count(Method::ListContainers) <= 1);
 }
 
+// behaviour: PLEG-47
+#[tokio::test(start_paused = true)]
+async fn a_list_that_failed_is_tried_again_within_a_second_although_the_stream_is_open() {
+    let runtime = runtime();
+    run(&runtime, "web", FOREVER).await;
+    let fault = Fault::error(Code::DeadlineExceeded).after(seconds(2));
+    runtime.inject(Rule::on(Method::ListPodSandbox, fault).once());
+    let mut node = Node::with(&runtime, Settings::default());
+    node.hear("web").await;
+    assert!(node.elapsed() <= seconds(3) + millis(50), "{:?}", node.elapsed());
+    node.at(seconds(10)).await;
+    runtime.forget_calls();
+    node.at(seconds(60)).await;
+    assert_eq!(runtime.count(Method::ListContainers), 0, "it has been listed");
+}
+
 // behaviour: PLEG-43
 #[tokio::test(start_paused = true)]
 async fn what_a_lost_hint_would_have_said_is_seen_by_the_next_relist() {
