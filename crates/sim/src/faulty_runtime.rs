@@ -10,8 +10,8 @@ use futures_util::future::BoxFuture;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    Code, ContainerEvents, ContainerFilter, Image, Runtime, RuntimeError, RuntimeStatus,
-    RuntimeVersion, SandboxFilter,
+    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError,
+    RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, SandboxConfig};
@@ -305,6 +305,19 @@ impl Runtime for FaultyRuntime {
         let id = id.clone();
         let work =
             self.work(move |runtime| async move { runtime.stop_container(&id, grace).await });
+        self.call(call, work).await
+    }
+
+    async fn exec_sync(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Option<Duration>,
+    ) -> Result<ExecOutput, RuntimeError> {
+        let call = Call::new(Method::ExecSync, self.outside.short(id.as_str()));
+        let (id, command) = (id.clone(), command.to_vec());
+        let work = self
+            .work(move |runtime| async move { runtime.exec_sync(&id, &command, timeout).await });
         self.call(call, work).await
     }
 
