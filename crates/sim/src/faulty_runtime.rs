@@ -288,13 +288,9 @@ impl Runtime for FaultyRuntime {
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
         self.outside.record(Event::StartAsked(id.clone()));
         let call = Call::new(Method::StartContainer, self.outside.short(id.as_str()));
-        let asked = id.clone();
-        let work = self.work(move |runtime| async move { runtime.start_container(&asked).await });
-        let answer = self.call(call, work).await;
-        if answer.is_ok() {
-            self.outside.record(Event::StartTold(id.clone()));
-        }
-        answer
+        let id = id.clone();
+        let work = self.work(move |runtime| async move { runtime.start_container(&id).await });
+        self.call(call, work).await
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
