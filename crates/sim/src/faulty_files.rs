@@ -127,6 +127,16 @@ impl HostFiles for FaultyFiles {
         self.writing("create directory", &root.join(below), work).await
     }
 
+    async fn create_file(&self, root: &Path, below: &Path, mode: u32) -> Result<(), FileError> {
+        let work = self.outside.files.create_file(root, below, mode);
+        self.writing("create file", &root.join(below), work).await
+    }
+
+    async fn read_end(&self, root: &Path, below: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+        let work = self.outside.files.read_end(root, below, limit);
+        self.reading("read", &root.join(below), work).await
+    }
+
     async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError> {
         self.writing("link", link, self.outside.files.link(target, link)).await
     }

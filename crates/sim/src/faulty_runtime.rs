@@ -10,8 +10,8 @@ use futures_util::future::BoxFuture;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    Code, ContainerEvents, ContainerFilter, Image, Runtime, RuntimeError, RuntimeStatus,
-    RuntimeVersion, SandboxFilter,
+    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError,
+    RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, SandboxConfig};
@@ -288,13 +288,9 @@ impl Runtime for FaultyRuntime {
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
         self.outside.record(Event::StartAsked(id.clone()));
         let call = Call::new(Method::StartContainer, self.outside.short(id.as_str()));
-        let asked = id.clone();
-        let work = self.work(move |runtime| async move { runtime.start_container(&asked).await });
-        let answer = self.call(call, work).await;
-        if answer.is_ok() {
-            self.outside.record(Event::StartTold(id.clone()));
-        }
-        answer
+        let id = id.clone();
+        let work = self.work(move |runtime| async move { runtime.start_container(&id).await });
+        self.call(call, work).await
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
@@ -305,6 +301,19 @@ impl Runtime for FaultyRuntime {
         let id = id.clone();
         let work =
             self.work(move |runtime| async move { runtime.stop_container(&id, grace).await });
+        self.call(call, work).await
+    }
+
+    async fn exec_sync(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Option<Duration>,
+    ) -> Result<ExecOutput, RuntimeError> {
+        let call = Call::new(Method::ExecSync, self.outside.short(id.as_str()));
+        let (id, command) = (id.clone(), command.to_vec());
+        let work = self
+            .work(move |runtime| async move { runtime.exec_sync(&id, &command, timeout).await });
         self.call(call, work).await
     }
 

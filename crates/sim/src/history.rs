@@ -37,8 +37,6 @@ pub enum Event {
     StopSandboxAsked(SandboxId),
     /// The agent asked for a container to start.
     StartAsked(ContainerId),
-    /// The agent was told that a container has started.
-    StartTold(ContainerId),
     /// The agent asked for a container or, without a name, a sandbox; and was told so.
     Made(Maker, Result<(), Code>),
     /// A container is in another state than before.

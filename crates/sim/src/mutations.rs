@@ -61,7 +61,7 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "the restart number does not advance",
-        file: "crates/runtime/src/act.rs",
+        file: "crates/runtime/src/start.rs",
         find: "count.saturating_add(1)",
         replace: "count",
     },
@@ -73,9 +73,9 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "an instance that is replaced goes on running",
-        file: "crates/runtime/src/decide/pod_actions.rs",
-        find: "status.maybe_running().filter(|instance| *instance.name == *container.name);",
-        replace: "status.maybe_running().filter(|instance| instance.name.is_empty());",
+        file: "crates/runtime/src/decide/regular_containers.rs",
+        find: "actions.kill.push(ContainerKill {",
+        replace: "drop(ContainerKill {",
     },
     Mutation {
         name: "the last good version of a manifest is not restored",

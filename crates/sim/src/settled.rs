@@ -182,7 +182,8 @@ pub fn disturbed(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<
             Event::Made(maker, _) if maker.name.is_none() => {
                 return Some(format!("it makes a sandbox for {}", maker.uid));
             }
-            Event::Container(one, was) => {
+            // One that is removed had ended.
+            Event::Container(one, was) if one.state.is_some() => {
                 let key = (one.uid.clone(), Arc::clone(&one.name));
                 let ended = |one: &Instance| one.state == Some(ContainerState::Exited);
                 if was.is_none() && !latest.get(&key).is_some_and(ended) {

@@ -49,7 +49,7 @@ impl Finding {
 pub(super) fn init_actions(situation: &Situation<'_>, sandbox: &SandboxId) -> InitActions {
     let Situation { pod, status, .. } = *situation;
     let inits = view::init_containers(pod);
-    let started = any_regular_started(pod, status);
+    let started = any_regular_started(pod, status, sandbox);
     let mut actions =
         InitActions { initialized: started || inits.is_empty(), ..InitActions::default() };
     // Whether the one at hand has done its work, as what comes after it shows.
@@ -102,10 +102,11 @@ fn counts_in(latest: &ContainerStatus, sandbox: &SandboxId) -> bool {
 }
 
 /// Whether a regular container was made, which happens only once all init containers have done their
-/// work. One that ended does not count: it may have ended with an earlier sandbox, at a reboot.
-fn any_regular_started(pod: &Pod, status: &PodStatus) -> bool {
+/// work. One that was made in an earlier sandbox says nothing of this one; and one that ended does not
+/// count: it may have ended with an earlier sandbox, at a reboot.
+fn any_regular_started(pod: &Pod, status: &PodStatus, sandbox: &SandboxId) -> bool {
     view::containers(pod).iter().any(|container| {
-        let latest = status.latest(&container.name);
+        let latest = status.latest(&container.name).filter(|one| counts_in(one, sandbox));
         latest.is_some_and(|latest| {
             matches!(latest.state, ContainerState::Created | ContainerState::Running)
         })

@@ -73,9 +73,12 @@ impl Invariant for BackOff {
                     && !self.asked_sandboxes.contains(&one.sandbox)
                     && *was != Some(ContainerState::Unknown);
                 let key = (one.uid.clone(), Arc::clone(&one.name));
-                if one.state == Some(ContainerState::Exited) && by_itself {
+                if one.state.is_none() {
+                    // Nobody knows of a failure when nothing is left of it.
+                    self.ended.remove(&key);
+                } else if one.state == Some(ContainerState::Exited) && by_itself {
                     self.ended.insert(key, Arc::clone(one));
-                } else if one.state.is_some() && !by_itself {
+                } else if !by_itself {
                     self.ended.remove(&key);
                 }
             }

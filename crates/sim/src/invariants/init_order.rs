@@ -82,7 +82,11 @@ impl Invariant for InitOrder {
             Event::Unwanted(uid) => {
                 self.unwanted.insert(uid.clone());
             }
-            Event::AgentStarted(_) => self.ending.clear(),
+            // A new agent does not know what a pod was that it finds unwanted.
+            Event::AgentStarted(_) => {
+                self.ending.clear();
+                self.unwanted.clear();
+            }
             Event::StopAsked(id, _) => self.asked_to_stop(id, record.at)?,
             Event::Container(one, was) => {
                 let is_new = matches!(was, None | Some(ContainerState::Created));

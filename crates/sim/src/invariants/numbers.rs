@@ -1,20 +1,18 @@
 //! Restart numbers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::ids::{ContainerId, PodUid};
+use model::ids::PodUid;
 use model::observed::ContainerState;
 
 use super::Invariant;
 use crate::history::{Event, Record};
 
-/// One that started although the agent was told it had not, and that it then removed, is no instance to
-/// speak of.
+/// Whoever removes an instance, with its log, may use its number again.
 #[derive(Debug, Default)]
 pub(super) struct NumbersAdvance {
     highest: BTreeMap<(PodUid, Arc<str>), u32>,
-    told: BTreeSet<ContainerId>,
 }
 
 impl Invariant for NumbersAdvance {
@@ -23,12 +21,9 @@ impl Invariant for NumbersAdvance {
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
-        if let Event::StartTold(id) = &record.event {
-            self.told.insert(id.clone());
-        }
         let Event::Container(one, was) = &record.event else { return Ok(()) };
         let key = (one.uid.clone(), Arc::clone(&one.name));
-        if one.state.is_none() && !self.told.contains(&one.id) {
+        if one.state.is_none() {
             self.highest.remove(&key);
         }
         let starts = one.started.is_some()

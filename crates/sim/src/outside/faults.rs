@@ -34,6 +34,7 @@ pub(crate) fn is_effect(method: Method) -> bool {
             | Method::CreateContainer
             | Method::StartContainer
             | Method::StopContainer
+            | Method::ExecSync
             | Method::RemoveContainer
             | Method::PullImage
             | Method::RemoveImage

@@ -11,7 +11,7 @@ use super::{
 use crate::random::Random;
 
 /// Whether pods get init containers and sidecars: whether the agent runs such pods.
-pub const INIT_CONTAINERS: bool = false;
+pub const INIT_CONTAINERS: bool = true;
 
 /// Images that the runtime has, and one that it must fetch.
 pub(crate) const HAD: [&str; 2] = ["ferrolet.test/workload:1", "ferrolet.test/workload:2"];

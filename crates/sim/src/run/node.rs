@@ -11,6 +11,7 @@ use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
 use model::ports::runtime::Code;
 use runtime::decide::BackoffLimits;
+use server::EventLimits;
 use testkit::events::KeptEvents;
 use testkit::http::MemoryWeb;
 use tokio::time::{Instant, sleep_until};
@@ -111,6 +112,8 @@ impl Node {
             runtime: Arc::new(FaultyRuntime { outside: outside(), life: Arc::clone(&life) }),
             files: Arc::new(FaultyFiles { outside: outside(), life: Arc::clone(&life) }),
             http: Arc::<MemoryWeb>::default(),
+            pod_http: Arc::<MemoryWeb>::default(),
+            logs: Arc::new(testkit::logs::MemoryLogs::default()),
             clock: Arc::clone(&self.outside.clock) as _,
             events: Arc::<KeptEvents>::default(),
         };
@@ -367,11 +370,14 @@ fn settings(hints: bool) -> Settings {
         manifest_url: None,
         manifests_period: Duration::from_secs(20),
         state: "/state".into(),
+        pods: "/pods".into(),
+        stop_signals: false,
         pod_logs: "/var/log/pods".into(),
         container_links: "/var/log/containers".into(),
         resync: Duration::from_mins(1),
         restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
         pleg: pleg::Settings { hints, ..pleg::Settings::default() },
+        events: EventLimits::default(),
         healthz: None,
     }
 }

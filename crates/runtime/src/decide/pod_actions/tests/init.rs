@@ -43,6 +43,15 @@ fn init_containers_run_one_after_the_other() {
     }
 }
 
+#[test]
+fn a_regular_container_that_was_made_in_an_earlier_sandbox_shows_nothing_of_this_one() {
+    let made = instance("c", "main", Created, 0);
+    let old = ContainerStatus { sandbox_id: "old".into(), ..made.clone() };
+    let pod = initializing("Always", two());
+    assert_eq!(started(&actions(&pod, &in_live_sandbox(vec![old]))), [(Role::Init, 0)]);
+    assert_eq!(started(&actions(&pod, &in_live_sandbox(vec![made]))), [(Role::Regular, 0)]);
+}
+
 // behaviour: ACT-22
 #[test]
 fn an_init_container_that_failed_runs_again_if_its_policy_allows_and_else_fails_the_pod() {
