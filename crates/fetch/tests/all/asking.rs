@@ -6,6 +6,7 @@ use fetch::Fetcher;
 use model::chain::Chain;
 use model::ports::http::{Answer, Get, Headers, HttpError, HttpGet as _};
 use testkit::http::Page;
+use tokio::io::AsyncWriteExt as _;
 
 use super::server::{Identity, Server, response};
 
@@ -145,10 +146,20 @@ async fn a_header_that_cannot_be_sent_is_named_and_its_value_is_not() {
 
 #[tokio::test]
 async fn a_server_that_does_not_speak_tls_is_told_from_one_that_does_not_answer() {
-    let plain = Server::start(None).await;
-    plain.put("page", response(Page::ok("text")));
-    let secure = plain.url("page").replace("http://", "https://");
-    let error = Fetcher::trusting_anybody("kubelet/test").get(&get(secure)).await.unwrap_err();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    let serve = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        // What a web server makes of the first bytes of a handshake.
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n").await.unwrap();
+        std::future::pending::<()>().await;
+    };
+    let request = get(url);
+    let fetcher = Fetcher::trusting_anybody("kubelet/test");
+    let error = tokio::select! {
+        answer = fetcher.get(&request) => answer.unwrap_err(),
+        () = serve => unreachable!("it serves for ever"),
+    };
     assert!(matches!(error, HttpError::NotSecure), "{error}");
 }
 

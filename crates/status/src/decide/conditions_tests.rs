@@ -47,7 +47,16 @@ fn a_pod_whose_sandbox_is_usable_is_ready_to_start_containers() {
     assert_eq!(world(&|_| {}), "True");
     assert_eq!(world(&|world| world.observed.sandboxes.clear()), "False");
     assert_eq!(world(&|world| world.observed.sandboxes[0].state = NotReady), "False");
-    assert_eq!(world(&|world| world.observed.sandboxes.push(sandbox(Ready))), "False");
+    // Another live one is in the way only if something was made in it.
+    assert_eq!(world(&|world| world.observed.sandboxes.push(sandbox(Ready))), "True");
+    let used = |world: &mut World| {
+        let mut instance = instance("a-0", Running, 0);
+        let other = sandbox(Ready);
+        instance.sandbox_id = other.id.clone();
+        world.observed.containers.push(instance);
+        world.observed.sandboxes.push(other);
+    };
+    assert_eq!(world(&used), "False");
     assert_eq!(world(&|world| world.observed.sandboxes.push(sandbox(NotReady))), "True");
     assert_eq!(world(&|world| world.observed.sandboxes[0].ips.clear()), "False");
     assert_eq!(world(&host_network), "False");

@@ -127,6 +127,9 @@ impl MemoryRuntime {
         timeout: Option<Duration>,
     ) -> Result<ExecOutput, Refusal> {
         let begun = self.clock.now();
+        if self.world().store.container(id, begun).is_none() {
+            return Err(Refusal::not_found("container", id.as_str()));
+        }
         let Script::Runs { end, .. } = Script::of(command) else {
             return Err(Refusal::new(Code::Unknown, "no such program in the image"));
         };

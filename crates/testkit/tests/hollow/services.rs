@@ -190,7 +190,8 @@ async fn what_a_kubelet_asks_of_a_runtime_has_an_answer() {
     let metrics = client.list_pod_sandbox_metrics(request).await.unwrap().into_inner();
     assert_eq!(metrics.pod_metrics.len(), 3);
 
-    let request = cri::ExecSyncRequest { container_id, ..Default::default() };
+    let cmd = ["/workload", "exit", "0"].map(ToOwned::to_owned).into();
+    let request = cri::ExecSyncRequest { container_id, cmd, ..Default::default() };
     let done = client.exec_sync(request).await.unwrap().into_inner();
     assert_eq!((done.exit_code, done.stdout.len(), done.stderr.len()), (0, 0, 0));
     let unknown = || "f".repeat(64);
