@@ -201,7 +201,9 @@ mod tests {
             fs::write(path, text).unwrap();
         };
         let files = ["crates/b.rs", "target/x", ".git/y", "Cargo.lock", "rust-toolchain.toml"];
-        files.iter().for_each(|path| write(path, "let x = 1;"));
+        for path in files {
+            write(path, "let x = 1;");
+        }
         write("Cargo.toml", "members = [\"crates/b\", \"e2e\"]");
         let inner = copy_tree(&from, &to).unwrap();
         let manifest = fs::read_to_string(to.join("Cargo.toml")).unwrap();

@@ -103,7 +103,9 @@ fn a_pod_beside_its_earlier_self_is_found() {
     let start = || of_other(container("y", 0, Running, Created));
     let mut invariant = one_self::OneSelf::default();
     let mut read = |event| invariant.read(&Record { at: Duration::ZERO, event });
-    first().into_iter().for_each(|event| read(event).unwrap());
+    for event in first() {
+        read(event).unwrap();
+    }
     read(container("x", 0, Exited, Running)).unwrap();
     read(start()).unwrap();
     assert!(read(container("x", 1, Running, Created)).is_err());
