@@ -199,6 +199,7 @@ fn every_request_is_printed_and_answered() {
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert_eq!(server.line(), "GET /bye HTTP/1.1");
+    assert_handled(&server, Signal::TERM);
     server.send(Signal::TERM);
     assert_eq!(server.end().code(), Some(143));
 }

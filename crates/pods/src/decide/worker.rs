@@ -173,8 +173,8 @@ struct Worker {
 #[derive(Debug, Clone, Default)]
 pub struct Workers {
     workers: BTreeMap<PodUid, Worker>,
-    /// Static pods, and pods that only the runtime knows, by name and in order of arrival; the first
-    /// one has the name. A pod leaves when it has finished.
+    /// Static pods by name, in order of arrival, behind pods that only the runtime knows; the first one
+    /// has the name. A pod leaves when it has finished.
     queues: BTreeMap<PodName, VecDeque<PodUid>>,
 }
 
@@ -263,8 +263,11 @@ impl Workers {
         let mut stage = Stage::Syncing;
         if target.holds_its_name() {
             let queue = self.queues.entry(target.name()).or_default();
-            queue.push_back(uid.clone());
-            // What can only be ended is ended at once.
+            match target {
+                // What can only be ended is ended at once, and whoever waits for the name waits for that.
+                Target::RuntimeOnly(_) => queue.push_front(uid.clone()),
+                Target::Pod(_) => queue.push_back(uid.clone()),
+            }
             if queue.len() > 1 && matches!(target, Target::Pod(_)) {
                 stage = Stage::Waiting;
             }

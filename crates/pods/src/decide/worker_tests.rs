@@ -348,6 +348,19 @@ fn static_pods_of_one_name_start_in_the_order_they_came_and_skip_those_that_went
 }
 
 #[test]
+fn who_waits_for_a_name_waits_for_a_stranger_that_came_later_too() {
+    let (first, next) = (static_pod("1"), static_pod("2"));
+    let mut story: Vec<Event> = runs(&first).into();
+    story.extend([create(&next), found("4"), kill(&first, None)]);
+    story.extend([ended("1", Outcome::Done), ended("1", Outcome::Done), ended("4", Outcome::Done)]);
+    let told = tell(story);
+    let place = |said: &str| told.iter().position(|line| line == said);
+    assert!(place("finished 1").is_some() && place("sync 2").is_some(), "{told:?}");
+    assert_eq!(place("sync 2"), Some(told.len() - 1), "{told:?}");
+    assert!(place("sync 2") > place("finished 4") && place("finished 4").is_some(), "{told:?}");
+}
+
+#[test]
 fn pods_from_the_api_do_not_wait_for_one_another() {
     let story = vec![create(&api_pod("1")), create(&api_pod("2"))];
     assert_eq!(tell(story), ["sync 1", "sync 2"]);

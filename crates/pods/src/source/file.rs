@@ -145,9 +145,10 @@ impl FileSource {
                 return;
             }
         };
+        let had_problem = self.problem.text().is_some();
         self.problem.is_over();
         let is_first = self.pods.borrow().is_none();
-        if !is_first && self.is_as_known(&manifests) {
+        if !is_first && !had_problem && self.is_as_known(&manifests) {
             return;
         }
         let mut is_news = is_first;
@@ -214,7 +215,7 @@ impl FileSource {
     fn is_as_known(&self, manifests: &Manifests) -> bool {
         self.known.len() == manifests.len()
             && self.known.iter().zip(manifests).all(|((known, manifest), (path, version))| {
-                known == path && !manifest.needs(*version)
+                known == path && !manifest.needs(*version) && !manifest.is_unsettled()
             })
     }
 
