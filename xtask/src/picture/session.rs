@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// How long anything may take; the first time everything is built.
-const PATIENCE: Duration = Duration::from_mins(20);
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// How long it may take to end when something went wrong.
+const GOODBYE: Duration = Duration::from_mins(1);
 /// What comes within this time is one picture.
 const TOGETHER: Duration = Duration::from_millis(60);
 
@@ -161,7 +163,13 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Without its terminal it ends and cleans up; nothing is to be done about a failure here.
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        // Told to stop as a user would, it leaves nothing behind; only then is it killed.
+        self.interrupt().ok();
+        let end = Instant::now() + GOODBYE;
+        while Instant::now() < end && self.take(TOGETHER) {}
         self.child.kill().ok();
         self.child.wait().ok();
     }
