@@ -64,9 +64,9 @@ pub const METHODS: [Row; 16] = [
     caused_by("RunPodSandbox=unavailable", "Status", Stage::Start),
     row("CreateContainer", Stage::Start),
     row("StartContainer", Stage::Start),
-    caused_by("StartContainer=unavailable", "RemoveContainer", Stage::Start),
     row("StopContainer", Stage::Stop),
     row("StopPodSandbox", Stage::Stop),
+    row("RemoveContainer", Stage::Clean),
     row("RemovePodSandbox", Stage::Clean),
 ];
 

@@ -91,13 +91,7 @@ impl Bench {
         let view = Arc::new(NodeView::new(facts, Arc::clone(&clock) as _));
         let pulse = Pulse::new(Duration::from_mins(1));
         let (source, pods) = watch::channel(Some(PodList::default()));
-<<<<<<< HEAD
         let (no_refusals, refusals) = watch::channel(RefusalList::default());
-||||||| 1bb0b1e
-        let (_refusals, refusals) = watch::channel(RefusalList::default());
-=======
-        let (refusing, refusals) = watch::channel(RefusalList::default());
->>>>>>> run
         let watch = SourceWatch { pods, refusals };
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources: Sources::new(vec![(SourceName::File, watch)]),
@@ -121,13 +115,7 @@ impl Bench {
         tasks.spawn(pleg.task.run(stop.clone()));
         tasks.spawn(workers_task.run(stop.clone()));
         tasks.spawn(sync_loop.run(stop));
-<<<<<<< HEAD
         Self { runtime, view, pulse, source, _refusals: no_refusals, _tasks: tasks }
-||||||| 1bb0b1e
-        Self { runtime, view, pulse, source, _refusals, _tasks: tasks }
-=======
-        Self { runtime, view, pulse, source, _refusals: refusing, _tasks: tasks }
->>>>>>> run
     }
 
     fn live(&self) -> usize {
