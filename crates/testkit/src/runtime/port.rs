@@ -136,26 +136,26 @@ impl MemoryRuntime {
         let time = |after: Duration| begun.checked_add(after).unwrap_or(Timestamp::MAX);
         let (ends, code) = end.map_or((Timestamp::MAX, 0), |(after, code)| (time(after), code));
         let deadline = timeout.map_or(Timestamp::MAX, time);
+        let mut has_begun = false;
         loop {
             let now = self.clock.now();
             let waiting = self.world().store.change(id, now, |record| {
-                if now > begun && now >= ends {
+                let is_running = record.state() == ContainerState::Running;
+                if (has_begun || is_running) && now >= ends {
                     return Ok(None);
                 }
-                if now > begun && now >= deadline {
+                if has_begun && now >= deadline {
                     return Err(Refusal::new(Code::DeadlineExceeded, "the command took too long"));
                 }
-                if record.state() != ContainerState::Running {
+                if !is_running {
                     let message = format!("container is {:?}, not Running", record.state());
                     return Err(Refusal::new(Code::Unknown, message));
-                }
-                if now >= ends {
-                    return Ok(None);
                 }
                 let wake = [Some(ends), Some(deadline), record.ends_at()];
                 let wake = wake.into_iter().flatten().min().unwrap_or(ends);
                 Ok(Some((Arc::clone(&record.ended).notified_owned(), until(now, wake))))
             });
+            has_begun = true;
             let waiting = waiting.ok_or_else(|| Refusal::not_found("container", id.as_str()))??;
             let Some((ended, patience)) = waiting else {
                 return Ok(ExecOutput { exit_code: code, ..ExecOutput::default() });
