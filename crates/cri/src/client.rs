@@ -92,7 +92,8 @@ impl Runtime for CriRuntime {
         let request = cri::StatusRequest { verbose: false };
         let call = on("Status", ALL);
         let answer = self.runtime.call(call, request, RuntimeServiceClient::status).await?;
-        let status = answer.status.as_ref().map(from_cri::runtime_status);
+        let handlers = answer.runtime_handlers.into_iter().map(from_cri::runtime_handler).collect();
+        let status = answer.status.map(|status| from_cri::runtime_status(&status, handlers));
         status.ok_or_else(|| call.malformed("no status"))
     }
 
@@ -100,7 +101,7 @@ impl Runtime for CriRuntime {
         let pod = config.pod.to_string();
         let request = cri::RunPodSandboxRequest {
             config: Some(to_cri::sandbox_config(config)),
-            runtime_handler: String::new(),
+            runtime_handler: config.runtime_handler.clone(),
         };
         let call = on("RunPodSandbox", &pod).within(Class::Sandbox);
         let method = RuntimeServiceClient::run_pod_sandbox;

@@ -11,7 +11,8 @@ use model::observed::{
     Container, ContainerState, ContainerStatus, Sandbox, SandboxState, SandboxStatus,
 };
 use model::ports::runtime::{
-    ContainerEvent, ContainerEventKind, Image, RuntimeCondition, RuntimeStatus,
+    ContainerEvent, ContainerEventKind, Image, ImageUser, RuntimeCondition, RuntimeHandler,
+    RuntimeStatus,
 };
 use model::wanted::Mount;
 use proto::runtime_v1 as cri;
@@ -154,6 +155,11 @@ pub(crate) fn image(image: cri::Image) -> Option<Image> {
         repo_digests: image.repo_digests,
         size: image.size,
         pinned: image.pinned,
+        user: match (image.uid, image.username) {
+            (Some(uid), _) => Some(ImageUser::Uid(uid.value)),
+            (None, name) if !name.is_empty() => Some(ImageUser::Name(name)),
+            (None, _) => None,
+        },
     })
 }
 
@@ -176,7 +182,10 @@ pub(crate) fn container_event(event: cri::ContainerEventResponse) -> Option<Cont
 }
 
 /// A condition that the runtime does not report is not met: it promised to report both.
-pub(crate) fn runtime_status(status: &cri::RuntimeStatus) -> RuntimeStatus {
+pub(crate) fn runtime_status(
+    status: &cri::RuntimeStatus,
+    handlers: Vec<RuntimeHandler>,
+) -> RuntimeStatus {
     let condition = |kind: &str| {
         let found = status.conditions.iter().find(|condition| condition.r#type == kind);
         found.map_or_else(
@@ -192,5 +201,15 @@ pub(crate) fn runtime_status(status: &cri::RuntimeStatus) -> RuntimeStatus {
             },
         )
     };
-    RuntimeStatus { runtime: condition("RuntimeReady"), network: condition("NetworkReady") }
+    let (runtime, network) = (condition("RuntimeReady"), condition("NetworkReady"));
+    RuntimeStatus { runtime, network, handlers }
+}
+
+pub(crate) fn runtime_handler(handler: cri::RuntimeHandler) -> RuntimeHandler {
+    let features = handler.features.unwrap_or_default();
+    RuntimeHandler {
+        name: handler.name,
+        user_namespaces: features.user_namespaces,
+        recursive_read_only_mounts: features.recursive_read_only_mounts,
+    }
 }

@@ -7,38 +7,29 @@ use model::ids::PodUid;
 use model::labels;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::runtime::{ContainerFilter, SandboxFilter};
-use model::wanted::{ContainerConfig, Mount, NamespaceMode, SandboxConfig};
+use model::wanted::{ContainerConfig, Mount, PortMapping, Protocol, SandboxConfig};
 use proto::runtime_v1 as cri;
 
-fn namespace_mode(mode: NamespaceMode) -> i32 {
-    let mode = match mode {
-        NamespaceMode::Pod => cri::NamespaceMode::Pod,
-        NamespaceMode::Container => cri::NamespaceMode::Container,
-        NamespaceMode::Node => cri::NamespaceMode::Node,
-    };
-    mode.into()
-}
+mod resources;
+mod security;
 
-fn runtime_default() -> cri::SecurityProfile {
-    cri::SecurityProfile {
-        profile_type: cri::security_profile::ProfileType::RuntimeDefault.into(),
-        ..cri::SecurityProfile::default()
+use resources::resources;
+
+fn port_mapping(mapping: &PortMapping) -> cri::PortMapping {
+    let protocol = match mapping.protocol {
+        Protocol::Tcp => cri::Protocol::Tcp,
+        Protocol::Udp => cri::Protocol::Udp,
+        Protocol::Sctp => cri::Protocol::Sctp,
+    };
+    cri::PortMapping {
+        protocol: protocol.into(),
+        container_port: mapping.container_port,
+        host_port: mapping.host_port,
+        host_ip: mapping.host_ip.clone(),
     }
 }
 
 pub(crate) fn sandbox_config(config: &SandboxConfig) -> cri::PodSandboxConfig {
-    let namespaces = cri::NamespaceOption {
-        network: namespace_mode(config.network),
-        pid: namespace_mode(config.pid),
-        ipc: namespace_mode(config.ipc),
-        ..cri::NamespaceOption::default()
-    };
-    let security_context = cri::LinuxSandboxSecurityContext {
-        namespace_options: Some(namespaces),
-        // The sandbox itself runs nothing of the pod's, so it never needs more.
-        seccomp: Some(runtime_default()),
-        ..cri::LinuxSandboxSecurityContext::default()
-    };
     cri::PodSandboxConfig {
         metadata: Some(cri::PodSandboxMetadata {
             name: config.pod.name.to_string(),
@@ -50,12 +41,32 @@ pub(crate) fn sandbox_config(config: &SandboxConfig) -> cri::PodSandboxConfig {
         log_directory: config.log_directory.clone(),
         labels: config.labels.clone(),
         annotations: config.annotations.clone(),
+        dns_config: Some(cri::DnsConfig {
+            servers: config.dns.servers.clone(),
+            searches: config.dns.searches.clone(),
+            options: config.dns.options.clone(),
+        }),
+        port_mappings: config.port_mappings.iter().map(port_mapping).collect(),
         linux: Some(cri::LinuxPodSandboxConfig {
             cgroup_parent: config.cgroup_parent.clone(),
-            security_context: Some(security_context),
-            ..cri::LinuxPodSandboxConfig::default()
+            security_context: Some(security::sandbox(config)),
+            sysctls: config.sysctls.clone(),
+            overhead: Some(resources(&config.overhead)),
+            resources: Some(resources(&config.resources)),
         }),
-        ..cri::PodSandboxConfig::default()
+    }
+}
+
+/// A mount of a pod with users of its own shows files as theirs.
+fn mount(mount: &Mount, sandbox: &SandboxConfig) -> cri::Mount {
+    let ids = security::id_mappings(sandbox.users);
+    cri::Mount {
+        container_path: mount.container_path.clone(),
+        host_path: mount.host_path.clone(),
+        readonly: mount.read_only,
+        uid_mappings: ids.clone(),
+        gid_mappings: ids,
+        ..cri::Mount::default()
     }
 }
 
@@ -63,16 +74,6 @@ pub(crate) fn container_config(
     config: &ContainerConfig,
     sandbox: &SandboxConfig,
 ) -> cri::ContainerConfig {
-    let namespaces = cri::NamespaceOption {
-        network: namespace_mode(sandbox.network),
-        pid: match config.pid_target {
-            Some(_) => cri::NamespaceMode::Target.into(),
-            None => namespace_mode(config.pid),
-        },
-        target_id: config.pid_target.as_ref().map(ToString::to_string).unwrap_or_default(),
-        ipc: namespace_mode(sandbox.ipc),
-        ..cri::NamespaceOption::default()
-    };
     let envs = config
         .envs
         .iter()
@@ -91,34 +92,19 @@ pub(crate) fn container_config(
         args: config.args.clone(),
         working_dir: config.working_dir.clone(),
         envs: envs.collect(),
+        mounts: config.mounts.iter().map(|each| mount(each, sandbox)).collect(),
         labels: config.labels.clone(),
         annotations: config.annotations.clone(),
         log_path: config.log_path.clone(),
-        mounts: config.mounts.iter().map(mount).collect(),
         stop_signal: config.stop_signal.as_deref().map_or(0, stop_signal),
         stdin: config.stdin,
         stdin_once: config.stdin_once,
         tty: config.tty,
         linux: Some(cri::LinuxContainerConfig {
-            security_context: Some(cri::LinuxContainerSecurityContext {
-                namespace_options: Some(namespaces),
-                // The runtime takes empty lists at their word and shows the container everything.
-                masked_paths: config.masked_paths.clone(),
-                readonly_paths: config.readonly_paths.clone(),
-                ..cri::LinuxContainerSecurityContext::default()
-            }),
-            ..cri::LinuxContainerConfig::default()
+            resources: Some(resources(&config.resources)),
+            security_context: Some(security::container(config, sandbox)),
         }),
         ..cri::ContainerConfig::default()
-    }
-}
-
-fn mount(mount: &Mount) -> cri::Mount {
-    cri::Mount {
-        host_path: mount.host_path.clone(),
-        container_path: mount.container_path.clone(),
-        readonly: mount.read_only,
-        ..cri::Mount::default()
     }
 }
 

@@ -7,11 +7,17 @@ use serde_json::Value;
 
 /// Fields of the configuration that the agent acts on, each with all that is below it.
 const FIELDS: &[&str] = &[
+    "allowedUnsafeSysctls",
     "apiVersion",
+    "clusterDNS",
+    "clusterDomain",
     "containerRuntimeEndpoint",
+    "cpuCFSQuota",
+    "cpuCFSQuotaPeriod",
     "crashLoopBackOff",
     "failCgroupV1",
     "featureGates.ContainerStopSignals",
+    "featureGates.CustomCPUCFSQuotaPeriod",
     "featureGates.EventedPLEG",
     "featureGates.ReduceDefaultCrashLoopBackOffDecay",
     "fileCheckFrequency",
@@ -23,11 +29,15 @@ const FIELDS: &[&str] = &[
     "logging.format",
     "logging.verbosity",
     "podLogsDir",
+    "resolvConf",
     "runtimeRequestTimeout",
+    "seccompDefault",
+    "singleProcessOOMKill",
     "staticPodPath",
     "staticPodURL",
     "staticPodURLHeader",
     "syncFrequency",
+    "userNamespaces",
 ];
 
 /// Values that say what the agent does anyway.
@@ -40,6 +50,7 @@ const FLAGS: &[&str] = &[
     "ferrolet-config",
     "help",
     "hostname-override",
+    "node-ip",
     "root-dir",
     "version",
 ];
@@ -160,11 +171,10 @@ mod tests {
 
     #[test]
     fn flags_and_fields_without_effect_are_named() {
-        let flags =
-            FlagSet::parse(["--kubeconfig=/a", "--node-ip=1.2.3.4", "--max-pods=7"]).unwrap();
+        let flags = FlagSet::parse(["--kubeconfig=/a", "--node-ip=::1", "--max-pods=7"]).unwrap();
         let loaded = config::load_sources(None, None, &flags).unwrap();
         let named = without_effect(&flags, &loaded.config);
-        assert_eq!(named, ["--kubeconfig", "--node-ip", "maxPods"]);
+        assert_eq!(named, ["--kubeconfig", "maxPods"]);
         let flags = FlagSet::parse(["--config=x"]).unwrap();
         let mut config = KubeletConfiguration::of_empty_file();
         config.authentication.x509.client_ca_file = "/ca".to_owned();

@@ -7,6 +7,7 @@
 //! - a long task that ends ends the agent, by name;
 //! - SIGTERM and SIGINT end the agent and leave the pods running.
 
+mod admission;
 mod adopt;
 pub mod cli;
 pub mod commands;
@@ -14,6 +15,7 @@ mod decide;
 mod effects;
 mod klog;
 mod machine;
+mod node_settings;
 mod node_view;
 mod observe;
 mod pulse;

@@ -13,7 +13,7 @@ use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use model::trouble::Trouble;
-use runtime::decide::BackoffLimits;
+use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::klog;
+use crate::node_settings::{node_ips, node_settings};
 use crate::observe::{LoggedEvents, SystemClock};
 use crate::run_args::RunArgs;
 use crate::runtime_note::RuntimeNote;
@@ -52,10 +53,14 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
     let config = args.config;
     let watchdog = systemd::watchdog()?;
     let node_name = node_name(args.hostname_override.as_deref())?;
-    let mut settings = settings(&config, node_name, &args.root_dir)?;
-    settings.apply(&args.own);
     let _lock = hostfs::claim(&args.root_dir.join("ferrolet"))
         .with_context(|| format!("use the root directory {}", args.root_dir.display()))?;
+    let machine = hostfs::machine().context("look at the machine")?;
+    let disk = hostfs::disk_bytes(&args.root_dir).context("look at the disk")?;
+    let ips = node_ips(&args.node_ip, &node_name)?;
+    let node = node_settings(&config, &args.root_dir, ips, machine, disk);
+    let mut settings = settings(&config, node_name, node)?;
+    settings.apply(&args.own);
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -84,7 +89,11 @@ fn node_name(wanted: Option<&str>) -> Result<String> {
     Ok(name)
 }
 
-fn settings(config: &KubeletConfiguration, node_name: String, root_dir: &Path) -> Result<Settings> {
+fn settings(
+    config: &KubeletConfiguration,
+    node_name: String,
+    node: NodeSettings,
+) -> Result<Settings> {
     if config.static_pod_path.is_empty() && config.static_pod_url.is_empty() {
         bail!(
             "neither staticPodPath nor staticPodURL is set: \
@@ -105,8 +114,10 @@ fn settings(config: &KubeletConfiguration, node_name: String, root_dir: &Path) -
             SHORTEST_PERIOD,
         ),
         manifest_url: manifest_url(config),
-        state: root_dir.join("ferrolet/state"),
-        pods: root_dir.join("pods"),
+        state: node.root_dir.join("ferrolet/state"),
+        pods: node.root_dir.join("pods"),
+        node,
+        unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
         stop_signals: gates.get("ContainerStopSignals") == Some(&true),
         pod_logs: PathBuf::from(&config.pod_logs_dir),
         // This and how events are kept: the agent's own settings say.

@@ -26,6 +26,8 @@ pub(crate) struct RunArgs {
     pub(crate) root_dir: PathBuf,
     /// Name of this node instead of the machine's host name.
     pub(crate) hostname_override: Option<String>,
+    /// The node's addresses; empty to find out.
+    pub(crate) node_ip: String,
 }
 
 /// What a command line asks for.
@@ -98,6 +100,7 @@ pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, R
         skipped: loaded.skipped,
         root_dir: PathBuf::from(flags.text("root-dir")),
         hostname_override: name.map(str::to_owned),
+        node_ip: flags.text("node-ip").to_owned(),
     })
 }
 

@@ -21,11 +21,11 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::admission::{Admission, Refusal};
 use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
 use crate::decide::news::{Answer, Came, Known, answer};
 use crate::node_view::NodeView;
 use crate::pulse::Pulse;
-use crate::unsupported::unsupported;
 
 /// How long a pod that nobody wants may take to end.
 const STRANGERS_GRACE: Duration = Duration::from_secs(1);
@@ -48,8 +48,6 @@ pub(crate) struct SyncLoopParts {
     pub(crate) news: mpsc::UnboundedReceiver<News>,
     /// Where pods have their own files.
     pub(crate) directories: PodDirectories,
-    /// Whether containers may choose the signal that stops them.
-    pub(crate) stop_signals: bool,
     /// The pods' workers.
     pub(crate) workers: WorkersHandle,
     /// Whom people hear from.
@@ -58,6 +56,8 @@ pub(crate) struct SyncLoopParts {
     pub(crate) view: Arc<NodeView>,
     /// Shows that the loop turns.
     pub(crate) pulse: Pulse,
+    /// Which pods may run.
+    pub(crate) admission: Admission,
 }
 
 /// The loop's state; nobody else touches it.
@@ -133,11 +133,11 @@ impl SyncLoop {
 
     async fn came(&mut self, pod: Arc<Pod>, came: Came) {
         let uid = view::uid(&pod);
-        let ignored = unsupported(&pod, self.parts.stop_signals);
+        let refusal = self.parts.admission.refusal(&pod);
         let known = Known {
             refused: self.refused.remove(&uid),
             working: self.working.contains(&uid),
-            supported: ignored.is_empty(),
+            supported: refusal.is_none(),
         };
         let answer = answer(came, known);
         if !matches!(answer, Answer::Refuse { .. }) {
@@ -146,10 +146,11 @@ impl SyncLoop {
         }
         match answer {
             Answer::Refuse { kill } => {
-                let message = format!("not supported: {}", ignored.join(", "));
                 let name = view::pod_name(&pod);
-                self.tell_refused(&name, &uid, "UnsupportedFields", &message);
-                self.parts.view.refuse(&pod, "UnsupportedFields", &message);
+                if let Some(Refusal { reason, message }) = refusal {
+                    self.tell_refused(&name, &uid, reason, &message);
+                    self.parts.view.refuse(&pod, reason, &format!("Pod was rejected: {message}"));
+                }
                 self.refused.insert(uid.clone());
                 if kill {
                     let update = Update::Kill { target: Target::Pod(pod), grace: None };
@@ -177,8 +178,7 @@ impl SyncLoop {
     }
 
     fn tell_refused(&self, name: &PodName, uid: &PodUid, reason: &'static str, message: &str) {
-        let message = format!("Pod was rejected: {message}");
-        let event = PodEvent::warning(uid.clone(), name.clone(), reason, message);
+        let event = PodEvent::warning(uid.clone(), name.clone(), reason, message.to_owned());
         self.parts.events.record(event);
     }
 

@@ -7,6 +7,7 @@ use model::stamp::{Stamp, Stamps};
 use pods::decide::worker::Outcome;
 use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
 use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
+use runtime::decide::AllowedSysctls;
 use status::decide::NodeFacts;
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;
@@ -105,11 +106,15 @@ impl Bench {
                 clock: Arc::clone(&clock) as _,
                 pods: "/pods".into(),
             },
-            stop_signals: false,
             workers,
             events: Arc::new(KeptEvents::default()),
             view: Arc::clone(&view),
             pulse: pulse.clone(),
+            admission: Admission {
+                sysctls: AllowedSysctls::new((6, 1), &[]),
+                apparmor: false,
+                stop_signals: false,
+            },
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(pleg.task.run(stop.clone()));

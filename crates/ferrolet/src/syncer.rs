@@ -164,6 +164,10 @@ impl PodSyncer for Syncer {
     }
 
     async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome {
+        if let Err(error) = self.pod_runtime.release(pod).await {
+            warn!(pod = %view::pod_name(pod), uid = %status.uid, error = %Chain(&error), "cannot release what the node keeps for a pod; trying again");
+            return Outcome::Again(Retry::Failure);
+        }
         self.remember(&status.uid, None);
         self.adoption.forget(&status.uid);
         self.publish(pod, status, None, true);

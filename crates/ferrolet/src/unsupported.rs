@@ -4,14 +4,13 @@
 //! Every field of the specification is named here, by taking the types apart: a field that a new
 //! version of the API adds does not compile until somebody has decided about it.
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, PodSpec};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use podspec::view;
 
-/// Annotations that ask for something of the node.
-const ANNOTATIONS: [&str; 2] = [
-    "container.apparmor.security.beta.kubernetes.io/",
-    "container.seccomp.security.alpha.kubernetes.io/",
-];
+/// Annotations that ask for something of the node. Upstream too acts on the field alone by now, so a
+/// pod that relies on the annotation would run unconfined.
+const ANNOTATIONS: [&str; 2] =
+    ["container.seccomp.security.alpha.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/pod"];
 
 /// The paths of fields that the pod sets and the agent does not act on: not yet, or not with its
 /// feature gates. `stop_signals` is one of those.
@@ -22,10 +21,9 @@ pub(crate) fn unsupported(pod: &Pod, stop_signals: bool) -> Vec<String> {
     let mut paths: Vec<String> =
         asked.map(|name| format!("metadata.annotations[{name}]")).collect();
     paths.extend(pod_fields(spec).into_iter().map(|field| format!("spec.{field}")));
-    let host_network = view::host_network(pod);
     let mut check = |list: &str, containers: &[Container]| {
         for (index, container) in containers.iter().enumerate() {
-            let mut fields = container_fields(container, host_network);
+            let mut fields = container_fields(container);
             let lifecycle = container.lifecycle.as_ref();
             if lifecycle.is_some_and(|lifecycle| lifecycle.stop_signal.is_some()) && !stop_signals {
                 fields.push("lifecycle.stopSignal");
@@ -52,8 +50,10 @@ fn set_fields(fields: &[(&'static str, bool)]) -> Vec<&'static str> {
 fn pod_fields(spec: &PodSpec) -> Vec<&'static str> {
     let PodSpec {
         // Acted on.
-        active_deadline_seconds: _, containers: _, ephemeral_containers: _, host_ipc: _,
-        host_network: _, host_pid: _, hostname: _, init_containers: _, restart_policy: _, share_process_namespace: _,
+        active_deadline_seconds: _, containers: _, dns_config: _, dns_policy: _,
+        ephemeral_containers: _, host_aliases: _, host_ipc: _, host_network: _, host_pid: _,
+        host_users: _, hostname: _, hostname_override: _, init_containers: _, restart_policy: _,
+        security_context: _, set_hostname_as_fqdn: _, share_process_namespace: _, subdomain: _,
         termination_grace_period_seconds: _,
         // For others than the node: schedulers, controllers, and the API server.
         affinity: _, automount_service_account_token: _, enable_service_links: _, node_name: _,
@@ -61,18 +61,10 @@ fn pod_fields(spec: &PodSpec) -> Vec<&'static str> {
         scheduler_name: _, scheduling_gates: _, service_account: _, service_account_name: _,
         tolerations: _, topology_spread_constraints: _, image_pull_secrets: _,
         // Not acted on yet.
-        dns_config, dns_policy, host_aliases, host_users, hostname_override, os, overhead, readiness_gates, resource_claims, resources,
-        runtime_class_name, security_context, set_hostname_as_fqdn, subdomain, volumes,
+        os, overhead, readiness_gates, resource_claims, resources, runtime_class_name, volumes,
         scheduling_group,
     } = spec;
-    let security = security_context.as_ref();
     set_fields(&[
-        ("dnsConfig", dns_config.is_some()),
-        // Without a cluster's DNS the others mean the same: the host's.
-        ("dnsPolicy", dns_policy.as_deref() == Some("None")),
-        ("hostAliases", has_any(host_aliases.as_ref())),
-        ("hostUsers", *host_users == Some(false)),
-        ("hostnameOverride", hostname_override.is_some()),
         ("os", os.as_ref().is_some_and(|os| os.name != "linux")),
         ("overhead", overhead.as_ref().is_some_and(|overhead| !overhead.is_empty())),
         ("readinessGates", has_any(readiness_gates.as_ref())),
@@ -80,40 +72,29 @@ fn pod_fields(spec: &PodSpec) -> Vec<&'static str> {
         ("resources", resources.is_some()),
         ("runtimeClassName", runtime_class_name.is_some()),
         ("schedulingGroup", scheduling_group.is_some()),
-        ("securityContext", security.is_some_and(|set| *set != PodSecurityContext::default())),
-        ("setHostnameAsFQDN", *set_hostname_as_fqdn == Some(true)),
-        ("subdomain", subdomain.as_ref().is_some_and(|name| !name.is_empty())),
         ("volumes", has_any(volumes.as_ref())),
     ])
 }
 
 #[rustfmt::skip]
-fn container_fields(container: &Container, host_network: bool) -> Vec<&'static str> {
+fn container_fields(container: &Container) -> Vec<&'static str> {
     let Container {
         // Acted on.
-        args: _, command: _, image: _, image_pull_policy: _, lifecycle: _, name: _,
-        restart_policy: _, restart_policy_rules: _, stdin: _, stdin_once: _,
+        args: _, command: _, env: _, image: _, image_pull_policy: _, lifecycle: _, name: _, ports: _,
+        restart_policy: _, restart_policy_rules: _, security_context: _, stdin: _, stdin_once: _,
         termination_message_path: _, termination_message_policy: _, tty: _, working_dir: _,
         // Says how a change of resources is made, and none is.
         resize_policy: _,
         // Not acted on yet, or not in every form.
-        env, env_from, liveness_probe, ports, readiness_probe, resources, security_context,
-        startup_probe, volume_devices, volume_mounts,
+        env_from, liveness_probe, readiness_probe, resources, startup_probe, volume_devices,
+        volume_mounts,
     } = container;
-    let resources = resources.as_ref();
-    let limits = resources.and_then(|resources| resources.limits.as_ref());
-    let claims = resources.and_then(|resources| resources.claims.as_ref());
-    // On the host's network a port is the host's anyway; the API server fills it in.
-    let mapped = ports.iter().flatten().any(|port| port.host_port.is_some_and(|port| port != 0));
+    let claims = resources.as_ref().and_then(|resources| resources.claims.as_ref());
     set_fields(&[
-        ("env[].valueFrom", env.iter().flatten().any(|env| env.value_from.is_some())),
         ("envFrom", has_any(env_from.as_ref())),
         ("livenessProbe", liveness_probe.is_some()),
-        ("ports[].hostPort", mapped && !host_network),
         ("readinessProbe", readiness_probe.is_some()),
         ("resources.claims", has_any(claims)),
-        ("resources.limits", limits.is_some_and(|limits| !limits.is_empty())),
-        ("securityContext", security_context.is_some()),
         ("startupProbe", startup_probe.is_some()),
         ("volumeDevices", has_any(volume_devices.as_ref())),
         ("volumeMounts", has_any(volume_mounts.as_ref())),
@@ -142,9 +123,15 @@ mod tests {
     fn what_is_acted_on_is_supported() {
         let spec = "hostNetwork: true\n  hostPID: true\n  restartPolicy: OnFailure\n  \
                     terminationGracePeriodSeconds: 5\n  activeDeadlineSeconds: 60\n  \
-                    initContainers: [{name: i, image: i}, {name: s, image: i, restartPolicy: Always}]";
-        let container = "command: [a]\n    args: [b]\n    ports: [{containerPort: 80}]\n    \
-                         env: [{name: A, value: b}]\n    resources: {requests: {cpu: 1}}\n    \
+                    initContainers: [{name: i, image: i}, {name: s, image: i, restartPolicy: Always}]\n  \
+                    dnsPolicy: None\n  dnsConfig: {nameservers: [1.1.1.1]}\n  \
+                    hostAliases: [{ip: 1.2.3.4, hostnames: [x]}]\n  \
+                    securityContext: {runAsUser: 1, seccompProfile: {type: RuntimeDefault}}";
+        let container = "command: [a]\n    args: [b]\n    \
+                         ports: [{containerPort: 80, hostPort: 80}]\n    \
+                         env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]\n    \
+                         securityContext: {privileged: true}\n    \
+                         resources: {limits: {memory: 1Mi}}\n    \
                          terminationMessagePath: /x\n    \
                          terminationMessagePolicy: FallbackToLogsOnError\n    \
                          lifecycle: {preStop: {sleep: {seconds: 1}}}";
@@ -157,29 +144,15 @@ mod tests {
         let rows = [
             ("volumes: [{name: v, emptyDir: {}}]", "", "spec.volumes"),
             (
-                "initContainers: [{name: i, image: i, securityContext: {privileged: true}}]",
+                "initContainers: [{name: i, image: i, livenessProbe: {tcpSocket: {port: 1}}, restartPolicy: Always}]",
                 "",
-                "spec.initContainers[0].securityContext",
+                "spec.initContainers[0].livenessProbe",
             ),
-            ("securityContext: {runAsUser: 1}", "", "spec.securityContext"),
-            ("hostUsers: false", "", "spec.hostUsers"),
-            ("", "securityContext: {privileged: true}", "spec.containers[0].securityContext"),
-            ("", "resources: {limits: {memory: 1Mi}}", "spec.containers[0].resources.limits"),
             ("", "livenessProbe: {tcpSocket: {port: 1}}", "spec.containers[0].livenessProbe"),
             (
                 "os: {name: linux}",
                 "lifecycle: {stopSignal: SIGUSR1}",
                 "spec.containers[0].lifecycle.stopSignal",
-            ),
-            (
-                "",
-                "ports: [{containerPort: 80, hostPort: 80}]",
-                "spec.containers[0].ports[].hostPort",
-            ),
-            (
-                "",
-                "env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
-                "spec.containers[0].env[].valueFrom",
             ),
         ];
         for (spec, container, path) in rows {
@@ -190,8 +163,8 @@ mod tests {
     #[test]
     fn annotations_that_ask_for_confinement_are_named() {
         let mut pod = Pod { spec: Some(PodSpec::default()), ..Pod::default() };
-        let name = "container.apparmor.security.beta.kubernetes.io/main".to_owned();
-        pod.metadata.annotations = Some([(name.clone(), "localhost/tight".to_owned())].into());
+        let name = "container.seccomp.security.alpha.kubernetes.io/main".to_owned();
+        pod.metadata.annotations = Some([(name.clone(), "localhost/tight.json".to_owned())].into());
         assert_eq!(unsupported(&pod, false), [format!("metadata.annotations[{name}]")]);
     }
 }

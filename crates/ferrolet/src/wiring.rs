@@ -18,13 +18,14 @@ use pods::source::http::{HttpSourceSettings, http_source};
 use pods::source::{SourceName, Sources};
 use pods::workers::{WorkerParts, workers};
 use prometheus::Registry;
-use runtime::decide::BackoffLimits;
+use runtime::decide::{AllowedSysctls, BackoffLimits, NodeSettings};
 use runtime::{LogLayout, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages};
 pub use server::EventLimits;
 use server::{EventBook, HealthChecks, Verbosity};
 use status::decide::NodeFacts;
 use tokio::net::UnixListener;
 
+use crate::admission::Admission;
 use crate::adopt::Adoption;
 use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
 use crate::pulse::Pulse;
@@ -78,6 +79,10 @@ pub struct Settings {
     pub container_links: PathBuf,
     /// How often a pod is looked at without need.
     pub resync: Duration,
+    /// The node, as it is configured and found.
+    pub node: NodeSettings,
+    /// Kernel parameters that pods may set besides those that are safe.
+    pub unsafe_sysctls: Vec<String>,
     /// How long a container waits that keeps failing.
     pub restart_backoff: BackoffLimits,
     /// How the runtime is observed.
@@ -126,7 +131,8 @@ impl Agent {
         let clock = Arc::clone(&ports.clock);
         let book = Arc::new(EventBook::new(clock, settings.events, ports.events));
         ports.events = Arc::clone(&book) as _;
-        let facts = NodeFacts { host_ips: Vec::new(), runtime_name: settings.runtime_name.clone() };
+        let host_ips = settings.node.ips.clone();
+        let facts = NodeFacts { host_ips, runtime_name: settings.runtime_name.clone() };
         let view = Arc::new(NodeView::new(facts, Arc::clone(&ports.clock)));
         let (stamps, registry) = (Stamps::default(), Registry::new());
         let pleg = observer(settings, &ports, &stamps, &registry);
@@ -150,11 +156,11 @@ impl Agent {
             cache: pleg.cache.clone(),
             news,
             directories: directories(settings, &ports),
-            stop_signals: settings.stop_signals,
             workers: workers_handle,
             events: ports.events,
             view: Arc::clone(&view),
             pulse: pulse.clone(),
+            admission: admission(settings),
         });
         let health: Arc<dyn HealthChecks> =
             Arc::new(AgentHealth { pleg: pleg.health, sync_loop: pulse });
@@ -253,6 +259,13 @@ fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps, registry: &Regi
     pleg::pleg(wants, settings.pleg.clone())
 }
 
+/// What the node lets pods do.
+fn admission(settings: &Settings) -> Admission {
+    let machine = &settings.node.machine;
+    let sysctls = AllowedSysctls::new(machine.kernel, &settings.unsafe_sysctls);
+    Admission { sysctls, apparmor: machine.apparmor, stop_signals: settings.stop_signals }
+}
+
 /// What makes pods as specified.
 fn syncer(settings: &Settings, ports: &Ports, view: &Arc<NodeView>) -> Syncer {
     let logs = LogLayout {
@@ -268,6 +281,7 @@ fn syncer(settings: &Settings, ports: &Ports, view: &Arc<NodeView>) -> Syncer {
         clock: Arc::clone(&ports.clock),
         logs,
         pods: settings.pods.clone(),
+        node: settings.node.clone(),
         restart_backoff: settings.restart_backoff,
     });
     Syncer {

@@ -2,7 +2,7 @@
 //! state.
 //!
 //! Input: paths from the configuration, and below them names that come from pods. Output: what is
-//! there and when it changes, directories and links that the agent needs, files of its own that
+//! there and when it changes, what the machine is, directories and links that the agent needs, files of its own that
 //! survive a crash, and the text of containers' logs.
 //!
 //! Invariants:
@@ -19,6 +19,7 @@ mod beneath;
 mod claim;
 mod logs;
 mod look;
+mod machine;
 mod removal;
 mod replace;
 mod socket;
@@ -34,6 +35,7 @@ use model::verdict::{Subject, Verdict};
 
 pub use claim::{Claim, claim};
 pub use logs::HostLogs;
+pub use machine::{disk_bytes, machine};
 pub use replace::replace;
 pub use socket::{LONGEST_SOCKET_PATH, Socket, SocketError, listen};
 
@@ -103,6 +105,11 @@ impl HostFiles for Host {
     async fn write_durably(&self, path: &Path, content: &[u8]) -> Result<(), FileError> {
         let content = content.to_owned();
         blocking("write", path, move |path| replace(path, &content)).await
+    }
+
+    async fn overwrite(&self, path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
+        let content = content.to_owned();
+        blocking("write", path, move |path| replace::overwrite(path, &content, mode)).await
     }
 
     async fn remove_written(&self, path: &Path) -> Result<(), FileError> {

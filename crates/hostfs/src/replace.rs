@@ -1,11 +1,12 @@
 //! Small files of the agent's own, written whole or not at all.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use model::ports::files::draft_of;
+use rustix::fs::OFlags;
 
 /// Writes a file that only the agent's user reads, in place of what is there. After a crash at any
 /// moment there is the old content or the new, on disk.
@@ -21,6 +22,19 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_all()?;
     std::fs::rename(&draft, path)?;
     File::open(directory)?.sync_all()
+}
+
+/// Writes a file where it is, following no link, and gives it the mode whatever the umask says.
+pub(crate) fn overwrite(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(mode)
+        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+        .open(path)?;
+    file.write_all(content)?;
+    file.set_permissions(Permissions::from_mode(mode))
 }
 
 /// Makes a directory for the agent's user alone, with its parents, and sees to it that they are on

@@ -14,6 +14,7 @@ pub mod chain;
 pub mod ids;
 pub mod labels;
 pub mod lifecycle;
+pub mod machine;
 pub mod names;
 #[cfg(test)]
 mod names_tests;

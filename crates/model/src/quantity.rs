@@ -70,6 +70,23 @@ impl Quantity {
         unit.billionths > 0 && self.billionths % unit.billionths == 0
     }
 
+    /// The amount as a whole number, rounded up; the largest number when there is none so large.
+    pub fn value(&self) -> i64 {
+        self.in_units_of(ONE)
+    }
+
+    /// The amount in thousandths, rounded up; the largest number when there is none so large.
+    pub fn milli_value(&self) -> i64 {
+        self.in_units_of(ONE / 1000)
+    }
+
+    fn in_units_of(&self, unit: i128) -> i64 {
+        let rest = i128::from(self.billionths.rem_euclid(unit) != 0);
+        let units = self.billionths.div_euclid(unit) + rest;
+        let limit = if units < 0 { i64::MIN } else { i64::MAX };
+        i64::try_from(units).unwrap_or(limit)
+    }
+
     /// The amount in thousandths, rounded away from zero, the finest that the API keeps of a
     /// resource.
     #[must_use]

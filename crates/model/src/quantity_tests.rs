@@ -98,3 +98,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn amounts_become_numbers_by_rounding_up() {
+    let rows = [
+        ("0", 0, 0),
+        ("1", 1, 1000),
+        ("100m", 1, 100),
+        ("1500m", 2, 1500),
+        ("1n", 1, 1),
+        ("1Ki", 1024, 1_024_000),
+        ("-1500m", -1, -1500),
+        ("16E", i64::MAX, i64::MAX),
+    ];
+    for (text, value, milli) in rows {
+        let quantity = Quantity::parse(text).unwrap();
+        assert_eq!((quantity.value(), quantity.milli_value()), (value, milli), "{text}");
+    }
+}

@@ -5,6 +5,15 @@ use std::sync::Arc;
 
 use crate::ids::{ContainerId, PodName, PodUid};
 
+mod resources;
+mod security;
+
+pub use resources::{HugePageLimit, LinuxResources};
+pub use security::{
+    Capabilities, ContainerSecurity, GroupsPolicy, IdMapping, SandboxSecurity, SecurityProfile,
+    SelinuxOptions, UserNamespace,
+};
+
 /// Whose namespace of a kind a sandbox or container uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NamespaceMode {
@@ -17,6 +26,53 @@ pub enum NamespaceMode {
     Node,
 }
 
+/// Where the processes of a pod look names up: the content of their `resolv.conf`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DnsConfig {
+    /// Addresses of name servers.
+    pub servers: Vec<String>,
+    /// Domains that short names are looked for in.
+    pub searches: Vec<String>,
+    /// Options of the resolver: `ndots:5`.
+    pub options: Vec<String>,
+}
+
+/// What a port speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP.
+    Sctp,
+}
+
+/// A port of a pod, and the port of the host that leads to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PortMapping {
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// The port inside.
+    pub container_port: i32,
+    /// The port of the host; 0 maps nothing.
+    pub host_port: i32,
+    /// The host's address it is on; empty means all.
+    pub host_ip: String,
+}
+
+/// A file or directory of the host that a container sees.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mount {
+    /// Where the container sees it.
+    pub container_path: String,
+    /// Where it is on the host.
+    pub host_path: String,
+    /// Whether the container must not write it.
+    pub read_only: bool,
+}
+
 /// A sandbox to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxConfig {
@@ -26,6 +82,8 @@ pub struct SandboxConfig {
     pub pod: PodName,
     /// Counts the sandboxes of the pod from 0; part of the name the runtime reserves.
     pub attempt: u32,
+    /// The runtime's handler, from the pod's runtime class; empty means the default one.
+    pub runtime_handler: String,
     /// Host name inside the pod; empty on the host's network.
     pub hostname: String,
     /// Absolute path below which the containers' logs go.
@@ -34,25 +92,55 @@ pub struct SandboxConfig {
     pub labels: BTreeMap<String, String>,
     /// Annotations: the pod's and the agent's.
     pub annotations: BTreeMap<String, String>,
+    /// Where names are looked up.
+    pub dns: DnsConfig,
+    /// Ports of its containers.
+    pub port_mappings: Vec<PortMapping>,
     /// Whose network.
     pub network: NamespaceMode,
     /// Whose process ids.
     pub pid: NamespaceMode,
     /// Whose inter-process communication.
     pub ipc: NamespaceMode,
+    /// Whose user ids.
+    pub users: UserNamespace,
+    /// What the sandbox itself may do.
+    pub security: SandboxSecurity,
+    /// Kernel parameters of the pod's namespaces.
+    pub sysctls: BTreeMap<String, String>,
+    /// What its containers need together.
+    pub resources: LinuxResources,
+    /// What the sandbox itself costs.
+    pub overhead: LinuxResources,
     /// Parent of the pod's cgroups; empty leaves the choice to the runtime.
     pub cgroup_parent: String,
 }
 
-/// A file or directory of the host that a container sees.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mount {
-    /// Where it is on the host.
-    pub host_path: String,
-    /// Where the container sees it.
-    pub container_path: String,
-    /// Whether the container may only read it.
-    pub read_only: bool,
+impl SandboxConfig {
+    /// A sandbox that asks for nothing in particular.
+    pub fn new(pod_uid: PodUid, pod: PodName, attempt: u32) -> Self {
+        Self {
+            pod_uid,
+            pod,
+            attempt,
+            runtime_handler: String::new(),
+            hostname: String::new(),
+            log_directory: String::new(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            dns: DnsConfig::default(),
+            port_mappings: Vec::new(),
+            network: NamespaceMode::Pod,
+            pid: NamespaceMode::Container,
+            ipc: NamespaceMode::Pod,
+            users: UserNamespace::Node,
+            security: SandboxSecurity::default(),
+            sysctls: BTreeMap::new(),
+            resources: LinuxResources::default(),
+            overhead: LinuxResources::default(),
+            cgroup_parent: String::new(),
+        }
+    }
 }
 
 /// A container to make.
@@ -74,6 +162,8 @@ pub struct ContainerConfig {
     pub working_dir: String,
     /// Environment, in order.
     pub envs: Vec<(String, String)>,
+    /// What it sees of the host's files.
+    pub mounts: Vec<Mount>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
     /// Annotations: what must be known of it after a restart of the agent.
@@ -86,16 +176,42 @@ pub struct ContainerConfig {
     pub stdin_once: bool,
     /// Whether it gets a terminal.
     pub tty: bool,
-    /// Paths that it must not see.
-    pub masked_paths: Vec<String>,
-    /// Paths that it must not write.
-    pub readonly_paths: Vec<String>,
+    /// What it may do.
+    pub security: ContainerSecurity,
+    /// How much it may use.
+    pub resources: LinuxResources,
     /// Whose process ids.
     pub pid: NamespaceMode,
     /// The container whose processes it sees, whatever `pid` says.
     pub pid_target: Option<ContainerId>,
-    /// Files and directories of the host that it sees.
-    pub mounts: Vec<Mount>,
     /// The signal that asks it to end, by name; without one the image says.
     pub stop_signal: Option<String>,
+}
+
+impl ContainerConfig {
+    /// The first instance of a container that asks for nothing in particular.
+    pub fn new(name: &str, image: &str) -> Self {
+        Self {
+            name: name.into(),
+            attempt: 0,
+            image_ref: image.to_owned(),
+            user_image: image.to_owned(),
+            command: Vec::new(),
+            args: Vec::new(),
+            working_dir: String::new(),
+            envs: Vec::new(),
+            mounts: Vec::new(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            log_path: String::new(),
+            stdin: false,
+            stdin_once: false,
+            tty: false,
+            security: ContainerSecurity::default(),
+            resources: LinuxResources::default(),
+            pid: NamespaceMode::Container,
+            pid_target: None,
+            stop_signal: None,
+        }
+    }
 }

@@ -21,7 +21,8 @@
 //!
 //! Besides, for all pods: [`definition_hash`], which tells whether a running container is still the
 //! one that is wanted, [`restart`] for whether an ended container runs again, [`qos_class`],
-//! [`quantity`] for amounts of resources and [`image_name`] for image names.
+//! [`quantity`] for amounts, [`resources`] for what containers ask for and may use, and
+//! [`image_name`] for image names.
 
 pub mod annotations;
 mod decode;
@@ -45,7 +46,7 @@ mod manifest_tests;
 mod pod_strategy;
 mod qos;
 mod references;
-mod resources;
+pub mod resources;
 pub mod restart;
 #[cfg(test)]
 mod restart_tests;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::quantity::Quantity;
@@ -11,12 +11,16 @@ use crate::view::is_sidecar;
 /// Resource name to amount, as the API keeps it.
 pub(crate) type ResourceList = BTreeMap<String, ApiQuantity>;
 /// Resource name to amount, as numbers.
-pub(crate) type Amounts = BTreeMap<String, Quantity>;
+pub type Amounts = BTreeMap<String, Quantity>;
 
-pub(crate) const CPU: &str = "cpu";
-pub(crate) const MEMORY: &str = "memory";
-pub(crate) const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
-pub(crate) const HUGE_PAGES_PREFIX: &str = "hugepages-";
+/// Processors.
+pub const CPU: &str = "cpu";
+/// Memory.
+pub const MEMORY: &str = "memory";
+/// Disk for logs, writable layers and the like.
+pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+/// Huge pages; their size follows.
+pub const HUGE_PAGES_PREFIX: &str = "hugepages-";
 
 /// Whether it is a resource of the system itself and not one that a vendor adds.
 pub(crate) fn is_native(name: &str) -> bool {
@@ -43,6 +47,26 @@ pub(crate) fn amounts(list: Option<&ResourceList>) -> Amounts {
         .flatten()
         .filter_map(|(name, text)| Some((name.clone(), Quantity::parse(&text.0).ok()?)))
         .collect()
+}
+
+/// What the containers of a pod ask for together.
+pub fn pod_requests(pod: &Pod) -> Amounts {
+    pod.spec.as_ref().map(|spec| aggregate(spec, |part| part.requests.as_ref())).unwrap_or_default()
+}
+
+/// What the containers of a pod may use together.
+pub fn pod_limits(pod: &Pod) -> Amounts {
+    pod.spec.as_ref().map(|spec| aggregate(spec, |part| part.limits.as_ref())).unwrap_or_default()
+}
+
+/// What a container asks for.
+pub fn requests(container: &Container) -> Amounts {
+    amounts(container.resources.as_ref().and_then(|part| part.requests.as_ref()))
+}
+
+/// What a container may use.
+pub fn limits(container: &Container) -> Amounts {
+    amounts(container.resources.as_ref().and_then(|part| part.limits.as_ref()))
 }
 
 /// What the containers of a pod need together: all regular ones and sidecars, or a regular init

@@ -17,12 +17,14 @@ use podspec::view;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::decide::{Backoff, BackoffLimits, PodActions, SandboxPlan, Situation, pod_actions};
+use crate::decide::{
+    Backoff, BackoffLimits, NodeSettings, PodActions, SandboxPlan, Situation, pod_actions,
+};
 use crate::error::SyncError;
 use crate::image::Images;
 use crate::layout::LogLayout;
 use crate::report::Reporter;
-use crate::sandbox::sandbox_config;
+use crate::user_namespaces::UserNamespaces;
 
 /// What the executor works with.
 #[derive(Debug)]
@@ -41,6 +43,8 @@ pub struct RuntimeParts {
     pub logs: LogLayout,
     /// Where each pod has a directory of its own.
     pub pods: PathBuf,
+    /// The node, as it is configured and found.
+    pub node: NodeSettings,
     /// How long a container that keeps failing waits.
     pub restart_backoff: BackoffLimits,
 }
@@ -50,6 +54,7 @@ pub struct RuntimeParts {
 pub struct PodRuntime {
     pub(crate) parts: RuntimeParts,
     pub(crate) images: Images,
+    pub(crate) user_namespaces: UserNamespaces,
     /// Waits of containers that keep failing. Never held across an await.
     pub(crate) restarts: Mutex<Backoff<RestartKey>>,
 }
@@ -72,8 +77,8 @@ pub enum Progress {
 pub(crate) struct Home<'a> {
     pub(crate) sandbox: SandboxId,
     pub(crate) config: SandboxConfig,
-    /// The pod's addresses, if they were observed.
-    pub(crate) ips: &'a [IpAddr],
+    /// The pod's addresses.
+    pub(crate) ips: Vec<IpAddr>,
     pub(crate) cancel: &'a CancellationToken,
 }
 
@@ -81,7 +86,8 @@ impl PodRuntime {
     /// An executor with nothing remembered.
     pub fn new(parts: RuntimeParts) -> Self {
         let restarts = Mutex::new(Backoff::new(parts.restart_backoff));
-        Self { parts, images: Images::new(), restarts }
+        let user_namespaces = UserNamespaces::new(parts.pods.clone(), parts.node.ids_per_pod);
+        Self { parts, images: Images::new(), user_namespaces, restarts }
     }
 
     pub(crate) fn reporter(&self, pod: &Pod, container: &str) -> Reporter<'_> {
@@ -111,14 +117,19 @@ impl PodRuntime {
         let (sandbox, config, ips) = match &actions.sandbox {
             SandboxPlan::None => return Ok(Progress::Done),
             SandboxPlan::Keep(id) => {
+                self.make_directories(pod).await?;
                 let attempt = status.sandboxes.first().map_or(0, |sandbox| sandbox.attempt);
-                let config = sandbox_config(pod, attempt, &self.parts.logs);
-                (id.clone(), config, status.ips.as_slice())
+                let config = self.sandbox_config(pod, attempt).await;
+                let config = config.map_err(SyncError::SandboxConfig)?;
+                let of_node = view::host_network(pod).then(|| self.parts.node.ips.clone());
+                (id.clone(), config, of_node.unwrap_or_else(|| status.ips.clone()))
             }
             SandboxPlan::Create { attempt, .. } => {
+                self.make_directories(pod).await?;
                 let (sandbox, config) = self.create_sandbox(pod, *attempt).await?;
                 // What was observed are the addresses of an earlier sandbox.
-                (sandbox, config, [].as_slice())
+                let ips = self.addresses(pod, &sandbox).await?;
+                (sandbox, config, ips)
             }
         };
         let home = Home { sandbox, config, ips, cancel };

@@ -1,43 +1,51 @@
 //! The configuration of a container.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::labels;
-use model::wanted::ContainerConfig;
+use model::ports::runtime::ImageUser;
+use model::wanted::{ContainerConfig, Mount};
 use podspec::view;
 
-use crate::decide::{ConfigError, environment, expand};
-use crate::layout::LogLayout;
+use crate::decide::{
+    ConfigError, Confinement, NodeSettings, container_resources, container_security, environment,
+    expand, handler_json, ports_json,
+};
+use crate::layout::{LogLayout, seccomp_profiles};
 use crate::sandbox;
 
-/// What of the kernel a container must not see, and what it must not write: upstream's lists for a
-/// container that does not ask for more. Without them, root in a container could change the host.
-const MASKED_PATHS: [&str; 12] = [
-    "/proc/acpi",
-    "/proc/asound",
-    "/proc/interrupts",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/sys/devices/virtual/powercap",
-    "/sys/firmware",
-];
-const READONLY_PATHS: [&str; 5] =
-    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+/// What an instance of a container has besides its specification.
+#[derive(Debug)]
+pub(crate) struct Instance<'a> {
+    /// Counts its restarts.
+    pub(crate) restart_count: u32,
+    /// How the runtime refers to its image.
+    pub(crate) image_ref: String,
+    /// Whom its image runs as.
+    pub(crate) image_user: Option<ImageUser>,
+    /// The pod's addresses.
+    pub(crate) ips: &'a [IpAddr],
+    /// What it sees of the host's files.
+    pub(crate) mounts: Vec<Mount>,
+}
 
 /// What the runtime is asked for.
 pub(crate) fn container_config(
     pod: &Pod,
     container: &Container,
-    restart_count: u32,
-    image_ref: String,
+    instance: Instance<'_>,
+    node: &NodeSettings,
 ) -> Result<ContainerConfig, ConfigError> {
-    let envs = environment(container)?;
+    let Instance { restart_count, image_ref, image_user, ips, mounts } = instance;
+    let envs = environment(pod, container, ips, node)?;
+    let confinement = Confinement {
+        seccomp_default: node.seccomp_default,
+        seccomp_profiles: &seccomp_profiles(&node.root_dir),
+        masked_paths: &node.machine.thermal_throttle,
+    };
+    let security = container_security(pod, container, image_user.as_ref(), &confinement)?;
     let values: BTreeMap<String, String> = envs.iter().cloned().collect();
     let expanded = |words: &Option<Vec<String>>| -> Vec<String> {
         words.iter().flatten().map(|word| expand(word, &values)).collect()
@@ -51,17 +59,17 @@ pub(crate) fn container_config(
         args: expanded(&container.args),
         working_dir: container.working_dir.clone().unwrap_or_default(),
         envs,
+        mounts,
         labels: container_labels(pod, container),
         annotations: container_annotations(pod, container, restart_count),
         log_path: LogLayout::container_log(&container.name, restart_count),
         stdin: container.stdin.unwrap_or(false),
         stdin_once: container.stdin_once.unwrap_or(false),
         tty: container.tty.unwrap_or(false),
-        masked_paths: MASKED_PATHS.map(ToOwned::to_owned).into(),
-        readonly_paths: READONLY_PATHS.map(ToOwned::to_owned).into(),
+        security,
+        resources: container_resources(pod, container, &node.limits, &node.machine),
         pid: sandbox::pid_mode(pod),
         pid_target: None,
-        mounts: Vec::new(),
         stop_signal: stop_signal(container),
     })
 }
@@ -98,16 +106,12 @@ fn container_annotations(
     if let Some(grace) = view::spec(pod).and_then(|spec| spec.termination_grace_period_seconds) {
         annotations.insert(labels::POD_TERMINATION_GRACE, grace.to_string());
     }
-    if let Some(ports) = container.ports.as_ref().filter(|ports| !ports.is_empty())
-        && let Ok(ports) = serde_json::to_string(ports)
-    {
-        annotations.insert(labels::CONTAINER_PORTS, ports);
+    let pre_stop = container.lifecycle.as_ref().and_then(|hooks| hooks.pre_stop.as_ref());
+    if let Some(pre_stop) = pre_stop {
+        annotations.insert(labels::CONTAINER_PRE_STOP_HANDLER, handler_json(pre_stop));
     }
-    let lifecycle = container.lifecycle.as_ref();
-    if let Some(hook) = lifecycle.and_then(|lifecycle| lifecycle.pre_stop.as_ref())
-        && let Ok(hook) = serde_json::to_string(hook)
-    {
-        annotations.insert(labels::CONTAINER_PRE_STOP_HANDLER, hook);
+    if let Some(ports) = container.ports.as_ref().filter(|ports| !ports.is_empty()) {
+        annotations.insert(labels::CONTAINER_PORTS, ports_json(ports));
     }
     annotations.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
@@ -128,9 +132,17 @@ mod tests {
         pod.metadata.name = Some("web".to_owned());
         pod.metadata.namespace = Some("default".to_owned());
         pod.metadata.uid = Some("uid".to_owned());
-        container_config(&pod, container, 4, "sha256:1".to_owned()).unwrap()
+        let instance = Instance {
+            restart_count: 4,
+            image_ref: "sha256:1".to_owned(),
+            image_user: None,
+            ips: &[],
+            mounts: Vec::new(),
+        };
+        container_config(&pod, container, instance, &NodeSettings::default()).unwrap()
     }
 
+    // behaviour: CON-9
     #[test]
     fn command_arguments_and_environment_are_expanded() {
         let config = made(&Container {
@@ -152,6 +164,7 @@ mod tests {
         assert_eq!(config.attempt, 4);
     }
 
+    // behaviour: CON-10
     #[test]
     fn labels_and_annotations_are_upstreams() {
         let config = made(&Container {

@@ -1,15 +1,16 @@
 //! Making a container, whatever became of earlier attempts.
 
+use k8s_openapi::api::core::v1::Container;
 use model::ids::ContainerId;
 use model::observed::ContainerStatus;
-use model::ports::runtime::{ContainerFilter, RuntimeError};
+use model::ports::runtime::{ContainerFilter, ImageUser, RuntimeError};
 use podspec::view;
 use tracing::warn;
 
 use crate::act::PodRuntime;
-use crate::container::container_config;
+use crate::container::{Instance, container_config};
 use crate::create_sandbox::MOST_NAMES;
-use crate::decide::{Role, TakenContainer, taken_container};
+use crate::decide::{Role, TakenContainer, taken_container, with_default_tag};
 use crate::error::StartError;
 use crate::start::Starting;
 
@@ -35,10 +36,19 @@ impl PodRuntime {
     ) -> Result<Made, StartError> {
         let Starting { pod, container, home, .. } = *starting;
         let target = target(starting)?;
+        let image_user = self.image_user(container).await?;
         let mut names = 0;
         loop {
             names += 1;
-            let mut config = container_config(pod, container, number, image.to_owned())
+            let mounts = self.mounts(pod, container, &home.ips).await.map_err(StartError::Files)?;
+            let instance = Instance {
+                restart_count: number,
+                image_ref: image.to_owned(),
+                image_user: image_user.clone(),
+                ips: &home.ips,
+                mounts,
+            };
+            let mut config = container_config(pod, container, instance, &self.parts.node)
                 .map_err(StartError::Config)?;
             config.pid_target.clone_from(&target);
             config.mounts.extend(self.message_mount(&home.config.pod_uid, container).await);
@@ -71,6 +81,15 @@ impl PodRuntime {
                 TakenContainer::LookAgain => return Err(StartError::Create(error)),
                 TakenContainer::NextNumber => number = number.saturating_add(1),
             }
+        }
+    }
+
+    /// Whom the container's image runs as.
+    async fn image_user(&self, container: &Container) -> Result<Option<ImageUser>, StartError> {
+        let image = container.image.clone().unwrap_or_default();
+        match self.parts.runtime.image_status(&with_default_tag(&image)).await {
+            Ok(image) => Ok(image.and_then(|image| image.user)),
+            Err(source) => Err(StartError::ImageUser { image, source }),
         }
     }
 

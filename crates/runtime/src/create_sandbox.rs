@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::Pod;
+use model::chain::Chain;
 use model::ids::{PodUid, SandboxId};
 use model::ports::events::EventType::Warning;
 use model::ports::files::FileError;
@@ -15,7 +16,6 @@ use crate::act::PodRuntime;
 use crate::decide::{TakenSandbox, taken_sandbox};
 use crate::error::SyncError;
 use crate::layout::LogLayout;
-use crate::sandbox::sandbox_config;
 
 /// How many names are tried before the pod waits for its next turn.
 pub(crate) const MOST_NAMES: usize = 16;
@@ -34,8 +34,13 @@ impl PodRuntime {
                 Ok((id, config))
             }
             Err(error) => {
-                if let SyncError::CreateSandbox(source) = &error {
-                    let message = format!("Failed to create pod sandbox: {}", source.message);
+                let why = match &error {
+                    SyncError::CreateSandbox(source) => Some(source.message.clone()),
+                    SyncError::SandboxConfig(error) => Some(Chain(error).to_string()),
+                    _ => None,
+                };
+                if let Some(why) = why {
+                    let message = format!("Failed to create pod sandbox: {why}");
                     self.pod_reporter(pod).event(Warning, "FailedCreatePodSandBox", message);
                 }
                 Err(error)
@@ -51,7 +56,8 @@ impl PodRuntime {
         let mut names = 0;
         loop {
             names += 1;
-            let config = sandbox_config(pod, attempt, &self.parts.logs);
+            let config = self.sandbox_config(pod, attempt).await;
+            let config = config.map_err(SyncError::SandboxConfig)?;
             let logs = LogLayout::pod_directory_name(&config.pod, &config.pod_uid);
             self.create_log_directory(Path::new(&logs)).await.map_err(SyncError::LogDirectory)?;
             let error = match self.parts.runtime.run_pod_sandbox(&config).await {

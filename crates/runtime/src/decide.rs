@@ -7,42 +7,77 @@
 
 mod actions;
 mod backoff;
+mod config_error;
+mod dns;
+#[cfg(test)]
+mod dns_tests;
 mod environment;
 mod ephemeral_containers;
+mod field_ref;
+mod go_json;
 mod grace;
 mod hook;
+mod hostname;
+mod hosts;
 mod init_containers;
 mod late_winner;
+mod node;
 mod orphans;
 mod pod_actions;
+mod ports;
 mod probe_results;
 mod pull;
 mod reasons;
 mod regular_containers;
 mod remains;
+mod resource_ref;
+mod resources;
+#[cfg(test)]
+mod resources_tests;
 mod restart_all;
 mod sandbox_plan;
+mod security;
+#[cfg(test)]
+mod security_tests;
 mod sidecars;
+mod sysctls;
 mod termination_message;
 mod termination_order;
 #[cfg(test)]
 mod test_pods;
+mod user_namespace;
 
 pub use actions::{
     ContainerKill, ContainerRemoval, ContainerReset, ContainerStart, PodActions, Role, SandboxPlan,
 };
 pub use backoff::{Backoff, BackoffLimits, Turn};
-pub use environment::{ConfigError, environment, expand};
+pub use config_error::ConfigError;
+pub use dns::{NodeDns, PodDns, ResolvConfError, parse_resolv_conf, pod_dns};
+pub use environment::{environment, expand};
+pub use field_ref::pod_field;
+pub use go_json::{handler_json, ports_json};
 pub use grace::{GraceBudget, LEAST_GRACE, stop_grace};
 pub use hook::{Hook, HookError, HttpHook, hook, needs_address};
+pub use hostname::{PodHostname, kernel_hostname, pod_hostname};
+pub use hosts::{HOSTS_PATH, host_network_hosts, managed_hosts, wants_hosts_file};
 pub use late_winner::{TakenContainer, TakenSandbox, startable, taken_container, taken_sandbox};
+pub use node::NodeSettings;
 pub use orphans::orphaned_directories;
 pub use pod_actions::{Situation, pod_actions};
 pub use podspec::restart::{RestartPolicy, has_finished, restart_policy, should_restart};
+pub use ports::port_mappings;
 pub use probe_results::{ProbeResult, ProbeResults};
 pub use pull::{Fetch, fetch, with_default_tag};
 pub use reasons::{KillPod, KillReason, StartReason};
+pub use resource_ref::container_resource;
+pub use resources::{LimitSettings, container_resources, sandbox_resources};
+pub use security::{
+    Confinement, apparmor_profile, apparmor_refusal, container_security, described,
+    sandbox_security,
+};
+pub use sysctls::{AllowedSysctls, ForbiddenSysctl, pod_sysctls};
 pub use termination_message::{
     MOST_LINES, MOST_OF_FILE, MOST_OF_LOG, MessageSource, message_source, with_last_words,
 };
 pub use termination_order::termination_order;
+pub use user_namespace::{IdRanges, RangeError};

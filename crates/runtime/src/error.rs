@@ -1,11 +1,13 @@
 //! What goes wrong while a pod is synced.
 
 use jiff::Timestamp;
+use model::chain::Chain;
 use model::ports::files::FileError;
 use model::ports::runtime::RuntimeError;
 
-use crate::decide::ConfigError;
+use crate::decide::{ConfigError, ResolvConfError};
 use crate::hooks::HookFailure;
+use crate::user_namespaces::UserNamespaceError;
 
 /// Why a container did not start; the message is what people see beside the waiting reason.
 #[derive(Debug, thiserror::Error)]
@@ -53,9 +55,21 @@ pub enum StartError {
         #[source]
         source: RuntimeError,
     },
-    /// The pod's specification cannot be turned into a container.
-    #[error("make the container's configuration")]
-    Config(#[source] ConfigError),
+    /// The pod's specification cannot be turned into a container. What is said is upstream's.
+    #[error(transparent)]
+    Config(ConfigError),
+    /// Whom the image runs as cannot be asked for.
+    #[error("inspect image {image:?} for its user")]
+    ImageUser {
+        /// The image.
+        image: String,
+        /// Why.
+        #[source]
+        source: RuntimeError,
+    },
+    /// Files for the container cannot be made.
+    #[error("make the container's files")]
+    Files(#[source] FileError),
     /// It looks into a container that does not exist.
     #[error("unable to find target container {container}")]
     NoTarget {
@@ -90,12 +104,25 @@ impl StartError {
             // Nobody sees it: the pod's own end is what is shown.
             Self::PodEnds => "ContainerCreating",
             Self::ImagePull { .. } => "ErrImagePull",
-            Self::Config(_) | Self::NoTarget { .. } => "CreateContainerConfigError",
+            Self::Config(_) | Self::ImageUser { .. } | Self::Files(_) | Self::NoTarget { .. } => {
+                "CreateContainerConfigError"
+            }
             Self::LogDirectory(_) | Self::RemoveUnused(_) | Self::Create(_) => {
                 "CreateContainerError"
             }
             Self::Run(_) => "RunContainerError",
             Self::PostStart(_) => "PostStartHookError",
+        }
+    }
+
+    /// What the event says that tells of it.
+    pub fn told(&self) -> String {
+        match self {
+            Self::Config(_) | Self::ImageUser { .. } | Self::Files(_) | Self::NoTarget { .. } => {
+                Chain(self).to_string()
+            }
+            Self::Create(source) | Self::Run(source) => source.message.clone(),
+            _ => self.label().to_owned(),
         }
     }
 
@@ -106,6 +133,23 @@ impl StartError {
             _ => None,
         }
     }
+}
+
+/// Why what a sandbox is to be cannot be told.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxConfigError {
+    /// By the pod's specification.
+    #[error(transparent)]
+    Config(ConfigError),
+    /// The node's resolver file cannot be read.
+    #[error("look up the node's name servers")]
+    ResolvConf(#[source] FileError),
+    /// The node's resolver file makes no sense.
+    #[error("encountered error while parsing resolv conf file")]
+    ResolvConfContent(#[source] ResolvConfError),
+    /// There are no user ids for it.
+    #[error(transparent)]
+    UserNamespace(UserNamespaceError),
 }
 
 /// Why a pod is not as specified after a sync.
@@ -141,6 +185,15 @@ pub enum SyncError {
     /// The pod's log directory cannot be made.
     #[error("make the pod's log directory")]
     LogDirectory(#[source] FileError),
+    /// The pod's directory cannot be made.
+    #[error("make the pod's directory")]
+    PodDirectory(#[source] FileError),
+    /// What the sandbox is to be cannot be told.
+    #[error("make the sandbox's configuration")]
+    SandboxConfig(#[source] SandboxConfigError),
+    /// The sandbox that was just made cannot be looked at.
+    #[error("look at the new sandbox")]
+    SandboxStatus(#[source] RuntimeError),
     /// The runtime did not make a sandbox.
     #[error("create pod sandbox")]
     CreateSandbox(#[source] RuntimeError),

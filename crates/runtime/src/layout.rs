@@ -1,6 +1,6 @@
-//! Where logs lie on the node, by upstream's layout.
+//! Where logs and what else is a pod's lie on the node, by upstream's layout.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use model::ids::{ContainerId, PodName, PodUid};
 
@@ -43,6 +43,11 @@ impl LogLayout {
         }
         self.container_links.join(name + ".log")
     }
+}
+
+/// Where the node's seccomp profiles are.
+pub(crate) fn seccomp_profiles(root_dir: &Path) -> PathBuf {
+    root_dir.join("seccomp")
 }
 
 /// The next number for a container of which the runtime has no instance, from the names in its log

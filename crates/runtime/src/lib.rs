@@ -26,14 +26,17 @@ mod kill;
 mod last_words;
 mod layout;
 mod pod_directories;
+mod pod_setup;
 mod remove;
 mod report;
 mod sandbox;
 mod start;
+mod user_namespaces;
 
 pub use act::{PodRuntime, Progress, RuntimeParts};
-pub use error::{RemoveError, StartError, SyncError};
+pub use error::{RemoveError, SandboxConfigError, StartError, SyncError};
 pub use hooks::HookFailure;
 pub use last_words::TerminationMessages;
 pub use layout::LogLayout;
 pub use pod_directories::PodDirectories;
+pub use user_namespaces::UserNamespaceError;

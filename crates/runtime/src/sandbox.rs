@@ -4,38 +4,69 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::labels;
-use model::wanted::{NamespaceMode, SandboxConfig};
+use model::wanted::{DnsConfig, LinuxResources, NamespaceMode, SandboxConfig, UserNamespace};
 use podspec::view;
 
+use crate::decide::{
+    ConfigError, NodeSettings, kernel_hostname, pod_hostname, pod_sysctls, port_mappings,
+    sandbox_resources, sandbox_security,
+};
 use crate::layout::LogLayout;
 
-/// The longest host name that Linux takes.
-const LONGEST_HOSTNAME: usize = 63;
+/// What a sandbox has besides its pod's specification.
+#[derive(Debug)]
+pub(crate) struct SandboxFacts {
+    /// Counts the pod's sandboxes.
+    pub(crate) attempt: u32,
+    /// Where names are looked up.
+    pub(crate) dns: DnsConfig,
+    /// Whose user ids it has.
+    pub(crate) users: UserNamespace,
+}
 
 /// What the runtime is asked for.
-pub(crate) fn sandbox_config(pod: &Pod, attempt: u32, logs: &LogLayout) -> SandboxConfig {
+pub(crate) fn sandbox_config(
+    pod: &Pod,
+    facts: SandboxFacts,
+    logs: &LogLayout,
+    node: &NodeSettings,
+) -> Result<SandboxConfig, ConfigError> {
     let uid = view::uid(pod);
     let name = view::pod_name(pod);
     let host_network = view::host_network(pod);
     let spec = view::spec(pod);
     let mut labels: BTreeMap<String, String> = pod.metadata.labels.clone().unwrap_or_default();
     labels.extend(pod_labels(pod));
-    SandboxConfig {
-        hostname: if host_network { String::new() } else { hostname(pod) },
+    let hostname = if host_network {
+        String::new()
+    } else {
+        kernel_hostname(pod, pod_hostname(pod, &node.cluster_domain))?
+    };
+    Ok(SandboxConfig {
+        // Runtime classes are objects of an API.
+        runtime_handler: String::new(),
+        hostname,
         log_directory: logs.pod_directory(&name, &uid).to_string_lossy().into_owned(),
         labels,
         annotations: pod.metadata.annotations.clone().unwrap_or_default(),
+        dns: facts.dns,
+        port_mappings: port_mappings(pod),
         network: if host_network { NamespaceMode::Node } else { NamespaceMode::Pod },
         pid: pid_mode(pod),
         ipc: match spec.and_then(|spec| spec.host_ipc) {
             Some(true) => NamespaceMode::Node,
             _ => NamespaceMode::Pod,
         },
+        users: facts.users,
+        security: sandbox_security(pod)?,
+        sysctls: pod_sysctls(pod),
+        resources: sandbox_resources(pod, &node.limits, &node.machine),
+        overhead: LinuxResources::default(),
         cgroup_parent: String::new(),
         pod_uid: uid,
         pod: name,
-        attempt,
-    }
+        attempt: facts.attempt,
+    })
 }
 
 /// Whose process ids the pod's containers see.
@@ -60,13 +91,6 @@ pub(crate) fn pod_labels(pod: &Pod) -> BTreeMap<String, String> {
     ])
 }
 
-fn hostname(pod: &Pod) -> String {
-    let wanted = view::spec(pod).and_then(|spec| spec.hostname.clone());
-    let wanted = wanted.unwrap_or_else(|| view::pod_name(pod).name.to_string());
-    let cut: String = wanted.chars().take(LONGEST_HOSTNAME).collect();
-    cut.trim_end_matches(['-', '.']).to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::PodSpec;
@@ -83,9 +107,12 @@ mod tests {
 
     fn config(pod: &Pod) -> SandboxConfig {
         let logs = LogLayout { pod_logs: "/logs".into(), container_links: "/links".into() };
-        sandbox_config(pod, 2, &logs)
+        let facts =
+            SandboxFacts { attempt: 2, dns: DnsConfig::default(), users: UserNamespace::Node };
+        sandbox_config(pod, facts, &logs, &NodeSettings::default()).unwrap()
     }
 
+    // behaviour: CON-11
     #[test]
     fn the_agents_labels_win_over_the_pods_own() {
         let mut pod = pod("web", PodSpec::default());
@@ -100,6 +127,7 @@ mod tests {
         assert_eq!(config.attempt, 2);
     }
 
+    // behaviour: CON-15
     #[test]
     fn namespaces_follow_the_specification() {
         let rows = [
@@ -125,13 +153,5 @@ mod tests {
             assert_eq!((config.network, config.pid), (network, pid));
             assert_eq!(config.hostname.is_empty(), network == NamespaceMode::Node);
         }
-    }
-
-    #[test]
-    fn the_host_name_is_cut_to_what_linux_takes() {
-        let long = format!("{}-{}", "a".repeat(62), "b".repeat(20));
-        assert_eq!(config(&pod(&long, PodSpec::default())).hostname, "a".repeat(62));
-        let named = PodSpec { hostname: Some("here".to_owned()), ..PodSpec::default() };
-        assert_eq!(config(&pod("web", named)).hostname, "here");
     }
 }

@@ -89,7 +89,7 @@ impl PodRuntime {
             }
             // Said already, when the container was killed for it; or nobody's business.
             StartError::PostStart(_) | StartError::PodEnds => {}
-            _ => report.event(Warning, "Failed", format!("Error: {}", error.label())),
+            _ => report.event(Warning, "Failed", format!("Error: {}", error.told())),
         }
     }
 
@@ -171,7 +171,7 @@ impl PodRuntime {
         let Starting { pod, container, home, .. } = *starting;
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
         let Some(handler) = hook else { return Ok(()) };
-        let hooked = Hooked { pod, container, id, ips: home.ips, sandbox: Some(&home.sandbox) };
+        let hooked = Hooked { pod, container, id, ips: &home.ips, sandbox: Some(&home.sandbox) };
         // The pod's end ends the wait: the container goes with the pod.
         let ran = tokio::select! {
             biased;

@@ -188,6 +188,10 @@ impl HostFiles for MemoryFiles {
         self.tree().write_durably(path, content).map_err(failed("write", path))
     }
 
+    async fn overwrite(&self, path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
+        self.tree().overwrite(path, content, mode).map_err(failed("write", path))
+    }
+
     async fn remove_written(&self, path: &Path) -> Result<(), FileError> {
         self.tree().remove_written(path).map_err(failed("remove", path))
     }

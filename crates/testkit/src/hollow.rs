@@ -25,15 +25,19 @@ mod kept;
 mod logs;
 mod options;
 mod population;
+mod recording;
 mod runtime_service;
 mod server;
 mod stats;
 mod to_cri;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use jiff::Timestamp;
+use model::ports::runtime::ImageUser;
 
 use crate::clock::VirtualClock;
 use crate::runtime::{MemoryRuntime, RemoteImage};
@@ -58,6 +62,10 @@ pub struct Settings {
     pub image_directory: PathBuf,
     /// Whether containers write a log: a line at their start.
     pub write_logs: bool,
+    /// Whom images run as, by name; the others name nobody.
+    pub users: BTreeMap<String, ImageUser>,
+    /// Where requests that make something are written as they came, if anywhere.
+    pub requests: Option<PathBuf>,
 }
 
 /// A hollow runtime. Clones are the same one.
@@ -67,6 +75,8 @@ pub struct Hollow {
     gate: Arc<Gate>,
     kept: Arc<Kept>,
     settings: Arc<Settings>,
+    /// How many requests were written; counted by calls.
+    recorded: Arc<AtomicUsize>,
 }
 
 impl Hollow {
@@ -76,13 +86,14 @@ impl Hollow {
         let clock = VirtualClock::starting_at(Timestamp::now());
         let runtime = MemoryRuntime::new(Arc::new(clock)).keeping_no_calls();
         for name in settings.images.iter().flatten() {
-            runtime.publish(image(name));
+            runtime.publish(image(name, &settings.users));
         }
         Self {
             runtime: Arc::new(runtime),
             gate: Arc::default(),
             kept: Arc::default(),
             settings: Arc::new(settings),
+            recorded: Arc::default(),
         }
     }
 
@@ -98,7 +109,11 @@ impl Hollow {
 }
 
 /// An image of a name.
-fn image(name: &str) -> RemoteImage {
+fn image(name: &str, users: &BTreeMap<String, ImageUser>) -> RemoteImage {
     let image = RemoteImage::new(name);
+    let image = match users.get(name) {
+        Some(user) => image.user(user.clone()),
+        None => image,
+    };
     if name.starts_with(TEST_IMAGES) { image } else { image.runs_anything() }
 }

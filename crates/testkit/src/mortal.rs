@@ -213,6 +213,9 @@ impl HostFiles for MortalFiles {
     async fn write_durably(&self, path: &Path, content: &[u8]) -> Result<(), FileError> {
         self.life.effect(self.inner.write_durably(path, content)).await
     }
+    async fn overwrite(&self, path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
+        self.life.effect(self.inner.overwrite(path, content, mode)).await
+    }
     async fn remove_written(&self, path: &Path) -> Result<(), FileError> {
         self.life.effect(self.inner.remove_written(path)).await
     }

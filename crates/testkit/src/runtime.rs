@@ -30,8 +30,10 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, Sandbox};
 use model::ports::clock::WallClock;
-use model::ports::runtime::{Code, ContainerFilter, Image, RuntimeCondition, SandboxFilter};
-use model::wanted::ContainerConfig;
+use model::ports::runtime::{
+    Code, ContainerFilter, Image, RuntimeCondition, RuntimeHandler, SandboxFilter,
+};
+use model::wanted::{ContainerConfig, SandboxConfig};
 
 pub use calls::{Call, Method};
 pub use event_faults::{EventFault, EventRule};
@@ -66,6 +68,7 @@ struct World {
     faults: Faults,
     runtime: RuntimeCondition,
     network: RuntimeCondition,
+    handlers: Vec<RuntimeHandler>,
 }
 
 impl MemoryRuntime {
@@ -80,6 +83,11 @@ impl MemoryRuntime {
                 faults: Faults::default(),
                 runtime: condition(true),
                 network: condition(true),
+                handlers: vec![RuntimeHandler {
+                    name: String::new(),
+                    user_namespaces: true,
+                    recursive_read_only_mounts: true,
+                }],
             })),
             director: Box::new(|config, command| {
                 Script::stopped_by(config.stop_signal.as_deref(), command)
@@ -151,6 +159,11 @@ impl MemoryRuntime {
         self.world().network = condition(ready);
     }
 
+    /// Makes the runtime say which handlers it has.
+    pub fn set_handlers(&self, handlers: Vec<RuntimeHandler>) {
+        self.world().handlers = handlers;
+    }
+
     /// Lets calls go wrong from now on.
     pub fn inject(&self, rule: Rule) {
         self.world().faults.add(rule);
@@ -207,6 +220,17 @@ impl MemoryRuntime {
     pub fn containers(&self) -> Vec<Container> {
         let now = self.clock.now();
         self.world().store.containers(&ContainerFilter::default(), now)
+    }
+
+    /// As what a container was made, without a call.
+    pub fn container_config(&self, id: &ContainerId) -> Option<ContainerConfig> {
+        let now = self.clock.now();
+        self.world().store.container(id, now).map(|record| record.config.clone())
+    }
+
+    /// As what a sandbox was made, without a call.
+    pub fn sandbox_config(&self, id: &SandboxId) -> Option<SandboxConfig> {
+        self.world().store.sandbox(id).map(|record| record.config.clone())
     }
 
     /// Every image, without a call.

@@ -6,22 +6,15 @@ use jiff::Timestamp;
 use model::ids::{PodName, PodUid};
 use model::labels;
 use model::verdict::{Subject, Verdict};
-use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
+use model::wanted::{ContainerConfig, SandboxConfig};
 
 /// The first sandbox of a pod, with the labels by which its objects are found again.
 pub fn sandbox(pod: &PodName, uid: &PodUid) -> SandboxConfig {
     SandboxConfig {
-        pod_uid: uid.clone(),
-        pod: pod.clone(),
-        attempt: 0,
         hostname: pod.name.to_string(),
         log_directory: format!("/var/log/pods/{}_{}_{uid}", pod.namespace, pod.name),
         labels: pod_labels(pod, uid),
-        annotations: BTreeMap::new(),
-        network: NamespaceMode::Pod,
-        pid: NamespaceMode::Container,
-        ipc: NamespaceMode::Pod,
-        cgroup_parent: String::new(),
+        ..SandboxConfig::new(uid.clone(), pod.clone(), 0)
     }
 }
 
@@ -35,26 +28,10 @@ pub fn container(
     let mut labels = pod_labels(&sandbox.pod, &sandbox.pod_uid);
     labels.insert(labels::CONTAINER_NAME.into(), name.into());
     ContainerConfig {
-        name: name.into(),
-        attempt: 0,
-        image_ref: image.into(),
-        user_image: image.into(),
-        command: Vec::new(),
         args: args.iter().map(ToString::to_string).collect(),
-        working_dir: String::new(),
-        envs: Vec::new(),
         labels,
-        annotations: BTreeMap::new(),
         log_path: format!("{name}/0.log"),
-        stdin: false,
-        stdin_once: false,
-        tty: false,
-        masked_paths: Vec::new(),
-        readonly_paths: Vec::new(),
-        pid: NamespaceMode::Container,
-        pid_target: None,
-        mounts: Vec::new(),
-        stop_signal: None,
+        ..ContainerConfig::new(name, image)
     }
 }
 

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use lexopt::prelude::*;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
-use runtime::decide::BackoffLimits;
+use runtime::decide::{BackoffLimits, NodeSettings};
 use rustix::process::{Signal, getpid, kill_process};
 use testkit::mortal::{Death, Life, Moment, MortalFiles, MortalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
@@ -94,6 +94,13 @@ fn settings(root: &std::path::Path) -> Settings {
         pod_logs: root.join("pods"),
         container_links: root.join("links"),
         resync: Duration::from_mins(1),
+        node: NodeSettings {
+            root_dir: root.join("root"),
+            cluster_dns: vec![[10, 96, 0, 10].into()],
+            ids_per_pod: 65_536,
+            ..NodeSettings::default()
+        },
+        unsafe_sysctls: Vec::new(),
         restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
         pleg: pleg::Settings::default(),
         events: EventLimits::default(),

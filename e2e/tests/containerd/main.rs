@@ -5,6 +5,7 @@
 )]
 
 mod actions;
+mod container;
 mod contract;
 mod faults;
 mod first_pod;

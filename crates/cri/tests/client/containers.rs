@@ -12,7 +12,10 @@ use model::wanted::NamespaceMode;
 use proto::runtime_v1 as cri;
 
 use crate::server::Server;
-use crate::wanted::{container_config, map, pod_labels, sandbox_config, verdict};
+use crate::wanted::{
+    container_config, map, pod_labels, sandbox_config, sent_ids, sent_namespaces, sent_resources,
+    sent_selinux, verdict,
+};
 
 fn metadata() -> cri::ContainerMetadata {
     cri::ContainerMetadata { name: "app".into(), attempt: 4 }
@@ -79,6 +82,34 @@ fn without(label: &str) -> BTreeMap<String, String> {
     labels
 }
 
+fn sent_security() -> cri::LinuxContainerSecurityContext {
+    let number = |value| Some(cri::Int64Value { value });
+    let profile = |kind: cri::security_profile::ProfileType, path: &str| {
+        Some(cri::SecurityProfile { profile_type: kind.into(), localhost_ref: path.into() })
+    };
+    cri::LinuxContainerSecurityContext {
+        capabilities: Some(cri::Capability {
+            add_capabilities: vec!["KILL".into()],
+            drop_capabilities: vec!["ALL".into()],
+            add_ambient_capabilities: vec![],
+        }),
+        privileged: true,
+        namespace_options: Some(sent_namespaces()),
+        selinux_options: Some(sent_selinux("container")),
+        run_as_user: number(11),
+        run_as_username: "www".into(),
+        run_as_group: number(12),
+        readonly_rootfs: true,
+        supplemental_groups: vec![13],
+        supplemental_groups_policy: cri::SupplementalGroupsPolicy::Strict.into(),
+        no_new_privs: true,
+        masked_paths: vec!["/proc/kcore".into()],
+        readonly_paths: vec!["/proc/sys".into()],
+        seccomp: profile(cri::security_profile::ProfileType::Localhost, "/seccomp/a.json"),
+        apparmor: profile(cri::security_profile::ProfileType::Unconfined, ""),
+    }
+}
+
 #[tokio::test]
 async fn a_container_is_made_as_configured() {
     let server = Server::running();
@@ -89,12 +120,6 @@ async fn a_container_is_made_as_configured() {
     assert_eq!(id, "c1".into());
 
     let env = |key: &str, value: &[u8]| cri::KeyValue { key: key.into(), value: value.into() };
-    let namespaces = cri::NamespaceOption {
-        network: cri::NamespaceMode::Pod.into(),
-        pid: cri::NamespaceMode::Container.into(),
-        ipc: cri::NamespaceMode::Node.into(),
-        ..Default::default()
-    };
     let expected = cri::ContainerConfig {
         metadata: Some(metadata()),
         image: Some(cri::ImageSpec {
@@ -112,17 +137,19 @@ async fn a_container_is_made_as_configured() {
         stdin: true,
         stdin_once: false,
         tty: true,
-        mounts: vec![mount()],
         stop_signal: cri::Signal::Sigusr1.into(),
         linux: Some(cri::LinuxContainerConfig {
-            security_context: Some(cri::LinuxContainerSecurityContext {
-                namespace_options: Some(namespaces),
-                masked_paths: vec!["/proc/kcore".into()],
-                readonly_paths: vec!["/proc/sys".into()],
-                ..Default::default()
-            }),
-            ..Default::default()
+            security_context: Some(sent_security()),
+            resources: Some(sent_resources(300)),
         }),
+        mounts: vec![cri::Mount {
+            container_path: "/in/container".into(),
+            host_path: "/on/host".into(),
+            readonly: true,
+            uid_mappings: sent_ids(),
+            gid_mappings: sent_ids(),
+            ..Default::default()
+        }],
         ..Default::default()
     };
     let request: cri::CreateContainerRequest = server.only_request("CreateContainer");

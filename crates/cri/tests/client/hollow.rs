@@ -1,6 +1,7 @@
 //! The client on the runtime in memory behind a real socket. Both ends translate, each in its own
 //! way; together they must show what the runtime itself shows.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,6 +46,8 @@ fn served() -> Served {
         images: Some(vec![REMOTE.into()]),
         image_directory: directory.path().into(),
         write_logs: false,
+        users: BTreeMap::new(),
+        requests: None,
     });
     hollow.runtime().add_image(&RemoteImage::new(IMAGE));
     let mut serving = JoinSet::new();

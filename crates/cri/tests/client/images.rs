@@ -1,7 +1,7 @@
 //! Images: what is sent, and what is made of the answers.
 
 use cri::{CriRuntime, Deadlines};
-use model::ports::runtime::{Code, Image, Runtime};
+use model::ports::runtime::{Code, Image, ImageUser, Runtime};
 use model::verdict::Subject;
 use proto::runtime_v1 as cri_v1;
 
@@ -18,6 +18,7 @@ fn stored(id: &str) -> cri_v1::Image {
         repo_tags: vec!["busybox:1".into(), "busybox:latest".into()],
         repo_digests: vec!["busybox@sha256:cafe".into()],
         size: u64::MAX,
+        username: "www".into(),
         pinned: true,
         ..Default::default()
     }
@@ -30,6 +31,25 @@ fn expected(id: &str) -> Image {
         repo_digests: vec!["busybox@sha256:cafe".into()],
         size: u64::MAX,
         pinned: true,
+        user: Some(ImageUser::Name("www".into())),
+    }
+}
+
+#[tokio::test]
+async fn an_images_user_is_a_number_or_a_name_or_not_told() {
+    let number = |value| Some(cri_v1::Int64Value { value });
+    let rows = [
+        (number(0), "", Some(ImageUser::Uid(0))),
+        (number(33), "www", Some(ImageUser::Uid(33))),
+        (None, "www", Some(ImageUser::Name("www".into()))),
+        (None, "", None),
+    ];
+    for (uid, name, user) in rows {
+        let server = Server::running();
+        let image = Some(cri_v1::Image { uid, username: name.into(), ..stored("sha256:beef") });
+        server.answer("ImageStatus", &cri_v1::ImageStatusResponse { image, ..Default::default() });
+        let image = server.client().image_status("busybox").await.unwrap();
+        assert_eq!(image.unwrap().user, user, "{uid:?} {name}");
     }
 }
 

@@ -9,7 +9,7 @@ use model::wanted::NamespaceMode;
 use proto::runtime_v1 as cri;
 
 use crate::server::Server;
-use crate::wanted::{map, sandbox_config, verdict};
+use crate::wanted::{map, sandbox_config, sent_namespaces, sent_resources, sent_selinux, verdict};
 
 fn metadata() -> cri::PodSandboxMetadata {
     cri::PodSandboxMetadata {
@@ -67,12 +67,13 @@ async fn a_sandbox_is_made_as_configured() {
     assert_eq!(id, "s1".into());
 
     let security_context = cri::LinuxSandboxSecurityContext {
-        namespace_options: Some(cri::NamespaceOption {
-            network: cri::NamespaceMode::Pod.into(),
-            pid: cri::NamespaceMode::Container.into(),
-            ipc: cri::NamespaceMode::Node.into(),
-            ..Default::default()
-        }),
+        namespace_options: Some(sent_namespaces()),
+        privileged: true,
+        run_as_user: Some(cri::Int64Value { value: 1 }),
+        run_as_group: Some(cri::Int64Value { value: 2 }),
+        supplemental_groups: vec![3, 4],
+        supplemental_groups_policy: cri::SupplementalGroupsPolicy::Strict.into(),
+        selinux_options: Some(sent_selinux("sandbox")),
         seccomp: Some(cri::SecurityProfile {
             profile_type: cri::security_profile::ProfileType::RuntimeDefault.into(),
             localhost_ref: String::new(),
@@ -88,13 +89,25 @@ async fn a_sandbox_is_made_as_configured() {
         linux: Some(cri::LinuxPodSandboxConfig {
             cgroup_parent: "/kubepods/poduid-1".into(),
             security_context: Some(security_context),
-            ..Default::default()
+            sysctls: map(&[("kernel.sem", "5")]),
+            resources: Some(sent_resources(100)),
+            overhead: Some(sent_resources(200)),
         }),
-        ..Default::default()
+        dns_config: Some(cri::DnsConfig {
+            servers: vec!["10.0.0.10".into()],
+            searches: vec!["cluster.local".into()],
+            options: vec!["ndots:5".into()],
+        }),
+        port_mappings: vec![cri::PortMapping {
+            protocol: cri::Protocol::Udp.into(),
+            container_port: 53,
+            host_port: 5353,
+            host_ip: "127.0.0.1".into(),
+        }],
     };
     let request: cri::RunPodSandboxRequest = server.only_request("RunPodSandbox");
     assert_eq!(request.config, Some(config));
-    assert_eq!(request.runtime_handler, "");
+    assert_eq!(request.runtime_handler, "kata");
 }
 
 #[tokio::test]

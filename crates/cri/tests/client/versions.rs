@@ -65,6 +65,28 @@ async fn each_condition_of_the_status_is_told_with_its_reason() {
 }
 
 #[tokio::test]
+async fn what_each_handler_can_do_is_told() {
+    let server = Server::running();
+    let handler = |name: &str, users, mounts| cri::RuntimeHandler {
+        name: name.into(),
+        features: Some(cri::RuntimeHandlerFeatures {
+            recursive_read_only_mounts: mounts,
+            user_namespaces: users,
+        }),
+    };
+    let old = cri::RuntimeHandler { name: "old".into(), features: None };
+    let runtime_handlers = vec![handler("", true, false), handler("kata", false, true), old];
+    let answer = cri::StatusResponse { runtime_handlers, ..answer(vec![]) };
+    server.answer("Status", &answer);
+    let told = server.client().status().await.unwrap().handlers;
+    let told: Vec<_> = told
+        .iter()
+        .map(|one| (one.name.as_str(), one.user_namespaces, one.recursive_read_only_mounts))
+        .collect();
+    assert_eq!(told, [("", true, false), ("kata", false, true), ("old", false, false)]);
+}
+
+#[tokio::test]
 async fn a_condition_that_is_not_reported_is_not_met() {
     let server = Server::running();
     server.answer("Status", &answer(vec![condition("RuntimeReady", true)]));

@@ -5,7 +5,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use model::ids::PodName;
 use model::verdict::{Subject, Verdict};
-use model::wanted::{ContainerConfig, Mount, NamespaceMode, SandboxConfig};
+use model::wanted::{
+    Capabilities, ContainerConfig, ContainerSecurity, DnsConfig, GroupsPolicy, HugePageLimit,
+    IdMapping, LinuxResources, Mount, NamespaceMode, PortMapping, Protocol, SandboxConfig,
+    SandboxSecurity, SecurityProfile, SelinuxOptions, UserNamespace,
+};
+use proto::runtime_v1 as cri;
 
 pub(crate) fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -34,6 +39,48 @@ pub(crate) fn sandbox_config() -> SandboxConfig {
         pid: NamespaceMode::Container,
         ipc: NamespaceMode::Node,
         cgroup_parent: "/kubepods/poduid-1".into(),
+        runtime_handler: "kata".into(),
+        dns: DnsConfig {
+            servers: vec!["10.0.0.10".into()],
+            searches: vec!["cluster.local".into()],
+            options: vec!["ndots:5".into()],
+        },
+        port_mappings: vec![PortMapping {
+            protocol: Protocol::Udp,
+            container_port: 53,
+            host_port: 5353,
+            host_ip: "127.0.0.1".into(),
+        }],
+        users: UserNamespace::Pod(IdMapping { host_id: 65_536, container_id: 0, length: 9 }),
+        security: SandboxSecurity {
+            privileged: true,
+            run_as_user: Some(1),
+            run_as_group: Some(2),
+            supplemental_groups: vec![3, 4],
+            groups_policy: GroupsPolicy::Strict,
+            selinux: Some(selinux("sandbox")),
+        },
+        sysctls: map(&[("kernel.sem", "5")]),
+        resources: resources(100),
+        overhead: resources(200),
+    }
+}
+
+fn selinux(level: &str) -> SelinuxOptions {
+    SelinuxOptions { user: "u".into(), role: "r".into(), kind: "t".into(), level: level.into() }
+}
+
+/// Numbers that differ, from one on.
+fn resources(first: i64) -> LinuxResources {
+    LinuxResources {
+        cpu_period: first,
+        cpu_quota: first + 1,
+        cpu_shares: first + 2,
+        memory_limit: first + 3,
+        memory_swap_limit: first + 4,
+        oom_score_adj: first + 5,
+        huge_page_limits: vec![HugePageLimit { page_size: "2MB".into(), limit: 6 }],
+        unified: map(&[("memory.oom.group", "1")]),
     }
 }
 
@@ -53,17 +100,75 @@ pub(crate) fn container_config() -> ContainerConfig {
         stdin: true,
         stdin_once: false,
         tty: true,
-        masked_paths: vec!["/proc/kcore".into()],
-        readonly_paths: vec!["/proc/sys".into()],
-        pid: NamespaceMode::Container,
-        pid_target: None,
         mounts: vec![Mount {
-            host_path: "/on/host".into(),
             container_path: "/in/container".into(),
+            host_path: "/on/host".into(),
             read_only: true,
         }],
+        security: ContainerSecurity {
+            capabilities: Some(Capabilities { add: vec!["KILL".into()], drop: vec!["ALL".into()] }),
+            privileged: true,
+            selinux: Some(selinux("container")),
+            run_as_user: Some(11),
+            run_as_username: "www".into(),
+            run_as_group: Some(12),
+            read_only_root: true,
+            supplemental_groups: vec![13],
+            groups_policy: GroupsPolicy::Strict,
+            no_new_privileges: true,
+            masked_paths: vec!["/proc/kcore".into()],
+            readonly_paths: vec!["/proc/sys".into()],
+            seccomp: Some(SecurityProfile::Localhost("/seccomp/a.json".into())),
+            apparmor: Some(SecurityProfile::Unconfined),
+        },
+        resources: resources(300),
+        pid: NamespaceMode::Container,
+        pid_target: None,
         stop_signal: Some("SIGUSR1".into()),
     }
+}
+
+/// The same numbers as the CRI has them.
+pub(crate) fn sent_resources(first: i64) -> cri::LinuxContainerResources {
+    cri::LinuxContainerResources {
+        cpu_period: first,
+        cpu_quota: first + 1,
+        cpu_shares: first + 2,
+        memory_limit_in_bytes: first + 3,
+        memory_swap_limit_in_bytes: first + 4,
+        oom_score_adj: first + 5,
+        hugepage_limits: vec![cri::HugepageLimit { page_size: "2MB".into(), limit: 6 }],
+        unified: map(&[("memory.oom.group", "1")]),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn sent_selinux(level: &str) -> cri::SeLinuxOption {
+    cri::SeLinuxOption {
+        user: "u".into(),
+        role: "r".into(),
+        r#type: "t".into(),
+        level: level.into(),
+    }
+}
+
+/// The namespaces of both, with users of their own.
+pub(crate) fn sent_namespaces() -> cri::NamespaceOption {
+    cri::NamespaceOption {
+        network: cri::NamespaceMode::Pod.into(),
+        pid: cri::NamespaceMode::Container.into(),
+        ipc: cri::NamespaceMode::Node.into(),
+        userns_options: Some(cri::UserNamespace {
+            mode: cri::NamespaceMode::Pod.into(),
+            uids: sent_ids(),
+            gids: sent_ids(),
+        }),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn sent_ids() -> Vec<cri::IdMapping> {
+    vec![cri::IdMapping { host_id: 65_536, container_id: 0, length: 9 }]
 }
 
 pub(crate) fn verdict(subject: Subject) -> Verdict {

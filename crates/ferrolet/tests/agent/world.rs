@@ -8,7 +8,7 @@ use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
-use runtime::decide::BackoffLimits;
+use runtime::decide::{BackoffLimits, NodeSettings};
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;
 use testkit::files::MemoryFiles;
@@ -80,6 +80,14 @@ impl World {
             pod_logs: "/var/log/pods".into(),
             container_links: "/var/log/containers".into(),
             resync: Duration::from_mins(1),
+            node: NodeSettings {
+                root_dir: "/var/lib/kubelet".into(),
+                cluster_dns: vec![[10, 96, 0, 10].into()],
+                ips: vec![[192, 0, 2, 1].into()],
+                ids_per_pod: 65_536,
+                ..NodeSettings::default()
+            },
+            unsafe_sysctls: Vec::new(),
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             pleg: pleg::Settings::default(),
             events: EventLimits::default(),

@@ -157,6 +157,10 @@ pub trait HostFiles: Debug + Send + Sync {
     /// content or the new, and perhaps a [draft](draft_of) beside it.
     async fn write_durably(&self, path: &Path, content: &[u8]) -> Result<(), FileError>;
 
+    /// Writes a file where it is, so that whoever has it open or mounted sees the new content, and
+    /// gives it the mode. Its directory must be there; a link in its place is an error.
+    async fn overwrite(&self, path: &Path, content: &[u8], mode: u32) -> Result<(), FileError>;
+
     /// Removes a file that [`HostFiles::write_durably`] wrote, for good; one that is not there is no
     /// error.
     async fn remove_written(&self, path: &Path) -> Result<(), FileError>;

@@ -130,6 +130,19 @@ pub struct RuntimeStatus {
     pub runtime: RuntimeCondition,
     /// Whether pods get a network.
     pub network: RuntimeCondition,
+    /// The ways it has of running pods, and what each can do; none when it does not say.
+    pub handlers: Vec<RuntimeHandler>,
+}
+
+/// A way of running pods that a runtime class can name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RuntimeHandler {
+    /// Its name; empty for the default one.
+    pub name: String,
+    /// Whether pods can have user ids of their own.
+    pub user_namespaces: bool,
+    /// Whether a mount can be read-only with all that is mounted below it.
+    pub recursive_read_only_mounts: bool,
 }
 
 /// An image that the runtime has.
@@ -145,6 +158,17 @@ pub struct Image {
     pub size: u64,
     /// Whether the runtime asks not to remove it.
     pub pinned: bool,
+    /// Whom it runs as, if it says.
+    pub user: Option<ImageUser>,
+}
+
+/// Whom an image runs as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImageUser {
+    /// A number.
+    Uid(i64),
+    /// A name that only the image itself knows.
+    Name(String),
 }
 
 /// What a command in a container left behind.

@@ -10,5 +10,6 @@ mod late;
 mod restart;
 mod restart_all;
 mod sandbox;
+mod setup;
 mod start;
 mod world;

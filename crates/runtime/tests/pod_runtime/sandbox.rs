@@ -19,6 +19,8 @@ async fn a_dead_sandbox_is_replaced_with_all_that_was_in_it() {
         Method::StopContainer,
         Method::StopPodSandbox,
         Method::RunPodSandbox,
+        Method::PodSandboxStatus,
+        Method::ImageStatus,
         Method::ImageStatus,
         Method::CreateContainer,
         Method::StartContainer,
@@ -37,6 +39,7 @@ async fn a_dead_sandbox_is_replaced_with_all_that_was_in_it() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_moves_to_the_hosts_network_gets_a_new_sandbox_without_a_word_of_failure() {
     let world = World::new();
+    world.files.write("/etc/hosts", "127.0.0.1 localhost\n");
     world.synced(&forever()).await;
     let moved = web().host_network().container("main", IMAGE, ["sleep", "forever"]).build();
     world.synced(&moved).await;

@@ -13,7 +13,7 @@ use model::ports::clock::WallClock;
 use model::ports::last_words::LastWords as _;
 use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
 use podspec::view;
-use runtime::decide::{BackoffLimits, ProbeResults, Situation};
+use runtime::decide::{BackoffLimits, NodeSettings, ProbeResults, Situation};
 use runtime::{LogLayout, PodRuntime, Progress, RuntimeParts, SyncError, TerminationMessages};
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;
@@ -44,6 +44,18 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> Self {
+        let node = NodeSettings {
+            root_dir: "/var/lib/kubelet".into(),
+            cluster_dns: vec![[10, 96, 0, 10].into()],
+            cluster_domain: "cluster.local".to_owned(),
+            ips: vec![[192, 0, 2, 1].into()],
+            ids_per_pod: 65_536,
+            ..NodeSettings::default()
+        };
+        Self::with(node)
+    }
+
+    pub(crate) fn with(node: NodeSettings) -> Self {
         let clock = Arc::new(VirtualClock::new());
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
         runtime.add_image(&RemoteImage::new(IMAGE));
@@ -61,6 +73,7 @@ impl World {
                 pod_logs: "/var/log/pods".into(),
                 container_links: "/var/log/containers".into(),
             },
+            node,
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
         });
         let words = TerminationMessages {

@@ -27,7 +27,8 @@ use of_pods::{
 };
 use written::{
     a_draft_is_no_obstacle, a_written_file_is_for_the_agent_alone, a_written_file_is_removed,
-    a_written_file_replaces_the_one_before, nothing_but_a_file_is_replaced_or_removed,
+    a_written_file_replaces_the_one_before, an_overwritten_file_stays_the_same_file,
+    nothing_but_a_file_is_replaced_or_removed, only_files_are_overwritten,
 };
 
 /// What a case needs beside the port. Made anew for every case.
@@ -131,6 +132,8 @@ cases! {
     no_link_is_followed_to_the_end_of_a_file
     a_log_is_removed_with_its_rotated_parts_and_no_other
     the_directory_of_a_pod_is_removed_with_what_is_in_it
+    an_overwritten_file_stays_the_same_file
+    only_files_are_overwritten
 }
 
 /// The error of a call that must fail, about the path it was made with.

@@ -188,6 +188,32 @@ impl Tree {
         Ok(())
     }
 
+    pub(super) fn overwrite(
+        &mut self,
+        path: &Path,
+        content: &[u8],
+        mode: u32,
+    ) -> Result<(), ErrorKind> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(ErrorKind::InvalidInput);
+        };
+        if let Some(kind) = self.broken.get(path) {
+            return Err(*kind);
+        }
+        let (parent, node) = self.node(parent)?;
+        if !matches!(node, Node::Directory { .. }) {
+            return Err(ErrorKind::NotADirectory);
+        }
+        let place = parent.join(name);
+        match self.at(&place) {
+            Some(Node::Directory { .. }) => return Err(ErrorKind::IsADirectory),
+            Some(Node::Link(_) | Node::Special) => return Err(ErrorKind::InvalidInput),
+            Some(Node::File { .. }) | None => {}
+        }
+        self.insert(&place, Node::File { content: content.to_owned(), mode });
+        Ok(())
+    }
+
     pub(super) fn remove_written(&mut self, path: &Path) -> Result<(), ErrorKind> {
         match self.node(path) {
             Ok((path, Node::File { .. })) => {

@@ -26,9 +26,6 @@ pub(super) fn sandbox_config(config: cri::PodSandboxConfig) -> Result<SandboxCon
     let namespaces = linux.security_context.and_then(|context| context.namespace_options);
     let namespaces = namespaces.unwrap_or_default();
     Ok(SandboxConfig {
-        pod_uid: metadata.uid.into(),
-        pod: PodName::new(metadata.namespace, metadata.name),
-        attempt: metadata.attempt,
         hostname: config.hostname,
         log_directory: config.log_directory,
         labels: config.labels,
@@ -37,6 +34,11 @@ pub(super) fn sandbox_config(config: cri::PodSandboxConfig) -> Result<SandboxCon
         pid: namespace_mode(namespaces.pid()),
         ipc: namespace_mode(namespaces.ipc()),
         cgroup_parent: linux.cgroup_parent,
+        ..SandboxConfig::new(
+            metadata.uid.into(),
+            PodName::new(metadata.namespace, metadata.name),
+            metadata.attempt,
+        )
     })
 }
 
@@ -48,9 +50,7 @@ pub(super) fn container_config(config: cri::ContainerConfig) -> Result<Container
     let envs = config.envs.into_iter();
     let envs = envs.map(|env| (env.key, String::from_utf8_lossy(&env.value).into_owned()));
     Ok(ContainerConfig {
-        name: metadata.name.into(),
         attempt: metadata.attempt,
-        image_ref: image.image,
         user_image: image.user_specified_image,
         command: config.command,
         args: config.args,
@@ -62,12 +62,9 @@ pub(super) fn container_config(config: cri::ContainerConfig) -> Result<Container
         stdin: config.stdin,
         stdin_once: config.stdin_once,
         tty: config.tty,
-        masked_paths: context.masked_paths,
-        readonly_paths: context.readonly_paths,
         pid: namespace_mode(namespaces.pid()),
         pid_target: (!namespaces.target_id.is_empty()).then(|| namespaces.target_id.into()),
-        mounts: Vec::new(),
-        stop_signal: None,
+        ..ContainerConfig::new(&metadata.name, &image.image)
     })
 }
 

@@ -52,7 +52,7 @@ impl ImageService for Hollow {
     ) -> Answer<cri::PullImageResponse> {
         let name = name(request.into_inner().image)?;
         if self.settings.images.is_none() {
-            self.runtime.publish(image(&name));
+            self.runtime.publish(image(&name, &self.settings.users));
         }
         let image_ref = self.runtime.pull_image(&name).await.map_err(to_cri::status)?;
         Ok(Response::new(cri::PullImageResponse { image_ref }))

@@ -1,12 +1,14 @@
 //! The command line of `hollow`.
 #![allow(clippy::disallowed_methods, reason = "a test tool reads the file that it is given")]
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::prelude::*;
+use model::ports::runtime::ImageUser;
 
 use super::{Delay, Failure, Population, Settings};
 
@@ -22,6 +24,8 @@ usage: hollow --socket PATH [OPTION...]
                               ({\"pods\": [{\"name\", \"uid\", \"containers\": [{\"name\"}]}]})
   --image NAME                only images so named can be pulled (repeatable); otherwise all can
   --image-directory DIR       where the images are said to lie (the socket's directory)
+  --image-user NAME=USER      whom an image runs as: a number or a name (repeatable)
+  --requests DIR              requests that make sandboxes and containers are written there
   --write-logs                containers write a line to their log when they start
   --delay METHOD=DURATION     a method takes longer: ListContainers=250ms
   --fail METHOD=CODE[:TIMES]  a method fails: PullImage=Unavailable:3
@@ -60,6 +64,8 @@ struct Given {
     images: Vec<String>,
     image_directory: Option<PathBuf>,
     write_logs: bool,
+    users: BTreeMap<String, ImageUser>,
+    requests: Option<PathBuf>,
     delays: Vec<Delay>,
     failures: Vec<Failure>,
 }
@@ -78,6 +84,11 @@ impl Options {
                 Long("population") => given.population = Some(parser.value()?.into()),
                 Long("image") => given.images.push(parser.value()?.string()?),
                 Long("image-directory") => given.image_directory = Some(parser.value()?.into()),
+                Long("image-user") => {
+                    let (name, user) = image_user(&parser.value()?.string()?)?;
+                    given.users.insert(name, user);
+                }
+                Long("requests") => given.requests = Some(parser.value()?.into()),
                 Long("write-logs") => given.write_logs = true,
                 Long("delay") => given.delays.push(Delay::parse(&parser.value()?.string()?)?),
                 Long("fail") => given.failures.push(Failure::parse(&parser.value()?.string()?)?),
@@ -108,6 +119,8 @@ impl Given {
                 images: (!self.images.is_empty()).then_some(self.images),
                 image_directory: directory,
                 write_logs: self.write_logs,
+                users: self.users,
+                requests: self.requests,
             },
             socket,
             counters: self.counters,
@@ -116,6 +129,12 @@ impl Given {
             failures: self.failures,
         })
     }
+}
+
+fn image_user(text: &str) -> Result<(String, ImageUser)> {
+    let (name, user) = text.rsplit_once('=').with_context(|| format!("{text:?} names no user"))?;
+    let user = user.parse().map_or_else(|_| ImageUser::Name(user.to_owned()), ImageUser::Uid);
+    Ok((name.to_owned(), user))
 }
 
 fn read(file: &Path) -> Result<Population> {
@@ -142,7 +161,8 @@ mod tests {
     #[test]
     fn options_are_read() {
         let line = "--socket /run/x/cri.sock --pods 3 --containers 2 --image a --image=b \
-                    --write-logs --delay Version=1s --fail Status=Internal:2 --counters /run/c";
+                    --write-logs --delay Version=1s --fail Status=Internal:2 \
+                    --image-user a=7 --image-user b=web --requests /tmp/r --counters /run/c";
         let options = parse(line).unwrap().unwrap();
         assert_eq!(options.socket, Path::new("/run/x/cri.sock"));
         assert_eq!(options.counters.as_deref(), Some(Path::new("/run/c")));
@@ -150,6 +170,12 @@ mod tests {
         assert_eq!(options.settings.images.unwrap(), ["a", "b"]);
         assert_eq!(options.settings.image_directory, Path::new("/run/x"));
         assert!(options.settings.write_logs);
+        let users = &options.settings.users;
+        assert_eq!(
+            (&users["a"], &users["b"]),
+            (&ImageUser::Uid(7), &ImageUser::Name("web".into()))
+        );
+        assert_eq!(options.settings.requests.as_deref(), Some(Path::new("/tmp/r")));
         assert_eq!((options.delays.len(), options.failures.len()), (1, 1));
         assert!(parse("--help").unwrap().is_none());
     }
@@ -163,6 +189,7 @@ mod tests {
             "--socket a --pods x",
             "--socket a --containers 2",
             "--socket a --pods 1 --population f",
+            "--socket a --image-user x",
             "--socket a --delay Version",
             "--socket a --fail Version=Bad",
         ];

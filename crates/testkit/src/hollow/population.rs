@@ -149,7 +149,7 @@ impl Hollow {
         }
         let sandbox = self.runtime.run_pod_sandbox(&config).await?;
         for one in &pod.containers {
-            self.runtime.add_image(&image(&one.image));
+            self.runtime.add_image(&image(&one.image, &self.settings.users));
             let mut container = wanted::container(&config, &one.name, &one.image, &[]);
             container.attempt = one.attempt;
             container.command.clone_from(&one.command);

@@ -95,12 +95,18 @@ impl RuntimeService for Hollow {
 
     async fn status(&self, _: Request<cri::StatusRequest>) -> Answer<cri::StatusResponse> {
         let status = self.runtime.status().await.map_err(to_cri::status)?;
+        let handlers = status.handlers.into_iter().map(to_cri::runtime_handler);
         let conditions = vec![
             to_cri::condition("RuntimeReady", status.runtime),
             to_cri::condition("NetworkReady", status.network),
         ];
         Ok(Response::new(cri::StatusResponse {
             status: Some(cri::RuntimeStatus { conditions }),
+            runtime_handlers: handlers.collect(),
+            features: Some(cri::RuntimeFeatures {
+                supplemental_groups_policy: true,
+                user_namespaces_host_network: false,
+            }),
             ..cri::StatusResponse::default()
         }))
     }
@@ -126,6 +132,7 @@ impl RuntimeService for Hollow {
         request: Request<cri::RunPodSandboxRequest>,
     ) -> Answer<cri::RunPodSandboxResponse> {
         let request = request.into_inner();
+        self.record("RunPodSandbox", &request)?;
         let config = from_cri::sandbox_config(request.config.unwrap_or_default())?;
         let id = self.runtime.run_pod_sandbox(&config).await.map_err(to_cri::status)?;
         let pod_sandbox_id = id.to_string();
@@ -190,6 +197,7 @@ impl RuntimeService for Hollow {
         request: Request<cri::CreateContainerRequest>,
     ) -> Answer<cri::CreateContainerResponse> {
         let mut request = request.into_inner();
+        self.record("CreateContainer", &request)?;
         let sandbox = SandboxId::from(request.pod_sandbox_id);
         let config = request.config.get_or_insert_default();
         let kept = KeptContainer {

@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use model::observed::{ContainerState, ContainerStatus, Sandbox, SandboxState};
-use model::ports::runtime::{Code, Image, RuntimeCondition, RuntimeError};
+use model::ports::runtime::{
+    Code, Image, ImageUser, RuntimeCondition, RuntimeError, RuntimeHandler,
+};
 use model::wanted::{NamespaceMode, SandboxConfig};
 use proto::runtime_v1 as cri;
 use tonic::Status;
@@ -164,13 +166,19 @@ pub(super) fn container_status(
 }
 
 pub(super) fn image(image: Image) -> cri::Image {
+    let (uid, username) = match image.user {
+        Some(ImageUser::Uid(uid)) => (Some(uid), String::new()),
+        Some(ImageUser::Name(name)) => (None, name),
+        // An image that names nobody runs as root.
+        None => (Some(0), String::new()),
+    };
     cri::Image {
         id: image.id,
         repo_tags: image.repo_tags,
         repo_digests: image.repo_digests,
         size: image.size,
-        // No image here names a user, so it is root.
-        uid: Some(cri::Int64Value { value: 0 }),
+        uid: uid.map(|value| cri::Int64Value { value }),
+        username,
         pinned: image.pinned,
         ..cri::Image::default()
     }
@@ -183,6 +191,14 @@ pub(super) fn condition(kind: &str, condition: RuntimeCondition) -> cri::Runtime
         reason: condition.reason,
         message: condition.message,
     }
+}
+
+pub(super) fn runtime_handler(handler: RuntimeHandler) -> cri::RuntimeHandler {
+    let features = cri::RuntimeHandlerFeatures {
+        recursive_read_only_mounts: handler.recursive_read_only_mounts,
+        user_namespaces: handler.user_namespaces,
+    };
+    cri::RuntimeHandler { name: handler.name, features: Some(features) }
 }
 
 pub(super) fn code(code: Code) -> tonic::Code {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use model::ports::runtime::Image;
+use model::ports::runtime::{Image, ImageUser};
 
 use super::numbers;
 use super::script::Script;
@@ -19,6 +19,7 @@ pub struct RemoteImage {
     entrypoint: Vec<String>,
     cmd: Vec<String>,
     runs_anything: bool,
+    user: Option<ImageUser>,
 }
 
 impl RemoteImage {
@@ -34,6 +35,7 @@ impl RemoteImage {
             entrypoint: vec!["/workload".into()],
             cmd: Vec::new(),
             runs_anything: false,
+            user: None,
         }
     }
 
@@ -88,6 +90,13 @@ impl RemoteImage {
         self
     }
 
+    /// Whom it runs as when a container does not say.
+    #[must_use]
+    pub fn user(mut self, user: ImageUser) -> Self {
+        self.user = Some(user);
+        self
+    }
+
     pub(super) fn time_to_pull(&self) -> Duration {
         self.pull_takes
     }
@@ -116,6 +125,7 @@ pub(super) struct StoredImage {
     entrypoint: Vec<String>,
     cmd: Vec<String>,
     runs_anything: bool,
+    user: Option<ImageUser>,
 }
 
 impl StoredImage {
@@ -151,6 +161,7 @@ impl StoredImage {
             repo_digests: self.digests.iter().cloned().collect(),
             size: self.size,
             pinned: self.pinned,
+            user: self.user.clone(),
         }
     }
 }
@@ -190,6 +201,7 @@ impl Images {
             entrypoint: image.entrypoint.clone(),
             cmd: image.cmd.clone(),
             runs_anything: image.runs_anything,
+            user: image.user.clone(),
         });
         stored.pinned |= image.pinned;
         self.name(&id, image.name.clone());

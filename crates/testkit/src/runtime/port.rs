@@ -220,7 +220,11 @@ impl Runtime for MemoryRuntime {
 
     async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
         let effect = self.at_once(|world, _| {
-            Ok(RuntimeStatus { runtime: world.runtime.clone(), network: world.network.clone() })
+            Ok(RuntimeStatus {
+                runtime: world.runtime.clone(),
+                network: world.network.clone(),
+                handlers: world.handlers.clone(),
+            })
         });
         self.call(Method::Status, String::new(), effect).await
     }

@@ -36,6 +36,8 @@ impl Pair {
             images: None,
             image_directory: directory.path().to_owned(),
             write_logs: false,
+            users: std::collections::BTreeMap::new(),
+            requests: None,
         };
         let hollow = Hollow::new(settings);
         let proxy = Proxy::new(directory.path().join("runtime.sock"));

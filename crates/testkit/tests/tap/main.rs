@@ -40,6 +40,8 @@ async fn tapped(pods: usize) -> Tapped {
         images: None,
         image_directory: directory.path().into(),
         write_logs: false,
+        users: std::collections::BTreeMap::new(),
+        requests: None,
     });
     hollow.populate(&Population::of(pods, 1)).await.unwrap();
     let mut serving = JoinSet::new();

@@ -70,3 +70,30 @@ pub(super) async fn a_written_file_is_removed(world: &dyn World) -> Result<()> {
     ensure!(files.list(&directory).await? == ["two"]);
     Ok(())
 }
+
+pub(super) async fn an_overwritten_file_stays_the_same_file(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    let path = directory.join("hosts");
+    files.overwrite(&path, b"first and long", 0o644).await?;
+    let before = files.look(&path).await?;
+    files.overwrite(&path, b"second", 0o640).await?;
+    ensure!(files.read(&path, 100).await? == b"second");
+    let after = files.look(&path).await?;
+    ensure!(after.version.same_file(&before.version), "another file took its place");
+    let mode = world.mode(&path) & 0o777;
+    ensure!(mode == 0o640, "{mode:o}");
+    Ok(())
+}
+
+pub(super) async fn only_files_are_overwritten(world: &dyn World) -> Result<()> {
+    let (files, directory) = (world.files(), world.directory());
+    world.write(&directory.join("target"), b"text");
+    world.put_link(&directory.join("link"), &directory.join("target"));
+    files.create_directory(&directory, Path::new("place"), 0o755).await?;
+    for name in ["link", "place", "missing/file", "target/below"] {
+        let path = directory.join(name);
+        refused(files.overwrite(&path, b"new", 0o644).await, &path)?;
+    }
+    ensure!(files.read(&directory.join("target"), 100).await? == b"text");
+    Ok(())
+}

@@ -13,7 +13,6 @@ use super::{Refusal, SandboxRecord, Store};
 use crate::runtime::container::ContainerRecord;
 
 impl Store {
-    #[cfg(feature = "hollow")]
     pub(in crate::runtime) fn sandbox(&self, id: &SandboxId) -> Option<&SandboxRecord> {
         self.sandboxes.get(id)
     }

@@ -1,0 +1,207 @@
+//! What of the configuration and of the machine matters to pods.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use config::{Amount, EvictionSignal, KubeletConfiguration, ReservedResource};
+use model::machine::{Cgroups, Machine};
+use podspec::quantity::Quantity;
+use podspec::resources::{Amounts, CPU, EPHEMERAL_STORAGE, MEMORY};
+use runtime::decide::{LimitSettings, NodeSettings};
+use tracing::warn;
+
+/// Over which time processor limits are counted where the configuration may not say.
+const CPU_PERIOD: Duration = Duration::from_millis(100);
+
+/// How many user ids a pod gets that has its own.
+const IDS_PER_POD: u32 = 65_536;
+
+/// The node as it is configured, on a machine with a disk of that many bytes.
+pub(crate) fn node_settings(
+    config: &KubeletConfiguration,
+    root_dir: &Path,
+    ips: Vec<IpAddr>,
+    machine: Machine,
+    disk: u64,
+) -> NodeSettings {
+    let own_period = config.feature_gates.get("CustomCPUCFSQuotaPeriod") != Some(&false);
+    let period = if own_period { config.cpu_cfs_quota_period.to_std() } else { CPU_PERIOD };
+    let cluster_dns = config.cluster_dns.iter().filter_map(|address| {
+        let parsed = address.parse();
+        if parsed.is_err() {
+            warn!(address, "invalid clusterDNS ip");
+        }
+        parsed.ok()
+    });
+    let ids = config.user_namespaces.as_ref().and_then(|users| users.ids_per_pod);
+    let resolv_conf = Some(&config.resolv_conf).filter(|path| !path.is_empty());
+    NodeSettings {
+        root_dir: root_dir.to_owned(),
+        ips,
+        allocatable: allocatable(config, &machine, disk),
+        limits: LimitSettings {
+            cpu_period: config.cpu_cfs_quota.then_some(period),
+            oom_kills_all: machine.cgroups == Cgroups::V2
+                && config.single_process_oom_kill != Some(true),
+        },
+        machine,
+        cluster_dns: cluster_dns.collect(),
+        cluster_domain: config.cluster_domain.clone(),
+        resolv_conf: resolv_conf.map(Into::into),
+        seccomp_default: config.seccomp_default,
+        ids_per_pod: ids.and_then(|ids| u32::try_from(ids).ok()).unwrap_or(IDS_PER_POD),
+    }
+}
+
+/// What pods can have of the node: what is left when the reserves are taken off.
+fn allocatable(config: &KubeletConfiguration, machine: &Machine, disk: u64) -> Amounts {
+    let reserved = |resource: ReservedResource, in_units: fn(&Quantity) -> i64| -> i128 {
+        let each = [&config.kube_reserved, &config.system_reserved];
+        each.iter()
+            .filter_map(|list| list.get(&resource))
+            .map(|amount| i128::from(in_units(amount)))
+            .sum()
+    };
+    let kept_free = |signal: EvictionSignal, capacity: u64| -> i128 {
+        config.eviction_hard.get(&signal).map_or(0, |amount| threshold(amount, capacity))
+    };
+    let huge_pages: u64 = machine.huge_pages.iter().map(|pages| pages.size * pages.count).sum();
+    let cpu =
+        i128::from(machine.cpus) * 1000 - reserved(ReservedResource::Cpu, Quantity::milli_value);
+    let memory = i128::from(machine.memory)
+        - i128::from(huge_pages)
+        - reserved(ReservedResource::Memory, Quantity::value)
+        - kept_free(EvictionSignal::MemoryAvailable, machine.memory);
+    let storage = i128::from(disk)
+        - reserved(ReservedResource::EphemeralStorage, Quantity::value)
+        - kept_free(EvictionSignal::NodeFsAvailable, disk);
+    let amount = |name: &str, number: i128, unit: &str| {
+        let text = format!("{}{unit}", number.max(0));
+        (name.to_owned(), Quantity::parse(&text).expect("a number is a quantity"))
+    };
+    [amount(CPU, cpu, "m"), amount(MEMORY, memory, ""), amount(EPHEMERAL_STORAGE, storage, "")]
+        .into()
+}
+
+/// Shares are counted with the precision that upstream has.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "a share of some bytes, rounded as upstream does"
+)]
+fn threshold(amount: &Amount, capacity: u64) -> i128 {
+    match amount {
+        Amount::Quantity(quantity) => quantity.value().into(),
+        Amount::Percentage(share) => {
+            let share = share.percent() as f32 / 100.0;
+            (capacity as f64 * f64::from(share)) as i128
+        }
+    }
+}
+
+/// The node's addresses: those that `--node-ip` names, else its name if that is one, else the one by
+/// which the machine reaches others. None is no error: only pods that ask for it mind.
+pub(crate) fn node_ips(asked: &str, node_name: &str) -> Result<Vec<IpAddr>> {
+    let asked = asked.trim();
+    if asked.is_empty() {
+        return Ok(node_name.parse().ok().or_else(own_address).into_iter().collect());
+    }
+    let ips: Result<Vec<IpAddr>, _> = asked.split(',').map(|ip| ip.trim().parse()).collect();
+    let ips = ips.with_context(|| format!("--node-ip {asked:?} is no IP address"))?;
+    match ips.as_slice() {
+        // "Any" asks for the address of that version of IP that others see.
+        [any] if any.is_unspecified() => Ok(own_address().into_iter().collect()),
+        [_] => Ok(ips),
+        [one, other] if one.is_ipv4() != other.is_ipv4() => Ok(ips),
+        _ => bail!("--node-ip {asked:?} must be one address, or one of each version of IP"),
+    }
+}
+
+/// The address that packets to elsewhere would bear. None is sent.
+fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    // An address for documentation: nobody has it, so it is reached by the default route.
+    socket.connect(SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9))).ok()?;
+    socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_unspecified())
+}
+
+#[cfg(test)]
+mod tests {
+    use model::machine::HugePages;
+
+    use super::*;
+
+    fn settings(yaml: &str) -> NodeSettings {
+        let text = format!(
+            "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{yaml}\n"
+        );
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("config.yaml");
+        hostfs::replace(&file, text.as_bytes()).unwrap();
+        let flags = config::flags::FlagSet::parse([""; 0]).unwrap();
+        let config = config::load_sources(Some(&file), None, &flags).unwrap().config;
+        let machine = Machine {
+            memory: 4 << 30,
+            cpus: 2,
+            huge_pages: vec![HugePages { size: 2 << 20, count: 8 }],
+            cgroups: Cgroups::V2,
+            ..Machine::default()
+        };
+        node_settings(&config, Path::new("/root"), vec![], machine, 100_000)
+    }
+
+    fn amounts(settings: &NodeSettings) -> Vec<String> {
+        settings.allocatable.values().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn defaults_are_upstreams() {
+        let node = settings("");
+        assert_eq!(node.limits.cpu_period, Some(CPU_PERIOD));
+        assert!(node.limits.oom_kills_all && !node.seccomp_default);
+        assert_eq!(node.resolv_conf.as_deref(), Some(Path::new("/etc/resolv.conf")));
+        assert_eq!((node.ids_per_pod, node.cluster_dns.len()), (65_536, 0));
+        // 4 GiB less 16 MiB of huge pages and 100 MiB kept free; a tenth of the disk is kept free.
+        let memory = ((4_u64 << 30) - (116 << 20)).to_string();
+        assert_eq!(amounts(&node), ["2", "90k", memory.as_str()]);
+    }
+
+    #[test]
+    fn what_is_configured_counts() {
+        let node = settings(
+            "clusterDNS: [10.96.0.10, 'fd00::10']\nclusterDomain: cluster.local\n\
+             resolvConf: ''\nseccompDefault: true\ncpuCFSQuota: false\n\
+             singleProcessOOMKill: true\nuserNamespaces: {idsPerPod: 131072}\n\
+             kubeReserved: {cpu: 500m, memory: 1Gi}\nsystemReserved: {cpu: 250m}\n\
+             evictionHard: {memory.available: 1Gi, nodefs.available: 1k}",
+        );
+        assert_eq!(node.cluster_dns.len(), 2);
+        assert_eq!(node.cluster_domain, "cluster.local");
+        assert_eq!((node.resolv_conf, node.limits.cpu_period), (None, None));
+        assert!(node.seccomp_default && !node.limits.oom_kills_all);
+        assert_eq!(node.ids_per_pod, 131_072);
+        let amounts: Vec<String> = node.allocatable.values().map(ToString::to_string).collect();
+        let memory = ((2_u64 << 30) - (16 << 20)).to_string();
+        assert_eq!(amounts, ["1250m", "99k", memory.as_str()]);
+    }
+
+    #[test]
+    fn a_period_of_its_own_counts() {
+        let node = settings("cpuCFSQuotaPeriod: 5ms");
+        assert_eq!(node.limits.cpu_period, Some(Duration::from_millis(5)));
+    }
+
+    #[test]
+    fn addresses_are_taken_as_given() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        assert_eq!(node_ips("192.0.2.7", "n").unwrap(), [ip("192.0.2.7")]);
+        let two = node_ips("192.0.2.7, 2001:db8::7", "n").unwrap();
+        assert_eq!(two, [ip("192.0.2.7"), ip("2001:db8::7")]);
+        assert_eq!(node_ips("", "192.0.2.9").unwrap(), [ip("192.0.2.9")]);
+        for wrong in ["here", "192.0.2.7,192.0.2.8", "1.1.1.1,::1,2.2.2.2"] {
+            assert!(node_ips(wrong, "n").is_err(), "{wrong}");
+        }
+    }
+}

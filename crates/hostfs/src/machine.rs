@@ -1,0 +1,173 @@
+//! What the machine is, from the kernel's own files.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use model::machine::{Cgroups, HugePages, Machine};
+
+/// What the kernel calls a file system of the second version of cgroups.
+const CGROUP2_MAGIC: rustix::fs::FsWord = 0x6367_7270;
+
+/// Looks at this machine.
+pub fn machine() -> io::Result<Machine> {
+    let cgroups = match rustix::fs::statfs("/sys/fs/cgroup") {
+        Ok(found) if found.f_type == CGROUP2_MAGIC => Cgroups::V2,
+        _ => Cgroups::V1,
+    };
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    read(Path::new("/"), cgroups, &release)
+}
+
+/// How many bytes the disk has that a path is on.
+pub fn disk_bytes(path: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(found.f_frsize.saturating_mul(found.f_blocks))
+}
+
+/// Looks at the machine whose files are below a root.
+fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
+    let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+    let memory = fs::read_to_string(root.join("proc/meminfo"))?;
+    let memory = memory_bytes(&memory).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "no MemTotal in /proc/meminfo")
+    })?;
+    let online = cpu_list(&text("sys/devices/system/cpu/online"));
+    let throttle = cpu_list(&text("sys/devices/system/cpu/possible"))
+        .into_iter()
+        .map(|cpu| PathBuf::from(format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle")));
+    let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
+    let throttle = throttle.filter(|path| below(path).exists());
+    let apparmor = root.join("sys/kernel/security/apparmor").exists()
+        && text("sys/module/apparmor/parameters/enabled").starts_with('Y');
+    Ok(Machine {
+        memory,
+        cpus: u32::try_from(online.len()).unwrap_or(u32::MAX).max(1),
+        kernel: kernel_version(release),
+        huge_pages: huge_pages(&root.join("sys/kernel/mm/hugepages")),
+        thermal_throttle: throttle.map(|path| path.to_string_lossy().into_owned()).collect(),
+        cgroups,
+        swap_controller: swap_file(cgroups, &text("proc/self/cgroup"))
+            .is_some_and(|file| below(&file).exists()),
+        apparmor,
+    })
+}
+
+fn memory_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+/// Numbers as the kernel lists them: `0-3,8`. No machine has more processors than this reads.
+fn cpu_list(text: &str) -> Vec<u32> {
+    const MOST: usize = 8192;
+    let ranges = text.trim().split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
+    });
+    ranges.flatten().take(MOST).collect()
+}
+
+/// The first two numbers of `6.1.0-13-amd64`.
+fn kernel_version(release: &str) -> (u32, u32) {
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    let mut next = || numbers.next().flatten().unwrap_or(0);
+    (next(), next())
+}
+
+fn huge_pages(directory: &Path) -> Vec<HugePages> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut all: Vec<HugePages> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let size = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok()?;
+            let count = fs::read_to_string(entry.path().join("nr_hugepages")).unwrap_or_default();
+            let count = count.trim().parse().unwrap_or(0);
+            Some(HugePages { size: size.saturating_mul(1024), count })
+        })
+        .collect();
+    all.sort_by_key(|pages| pages.size);
+    all
+}
+
+/// The file that limits swap, where that can be done.
+fn swap_file(cgroups: Cgroups, own_cgroup: &str) -> Option<PathBuf> {
+    match cgroups {
+        Cgroups::V1 => Some("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes".into()),
+        Cgroups::V2 => {
+            // The root itself has no such file.
+            let own = own_cgroup.lines().find_map(|line| line.strip_prefix("0::"))?;
+            Some(PathBuf::from(format!("/sys/fs/cgroup{own}/memory.swap.max")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, content) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn a_machine_is_read_from_the_kernels_files() {
+        let root = written(&[
+            ("proc/meminfo", "MemTotal:       16316412 kB\nMemFree: 1 kB\n"),
+            ("proc/self/cgroup", "0::/user.slice\n"),
+            ("sys/fs/cgroup/user.slice/memory.swap.max", "max\n"),
+            ("sys/devices/system/cpu/online", "0-2,5\n"),
+            ("sys/devices/system/cpu/possible", "0-7\n"),
+            ("sys/devices/system/cpu/cpu1/thermal_throttle/count", "0"),
+            ("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "7\n"),
+            ("sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", "0\n"),
+            ("sys/kernel/security/apparmor/profiles", ""),
+            ("sys/module/apparmor/parameters/enabled", "Y\n"),
+        ]);
+        let machine = read(root.path(), Cgroups::V2, "6.1.0-13-amd64").unwrap();
+        let expected = Machine {
+            memory: 16_316_412 * 1024,
+            cpus: 4,
+            kernel: (6, 1),
+            huge_pages: vec![
+                HugePages { size: 2 << 20, count: 7 },
+                HugePages { size: 1 << 30, count: 0 },
+            ],
+            thermal_throttle: vec!["/sys/devices/system/cpu/cpu1/thermal_throttle".to_owned()],
+            cgroups: Cgroups::V2,
+            swap_controller: true,
+            apparmor: true,
+        };
+        assert_eq!(machine, expected);
+    }
+
+    #[test]
+    fn a_machine_with_little_to_tell_is_one_too() {
+        let root = written(&[("proc/meminfo", "MemTotal: 4 kB\n")]);
+        let machine = read(root.path(), Cgroups::V1, "4.19").unwrap();
+        let expected = Machine {
+            memory: 4096,
+            cpus: 1,
+            kernel: (4, 19),
+            cgroups: Cgroups::V1,
+            ..Machine::default()
+        };
+        assert_eq!(machine, expected);
+        assert!(read(written(&[]).path(), Cgroups::V1, "4.19").is_err());
+    }
+
+    #[test]
+    fn this_machine_can_be_looked_at() {
+        let machine = machine().unwrap();
+        assert!(machine.memory > 1 << 20 && machine.cpus > 0 && machine.kernel.0 > 0);
+        assert!(disk_bytes(Path::new("/")).unwrap() > 0);
+    }
+}

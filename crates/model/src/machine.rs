@@ -1,0 +1,41 @@
+//! What the agent finds out about its machine once, at its start.
+
+/// Which version of cgroups the machine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Cgroups {
+    /// The first: a tree for each controller.
+    V1,
+    /// The second: one tree.
+    #[default]
+    V2,
+}
+
+/// Huge pages of a size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HugePages {
+    /// Bytes of each.
+    pub size: u64,
+    /// How many are set aside.
+    pub count: u64,
+}
+
+/// A machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Machine {
+    /// Bytes of memory.
+    pub memory: u64,
+    /// How many processors there are.
+    pub cpus: u32,
+    /// The first two numbers of the kernel's version.
+    pub kernel: (u32, u32),
+    /// Which huge pages there are, by size.
+    pub huge_pages: Vec<HugePages>,
+    /// Directories that tell how hot each processor is; which programs run can be read from that.
+    pub thermal_throttle: Vec<String>,
+    /// Which version of cgroups there is.
+    pub cgroups: Cgroups,
+    /// Whether the use of swap can be limited.
+    pub swap_controller: bool,
+    /// Whether `AppArmor` is there and on.
+    pub apparmor: bool,
+}

@@ -1,0 +1,104 @@
+//! Why a pod's specification cannot be turned into what the runtime takes.
+
+/// Why a container's or a sandbox's configuration cannot be made; a container's waiting reason is
+/// `CreateContainerConfigError`. The texts are upstream's, because people look for them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Variables come from an object of an API that there is none of.
+    #[error("couldn't get {kind} {namespace}/{name}, no kubeClient defined")]
+    NoClient {
+        /// `configMap` or `secret`.
+        kind: &'static str,
+        /// Where the object is.
+        namespace: String,
+        /// What it is called.
+        name: String,
+    },
+    /// A variable comes from a file of a volume that is not there.
+    #[error("cannot find the volume {0:?} referenced by FileKeyRef")]
+    NoVolume(String),
+    /// The version of the API that a field is of is not known.
+    #[error("unsupported pod version: {0}")]
+    FieldVersion(String),
+    /// There is no such field.
+    #[error("field label not supported: {0}")]
+    FieldLabel(String),
+    /// A field has no parts that can be named.
+    #[error("field label does not support subscript: {0}")]
+    FieldSubscript(String),
+    /// A field cannot be told.
+    #[error("unsupported fieldPath: {0}")]
+    FieldPath(String),
+    /// A container refers to the resources of one that the pod has not.
+    #[error("container {0} not found")]
+    NoContainer(String),
+    /// There is no such resource.
+    #[error("unsupported container resource : {0}")]
+    Resource(String),
+    /// The node's own address is not known.
+    #[error("host IP unknown; known addresses: []")]
+    NoHostIp,
+    /// The container must not run as root and is told to.
+    #[error("container's runAsUser breaks non-root policy (pod: {pod:?}, container: {container})")]
+    RunsAsRoot {
+        /// The pod, with namespace and uid.
+        pod: String,
+        /// The container.
+        container: String,
+    },
+    /// The container must not run as root, and whether it would cannot be told.
+    #[error(
+        "container has runAsNonRoot and image has non-numeric user ({user}), cannot verify user is non-root (pod: {pod:?}, container: {container})"
+    )]
+    ImageUserUnknown {
+        /// Whom the image runs as.
+        user: String,
+        /// The pod, with namespace and uid.
+        pod: String,
+        /// The container.
+        container: String,
+    },
+    /// The container must not run as root, and its image would.
+    #[error(
+        "container has runAsNonRoot and image will run as root (pod: {pod:?}, container: {container})"
+    )]
+    ImageRunsAsRoot {
+        /// The pod, with namespace and uid.
+        pod: String,
+        /// The container.
+        container: String,
+    },
+    /// The container must not run as root, and its image's user is none.
+    #[error(
+        "container has runAsNonRoot and image has an invalid user id ({user}). (Must be 1-(2147483647)): must be between 0 and 2147483647, inclusive (pod: {pod:?}, container: {container})"
+    )]
+    ImageUserInvalid {
+        /// Whom the image runs as.
+        user: i64,
+        /// The pod, with namespace and uid.
+        pod: String,
+        /// The container.
+        container: String,
+    },
+    /// A profile of the node is asked for and not named.
+    #[error("localhostProfile must be set if seccompProfile type is Localhost.")]
+    SeccompProfile,
+    /// A profile of the node is asked for and not named.
+    #[error("missing localhost apparmor profile name")]
+    ApparmorProfile,
+    /// There is no such kind of profile.
+    #[error("unknown apparmor profile type: {0:?}")]
+    ApparmorType(String),
+    /// There is no such rule for groups.
+    #[error("unsupported supplementalGroupsPolicy: {0}")]
+    GroupsPolicy(String),
+    /// The pod's full name is longer than the kernel takes.
+    #[error(
+        "failed to construct FQDN from pod hostname and cluster domain, FQDN {fqdn} is too long (64 characters is the max, {} characters requested)",
+        fqdn.len()
+    )]
+    LongFqdn {
+        /// The name.
+        fqdn: String,
+    },
+}

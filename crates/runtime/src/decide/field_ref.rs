@@ -1,0 +1,191 @@
+//! What a pod can be told about itself in its environment.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::{ObjectFieldSelector, Pod};
+use podspec::view;
+
+use super::ConfigError;
+
+/// The value of a field of the pod. `ips` are the pod's, `node_ips` the node's.
+pub fn pod_field(
+    selector: &ObjectFieldSelector,
+    pod: &Pod,
+    ips: &[IpAddr],
+    node_ips: &[IpAddr],
+) -> Result<String, ConfigError> {
+    let version = selector.api_version.as_deref().unwrap_or("v1");
+    if version != "v1" {
+        return Err(ConfigError::FieldVersion(version.to_owned()));
+    }
+    let path = selector.field_path.as_str();
+    let metadata = &pod.metadata;
+    if let Some((path, key)) = subscript(path) {
+        let map = match path {
+            "metadata.labels" => metadata.labels.as_ref(),
+            "metadata.annotations" => metadata.annotations.as_ref(),
+            _ => return Err(ConfigError::FieldSubscript(selector.field_path.clone())),
+        };
+        return Ok(map.and_then(|map| map.get(key)).cloned().unwrap_or_default());
+    }
+    let spec = view::spec(pod);
+    let text = |field: Option<&String>| Ok(field.cloned().unwrap_or_default());
+    match path {
+        "metadata.name" => text(metadata.name.as_ref()),
+        "metadata.namespace" => text(metadata.namespace.as_ref()),
+        "metadata.uid" => text(metadata.uid.as_ref()),
+        "metadata.labels" => Ok(listed(metadata.labels.as_ref())),
+        "metadata.annotations" => Ok(listed(metadata.annotations.as_ref())),
+        // The second is what the field was called once.
+        "spec.nodeName" | "spec.host" => text(spec.and_then(|spec| spec.node_name.as_ref())),
+        "spec.serviceAccountName" => text(spec.and_then(|spec| spec.service_account_name.as_ref())),
+        "status.hostIP" => node_ips.first().map(IpAddr::to_string).ok_or(ConfigError::NoHostIp),
+        "status.hostIPs" if node_ips.is_empty() => Err(ConfigError::NoHostIp),
+        "status.hostIPs" => Ok(joined(node_ips)),
+        "status.podIP" => {
+            Ok(preferred(ips, node_ips).first().map(IpAddr::to_string).unwrap_or_default())
+        }
+        "status.podIPs" => Ok(joined(&preferred(ips, node_ips))),
+        "spec.restartPolicy" | "spec.schedulerName" | "status.phase" => {
+            Err(ConfigError::FieldPath(path.to_owned()))
+        }
+        _ => Err(ConfigError::FieldLabel(path.to_owned())),
+    }
+}
+
+/// `metadata.labels['key']` in its two parts.
+fn subscript(path: &str) -> Option<(&str, &str)> {
+    path.strip_suffix("']")?.split_once("['")
+}
+
+fn joined(ips: &[IpAddr]) -> String {
+    ips.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// One address of each version of IP, the one of the node's own first.
+fn preferred(ips: &[IpAddr], node_ips: &[IpAddr]) -> Vec<IpAddr> {
+    let six_first = node_ips.first().is_some_and(IpAddr::is_ipv6);
+    let of = |six: bool| ips.iter().find(|ip| ip.is_ipv6() == six).copied();
+    [of(six_first), of(!six_first)].into_iter().flatten().collect()
+}
+
+/// A map as lines of `key="value"`.
+fn listed(map: Option<&BTreeMap<String, String>>) -> String {
+    let lines = map.into_iter().flatten().map(|(key, value)| format!("{key}={}", quoted(value)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A text in quotes as Go writes it, which is what programs that read it expect.
+fn quoted(text: &str) -> String {
+    let mut quoted = "\"".to_owned();
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\x07' => quoted.push_str("\\a"),
+            '\x08' => quoted.push_str("\\b"),
+            '\x0c' => quoted.push_str("\\f"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\x0b' => quoted.push_str("\\v"),
+            c if is_printable(c) => quoted.push(c),
+            c => {
+                let code = u32::from(c);
+                let written = match code {
+                    0..0x80 => write!(quoted, "\\x{code:02x}"),
+                    0x80..0x1_0000 => write!(quoted, "\\u{code:04x}"),
+                    _ => write!(quoted, "\\U{code:08x}"),
+                };
+                written.expect("writing to a string does not fail");
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Whether it is shown as it is. Behind a letter, the standard library escapes what cannot be printed
+/// and lets accents be.
+fn is_printable(c: char) -> bool {
+    c == '\'' || format!("a{c}").escape_debug().count() == 2
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::pods;
+
+    use super::*;
+
+    fn field(
+        pod: &Pod,
+        path: &str,
+        ips: &[&str],
+        node_ips: &[&str],
+    ) -> Result<String, ConfigError> {
+        let parsed = |ips: &[&str]| ips.iter().map(|ip| ip.parse().unwrap()).collect::<Vec<_>>();
+        let selector =
+            ObjectFieldSelector { api_version: Some("v1".to_owned()), field_path: path.to_owned() };
+        pod_field(&selector, pod, &parsed(ips), &parsed(node_ips))
+    }
+
+    // behaviour: CON-5
+    #[test]
+    fn a_pod_is_told_its_names_labels_and_addresses() {
+        let pod = pods::pod("web").namespace("shop").on_node("node-1");
+        let pod =
+            pod.label("app", "web").label("tier", "front").annotation("note", "a \"b\"\n").build();
+        let two = ["fd00::5", "10.1.0.5", "10.1.0.6"];
+        let rows = [
+            ("metadata.name", "web"),
+            ("metadata.namespace", "shop"),
+            ("metadata.uid", "uid-of-web"),
+            ("metadata.labels", "app=\"web\"\ntier=\"front\""),
+            ("metadata.annotations", "note=\"a \\\"b\\\"\\n\""),
+            ("metadata.labels['app']", "web"),
+            ("metadata.labels['none']", ""),
+            ("metadata.annotations['note']", "a \"b\"\n"),
+            ("spec.nodeName", "node-1"),
+            ("spec.serviceAccountName", ""),
+            ("status.hostIP", "192.0.2.1"),
+            ("status.hostIPs", "192.0.2.1"),
+            ("status.podIP", "10.1.0.5"),
+            ("status.podIPs", "10.1.0.5,fd00::5"),
+        ];
+        for (path, expected) in rows {
+            let value = field(&pod, path, &two, &["192.0.2.1"]);
+            assert_eq!(value.as_deref(), Ok(expected), "{path}");
+        }
+        assert_eq!(field(&pod, "status.podIP", &two, &["2001:db8::1"]).unwrap(), "fd00::5");
+        assert_eq!(field(&pod, "status.podIP", &[], &[]).unwrap(), "");
+    }
+
+    // behaviour: CON-6
+    #[test]
+    fn what_cannot_be_told_is_named() {
+        let pod = pods::pod("web").build();
+        let rows = [
+            ("status.hostIP", "host IP unknown; known addresses: []"),
+            ("status.phase", "unsupported fieldPath: status.phase"),
+            ("spec.containers", "field label not supported: spec.containers"),
+            ("metadata.name['a']", "field label does not support subscript: metadata.name['a']"),
+        ];
+        for (path, expected) in rows {
+            assert_eq!(field(&pod, path, &[], &[]).unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn texts_are_quoted_as_go_does() {
+        let rows = [
+            ("it's", r#""it's""#),
+            ("ü\u{301}", "\"ü\u{301}\""),
+            ("\u{1}\u{7f}\u{200b}\u{e0001}", r#""\x01\x7f\u200b\U000e0001""#),
+            ("tab\t\u{7}", r#""tab\t\a""#),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(quoted(text), expected);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What of the node matters to its pods.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use model::machine::Machine;
+use podspec::resources::Amounts;
+
+use super::resources::LimitSettings;
+
+/// The node, as it is configured and found.
+#[derive(Debug, Clone, Default)]
+pub struct NodeSettings {
+    /// Where the agent keeps what is its pods'.
+    pub root_dir: PathBuf,
+    /// The node's addresses, the primary one first.
+    pub ips: Vec<IpAddr>,
+    /// What pods can have of the node.
+    pub allocatable: Amounts,
+    /// What the machine is.
+    pub machine: Machine,
+    /// How pods are limited.
+    pub limits: LimitSettings,
+    /// Name servers of the cluster.
+    pub cluster_dns: Vec<IpAddr>,
+    /// The cluster's domain; empty when it has none.
+    pub cluster_domain: String,
+    /// The file that tells the host's name servers; none when pods are to have none of them.
+    pub resolv_conf: Option<PathBuf>,
+    /// Whether containers that do not say get the runtime's seccomp profile.
+    pub seccomp_default: bool,
+    /// How many user ids a pod with a user namespace gets.
+    pub ids_per_pod: u32,
+}

@@ -1,0 +1,184 @@
+//! Tables for what the kernel is told about requests and limits.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use model::machine::{Cgroups, HugePages, Machine};
+use model::wanted::{HugePageLimit, LinuxResources};
+use proptest::prelude::*;
+use testkit::pods;
+
+use super::resources::{LimitSettings, container_resources, sandbox_resources};
+
+/// Names and amounts.
+type Listed<'a> = &'a [(&'a str, &'a str)];
+
+const GIB: u64 = 1 << 30;
+
+fn machine() -> Machine {
+    Machine { memory: 10 * GIB, cgroups: Cgroups::V1, ..Machine::default() }
+}
+
+fn settings() -> LimitSettings {
+    LimitSettings { cpu_period: Some(Duration::from_millis(100)), oom_kills_all: false }
+}
+
+fn container(requests: &[(&str, &str)], limits: &[(&str, &str)]) -> Container {
+    let list = |amounts: &[(&str, &str)]| -> BTreeMap<String, Quantity> {
+        amounts
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), Quantity((*text).to_owned())))
+            .collect()
+    };
+    Container {
+        name: "main".to_owned(),
+        resources: Some(ResourceRequirements {
+            requests: Some(list(requests)),
+            limits: Some(list(limits)),
+            claims: None,
+        }),
+        ..Container::default()
+    }
+}
+
+fn pod(containers: Vec<Container>) -> Pod {
+    let mut pod = pods::pod("web").build();
+    pod.spec.as_mut().unwrap().containers = containers;
+    pod
+}
+
+fn told(container: &Container) -> LinuxResources {
+    container_resources(&pod(vec![container.clone()]), container, &settings(), &machine())
+}
+
+// behaviour: CON-70, CON-71
+#[test]
+fn processors_become_shares_and_a_quota() {
+    let rows: [(Listed, Listed, i64, i64); 8] = [
+        (&[], &[], 2, 0),
+        (&[("cpu", "1")], &[], 1024, 0),
+        (&[("cpu", "1500m")], &[("cpu", "2")], 1536, 200_000),
+        (&[], &[("cpu", "500m")], 512, 50_000),
+        (&[("cpu", "0")], &[("cpu", "500m")], 2, 50_000),
+        (&[("cpu", "1m")], &[("cpu", "1m")], 2, 1000),
+        (&[("cpu", "1000")], &[], 262_144, 0),
+        (&[("cpu", "100u")], &[], 2, 0),
+    ];
+    for (requests, limits, shares, quota) in rows {
+        let told = told(&container(requests, limits));
+        assert_eq!((told.cpu_shares, told.cpu_quota), (shares, quota), "{requests:?} {limits:?}");
+        assert_eq!(told.cpu_period, 100_000);
+    }
+}
+
+// behaviour: CON-72
+#[test]
+fn without_quotas_no_period_is_told_and_with_another_period_it_counts() {
+    let limited = container(&[], &[("cpu", "500m")]);
+    let pod = pod(vec![limited.clone()]);
+    let off = LimitSettings { cpu_period: None, ..settings() };
+    let told = container_resources(&pod, &limited, &off, &machine());
+    assert_eq!((told.cpu_period, told.cpu_quota, told.cpu_shares), (0, 0, 512));
+    let short = LimitSettings { cpu_period: Some(Duration::from_millis(5)), ..settings() };
+    let told = container_resources(&pod, &limited, &short, &machine());
+    assert_eq!((told.cpu_period, told.cpu_quota), (5000, 2500));
+}
+
+// behaviour: CON-73
+#[test]
+fn memory_is_limited_without_swap() {
+    let limited = container(&[], &[("memory", "64Mi")]);
+    let pod = pod(vec![limited.clone()]);
+    let bytes = 64 << 20;
+    let mut machine = Machine { swap_controller: true, ..machine() };
+    let told = container_resources(&pod, &limited, &settings(), &machine);
+    assert_eq!((told.memory_limit, told.memory_swap_limit), (bytes, bytes));
+    machine.cgroups = Cgroups::V2;
+    let grouped = LimitSettings { oom_kills_all: true, ..settings() };
+    let told = container_resources(&pod, &limited, &grouped, &machine);
+    assert_eq!((told.memory_limit, told.memory_swap_limit), (bytes, 0));
+    let unified: Vec<_> = told.unified.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    assert_eq!(unified, [("memory.oom.group", "1"), ("memory.swap.max", "0")]);
+}
+
+// behaviour: CON-74
+#[test]
+fn huge_pages_are_forbidden_unless_asked_for() {
+    let wants = container(&[], &[("hugepages-2Mi", "6Mi")]);
+    let pages = |size| HugePages { size, count: 0 };
+    let machine = Machine { huge_pages: vec![pages(2 << 20), pages(GIB)], ..machine() };
+    let told = container_resources(&pod(vec![wants.clone()]), &wants, &settings(), &machine);
+    let limit = |size: &str, limit| HugePageLimit { page_size: size.to_owned(), limit };
+    assert_eq!(told.huge_page_limits, [limit("2MB", 6 << 20), limit("1GB", 0)]);
+}
+
+// behaviour: CON-75
+#[test]
+fn what_asks_for_less_is_killed_sooner() {
+    let full = [("cpu", "1"), ("memory", "1Gi")];
+    let rows: [(Listed, Listed, i64); 6] = [
+        (&full, &full, -997),
+        (&[], &[], 1000),
+        (&[("memory", "1Gi")], &[], 900),
+        (&[("cpu", "1")], &[], 999),
+        (&[("memory", "10Gi")], &[], 3),
+        (&[("memory", "20Gi")], &[], 3),
+    ];
+    for (requests, limits, expected) in rows {
+        let told = told(&container(requests, limits));
+        assert_eq!(told.oom_score_adj, expected, "{requests:?} {limits:?}");
+    }
+}
+
+#[test]
+fn a_sidecar_is_killed_no_sooner_than_those_it_serves() {
+    let mut sidecar = container(&[], &[]);
+    sidecar.name = "sidecar".to_owned();
+    sidecar.restart_policy = Some("Always".to_owned());
+    let mut pod =
+        pod(vec![container(&[("memory", "1Gi")], &[]), container(&[("memory", "2Gi")], &[])]);
+    pod.spec.as_mut().unwrap().init_containers = Some(vec![sidecar.clone()]);
+    let told = container_resources(&pod, &sidecar, &settings(), &machine());
+    assert_eq!(told.oom_score_adj, 900);
+}
+
+#[test]
+fn a_pod_that_the_node_cannot_do_without_is_killed_last() {
+    let plain = container(&[], &[]);
+    let mut pod = pod(vec![plain.clone()]);
+    pod.spec.as_mut().unwrap().priority_class_name = Some("system-node-critical".to_owned());
+    let adjust =
+        |pod: &Pod| container_resources(pod, &plain, &settings(), &machine()).oom_score_adj;
+    assert_eq!(adjust(&pod), 1000, "the class alone is what anybody can write");
+    pod.spec.as_mut().unwrap().priority = Some(2_000_001_000);
+    assert_eq!(adjust(&pod), -997);
+}
+
+// behaviour: CON-76
+#[test]
+fn a_sandbox_is_told_what_its_containers_need_together() {
+    let one = container(&[("cpu", "500m")], &[("cpu", "1"), ("memory", "64Mi")]);
+    let told = sandbox_resources(&pod(vec![one.clone(), one]), &settings(), &machine());
+    let expected = LinuxResources {
+        cpu_period: 100_000,
+        cpu_quota: 200_000,
+        cpu_shares: 1024,
+        memory_limit: 128 << 20,
+        ..LinuxResources::default()
+    };
+    assert_eq!(told, expected);
+}
+
+proptest! {
+    #[test]
+    fn numbers_stay_within_what_the_kernel_takes(cpu in 0_u64..10_000_000, memory: u64) {
+        let amounts = [("cpu", format!("{cpu}m")), ("memory", memory.to_string())];
+        let amounts: Vec<(&str, &str)> = amounts.iter().map(|(n, v)| (*n, v.as_str())).collect();
+        let told = told(&container(&amounts[..1], &amounts));
+        prop_assert!((2..=262_144).contains(&told.cpu_shares));
+        prop_assert!(told.cpu_quota == 0 || told.cpu_quota >= 1000);
+        prop_assert!((-1000..=1000).contains(&told.oom_score_adj));
+    }
+}

@@ -1,0 +1,259 @@
+//! What a pod's containers, and its sandbox, may do.
+
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::{
+    AppArmorProfile, Container, Pod, PodSecurityContext, SELinuxOptions, SeccompProfile,
+    SecurityContext,
+};
+use model::ports::runtime::ImageUser;
+use model::wanted::{
+    Capabilities, ContainerSecurity, GroupsPolicy, SandboxSecurity, SecurityProfile, SelinuxOptions,
+};
+use podspec::view;
+
+use super::ConfigError;
+
+/// What of the kernel a container must not see, and what it must not write: upstream's lists for a
+/// container that does not ask for more. Without them, root in a container could change the host.
+const MASKED_PATHS: [&str; 12] = [
+    "/proc/asound",
+    "/proc/acpi",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+    "/sys/devices/virtual/powercap",
+];
+const READONLY_PATHS: [&str; 5] =
+    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/// Where a pod's annotations name a profile for a container, in the old way.
+const APPARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// How the node confines its pods.
+#[derive(Debug, Clone, Copy)]
+pub struct Confinement<'a> {
+    /// Whether containers that do not say get the runtime's seccomp profile.
+    pub seccomp_default: bool,
+    /// Where the node's seccomp profiles are.
+    pub seccomp_profiles: &'a Path,
+    /// More paths of the machine that containers must not see.
+    pub masked_paths: &'a [String],
+}
+
+/// What a container may do. `image_user` is whom its image runs as; an image that does not say runs
+/// as root.
+pub fn container_security(
+    pod: &Pod,
+    container: &Container,
+    image_user: Option<&ImageUser>,
+    confinement: &Confinement<'_>,
+) -> Result<ContainerSecurity, ConfigError> {
+    let of_pod = pod_context(pod);
+    let own = container.security_context.clone().unwrap_or_default();
+    let image_user = image_user.cloned().unwrap_or(ImageUser::Uid(0));
+    check_non_root(pod, container, &image_user)?;
+    let (user, name) = match (run_as_user(pod, container), image_user) {
+        (Some(user), _) | (None, ImageUser::Uid(user)) => (Some(user), String::new()),
+        (None, ImageUser::Name(name)) => (None, name),
+    };
+    let unmasked = own.proc_mount.as_deref() == Some("Unmasked");
+    let masked = MASKED_PATHS.iter().map(ToString::to_string);
+    let masked = masked.chain(confinement.masked_paths.iter().cloned()).filter(|_| !unmasked);
+    let readonly = READONLY_PATHS.iter().map(ToString::to_string).filter(|_| !unmasked);
+    let selinux = own.se_linux_options.as_ref();
+    Ok(ContainerSecurity {
+        capabilities: own.capabilities.map(|changes| Capabilities {
+            add: changes.add.unwrap_or_default(),
+            drop: changes.drop.unwrap_or_default(),
+        }),
+        privileged: own.privileged == Some(true),
+        selinux: selinux
+            .or(of_pod.and_then(|pod| pod.se_linux_options.as_ref()))
+            .map(selinux_options),
+        run_as_user: user,
+        run_as_username: name,
+        run_as_group: own.run_as_group.or(of_pod.and_then(|pod| pod.run_as_group)),
+        read_only_root: own.read_only_root_filesystem == Some(true),
+        supplemental_groups: supplemental_groups(of_pod),
+        groups_policy: groups_policy(of_pod)?,
+        no_new_privileges: own.allow_privilege_escalation == Some(false),
+        masked_paths: masked.collect(),
+        readonly_paths: readonly.collect(),
+        seccomp: Some(seccomp(of_pod, container.security_context.as_ref(), confinement)?),
+        apparmor: apparmor_profile(pod, container).map(|profile| apparmor(&profile)).transpose()?,
+    })
+}
+
+/// What a sandbox itself may do.
+pub fn sandbox_security(pod: &Pod) -> Result<SandboxSecurity, ConfigError> {
+    let of_pod = pod_context(pod);
+    let privileged = |container: &Container| {
+        container.security_context.as_ref().and_then(|own| own.privileged) == Some(true)
+    };
+    let all = view::init_containers(pod).iter().chain(view::containers(pod));
+    Ok(SandboxSecurity {
+        privileged: all.into_iter().any(privileged)
+            || view::ephemeral_containers(pod).iter().any(privileged),
+        run_as_user: of_pod.and_then(|pod| pod.run_as_user),
+        run_as_group: of_pod.and_then(|pod| pod.run_as_group),
+        supplemental_groups: supplemental_groups(of_pod),
+        groups_policy: groups_policy(of_pod)?,
+        selinux: of_pod.and_then(|pod| pod.se_linux_options.as_ref()).map(selinux_options),
+    })
+}
+
+fn pod_context(pod: &Pod) -> Option<&PodSecurityContext> {
+    view::spec(pod)?.security_context.as_ref()
+}
+
+/// The container's word, else the pod's.
+fn run_as_user(pod: &Pod, container: &Container) -> Option<i64> {
+    let own = container.security_context.as_ref().and_then(|own| own.run_as_user);
+    own.or(pod_context(pod).and_then(|pod| pod.run_as_user))
+}
+
+fn check_non_root(
+    pod: &Pod,
+    container: &Container,
+    image_user: &ImageUser,
+) -> Result<(), ConfigError> {
+    let own = container.security_context.as_ref().and_then(|own| own.run_as_non_root);
+    let wanted = own.or(pod_context(pod).and_then(|pod| pod.run_as_non_root));
+    if wanted != Some(true) {
+        return Ok(());
+    }
+    let user = run_as_user(pod, container);
+    let (name, container) = (described(pod), container.name.clone());
+    match (user, image_user) {
+        (Some(0), _) => Err(ConfigError::RunsAsRoot { pod: name, container }),
+        (None, ImageUser::Name(user)) => {
+            Err(ConfigError::ImageUserUnknown { user: user.clone(), pod: name, container })
+        }
+        (None, ImageUser::Uid(0)) => Err(ConfigError::ImageRunsAsRoot { pod: name, container }),
+        (None, ImageUser::Uid(user)) if i32::try_from(*user).is_err() || *user < 0 => {
+            Err(ConfigError::ImageUserInvalid { user: *user, pod: name, container })
+        }
+        (Some(_), _) | (None, ImageUser::Uid(_)) => Ok(()),
+    }
+}
+
+fn supplemental_groups(pod: Option<&PodSecurityContext>) -> Vec<i64> {
+    let volumes = pod.and_then(|pod| pod.fs_group);
+    let more = pod.and_then(|pod| pod.supplemental_groups.clone()).unwrap_or_default();
+    volumes.into_iter().chain(more).collect()
+}
+
+fn groups_policy(pod: Option<&PodSecurityContext>) -> Result<GroupsPolicy, ConfigError> {
+    match pod.and_then(|pod| pod.supplemental_groups_policy.as_deref()) {
+        None | Some("Merge") => Ok(GroupsPolicy::Merge),
+        Some("Strict") => Ok(GroupsPolicy::Strict),
+        Some(other) => Err(ConfigError::GroupsPolicy(other.to_owned())),
+    }
+}
+
+fn selinux_options(options: &SELinuxOptions) -> SelinuxOptions {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    SelinuxOptions {
+        user: text(&options.user),
+        role: text(&options.role),
+        kind: text(&options.type_),
+        level: text(&options.level),
+    }
+}
+
+fn seccomp(
+    pod: Option<&PodSecurityContext>,
+    own: Option<&SecurityContext>,
+    confinement: &Confinement<'_>,
+) -> Result<SecurityProfile, ConfigError> {
+    let of_pod = || pod.and_then(|pod| pod.seccomp_profile.as_ref());
+    let asked = own.and_then(|own| own.seccomp_profile.as_ref()).or_else(of_pod);
+    let Some(SeccompProfile { type_, localhost_profile }) = asked else {
+        return Ok(if confinement.seccomp_default {
+            SecurityProfile::RuntimeDefault
+        } else {
+            SecurityProfile::Unconfined
+        });
+    };
+    match type_.as_str() {
+        "RuntimeDefault" => Ok(SecurityProfile::RuntimeDefault),
+        "Localhost" => {
+            let name = localhost_profile.as_deref().filter(|name| !name.is_empty());
+            let path = confinement.seccomp_profiles.join(name.ok_or(ConfigError::SeccompProfile)?);
+            Ok(SecurityProfile::Localhost(path.to_string_lossy().into_owned()))
+        }
+        _ => Ok(SecurityProfile::Unconfined),
+    }
+}
+
+/// The profile for a container: its own, then the annotation, since a static pod's is not turned into
+/// a field by anybody, then the pod's.
+pub fn apparmor_profile(pod: &Pod, container: &Container) -> Option<AppArmorProfile> {
+    let own = container.security_context.as_ref().and_then(|own| own.app_armor_profile.clone());
+    let annotated = || {
+        let annotations = pod.metadata.annotations.as_ref()?;
+        annotation_profile(annotations.get(&format!("{APPARMOR_ANNOTATION}{}", container.name))?)
+    };
+    let of_pod = || pod_context(pod).and_then(|pod| pod.app_armor_profile.clone());
+    own.or_else(annotated).or_else(of_pod)
+}
+
+fn annotation_profile(value: &str) -> Option<AppArmorProfile> {
+    let profile = |kind: &str, name: Option<&str>| AppArmorProfile {
+        type_: kind.to_owned(),
+        localhost_profile: name.map(ToOwned::to_owned),
+    };
+    match value {
+        "runtime/default" => Some(profile("RuntimeDefault", None)),
+        "unconfined" => Some(profile("Unconfined", None)),
+        other => other.strip_prefix("localhost/").map(|name| profile("Localhost", Some(name))),
+    }
+}
+
+fn apparmor(profile: &AppArmorProfile) -> Result<SecurityProfile, ConfigError> {
+    match profile.type_.as_str() {
+        "RuntimeDefault" => Ok(SecurityProfile::RuntimeDefault),
+        "Unconfined" => Ok(SecurityProfile::Unconfined),
+        "Localhost" => {
+            let name = profile.localhost_profile.clone().ok_or(ConfigError::ApparmorProfile)?;
+            Ok(SecurityProfile::Localhost(name))
+        }
+        other => Err(ConfigError::ApparmorType(other.to_owned())),
+    }
+}
+
+/// Why a pod cannot be confined as it asks by `AppArmor` on a machine.
+pub fn apparmor_refusal(pod: &Pod, machine_has_it: bool) -> Option<String> {
+    let confines = |profile: &AppArmorProfile| profile.type_ != "Unconfined";
+    let ephemeral = view::ephemeral_containers(pod);
+    let all = view::init_containers(pod).iter().chain(view::containers(pod)).chain(&ephemeral);
+    let profiles: Vec<AppArmorProfile> =
+        all.filter_map(|container| apparmor_profile(pod, container)).collect();
+    let of_pod = pod_context(pod).and_then(|context| context.app_armor_profile.as_ref());
+    if !profiles.iter().any(confines) && !of_pod.is_some_and(confines) {
+        return None;
+    }
+    if !machine_has_it {
+        return Some("Cannot enforce AppArmor: AppArmor is not enabled on the host".to_owned());
+    }
+    let nameless = |profile: &&AppArmorProfile| {
+        let name = profile.localhost_profile.as_deref().unwrap_or_default();
+        profile.type_ == "Localhost" && name.trim().is_empty()
+    };
+    let nameless = profiles.iter().find(nameless)?;
+    let name = nameless.localhost_profile.as_deref().unwrap_or_default();
+    Some(format!("Cannot enforce AppArmor: invalid empty AppArmor profile name: {name:?}"))
+}
+
+/// A pod with namespace and uid, as upstream's messages have it.
+pub fn described(pod: &Pod) -> String {
+    let name = view::pod_name(pod);
+    format!("{}_{}({})", name.name, name.namespace, view::uid(pod))
+}

@@ -1,0 +1,237 @@
+//! Tables for what containers and sandboxes may do.
+
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use model::ports::runtime::ImageUser;
+use model::wanted::{Capabilities, ContainerSecurity, GroupsPolicy, SecurityProfile};
+
+use super::ConfigError;
+use super::security::{
+    Confinement, apparmor_refusal, container_security, described, sandbox_security,
+};
+
+/// A pod of one container, from the security parts of a manifest.
+fn pod(context: &str, own: &str) -> Pod {
+    let manifest = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, namespace: shop, uid: u-1}}\n\
+         spec:\n  securityContext: {{{context}}}\n  containers:\n  - name: main\n    \
+         securityContext: {{{own}}}\n"
+    );
+    podspec::decode(manifest.as_bytes()).unwrap().pods.remove(0)
+}
+
+fn main(pod: &Pod) -> &Container {
+    &pod.spec.as_ref().unwrap().containers[0]
+}
+
+fn confinement() -> Confinement<'static> {
+    Confinement {
+        seccomp_default: false,
+        seccomp_profiles: Path::new("/root/seccomp"),
+        masked_paths: &[],
+    }
+}
+
+fn secured(context: &str, own: &str) -> ContainerSecurity {
+    let pod = pod(context, own);
+    container_security(&pod, main(&pod), None, &confinement()).unwrap()
+}
+
+// behaviour: CON-50
+#[test]
+fn the_containers_word_counts_before_the_pods() {
+    let both = secured(
+        "runAsUser: 1, runAsGroup: 2, seLinuxOptions: {level: s0}",
+        "runAsUser: 11, runAsGroup: 12, seLinuxOptions: {type: t}",
+    );
+    assert_eq!((both.run_as_user, both.run_as_group), (Some(11), Some(12)));
+    let selinux = both.selinux.unwrap();
+    assert_eq!((selinux.kind.as_str(), selinux.level.as_str()), ("t", ""));
+    let of_pod = secured("runAsUser: 1, runAsGroup: 2", "");
+    assert_eq!((of_pod.run_as_user, of_pod.run_as_group), (Some(1), Some(2)));
+}
+
+// behaviour: CON-51
+#[test]
+fn groups_of_the_pod_are_every_containers() {
+    let groups = "fsGroup: 7, supplementalGroups: [8, 9], supplementalGroupsPolicy: Strict";
+    let told = secured(groups, "");
+    assert_eq!(told.supplemental_groups, [7, 8, 9]);
+    assert_eq!(told.groups_policy, GroupsPolicy::Strict);
+    let sandbox = sandbox_security(&pod(groups, "privileged: true")).unwrap();
+    assert_eq!((sandbox.supplemental_groups, sandbox.privileged), (vec![7, 8, 9], true));
+    assert!(!sandbox_security(&pod(groups, "")).unwrap().privileged);
+}
+
+// behaviour: CON-52
+#[test]
+fn capabilities_privileges_and_the_root_are_passed_on() {
+    let own = "capabilities: {add: [NET_ADMIN], drop: [ALL]}, privileged: true, \
+               readOnlyRootFilesystem: true, allowPrivilegeEscalation: false";
+    let told = secured("", own);
+    let changes = Capabilities { add: vec!["NET_ADMIN".into()], drop: vec!["ALL".into()] };
+    assert_eq!(told.capabilities, Some(changes));
+    assert!(told.privileged && told.read_only_root && told.no_new_privileges);
+    let told = secured("", "");
+    assert_eq!(told.capabilities, None);
+    assert!(!told.privileged && !told.read_only_root && !told.no_new_privileges);
+}
+
+// behaviour: CON-53
+#[test]
+fn the_kernel_is_hidden_unless_the_container_asks_to_see_it() {
+    let more = ["/sys/devices/system/cpu/cpu0/thermal_throttle".to_owned()];
+    let confinement = Confinement { masked_paths: &more, ..confinement() };
+    let told = |own: &str| {
+        let pod = pod("", own);
+        container_security(&pod, main(&pod), None, &confinement).unwrap()
+    };
+    let plain = told("");
+    assert_eq!((plain.masked_paths.len(), plain.readonly_paths.len()), (13, 5));
+    assert_eq!(plain.masked_paths[0], "/proc/asound");
+    assert_eq!(plain.masked_paths.last(), more.last());
+    let open = told("procMount: Unmasked");
+    assert_eq!((open.masked_paths.len(), open.readonly_paths.len()), (0, 0));
+    assert_eq!(told("procMount: Default"), plain);
+}
+
+// behaviour: CON-54
+#[test]
+fn an_images_user_counts_when_nobody_says_otherwise() {
+    let rows = [
+        (None, Some(0), ""),
+        (Some(ImageUser::Uid(33)), Some(33), ""),
+        (Some(ImageUser::Name("www".into())), None, "www"),
+    ];
+    for (user, uid, name) in rows {
+        let pod = pod("", "");
+        let told = container_security(&pod, main(&pod), user.as_ref(), &confinement()).unwrap();
+        assert_eq!((told.run_as_user, told.run_as_username.as_str()), (uid, name), "{user:?}");
+    }
+}
+
+// behaviour: CON-55
+#[test]
+fn who_must_not_be_root_is_refused_in_upstreams_words() {
+    let of = "(pod: \"web_shop(u-1)\", container: main)";
+    let uid = ImageUser::Uid;
+    let rows = [
+        ("", "", Some(uid(0)), String::new()),
+        ("runAsNonRoot: true", "runAsNonRoot: false", Some(uid(0)), String::new()),
+        ("runAsNonRoot: true", "", Some(uid(5)), String::new()),
+        ("runAsNonRoot: true, runAsUser: 5", "", Some(uid(0)), String::new()),
+        (
+            "runAsNonRoot: true",
+            "runAsUser: 0",
+            Some(uid(5)),
+            format!("container's runAsUser breaks non-root policy {of}"),
+        ),
+        (
+            "",
+            "runAsNonRoot: true",
+            None,
+            format!("container has runAsNonRoot and image will run as root {of}"),
+        ),
+        (
+            "",
+            "runAsNonRoot: true",
+            Some(ImageUser::Name("www".into())),
+            format!(
+                "container has runAsNonRoot and image has non-numeric user (www), \
+                 cannot verify user is non-root {of}"
+            ),
+        ),
+        (
+            "",
+            "runAsNonRoot: true",
+            Some(uid(1 << 31)),
+            format!(
+                "container has runAsNonRoot and image has an invalid user id (2147483648). \
+                 (Must be 1-(2147483647)): must be between 0 and 2147483647, inclusive {of}"
+            ),
+        ),
+    ];
+    for (context, own, user, expected) in rows {
+        let pod = pod(context, own);
+        let told = container_security(&pod, main(&pod), user.as_ref(), &confinement());
+        let said = told.err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(said, expected, "{context} {own}");
+    }
+}
+
+// behaviour: CON-56, CON-57
+#[test]
+fn seccomp_is_the_containers_then_the_pods_then_the_nodes() {
+    use SecurityProfile::{Localhost, RuntimeDefault, Unconfined};
+    let local = "seccompProfile: {type: Localhost, localhostProfile: a/b.json}";
+    let default = "seccompProfile: {type: RuntimeDefault}";
+    let rows = [
+        ("", "", false, Unconfined),
+        ("", "", true, RuntimeDefault),
+        ("seccompProfile: {type: Unconfined}", "", true, Unconfined),
+        (default, "", false, RuntimeDefault),
+        (default, local, false, Localhost("/root/seccomp/a/b.json".into())),
+        (local, default, false, RuntimeDefault),
+    ];
+    for (context, own, by_default, expected) in rows {
+        let pod = pod(context, own);
+        let confinement = Confinement { seccomp_default: by_default, ..confinement() };
+        let told = container_security(&pod, main(&pod), None, &confinement).unwrap();
+        assert_eq!(told.seccomp, Some(expected), "{context} {own}");
+    }
+    let nameless = pod("", "seccompProfile: {type: Localhost}");
+    let told = container_security(&nameless, main(&nameless), None, &confinement());
+    assert_eq!(told, Err(ConfigError::SeccompProfile));
+}
+
+// behaviour: CON-58
+#[test]
+fn apparmor_is_the_containers_then_the_annotations_then_the_pods() {
+    use SecurityProfile::{Localhost, RuntimeDefault, Unconfined};
+    let own = "appArmorProfile: {type: Localhost, localhostProfile: own}";
+    let of_pod = "appArmorProfile: {type: RuntimeDefault}";
+    let rows = [
+        ("", "", None, None),
+        (of_pod, "", None, Some(RuntimeDefault)),
+        (of_pod, "", Some("unconfined"), Some(Unconfined)),
+        (of_pod, "", Some("localhost/noted"), Some(Localhost("noted".into()))),
+        (of_pod, "", Some("nonsense"), Some(RuntimeDefault)),
+        (of_pod, own, Some("unconfined"), Some(Localhost("own".into()))),
+    ];
+    for (context, own, annotation, expected) in rows {
+        let mut pod = pod(context, own);
+        let name = "container.apparmor.security.beta.kubernetes.io/main".to_owned();
+        pod.metadata.annotations = annotation.map(|value| [(name, value.to_owned())].into());
+        let told = container_security(&pod, main(&pod), None, &confinement()).unwrap();
+        assert_eq!(told.apparmor, expected, "{context} {own} {annotation:?}");
+    }
+}
+
+// behaviour: CON-59
+#[test]
+fn a_pod_that_must_be_confined_is_refused_where_nothing_confines() {
+    let refusal = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
+    let rows = [
+        ("", "", false, None),
+        ("appArmorProfile: {type: Unconfined}", "", false, None),
+        ("appArmorProfile: {type: RuntimeDefault}", "", true, None),
+        ("appArmorProfile: {type: RuntimeDefault}", "", false, Some(refusal)),
+        ("", "appArmorProfile: {type: Localhost, localhostProfile: x}", false, Some(refusal)),
+        (
+            "",
+            "appArmorProfile: {type: Localhost, localhostProfile: ' '}",
+            true,
+            Some("Cannot enforce AppArmor: invalid empty AppArmor profile name: \" \""),
+        ),
+    ];
+    for (context, own, has_it, expected) in rows {
+        let told = apparmor_refusal(&pod(context, own), has_it);
+        assert_eq!(told.as_deref(), expected, "{context} {own}");
+    }
+}
+
+#[test]
+fn a_pod_is_described_by_all_its_names() {
+    assert_eq!(described(&pod("", "")), "web_shop(u-1)");
+}

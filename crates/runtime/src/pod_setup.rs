@@ -1,0 +1,168 @@
+//! What a pod needs on the node before its sandbox and its containers can be made.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use model::chain::Chain;
+use model::ids::SandboxId;
+use model::ports::events::EventType::Warning;
+use model::ports::files::FileError;
+use model::wanted::{DnsConfig, Mount, SandboxConfig, UserNamespace};
+use podspec::view;
+
+use crate::act::PodRuntime;
+use crate::decide::{
+    HOSTS_PATH, NodeDns, described, host_network_hosts, managed_hosts, parse_resolv_conf, pod_dns,
+    pod_hostname, wants_hosts_file,
+};
+use crate::error::{SandboxConfigError, SyncError};
+use crate::sandbox::{SandboxFacts, sandbox_config};
+use crate::user_namespaces::UserNamespaceError;
+
+/// More than a resolver file or a hosts file ever has.
+const LONGEST_FILE: u64 = 10 << 20;
+
+impl PodRuntime {
+    /// Makes the pod's directories.
+    pub(crate) async fn make_directories(&self, pod: &Pod) -> Result<(), SyncError> {
+        let root = &self.parts.pods;
+        let uid = view::uid(pod);
+        for below in ["volumes", "plugins"] {
+            let below = Path::new(uid.as_str()).join(below);
+            let made = self.parts.files.create_directory(root, &below, 0o750).await;
+            if let Err(error) = made {
+                let message = format!("error making pod data directories: {}", Chain(&error));
+                let reason = "FailedToMakePodDataDirectories";
+                self.pod_reporter(pod).event(Warning, reason, message);
+                return Err(SyncError::PodDirectory(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the runtime is asked for to make the pod's sandbox.
+    pub(crate) async fn sandbox_config(
+        &self,
+        pod: &Pod,
+        attempt: u32,
+    ) -> Result<SandboxConfig, SandboxConfigError> {
+        let dns = self.dns(pod).await?;
+        let users = self.users(pod).await.map_err(SandboxConfigError::UserNamespace)?;
+        let facts = SandboxFacts { attempt, dns, users };
+        sandbox_config(pod, facts, &self.parts.logs, &self.parts.node)
+            .map_err(SandboxConfigError::Config)
+    }
+
+    async fn dns(&self, pod: &Pod) -> Result<DnsConfig, SandboxConfigError> {
+        let node = &self.parts.node;
+        let host = match &node.resolv_conf {
+            Some(path) => {
+                let content = self.parts.files.read(path, LONGEST_FILE).await;
+                let content = content.map_err(SandboxConfigError::ResolvConf)?;
+                let parsed = parse_resolv_conf(&String::from_utf8_lossy(&content));
+                Some(parsed.map_err(SandboxConfigError::ResolvConfContent)?)
+            }
+            None => None,
+        };
+        let dns = pod_dns(
+            pod,
+            &NodeDns {
+                cluster_servers: node.cluster_dns.clone(),
+                cluster_domain: node.cluster_domain.clone(),
+                host,
+                node_ips: node.ips.clone(),
+            },
+        );
+        let report = self.pod_reporter(pod);
+        if dns.lacks_cluster_servers {
+            let message = format!(
+                "pod: {:?}. kubelet does not have ClusterDNS IP configured and cannot create Pod using \
+                 \"ClusterFirst\" policy. Falling back to \"Default\" policy.",
+                described(pod)
+            );
+            report.event(Warning, "MissingClusterDNS", message);
+        }
+        for message in dns.cut {
+            report.event(Warning, "DNSConfigForming", message);
+        }
+        Ok(dns.config)
+    }
+
+    /// Whose user ids the pod has: its own only if it asks for that and the runtime can do it.
+    async fn users(&self, pod: &Pod) -> Result<UserNamespace, UserNamespaceError> {
+        if view::spec(pod).and_then(|spec| spec.host_users) != Some(false) {
+            return Ok(UserNamespace::Node);
+        }
+        let (uid, files) = (view::uid(pod), &*self.parts.files);
+        if let Some(mapping) = self.user_namespaces.get(&uid, files).await? {
+            return Ok(UserNamespace::Pod(mapping));
+        }
+        let status = self.parts.runtime.status().await;
+        let handlers = status.map(|status| status.handlers).unwrap_or_default();
+        let default = handlers.iter().find(|handler| handler.name.is_empty());
+        if !default.is_some_and(|handler| handler.user_namespaces) {
+            return Err(UserNamespaceError::NotSupported);
+        }
+        Ok(UserNamespace::Pod(self.user_namespaces.take(&uid, files).await?))
+    }
+
+    /// Forgets what the node keeps for a pod of which nothing is left in the runtime.
+    pub async fn release(&self, pod: &Pod) -> Result<(), UserNamespaceError> {
+        if view::spec(pod).and_then(|spec| spec.host_users) != Some(false) {
+            return Ok(());
+        }
+        self.user_namespaces.release(&view::uid(pod), &*self.parts.files).await
+    }
+
+    /// The addresses of a pod whose sandbox was just made. A runtime that does not tell is no reason
+    /// to fail: the pod's next look tells.
+    pub(crate) async fn addresses(
+        &self,
+        pod: &Pod,
+        sandbox: &SandboxId,
+    ) -> Result<Vec<IpAddr>, SyncError> {
+        if view::host_network(pod) {
+            return Ok(self.parts.node.ips.clone());
+        }
+        match self.parts.runtime.pod_sandbox_status(sandbox).await {
+            Ok(status) => Ok(status.ips),
+            Err(source) => {
+                let message = format!("Unable to get pod sandbox status: {}", source.message);
+                self.pod_reporter(pod).event(Warning, "FailedStatusPodSandBox", message);
+                Err(SyncError::SandboxStatus(source))
+            }
+        }
+    }
+
+    /// What a container sees of the host's files.
+    pub(crate) async fn mounts(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        ips: &[IpAddr],
+    ) -> Result<Vec<Mount>, FileError> {
+        if !wants_hosts_file(pod, container, ips) {
+            return Ok(Vec::new());
+        }
+        let node = &self.parts.node;
+        let files = &self.parts.files;
+        let spec = view::spec(pod);
+        let aliases = spec.and_then(|spec| spec.host_aliases.as_deref()).unwrap_or_default();
+        let content = if view::host_network(pod) {
+            let of_host = files.read(Path::new(HOSTS_PATH), LONGEST_FILE).await?;
+            host_network_hosts(&of_host, aliases)
+        } else {
+            let name = pod_hostname(pod, &node.cluster_domain);
+            managed_hosts(ips, &name, aliases).into_bytes()
+        };
+        let path = self.parts.pods.join(view::uid(pod).as_str()).join("etc-hosts");
+        // Written where it is: containers of the pod that run have it mounted.
+        files.overwrite(&path, &content, 0o644).await?;
+        Ok(vec![Mount {
+            container_path: HOSTS_PATH.to_owned(),
+            host_path: path.to_string_lossy().into_owned(),
+            read_only: false,
+        }])
+    }
+}

@@ -1,0 +1,228 @@
+//! Ranges of user ids for pods, remembered on disk.
+//!
+//! A range is a pod's for as long as anything of the pod may live: files that its processes wrote
+//! belong to those ids. So it is written down before the pod starts, and read again at the next start
+//! of the agent, whichever agent that is: the file is upstream's.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use model::ids::PodUid;
+use model::ports::files::{FileError, HostFiles};
+use model::wanted::IdMapping;
+use serde::{Deserialize, Serialize};
+use tokio::sync::OnceCell;
+
+use crate::decide::{IdRanges, RangeError};
+
+/// The file in a pod's directory that holds its range.
+const FILE: &str = "userns";
+/// More than such a file ever has.
+const LONGEST_FILE: u64 = 64 * 1024;
+
+/// The content of the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Mappings {
+    uid_mappings: Vec<Mapping>,
+    gid_mappings: Vec<Mapping>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Mapping {
+    host_id: u32,
+    container_id: u32,
+    length: u32,
+}
+
+/// Why a pod has no user ids of its own.
+#[derive(Debug, thiserror::Error)]
+pub enum UserNamespaceError {
+    /// The runtime cannot give pods user ids of their own.
+    #[error("can't set `spec.hostUsers: false`, runtime does not support user namespaces")]
+    NotSupported,
+    /// A file cannot be read or written.
+    #[error("user namespace")]
+    File(#[source] FileError),
+    /// A file does not hold a range.
+    #[error("invalid user namespace mappings file {}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A file holds more than a range, or not the same for users and groups.
+    #[error("{} is not one range for users and groups alike", .0.display())]
+    NotOneRange(PathBuf),
+    /// There is no range.
+    #[error("user namespace")]
+    Range(#[source] RangeError),
+}
+
+/// The ranges of a node's pods.
+#[derive(Debug)]
+pub(crate) struct UserNamespaces {
+    /// Where each pod has a directory of its own.
+    pods: PathBuf,
+    ids_per_pod: u32,
+    /// Read from disk when first needed. The lock is never held across an await.
+    ranges: OnceCell<Mutex<IdRanges>>,
+}
+
+impl UserNamespaces {
+    pub(crate) fn new(pods: PathBuf, ids_per_pod: u32) -> Self {
+        Self { pods, ids_per_pod, ranges: OnceCell::new() }
+    }
+
+    /// The range of a pod, if it has one.
+    pub(crate) async fn get(
+        &self,
+        pod: &PodUid,
+        files: &dyn HostFiles,
+    ) -> Result<Option<IdMapping>, UserNamespaceError> {
+        let ranges = self.ranges(files).await?;
+        let ranges = ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(ranges.get(pod))
+    }
+
+    /// A range for a pod that has none. It is on disk when this returns.
+    pub(crate) async fn take(
+        &self,
+        pod: &PodUid,
+        files: &dyn HostFiles,
+    ) -> Result<IdMapping, UserNamespaceError> {
+        let ranges = self.ranges(files).await?;
+        let taken = ranges.lock().unwrap_or_else(PoisonError::into_inner).take(pod);
+        let mapping = taken.map_err(UserNamespaceError::Range)?;
+        let IdMapping { host_id, container_id, length } = mapping;
+        let one = vec![Mapping { host_id, container_id, length }];
+        let content = Mappings { uid_mappings: one.clone(), gid_mappings: one };
+        let content = serde_json::to_vec(&content).expect("numbers are always JSON");
+        if let Err(error) = files.write_durably(&self.file(pod), &content).await {
+            ranges.lock().unwrap_or_else(PoisonError::into_inner).release(pod);
+            return Err(UserNamespaceError::File(error));
+        }
+        Ok(mapping)
+    }
+
+    /// Gives the range of a pod back, of which nothing is left.
+    pub(crate) async fn release(
+        &self,
+        pod: &PodUid,
+        files: &dyn HostFiles,
+    ) -> Result<(), UserNamespaceError> {
+        let ranges = self.ranges(files).await?;
+        if !ranges.lock().unwrap_or_else(PoisonError::into_inner).release(pod) {
+            return Ok(());
+        }
+        files.remove_written(&self.file(pod)).await.map_err(UserNamespaceError::File)
+    }
+
+    fn file(&self, pod: &PodUid) -> PathBuf {
+        self.pods.join(pod.as_str()).join(FILE)
+    }
+
+    async fn ranges(&self, files: &dyn HostFiles) -> Result<&Mutex<IdRanges>, UserNamespaceError> {
+        self.ranges.get_or_try_init(|| self.load(files)).await
+    }
+
+    /// One file that cannot be read is an error for all: whose ids it holds, nobody knows.
+    async fn load(&self, files: &dyn HostFiles) -> Result<Mutex<IdRanges>, UserNamespaceError> {
+        let mut ranges = IdRanges::new(self.ids_per_pod);
+        let pods = match files.list(&self.pods).await {
+            Ok(pods) => pods,
+            Err(error) if error.is_not_found() => Vec::new(),
+            Err(error) => return Err(UserNamespaceError::File(error)),
+        };
+        for pod in pods.into_iter().map(PodUid::from) {
+            let path = self.file(&pod);
+            let content = match files.read(&path, LONGEST_FILE).await {
+                Ok(content) if content.is_empty() => continue,
+                Ok(content) => content,
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => return Err(UserNamespaceError::File(error)),
+            };
+            let mapping = mapping(&path, &content)?;
+            ranges.record(&pod, mapping).map_err(UserNamespaceError::Range)?;
+        }
+        Ok(Mutex::new(ranges))
+    }
+}
+
+fn mapping(path: &Path, content: &[u8]) -> Result<IdMapping, UserNamespaceError> {
+    let read = serde_json::from_slice(content);
+    let Mappings { uid_mappings, gid_mappings } =
+        read.map_err(|source| UserNamespaceError::Content { path: path.to_owned(), source })?;
+    match (uid_mappings.as_slice(), gid_mappings.as_slice()) {
+        ([users], [groups]) if users == groups => {
+            let Mapping { host_id, container_id, length } = *users;
+            Ok(IdMapping { host_id, container_id, length })
+        }
+        _ => Err(UserNamespaceError::NotOneRange(path.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::files::MemoryFiles;
+
+    use super::*;
+
+    fn node() -> UserNamespaces {
+        UserNamespaces::new("/root/pods".into(), 65_536)
+    }
+
+    // behaviour: CON-82
+    #[tokio::test]
+    async fn a_range_is_written_down_as_upstream_does_and_known_to_the_next_agent() {
+        let (files, a, b) = (MemoryFiles::new(), PodUid::from("a"), PodUid::from("b"));
+        let first = node();
+        assert_eq!(first.get(&a, &files).await.unwrap(), None);
+        let of_a = first.take(&a, &files).await.unwrap();
+        let written = files.content("/root/pods/a/userns").unwrap();
+        let expected = r#"{"uidMappings":[{"hostId":65536,"containerId":0,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":0,"length":65536}]}"#;
+        assert_eq!(String::from_utf8(written).unwrap(), expected);
+
+        let second = node();
+        assert_eq!(second.get(&a, &files).await.unwrap(), Some(of_a));
+        assert_eq!(second.take(&b, &files).await.unwrap().host_id, 131_072);
+        second.release(&a, &files).await.unwrap();
+        assert_eq!(files.content("/root/pods/a/userns"), None);
+        assert_eq!(node().take(&PodUid::from("c"), &files).await.unwrap().host_id, 65_536);
+    }
+
+    // behaviour: CON-83
+    #[tokio::test]
+    async fn what_cannot_be_written_down_is_not_taken() {
+        let (files, a) = (MemoryFiles::new(), PodUid::from("a"));
+        let node = node();
+        files.fail("/root/pods/a/userns", std::io::ErrorKind::StorageFull);
+        node.take(&a, &files).await.unwrap_err();
+        assert_eq!(node.get(&a, &files).await.unwrap(), None);
+        files.repair("/root/pods/a/userns");
+        node.take(&a, &files).await.unwrap();
+    }
+
+    // behaviour: CON-84
+    #[tokio::test]
+    async fn a_file_that_makes_no_sense_keeps_ranges_from_being_given() {
+        let one = r#"{"hostId":65536,"containerId":0,"length":65536}"#;
+        let rows = [
+            ("half of somethi".to_owned(), "invalid user namespace mappings file"),
+            (r#"{"uidMappings":[],"gidMappings":[]}"#.to_owned(), "is not one range"),
+            (
+                format!(r#"{{"uidMappings":[{one},{one}],"gidMappings":[{one}]}}"#),
+                "is not one range",
+            ),
+        ];
+        for (content, expected) in rows {
+            let files = MemoryFiles::new();
+            files.write("/root/pods/x/userns", content);
+            let error = node().take(&PodUid::from("a"), &files).await.unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

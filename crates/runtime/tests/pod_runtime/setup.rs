@@ -1,0 +1,173 @@
+//! What a pod finds: its directory, hosts file, name servers and users.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::{Pod, PodDNSConfig, SecurityContext};
+use model::ports::files::HostFiles;
+use model::ports::runtime::{ImageUser, RuntimeHandler};
+use model::wanted::{ContainerConfig, Mount, SandboxConfig, UserNamespace};
+use podspec::view;
+use runtime::SyncError;
+use runtime::decide::NodeSettings;
+use testkit::runtime::RemoteImage;
+
+use crate::world::{IMAGE, World, forever, web};
+
+const POD: &str = "/var/lib/kubelet/pods/uid-of-web";
+
+async fn made(world: &World, pod: &Pod) -> (SandboxConfig, ContainerConfig) {
+    let sandbox = world.sandbox(pod).await;
+    let container = world.running(pod, "main").await;
+    let sandbox = world.runtime.sandbox_config(&sandbox).unwrap();
+    (sandbox, world.runtime.container_config(&container).unwrap())
+}
+
+// behaviour: CON-34
+#[tokio::test(start_paused = true)]
+async fn a_container_gets_the_pods_hosts_file_written_anew_where_it_is() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    for (directory, mode) in [("", 0o750), ("/volumes", 0o750), ("/plugins", 0o750)] {
+        assert_eq!(world.files.mode(format!("{POD}{directory}")), Some(mode), "{directory}");
+    }
+    let hosts = format!("{POD}/etc-hosts");
+    let (_, container) = made(&world, &pod).await;
+    let mount = Mount {
+        container_path: "/etc/hosts".to_owned(),
+        host_path: hosts.clone(),
+        read_only: false,
+    };
+    assert_eq!(container.mounts, [mount]);
+    let ip = world.status(&pod).await.ips[0];
+    let content = String::from_utf8(world.files.content(&hosts).unwrap()).unwrap();
+    assert!(content.ends_with(&format!("\n{ip}\tweb\n")), "{content}");
+    assert_eq!(world.files.mode(&hosts), Some(0o644));
+    let before = world.files.look(Path::new(&hosts)).await.unwrap();
+    world.files.write(&hosts, "changed by a container");
+    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
+    world.synced(&pod).await;
+    assert_eq!(world.files.content(&hosts).unwrap(), content.as_bytes());
+    let after = world.files.look(Path::new(&hosts)).await.unwrap();
+    assert!(after.version.same_file(&before.version), "mounts of other containers would be lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_cannot_be_made_is_an_error_with_an_event() {
+    let (world, pod) = (World::new(), forever());
+    world.files.fail("/var/lib/kubelet/pods/uid-of-web/volumes", ErrorKind::StorageFull);
+    let error = world.sync(&pod).await.unwrap_err();
+    assert!(matches!(error, SyncError::PodDirectory(_)), "{error}");
+    assert_eq!(world.events.reasons(), ["FailedToMakePodDataDirectories"]);
+    assert_eq!(world.calls(), []);
+    world.files.repair("/var/lib/kubelet/pods/uid-of-web/volumes");
+    world.synced(&pod).await;
+}
+
+// behaviour: CON-47
+#[tokio::test(start_paused = true)]
+async fn missing_name_servers_and_too_many_are_said() {
+    let world = World::with(NodeSettings {
+        root_dir: "/var/lib/kubelet".into(),
+        resolv_conf: Some("/etc/resolv.conf".into()),
+        ..NodeSettings::default()
+    });
+    world.files.write("/etc/resolv.conf", "nameserver 1.1.1.1\nsearch corp.example\n");
+    let mut pod = forever();
+    pod.spec.as_mut().unwrap().dns_config = Some(PodDNSConfig {
+        nameservers: Some(["2.2.2.2", "3.3.3.3", "4.4.4.4"].map(ToOwned::to_owned).into()),
+        ..PodDNSConfig::default()
+    });
+    world.synced(&pod).await;
+    let (sandbox, _) = made(&world, &pod).await;
+    assert_eq!(sandbox.dns.servers, ["1.1.1.1", "2.2.2.2", "3.3.3.3"]);
+    assert_eq!(sandbox.dns.searches, ["corp.example"]);
+    assert_eq!(world.events.reasons()[..2], ["MissingClusterDNS", "DNSConfigForming"]);
+    assert_eq!(
+        world.last_message("MissingClusterDNS"),
+        "pod: \"web_default(uid-of-web)\". kubelet does not have ClusterDNS IP configured and \
+         cannot create Pod using \"ClusterFirst\" policy. Falling back to \"Default\" policy."
+    );
+}
+
+// behaviour: CON-48
+#[tokio::test(start_paused = true)]
+async fn a_resolver_file_that_cannot_be_read_keeps_the_pod_from_starting() {
+    let world = World::with(NodeSettings {
+        root_dir: "/var/lib/kubelet".into(),
+        resolv_conf: Some("/etc/resolv.conf".into()),
+        ..NodeSettings::default()
+    });
+    let error = world.sync(&forever()).await.unwrap_err();
+    assert!(matches!(error, SyncError::SandboxConfig(_)), "{error}");
+    assert_eq!(world.events.reasons(), ["FailedCreatePodSandBox"]);
+    world.files.write("/etc/resolv.conf", "nameserver 1.1.1.1");
+    world.synced(&forever()).await;
+}
+
+// behaviour: CON-55
+#[tokio::test(start_paused = true)]
+async fn a_container_that_must_not_be_root_waits_with_upstreams_words() {
+    let world = World::new();
+    let mut pod = forever();
+    pod.spec.as_mut().unwrap().containers[0].security_context =
+        Some(SecurityContext { run_as_non_root: Some(true), ..SecurityContext::default() });
+    let (reasons, error) = world.failed(&pod).await;
+    assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
+    let SyncError::StartContainers(failed) = error else { unreachable!() };
+    let text = "container has runAsNonRoot and image will run as root \
+                (pod: \"web_default(uid-of-web)\", container: main)";
+    assert_eq!(failed[0].1.to_string(), text);
+    assert_eq!(world.last_message("Failed"), format!("Error: {text}"));
+    world.runtime.add_image(&RemoteImage::new(IMAGE).content("x").user(ImageUser::Uid(7)));
+    world.synced(&pod).await;
+    let (_, container) = made(&world, &pod).await;
+    assert_eq!(container.security.run_as_user, Some(7));
+}
+
+fn with_own_users(name: &str) -> Pod {
+    let pod = testkit::pods::pod(name).grace(1);
+    let mut pod = pod.container("main", IMAGE, ["sleep", "forever"]).build();
+    pod.spec.as_mut().unwrap().host_users = Some(false);
+    pod
+}
+
+// behaviour: CON-85
+#[tokio::test(start_paused = true)]
+async fn a_pod_with_users_of_its_own_keeps_its_range_until_it_is_gone() {
+    let world = World::new();
+    let (web, db) = (with_own_users("web"), with_own_users("db"));
+    let range = |config: &SandboxConfig| match config.users {
+        UserNamespace::Pod(range) => range.host_id,
+        UserNamespace::Node => 0,
+    };
+    for (pod, first) in [(&web, 65_536), (&db, 131_072)] {
+        world.synced(pod).await;
+        assert_eq!(range(&made(&world, pod).await.0), first);
+    }
+    world.runtime.kill_sandbox(&world.sandbox(&web).await);
+    world.synced(&web).await;
+    assert_eq!(range(&made(&world, &web).await.0), 65_536, "its files belong to these ids");
+    world.pods.release(&web).await.unwrap();
+    assert_eq!(world.files.content(format!("{POD}/userns")), None);
+    let next = with_own_users("next");
+    world.synced(&next).await;
+    assert_eq!(range(&made(&world, &next).await.0), 65_536);
+}
+
+// behaviour: CON-86
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_cannot_give_users_of_their_own_says_so_by_an_event() {
+    let (world, pod) = (World::new(), with_own_users("web"));
+    for handlers in [vec![], vec![RuntimeHandler::default()]] {
+        world.runtime.set_handlers(handlers);
+        world.sync(&pod).await.unwrap_err();
+        assert_eq!(
+            world.last_message("FailedCreatePodSandBox"),
+            "Failed to create pod sandbox: can't set `spec.hostUsers: false`, \
+             runtime does not support user namespaces"
+        );
+    }
+    assert_eq!(world.runtime.sandboxes().len(), 0);
+    assert_eq!(view::spec(&web().build()).unwrap().host_users, None);
+}

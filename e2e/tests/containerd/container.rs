@@ -1,0 +1,259 @@
+//! What containers find when they look at themselves.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use e2e::node::{NODE_NAME, Node, one_running};
+
+/// The lines that a container of a pod that has ended wrote, of its instance with a number.
+fn lines(node: &Node, pod: &str, container: &str) -> Result<Vec<String>> {
+    let command = format!("cat /var/log/pods/shop_{pod}-{NODE_NAME}_*/{container}/0.log");
+    let log = node.run("sh", &["-c", &command])?;
+    Ok(log.lines().filter_map(|line| Some(line.split_once(" stdout F ")?.1.to_owned())).collect())
+}
+
+/// The value of a line `NAME:\tvalue`.
+fn status(lines: &[String], name: &str) -> Result<String> {
+    let found = lines.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let found = found.with_context(|| format!("no {name} in {lines:?}"))?;
+    Ok(found.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Runs pods until they have ended.
+fn ended(node: &mut Node, pods: &[(&str, String)]) -> Result<()> {
+    for (name, manifest) in pods {
+        node.write_manifest(&format!("{name}.yaml"), manifest)?;
+    }
+    node.start_agent()?;
+    for (name, _) in pods {
+        node.wait_for_log(&["pod has ended", &format!("shop/{name}-{NODE_NAME}")])?;
+    }
+    Ok(())
+}
+
+fn pod(name: &str, spec: &str, containers: &[(&str, &str, &str)]) -> String {
+    let mut text = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: shop, labels: {{app: web}}}}\n\
+         spec:\n  restartPolicy: Never\n  {spec}\n  containers:\n"
+    );
+    for (name, args, more) in containers {
+        text += &format!(
+            "  - name: {name}\n    image: ferrolet.test/workload:1\n    args: {args}\n    {more}\n"
+        );
+    }
+    text
+}
+
+const MEMORY_LIMITS: [&str; 2] =
+    ["/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory.max"];
+
+#[test]
+fn a_pod_finds_the_names_users_and_limits_that_it_asks_for() -> Result<()> {
+    let mut node = Node::start()?;
+    node.configure("clusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\n")?;
+    let limit = MEMORY_LIMITS.into_iter().find(|path| Path::new(path).exists());
+    let limit = format!("[cat, {}]", limit.unwrap_or(MEMORY_LIMITS[1]));
+    let asked = pod(
+        "asked",
+        "hostname: here\n  subdomain: sub\n  setHostnameAsFQDN: true\n  \
+         hostAliases: [{ip: 10.1.2.3, hostnames: [alias]}]\n  \
+         dnsConfig: {searches: [my.example], options: [{name: ndots, value: '2'}]}\n  \
+         securityContext: {runAsUser: 1000, runAsGroup: 2000, fsGroup: 3000, \
+         supplementalGroups: [4000], seccompProfile: {type: RuntimeDefault}, \
+         sysctls: [{name: net.ipv4.ip_local_port_range, value: '5000 6000'}]}",
+        &[
+            (
+                "status",
+                "[cat, /proc/self/status]",
+                "securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL], add: [NET_BIND_SERVICE]}}",
+            ),
+            ("hostname", "[cat, /proc/sys/kernel/hostname]", ""),
+            ("hosts", "[cat, /etc/hosts]", ""),
+            ("resolver", "[cat, /etc/resolv.conf]", ""),
+            ("sysctl", "[cat, /proc/sys/net/ipv4/ip_local_port_range]", ""),
+            (
+                "mounts",
+                "[cat, /proc/self/mounts]",
+                "securityContext: {readOnlyRootFilesystem: true}",
+            ),
+            ("limited", &limit, "resources: {limits: {memory: 64Mi}}"),
+            ("score", "[cat, /proc/self/oom_score_adj]", ""),
+            (
+                "environment",
+                "[env]",
+                "env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, \
+                 {name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, \
+                 {name: APP, valueFrom: {fieldRef: {fieldPath: \"metadata.labels['app']\"}}}, \
+                 {name: CPU, valueFrom: {resourceFieldRef: {resource: requests.cpu, divisor: 1m}}}, \
+                 {name: ALL, value: $(POD) at $(IP)}]\n    resources: {requests: {cpu: 250m}}",
+            ),
+        ],
+    );
+    ended(&mut node, &[("asked", asked)])?;
+    let of = |container: &str| lines(&node, "asked", container);
+    let told = of("status")?;
+    let expected = [
+        ("Uid", "1000 1000 1000 1000"),
+        ("Gid", "2000 2000 2000 2000"),
+        ("Groups", "2000 3000 4000"),
+        ("NoNewPrivs", "1"),
+        ("Seccomp", "2"),
+        ("CapBnd", "0000000000000400"),
+        ("NSpid", "1"),
+    ];
+    for (name, value) in expected {
+        ensure!(status(&told, name)? == value, "{name}: {told:?}");
+    }
+    let fqdn = "here.sub.shop.svc.cluster.local";
+    ensure!(of("hostname")? == [fqdn]);
+    let environment = of("environment")?;
+    let value =
+        |name: &str| environment.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    let ip = value("IP").context("no IP")?;
+    ensure!(value("POD") == Some(&format!("asked-{NODE_NAME}")), "{environment:?}");
+    ensure!((value("APP"), value("CPU")) == (Some("web"), Some("250")), "{environment:?}");
+    ensure!(value("ALL") == Some(&format!("asked-{NODE_NAME} at {ip}")), "{environment:?}");
+    let hosts = of("hosts")?;
+    ensure!(hosts[0] == "# Kubernetes-managed hosts file.", "{hosts:?}");
+    for line in [format!("{ip}\t{fqdn}\there"), "10.1.2.3\talias".to_owned()] {
+        ensure!(hosts.contains(&line), "no {line:?} in {hosts:?}");
+    }
+    let resolver = of("resolver")?;
+    let searches = "search shop.svc.cluster.local svc.cluster.local cluster.local";
+    ensure!(resolver.contains(&"nameserver 10.96.0.10".to_owned()), "{resolver:?}");
+    ensure!(
+        resolver.iter().any(|line| line.starts_with(searches) && line.ends_with(" my.example")),
+        "{resolver:?}"
+    );
+    ensure!(resolver.contains(&"options ndots:2".to_owned()), "{resolver:?}");
+    ensure!(of("sysctl")? == ["5000\t6000"], "{:?}", of("sysctl")?);
+    let mounts = of("mounts")?;
+    let root = mounts.iter().find(|line| line.split(' ').nth(1) == Some("/")).context("no root")?;
+    ensure!(root.split(' ').nth(3).is_some_and(|options| options.starts_with("ro,")), "{root}");
+    ensure!(of("limited")? == ["67108864"], "{:?}", of("limited")?);
+    ensure!(of("score")? == ["999"], "{:?}", of("score")?);
+    node.stop()
+}
+
+#[test]
+fn a_pod_shares_with_the_host_what_it_asks_for_and_no_more() -> Result<()> {
+    let mut node = Node::start()?;
+    let all = pod(
+        "all",
+        "hostNetwork: true\n  hostPID: true\n  hostIPC: true",
+        &[
+            ("status", "[cat, /proc/self/status]", "securityContext: {privileged: true}"),
+            ("hosts", "[cat, /etc/hosts]", ""),
+            ("hostname", "[cat, /proc/sys/kernel/hostname]", ""),
+        ],
+    );
+    let shared = pod(
+        "shared",
+        "shareProcessNamespace: true",
+        &[
+            ("one", "[cat, /proc/self/status]", ""),
+            (
+                "two",
+                "[cat, /proc/self/status]",
+                "securityContext: {seccompProfile: {type: Unconfined}}",
+            ),
+            ("port", "[env]", "ports: [{containerPort: 80, hostPort: 8099}]"),
+        ],
+    );
+    ended(&mut node, &[("all", all), ("shared", shared)])?;
+    let told = lines(&node, "all", "status")?;
+    ensure!(status(&told, "NSpid")? != "1" && status(&told, "Seccomp")? == "0", "{told:?}");
+    let bounding = u64::from_str_radix(&status(&told, "CapBnd")?, 16)?;
+    ensure!(bounding & (1 << 21) != 0, "no CAP_SYS_ADMIN in {bounding:x}");
+    let hosts = lines(&node, "all", "hosts")?;
+    ensure!(hosts[0] == "# Kubernetes-managed hosts file (host network).", "{hosts:?}");
+    let host = node.run("cat", &["/proc/sys/kernel/hostname"])?;
+    ensure!(lines(&node, "all", "hostname")? == [host.trim()], "{host}");
+    for container in ["one", "two"] {
+        let told = lines(&node, "shared", container)?;
+        ensure!(status(&told, "NSpid")? != "1", "{told:?}");
+        ensure!(status(&told, "Uid")? == "0 0 0 0", "{told:?}");
+    }
+    node.stop()
+}
+
+#[test]
+fn a_pod_with_users_of_its_own_is_nobody_on_the_host_and_keeps_its_ids() -> Result<()> {
+    let mut node = Node::start()?;
+    let users = pod(
+        "users",
+        "hostUsers: false",
+        &[("ids", "[cat, /proc/self/uid_map]", ""), ("main", "[sleep, forever]", "")],
+    )
+    .replace("restartPolicy: Never", "restartPolicy: Always");
+    node.write_manifest("users.yaml", &users)?;
+    node.start_agent()?;
+    let main = |containers: &[e2e::ctr::CtrContainer]| {
+        let of_name: Vec<_> = containers.iter().filter(|one| one.name == "main").cloned().collect();
+        one_running(&of_name)
+    };
+    let first = node.wait_for_containers("users", "the pod runs", main)?;
+    let owner = format!("/proc/{}/uid_map", first.pid);
+    let map = node.run("cat", &[&owner])?;
+    let map: Vec<u32> = map.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    ensure!(map == [0, 65_536, 65_536], "{map:?}");
+    let root = node.instance().dir().join("node/root");
+    let find = || node.run("find", &[&root.join("pods").display().to_string(), "-name", "userns"]);
+    let file = find()?;
+    let kept = std::fs::read_to_string(file.trim())?;
+    ensure!(kept.contains(r#""hostId":65536"#), "{kept}");
+    node.kill_agent()?;
+    node.run("kill", &["-9", &first.pid.to_string()])?;
+    node.start_agent()?;
+    let second = node.wait_for_containers("users", "it runs again", |containers| {
+        main(containers).filter(|running| running.id != first.id)
+    })?;
+    let map = node.run("cat", &[&format!("/proc/{}/uid_map", second.pid)])?;
+    ensure!(map.split_whitespace().nth(1) == Some("65536"), "{map}");
+    node.remove_manifest("users.yaml")?;
+    node.wait_for_log(&["pod has ended", "users"])?;
+    let left = node.run("find", &[&root.join("pods").display().to_string(), "-name", "userns"])?;
+    ensure!(left.is_empty(), "{left}");
+    node.stop()
+}
+
+#[test]
+fn who_must_not_be_root_or_set_a_sysctl_is_told_so_and_counts_survive_the_agent() -> Result<()> {
+    let mut node = Node::start()?;
+    let root = pod("root", "securityContext: {runAsNonRoot: true}", &[("main", "[env]", "")]);
+    let sysctl = pod(
+        "sysctl",
+        "securityContext: {sysctls: [{name: net.core.somaxconn, value: '9'}]}",
+        &[("main", "[env]", "")],
+    );
+    let counted = pod("counted", "", &[("main", "[sleep, forever]", "")])
+        .replace("restartPolicy: Never", "restartPolicy: Always");
+    for (name, manifest) in [("root", root), ("sysctl", sysctl), ("counted", counted)] {
+        node.write_manifest(&format!("{name}.yaml"), &manifest)?;
+    }
+    node.start_agent()?;
+    node.wait_for_log(&["Failed", "image will run as root"])?;
+    let pod_name = format!("root-{NODE_NAME}");
+    let described = node.wait_for_answer(
+        &["describe", &format!("shop/{pod_name}")],
+        "container has runAsNonRoot and image will run as root",
+    )?;
+    ensure!(described.contains("CreateContainerConfigError"), "{described}");
+    node.wait_for_log(&["SysctlForbidden", "forbidden sysctl", "not allowlisted"])?;
+    let mut before = node.wait_running("counted")?;
+    for agent_was_away in [false, true] {
+        if agent_was_away {
+            node.kill_agent()?;
+        }
+        node.run("kill", &["-9", &before.pid.to_string()])?;
+        if agent_was_away {
+            node.start_agent()?;
+        }
+        before = node.wait_for_containers("counted", "it runs again", |containers| {
+            one_running(containers).filter(|running| running.id != before.id)
+        })?;
+    }
+    let logs = node.run("sh", &["-c", "ls /var/log/pods/shop_counted-*/main"])?;
+    ensure!(logs.split_whitespace().collect::<Vec<_>>() == ["0.log", "1.log", "2.log"], "{logs}");
+    node.stop()
+}

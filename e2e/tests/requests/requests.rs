@@ -1,0 +1,147 @@
+//! A recorded request, with what need not be the same taken out. Each such place says why.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use prost::Message;
+use proto::runtime_v1 as cri;
+
+/// The pods' network of the hollow runtime: addresses are given in the order of the sandboxes, and
+/// which of several pods comes first is chance.
+const POD_NETWORK: &str = "10.0.0.";
+
+/// A request to make something.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Sandbox(Box<cri::RunPodSandboxRequest>),
+    Container(Box<cri::CreateContainerRequest>),
+}
+
+impl Request {
+    /// All of it, a field on each line.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Sandbox(request) => format!("{request:#?}"),
+            Self::Container(request) => format!("{request:#?}"),
+        }
+    }
+}
+
+/// The first request for each sandbox (`pod`) and container (`pod/container`) in a directory of
+/// recorded requests. `own` is the agent's own directory.
+pub(crate) fn read(directory: &Path, own: &Path) -> Result<BTreeMap<String, Request>> {
+    let mut requests = BTreeMap::new();
+    let mut paths: Vec<_> =
+        fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    paths.sort();
+    for path in paths {
+        let name = path.file_name().and_then(|name| name.to_str()).context("a name")?.to_owned();
+        if name.starts_with('.') {
+            continue;
+        }
+        let bytes = fs::read(&path)?;
+        let (key, request) = match name.split_once('-').map(|(_, method)| method) {
+            Some("RunPodSandbox") => {
+                let mut request = cri::RunPodSandboxRequest::decode(&*bytes)?;
+                let config = request.config.as_mut().context("no sandbox")?;
+                let key = config.metadata.as_ref().context("no name")?.name.clone();
+                normalize_sandbox(config, own);
+                (key, Request::Sandbox(Box::new(request)))
+            }
+            Some("CreateContainer") => {
+                let mut request = cri::CreateContainerRequest::decode(&*bytes)?;
+                let sandbox = request.sandbox_config.as_mut().context("no sandbox")?;
+                let pod = sandbox.metadata.as_ref().context("no name")?.name.clone();
+                normalize_sandbox(sandbox, own);
+                let config = request.config.as_mut().context("no container")?;
+                let key = format!("{pod}/{}", config.metadata.as_ref().context("no name")?.name);
+                normalize_container(config, own);
+                // The runtime chooses it.
+                request.pod_sandbox_id.clear();
+                (key, Request::Container(Box::new(request)))
+            }
+            _ => bail!("{name} is no request"),
+        };
+        requests.entry(key).or_insert(request);
+    }
+    Ok(requests)
+}
+
+/// Each agent has a directory of its own.
+fn without(own: &Path, text: &mut String) {
+    *text = text.replace(&own.display().to_string(), "OWN");
+}
+
+/// A text without the pod's address.
+pub(crate) fn without_address(text: &str) -> String {
+    let Some(at) = text.find(POD_NETWORK) else { return text.to_owned() };
+    let rest = &text[at + POD_NETWORK.len()..];
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    format!("{}POD-IP{}", &text[..at], without_address(&rest[end..]))
+}
+
+fn normalize_sandbox(config: &mut cri::PodSandboxConfig, own: &Path) {
+    without(own, &mut config.log_directory);
+    // When the agent first saw the pod; this one does not write it down.
+    config.annotations.remove("kubernetes.io/config.seen");
+    if let Some(dns) = &mut config.dns_config {
+        // Upstream keeps options in a map of Go, whose order is chance.
+        dns.options.sort();
+    }
+    let linux = config.linux.get_or_insert_default();
+    let context = linux.security_context.get_or_insert_default();
+    normalize_namespaces(context.namespace_options.as_mut());
+}
+
+fn normalize_namespaces(options: Option<&mut cri::NamespaceOption>) {
+    let Some(users) = options.and_then(|options| options.userns_options.as_mut()) else { return };
+    normalize_ids(&mut users.uids);
+    normalize_ids(&mut users.gids);
+}
+
+/// Upstream takes a range at random, this agent the first that is free; both take one that begins at
+/// a multiple of its length and not at 0.
+fn normalize_ids(ids: &mut [cri::IdMapping]) {
+    for range in ids {
+        if range.host_id >= range.length && range.host_id % range.length == 0 {
+            range.host_id = range.length;
+        }
+    }
+}
+
+fn namespaces_of(config: &cri::ContainerConfig) -> cri::NamespaceOption {
+    let context = config.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
+    context.and_then(|context| context.namespace_options.clone()).unwrap_or_default()
+}
+
+fn normalize_container(config: &mut cri::ContainerConfig, own: &Path) {
+    // Upstream keeps the environment in a map of Go, whose order is chance.
+    config.envs.sort_by(|one, other| one.key.cmp(&other.key));
+    for env in &mut config.envs {
+        env.value = without_address(&String::from_utf8_lossy(&env.value)).into_bytes();
+    }
+    // A pod on the host's network has the node's address. Upstream tells that only in a cluster, this
+    // agent always.
+    let on_host = namespaces_of(config).network() == cri::NamespaceMode::Node;
+    config.envs.retain(|env| !(on_host && env.key == "POD_IP"));
+    // The file for a container's last words has a name by chance.
+    let last_words =
+        config.annotations.get("io.kubernetes.container.terminationMessagePath").cloned();
+    config.mounts.retain(|mount| Some(&mount.container_path) != last_words.as_ref());
+    for mount in &mut config.mounts {
+        without(own, &mut mount.host_path);
+        normalize_ids(&mut mount.uid_mappings);
+        normalize_ids(&mut mount.gid_mappings);
+    }
+    let linux = config.linux.get_or_insert_default();
+    // Upstream has them in the order in which a directory lists them.
+    let resources = linux.resources.get_or_insert_default();
+    resources.hugepage_limits.sort_by(|one, other| one.page_size.cmp(&other.page_size));
+    let context = linux.security_context.get_or_insert_default();
+    normalize_namespaces(context.namespace_options.as_mut());
+    if let Some(seccomp) = &mut context.seccomp {
+        without(own, &mut seccomp.localhost_ref);
+    }
+}
