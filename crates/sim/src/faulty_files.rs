@@ -113,6 +113,10 @@ impl HostFiles for FaultyFiles {
         self.writing("write", path, self.outside.files.write_durably(path, content)).await
     }
 
+    async fn overwrite(&self, path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
+        self.writing("overwrite", path, self.outside.files.overwrite(path, content, mode)).await
+    }
+
     async fn remove_written(&self, path: &Path) -> Result<(), FileError> {
         self.writing("remove", path, self.outside.files.remove_written(path)).await
     }

@@ -1,24 +1,38 @@
 //! What a process costs, as the kernel tells.
 
 use std::fs;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nix::sys::time::TimeValLike as _;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
 use crate::results::Memory;
 
+/// How long a process may take to be seen.
+const APPEARS: Duration = Duration::from_secs(10);
+
 /// Finds the host's number of a process by the one it has in an instance of the testbed.
 pub fn host_pid(slot: u8, pid: i32) -> Result<i32> {
     let marker = format!("{}={slot}", testbed::MARKER);
-    find(|candidate| {
-        let inside = namespace_pids(candidate);
-        // Itself, the host's number and the instance's: deeper ones are in containers.
-        inside.len() == 2 && inside[1] == pid && environment(candidate).any(|var| var == marker)
-    })
-    .with_context(|| format!("process {pid} of instance {slot} is not to be found"))
+    let found = || {
+        find(|candidate| {
+            let inside = namespace_pids(candidate);
+            // Itself, the host's number and the instance's: deeper ones are in containers.
+            inside.len() == 2 && inside[1] == pid && environment(candidate).any(|var| var == marker)
+        })
+    };
+    // A process that is about to become another program has no environment for a moment.
+    let end = Instant::now() + APPEARS;
+    loop {
+        match found() {
+            Some(pid) => return Ok(pid),
+            None if Instant::now() < end => thread::sleep(Duration::from_millis(5)),
+            None => bail!("process {pid} of instance {slot} is not to be found"),
+        }
+    }
 }
 
 /// Finds the first process of a container: it runs in a cgroup of that name.

@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
 use model::ports::runtime::Code;
-use runtime::decide::BackoffLimits;
+use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
 use testkit::events::KeptEvents;
 use testkit::http::MemoryWeb;
@@ -375,6 +375,13 @@ fn settings(hints: bool) -> Settings {
         pod_logs: "/var/log/pods".into(),
         container_links: "/var/log/containers".into(),
         resync: Duration::from_mins(1),
+        node: NodeSettings {
+            root_dir: "/".into(),
+            cluster_dns: vec![[10, 96, 0, 10].into()],
+            ids_per_pod: 65_536,
+            ..NodeSettings::default()
+        },
+        unsafe_sysctls: Vec::new(),
         restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
         pleg: pleg::Settings { hints, ..pleg::Settings::default() },
         events: EventLimits::default(),
