@@ -81,6 +81,10 @@ fn impurities(text: &str) -> Result<Vec<String>> {
     Ok(finder.found)
 }
 
+fn is_self(tree: &syn::UseTree) -> bool {
+    matches!(tree, syn::UseTree::Name(name) if name.ident == "self")
+}
+
 /// Names that the file itself brings into scope: a path that begins with one of them was judged at
 /// its `use`.
 fn declared_names(file: &syn::File) -> Vec<String> {
@@ -88,6 +92,15 @@ fn declared_names(file: &syn::File) -> Vec<String> {
     impl<'ast> Visit<'ast> for Names {
         fn visit_use_name(&mut self, name: &'ast syn::UseName) {
             self.0.push(name.ident.to_string());
+        }
+        fn visit_use_path(&mut self, path: &'ast syn::UsePath) {
+            // `use a::b::{self, C}` brings `b` into scope.
+            if let syn::UseTree::Group(group) = &*path.tree
+                && group.items.iter().any(is_self)
+            {
+                self.0.push(path.ident.to_string());
+            }
+            visit::visit_use_path(self, path);
         }
         fn visit_use_rename(&mut self, rename: &'ast syn::UseRename) {
             self.0.push(rename.rename.to_string());
@@ -255,6 +268,7 @@ mod tests {
     #[test]
     fn values_in_values_out_is_pure() {
         let text = "use std::collections::BTreeMap;\nuse std::time::Duration;\nuse model::ids::PodUid;\n\
+                    use podspec::view::{self, Uid};\nfn g() -> Uid { view::uid() }\n\
                     pub fn f(now: jiff::Timestamp, m: &BTreeMap<PodUid, u32>) -> Vec<Duration> \
                     { let x = u32::MAX; Vec::new() }\n";
         assert_eq!(impurities(text).unwrap(), Vec::<String>::new());

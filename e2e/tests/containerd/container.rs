@@ -37,9 +37,15 @@ fn pod(name: &str, spec: &str, containers: &[(&str, &str, &str)]) -> String {
          spec:\n  restartPolicy: Never\n  {spec}\n  containers:\n"
     );
     for (name, args, more) in containers {
-        text += &format!(
-            "  - name: {name}\n    image: ferrolet.test/workload:1\n    args: {args}\n    {more}\n"
-        );
+        let image = "ferrolet.test/workload:1";
+        let lines = [
+            format!("  - name: {name}"),
+            format!("image: {image}"),
+            format!("args: {args}"),
+            (*more).to_owned(),
+        ];
+        text.push_str(&lines.join("\n    "));
+        text.push('\n');
     }
     text
 }
@@ -47,13 +53,11 @@ fn pod(name: &str, spec: &str, containers: &[(&str, &str, &str)]) -> String {
 const MEMORY_LIMITS: [&str; 2] =
     ["/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory.max"];
 
-#[test]
-fn a_pod_finds_the_names_users_and_limits_that_it_asks_for() -> Result<()> {
-    let mut node = Node::start()?;
-    node.configure("clusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\n")?;
+/// A pod with a container for everything that is asked for, which prints what it finds.
+fn asking_pod() -> String {
     let limit = MEMORY_LIMITS.into_iter().find(|path| Path::new(path).exists());
     let limit = format!("[cat, {}]", limit.unwrap_or(MEMORY_LIMITS[1]));
-    let asked = pod(
+    pod(
         "asked",
         "hostname: here\n  subdomain: sub\n  setHostnameAsFQDN: true\n  \
          hostAliases: [{ip: 10.1.2.3, hostnames: [alias]}]\n  \
@@ -88,8 +92,14 @@ fn a_pod_finds_the_names_users_and_limits_that_it_asks_for() -> Result<()> {
                  {name: ALL, value: $(POD) at $(IP)}]\n    resources: {requests: {cpu: 250m}}",
             ),
         ],
-    );
-    ended(&mut node, &[("asked", asked)])?;
+    )
+}
+
+#[test]
+fn a_pod_finds_the_names_users_and_limits_that_it_asks_for() -> Result<()> {
+    let mut node = Node::start()?;
+    node.configure("clusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\n")?;
+    ended(&mut node, &[("asked", asking_pod())])?;
     let of = |container: &str| lines(&node, "asked", container);
     let told = of("status")?;
     let expected = [

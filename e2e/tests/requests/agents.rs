@@ -57,6 +57,23 @@ pub(crate) struct Both {
     pub(crate) upstream: Agent,
 }
 
+/// The sandboxes and containers that the manifests ask for and the node allows.
+pub(crate) fn wanted_requests() -> Result<BTreeSet<String>> {
+    let mut wanted = BTreeSet::new();
+    for path in manifests()? {
+        let refused = path.parent().is_some_and(|parent| parent.ends_with("refused"));
+        for pod in podspec::decode(&fs::read(&path)?)?.pods {
+            let name = format!("{}-{NODE_NAME}", pod.metadata.name.unwrap_or_default());
+            if !refused {
+                let containers = pod.spec.unwrap_or_default().containers;
+                let each = containers.iter().map(|container| format!("{name}/{}", container.name));
+                wanted.extend(each.chain([name.clone()]));
+            }
+        }
+    }
+    Ok(wanted)
+}
+
 impl Both {
     pub(crate) fn start() -> Result<Self> {
         let options = Options { runtime: Runtime::None, ..Options::default() };
@@ -84,24 +101,6 @@ impl Both {
             agent.start(command, ("message", "object"))?
         };
         Ok(Self { instance, manifests, ours, upstream })
-    }
-
-    /// The sandboxes and containers that the manifests ask for and the node allows.
-    pub(crate) fn wanted_requests(&self) -> Result<BTreeSet<String>> {
-        let mut wanted = BTreeSet::new();
-        for path in manifests()? {
-            let refused = path.parent().is_some_and(|parent| parent.ends_with("refused"));
-            for pod in podspec::decode(&fs::read(&path)?)?.pods {
-                let name = format!("{}-{NODE_NAME}", pod.metadata.name.unwrap_or_default());
-                if !refused {
-                    let containers = pod.spec.unwrap_or_default().containers;
-                    let each =
-                        containers.iter().map(|container| format!("{name}/{}", container.name));
-                    wanted.extend(each.chain([name.clone()]));
-                }
-            }
-        }
-        Ok(wanted)
     }
 
     /// The uids of the pods of which upstream has a hosts file.

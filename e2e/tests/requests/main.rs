@@ -12,7 +12,7 @@ mod requests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use agents::{Agent, Both, NODE_NAME};
+use agents::{Agent, Both, NODE_NAME, wanted_requests};
 use anyhow::{Result, ensure};
 use requests::Request;
 
@@ -31,7 +31,7 @@ const TOLD: [(&str, usize); 4] = [
 #[test]
 fn the_runtime_is_asked_for_the_same_as_by_the_upstream_kubelet() -> Result<()> {
     let both = Both::start()?;
-    let wanted = both.wanted_requests()?;
+    let wanted = wanted_requests()?;
     ensure!(wanted.len() > 40, "only {} requests are compared", wanted.len());
     let told: BTreeMap<&str, usize> = TOLD.into();
     let ours = settled(&both.ours, &wanted, &told)?;
