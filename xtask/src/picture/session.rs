@@ -145,7 +145,8 @@ impl Session {
         self.frames.push(Frame { rows, typed: self.typed.clone(), time: Duration::ZERO });
     }
 
-    /// The frames from the first table on, with some texts replaced.
+    /// The frames from the first table on, without what was said while building, and with some texts
+    /// replaced.
     pub(super) fn frames(&self, replacements: &[(String, String)]) -> Vec<Frame> {
         let replaced = |text: &String| {
             let with = |text: String, (from, to): &(String, String)| text.replace(from, to);
@@ -153,9 +154,10 @@ impl Session {
         };
         let is_begun = |frame: &&Frame| frame.rows.iter().any(|row| row.contains("LAST EVENT"));
         let begun = self.frames.iter().position(|frame| is_begun(&frame)).unwrap_or(0);
-        let shown = self.frames[begun..].iter().map(|frame| Frame {
-            rows: frame.rows.iter().map(replaced).collect(),
-            ..frame.clone()
+        let shown = self.frames[begun..].iter().map(|frame| {
+            let first = frame.rows.iter().position(|row| row.starts_with("The pods of"));
+            let rows = frame.rows[first.unwrap_or(0)..].iter().map(replaced).collect();
+            Frame { rows, ..frame.clone() }
         });
         shown.collect()
     }
