@@ -22,6 +22,7 @@ pub(crate) fn help() -> String {
          \x20     --ferrolet-config FILE     a FerroletConfiguration: what the kubelet does not have\n\
          \x20     --root-dir DIR             the agent's files (default /var/lib/kubelet)\n\
          \x20     --hostname-override NAME   name of this node instead of the host name\n\
+         \x20     --node-ip ADDRESS          the node's address, or one of each version of IP\n\
          \x20 -v, --v LEVEL                  4 logs decisions, 6 calls too\n\
          \x20     --version                  tell the version\n\
          \x20 -h, --help                     tell this\n\n\
@@ -68,7 +69,7 @@ mod tests {
         for name in ["--pod-manifest-path", "--container-runtime-endpoint", "--feature-gates"] {
             assert!(with.contains(name), "{name}");
         }
-        assert!(without.contains("--kubeconfig "), "{without}");
+        assert!(without.split_whitespace().any(|word| word == "--kubeconfig"), "{without}");
         assert!(text.lines().all(|line| line.len() <= 110), "{text}");
     }
 }

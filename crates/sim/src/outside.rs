@@ -66,9 +66,12 @@ impl Outside {
         }
         let far = RemoteImage::new(FETCHED).entrypoint(["/workload"]);
         runtime.publish(far.pull_takes(Duration::from_secs(3)));
+        // Pods on the network of the host see its names.
+        let files = MemoryFiles::default();
+        files.write("/etc/hosts", "127.0.0.1 localhost\n");
         Self {
             runtime: Arc::new(runtime),
-            files: Arc::default(),
+            files: Arc::new(files),
             epoch: steady.now(),
             clock: Arc::new(NodeClock::new(steady)),
             away: watch::Sender::new(false),

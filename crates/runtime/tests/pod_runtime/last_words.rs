@@ -23,8 +23,9 @@ fn failing(policy: &str) -> Pod {
 async fn file(world: &World, pod: &Pod) -> String {
     let id = world.running(pod, "main").await;
     let status = world.runtime.container_status(&id).await.unwrap();
-    let [mount] = &status.mounts[..] else { panic!("{:?}", status.mounts) };
-    assert_eq!((&*mount.container_path, mount.read_only), ("/dev/termination-log", false));
+    let mut mounts = status.mounts.iter();
+    let mount = mounts.find(|mount| mount.container_path == "/dev/termination-log").unwrap();
+    assert!(!mount.read_only);
     mount.host_path.clone()
 }
 
@@ -117,9 +118,4 @@ async fn without_a_place_for_last_words_a_container_runs_all_the_same() {
     world.files.fail(directory, ErrorKind::PermissionDenied);
     world.synced(&pod).await;
     assert_eq!(world.instances("main"), [(0, Running)]);
-    let climbing = World::new();
-    let mut pod = pod;
-    pod.metadata.uid = Some("../uid".into());
-    climbing.synced(&pod).await;
-    assert_eq!(climbing.instances("main"), [(0, Running)]);
 }

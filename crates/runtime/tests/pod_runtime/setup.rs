@@ -53,6 +53,15 @@ async fn a_container_gets_the_pods_hosts_file_written_anew_where_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_uid_that_climbs_out_of_the_pods_directory_gets_nothing() {
+    let (world, mut pod) = (World::new(), forever());
+    pod.metadata.uid = Some("../uid".into());
+    let error = world.sync(&pod).await.unwrap_err();
+    assert!(matches!(error, SyncError::PodDirectory(_)), "{error}");
+    assert_eq!(world.calls(), []);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_directory_that_cannot_be_made_is_an_error_with_an_event() {
     let (world, pod) = (World::new(), forever());
     world.files.fail("/var/lib/kubelet/pods/uid-of-web/volumes", ErrorKind::StorageFull);
