@@ -13,10 +13,11 @@ use crate::plan::PodPlan;
 /// The least that the runtime is told.
 const LEAST: Duration = Duration::from_secs(2);
 
+/// A sidecar gets what the others leave of it, which may be more at the next try.
 #[derive(Debug, Default)]
 pub(super) struct GraceShrinks {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
-    containers: BTreeMap<ContainerId, PodUid>,
+    containers: BTreeMap<ContainerId, (PodUid, Arc<str>)>,
     asked: BTreeMap<ContainerId, Duration>,
 }
 
@@ -31,19 +32,27 @@ impl Invariant for GraceShrinks {
                 self.pods.insert(uid.clone(), Arc::clone(pod));
                 // A pod that is wanted again has its whole grace again.
                 let containers = &self.containers;
-                self.asked.retain(|id, _| containers.get(id) != Some(uid));
+                self.asked.retain(|id, _| containers.get(id).is_none_or(|(of, _)| of != uid));
             }
             Event::Container(one, _) => {
-                self.containers.insert(one.id.clone(), one.uid.clone());
+                let whose = (one.uid.clone(), Arc::clone(&one.name));
+                self.containers.insert(one.id.clone(), whose);
             }
             Event::StopAsked(id, grace) => {
-                let pod = self.containers.get(id).and_then(|uid| self.pods.get(uid));
+                let whose = self.containers.get(id);
+                let pod = whose.and_then(|(uid, _)| self.pods.get(uid));
+                let is_sidecar = pod.is_some_and(|pod| {
+                    pod.init.iter().any(|init| {
+                        init.sidecar && whose.is_some_and(|(_, name)| **name == *init.name)
+                    })
+                });
                 let most = pod.map(|pod| Duration::from_secs(pod.grace).max(LEAST));
                 if most.is_some_and(|most| *grace > most) {
                     return Err(format!("{id} gets {grace:?}, its pod says {most:?}"));
                 }
                 if let Some(before) = self.asked.insert(id.clone(), *grace)
                     && before < *grace
+                    && !is_sidecar
                 {
                     return Err(format!("{id} gets {grace:?} after {before:?}"));
                 }

@@ -77,7 +77,6 @@ impl Invariant for InitOrder {
             Event::Wanted(uid, pod) => {
                 self.pods.insert(uid.clone(), Arc::clone(pod));
                 self.unwanted.remove(uid);
-                self.ending.remove(uid);
             }
             Event::Unwanted(uid) => {
                 self.unwanted.insert(uid.clone());
@@ -91,6 +90,8 @@ impl Invariant for InitOrder {
             Event::Container(one, was) => {
                 let is_new = matches!(was, None | Some(ContainerState::Created));
                 if is_new && one.started.is_some() {
+                    // What starts after an end has that end behind it.
+                    self.ending.remove(&one.uid);
                     self.starts(one)?;
                 }
                 self.containers.insert(one.id.clone(), Arc::clone(one));

@@ -144,6 +144,10 @@ fn a_sidecar_that_ends_before_the_others_is_found() {
     let mut late = vec![Event::ClockJumped; 30];
     late.push(stop("side"));
     assert_eq!(ending(late), None, "its grace is over");
+    let mut wanted_meanwhile = vec![wanted(Policy::Always), Event::Unwanted("u".into())];
+    wanted_meanwhile.extend(vec![Event::ClockJumped; 30]);
+    wanted_meanwhile.push(stop("side"));
+    assert_eq!(ending(wanted_meanwhile), None, "its grace is over all the same");
 }
 
 #[test]
@@ -188,14 +192,21 @@ fn a_start_long_after_the_pod_was_wanted_is_found() {
 fn a_grace_that_grows_is_found() {
     let sentence = Some("the grace of a container is at most its pod's and only shrinks");
     let stop = |grace| Event::StopAsked("a0".into(), seconds(grace));
+    let stop_sidecar = |grace| Event::StopAsked("side0".into(), seconds(grace));
     let rows = [
         (vec![stop(30), stop(30), stop(2)], None),
         (vec![stop(10), stop(11)], sentence),
         (vec![stop(31)], sentence),
         (vec![stop(10), wanted(Policy::Always), stop(30)], None),
+        (vec![stop_sidecar(2), stop_sidecar(12)], None),
+        (vec![stop_sidecar(31)], sentence),
     ];
     for (events, expected) in rows {
-        let first = [wanted(Policy::Always), container("a", 0, Created, Created)];
+        let first = [
+            wanted(Policy::Always),
+            container("a", 0, Created, Created),
+            container("side", 0, Created, Created),
+        ];
         assert_eq!(broken(first.into_iter().chain(events.clone())), expected, "{events:?}");
     }
 }
