@@ -147,16 +147,15 @@ impl FileSource {
         };
         self.problem.is_over();
         let is_first = self.pods.borrow().is_none();
-        if !is_first && self.is_as_known(&manifests) {
-            return;
-        }
         let mut is_news = is_first;
         if is_first {
             let origins: Vec<Origin> = manifests.keys().cloned().map(Origin::File).collect();
             self.last_good.forget_others(&origins).await;
         }
-        is_news |= self.forget_all_but(&manifests).await;
-        is_news |= self.refresh(manifests).await;
+        if !self.is_as_known(&manifests) {
+            is_news |= self.forget_all_but(&manifests).await;
+            is_news |= self.refresh(manifests).await;
+        }
         if is_news || self.known.values().any(Manifest::is_unsettled) {
             let pods = self.settle().await;
             if is_news {
