@@ -14,8 +14,6 @@
 //! With the feature `hollow`, on by default, comes a program of that name: the runtime in memory
 //! behind a real socket, for any node agent. With the feature `proxy`, also on by default, comes the
 //! program `cri-proxy`: it stands between a node agent and any runtime and spoils calls.
-//! With the feature `tap`, on as well, comes a socket in front of any runtime's, which counts and times
-//! what passes.
 
 pub mod clock;
 pub mod contract;
@@ -34,6 +32,4 @@ pub mod proxy;
 pub mod runtime;
 #[cfg(feature = "hollow")]
 pub mod socket;
-#[cfg(feature = "tap")]
-pub mod tap;
 pub mod wanted;

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
 use testbed::{Command, Instance, Process, ProcessError, Signal};
 
 use crate::plan::On;
@@ -108,7 +109,7 @@ pub struct Running {
     /// The host's number of its process.
     pub pid: i32,
     /// When it was started.
-    pub since: Instant,
+    pub since: Timestamp,
 }
 
 impl Running {
@@ -130,7 +131,7 @@ impl Running {
             .args(["--hostname-override", NODE_NAME])
             // Without it, the kubelet looks for its address anew for every pod.
             .args(["--node-ip", &instance.node_ip().to_string()]);
-        let since = Instant::now();
+        let since = Timestamp::now();
         let process = instance
             .spawn(agent.name(), &command)
             .with_context(|| format!("start {}", agent.name()))?;

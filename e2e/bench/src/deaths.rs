@@ -1,15 +1,15 @@
-//! Containers that die: killed from outside, and watched at the tap until another runs.
+//! Containers that die: killed from outside, and watched at the proxy until another runs.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e2e::wait;
+use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::place::{CREATE, START, Stage};
 use crate::results::Death;
-use crate::usage;
+use crate::{usage, wait};
 
 /// How long a restart may take.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -33,25 +33,20 @@ pub fn play(stage: &Stage<'_>, count: usize) -> Result<Vec<Death>> {
 
 fn death(stage: &Stage<'_>, container: &str) -> Result<Death> {
     let pid = Pid::from_raw(usage::container_pid(container)?).context("a process has a number")?;
-    let killed = Instant::now();
+    let killed = Timestamp::now();
     kill_process(pid, Signal::KILL).context("kill the container's process")?;
-    let [created, running] = wait::until("another container runs", PATIENCE, || {
-        let noted = stage.tap.noted();
-        let mut later = noted.iter().filter(|call| call.arrived >= killed);
-        let create = later.clone().find(|call| call.method == CREATE);
-        let start = later.find_map(|call| {
-            let (at, well) = call.answered?;
-            (call.method == START && well).then_some(at)
-        });
-        Ok(match (create, start) {
-            (Some(create), Some(start)) => Ok([create.arrived, start]),
+    let script = stage.proxy.script();
+    let (created, running) = wait::until("another container runs", PATIENCE, || {
+        let first = |times: Vec<Timestamp>| times.into_iter().find(|at| *at >= killed);
+        Ok(match (first(script.arrivals(CREATE)), first(script.done(START))) {
+            (Some(created), Some(running)) => Ok((created, running)),
             seen => Err(format!("{seen:?}")),
         })
     })?;
     let running_now = stage.runtime.running()?;
     ensure!(!running_now.values().any(|id| id == container), "the container did not die");
     Ok(Death {
-        create_seconds: (created - killed).as_secs_f64(),
-        running_seconds: (running - killed).as_secs_f64(),
+        create_seconds: created.duration_since(killed).as_secs_f64(),
+        running_seconds: running.duration_since(killed).as_secs_f64(),
     })
 }

@@ -9,9 +9,9 @@
 //! ```text
 //!  round 1: ferrolet in all scenarios, then upstream in all scenarios; round 2: the same again; …
 //!
-//!  scenario:  agent ──> tap ──> containerd or hollow     agent, runtime: in an instance of the testbed
-//!               │ /proc  │ calls, bytes, times             that lasts for all rounds
-//!               └─ bench ┘                                 tap: in this process
+//!  scenario:  agent ──> proxy ──> containerd or hollow    agent, runtime: in an instance of the
+//!               │ /proc   │ calls, bytes, times              testbed that lasts for all rounds
+//!               └─ bench ─┘                                  proxy: in this process, spoils nothing
 //! ```
 //! The scenarios of a turn are played at the same time, step by step together, each in an instance of
 //! its own: what is measured are CPU time, memory and calls of one process, and most of the time all
@@ -20,7 +20,7 @@
 //! Invariants:
 //! - both agents get the same flags, configuration and manifests, and begin with an empty runtime and
 //!   an empty root directory;
-//! - nothing is asked of an agent: what it costs the kernel tells, what it did the tap saw;
+//! - nothing is asked of an agent: what it costs the kernel tells, what it did the proxy saw;
 //! - every wait has an end, and everything started goes with the instance.
 #![allow(
     clippy::disallowed_methods,
@@ -43,6 +43,7 @@ pub mod spread;
 pub mod targets;
 pub mod turn;
 pub mod usage;
+pub mod wait;
 
 #[cfg(test)]
 mod rendering_tests;

@@ -1,5 +1,5 @@
 //! Where a scenario is played: an instance of the testbed with containerd, or with a hollow runtime
-//! for each turn, and a tap in front of it.
+//! for each turn, and a proxy in front of it that only counts.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::unix::net::UnixStream;
@@ -8,16 +8,16 @@ use std::time::Duration;
 use std::{fs, io};
 
 use anyhow::{Context, Result, ensure};
-use e2e::wait;
 use testbed::{Command, Instance, Options, Process};
+use testkit::proxy::{Proxy, serve};
 use testkit::socket::bind;
-use testkit::tap::Tap;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 use crate::agent::{Directories, Programs};
 use crate::plan::On;
 use crate::runtime::Direct;
+use crate::wait;
 
 /// Calls that tell when something began and when it had happened.
 pub const CREATE: &str = "CreateContainer";
@@ -33,18 +33,18 @@ pub struct Place {
     instance: Instance,
     on: On,
     programs: Programs,
-    /// Where taps and clients run.
+    /// Where proxies and clients run.
     tasks: Runtime,
 }
 
-/// A runtime with nothing in it, and a tap in front of it.
+/// A runtime with nothing in it, and a proxy in front of it that only counts.
 #[derive(Debug)]
 pub struct Stage<'a> {
     /// The place it belongs to.
     pub place: &'a Place,
     /// What passes.
-    pub tap: Tap,
-    /// The runtime behind the tap.
+    pub proxy: Proxy,
+    /// The runtime behind the proxy.
     pub runtime: Direct,
     /// The agent's directories, empty.
     pub directories: Directories,
@@ -90,25 +90,25 @@ impl Place {
         self.instance.dir().join(name)
     }
 
-    /// A runtime, a tap and directories for one turn.
+    /// A runtime, a proxy and directories for one turn.
     pub fn stage(&self) -> Result<Stage<'_>> {
         self.sweep()?;
         let (behind, hollow) = match self.on {
             On::Containerd => (self.instance.containerd_socket(), None),
             On::Hollow => (self.file("hollow.sock"), Some(self.start_hollow()?)),
         };
-        let socket = self.file("tap.sock");
+        let socket = self.file("proxy.sock");
         let handle = self.tasks.handle();
         let _inside = handle.enter();
-        let tap = Tap::on(&behind, &[CREATE, START]);
-        let serving = handle.spawn(tap.clone().serve(bind(&socket)?));
+        let proxy = Proxy::new(behind.clone());
+        let serving = handle.spawn(serve(proxy.clone(), bind(&socket)?));
         let directories = Directories {
             manifests: self.file("agent/manifests"),
             root: self.file("agent/root"),
             config: self.file("agent/config.yaml"),
         };
         let runtime = Direct::to(&behind, handle);
-        Ok(Stage { place: self, tap, runtime, directories, socket, serving, hollow })
+        Ok(Stage { place: self, proxy, runtime, directories, socket, serving, hollow })
     }
 
     fn start_hollow(&self) -> Result<Process> {
@@ -170,11 +170,6 @@ impl Stage<'_> {
         BufReader::new(stream).read_line(&mut answer).context("hear hollow")?;
         ensure!(answer.contains("done"), "hollow does not kill {container}: {answer}");
         Ok(())
-    }
-
-    /// Calls that were answered well so far.
-    pub fn well(&self, method: &str) -> u64 {
-        self.tap.counts().get(method).map_or(0, |passed| passed.well)
     }
 }
 

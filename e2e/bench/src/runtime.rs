@@ -23,7 +23,7 @@ const AT_A_TIME: usize = 4;
 /// A list of thousands is larger than gRPC's usual limit.
 const MESSAGE_LIMIT: usize = 64 << 20;
 
-/// A client of the runtime that goes past the tap.
+/// A client of the runtime that goes past the proxy.
 #[derive(Debug, Clone)]
 pub struct Direct {
     client: RuntimeServiceClient<Channel>,

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use e2e::wait;
-use testkit::tap::Counts;
+use jiff::Timestamp;
+use testkit::proxy::Count;
 
 use crate::agent::{self, Running};
 use crate::deaths;
@@ -14,11 +14,14 @@ use crate::place::{Place, START, Stage};
 use crate::plan::Scenario;
 use crate::results::{Agent, Converged, Run, Steady};
 use crate::turn::Player;
-use crate::usage;
+use crate::{usage, wait};
 
 /// How long an agent may take for each pod, and at least, to have all of them running.
 const EACH: Duration = Duration::from_secs(1);
 const AT_LEAST: Duration = Duration::from_mins(2);
+
+/// What passed so far, by method.
+type Counts = BTreeMap<&'static str, Count>;
 
 /// Plays a scenario with an agent, and leaves the place as it was.
 pub fn play(
@@ -96,25 +99,27 @@ impl Actor<'_> {
         before: &Counts,
         containers: usize,
     ) -> Result<Converged> {
-        let well = |counts: &Counts, method: &str| counts.get(method).map_or(0, |one| one.well);
+        let script = self.stage.proxy.script();
+        let done = |counts: &Counts, method: &str| counts.get(method).map_or(0, |one| one.done);
         let wanted = containers as u64;
         let patience = AT_LEAST + EACH * u32::try_from(containers)?;
         let what = format!("{} has {containers} containers started", self.agent.name());
         let counts = wait::until(&what, patience, || {
-            let counts = self.stage.tap.counts();
-            let started = well(&counts, START) - well(before, START);
-            let looked = well(&counts, "ListPodSandbox") > well(before, "ListPodSandbox");
-            let done = started >= wanted && looked;
-            Ok(if done { Ok(counts) } else { Err(format!("{started} of {containers}")) })
+            let counts = script.counts();
+            let started = done(&counts, START) - done(before, START);
+            let looked = done(&counts, "ListPodSandbox") > done(before, "ListPodSandbox");
+            Ok(if started >= wanted && looked {
+                Ok(counts)
+            } else {
+                Err(format!("{started} of {containers}"))
+            })
         })?;
         let cpu_seconds = usage::cpu(running.pid)?.as_secs_f64();
-        let noted = self.stage.tap.noted();
-        let starts = noted.iter().filter(|call| call.method == START);
-        let answers = starts.filter_map(|call| Some(call.answered?.0));
-        let last = answers.max().filter(|_| containers > 0).unwrap_or_else(Instant::now);
+        let last = script.done(START).last().copied().filter(|_| containers > 0);
+        let last = last.unwrap_or_else(Timestamp::now);
         Ok(Converged {
             containers,
-            seconds: last.saturating_duration_since(running.since).as_secs_f64(),
+            seconds: last.duration_since(running.since).as_secs_f64(),
             cpu_seconds,
             calls: calls(before, &counts).values().sum(),
         })
@@ -129,15 +134,15 @@ impl Actor<'_> {
     }
 
     fn steady(&self, running: &Running) -> Result<Steady> {
-        let (cpu, counts, since) =
-            (usage::cpu(running.pid)?, self.stage.tap.counts(), Instant::now());
+        let script = self.stage.proxy.script();
+        let (cpu, counts, since) = (usage::cpu(running.pid)?, script.counts(), Instant::now());
         thread::sleep(self.scenario.window);
-        let (cpu_then, counts_then) = (usage::cpu(running.pid)?, self.stage.tap.counts());
+        let (cpu_then, counts_then) = (usage::cpu(running.pid)?, script.counts());
         let seconds = since.elapsed().as_secs_f64();
         let bytes = |counts: &Counts| {
-            counts
-                .values()
-                .fold((0, 0), |(sent, received), one| (sent + one.sent, received + one.received))
+            counts.values().fold((0, 0), |(sent, received), one| {
+                (sent + one.request_bytes, received + one.answer_bytes)
+            })
         };
         let (before, after) = (bytes(&counts), bytes(&counts_then));
         Ok(Steady {
@@ -159,7 +164,7 @@ impl Actor<'_> {
         for id in running.values().step_by(running.len() / died).take(died) {
             self.stage.kill_hollow(id)?;
         }
-        let before = self.stage.tap.counts();
+        let before = self.stage.proxy.script().counts();
         let agent = self.start()?;
         let converged = agent.explained(self.converged(&agent, &before, died));
         let checked = converged.and_then(|converged| self.check().map(|()| converged));
@@ -172,6 +177,7 @@ impl Actor<'_> {
 /// Calls between two looks.
 fn calls(before: &Counts, after: &Counts) -> BTreeMap<String, u64> {
     let earlier = |method: &str| before.get(method).map_or(0, |one| one.calls);
-    let each = after.iter().map(|(method, one)| (method.clone(), one.calls - earlier(method)));
+    let each =
+        after.iter().map(|(method, one)| ((*method).to_owned(), one.calls - earlier(method)));
     each.filter(|(_, calls)| *calls > 0).collect()
 }

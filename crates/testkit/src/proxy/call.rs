@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::{Frame, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Request, Response};
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -17,6 +17,9 @@ use super::fault::Kind;
 use super::relay::{Body, Way};
 use super::script::Arrived;
 use crate::methods::of_path;
+
+/// Where an answer tells how the call ended.
+const STATUS: &str = "grpc-status";
 
 /// The header in which an agent tells how long it will wait.
 const DEADLINE: &str = "grpc-timeout";
@@ -59,6 +62,8 @@ impl Way {
         let script = Arc::clone(&self.script);
         let request = request.map(|body| counted(body, &script, method, |c| &mut c.request_bytes));
         let answer = self.runtime.send_request(request).await?;
+        // An answer without a message has its status among the headers.
+        note(&script, method, answer.headers());
         Ok(answer.map(|body| counted(body, &script, method, |c| &mut c.answer_bytes)))
     }
 
@@ -127,9 +132,19 @@ fn counted(
     let tell = move |frame: Frame<_>| {
         let length = frame.data_ref().map_or(0, |data: &hyper::body::Bytes| data.len() as u64);
         script.count(method, |count| *bytes(count) += length);
+        if let Some(trailers) = frame.trailers_ref() {
+            note(&script, method, trailers);
+        }
         frame
     };
     body.map_frame(tell).boxed()
+}
+
+/// Takes note of the status of an answer, if this is where it is told.
+fn note(script: &Script, method: &'static str, headers: &HeaderMap) {
+    if headers.get(STATUS).is_some_and(|status| status == "0") {
+        script.is_done(method, now());
+    }
 }
 
 /// A failure as gRPC writes it: an answer of nothing but headers.
@@ -139,7 +154,7 @@ fn refusal(code: Code, method: &'static str) -> Response<Body> {
     let message = HeaderValue::from_str(&message).expect("names of methods are plain letters");
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    headers.insert("grpc-status", HeaderValue::from(i32::from(code)));
+    headers.insert(STATUS, HeaderValue::from(i32::from(code)));
     headers.insert("grpc-message", message);
     answer
 }

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// How many arrivals of a method are remembered.
-const ARRIVALS: usize = 1024;
+/// How many arrivals and answers of a method are remembered.
+const REMEMBERED: usize = 1024;
 
 /// How often a method was called, and with how much.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -15,6 +15,8 @@ pub struct Count {
     pub calls: u64,
     /// Those that a fault was done to.
     pub spoilt: u64,
+    /// Those that the runtime has done: answered without an error.
+    pub done: u64,
     /// Bytes of requests, as they are on the wire.
     pub request_bytes: u64,
     /// Bytes of answers that were passed back, the same way.
@@ -27,15 +29,26 @@ pub(super) struct Calls {
     pub(super) count: Count,
     /// When the last of them came, the latest last.
     pub(super) arrivals: VecDeque<Timestamp>,
+    /// When the last of those that were done had been answered, the latest last.
+    pub(super) done: VecDeque<Timestamp>,
+}
+
+fn remember(times: &mut VecDeque<Timestamp>, now: Timestamp) {
+    if times.len() == REMEMBERED {
+        times.pop_front();
+    }
+    times.push_back(now);
 }
 
 impl Calls {
     pub(super) fn arrived(&mut self, now: Timestamp) {
         self.count.calls += 1;
-        if self.arrivals.len() == ARRIVALS {
-            self.arrivals.pop_front();
-        }
-        self.arrivals.push_back(now);
+        remember(&mut self.arrivals, now);
+    }
+
+    pub(super) fn done(&mut self, now: Timestamp) {
+        self.count.done += 1;
+        remember(&mut self.done, now);
     }
 }
 
@@ -44,13 +57,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_latest_arrivals_are_remembered() {
+    fn only_the_latest_arrivals_and_answers_are_remembered() {
         let mut calls = Calls::default();
         for second in 0..2000 {
             calls.arrived(Timestamp::from_second(second).unwrap());
+            calls.done(Timestamp::from_second(second + 1).unwrap());
         }
         assert_eq!(calls.count.calls, 2000);
-        assert_eq!(calls.arrivals.len(), ARRIVALS);
+        assert_eq!((calls.arrivals.len(), calls.done.len()), (REMEMBERED, REMEMBERED));
+        assert_eq!(calls.done.back(), Some(&Timestamp::from_second(2000).unwrap()));
         assert_eq!(calls.arrivals.back(), Some(&Timestamp::from_second(1999).unwrap()));
     }
 }

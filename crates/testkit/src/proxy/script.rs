@@ -1,6 +1,6 @@
 //! Which calls are spoilt how, and what is known of all calls.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -66,12 +66,18 @@ impl Script {
 
     /// When the latest calls of a method came.
     pub fn arrivals(&self, method: &str) -> Vec<Timestamp> {
+        self.times(method, |calls| &calls.arrivals)
+    }
+
+    /// When the latest of those that the runtime has done had been answered.
+    pub fn done(&self, method: &str) -> Vec<Timestamp> {
+        self.times(method, |calls| &calls.done)
+    }
+
+    fn times(&self, method: &str, of: fn(&Calls) -> &VecDeque<Timestamp>) -> Vec<Timestamp> {
         let state = self.state();
-        state
-            .calls
-            .get(method)
-            .map(|calls| calls.arrivals.iter().copied().collect())
-            .unwrap_or_default()
+        let times = state.calls.get(method).map(|calls| of(calls).iter().copied().collect());
+        times.unwrap_or_default()
     }
 
     /// A call arrives: what it is counted as, what is done to it, and what tells that the faults were
@@ -90,6 +96,10 @@ impl Script {
 
     pub(super) fn count(&self, method: &'static str, add: impl FnOnce(&mut Count)) {
         add(&mut self.state().calls.entry(method).or_default().count);
+    }
+
+    pub(super) fn is_done(&self, method: &'static str, now: Timestamp) {
+        self.state().calls.entry(method).or_default().done(now);
     }
 
     pub(super) fn late_begins(&self) {

@@ -33,7 +33,12 @@ async fn answers_and_failures_pass_and_are_counted() {
     assert_eq!((count.calls, count.spoilt, count.request_bytes), (1, 0, 9));
     let length = u64::try_from(prost::Message::encoded_len(&answer)).unwrap();
     assert_eq!(count.answer_bytes, 5 + length);
-    assert_eq!(pair.proxy.script().arrivals("Version").len(), 1);
+    let script = pair.proxy.script();
+    let (came, went) = (script.arrivals("Version"), script.done("Version"));
+    assert_eq!((came.len(), went.len(), count.done), (1, 1, 1));
+    assert!(came[0] <= went[0]);
+    // The runtime refused these, each in its own way.
+    assert_eq!((counts["Attach"].done, counts["ContainerStatus"].done), (0, 0));
 }
 
 #[tokio::test]

@@ -1,0 +1,28 @@
+//! Waiting for a value.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+/// How long to wait between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Looks until `look` gives a value; says what was seen last when the time is over.
+pub fn until<T>(
+    what: &str,
+    time: Duration,
+    mut look: impl FnMut() -> Result<Result<T, String>>,
+) -> Result<T> {
+    let end = Instant::now() + time;
+    loop {
+        let seen = match look()? {
+            Ok(value) => return Ok(value),
+            Err(seen) => seen,
+        };
+        if Instant::now() > end {
+            bail!("{what}: not within {time:?}; last seen: {seen}");
+        }
+        thread::sleep(PAUSE);
+    }
+}
