@@ -67,6 +67,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
         files: Arc::new(files),
         clock: Arc::new(SystemClock),
         logs: target.logs,
+        pods: root_dir.join("pods"),
     };
     let tell = |line: &str| drop(writeln!(io::stdout(), "{line}"));
     let outcome = cleaner.clean(&tell).await.context("list what the runtime has")?;

@@ -1,6 +1,7 @@
 //! Doing it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -33,6 +34,8 @@ pub struct Cleaner {
     pub clock: Arc<dyn WallClock>,
     /// Where logs lie.
     pub logs: LogLayout,
+    /// Where pods have files of their own.
+    pub pods: PathBuf,
 }
 
 /// What became of the pods.
@@ -140,6 +143,8 @@ impl Cleaner {
         }
         let logs = self.logs.pod_directory(&removal.pod, &removal.uid);
         self.remove_file(removal, Subject::PodLogs(logs)).await?;
+        let own = self.pods.join(removal.uid.as_str());
+        self.remove_file(removal, Subject::PodDirectory(own)).await?;
         for id in &removal.sandboxes {
             let verdict = self.verdict(removal, Subject::Sandbox(id.clone()));
             unless_gone(self.runtime.remove_pod_sandbox(&verdict).await)?;
@@ -150,6 +155,7 @@ impl Cleaner {
     async fn remove_file(&self, removal: &PodRemoval, subject: Subject) -> Result<(), StepError> {
         let root = match subject {
             Subject::LogLink(_) => &self.logs.container_links,
+            Subject::PodDirectory(_) => &self.pods,
             _ => &self.logs.pod_logs,
         };
         let verdict = self.verdict(removal, subject);

@@ -34,6 +34,7 @@ impl Node {
             files: Arc::clone(&files) as _,
             clock,
             logs,
+            pods: "/pods".into(),
         };
         Self { runtime, files, cleaner, told: Mutex::default() }
     }
@@ -49,6 +50,7 @@ impl Node {
         self.runtime.start_container(&container).await.unwrap();
         let log = self.cleaner.logs.pod_directory(&pod, &uid).join("main/0.log");
         self.files.write(&log, "text");
+        self.files.write(self.cleaner.pods.join(uid.as_str()).join("etc-hosts"), "text");
         self.files.put_link(self.cleaner.logs.container_link(&pod, "main", &container), log);
         container
     }
@@ -78,6 +80,7 @@ async fn nothing_is_left_of_any_pod_and_again_is_nothing_to_do() {
     assert_eq!(about("default/job: "), 1, "it had ended: {told:?}");
     assert_eq!(node.list("/logs").await, ["somebody-elses"]);
     assert_eq!(node.list("/links").await, [""; 0]);
+    assert_eq!(node.list("/pods").await, [""; 0]);
     assert_eq!(node.clean().await, (0, vec![]));
 }
 
