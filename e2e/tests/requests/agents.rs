@@ -65,8 +65,9 @@ pub(crate) fn wanted_requests() -> Result<BTreeSet<String>> {
         for pod in podspec::decode(&fs::read(&path)?)?.pods {
             let name = format!("{}-{NODE_NAME}", pod.metadata.name.unwrap_or_default());
             if !refused {
-                let containers = pod.spec.unwrap_or_default().containers;
-                let each = containers.iter().map(|container| format!("{name}/{}", container.name));
+                let spec = pod.spec.unwrap_or_default();
+                let all = spec.init_containers.iter().flatten().chain(&spec.containers);
+                let each = all.map(|container| format!("{name}/{}", container.name));
                 wanted.extend(each.chain([name.clone()]));
             }
         }

@@ -126,12 +126,14 @@ fn normalize_container(config: &mut cri::ContainerConfig, own: &Path) {
     // agent always.
     let on_host = namespaces_of(config).network() == cri::NamespaceMode::Node;
     config.envs.retain(|env| !(on_host && env.key == "POD_IP"));
-    // The file for a container's last words has a name by chance.
-    let last_words =
-        config.annotations.get("io.kubernetes.container.terminationMessagePath").cloned();
-    config.mounts.retain(|mount| Some(&mount.container_path) != last_words.as_ref());
+    let last_words = config.annotations.get("io.kubernetes.container.terminationMessagePath");
     for mount in &mut config.mounts {
         without(own, &mut mount.host_path);
+        // The file for a container's last words has a name by chance.
+        if Some(&mount.container_path) == last_words {
+            let directory = mount.host_path.rsplit_once('/').map(|(directory, _)| directory);
+            mount.host_path = format!("{}/BY-CHANCE", directory.unwrap_or_default());
+        }
         normalize_ids(&mut mount.uid_mappings);
         normalize_ids(&mut mount.gid_mappings);
     }
