@@ -9,6 +9,17 @@ use crate::effects::has_effect;
 /// How wide a line of names may be.
 const WIDTH: usize = 96;
 
+/// What flags without a field mean, and what stands behind them.
+const OWN: &[(&str, &str, &str)] = &[
+    ("config", "FILE", "a KubeletConfiguration"),
+    ("config-dir", "DIR", "files that change it, in the order of their names"),
+    ("ferrolet-config", "FILE", "settings that the kubelet does not have"),
+    ("hostname-override", "NAME", "name of this node instead of the host name"),
+    ("node-ip", "ADDRESSES", "addresses of this node instead of those of its network"),
+    ("root-dir", "DIR", "the agent's files (default /var/lib/kubelet)"),
+    ("version", "", "tell the version"),
+];
+
 /// The flags: those with an effect of their own, those that set a field that has one, and the names of
 /// the others, which are accepted.
 pub(crate) fn help() -> String {
@@ -16,16 +27,18 @@ pub(crate) fn help() -> String {
         "Run the node agent: keep the pods of this machine as they are specified.\n\n\
          Usage: ferrolet run [flags]\n\n\
          The flags are those of the kubelet, written by its rules: --flag=value or --flag value,\n\
-         but a yes-or-no flag only as --flag or --flag=false.\n\n\
-         \x20     --config FILE              a KubeletConfiguration\n\
-         \x20     --config-dir DIR           files that change it, in the order of their names\n\
-         \x20     --ferrolet-config FILE     a FerroletConfiguration: what the kubelet does not have\n\
-         \x20     --root-dir DIR             the agent's files (default /var/lib/kubelet)\n\
-         \x20     --hostname-override NAME   name of this node instead of the host name\n\
-         \x20     --node-ip ADDRESS          the node's address, or one of each version of IP\n\
-         \x20 -v, --v LEVEL                  4 logs decisions, 6 calls too\n\
-         \x20     --version                  tell the version\n\
-         \x20 -h, --help                     tell this\n\n\
+         but a yes-or-no flag only as --flag or --flag=false.\n\n",
+    );
+    let own = known().iter().filter(|flag| matches!(flag.target, Target::Own { .. }));
+    for flag in own.filter(|flag| has_effect(flag) && flag.name != "help") {
+        let known = OWN.iter().find(|(name, ..)| *name == flag.name);
+        let (_, value, meaning) = known.copied().unwrap_or_default();
+        let usage = format!("{} {value}", flag.name);
+        writeln!(text, "      --{usage:<26} {meaning}").expect("a string takes every text");
+    }
+    text.push_str(
+        "  -v, --v LEVEL                    4 logs decisions, 6 calls too\n\
+         \x20 -h, --help                       tell this\n\n\
          These set a field of the configuration and have an effect:\n\n",
     );
     for (flag, field) in fields().filter(|(flag, _)| has_effect(flag)) {
