@@ -5,6 +5,7 @@ pub mod clock;
 pub mod events;
 pub mod files;
 pub mod http;
+pub mod journal;
 pub mod last_words;
 pub mod logs;
 pub mod runtime;

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::ids::{ContainerId, SandboxId};
+use crate::ids::{ContainerId, PodName, PodUid, SandboxId};
 
 /// What is to be removed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,22 +42,135 @@ impl fmt::Display for Subject {
     }
 }
 
+/// Whose a thing is, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// The pod's uid.
+    pub uid: PodUid,
+    /// The pod's namespace and name; a directory tells a uid alone.
+    pub pod: Option<PodName>,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.pod {
+            Some(pod) => write!(f, "pod {pod} ({})", self.uid),
+            None => write!(f, "pod {}", self.uid),
+        }
+    }
+}
+
+/// A number or name that a rule was applied to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Input {
+    /// A name, an id, a state.
+    Text(String),
+    /// A count, a position, an amount of bytes.
+    Number(i64),
+    /// Yes or no.
+    Flag(bool),
+    /// A moment.
+    Time(Timestamp),
+    /// A stretch of time.
+    Span(Duration),
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Flag(flag) => write!(f, "{flag}"),
+            Self::Time(time) => write!(f, "{time}"),
+            Self::Span(span) => write!(f, "{span:?}"),
+        }
+    }
+}
+
+/// What a rule was applied to, each thing under its name, in the order in which it is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Detail(pub Vec<(&'static str, Input)>);
+
+impl Detail {
+    /// With one thing more.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, input: Input) -> Self {
+        self.0.push((name, input));
+        self
+    }
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, (name, input)) in self.0.iter().enumerate() {
+            let gap = if position == 0 { "" } else { ", " };
+            write!(f, "{gap}{name} {input}")?;
+        }
+        Ok(())
+    }
+}
+
 /// A decision to remove something, with all that is needed to explain it later. Ports that remove
 /// take one of these and nothing else, so a removal without a reason cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// What goes.
     pub subject: Subject,
+    /// What people call it: the container's name in its pod, a name of the image; empty when it has
+    /// none beside its id or path.
+    pub name: Arc<str>,
+    /// Whose it is, if it belongs to a pod.
+    pub owner: Option<Owner>,
     /// The rule that says so, in kebab case; the same word wherever the rule shows.
     pub rule: &'static str,
     /// The numbers and names that the rule was applied to.
-    pub inputs: String,
+    pub detail: Detail,
     /// When it was decided.
     pub at: Timestamp,
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "remove {} by {} ({})", self.subject, self.rule, self.inputs)
+        write!(f, "remove {}", self.subject)?;
+        if !self.name.is_empty() {
+            write!(f, " {}", self.name)?;
+        }
+        if let Some(owner) = &self.owner {
+            write!(f, " of {owner}")?;
+        }
+        write!(f, " by {}", self.rule)?;
+        if self.detail.0.is_empty() { Ok(()) } else { write!(f, " ({})", self.detail) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_reads_as_a_sentence_with_whose_it_is_and_the_numbers_of_its_rule() {
+        let verdict = Verdict {
+            subject: Subject::Container("c1".into()),
+            name: "main".into(),
+            owner: Some(Owner { uid: "u1".into(), pod: Some(PodName::new("default", "web")) }),
+            rule: "per-container-cap",
+            detail: Detail::default()
+                .with("cap", Input::Number(1))
+                .with("age", Input::Span(Duration::from_secs(90))),
+            at: Timestamp::UNIX_EPOCH,
+        };
+        assert_eq!(
+            verdict.to_string(),
+            "remove container c1 main of pod default/web (u1) by per-container-cap (cap 1, age 90s)"
+        );
+        let bare = Verdict {
+            subject: Subject::PodDirectory("/pods/u1".into()),
+            name: "".into(),
+            owner: Some(Owner { uid: "u1".into(), pod: None }),
+            rule: "pod-is-gone",
+            detail: Detail::default(),
+            at: Timestamp::UNIX_EPOCH,
+        };
+        assert_eq!(bare.to_string(), "remove directory /pods/u1 of pod u1 by pod-is-gone");
     }
 }

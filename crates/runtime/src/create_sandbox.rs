@@ -8,7 +8,7 @@ use model::ids::{PodUid, SandboxId};
 use model::ports::events::EventType::Warning;
 use model::ports::files::FileError;
 use model::ports::runtime::{RuntimeError, SandboxFilter};
-use model::verdict::{Subject, Verdict};
+use model::verdict::{Detail, Owner, Subject, Verdict};
 use model::wanted::SandboxConfig;
 use tracing::{info, warn};
 
@@ -102,8 +102,10 @@ impl PodRuntime {
     ) -> Result<(), RuntimeError> {
         let verdict = Verdict {
             subject: Subject::Sandbox(id.clone()),
+            name: "".into(),
+            owner: Some(Owner { uid: uid.clone(), pod: None }),
             rule,
-            inputs: format!("pod {uid}"),
+            detail: Detail::default(),
             at: self.parts.clock.now(),
         };
         info!(%verdict, "removing");

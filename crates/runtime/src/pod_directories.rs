@@ -8,7 +8,7 @@ use model::chain::Chain;
 use model::ids::PodUid;
 use model::ports::clock::WallClock;
 use model::ports::files::HostFiles;
-use model::verdict::{Subject, Verdict};
+use model::verdict::{Detail, Owner, Subject, Verdict};
 use tracing::{info, warn};
 
 use crate::decide::orphaned_directories;
@@ -50,8 +50,10 @@ impl PodDirectories {
     pub async fn remove(&self, uid: &PodUid) {
         let verdict = Verdict {
             subject: Subject::PodDirectory(self.pods.join(uid.as_str())),
+            name: "".into(),
+            owner: Some(Owner { uid: uid.clone(), pod: None }),
             rule: "pod-is-gone",
-            inputs: format!("pod {uid}"),
+            detail: Detail::default(),
             at: self.clock.now(),
         };
         if self.files.look(&self.pods.join(uid.as_str())).await.is_err() {

@@ -7,7 +7,7 @@ use model::ids::ContainerId;
 use model::observed::PodStatus;
 use model::ports::files::FileError;
 use model::ports::runtime::RuntimeError;
-use model::verdict::{Subject, Verdict};
+use model::verdict::{Detail, Owner, Subject, Verdict};
 use podspec::view;
 use tracing::info;
 
@@ -16,8 +16,15 @@ use crate::decide::{ContainerRemoval, ContainerReset};
 use crate::error::{RemoveError, SyncError};
 
 impl PodRuntime {
-    fn verdict(&self, subject: Subject, rule: &'static str, inputs: String) -> Verdict {
-        let verdict = Verdict { subject, rule, inputs, at: self.parts.clock.now() };
+    fn verdict(
+        &self,
+        subject: Subject,
+        rule: &'static str,
+        name: &str,
+        owner: Option<Owner>,
+    ) -> Verdict {
+        let (name, at) = (name.into(), self.parts.clock.now());
+        let verdict = Verdict { subject, name, owner, rule, detail: Detail::default(), at };
         info!(%verdict, "removing");
         verdict
     }
@@ -32,9 +39,9 @@ impl PodRuntime {
         if reset.kill {
             self.kill_for_reset(pod, status, reset).await?;
         }
-        let inputs = format!("container {} of pod {}", reset.name, status.uid);
         let subject = Subject::Container(reset.id.clone());
-        let verdict = self.verdict(subject, "restart-all-containers", inputs);
+        let owner = Some(owner(pod, status));
+        let verdict = self.verdict(subject, "restart-all-containers", &reset.name, owner);
         self.remove_container(&verdict)
             .await
             .map_err(|source| SyncError::RemoveContainer { name: reset.name.clone(), source })
@@ -50,17 +57,16 @@ impl PodRuntime {
     ) -> Result<(), RemoveError> {
         let ContainerRemoval { id, name, rule } = removal;
         let logs = &self.parts.logs;
-        let inputs = || format!("container {name} of pod {}", status.uid);
+        let verdict = |subject| self.verdict(subject, rule, name, Some(owner(pod, status)));
         let instance = status.containers.iter().find(|instance| instance.id == *id);
         let log = instance.map(|instance| Path::new(&*instance.log_path));
         if let Some(log) = log.filter(|log| log.starts_with(&logs.pod_logs)) {
             let subject = Subject::ContainerLog(log.to_owned());
-            self.remove_file(&logs.pod_logs, &self.verdict(subject, rule, inputs())).await?;
+            self.remove_file(&logs.pod_logs, &verdict(subject)).await?;
         }
         let link = logs.container_link(&view::pod_name(pod), name, id);
-        let verdict = self.verdict(Subject::LogLink(link), rule, inputs());
-        self.remove_file(&logs.container_links, &verdict).await?;
-        let verdict = self.verdict(Subject::Container(id.clone()), rule, inputs());
+        self.remove_file(&logs.container_links, &verdict(Subject::LogLink(link))).await?;
+        let verdict = verdict(Subject::Container(id.clone()));
         self.remove_container(&verdict).await.map_err(RemoveError::Container)
     }
 
@@ -77,7 +83,7 @@ impl PodRuntime {
         rule: &'static str,
     ) -> Result<(), RuntimeError> {
         let subject = Subject::Container(id.clone());
-        self.remove_container(&self.verdict(subject, rule, format!("container {name}"))).await
+        self.remove_container(&self.verdict(subject, rule, name, None)).await
     }
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
@@ -86,4 +92,8 @@ impl PodRuntime {
             _ => Ok(()),
         }
     }
+}
+
+fn owner(pod: &Pod, status: &PodStatus) -> Owner {
+    Owner { uid: status.uid.clone(), pod: Some(view::pod_name(pod)) }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use model::ports::events::{Events, PodEvent};
+use model::ports::events::{Events, NodeEvent, NodeEvents, PodEvent};
 
 /// Keeps every event, in order.
 #[derive(Debug, Default)]
@@ -24,6 +24,25 @@ impl KeptEvents {
 
 impl Events for KeptEvents {
     fn record(&self, event: PodEvent) {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    }
+}
+
+/// Keeps every event of the node, in order.
+#[derive(Debug, Default)]
+pub struct KeptNodeEvents {
+    events: Mutex<Vec<NodeEvent>>,
+}
+
+impl KeptNodeEvents {
+    /// The events so far.
+    pub fn all(&self) -> Vec<NodeEvent> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl NodeEvents for KeptNodeEvents {
+    fn record(&self, event: NodeEvent) {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 }

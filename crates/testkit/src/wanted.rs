@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use model::ids::{PodName, PodUid};
 use model::labels;
-use model::verdict::{Subject, Verdict};
+use model::verdict::{Detail, Subject, Verdict};
 use model::wanted::{ContainerConfig, SandboxConfig};
 
 /// The first sandbox of a pod, with the labels by which its objects are found again.
@@ -37,7 +37,14 @@ pub fn container(
 
 /// A verdict that something goes, for no better reason than that a test says so.
 pub fn removal(subject: Subject) -> Verdict {
-    Verdict { subject, rule: "test", inputs: String::new(), at: Timestamp::UNIX_EPOCH }
+    Verdict {
+        subject,
+        name: "".into(),
+        owner: None,
+        rule: "test",
+        detail: Detail::default(),
+        at: Timestamp::UNIX_EPOCH,
+    }
 }
 
 fn pod_labels(pod: &PodName, uid: &PodUid) -> BTreeMap<String, String> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use model::ids::PodName;
-use model::verdict::{Subject, Verdict};
+use model::verdict::{Detail, Subject, Verdict};
 use model::wanted::{
     Capabilities, ContainerConfig, ContainerSecurity, DnsConfig, GroupsPolicy, HugePageLimit,
     IdMapping, LinuxResources, Mount, NamespaceMode, PortMapping, Protocol, SandboxConfig,
@@ -172,5 +172,12 @@ pub(crate) fn sent_ids() -> Vec<cri::IdMapping> {
 }
 
 pub(crate) fn verdict(subject: Subject) -> Verdict {
-    Verdict { subject, rule: "a-rule", inputs: String::new(), at: Timestamp::UNIX_EPOCH }
+    Verdict {
+        subject,
+        name: "".into(),
+        owner: None,
+        rule: "a-rule",
+        detail: Detail::default(),
+        at: Timestamp::UNIX_EPOCH,
+    }
 }

@@ -44,3 +44,20 @@ pub trait Events: Debug + Send + Sync {
     /// Takes an event.
     fn record(&self, event: PodEvent);
 }
+
+/// Something that happened to the node itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeEvent {
+    /// How much it matters.
+    pub kind: EventType,
+    /// Upstream's word for it.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+/// Takes events of the node, as [`Events`] takes those of pods.
+pub trait NodeEvents: Debug + Send + Sync {
+    /// Takes an event.
+    fn record(&self, event: NodeEvent);
+}

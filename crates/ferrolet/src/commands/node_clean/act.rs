@@ -12,7 +12,7 @@ use model::observed::{RuntimePod, pods_by_uid};
 use model::ports::clock::WallClock;
 use model::ports::files::{FileError, HostFiles};
 use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, SandboxFilter};
-use model::verdict::{Subject, Verdict};
+use model::verdict::{Detail, Owner, Subject, Verdict};
 use runtime::LogLayout;
 
 use super::decide::{PodRemoval, RULE, grace, may_run, plan};
@@ -163,8 +163,14 @@ impl Cleaner {
     }
 
     fn verdict(&self, removal: &PodRemoval, subject: Subject) -> Verdict {
-        let inputs = format!("pod {} uid {}", removal.pod, removal.uid);
-        Verdict { subject, rule: RULE, inputs, at: self.clock.now() }
+        Verdict {
+            subject,
+            name: "".into(),
+            owner: Some(Owner { uid: removal.uid.clone(), pod: Some(removal.pod.clone()) }),
+            rule: RULE,
+            detail: Detail::default(),
+            at: self.clock.now(),
+        }
     }
 }
 
