@@ -16,7 +16,7 @@ use tracing::{info, warn};
 use crate::act::{Home, PodRuntime};
 use crate::create::Made;
 use crate::decide::{ContainerStart, Role, Situation, Turn, startable};
-use crate::error::{StartError, SyncError};
+use crate::error::{RemoveUnused, StartError, SyncError};
 use crate::hooks::Hooked;
 use crate::layout::{LogLayout, next_restart_count};
 
@@ -88,7 +88,9 @@ impl PodRuntime {
                 report.event(Warning, "BackOff", message);
             }
             // Said already, when the container was killed for it; or nobody's business.
-            StartError::PostStart(_) | StartError::PodEnds => {}
+            StartError::PostStart(_)
+            | StartError::PodEnds
+            | StartError::RemoveUnused(RemoveUnused::Started) => {}
             _ => report.event(Warning, "Failed", format!("Error: {}", error.told())),
         }
     }
@@ -143,7 +145,7 @@ impl PodRuntime {
             return Ok(Made { id: waiting.id.clone(), log_path, runs: false, adopted: true });
         }
         if let Some(unused) = latest.filter(|latest| latest.state == ContainerState::Created) {
-            self.remove_unused(&unused.id, &unused.name, "never-started")
+            self.remove_never_started(&unused.id, &unused.name, "never-started")
                 .await
                 .map_err(StartError::RemoveUnused)?;
         }
@@ -151,12 +153,12 @@ impl PodRuntime {
     }
 
     /// A container that another attempt made and that does not start goes, so that the next attempt
-    /// makes it anew.
+    /// makes it anew. One that runs although its start failed is left to the next look.
     async fn give_up(&self, made: &Made) {
         if !made.adopted {
             return;
         }
-        let removed = self.remove_unused(&made.id, &made.log_path, "does-not-start").await;
+        let removed = self.remove_never_started(&made.id, &made.log_path, "does-not-start").await;
         if let Err(error) = removed {
             warn!(id = %made.id, %error, "cannot remove a container that does not start");
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use model::ids::{ContainerId, SandboxId};
-use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
+use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
     Code, ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError,
     RuntimeStatus, RuntimeVersion, SandboxFilter,
@@ -170,9 +170,13 @@ impl FaultyRuntime {
                 drop(work.await);
                 std::future::pending().await
             }
-            Some(Fault::Hang | Fault::Lost | Fault::Doubled | Fault::Overtaken(_)) => {
-                std::future::pending().await
-            }
+            Some(
+                Fault::Hang
+                | Fault::Lost
+                | Fault::Doubled
+                | Fault::Overtaken(_)
+                | Fault::Refused(_),
+            ) => std::future::pending().await,
         }
     }
 
@@ -318,6 +322,10 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        if let Subject::Container(id) = &verdict.subject {
+            self.outside.observe();
+            self.outside.record(Event::RemoveAsked(id.clone()));
+        }
         let call = Call::new(Method::RemoveContainer, self.outside.short(&subject(verdict)));
         let verdict = verdict.clone();
         let work =
@@ -339,8 +347,14 @@ impl Runtime for FaultyRuntime {
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
         let call = Call::new(Method::ContainerStatus, self.outside.short(id.as_str()));
-        let id = id.clone();
-        let work = self.look(move |runtime| async move { runtime.container_status(&id).await });
+        let (id, outside) = (id.clone(), Arc::clone(&self.outside));
+        let work = self.look(move |runtime| async move {
+            let status = runtime.container_status(&id).await;
+            let runs = |state| matches!(state, ContainerState::Running | ContainerState::Unknown);
+            let seen = status.as_ref().is_ok_and(|status| runs(status.state));
+            outside.record(Event::Looked(id, seen));
+            status
+        });
         Ok(self.call(call, work).await?.by(&self.outside.clock))
     }
 

@@ -37,6 +37,10 @@ pub enum Event {
     StopSandboxAsked(SandboxId),
     /// The agent asked for a container to start.
     StartAsked(ContainerId),
+    /// The agent asked how a container is, and it may have run then.
+    Looked(ContainerId, bool),
+    /// The agent asked for a container to be removed.
+    RemoveAsked(ContainerId),
     /// The agent asked for a container or, without a name, a sandbox; and was told so.
     Made(Maker, Result<(), Code>),
     /// A container is in another state than before.
