@@ -171,7 +171,7 @@ fn a_sidecar_may_be_stopped_when_the_grace_of_an_end_is_over_that_began_earlier(
 #[test]
 fn removing_what_runs_is_found() {
     let sentence = Some("nothing that runs is removed before it was asked to end");
-    let runs = || [wanted(Policy::Always), container("x", 0, Running, Created)];
+    let runs = || [container("x", 0, Running, Created)];
     let looked = |runs| Event::Looked("x0".into(), runs);
     let removed = || Event::RemoveAsked("x0".into());
     let rows = [
