@@ -86,6 +86,7 @@ impl Bench {
             statuses: Arc::new(Looks(pleg.cache.clone(), pleg.requests)),
             stamps,
             clock: Arc::clone(&clock) as _,
+            events: Arc::<testkit::events::KeptEvents>::default(),
             resync: Duration::from_mins(1),
         });
         let facts = NodeFacts { host_ips: Vec::new(), runtime_name: "memory".to_owned() };

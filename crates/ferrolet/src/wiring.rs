@@ -173,6 +173,7 @@ impl Agent {
             statuses: Arc::new(statuses),
             stamps,
             clock: Arc::clone(&ports.clock),
+            events: Arc::clone(&ports.events),
             resync: settings.resync,
         });
         let mut tasks = Tasks::default();

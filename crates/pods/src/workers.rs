@@ -1,5 +1,7 @@
 //! Runs the workers' jobs: one task owns the state of all pods, each job is a task of its own.
 
+mod handle;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
+use model::ports::events::Events;
 use model::ports::runtime::RuntimeError;
 use model::stamp::{Stamp, Stamps};
 use tokio::sync::{mpsc, oneshot};
@@ -21,6 +24,9 @@ use tracing::{debug, error, warn};
 
 use crate::decide::requeue::{Retry, requeue_after};
 use crate::decide::worker::{Command, Event, Job, Outcome, Target, Update, Workers};
+
+use handle::Request;
+pub use handle::{ExceededGracePeriod, WorkersHandle};
 
 /// How a sync ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +72,8 @@ pub struct WorkerParts {
     pub stamps: Stamps,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
+    /// Whom people hear from.
+    pub events: Arc<dyn Events>,
     /// `syncFrequency`: how often a pod is looked at without need.
     pub resync: Duration,
 }
@@ -79,76 +87,8 @@ pub enum News {
     Forgotten(PodUid),
 }
 
-/// Asks things of the workers.
-#[derive(Debug, Clone)]
-pub struct WorkersHandle {
-    /// Read by the workers' task; closed when it ends.
-    requests: mpsc::Sender<Request>,
-}
-
-/// What is asked of the task.
-#[derive(Debug)]
-enum Request {
-    Event(Event),
-    /// Kill a pod, and tell when nothing of it runs any more.
-    KillAndTell(PodUid, Update, oneshot::Sender<()>),
-}
-
-/// A pod did not end within the time it had.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("pod {uid} did not end within {waited:?}")]
-pub struct ExceededGracePeriod {
-    /// The pod.
-    pub uid: PodUid,
-    /// How long it was waited for.
-    pub waited: Duration,
-}
-
-impl WorkersHandle {
-    /// Asks something of a pod's worker. Waits while the task is behind; it never waits for a job.
-    pub async fn ask(&self, uid: PodUid, update: Update) {
-        self.send(Event::Asked(uid, update)).await;
-    }
-
-    /// Tells which pods are wanted: others end, and what has ended is forgotten.
-    pub async fn desired(&self, uids: BTreeSet<PodUid>) {
-        self.send(Event::Desired(uids)).await;
-    }
-
-    /// Kills a pod and waits until nothing of it runs: half as long again as its grace, at least 10 s.
-    pub async fn kill_and_wait(
-        &self,
-        uid: PodUid,
-        target: Target,
-        grace: Duration,
-    ) -> Result<(), ExceededGracePeriod> {
-        let waited = grace.mul_f64(1.5).max(LEAST_WAIT);
-        let (teller, told) = oneshot::channel();
-        let update = Update::Kill { target, grace: Some(grace) };
-        self.request(Request::KillAndTell(uid.clone(), update, teller)).await;
-        match tokio::time::timeout(waited, told).await {
-            Ok(Ok(())) => Ok(()),
-            // The task ended, and with it everybody's interest; or time is up.
-            Ok(Err(_)) | Err(_) => Err(ExceededGracePeriod { uid, waited }),
-        }
-    }
-
-    async fn send(&self, event: Event) {
-        self.request(Request::Event(event)).await;
-    }
-
-    async fn request(&self, request: Request) {
-        if self.requests.send(request).await.is_err() {
-            debug!("the workers have stopped; nothing more is asked of them");
-        }
-    }
-}
-
 /// How far the points are apart at which regular looks fall together.
 const GRID: Duration = Duration::from_secs(5);
-
-/// How long [`WorkersHandle::kill_and_wait`] waits at least.
-const LEAST_WAIT: Duration = Duration::from_secs(10);
 
 /// The task's state; nobody else touches it.
 #[derive(Debug)]
@@ -209,6 +149,7 @@ struct Running {
 pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::UnboundedReceiver<News>) {
     let (sender, requests) = mpsc::channel(256);
     let (news, receiver) = mpsc::unbounded_channel();
+    let events = Arc::clone(&parts.events);
     let task = WorkersTask {
         parts,
         workers: Workers::default(),
@@ -223,7 +164,7 @@ pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::Unbound
         requeues: 0,
         epoch: Instant::now(),
     };
-    (task, WorkersHandle { requests: sender }, receiver)
+    (task, WorkersHandle { requests: sender, events }, receiver)
 }
 
 impl WorkersTask {

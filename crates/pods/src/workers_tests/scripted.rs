@@ -12,6 +12,7 @@ use model::ports::runtime::{Code, RuntimeError};
 use model::stamp::{Stamp, Stamps};
 use podspec::view;
 use testkit::clock::VirtualClock;
+use testkit::events::KeptEvents;
 use testkit::pods;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -183,6 +184,7 @@ pub(super) struct Bench {
     pub(super) handle: WorkersHandle,
     pub(super) stop: CancellationToken,
     pub(super) tasks: JoinSet<()>,
+    pub(super) events: Arc<KeptEvents>,
     syncer: Arc<Scripted>,
     news: mpsc::UnboundedReceiver<News>,
 }
@@ -213,16 +215,18 @@ impl Bench {
             unknown: Mutex::default(),
             start: Instant::now(),
         });
+        let events = Arc::<KeptEvents>::default();
         let (task, handle, news) = workers(WorkerParts {
             syncer: Arc::clone(&syncer) as _,
             statuses: Arc::clone(&looks) as _,
             stamps: stamps.clone(),
             clock: Arc::clone(&clock) as _,
+            events: Arc::clone(&events) as _,
             resync: Duration::from_mins(1),
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(task.run(stop.clone()));
-        Self { looks, stamps, clock, handle, stop, tasks, syncer, news }
+        Self { looks, stamps, clock, events, handle, stop, tasks, syncer, news }
     }
 
     /// What the next jobs of a kind do; later ones are done at once.
