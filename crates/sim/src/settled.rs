@@ -97,24 +97,28 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         // Its sandbox died under it, and it gets no other: what has not run by then never will.
         return snapshot.lives(uid).then(|| "it has lost its sandbox and lives".to_owned());
     }
+    // Then it does not matter what its init containers would do in a new sandbox.
+    let ended_for_good = |container: &ContainerPlan| {
+        let ended = |one: &&Instance| one.state == Some(ContainerState::Exited);
+        let latest = snapshot.latest(uid, container.name).filter(ended);
+        latest.is_some_and(|latest| !pod.policy.restarts(latest.exit_code))
+    };
+    if pod.containers.iter().all(ended_for_good) {
+        return snapshot.lives(uid).then(|| "it has finished and lives".to_owned());
+    }
     match init_of(snapshot, uid, pod) {
         Init::Done => {}
         Init::UnderWay => return None,
         Init::Wrong(why) => return Some(why),
     }
-    let mut for_good = 0;
     for container in &pod.containers {
         let latest = snapshot.latest(uid, container.name);
-        match state_of(snapshot.at, latest, container, |code| pod.policy.restarts(code)) {
-            Ok(true) => for_good += 1,
-            Ok(false) => {}
-            Err(why) => return Some(why),
+        let state = state_of(snapshot.at, latest, container, |code| pod.policy.restarts(code));
+        if let Err(why) = state {
+            return Some(why);
         }
     }
     let ready = snapshot.ready_sandboxes(uid);
-    if for_good == pod.containers.len() {
-        return snapshot.lives(uid).then(|| "it has finished and lives".to_owned());
-    }
     (ready != 1).then(|| format!("{ready} of its sandboxes are ready"))
 }
 

@@ -141,6 +141,8 @@ fn init_containers_may_fail_again_in_a_new_sandbox() {
     assert_eq!(problem(&seen, pod.clone()), None);
     seen.sandboxes[1].ready = false;
     assert!(problem(&seen, pod.clone()).is_some(), "it waits without a sandbox");
+    let finished = PodPlan { policy: Policy::OnFailure, ..pod.clone() };
+    assert_eq!(problem(&seen, finished), None, "nothing is left to run");
     let same = snapshot(containers(), &[true]);
     assert!(problem(&same, pod).is_some(), "a and b have run, and ended long ago");
 }

@@ -9,4 +9,6 @@ mod container;
 mod contract;
 mod faults;
 mod first_pod;
+mod kernel;
+mod network;
 mod standalone;
