@@ -104,14 +104,17 @@ impl Node {
     }
 
     fn start(&self, ends: Option<Moment>) -> Result<Program> {
-        Program::start(&program("mortal")?, |command| {
+        let mut agent = Program::start(&program("mortal")?, |command| {
             command.arg("--socket").arg(self.hollow.socket());
             command.arg("--root").arg(self.place.path());
             if let Some(moment) = ends {
                 command.arg("--die").arg(moment.to_string());
             }
-            command.stdout(Stdio::null()).stderr(Stdio::null())
-        })
+            command.stdout(Stdio::piped()).stderr(Stdio::null())
+        })?;
+        // Now it hears when it is told to stop.
+        agent.is_ready()?;
+        Ok(agent)
     }
 
     async fn containers(&self) -> Result<Vec<Container>> {

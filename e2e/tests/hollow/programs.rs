@@ -32,6 +32,15 @@ impl Program {
         Ok(Self(command.spawn().with_context(|| format!("start {command:?}"))?))
     }
 
+    /// Waits until it says that it is ready. Its output must have been asked for.
+    pub(crate) fn is_ready(&mut self) -> Result<()> {
+        let output = self.0.stdout.take().context("its output was asked for")?;
+        let mut ready = String::new();
+        BufReader::new(output).read_line(&mut ready).context("read what a program says")?;
+        ensure!(ready.contains("ready"), "it did not get ready: {ready:?}");
+        Ok(())
+    }
+
     /// Whether it was killed. Any other end is an error: it never ends by itself.
     pub(crate) fn was_killed(&mut self) -> Result<bool> {
         match self.0.try_wait().context("look at a program")? {
@@ -76,10 +85,7 @@ impl Hollow {
             command.arg("--counters").arg(directory.join("counters.sock"));
             command.args(options).stdout(Stdio::piped())
         })?;
-        let output = program.0.stdout.take().context("its output was asked for")?;
-        let mut ready = String::new();
-        BufReader::new(output).read_line(&mut ready).context("read what hollow says")?;
-        ensure!(ready.contains("ready"), "hollow did not get ready: {ready:?}");
+        program.is_ready()?;
         Ok(Self { _program: program, directory: directory.to_owned() })
     }
 
@@ -108,8 +114,15 @@ impl Hollow {
 #[test]
 fn a_program_is_killed_when_whoever_started_it_is_gone() -> Result<()> {
     // To the kernel a thread is as good as a process.
-    let starter =
-        std::thread::spawn(|| Program::start(Path::new("sleep"), |sleep| sleep.arg("600")));
+    let starter = std::thread::spawn(|| -> Result<Program> {
+        let program = Program::start(Path::new("sleep"), |sleep| sleep.arg("600"))?;
+        let name = format!("/proc/{}/comm", program.0.id());
+        wait::until("the program runs", LONG, || {
+            let name = std::fs::read_to_string(&name).context("look at a program")?;
+            Ok(if name == "sleep\n" { Ok(()) } else { Err(name) })
+        })?;
+        Ok(program)
+    });
     let mut program = starter.join().expect("starting a program does not panic")?;
     wait::until("the program is killed", LONG, || {
         Ok(if program.was_killed()? { Ok(()) } else { Err("it runs".to_owned()) })

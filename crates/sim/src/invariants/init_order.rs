@@ -51,7 +51,7 @@ impl InitOrder {
         let Some(pod) = self.pods.get(&one.uid).filter(|_| self.unwanted.contains(&one.uid)) else {
             return Ok(());
         };
-        let grace = Duration::from_secs(pod.grace.max(2));
+        let grace = Duration::from_secs(pod.grace);
         let is_sidecar = pod.init.iter().any(|init| init.sidecar && *init.name == *one.name);
         if !is_sidecar || at + Duration::from_secs(1) >= since + grace {
             return Ok(());
