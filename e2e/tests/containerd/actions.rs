@@ -113,7 +113,18 @@ fn init_containers_and_sidecars_start_in_order_end_in_order_and_start_over_with_
     node.stop()
 }
 
-// behaviour: ACT-82, ACT-83, ACT-85
+/// A container that is killed in the end, after a hook that takes most of its grace.
+const STUBBORN: &str = "
+  terminationGracePeriodSeconds: 8
+  containers:
+  - name: main
+    image: IMAGE
+    args: [ignore, TERM]
+    lifecycle: {preStop: {sleep: {seconds: 5}}}
+";
+const STUBBORN_UID: &str = "0c6e5f5e-0000-4000-8000-0000000000ae";
+
+// behaviour: ACT-82, ACT-83, ACT-85, ACT-62
 #[test]
 fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     let mut node = Node::start()?;
@@ -145,16 +156,7 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
       postStart: {exec: {command: [/workload, exit, '3']}}
 ";
     node.write_manifest("hooked.yaml", &manifest("hooked", spec))?;
-    let stubborn = "
-  terminationGracePeriodSeconds: 8
-  containers:
-  - name: main
-    image: IMAGE
-    args: [ignore, TERM]
-    lifecycle: {preStop: {sleep: {seconds: 5}}}
-";
-    let other_uid = UID.replace("ac", "ae");
-    let stubborn = manifest("stubborn", stubborn).replace(UID, &other_uid);
+    let stubborn = manifest("stubborn", STUBBORN).replace(UID, STUBBORN_UID);
     node.write_manifest("stubborn.yaml", &stubborn)?;
     node.start_agent()?;
     written(&node, &log("hooked", "web", 0), "post-start")?;
@@ -162,7 +164,7 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     let described = node.wait_for_answer(&["describe", "hooked"], "FailedPostStartHook")?;
     ensure!(described.contains("PostStartHook failed"), "{described}");
     written(&node, &log("hooked", "web", 0), "GET /hello HTTP/1.1")?;
-    written(&node, &log("stubborn", "main", 0).replace(UID, &other_uid), "ignoring")?;
+    written(&node, &log("stubborn", "main", 0).replace(UID, STUBBORN_UID), "ignoring")?;
     node.remove_manifest("stubborn.yaml")?;
     let begun = Instant::now();
     node.remove_manifest("hooked.yaml")?;
