@@ -59,8 +59,9 @@ impl PodRuntime {
         let logs = &self.parts.logs;
         let verdict = |subject| self.verdict(subject, rule, name, Some(owner(pod, status)));
         let instance = status.containers.iter().find(|instance| instance.id == *id);
-        if instance.is_some_and(|instance| instance.state == ContainerState::Created) {
-            return Ok(self.remove_never_started(id, name, rule).await?);
+        let unused = instance.is_some_and(|instance| instance.state == ContainerState::Created);
+        if unused && !self.never_started(id).await? {
+            return Ok(());
         }
         let log = instance.map(|instance| Path::new(&*instance.log_path));
         if let Some(log) = log.filter(|log| log.starts_with(&logs.pod_logs)) {

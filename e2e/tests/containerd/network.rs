@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::node::{NODE_NAME, Node, PATIENCE};
-use e2e::wait;
+use testbed::wait;
 
 use crate::container::{lines, pod};
 
