@@ -348,7 +348,9 @@ impl Relist {
         let known: BTreeSet<PodUid> = self.records.keys().chain(pods.keys()).cloned().collect();
         for uid in known {
             let pod = pods.remove(&uid);
-            if !self.busy.contains_key(&uid) && self.reconcile(&uid, pod, at) == Reconciled::Gone {
+            if self.busy.contains_key(&uid) {
+                self.note_live(&uid, pod.as_ref(), at);
+            } else if self.reconcile(&uid, pod, at) == Reconciled::Gone {
                 self.records.remove(&uid);
             }
         }
@@ -356,6 +358,15 @@ impl Relist {
         let last = self.relisted.send_replace(Some(began));
         self.metrics.relisted(began.elapsed(), last.map(|last| began.duration_since(last)));
         self.metrics.seen_at(self.clock.now().as_duration().as_secs_f64());
+    }
+
+    /// That something of a pod may live is known from the list even while a look at it hangs, which would
+    /// tell more: whoever waits for the end of an earlier self must not miss it.
+    fn note_live(&self, uid: &PodUid, pod: Option<&RuntimePod>, at: Stamp) {
+        let newer = self.records.get(uid).is_some_and(|record| record.at > at);
+        if let Some(pod) = pod.filter(|pod| !newer && pod.may_be_alive()) {
+            self.writer.listed(uid, Some(&pod.pod));
+        }
     }
 
     fn looked(&mut self, uid: PodUid, at: Stamp, pod: Result<Option<RuntimePod>, RuntimeError>) {

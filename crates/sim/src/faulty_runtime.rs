@@ -231,7 +231,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
-        self.outside.record(Event::StopSandboxAsked(id.clone()));
+        self.outside.asked(Event::StopSandboxAsked(id.clone()));
         let call = Call::new(Method::StopPodSandbox, self.outside.short(id.as_str()));
         let id = id.clone();
         let work = self.work(move |runtime| async move { runtime.stop_pod_sandbox(&id).await });
@@ -290,7 +290,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        self.outside.record(Event::StartAsked(id.clone()));
+        self.outside.asked(Event::StartAsked(id.clone()));
         let call = Call::new(Method::StartContainer, self.outside.short(id.as_str()));
         let id = id.clone();
         let work = self.work(move |runtime| async move { runtime.start_container(&id).await });
@@ -298,7 +298,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
-        self.outside.record(Event::StopAsked(id.clone(), grace));
+        self.outside.asked(Event::StopAsked(id.clone(), grace));
         let object = format!("{} within {grace:?}", self.outside.short(id.as_str()));
         let mut call = Call::new(Method::StopContainer, object);
         call.deadline += grace;
@@ -323,8 +323,7 @@ impl Runtime for FaultyRuntime {
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
         if let Subject::Container(id) = &verdict.subject {
-            self.outside.observe();
-            self.outside.record(Event::RemoveAsked(id.clone()));
+            self.outside.asked(Event::RemoveAsked(id.clone()));
         }
         let call = Call::new(Method::RemoveContainer, self.outside.short(&subject(verdict)));
         let verdict = verdict.clone();

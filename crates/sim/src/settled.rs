@@ -205,6 +205,13 @@ pub fn disturbed(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<
         }
     }
     let has_deadline = |uid: &PodUid| wanted.get(uid).is_some_and(|pod| pod.deadline.is_some());
+    // A pod whose time was up, before somebody set the clock back.
+    let has_time_again = |uid: &PodUid| {
+        let deadline = wanted.get(uid).and_then(|pod| pod.deadline).map(Duration::from_secs);
+        let age = before.sandboxes_of(uid).map(|sandbox| sandbox.age).max();
+        let age = age.map(|age| Duration::try_from(age).unwrap_or_default());
+        deadline.zip(age).is_some_and(|(deadline, age)| age < deadline)
+    };
     for record in news {
         match &record.event {
             Event::StopAsked(id, _) => {
@@ -213,7 +220,7 @@ pub fn disturbed(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<
                     return Some(format!("it stops {id}"));
                 }
             }
-            Event::Made(maker, _) if maker.name.is_none() => {
+            Event::Made(maker, _) if maker.name.is_none() && !has_time_again(&maker.uid) => {
                 return Some(format!("it makes a sandbox for {}", maker.uid));
             }
             // One that is removed had ended.

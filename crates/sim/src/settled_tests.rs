@@ -169,3 +169,16 @@ fn only_ended_containers_may_be_started_by_a_new_agent() {
         assert_eq!(found.is_some(), expected, "{found:?} {news:?}");
     }
 }
+
+#[test]
+fn a_pod_whose_time_was_up_may_begin_again_when_the_clock_was_set_back() {
+    let mut before = snapshot(vec![instance("a", 0, Exited)], &[false]);
+    let pod = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
+    let wanted = Wanted::from([("u".into(), Arc::new(pod))]);
+    let sandbox = crate::history::Maker { uid: "u".into(), name: None, attempt: 1 };
+    let event = Event::Made(sandbox, Ok(()));
+    let news = [Record { at: Duration::ZERO, event }];
+    assert!(disturbed(&before, &news, &wanted).is_some());
+    before.sandboxes[0].age = SignedDuration::from_secs(-3600);
+    assert_eq!(disturbed(&before, &news, &wanted), None);
+}

@@ -37,8 +37,10 @@ impl BackOff {
         };
         let restarted = self.restarted.remove(&key);
         let Some(finished) = before.finished else { return Ok(()) };
+        // What is replaced did not fail, even if it ended by itself just before.
+        let replaced = self.asked.contains(&before.id) || before.definition != one.definition;
         // Whoever let it through may have done so before, and started it late.
-        if finished > self.forgotten {
+        if finished > self.forgotten && !replaced {
             self.restarted.insert(key, (one.id.clone(), finished));
         }
         let Some((id, let_through)) = restarted else { return Ok(()) };

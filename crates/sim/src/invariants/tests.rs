@@ -285,6 +285,10 @@ fn a_restart_without_a_wait_is_found() {
     // Another agent knows of no failure; one that was stopped did not fail.
     assert_eq!(lives([0, 1, 3], Some(Event::AgentStarted(2))), None);
     assert_eq!(lives([0, 1, 3], Some(Event::ClockJumped)), None);
+    // It was to be replaced, and ended just before.
+    let stop = Event::StopAsked("a0".into(), seconds(2));
+    let replaced = life(0, 0).into_iter().chain([stop]).chain(life(1, 1));
+    assert_eq!(broken(replaced.chain(life(2, 3))), None);
     // One that was let through before the clock was set, and started after.
     let late = life(0, 0).into_iter().chain([Event::ClockJumped]).chain(life(1, 1));
     assert_eq!(broken(late.chain(life(2, 3))), None);
