@@ -44,7 +44,9 @@ mod tests {
         let changes = watch::Sender::new(0);
         let times = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&times);
-        let give_back = move || drop(count.fetch_add(1, Ordering::Relaxed));
+        let give_back = move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        };
         tokio::spawn(when_quiet(changes.subscribe(), give_back));
         let given = async |seconds| {
             sleep(Duration::from_secs(seconds)).await;

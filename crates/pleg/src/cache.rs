@@ -125,6 +125,11 @@ impl Reader {
         lock(&self.shared).version
     }
 
+    /// Whether all pods of which something may live are among these.
+    pub fn all_live_are_in(&self, uids: &BTreeSet<PodUid>) -> bool {
+        lock(&self.shared).live.keys().all(|uid| uids.contains(uid))
+    }
+
     /// What a look at the pod showed that began after `after`; waits for one if need be.
     pub async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Observation {
         let receiver = {

@@ -16,7 +16,7 @@ use futures_util::stream::FuturesUnordered;
 use model::fingerprint::Fingerprint;
 use model::ids::PodUid;
 use model::lifecycle::LifecycleEvent;
-use model::observed::{PodStatus, RuntimePod};
+use model::observed::RuntimePod;
 use model::ports::clock::WallClock;
 use model::ports::last_words::LastWords;
 use model::ports::runtime::{Runtime, RuntimeError};
@@ -237,7 +237,10 @@ impl Relist {
 
     fn hinted(&mut self, hint: Hint) {
         match hint {
-            Hint::Look(uid) => self.look_at(uid),
+            Hint::Look(uid) => {
+                debug!(%uid, "the runtime tells of a pod");
+                self.look_at(uid);
+            }
             Hint::Opened(took) => {
                 debug!("the runtime tells what happens; listing it less often");
                 self.metrics.opened(took);
