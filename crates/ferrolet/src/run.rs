@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::klog;
+use crate::memory;
 use crate::node_settings::{node_ips, node_settings};
 use crate::observe::{LoggedEvents, SystemClock};
 use crate::run_args::RunArgs;
@@ -63,6 +64,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
     settings.apply(&args.own);
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
+    hostfs::share_one_heap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(FILE_THREADS)
@@ -241,6 +243,7 @@ async fn serve(
     let mut agent = Agent::start(&settings, ports, Some(local));
     systemd::ready();
     let alive = systemd::stay_alive(here.watchdog, agent.health());
+    let memory = memory::when_quiet(agent.changes(), hostfs::give_back);
     tokio::select! {
         biased;
         name = told_to_stop(&mut terminate, &mut interrupt) => {
@@ -251,6 +254,7 @@ async fn serve(
         }
         broken = agent.broken() => Err(broken.into()),
         () = alive => unreachable!("it tells without end"),
+        () = memory => unreachable!("it watches without end"),
     }
 }
 

@@ -54,6 +54,10 @@ impl Statuses for Looks {
         self.0.newer_than(uid, after).await
     }
 
+    fn version(&self) -> u64 {
+        self.0.version()
+    }
+
     fn look_at(&self, uid: &PodUid) {
         self.1.mark(uid, []);
     }

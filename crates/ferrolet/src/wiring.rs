@@ -21,9 +21,10 @@ use prometheus::Registry;
 use runtime::decide::{AllowedSysctls, BackoffLimits, NodeSettings};
 use runtime::{LogLayout, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages};
 pub use server::EventLimits;
-use server::{EventBook, HealthChecks, Verbosity};
+use server::{EventBook, HealthChecks, PodView as _, Verbosity};
 use status::decide::NodeFacts;
 use tokio::net::UnixListener;
+use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::adopt::Adoption;
@@ -147,6 +148,7 @@ pub struct Local {
 pub struct Agent {
     tasks: Tasks,
     health: Arc<dyn HealthChecks>,
+    changes: watch::Receiver<u64>,
 }
 
 /// A long task of the agent ended, which none should.
@@ -176,7 +178,7 @@ impl Agent {
             events: Arc::clone(&ports.events),
             resync: settings.resync,
         });
-        let mut tasks = Tasks::default();
+        let (mut tasks, changes) = (Tasks::default(), view.changes());
         let sources = sources(settings, &ports, &mut tasks);
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
@@ -216,12 +218,17 @@ impl Agent {
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
-        Self { tasks, health }
+        Self { tasks, health, changes }
     }
 
     /// Whether the agent is well.
     pub fn health(&self) -> Arc<dyn HealthChecks> {
         Arc::clone(&self.health)
+    }
+
+    /// A number that changes with every pod that comes, goes, or has another status.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
     }
 
     /// Waits for a part to break, which none should.

@@ -10,5 +10,6 @@
 //! - a panic in a pod's job is that pod's failure.
 
 pub mod decide;
+mod resting;
 pub mod source;
 pub mod workers;

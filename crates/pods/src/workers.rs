@@ -24,6 +24,7 @@ use tracing::{debug, error, warn};
 
 use crate::decide::requeue::{Retry, requeue_after};
 use crate::decide::worker::{Command, Event, Job, Outcome, Target, Update, Workers};
+use crate::resting::{Group, Resting};
 
 use handle::Request;
 pub use handle::{ExceededGracePeriod, WorkersHandle};
@@ -59,6 +60,8 @@ pub trait Statuses: Debug + Send + Sync {
     async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError>;
     /// Asks for a look at the pod now.
     fn look_at(&self, uid: &PodUid);
+    /// A number that changes whenever what is known of any pod does.
+    fn version(&self) -> u64;
 }
 
 /// What the workers work with.
@@ -102,9 +105,11 @@ pub struct WorkersTask {
     news: mpsc::UnboundedSender<News>,
     jobs: JoinSet<(PodUid, Ran)>,
     running: BTreeMap<PodUid, Running>,
-    /// Pods that wait, by the end of their wait.
+    /// Pods that wait for a regular look.
+    resting: Resting,
+    /// Pods that wait for something else, by the end of their wait.
     due: BTreeSet<(Instant, PodUid)>,
-    waits: BTreeMap<PodUid, (Instant, Retry)>,
+    waits: BTreeMap<PodUid, Instant>,
     /// The last job of each pod.
     last: BTreeMap<PodUid, LastJob>,
     /// Makes waits differ from one another.
@@ -158,6 +163,7 @@ pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::Unbound
         news,
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
+        resting: Resting::default(),
         due: BTreeSet::new(),
         waits: BTreeMap::new(),
         last: BTreeMap::new(),
@@ -171,7 +177,8 @@ impl WorkersTask {
     /// Runs jobs until told to stop; then waits for no job: pods are left as they are.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
-            let next = self.due.first().map(|(at, _)| *at);
+            let due = self.due.first().map(|(at, _)| *at);
+            let next = due.into_iter().chain(self.resting.next()).min();
             // Biased: stopping first; then ended jobs, of which there is at most one for each pod;
             // then waits, which are spaced by seconds; what is asked comes last and still gets its
             // turn, because the others do not renew themselves without end.
@@ -276,17 +283,20 @@ impl WorkersTask {
         let jitter = jitter(&uid, self.requeues);
         let wait = requeue_after(retry, self.parts.resync, jitter, self.parts.clock.now());
         let now = Instant::now();
-        let mut at = now + wait;
-        if retry == Retry::Resync {
-            at = together(self.epoch, now + self.parts.resync, at);
-        }
+        let at = now + wait;
         self.unqueue(&uid);
+        if retry == Retry::Resync {
+            let together = together(self.epoch, now + self.parts.resync, at);
+            self.resting.add(uid, together);
+            return;
+        }
         self.due.insert((at, uid.clone()));
-        self.waits.insert(uid, (at, retry));
+        self.waits.insert(uid, at);
     }
 
     fn unqueue(&mut self, uid: &PodUid) {
-        if let Some((at, _)) = self.waits.remove(uid) {
+        self.resting.remove(uid);
+        if let Some(at) = self.waits.remove(uid) {
             self.due.remove(&(at, uid.clone()));
         }
     }
@@ -295,26 +305,60 @@ impl WorkersTask {
         let now = Instant::now();
         while self.due.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, uid)) = self.due.pop_first() else { return };
-            let retry = self.waits.remove(&uid).map(|(_, retry)| retry);
-            if retry == Some(Retry::Resync) && self.is_at_rest(&uid) {
-                self.requeue(uid, Retry::Resync);
-            } else {
-                self.step(Event::Due(uid));
-            }
+            self.waits.remove(&uid);
+            self.step(Event::Due(uid));
+        }
+        while let Some(group) = self.resting.take_due(now) {
+            self.look_through(group, now);
         }
     }
 
-    /// Whether a pod that was as it should be still is. Nobody has looked at it since, so there is
-    /// nothing to compare, and asking for a look just because time has passed would cost every pod
-    /// calls every minute; or who did has seen just what was seen before.
-    fn is_at_rest(&self, uid: &PodUid) -> bool {
-        let Some(last) = self.last.get(uid) else { return false };
-        match self.parts.statuses.newer_than(uid, last.ended).now_or_never() {
-            None => true,
-            Some(Ok(now)) => last.at_rest.as_ref().is_some_and(|then| Arc::ptr_eq(then, &now)),
-            Some(Err(_)) => false,
+    /// Syncs the pods of a group that are not at rest; the others wait on.
+    fn look_through(&mut self, group: Group, now: Instant) {
+        let earliest = now + self.parts.resync;
+        let latest = earliest + self.parts.resync.div_f64(2.0).min(GRID);
+        let until = together(self.epoch, earliest, latest);
+        let version = self.parts.statuses.version();
+        if self.resting.is_as_found(&group, version) {
+            self.resting.put_back(group, until);
+            return;
+        }
+        let (mut at_rest, mut restless, mut all_seen) = (Vec::new(), Vec::new(), true);
+        for uid in self.resting.dissolve(group) {
+            let rest = self.rest(&uid);
+            all_seen &= rest != Rest::NotSeen;
+            if rest == Rest::Over { restless.push(uid) } else { at_rest.push(uid) }
+        }
+        self.resting.add_all(at_rest, until, all_seen.then_some(version));
+        for uid in restless {
+            self.step(Event::Due(uid));
         }
     }
+
+    /// Whether a pod that was as it should be still is. When nobody has looked at it since, there is
+    /// nothing to compare, and asking for a look just because time has passed would cost every pod
+    /// calls every minute.
+    fn rest(&self, uid: &PodUid) -> Rest {
+        let Some(last) = self.last.get(uid) else { return Rest::Over };
+        match self.parts.statuses.newer_than(uid, last.ended).now_or_never() {
+            None => Rest::NotSeen,
+            Some(Ok(now)) if last.at_rest.as_ref().is_some_and(|then| Arc::ptr_eq(then, &now)) => {
+                Rest::Seen
+            }
+            Some(_) => Rest::Over,
+        }
+    }
+}
+
+/// What is known of a pod that was at rest.
+#[derive(Debug, PartialEq, Eq)]
+enum Rest {
+    /// It was looked at since and is as it was.
+    Seen,
+    /// It was not looked at since.
+    NotSeen,
+    /// It is not as it was, or nobody knows.
+    Over,
 }
 
 /// Moves a regular look to the point of a grid before it, but not before the earliest time it may

@@ -18,6 +18,7 @@ use crate::create::Made;
 use crate::decide::{ContainerStart, Role, Situation, Turn, startable};
 use crate::error::{RemoveUnused, StartError, SyncError};
 use crate::hooks::Hooked;
+use crate::image::Ensured;
 use crate::layout::{LogLayout, next_restart_count};
 
 /// A container to start.
@@ -134,7 +135,7 @@ impl PodRuntime {
         &self,
         starting: &Starting<'_>,
         logs: &Path,
-        image: String,
+        image: Ensured,
     ) -> Result<Made, StartError> {
         let latest = starting.latest();
         let number = self.restart_count(latest, &self.parts.logs.pod_logs.join(logs)).await;
@@ -149,7 +150,7 @@ impl PodRuntime {
                 .await
                 .map_err(StartError::RemoveUnused)?;
         }
-        self.create(starting, number, &image).await
+        self.create(starting, number, image).await
     }
 
     /// A container that another attempt made and that does not start goes, so that the next attempt

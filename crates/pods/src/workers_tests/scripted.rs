@@ -1,6 +1,7 @@
 //! Workers whose jobs do what a test says, and looks that a test makes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -114,6 +115,8 @@ pub(super) struct Looks {
     /// When the last look at a pod began, and what it showed, if anything.
     seen: watch::Sender<Seen>,
     asked: Mutex<Vec<PodUid>>,
+    /// Counts looks that showed something new.
+    changes: AtomicU64,
     by_themselves: bool,
 }
 
@@ -121,6 +124,7 @@ impl Looks {
     /// A look that began then.
     pub(super) fn look(&self, uid: &str, began: Stamp) {
         let status = Some(Arc::new(PodStatus::empty(uid.into())));
+        self.changes.fetch_add(1, Ordering::Relaxed);
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
@@ -142,6 +146,7 @@ impl Looks {
     /// A look that begins now and fails.
     pub(super) fn fail(&self, uid: &str) {
         let began = self.stamps.next();
+        self.changes.fetch_add(1, Ordering::Relaxed);
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, None))]));
     }
 
@@ -166,6 +171,10 @@ impl Statuses for Looks {
             code: Code::Unavailable,
             message: "a test asked for this".into(),
         })
+    }
+
+    fn version(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     fn look_at(&self, uid: &PodUid) {
@@ -206,6 +215,7 @@ impl Bench {
             stamps: stamps.clone(),
             seen: watch::Sender::default(),
             asked: Mutex::default(),
+            changes: AtomicU64::new(0),
             by_themselves,
         });
         let syncer = Arc::new(Scripted {
