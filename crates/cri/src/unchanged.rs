@@ -63,14 +63,12 @@ pub(crate) async fn list_if_changed(
     let calls = (on("ListPodSandbox", OBJECT), on("ListContainers", OBJECT));
     let request = cri::ListPodSandboxRequest { filter: Some(cri::PodSandboxFilter::default()) };
     let path = "/runtime.v1.RuntimeService/ListPodSandbox";
-    let sandboxes = service.call(calls.0, request, async |grpc, request| {
-        undecoded(grpc, request, path).await
-    });
+    let sandboxes =
+        service.call(calls.0, request, async |grpc, request| undecoded(grpc, request, path).await);
     let request = cri::ListContainersRequest { filter: Some(cri::ContainerFilter::default()) };
     let path = "/runtime.v1.RuntimeService/ListContainers";
-    let containers = service.call(calls.1, request, async |grpc, request| {
-        undecoded(grpc, request, path).await
-    });
+    let containers =
+        service.call(calls.1, request, async |grpc, request| undecoded(grpc, request, path).await);
     let (sandboxes, containers) = futures_util::future::join(sandboxes, containers).await;
     let (sandboxes, containers) = (sandboxes?, containers?);
     let some = (decode(calls.0, &sandboxes)?, decode(calls.1, &containers)?);

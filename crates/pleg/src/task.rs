@@ -352,24 +352,18 @@ impl Relist {
     }
 
     /// Everything was listed: `pods`, or just what is known.
-    fn relisted(
-        &mut self,
-        began: Instant,
-        at: Stamp,
-        pods: Option<BTreeMap<PodUid, RuntimePod>>,
-    ) {
+    fn relisted(&mut self, began: Instant, at: Stamp, pods: Option<BTreeMap<PodUid, RuntimePod>>) {
         // What began before this list may show less than it does.
         for busy in self.busy.values_mut() {
             busy.again |= busy.since < at;
         }
-        match pods {
-            Some(pods) => self.reconcile_all(at, pods),
-            None => {
-                let busy = &self.busy;
-                self.records.retain(|uid, record| {
-                    !record.seen.is_empty() || record.at > at || busy.contains_key(uid)
-                });
-            }
+        if let Some(pods) = pods {
+            self.reconcile_all(at, pods);
+        } else {
+            let busy = &self.busy;
+            self.records.retain(|uid, record| {
+                !record.seen.is_empty() || record.at > at || busy.contains_key(uid)
+            });
         }
         self.writer.relisted(at, self.busy.keys().cloned().collect());
         let last = self.relisted.send_replace(Some(began));

@@ -24,9 +24,9 @@ pub(crate) struct Resting {
 #[derive(Debug)]
 pub(crate) struct Group {
     id: u64,
-    pods: Vec<PodUid>,
+    pub(crate) pods: Vec<PodUid>,
     /// The version of all statuses by which all of them were found at rest.
-    found: Option<u64>,
+    pub(crate) found: Option<u64>,
 }
 
 impl Resting {
@@ -83,8 +83,18 @@ impl Resting {
         pods
     }
 
+    /// Strikes pods off a group that are elsewhere.
+    pub(crate) fn forget_gone(&mut self, group: &mut Group) {
+        if self.disturbed.remove(&group.id) {
+            group.pods.retain(|uid| self.members.get(uid) == Some(&group.id));
+        }
+    }
+
     /// Puts a group back as it is.
     pub(crate) fn put_back(&mut self, group: Group, until: Instant) {
+        if group.pods.is_empty() {
+            return;
+        }
         if self.groups.contains_key(&until) {
             let found = group.found;
             let pods = self.dissolve(group);
