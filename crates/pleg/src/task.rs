@@ -262,7 +262,9 @@ impl Relist {
         let runtime = Arc::clone(&self.runtime);
         // Taken before the first call: what happens during the listing may or may not be in it.
         let (at, began) = (self.stamps.next(), Instant::now());
-        let known = if take(&mut self.in_full) { None } else { fingerprint(&self.records) };
+        // Of a pod that is being looked at, less is known than the list shows.
+        let in_full = take(&mut self.in_full) || !self.busy.is_empty();
+        let known = if in_full { None } else { fingerprint(&self.records) };
         self.work.push(Box::pin(async move {
             let pods = inspect::list(&*runtime, known.as_ref()).await;
             Done::Listed { began, at, known, pods }

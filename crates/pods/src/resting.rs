@@ -3,6 +3,7 @@
 //! A quiet node wakes up for a group and not for each of its pods; a group of which nothing can have
 //! changed since it was looked at last is put back as it is.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::ids::PodUid;
@@ -83,6 +84,11 @@ impl Resting {
         pods
     }
 
+    /// A pod that was struck off its group does not wait any more.
+    pub(crate) fn release(&mut self, uid: &PodUid) {
+        self.members.remove(uid);
+    }
+
     /// Strikes pods off a group that are elsewhere.
     pub(crate) fn forget_gone(&mut self, group: &mut Group) {
         if self.disturbed.remove(&group.id) {
@@ -95,13 +101,13 @@ impl Resting {
         if group.pods.is_empty() {
             return;
         }
-        if self.groups.contains_key(&until) {
-            let found = group.found;
-            let pods = self.dissolve(group);
-            self.add_all(pods, until, found);
-        } else {
-            self.groups.insert(until, group);
+        if let Entry::Vacant(free) = self.groups.entry(until) {
+            free.insert(group);
+            return;
         }
+        let found = group.found;
+        let pods = self.dissolve(group);
+        self.add_all(pods, until, found);
     }
 }
 

@@ -341,7 +341,7 @@ impl WorkersTask {
         group.found = all_seen.then_some(version);
         self.resting.put_back(group, until);
         for uid in restless {
-            self.resting.remove(&uid);
+            self.resting.release(&uid);
             self.step(Event::Due(uid));
         }
     }
