@@ -98,7 +98,7 @@ impl Bench {
             statuses: Arc::new(Looks(pleg.cache.clone(), pleg.requests)),
             stamps,
             clock: Arc::clone(&clock) as _,
-            events: Arc::<testkit::events::KeptEvents>::default(),
+            events: Arc::<KeptEvents>::default(),
             resync: Duration::from_mins(1),
         });
         let facts = NodeFacts { host_ips: Vec::new(), runtime_name: "memory".to_owned() };
