@@ -5,7 +5,6 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::ContainerId;
 use model::observed::PodStatus;
-use model::ports::files::FileError;
 use model::ports::runtime::RuntimeError;
 use model::verdict::{Detail, Owner, Subject, Verdict};
 use podspec::view;
@@ -71,8 +70,7 @@ impl PodRuntime {
     }
 
     async fn remove_file(&self, root: &Path, verdict: &Verdict) -> Result<(), RemoveError> {
-        let removed: Result<(), FileError> = self.parts.files.remove(root, verdict).await;
-        removed.map_err(RemoveError::File)
+        self.parts.files.remove(root, verdict).await.map(drop).map_err(RemoveError::File)
     }
 
     /// Removes a container that never ran: it has no log.

@@ -159,7 +159,7 @@ impl Cleaner {
             _ => &self.logs.pod_logs,
         };
         let verdict = self.verdict(removal, subject);
-        self.files.remove(root, &verdict).await.map_err(StepError::File)
+        self.files.remove(root, &verdict).await.map(drop).map_err(StepError::File)
     }
 
     fn verdict(&self, removal: &PodRemoval, subject: Subject) -> Verdict {
