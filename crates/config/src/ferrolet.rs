@@ -22,6 +22,8 @@ settings! {
         pleg: Observation = "pleg", absent(Observation::default());
         /// How many events are kept for `describe` and `get pods`.
         events: EventBookLimits = "events", absent(EventBookLimits::default());
+        /// What is removed, and what is kept of that.
+        gc: GarbageCollection = "gc", absent(GarbageCollection::default());
         /// Where links to the logs of containers are made.
         container_links_dir: String = "containerLinksDir", absent("/var/log/containers".into());
     }
@@ -51,6 +53,22 @@ settings! {
         per_pod: u32 = "perPod", absent(50);
         /// Of all pods.
         in_all: u32 = "inAll", absent(2000);
+    }
+}
+
+settings! {
+    /// What is removed, and what is kept of that.
+    pub struct GarbageCollection {
+        /// The record of what was removed and why.
+        journal: JournalLimits = "journal", absent(JournalLimits::default());
+    }
+}
+
+settings! {
+    /// The record of what was removed and why, for `gc why`.
+    pub struct JournalLimits {
+        /// How many bytes it takes on disk at most; the oldest entries go.
+        max_bytes: u32 = "maxBytes", absent(8 << 20);
     }
 }
 
@@ -110,6 +128,11 @@ fn check(config: &FerroletConfiguration, findings: &mut Findings) {
         (events.per_pod..=1_000_000).contains(&events.in_all),
         "events.inAll",
         "must be at least events.perPod and at most 1000000",
+    );
+    findings.require(
+        (1 << 20..=1 << 30).contains(&config.gc.journal.max_bytes),
+        "gc.journal.maxBytes",
+        "must be from 1048576 to 1073741824",
     );
     findings.require(
         config.container_links_dir.starts_with('/'),

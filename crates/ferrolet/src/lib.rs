@@ -10,6 +10,7 @@
 mod admission;
 mod adopt;
 pub mod cli;
+pub mod collection;
 pub mod commands;
 mod decide;
 mod effects;
@@ -19,6 +20,7 @@ mod node_settings;
 mod node_view;
 mod observe;
 mod pulse;
+mod records;
 mod run;
 mod run_args;
 mod run_help;

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
 use fetch::Fetcher;
+use hostfs::HostSegments;
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
@@ -34,6 +35,9 @@ const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 
 /// The shortest period at which anything is done again and again.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
+
+/// Where the journal of removals is, below the root directory.
+pub(crate) const JOURNAL: &str = "ferrolet/journal";
 
 /// How many operations on files are under way at a time. Without a bound of ours a thousand pods that
 /// start together make hundreds of threads, each of which leaves memory behind.
@@ -120,9 +124,10 @@ fn settings(
         unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
         stop_signals: gates.get("ContainerStopSignals") == Some(&true),
         pod_logs: PathBuf::from(&config.pod_logs_dir),
-        // This and how events are kept: the agent's own settings say.
+        // These and how events are kept: the agent's own settings say.
         container_links: PathBuf::new(),
         events: EventLimits::default(),
+        journal_bytes: 0,
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
         healthz: healthz_address(config),
         restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
@@ -137,9 +142,10 @@ fn settings(
 impl Settings {
     /// Takes over what the agent's own settings say.
     fn apply(&mut self, own: &FerroletConfiguration) {
-        let FerroletConfiguration { pleg, events, container_links_dir } = own;
+        let FerroletConfiguration { pleg, events, gc, container_links_dir } = own;
         let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         self.container_links = PathBuf::from(container_links_dir);
+        self.journal_bytes = gc.journal.max_bytes.into();
         self.events = EventLimits { per_pod: count(events.per_pod), in_all: count(events.in_all) };
         self.pleg = pleg::Settings {
             hints: self.pleg.hints,
@@ -239,6 +245,7 @@ async fn serve(
         logs,
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
+        journal: Arc::new(HostSegments::new(here.root_dir.join(JOURNAL))),
     };
     let mut agent = Agent::start(&settings, ports, Some(local));
     systemd::ready();

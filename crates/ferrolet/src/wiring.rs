@@ -11,6 +11,7 @@ use model::ports::files::HostFiles;
 use model::ports::http::{Headers, HttpGet};
 use model::ports::logs::ContainerLogs;
 use model::ports::runtime::Runtime;
+use model::ports::segments::Segments;
 use model::stamp::Stamps;
 use pleg::{Pleg, PlegParts};
 use pods::source::file::{FileSourceSettings, file_source};
@@ -27,8 +28,10 @@ use tokio::net::UnixListener;
 
 use crate::admission::Admission;
 use crate::adopt::Adoption;
+use crate::collection::Collection;
 use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
 use crate::pulse::Pulse;
+use crate::records::{JournalView, Records};
 use crate::runtime_state::runtime_state;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::syncer::{PlegStatuses, Syncer};
@@ -52,6 +55,8 @@ pub struct Ports {
     pub clock: Arc<dyn WallClock>,
     /// Whom people hear from.
     pub events: Arc<dyn Events>,
+    /// What the journal of removals is kept in.
+    pub journal: Arc<dyn Segments>,
 }
 
 /// What the agent is told.
@@ -89,6 +94,8 @@ pub struct Settings {
     pub pleg: pleg::Settings,
     /// How many events are kept.
     pub events: EventLimits,
+    /// How many bytes the journal of removals takes at most.
+    pub journal_bytes: u64,
     /// Where it is told whether the agent is well.
     pub healthz: Option<SocketAddr>,
 }
@@ -128,13 +135,10 @@ pub struct Broken(String);
 impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
-        let clock = Arc::clone(&ports.clock);
-        let book = Arc::new(EventBook::new(clock, settings.events, ports.events));
-        ports.events = Arc::clone(&book) as _;
-        let host_ips = settings.node.ips.clone();
-        let facts = NodeFacts { host_ips, runtime_name: settings.runtime_name.clone() };
-        let view = Arc::new(NodeView::new(facts, Arc::clone(&ports.clock)));
+        let book = event_book(settings, &mut ports);
+        let view = node_view(settings, &ports);
         let (stamps, registry) = (Stamps::default(), Registry::new());
+        let records = Records::new(settings, &mut ports, &registry);
         let pleg = observer(settings, &ports, &stamps, &registry);
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
@@ -176,12 +180,15 @@ impl Agent {
                 logs: ports.logs,
                 health: Arc::clone(&health),
                 metrics: Arc::new(Metrics(registry)),
+                removals: Arc::new(JournalView(Arc::clone(&records.journal))),
+                collector: Arc::new(Collection { clock: Arc::clone(&ports.clock) }),
                 verbosity,
                 clock: ports.clock,
                 version: version(),
             };
             tasks.spawn("server", |stop| server::serve(Arc::new(answers), listener, stop));
         }
+        tasks.spawn("journal", |stop| records.journal.keep_synced(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
@@ -203,6 +210,21 @@ impl Agent {
     pub async fn stop(self) {
         self.tasks.stop().await;
     }
+}
+
+/// Keeps events on their way to whoever hears them.
+fn event_book(settings: &Settings, ports: &mut Ports) -> Arc<EventBook> {
+    let (clock, further) = (Arc::clone(&ports.clock), Arc::clone(&ports.events));
+    let book = Arc::new(EventBook::new(clock, settings.events, further));
+    ports.events = Arc::clone(&book) as _;
+    book
+}
+
+/// What is known of the node's pods.
+fn node_view(settings: &Settings, ports: &Ports) -> Arc<NodeView> {
+    let host_ips = settings.node.ips.clone();
+    let facts = NodeFacts { host_ips, runtime_name: settings.runtime_name.clone() };
+    Arc::new(NodeView::new(facts, Arc::clone(&ports.clock)))
 }
 
 /// Starts the sources of pods.

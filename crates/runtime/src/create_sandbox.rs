@@ -108,7 +108,6 @@ impl PodRuntime {
             detail: Detail::default(),
             at: self.parts.clock.now(),
         };
-        info!(%verdict, "removing");
         let gone = |result: Result<(), RuntimeError>| match result {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),

@@ -8,11 +8,11 @@ use model::observed::PodStatus;
 use model::ports::runtime::RuntimeError;
 use model::verdict::{Detail, Owner, Subject, Verdict};
 use podspec::view;
-use tracing::info;
 
 use crate::act::PodRuntime;
 use crate::decide::{ContainerRemoval, ContainerReset};
 use crate::error::{RemoveError, SyncError};
+use crate::start::Starting;
 
 impl PodRuntime {
     fn verdict(
@@ -23,9 +23,7 @@ impl PodRuntime {
         owner: Option<Owner>,
     ) -> Verdict {
         let (name, at) = (name.into(), self.parts.clock.now());
-        let verdict = Verdict { subject, name, owner, rule, detail: Detail::default(), at };
-        info!(%verdict, "removing");
-        verdict
+        Verdict { subject, name, owner, rule, detail: Detail::default(), at }
     }
 
     /// Ends an instance without grace and removes it. Its log stays until the pod is gone.
@@ -76,12 +74,13 @@ impl PodRuntime {
     /// Removes a container that never ran: it has no log.
     pub(crate) async fn remove_unused(
         &self,
+        starting: &Starting<'_>,
         id: &ContainerId,
-        name: &str,
         rule: &'static str,
     ) -> Result<(), RuntimeError> {
-        let subject = Subject::Container(id.clone());
-        self.remove_container(&self.verdict(subject, rule, name, None)).await
+        let (subject, name) = (Subject::Container(id.clone()), &starting.container.name);
+        let owner = Some(owner(starting.pod, starting.status));
+        self.remove_container(&self.verdict(subject, rule, name, owner)).await
     }
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {

@@ -115,7 +115,7 @@ impl PodRuntime {
         if !made.runs {
             report.event(Normal, "Created", "Container created".to_owned());
             if let Err(error) = self.parts.runtime.start_container(&made.id).await {
-                self.give_up(&made).await;
+                self.give_up(starting, &made).await;
                 return Err(StartError::Run(error));
             }
         }
@@ -143,7 +143,7 @@ impl PodRuntime {
             return Ok(Made { id: waiting.id.clone(), log_path, runs: false, adopted: true });
         }
         if let Some(unused) = latest.filter(|latest| latest.state == ContainerState::Created) {
-            self.remove_unused(&unused.id, &unused.name, "never-started")
+            self.remove_unused(starting, &unused.id, "never-started")
                 .await
                 .map_err(StartError::RemoveUnused)?;
         }
@@ -152,11 +152,11 @@ impl PodRuntime {
 
     /// A container that another attempt made and that does not start goes, so that the next attempt
     /// makes it anew.
-    async fn give_up(&self, made: &Made) {
+    async fn give_up(&self, starting: &Starting<'_>, made: &Made) {
         if !made.adopted {
             return;
         }
-        let removed = self.remove_unused(&made.id, &made.log_path, "does-not-start").await;
+        let removed = self.remove_unused(starting, &made.id, "does-not-start").await;
         if let Err(error) = removed {
             warn!(id = %made.id, %error, "cannot remove a container that does not start");
         }

@@ -17,6 +17,7 @@ use model::ports::runtime::Runtime as _;
 use testkit::clock::VirtualClock;
 use testkit::files::MemoryFiles;
 use testkit::runtime::{MemoryRuntime, RemoteImage};
+use testkit::segments::MemorySegments;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -34,6 +35,7 @@ pub(crate) use faults::{Asked, is_effect};
 pub(crate) struct Outside {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
+    pub(crate) journal: MemorySegments,
     pub(crate) clock: Arc<NodeClock>,
     /// Whether the runtime is away.
     pub(crate) away: watch::Sender<bool>,
@@ -72,6 +74,7 @@ impl Outside {
         Self {
             runtime: Arc::new(runtime),
             files: Arc::new(files),
+            journal: MemorySegments::default(),
             epoch: steady.now(),
             clock: Arc::new(NodeClock::new(steady)),
             away: watch::Sender::new(false),

@@ -104,6 +104,7 @@ fn settings(root: &std::path::Path) -> Settings {
         restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
         pleg: pleg::Settings::default(),
         events: EventLimits::default(),
+        journal_bytes: 1 << 20,
         healthz: None,
     }
 }
@@ -124,6 +125,7 @@ async fn main() -> Result<()> {
         logs: Arc::new(host.logs()),
         clock: Arc::new(Clock),
         events: Arc::new(Told),
+        journal: Arc::new(hostfs::HostSegments::new(args.root.join("journal"))),
     };
     let mut agent = Agent::start(&settings(&args.root), ports, None);
     // Biased: a signal comes once.

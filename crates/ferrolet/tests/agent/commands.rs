@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "containers write their logs to real files")]
 #![allow(clippy::unwrap_used, reason = "tests, helpers included")]
 
+mod garbage;
 mod node;
 
 use std::io;
@@ -11,13 +12,16 @@ use std::time::Duration;
 use clap::Parser as _;
 use ferrolet::commands::display::TableLines;
 use ferrolet::commands::pods_table::Layout;
-use ferrolet::commands::{describe, get_pods, logs, watch_pods};
+use ferrolet::commands::{describe, gc, get_pods, logs, watch_pods};
 use k8s_openapi::List;
 use k8s_openapi::api::core::v1::Pod;
 use model::ports::clock::WallClock as _;
+use model::verdict::Subject;
+use server::wire::{GcItem, GcVerdict};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
+use self::garbage::item;
 use self::node::Node;
 
 /// How long anything may take.
@@ -27,6 +31,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct GetPods {
     #[command(flatten)]
     args: get_pods::Args,
+}
+
+#[derive(Debug, clap::Parser)]
+struct Why {
+    #[command(flatten)]
+    args: gc::why::Args,
 }
 
 #[derive(Debug, clap::Parser)]
@@ -259,4 +269,34 @@ async fn a_watch_shows_changes_and_outlives_the_agent() {
     let text = out.text();
     assert!(text.lines().count() == 5 && !text.contains("hidden"), "{text}");
     assert!(notices.text().contains("the agent is back"), "{}", notices.text());
+}
+
+async fn why(node: &Node, line: &str) -> Result<String, String> {
+    let mut out = Vec::new();
+    let args = Why::parse_from(words(line)).args;
+    let asked = gc::why::why(&node.client(), &args, node.clock.now(), &mut out).await;
+    asked.map_err(|error| format!("{error:#}"))?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+#[tokio::test]
+async fn gc_why_tells_what_was_removed_and_else_what_is_still_there() {
+    let node = Node::new();
+    let _server = node.start();
+    let mut verdict = testkit::wanted::removal(Subject::Container("0123456789abcdef0123".into()));
+    verdict.name = "main".into();
+    node.garbage.removed(&verdict);
+    let there = item("container", "c0ffee0123456789", GcVerdict::Keep, "running", "{}");
+    node.garbage.items.lock().unwrap().push(GcItem { name: "side car".to_owned(), ..there });
+    for what in ["main", "0123456", "containerd://0123456789abcdef0123"] {
+        let told = why(&node, what).await.unwrap();
+        assert!(told.starts_with("container main (0123456789abc) was removed 0s ago"), "{told}");
+    }
+    let told = why(&node, "c0ffee").await.unwrap_err();
+    assert!(told.ends_with("is there: it stays, it runs (running)"), "{told}");
+    let told = why(&node, "frog/toad?&x=1").await.unwrap_err();
+    assert_eq!(
+        told,
+        "nothing called \"frog/toad?&x=1\" was removed, as far as the journal goes back"
+    );
 }

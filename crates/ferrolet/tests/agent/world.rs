@@ -14,6 +14,7 @@ use testkit::events::KeptEvents;
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
 use testkit::runtime::{MemoryRuntime, RemoteImage};
+use testkit::segments::MemorySegments;
 
 /// How long, in the agent's time, something may take.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -23,6 +24,7 @@ pub(crate) struct World {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
+    pub(crate) journal: MemorySegments,
     pub(crate) web: Arc<MemoryWeb>,
     /// What agents are told to ask.
     pub(crate) url: Option<&'static str>,
@@ -36,7 +38,8 @@ impl World {
         let image = RemoteImage::new("ferrolet.test/workload:1").entrypoint(["/workload"]);
         runtime.add_image(&image);
         let (files, events) = (Arc::new(MemoryFiles::new()), Arc::new(KeptEvents::default()));
-        Self { runtime, files, events, web: Arc::default(), url: None, clock }
+        let journal = MemorySegments::default();
+        Self { runtime, files, events, journal, web: Arc::default(), url: None, clock }
     }
 
     /// Writes the manifest of a pod with one container.
@@ -91,6 +94,7 @@ impl World {
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             pleg: pleg::Settings::default(),
             events: EventLimits::default(),
+            journal_bytes: 1 << 20,
             healthz: None,
         };
         let ports = Ports {
@@ -101,6 +105,7 @@ impl World {
             logs: Arc::new(testkit::logs::MemoryLogs::default()),
             clock: Arc::clone(&self.clock) as _,
             events: Arc::clone(&self.events) as _,
+            journal: Arc::new(self.journal.clone()),
         };
         Agent::start(&settings, ports, None)
     }

@@ -116,6 +116,7 @@ impl Node {
             logs: Arc::new(testkit::logs::MemoryLogs::default()),
             clock: Arc::clone(&self.outside.clock) as _,
             events: Arc::<KeptEvents>::default(),
+            journal: Arc::new(self.outside.journal.clone()),
         };
         let agent = Agent::start(&settings(self.hints), ports, None);
         self.agent = Some((agent, life));
@@ -385,6 +386,7 @@ fn settings(hints: bool) -> Settings {
         restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
         pleg: pleg::Settings { hints, ..pleg::Settings::default() },
         events: EventLimits::default(),
+        journal_bytes: 1 << 20,
         healthz: None,
     }
 }

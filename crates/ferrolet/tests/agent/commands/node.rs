@@ -24,6 +24,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::garbage::Garbage;
+
 /// The views of the agent that the server asks.
 #[derive(Debug)]
 struct Views {
@@ -75,6 +77,7 @@ pub(crate) struct Node {
     root: TempDir,
     views: Arc<Views>,
     events: Arc<EventBook>,
+    pub(crate) garbage: Arc<Garbage>,
     pub(crate) clock: Arc<VirtualClock>,
 }
 
@@ -112,7 +115,8 @@ impl Node {
             changes: watch::Sender::new(0),
             logs: root.path().join("logs"),
         };
-        Self { root, views: Arc::new(views), events: Arc::new(events), clock }
+        let (views, events) = (Arc::new(views), Arc::new(events));
+        Self { root, views, events, garbage: Arc::default(), clock }
     }
 
     pub(crate) fn client(&self) -> AgentClient {
@@ -132,6 +136,8 @@ impl Node {
             logs: Arc::new(HostLogs::default()),
             health: Arc::clone(&self.views) as _,
             metrics: Arc::clone(&self.views) as _,
+            removals: Arc::clone(&self.garbage) as _,
+            collector: Arc::clone(&self.garbage) as _,
             verbosity: Arc::clone(&self.views) as _,
             clock: Arc::clone(&self.clock) as _,
             version: Version { kubernetes: String::new(), ferrolet: String::new() },
