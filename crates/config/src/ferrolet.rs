@@ -24,6 +24,36 @@ settings! {
         events: EventBookLimits = "events", absent(EventBookLimits::default());
         /// Where links to the logs of containers are made.
         container_links_dir: String = "containerLinksDir", absent("/var/log/containers".into());
+        /// How what is dead is collected.
+        gc: GarbageCollection = "gc", absent(GarbageCollection::default());
+    }
+}
+
+settings! {
+    /// How what is dead is collected.
+    pub struct GarbageCollection {
+        /// Dead containers.
+        containers: ContainerCollection = "containers", absent(ContainerCollection::default());
+    }
+}
+
+settings! {
+    /// How dead containers are collected.
+    pub struct ContainerCollection {
+        /// From when their age counts: `created` or `finished`.
+        age_by: String = "ageBy", absent(CREATED.into());
+    }
+}
+
+/// The age of a dead container counts from its creation.
+const CREATED: &str = "created";
+/// The age of a dead container counts from its end.
+const FINISHED: &str = "finished";
+
+impl ContainerCollection {
+    /// Whether the age of dead containers counts from their end.
+    pub fn is_by_end(&self) -> bool {
+        self.age_by == FINISHED
     }
 }
 
@@ -110,6 +140,11 @@ fn check(config: &FerroletConfiguration, findings: &mut Findings) {
         (events.per_pod..=1_000_000).contains(&events.in_all),
         "events.inAll",
         "must be at least events.perPod and at most 1000000",
+    );
+    findings.require(
+        [CREATED, FINISHED].contains(&config.gc.containers.age_by.as_str()),
+        "gc.containers.ageBy",
+        "must be created or finished",
     );
     findings.require(
         config.container_links_dir.starts_with('/'),

@@ -19,6 +19,7 @@ mod node_settings;
 mod node_view;
 mod observe;
 mod pulse;
+mod remains;
 mod run;
 mod run_args;
 mod run_help;

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
 use fetch::Fetcher;
+use gc::policy::{AgeBy, ContainerPolicy};
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
@@ -23,7 +24,7 @@ use tracing::{error, info, warn};
 use crate::klog;
 use crate::node_settings::{node_ips, node_settings};
 use crate::observe::{LoggedEvents, SystemClock};
-use crate::run_args::RunArgs;
+use crate::run_args::{DeadContainers, RunArgs};
 use crate::runtime_note::RuntimeNote;
 use crate::systemd;
 use crate::version::USER_AGENT;
@@ -61,6 +62,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
     let node = node_settings(&config, &args.root_dir, ips, machine, disk);
     let mut settings = settings(&config, node_name, node)?;
     settings.apply(&args.own);
+    settings.container_gc = container_policy(args.dead_containers, &args.own)?;
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -123,6 +125,8 @@ fn settings(
         // This and how events are kept: the agent's own settings say.
         container_links: PathBuf::new(),
         events: EventLimits::default(),
+        // So do these, and flags.
+        container_gc: ContainerPolicy::default(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
         healthz: healthz_address(config),
         restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
@@ -137,7 +141,7 @@ fn settings(
 impl Settings {
     /// Takes over what the agent's own settings say.
     fn apply(&mut self, own: &FerroletConfiguration) {
-        let FerroletConfiguration { pleg, events, container_links_dir } = own;
+        let FerroletConfiguration { pleg, events, container_links_dir, gc: _ } = own;
         let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         self.container_links = PathBuf::from(container_links_dir);
         self.events = EventLimits { per_pod: count(events.per_pod), in_all: count(events.in_all) };
@@ -150,6 +154,17 @@ impl Settings {
             parallel_inspections: count(pleg.parallel_inspections),
         };
     }
+}
+
+/// How many dead containers are kept, and for how long.
+fn container_policy(dead: DeadContainers, own: &FerroletConfiguration) -> Result<ContainerPolicy> {
+    let DeadContainers { min_age, per_container, in_all } = dead;
+    let min_age = jiff::SignedDuration::from_nanos(min_age.nanos());
+    let policy = ContainerPolicy::new(min_age, per_container, in_all)
+        .context("--minimum-container-ttl-duration")?;
+    let by_end = own.gc.containers.is_by_end();
+    let age_by = if by_end { AgeBy::Finished } else { AgeBy::Created };
+    Ok(ContainerPolicy { age_by, ..policy })
 }
 
 /// Where health is told. As with the kubelet, an address that leads nowhere does not stop the agent.
@@ -239,6 +254,7 @@ async fn serve(
         logs,
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
+        node_events: Arc::new(LoggedEvents),
     };
     let mut agent = Agent::start(&settings, ports, Some(local));
     systemd::ready();

@@ -72,13 +72,13 @@ async fn a_success_without_a_message_and_a_message_that_is_none_are_errors() {
         server.fail(method, tonic::Code::Ok, "");
         let error = call(&client, method, Duration::ZERO).await.unwrap_err();
         assert_eq!((error.method, error.object.as_str()), (method, object));
-        assert_eq!(error.code, Code::DataLoss, "{error}");
+        assert_eq!(error.code, Code::Internal, "{error}");
 
         // A field of a wire type that does not exist.
         server.answer_bytes(method, vec![0x0f]);
         let error = call(&client, method, Duration::ZERO).await.unwrap_err();
         assert_eq!((error.method, error.object.as_str()), (method, object));
-        assert_eq!(error.code, Code::DataLoss, "{error}");
+        assert_eq!(error.code, Code::Internal, "{error}");
     }
 }
 

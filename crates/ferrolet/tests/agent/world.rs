@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrolet::wiring::{Agent, EventLimits, ManifestUrl, Ports, Settings};
+use gc::policy::ContainerPolicy;
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use testkit::clock::VirtualClock;
-use testkit::events::KeptEvents;
+use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
 use testkit::runtime::{MemoryRuntime, RemoteImage};
@@ -23,9 +24,12 @@ pub(crate) struct World {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
+    pub(crate) node_events: Arc<KeptNodeEvents>,
     pub(crate) web: Arc<MemoryWeb>,
     /// What agents are told to ask.
     pub(crate) url: Option<&'static str>,
+    /// How many dead containers agents keep.
+    pub(crate) container_gc: ContainerPolicy,
     clock: Arc<VirtualClock>,
 }
 
@@ -36,7 +40,16 @@ impl World {
         let image = RemoteImage::new("ferrolet.test/workload:1").entrypoint(["/workload"]);
         runtime.add_image(&image);
         let (files, events) = (Arc::new(MemoryFiles::new()), Arc::new(KeptEvents::default()));
-        Self { runtime, files, events, web: Arc::default(), url: None, clock }
+        Self {
+            runtime,
+            files,
+            events,
+            node_events: Arc::default(),
+            web: Arc::default(),
+            url: None,
+            container_gc: ContainerPolicy::default(),
+            clock,
+        }
     }
 
     /// Writes the manifest of a pod with one container.
@@ -91,6 +104,7 @@ impl World {
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             pleg: pleg::Settings::default(),
             events: EventLimits::default(),
+            container_gc: self.container_gc,
             healthz: None,
         };
         let ports = Ports {
@@ -101,6 +115,7 @@ impl World {
             logs: Arc::new(testkit::logs::MemoryLogs::default()),
             clock: Arc::clone(&self.clock) as _,
             events: Arc::clone(&self.events) as _,
+            node_events: Arc::clone(&self.node_events) as _,
         };
         Agent::start(&settings, ports, None)
     }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use model::chain::Chain;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{Container, ContainerState};
@@ -80,23 +81,34 @@ impl Act<'_> {
             Subject::Container(id) => Some((item, *listed.get(id)?)),
             _ => None,
         });
-        let (act, logs_go) = (self, &logs_go);
-        let removed = stream::iter(doomed).map(|(item, container)| async move {
-            let verdict = act.verdict(item)?;
-            let log_goes = logs_go.contains(&container.pod_uid);
-            let outcome = act.container(container, &verdict, log_goes).await;
-            Some((container, verdict, outcome))
-        });
-        let mut removed = std::pin::pin!(removed.buffer_unordered(REMOVALS_AT_A_TIME));
-        let mut occupied = BTreeSet::new();
-        while let Some(ended) = removed.next().await {
-            let Some((container, verdict, outcome)) = ended else { continue };
+        let doomed: Vec<(&Item, &Container)> = doomed.collect();
+        let mut waiting = doomed.into_iter();
+        let (mut under_way, mut occupied) = (FuturesUnordered::new(), BTreeSet::new());
+        loop {
+            while under_way.len() < REMOVALS_AT_A_TIME
+                && let Some((item, container)) = waiting.next()
+            {
+                let log_goes = logs_go.contains(&container.pod_uid);
+                under_way.push(self.doomed_container(item, container, log_goes));
+            }
+            let Some((container, ended)) = under_way.next().await else { return occupied };
+            let Some((verdict, outcome)) = ended else { continue };
             if outcome.is_err() {
                 occupied.insert(&container.sandbox_id);
             }
             self.done(verdict, outcome, report);
         }
-        occupied
+    }
+
+    async fn doomed_container<'s>(
+        &self,
+        item: &Item,
+        container: &'s Container,
+        log_goes: bool,
+    ) -> (&'s Container, Option<(Verdict, Result<(), String>)>) {
+        let Some(verdict) = self.verdict(item) else { return (container, None) };
+        let outcome = self.container(container, &verdict, log_goes).await;
+        (container, Some((verdict, outcome)))
     }
 
     /// Removes a container with its log and the link to that. With `log_goes`, all logs of its pod go
@@ -119,7 +131,8 @@ impl Act<'_> {
                     }
                     log = Some(status.log_path).filter(|path| !log_goes && !path.is_empty());
                 }
-                Err(error) if error.is_not_found() => {}
+                // Somebody was faster. A link that is left leads nowhere and goes as such.
+                Err(error) if error.is_not_found() => return Ok(()),
                 Err(error) => return Err(error.to_string()),
             }
         }
@@ -149,17 +162,30 @@ impl Act<'_> {
             Subject::Sandbox(id) if !occupied.contains(id) => Some((item, id)),
             _ => None,
         });
-        let removed = stream::iter(doomed).map(|(item, id)| async move {
-            let verdict = self.verdict(item)?;
-            let outcome = self.sandbox(id, &verdict).await;
-            Some((verdict, outcome))
-        });
-        let mut removed = std::pin::pin!(removed.buffer_unordered(REMOVALS_AT_A_TIME));
-        while let Some(ended) = removed.next().await {
+        let doomed: Vec<(&Item, &SandboxId)> = doomed.collect();
+        let mut waiting = doomed.into_iter();
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            while under_way.len() < REMOVALS_AT_A_TIME
+                && let Some((item, id)) = waiting.next()
+            {
+                under_way.push(self.doomed_sandbox(item, id));
+            }
+            let Some(ended) = under_way.next().await else { return };
             if let Some((verdict, outcome)) = ended {
                 self.done(verdict, outcome, report);
             }
         }
+    }
+
+    async fn doomed_sandbox(
+        &self,
+        item: &Item,
+        id: &SandboxId,
+    ) -> Option<(Verdict, Result<(), String>)> {
+        let verdict = self.verdict(item)?;
+        let outcome = self.sandbox(id, &verdict).await;
+        Some((verdict, outcome))
     }
 
     /// It should have been stopped before; to be sure, it is stopped again.

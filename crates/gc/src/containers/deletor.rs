@@ -1,5 +1,6 @@
 //! Removing instances as soon as newer ones have died.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -8,7 +9,7 @@ use model::observed::{Container, ContainerState, ContainerStatus, PodStatus};
 use model::verdict::Verdict;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::debug;
 
 use super::{ContainerGcParts, act};
 use crate::decide::deletor::{Which, beyond, item, keep};
@@ -46,26 +47,30 @@ impl Deletor {
         (DeletorTask { parts, queue }, Self { keep, queue: sender })
     }
 
-    /// A container or sandbox of a pod died: instances of that container beyond the newest go, or all of
-    /// the pod that ended, with the rule that says so.
+    /// Containers or sandboxes of a pod died: instances of those containers beyond the newest go, or all
+    /// of the pod that ended, with the rule that says so.
     pub fn died(
         &self,
-        id: &str,
+        ids: impl Iterator<Item = String>,
         (status, pod): (&PodStatus, &PodName),
         all: Option<&'static str>,
         now: Timestamp,
     ) {
-        let (which, keep, rule) = match all {
-            Some(rule) => (Which::All, 0, rule),
-            None => (Which::SameAs(id), self.keep, "per-container-cap"),
-        };
-        for instance in beyond(status, which, keep) {
+        let mut doomed = BTreeMap::new();
+        let (keep, rule) = all.map_or((self.keep, "per-container-cap"), |rule| (0, rule));
+        for id in ids {
+            let which = if all.is_some() { Which::All } else { Which::SameAs(&id) };
+            doomed.extend(beyond(status, which, keep).into_iter().map(|one| (&one.id, one)));
+        }
+        let mut left = 0;
+        for instance in doomed.into_values() {
             let item = item(instance, (status, pod.clone()), rule, (keep, now));
             let Some(verdict) = item.verdict(now) else { continue };
             let removal = Removal { container: listed(instance, status, pod), verdict };
-            if let Err(error) = self.queue.try_send(removal) {
-                warn!(uid = %status.uid, container = &*instance.name, %error, "the removal of a dead container is left to the next pass");
-            }
+            left += usize::from(self.queue.try_send(removal).is_err());
+        }
+        if left > 0 {
+            debug!(uid = %status.uid, left, "removals of dead containers are left to the next pass");
         }
     }
 }

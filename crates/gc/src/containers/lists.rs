@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use model::ids::PodUid;
 use model::observed::{Container, ContainerState, Sandbox, SandboxState};
 use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError, SandboxFilter};
@@ -74,15 +75,25 @@ async fn by_sandbox(
     filter: &ContainerFilter,
     sandboxes: &[Sandbox],
 ) -> Result<Vec<Container>, RuntimeError> {
-    let lists = sandboxes.iter().map(|sandbox| {
-        let filter = ContainerFilter { sandbox_id: Some(sandbox.id.clone()), ..filter.clone() };
-        async move { runtime.list_containers(&filter).await }
-    });
-    stream::iter(lists.collect::<Vec<_>>())
-        .buffered(LISTS_AT_A_TIME)
-        .try_fold(Vec::new(), async |mut all, mut listed| {
-            all.append(&mut listed);
-            Ok(all)
-        })
-        .await
+    let mut waiting = sandboxes.iter();
+    let (mut under_way, mut all) = (FuturesUnordered::new(), Vec::new());
+    loop {
+        while under_way.len() < LISTS_AT_A_TIME
+            && let Some(sandbox) = waiting.next()
+        {
+            let sandbox_id = Some(sandbox.id.clone());
+            under_way.push(list(runtime, ContainerFilter { sandbox_id, ..filter.clone() }));
+        }
+        match under_way.next().await {
+            Some(listed) => all.append(&mut listed?),
+            None => return Ok(all),
+        }
+    }
+}
+
+async fn list(
+    runtime: &dyn Runtime,
+    filter: ContainerFilter,
+) -> Result<Vec<Container>, RuntimeError> {
+    runtime.list_containers(&filter).await
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use jiff::Timestamp;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::log_layout::LogLayout;
 use model::observed::{Container, ContainerState, Sandbox};
@@ -161,15 +163,24 @@ async fn learn_exit_times(parts: &ContainerGcParts, listed: &[Container], ended:
     let exited = listed.iter().filter(|container| container.state == ContainerState::Exited);
     let unknown: Vec<ContainerId> =
         exited.map(|one| one.id.clone()).filter(|id| !ended.contains_key(id)).collect();
-    let looks = stream::iter(unknown).map(async |id| {
-        // Without an answer its creation counts until the next pass.
-        let status = parts.runtime.container_status(&id).await.ok()?;
-        Some((id, status.finished_at?))
-    });
-    let mut looks = std::pin::pin!(looks.buffer_unordered(LOOKS_AT_A_TIME));
-    while let Some(found) = looks.next().await {
-        ended.extend(found);
+    let (mut waiting, mut under_way) = (unknown.into_iter(), FuturesUnordered::new());
+    loop {
+        while under_way.len() < LOOKS_AT_A_TIME
+            && let Some(id) = waiting.next()
+        {
+            under_way.push(exit_time(parts, id));
+        }
+        match under_way.next().await {
+            Some(found) => ended.extend(found),
+            None => return,
+        }
     }
+}
+
+/// When a container ended; without an answer its creation counts until the next pass.
+async fn exit_time(parts: &ContainerGcParts, id: ContainerId) -> Option<(ContainerId, Timestamp)> {
+    let status = parts.runtime.container_status(&id).await.ok()?;
+    Some((id, status.finished_at?))
 }
 
 /// What becomes of links that lead nowhere; others are nobody's business.

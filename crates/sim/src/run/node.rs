@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use ferrolet::wiring::{Agent, Ports, Settings};
 use futures_util::FutureExt as _;
+use gc::policy::ContainerPolicy;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
 use model::ports::runtime::Code;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
-use testkit::events::KeptEvents;
+use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::http::MemoryWeb;
 use tokio::time::{Instant, sleep_until};
 
@@ -116,6 +117,7 @@ impl Node {
             logs: Arc::new(testkit::logs::MemoryLogs::default()),
             clock: Arc::clone(&self.outside.clock) as _,
             events: Arc::<KeptEvents>::default(),
+            node_events: Arc::new(KeptNodeEvents::default()),
         };
         let agent = Agent::start(&settings(self.hints), ports, None);
         self.agent = Some((agent, life));
@@ -385,6 +387,7 @@ fn settings(hints: bool) -> Settings {
         restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
         pleg: pleg::Settings { hints, ..pleg::Settings::default() },
         events: EventLimits::default(),
+        container_gc: ContainerPolicy::default(),
         healthz: None,
     }
 }
