@@ -22,10 +22,40 @@ settings! {
         pleg: Observation = "pleg", absent(Observation::default());
         /// How many events are kept for `describe` and `get pods`.
         events: EventBookLimits = "events", absent(EventBookLimits::default());
-        /// What is removed, and what is kept of that.
-        gc: GarbageCollection = "gc", absent(GarbageCollection::default());
         /// Where links to the logs of containers are made.
         container_links_dir: String = "containerLinksDir", absent("/var/log/containers".into());
+        /// How what is dead is collected.
+        gc: GarbageCollection = "gc", absent(GarbageCollection::default());
+    }
+}
+
+settings! {
+    /// How what is dead is collected.
+    pub struct GarbageCollection {
+        /// Dead containers.
+        containers: ContainerCollection = "containers", absent(ContainerCollection::default());
+        /// The record of what was removed and why.
+        journal: JournalLimits = "journal", absent(JournalLimits::default());
+    }
+}
+
+settings! {
+    /// How dead containers are collected.
+    pub struct ContainerCollection {
+        /// From when their age counts: `created` or `finished`.
+        age_by: String = "ageBy", absent(CREATED.into());
+    }
+}
+
+/// The age of a dead container counts from its creation.
+const CREATED: &str = "created";
+/// The age of a dead container counts from its end.
+const FINISHED: &str = "finished";
+
+impl ContainerCollection {
+    /// Whether the age of dead containers counts from their end.
+    pub fn is_by_end(&self) -> bool {
+        self.age_by == FINISHED
     }
 }
 
@@ -53,14 +83,6 @@ settings! {
         per_pod: u32 = "perPod", absent(50);
         /// Of all pods.
         in_all: u32 = "inAll", absent(2000);
-    }
-}
-
-settings! {
-    /// What is removed, and what is kept of that.
-    pub struct GarbageCollection {
-        /// The record of what was removed and why.
-        journal: JournalLimits = "journal", absent(JournalLimits::default());
     }
 }
 
@@ -133,6 +155,11 @@ fn check(config: &FerroletConfiguration, findings: &mut Findings) {
         (1 << 20..=1 << 30).contains(&config.gc.journal.max_bytes),
         "gc.journal.maxBytes",
         "must be from 1048576 to 1073741824",
+    );
+    findings.require(
+        [CREATED, FINISHED].contains(&config.gc.containers.age_by.as_str()),
+        "gc.containers.ageBy",
+        "must be created or finished",
     );
     findings.require(
         config.container_links_dir.starts_with('/'),

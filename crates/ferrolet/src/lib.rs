@@ -21,6 +21,7 @@ mod node_view;
 mod observe;
 mod pulse;
 mod records;
+mod remains;
 mod run;
 mod run_args;
 mod run_help;

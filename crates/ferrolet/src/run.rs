@@ -10,6 +10,7 @@ use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
 use fetch::Fetcher;
 use hostfs::HostSegments;
+use gc::policy::{AgeBy, ContainerPolicy};
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
@@ -24,7 +25,7 @@ use tracing::{error, info, warn};
 use crate::klog;
 use crate::node_settings::{node_ips, node_settings};
 use crate::observe::{LoggedEvents, SystemClock};
-use crate::run_args::RunArgs;
+use crate::run_args::{DeadContainers, RunArgs};
 use crate::runtime_note::RuntimeNote;
 use crate::systemd;
 use crate::version::USER_AGENT;
@@ -65,6 +66,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
     let node = node_settings(&config, &args.root_dir, ips, machine, disk);
     let mut settings = settings(&config, node_name, node)?;
     settings.apply(&args.own);
+    settings.container_gc = container_policy(args.dead_containers, &args.own)?;
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -128,6 +130,8 @@ fn settings(
         container_links: PathBuf::new(),
         events: EventLimits::default(),
         journal_bytes: 0,
+        // So do these, and flags.
+        container_gc: ContainerPolicy::default(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
         healthz: healthz_address(config),
         restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
@@ -156,6 +160,17 @@ impl Settings {
             parallel_inspections: count(pleg.parallel_inspections),
         };
     }
+}
+
+/// How many dead containers are kept, and for how long.
+fn container_policy(dead: DeadContainers, own: &FerroletConfiguration) -> Result<ContainerPolicy> {
+    let DeadContainers { min_age, per_container, in_all } = dead;
+    let min_age = jiff::SignedDuration::from_nanos(min_age.nanos());
+    let policy = ContainerPolicy::new(min_age, per_container, in_all)
+        .context("--minimum-container-ttl-duration")?;
+    let by_end = own.gc.containers.is_by_end();
+    let age_by = if by_end { AgeBy::Finished } else { AgeBy::Created };
+    Ok(ContainerPolicy { age_by, ..policy })
 }
 
 /// Where health is told. As with the kubelet, an address that leads nowhere does not stop the agent.
@@ -246,6 +261,7 @@ async fn serve(
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
         journal: Arc::new(HostSegments::new(here.root_dir.join(JOURNAL))),
+        node_events: Arc::new(LoggedEvents),
     };
     let mut agent = Agent::start(&settings, ports, Some(local));
     systemd::ready();

@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use gc::containers::{ContainerGc, ContainerGcParts, Deletor, StopUnknown, container_gc};
+use gc::decide::PodStates;
+use gc::policy::ContainerPolicy;
 use model::ports::clock::WallClock;
-use model::ports::events::Events;
+use model::ports::events::{Events, NodeEvents};
 use model::ports::files::HostFiles;
 use model::ports::http::{Headers, HttpGet};
 use model::ports::logs::ContainerLogs;
@@ -32,6 +35,7 @@ use crate::collection::Collection;
 use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
 use crate::pulse::Pulse;
 use crate::records::{JournalView, Records};
+use crate::remains::{KnownPods, Remains, StopThroughRuntime};
 use crate::runtime_state::runtime_state;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::syncer::{PlegStatuses, Syncer};
@@ -57,6 +61,8 @@ pub struct Ports {
     pub events: Arc<dyn Events>,
     /// What the journal of removals is kept in.
     pub journal: Arc<dyn Segments>,
+    /// Whom they hear from of the node itself.
+    pub node_events: Arc<dyn NodeEvents>,
 }
 
 /// What the agent is told.
@@ -96,6 +102,8 @@ pub struct Settings {
     pub events: EventLimits,
     /// How many bytes the journal of removals takes at most.
     pub journal_bytes: u64,
+    /// How many dead containers are kept, and for how long.
+    pub container_gc: ContainerPolicy,
     /// Where it is told whether the agent is well.
     pub healthz: Option<SocketAddr>,
 }
@@ -125,6 +133,7 @@ pub struct Local {
 pub struct Agent {
     tasks: Tasks,
     health: Arc<dyn HealthChecks>,
+    container_gc: ContainerGc,
 }
 
 /// A long task of the agent ended, which none should.
@@ -142,15 +151,25 @@ impl Agent {
         let pleg = observer(settings, &ports, &stamps, &registry);
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
+        let pod_runtime = Arc::new(pod_runtime(settings, &ports));
         let statuses = PlegStatuses { cache, requests, ready };
         let (workers_task, workers_handle, news) = workers(WorkerParts {
-            syncer: Arc::new(syncer(settings, &ports, &view)),
+            syncer: Arc::new(syncer(settings, &ports, &view, &pod_runtime)),
             statuses: Arc::new(statuses),
             stamps,
             clock: Arc::clone(&ports.clock),
             resync: settings.resync,
         });
+        let known = Arc::new(KnownPods::new(workers_handle.states()));
+        let stop = Arc::new(StopThroughRuntime(pod_runtime)) as _;
+        let gc = container_gc_parts(settings, &ports, (Arc::clone(&known) as _, stop));
+        let (deletor_task, deletor) = Deletor::new(gc.clone());
+        let (gc_task, container_gc) = container_gc(gc);
         let mut tasks = Tasks::default();
+        tasks.spawn("container deletor", |stop| deletor_task.run(stop));
+        tasks.spawn("container garbage collection", |stop| gc_task.run(stop));
+        let remains =
+            Remains::new(known, (container_gc.clone(), deletor), Arc::clone(&ports.clock));
         let sources = sources(settings, &ports, &mut tasks);
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
@@ -165,6 +184,7 @@ impl Agent {
             view: Arc::clone(&view),
             pulse: pulse.clone(),
             admission: admission(settings),
+            remains,
         });
         let health: Arc<dyn HealthChecks> =
             Arc::new(AgentHealth { pleg: pleg.health, sync_loop: pulse });
@@ -193,7 +213,12 @@ impl Agent {
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
-        Self { tasks, health }
+        Self { tasks, health, container_gc }
+    }
+
+    /// Asks things of the collection of dead containers.
+    pub fn container_gc(&self) -> ContainerGc {
+        self.container_gc.clone()
     }
 
     /// Whether the agent is well.
@@ -215,8 +240,11 @@ impl Agent {
 /// Keeps events on their way to whoever hears them.
 fn event_book(settings: &Settings, ports: &mut Ports) -> Arc<EventBook> {
     let (clock, further) = (Arc::clone(&ports.clock), Arc::clone(&ports.events));
-    let book = Arc::new(EventBook::new(clock, settings.events, further));
+    let of_node = Arc::clone(&ports.node_events);
+    let book = EventBook::new(clock, settings.events, further);
+    let book = Arc::new(book.of_node(&settings.node_name, of_node));
     ports.events = Arc::clone(&book) as _;
+    ports.node_events = Arc::clone(&book) as _;
     book
 }
 
@@ -288,26 +316,56 @@ fn admission(settings: &Settings) -> Admission {
     Admission { sysctls, apparmor: machine.apparmor, stop_signals: settings.stop_signals }
 }
 
-/// What makes pods as specified.
-fn syncer(settings: &Settings, ports: &Ports, view: &Arc<NodeView>) -> Syncer {
-    let logs = LogLayout {
+fn log_layout(settings: &Settings) -> LogLayout {
+    LogLayout {
         pod_logs: settings.pod_logs.clone(),
         container_links: settings.container_links.clone(),
-    };
-    let adoption = Adoption::new(Arc::clone(&ports.files), logs.clone());
-    let pod_runtime = PodRuntime::new(RuntimeParts {
+    }
+}
+
+/// What dead containers are collected with.
+fn container_gc_parts(
+    settings: &Settings,
+    ports: &Ports,
+    (pods, stop): (Arc<dyn PodStates>, Arc<dyn StopUnknown>),
+) -> ContainerGcParts {
+    ContainerGcParts {
+        runtime: Arc::clone(&ports.runtime),
+        files: Arc::clone(&ports.files),
+        clock: Arc::clone(&ports.clock),
+        pods,
+        stop,
+        events: Arc::clone(&ports.node_events),
+        logs: log_layout(settings),
+        policy: settings.container_gc,
+    }
+}
+
+/// What acts on the runtime for pods.
+fn pod_runtime(settings: &Settings, ports: &Ports) -> PodRuntime {
+    PodRuntime::new(RuntimeParts {
         runtime: Arc::clone(&ports.runtime),
         files: Arc::clone(&ports.files),
         http: Arc::clone(&ports.pod_http),
         events: Arc::clone(&ports.events),
         clock: Arc::clone(&ports.clock),
-        logs,
+        logs: log_layout(settings),
         pods: settings.pods.clone(),
         node: settings.node.clone(),
         restart_backoff: settings.restart_backoff,
-    });
+    })
+}
+
+/// What makes pods as specified.
+fn syncer(
+    settings: &Settings,
+    ports: &Ports,
+    view: &Arc<NodeView>,
+    pod_runtime: &Arc<PodRuntime>,
+) -> Syncer {
+    let adoption = Adoption::new(Arc::clone(&ports.files), log_layout(settings));
     Syncer {
-        pod_runtime,
+        pod_runtime: Arc::clone(pod_runtime),
         adoption,
         runtime: Arc::clone(&ports.runtime),
         events: Arc::clone(&ports.events),

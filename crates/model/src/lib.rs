@@ -14,11 +14,13 @@ pub mod chain;
 pub mod ids;
 pub mod labels;
 pub mod lifecycle;
+pub mod log_layout;
 pub mod machine;
 pub mod names;
 #[cfg(test)]
 mod names_tests;
 pub mod observed;
+pub mod pod_state;
 pub mod ports;
 pub mod quantity;
 #[cfg(test)]

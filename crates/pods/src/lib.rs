@@ -11,4 +11,7 @@
 
 pub mod decide;
 pub mod source;
+mod states;
 pub mod workers;
+
+pub use states::WorkerStates;

@@ -21,6 +21,7 @@ use tracing::{debug, error, warn};
 
 use crate::decide::requeue::{Retry, requeue_after};
 use crate::decide::worker::{Command, Event, Job, Outcome, Target, Update, Workers};
+use crate::states::WorkerStates;
 
 /// How a sync ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +85,7 @@ pub enum News {
 pub struct WorkersHandle {
     /// Read by the workers' task; closed when it ends.
     requests: mpsc::Sender<Request>,
+    states: WorkerStates,
 }
 
 /// What is asked of the task.
@@ -115,22 +117,29 @@ impl WorkersHandle {
         self.send(Event::Desired(uids)).await;
     }
 
-    /// Kills a pod and waits until nothing of it runs: half as long again as its grace, at least 10 s.
+    /// Kills a pod, with a grace and perhaps because the node needs what it uses, and waits until nothing
+    /// of it runs: half as long again as its grace, at least 10 s.
     pub async fn kill_and_wait(
         &self,
         uid: PodUid,
         target: Target,
         grace: Duration,
+        evict: bool,
     ) -> Result<(), ExceededGracePeriod> {
         let waited = grace.mul_f64(1.5).max(LEAST_WAIT);
         let (teller, told) = oneshot::channel();
-        let update = Update::Kill { target, grace: Some(grace) };
+        let update = Update::Kill { target, grace: Some(grace), evict };
         self.request(Request::KillAndTell(uid.clone(), update, teller)).await;
         match tokio::time::timeout(waited, told).await {
             Ok(Ok(())) => Ok(()),
             // The task ended, and with it everybody's interest; or time is up.
             Ok(Err(_)) | Err(_) => Err(ExceededGracePeriod { uid, waited }),
         }
+    }
+
+    /// How far pods are.
+    pub fn states(&self) -> WorkerStates {
+        self.states.clone()
     }
 
     async fn send(&self, event: Event) {
@@ -156,6 +165,8 @@ pub struct WorkersTask {
     parts: WorkerParts,
     workers: Workers,
     requests: mpsc::Receiver<Request>,
+    /// What others see of it.
+    states: WorkerStates,
     /// Who waits for the end of which pod.
     waiters: BTreeMap<PodUid, Vec<oneshot::Sender<()>>>,
     /// Read by the sync loop.
@@ -209,7 +220,9 @@ struct Running {
 pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::UnboundedReceiver<News>) {
     let (sender, requests) = mpsc::channel(256);
     let (news, receiver) = mpsc::unbounded_channel();
+    let states = WorkerStates::default();
     let task = WorkersTask {
+        states: states.clone(),
         parts,
         workers: Workers::default(),
         requests,
@@ -223,7 +236,7 @@ pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::Unbound
         requeues: 0,
         epoch: Instant::now(),
     };
-    (task, WorkersHandle { requests: sender }, receiver)
+    (task, WorkersHandle { requests: sender, states }, receiver)
 }
 
 impl WorkersTask {
@@ -266,7 +279,13 @@ impl WorkersTask {
     }
 
     fn step(&mut self, event: Event) {
-        for command in self.workers.step(event) {
+        let asked = event.pod().cloned();
+        let commands = self.workers.step(event);
+        // Before anybody hears of it: who does must find it.
+        for uid in asked.iter().chain(commands.iter().map(Command::pod)) {
+            self.states.set(uid, self.workers.state(uid));
+        }
+        for command in commands {
             match command {
                 Command::Start(uid, job) => self.start(uid, job),
                 Command::Cancel(uid) => {

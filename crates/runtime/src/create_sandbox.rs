@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use crate::act::PodRuntime;
 use crate::decide::{TakenSandbox, taken_sandbox};
 use crate::error::SyncError;
-use crate::layout::LogLayout;
+use model::log_layout::LogLayout;
 
 /// How many names are tried before the pod waits for its next turn.
 pub(crate) const MOST_NAMES: usize = 16;

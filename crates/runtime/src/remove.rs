@@ -53,18 +53,20 @@ impl PodRuntime {
         removal: &ContainerRemoval,
     ) -> Result<(), RemoveError> {
         let ContainerRemoval { id, name, rule } = removal;
-        let logs = &self.parts.logs;
-        let verdict = |subject| self.verdict(subject, rule, name, Some(owner(pod, status)));
         let instance = status.containers.iter().find(|instance| instance.id == *id);
         let log = instance.map(|instance| Path::new(&*instance.log_path));
-        if let Some(log) = log.filter(|log| log.starts_with(&logs.pod_logs)) {
-            let subject = Subject::ContainerLog(log.to_owned());
-            self.remove_file(&logs.pod_logs, &verdict(subject)).await?;
+        let logs = &self.parts.logs;
+        for subject in logs.remains(&view::pod_name(pod), (name, id), log) {
+            let verdict = self.verdict(subject, rule, name, Some(owner(pod, status)));
+            match verdict.subject {
+                Subject::Container(_) => {
+                    self.remove_container(&verdict).await.map_err(RemoveError::Container)?;
+                }
+                Subject::LogLink(_) => self.remove_file(&logs.container_links, &verdict).await?,
+                _ => self.remove_file(&logs.pod_logs, &verdict).await?,
+            }
         }
-        let link = logs.container_link(&view::pod_name(pod), name, id);
-        self.remove_file(&logs.container_links, &verdict(Subject::LogLink(link))).await?;
-        let verdict = verdict(Subject::Container(id.clone()));
-        self.remove_container(&verdict).await.map_err(RemoveError::Container)
+        Ok(())
     }
 
     async fn remove_file(&self, root: &Path, verdict: &Verdict) -> Result<(), RemoveError> {

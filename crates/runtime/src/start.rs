@@ -18,7 +18,8 @@ use crate::create::Made;
 use crate::decide::{ContainerStart, Role, Situation, Turn, startable};
 use crate::error::{StartError, SyncError};
 use crate::hooks::Hooked;
-use crate::layout::{LogLayout, next_restart_count};
+use crate::layout::next_restart_count;
+use model::log_layout::LogLayout;
 
 /// A container to start.
 pub(crate) struct Starting<'a> {

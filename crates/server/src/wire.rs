@@ -95,13 +95,16 @@ pub struct EventItems {
     pub items: Vec<EventItem>,
 }
 
-/// What was told about a pod, once or again and again.
+/// What was told about a pod or the node, once or again and again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventItem {
-    /// The pod's namespace and name.
+    /// `Pod` or `Node`.
+    #[serde(rename = "kind")]
+    pub involved: String,
+    /// The pod's namespace and name, or the node's name.
     pub pod: String,
-    /// The pod's uid.
+    /// The pod's uid; empty for the node.
     pub pod_uid: String,
     /// The part of the pod it is about; empty for the pod itself.
     pub field_path: String,

@@ -15,10 +15,11 @@ use async_trait::async_trait;
 use cri::{CriRuntime, Deadlines, Endpoint};
 use ferrolet::wiring::{Agent, EventLimits, Ports, Settings};
 use fetch::Fetcher;
+use gc::policy::ContainerPolicy;
 use jiff::Timestamp;
 use lexopt::prelude::*;
 use model::ports::clock::WallClock;
-use model::ports::events::{Events, PodEvent};
+use model::ports::events::{Events, NodeEvent, NodeEvents, PodEvent};
 use runtime::decide::{BackoffLimits, NodeSettings};
 use rustix::process::{Signal, getpid, kill_process};
 use testkit::mortal::{Death, Life, Moment, MortalFiles, MortalRuntime};
@@ -58,6 +59,12 @@ struct Told;
 impl Events for Told {
     fn record(&self, event: PodEvent) {
         eprintln!("{} {}: {}", event.pod, event.reason, event.message);
+    }
+}
+
+impl NodeEvents for Told {
+    fn record(&self, event: NodeEvent) {
+        eprintln!("node {}: {}", event.reason, event.message);
     }
 }
 
@@ -105,6 +112,7 @@ fn settings(root: &std::path::Path) -> Settings {
         pleg: pleg::Settings::default(),
         events: EventLimits::default(),
         journal_bytes: 1 << 20,
+        container_gc: ContainerPolicy::default(),
         healthz: None,
     }
 }
@@ -126,6 +134,7 @@ async fn main() -> Result<()> {
         clock: Arc::new(Clock),
         events: Arc::new(Told),
         journal: Arc::new(hostfs::HostSegments::new(args.root.join("journal"))),
+        node_events: Arc::new(Told),
     };
     let mut agent = Agent::start(&settings(&args.root), ports, None);
     // Biased: a signal comes once.

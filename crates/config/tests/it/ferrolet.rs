@@ -47,6 +47,11 @@ fn every_mistake_is_an_error_with_its_field() {
             ],
         ),
         (
+            "gc: {containers: {ageBy: started}}",
+            &["gc.containers.ageBy: must be created or finished"],
+        ),
+        ("gc: {containers: {age: 1}}", &["gc.containers.age: no such field"]),
+        (
             "pleg: {relistThreshold: 1m}\nevents: {perPod: 5000}\ncontainerLinksDir: links",
             &[
                 "pleg.relistThreshold: must be longer than a relist period, which is 1m0s",

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrolet::wiring::{Agent, EventLimits, ManifestUrl, Ports, Settings};
+use gc::policy::ContainerPolicy;
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use testkit::clock::VirtualClock;
-use testkit::events::KeptEvents;
+use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
 use testkit::runtime::{MemoryRuntime, RemoteImage};
@@ -25,9 +26,12 @@ pub(crate) struct World {
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
     pub(crate) journal: MemorySegments,
+    pub(crate) node_events: Arc<KeptNodeEvents>,
     pub(crate) web: Arc<MemoryWeb>,
     /// What agents are told to ask.
     pub(crate) url: Option<&'static str>,
+    /// How many dead containers agents keep.
+    pub(crate) container_gc: ContainerPolicy,
     clock: Arc<VirtualClock>,
 }
 
@@ -38,8 +42,17 @@ impl World {
         let image = RemoteImage::new("ferrolet.test/workload:1").entrypoint(["/workload"]);
         runtime.add_image(&image);
         let (files, events) = (Arc::new(MemoryFiles::new()), Arc::new(KeptEvents::default()));
-        let journal = MemorySegments::default();
-        Self { runtime, files, events, journal, web: Arc::default(), url: None, clock }
+        Self {
+            runtime,
+            files,
+            events,
+            journal: MemorySegments::default(),
+            node_events: Arc::default(),
+            web: Arc::default(),
+            url: None,
+            container_gc: ContainerPolicy::default(),
+            clock,
+        }
     }
 
     /// Writes the manifest of a pod with one container.
@@ -95,6 +108,7 @@ impl World {
             pleg: pleg::Settings::default(),
             events: EventLimits::default(),
             journal_bytes: 1 << 20,
+            container_gc: self.container_gc,
             healthz: None,
         };
         let ports = Ports {
@@ -106,6 +120,7 @@ impl World {
             clock: Arc::clone(&self.clock) as _,
             events: Arc::clone(&self.events) as _,
             journal: Arc::new(self.journal.clone()),
+            node_events: Arc::clone(&self.node_events) as _,
         };
         Agent::start(&settings, ports, None)
     }

@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStatus, PodStatus,
 };
 use model::ids::{ContainerId, PodName, PodUid};
-use model::ports::events::{EventType, Events as _, PodEvent};
+use model::ports::events::{EventType, Events, PodEvent};
 use model::ports::files::FileError;
 use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
 use server::wire::{GcDone, GcItem, GcLine, GcPlan, GcSource, Problem, RefusedManifest, Version};
@@ -263,14 +263,17 @@ impl World {
     }
 
     pub(crate) fn tell(&self, pod: &str, reason: &'static str) {
-        self.events.record(PodEvent {
-            pod_uid: format!("uid-of-{pod}").into(),
-            pod: PodName::new("default", pod),
-            field_path: "".into(),
-            kind: EventType::Normal,
-            reason,
-            message: "told".to_owned(),
-        });
+        Events::record(
+            &*self.events,
+            PodEvent {
+                pod_uid: format!("uid-of-{pod}").into(),
+                pod: PodName::new("default", pod),
+                field_path: "".into(),
+                kind: EventType::Normal,
+                reason,
+                message: "told".to_owned(),
+            },
+        );
     }
 
     /// Sends a request and gives the beginning of the answer.

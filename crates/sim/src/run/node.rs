@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use ferrolet::wiring::{Agent, Ports, Settings};
 use futures_util::FutureExt as _;
+use gc::policy::ContainerPolicy;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
 use model::ports::runtime::Code;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
-use testkit::events::KeptEvents;
+use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::http::MemoryWeb;
 use tokio::time::{Instant, sleep_until};
 
@@ -117,6 +118,7 @@ impl Node {
             clock: Arc::clone(&self.outside.clock) as _,
             events: Arc::<KeptEvents>::default(),
             journal: Arc::new(self.outside.journal.clone()),
+            node_events: Arc::new(KeptNodeEvents::default()),
         };
         let agent = Agent::start(&settings(self.hints), ports, None);
         self.agent = Some((agent, life));
@@ -387,6 +389,7 @@ fn settings(hints: bool) -> Settings {
         pleg: pleg::Settings { hints, ..pleg::Settings::default() },
         events: EventLimits::default(),
         journal_bytes: 1 << 20,
+        container_gc: ContainerPolicy::default(),
         healthz: None,
     }
 }

@@ -9,7 +9,7 @@ use ferrolet::commands::agent::AgentClient;
 use hostfs::{HostLogs, Socket};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ids::{ContainerId, PodName, PodUid};
-use model::ports::events::{EventType, Events as _, PodEvent};
+use model::ports::events::{EventType, Events, PodEvent};
 use serde_json::{Value, json};
 use server::wire::{RefusedManifest, SOCKET, Version};
 use server::{
@@ -194,14 +194,17 @@ impl Node {
     }
 
     pub(crate) fn tell(&self, namespace: &str, name: &str, reason: &'static str) {
-        self.events.record(PodEvent {
-            pod_uid: uid(namespace, name),
-            pod: PodName::new(namespace, name),
-            field_path: "".into(),
-            kind: EventType::Normal,
-            reason,
-            message: format!("about {reason}"),
-        });
+        Events::record(
+            &*self.events,
+            PodEvent {
+                pod_uid: uid(namespace, name),
+                pod: PodName::new(namespace, name),
+                field_path: "".into(),
+                kind: EventType::Normal,
+                reason,
+                message: format!("about {reason}"),
+            },
+        );
     }
 
     /// Writes a line into the log of a pod's container.

@@ -1,0 +1,178 @@
+//! When passes are made.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use model::chain::Chain;
+use model::ports::events::{EventType, NodeEvent};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, debug, info, info_span, warn};
+
+use super::{PassError, Report, Request, Shared, Step, act, survey};
+use crate::decide::containers::ExitTimes;
+use crate::decide::schedule::{LastPass, asks_the_runtime};
+
+/// From the end of a regular pass to the start of the next.
+const PERIOD: Duration = Duration::from_mins(1);
+
+/// Who may read the logs of pods.
+const LOGS_MODE: u32 = 0o750;
+
+/// The task's state; nobody else touches it.
+#[derive(Debug)]
+pub struct ContainerGcTask {
+    shared: Arc<Shared>,
+    requests: mpsc::Receiver<Request>,
+    ended: ExitTimes,
+    last: LastPass,
+    /// Whether the last pass failed, so that the first one that succeeds is told.
+    failed: bool,
+}
+
+impl ContainerGcTask {
+    pub(super) fn new(shared: Arc<Shared>, requests: mpsc::Receiver<Request>) -> Self {
+        let (ended, last) = (ExitTimes::new(), LastPass::default());
+        Self { shared, requests, ended, last, failed: false }
+    }
+
+    /// Makes passes until told to stop; one that is under way is left where it is.
+    pub async fn run(mut self, stop: CancellationToken) {
+        // Biased: stopping comes once.
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.passes() => {}
+        }
+    }
+
+    async fn passes(&mut self) {
+        self.make_log_directory().await;
+        let mut next = Instant::now();
+        loop {
+            let shared = Arc::clone(&self.shared);
+            // Biased: the regular pass first, which comes once a minute; then what is asked for, at the
+            // pace of people; pods that are gone are merged and so wait without growing.
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(next) => {
+                    self.regular().await;
+                    next = Instant::now() + PERIOD;
+                }
+                request = self.requests.recv() => match request {
+                    Some(request) => self.requested(request).await,
+                    None => return,
+                },
+                () = shared.bell.notified() => self.pods().await,
+            }
+        }
+    }
+
+    /// The directory must be there to be read; upstream makes it at its start.
+    async fn make_log_directory(&self) {
+        let parts = &self.shared.parts;
+        let path = &parts.logs.pod_logs;
+        if let (Some(root), Some(name)) = (path.parent(), path.file_name())
+            && let Err(error) = parts.files.create_directory(root, name.as_ref(), LOGS_MODE).await
+        {
+            warn!(error = %Chain(&error), "cannot make the directory of logs");
+        }
+    }
+
+    async fn regular(&mut self) {
+        let changed = self.shared.changed.swap(false, Ordering::Relaxed);
+        if asks_the_runtime(self.last, changed) {
+            let report = self.whole(false, &|_| {}).await;
+            self.told(report);
+        } else {
+            self.last.passed_over += 1;
+            let parts = &self.shared.parts;
+            let mut found = survey::files(parts).await;
+            let mut report = act::carry_out(parts, &found, &|_| {}).await;
+            report.problems.append(&mut found.problems);
+            self.told(report);
+        }
+    }
+
+    async fn requested(&mut self, request: Request) {
+        let Request { aggressive, steps, report } = request;
+        // One that reads too slowly or not at all must not hold the pass up.
+        let tell = |step: Step| drop(steps.try_send(step));
+        let done = self.whole(aggressive, &tell).await;
+        self.tell_failure(&done);
+        drop(report.send(done));
+    }
+
+    /// A whole pass.
+    async fn whole(&mut self, aggressive: bool, tell: act::Tell<'_>) -> Report {
+        let parts = &self.shared.parts;
+        let ended = &mut self.ended;
+        let pass = async {
+            let mut found = survey::all(parts, aggressive, ended).await;
+            let mut report = act::carry_out(parts, &found, tell).await;
+            report.problems.append(&mut found.problems);
+            (report, found.something_is_too_young())
+        };
+        // What upstream's trace of a pass is called.
+        let (report, waits) = pass.instrument(info_span!("Containers/GarbageCollect")).await;
+        let settled =
+            report.removed == 0 && report.failed == 0 && report.problems.is_empty() && !waits;
+        self.last = LastPass { settled, passed_over: 0 };
+        report
+    }
+
+    /// Removes what is left of pods that are gone.
+    async fn pods(&mut self) {
+        let removable = std::mem::take(&mut *self.shared.removable());
+        let parts = &self.shared.parts;
+        for uid in removable {
+            let found = survey::pod(parts, &uid).await;
+            let report = act::carry_out(parts, &found, &|_| {}).await;
+            debug!(%uid, removed = report.removed, failed = report.failed, "remains of a pod");
+            for problem in &found.problems {
+                warn!(%uid, error = %Chain(problem), "cannot look at what is left of a pod; the next pass will");
+            }
+        }
+    }
+
+    fn told(&mut self, report: Report) {
+        self.tell_failure(&report);
+        let Report { removed, failed, problems } = report;
+        if !problems.is_empty() {
+            self.failed = true;
+        } else if std::mem::take(&mut self.failed) {
+            info!(removed, failed, "container garbage collection succeeds again");
+        } else {
+            debug!(removed, failed, "container garbage collection succeeded");
+        }
+    }
+
+    /// Every pass of which a part could not be made is told, as upstream does.
+    fn tell_failure(&self, report: &Report) {
+        let Some(message) = aggregate(&report.problems) else { return };
+        warn!(error = message, "container garbage collection failed");
+        self.shared.parts.events.record(NodeEvent {
+            kind: EventType::Warning,
+            reason: "ContainerGCFailed",
+            message,
+        });
+    }
+}
+
+/// Several errors as one text, by upstream's rule: each once, in brackets if there are several.
+fn aggregate(problems: &[PassError]) -> Option<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for problem in problems {
+        let text = Chain(problem).to_string();
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match texts.len() {
+        0 => None,
+        1 => texts.pop(),
+        _ => Some(format!("[{}]", texts.join(", "))),
+    }
+}
