@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError, RuntimeStatus,
-    RuntimeVersion, SandboxFilter,
+    ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
+    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, SandboxConfig};
@@ -54,6 +54,17 @@ impl CriRuntime {
             deadlines,
         };
         Self { runtime, image }
+    }
+
+    async fn containers(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<cri::Container>, RuntimeError> {
+        let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str));
+        let request = cri::ListContainersRequest { filter: Some(to_cri::container_filter(filter)) };
+        let call = on("ListContainers", &object);
+        let method = RuntimeServiceClient::list_containers;
+        Ok(self.runtime.call(call, request, method).await?.containers)
     }
 }
 
@@ -198,12 +209,8 @@ impl Runtime for CriRuntime {
         &self,
         filter: &ContainerFilter,
     ) -> Result<Vec<Container>, RuntimeError> {
-        let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str));
-        let request = cri::ListContainersRequest { filter: Some(to_cri::container_filter(filter)) };
-        let call = on("ListContainers", &object);
-        let method = RuntimeServiceClient::list_containers;
-        let answer = self.runtime.call(call, request, method).await?;
-        Ok(answer.containers.into_iter().filter_map(from_cri::container).collect())
+        let containers = self.containers(filter).await?;
+        Ok(containers.into_iter().filter_map(from_cri::container).collect())
     }
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
@@ -264,6 +271,22 @@ impl Runtime for CriRuntime {
         let request = cri::RemoveImageRequest { image: Some(image_spec(id)) };
         self.image.call(on("RemoveImage", id), request, ImageServiceClient::remove_image).await?;
         Ok(())
+    }
+
+    async fn list_image_uses(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<ImageUse>, RuntimeError> {
+        let containers = self.containers(filter).await?;
+        Ok(containers.into_iter().filter_map(from_cri::image_use).collect())
+    }
+
+    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
+        let call = on("ImageFsInfo", ALL);
+        let request = cri::ImageFsInfoRequest {};
+        let answer = self.image.call(call, request, ImageServiceClient::image_fs_info).await?;
+        let filesystems = answer.image_filesystems.into_iter();
+        Ok(filesystems.filter_map(from_cri::image_filesystem).collect())
     }
 
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {

@@ -10,8 +10,8 @@ use futures_util::future::BoxFuture;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError,
-    RuntimeStatus, RuntimeVersion, SandboxFilter,
+    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
+    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, SandboxConfig};
@@ -368,6 +368,20 @@ impl Runtime for FaultyRuntime {
         let verdict = verdict.clone();
         let work = self.work(move |runtime| async move { runtime.remove_image(&verdict).await });
         self.call(call, work).await
+    }
+
+    async fn list_image_uses(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<ImageUse>, RuntimeError> {
+        let filter = filter.clone();
+        let work = self.look(move |runtime| async move { runtime.list_image_uses(&filter).await });
+        self.call(Call::new(Method::ListContainers, ""), work).await
+    }
+
+    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
+        let work = self.look(move |runtime| async move { runtime.image_fs_info().await });
+        self.call(Call::new(Method::ImageFsInfo, ""), work).await
     }
 
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {

@@ -15,8 +15,8 @@ use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::files::{DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles};
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError, RuntimeStatus,
-    RuntimeVersion, SandboxFilter,
+    ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
+    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::Verdict;
 use model::wanted::{ContainerConfig, SandboxConfig};
@@ -171,6 +171,15 @@ impl Runtime for MortalRuntime {
     }
     async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
         self.life.effect(self.inner.remove_image(verdict)).await
+    }
+    async fn list_image_uses(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<ImageUse>, RuntimeError> {
+        self.inner.list_image_uses(filter).await
+    }
+    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
+        self.inner.image_fs_info().await
     }
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
         self.inner.container_events().await

@@ -1,6 +1,7 @@
 //! The port: calls arrive, are recorded, go wrong as asked, and take effect.
 
 use std::future::{Future, pending};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError,
-    RuntimeStatus, RuntimeVersion, SandboxFilter,
+    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
+    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
@@ -362,6 +363,26 @@ impl Runtime for MemoryRuntime {
             _ => Err(wrong_subject(verdict)),
         });
         self.call(Method::RemoveImage, subject_id(verdict), effect).await
+    }
+
+    async fn list_image_uses(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<ImageUse>, RuntimeError> {
+        let effect = self.at_once(|world, now| Ok(world.store.image_uses(filter, now)));
+        self.call(Method::ListContainers, asked(filter.sandbox_id.as_ref()), effect).await
+    }
+
+    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
+        let effect = self.at_once(|world, _| {
+            let used_bytes = world.images.bytes();
+            let on = |mount_point: &PathBuf| ImageFilesystem {
+                mount_point: mount_point.clone(),
+                used_bytes,
+            };
+            Ok(world.image_directories.iter().map(on).collect())
+        });
+        self.call(Method::ImageFsInfo, String::new(), effect).await
     }
 
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
