@@ -1,5 +1,6 @@
 //! The client: the runtime port over gRPC on a Unix socket.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -20,7 +21,7 @@ use crate::deadline::{Class, Deadlines};
 use crate::endpoint::Endpoint;
 use crate::error::{Call, on, wrong_subject};
 use crate::service::{Service, channel};
-use crate::{events, from_cri, to_cri};
+use crate::{events, from_cri, to_cri, verbose};
 
 /// A list of some ten thousand containers is larger than gRPC's usual 4 MiB, and a node that cannot
 /// list cannot clean up either.
@@ -279,6 +280,22 @@ impl Runtime for CriRuntime {
     ) -> Result<Vec<ImageUse>, RuntimeError> {
         let containers = self.containers(filter).await?;
         Ok(containers.into_iter().filter_map(from_cri::image_use).collect())
+    }
+
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
+        let request = cri::ImageStatusRequest { image: Some(image_spec(image)), verbose: true };
+        let call = on("ImageStatus", image);
+        let answer = self.image.call(call, request, ImageServiceClient::image_status).await?;
+        Ok(verbose::image_labels(&answer.info))
+    }
+
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        let request =
+            cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_string(), verbose: true };
+        let call = on("PodSandboxStatus", id.as_str());
+        let method = RuntimeServiceClient::pod_sandbox_status;
+        let answer = self.runtime.call(call, request, method).await?;
+        Ok(verbose::sandbox_image(&answer.info))
     }
 
     async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {

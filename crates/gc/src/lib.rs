@@ -6,4 +6,6 @@
 //! Never removed: what runs, an image in use, pinned or being pulled, and anything of a pod of which
 //! nobody knows because a source has not reported.
 
+pub mod decide;
+pub mod images;
 pub mod plan;

@@ -2,6 +2,7 @@
 
 mod hints;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -377,6 +378,20 @@ impl Runtime for FaultyRuntime {
         let filter = filter.clone();
         let work = self.look(move |runtime| async move { runtime.list_image_uses(&filter).await });
         self.call(Call::new(Method::ListContainers, ""), work).await
+    }
+
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
+        let call = Call::new(Method::ImageStatus, image);
+        let image = image.to_owned();
+        let work = self.look(move |runtime| async move { runtime.image_labels(&image).await });
+        self.call(call, work).await
+    }
+
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        let call = Call::new(Method::PodSandboxStatus, self.outside.short(id.as_str()));
+        let id = id.clone();
+        let work = self.look(move |runtime| async move { runtime.sandbox_image(&id).await });
+        self.call(call, work).await
     }
 
     async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {

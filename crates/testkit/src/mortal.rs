@@ -3,6 +3,7 @@
 //! Whatever changes the outside counts as an effect; looking at it does not. What dying means is up to
 //! the test: the end of a process, or of all tasks of an agent in this one.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
@@ -177,6 +178,12 @@ impl Runtime for MortalRuntime {
         filter: &ContainerFilter,
     ) -> Result<Vec<ImageUse>, RuntimeError> {
         self.inner.list_image_uses(filter).await
+    }
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
+        self.inner.image_labels(image).await
+    }
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        self.inner.sandbox_image(id).await
     }
     async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
         self.inner.image_fs_info().await

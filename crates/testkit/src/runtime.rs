@@ -74,6 +74,7 @@ struct World {
     network: RuntimeCondition,
     handlers: Vec<RuntimeHandler>,
     image_directories: Vec<PathBuf>,
+    sandbox_image: Option<String>,
 }
 
 impl MemoryRuntime {
@@ -94,6 +95,7 @@ impl MemoryRuntime {
                     recursive_read_only_mounts: true,
                 }],
                 image_directories: vec![PathBuf::from(IMAGE_DIRECTORY)],
+                sandbox_image: None,
             })),
             director: Box::new(|config, command| {
                 Script::stopped_by(config.stop_signal.as_deref(), command)
@@ -173,6 +175,11 @@ impl MemoryRuntime {
     /// Makes the runtime say on which file systems images lie.
     pub fn set_image_directories(&self, directories: Vec<PathBuf>) {
         self.world().image_directories = directories;
+    }
+
+    /// Makes the runtime say which image its sandboxes are made from.
+    pub fn set_sandbox_image(&self, image: &str) {
+        self.world().sandbox_image = Some(image.to_owned());
     }
 
     /// Bytes that all images take together: layers that they share once.

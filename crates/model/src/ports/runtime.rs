@@ -1,5 +1,6 @@
 //! The container runtime.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -301,6 +302,10 @@ pub trait Runtime: Debug + Send + Sync {
         &self,
         filter: &ContainerFilter,
     ) -> Result<Vec<ImageUse>, RuntimeError>;
+    /// The labels of an image; none where the runtime does not tell.
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError>;
+    /// The image that a sandbox was made from, where the runtime tells.
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError>;
     /// The file systems that images lie on, the one of the default snapshotter first.
     async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError>;
 

@@ -20,6 +20,7 @@ pub struct RemoteImage {
     cmd: Vec<String>,
     runs_anything: bool,
     user: Option<ImageUser>,
+    labels: BTreeMap<String, String>,
 }
 
 impl RemoteImage {
@@ -36,6 +37,7 @@ impl RemoteImage {
             cmd: Vec::new(),
             runs_anything: false,
             user: None,
+            labels: BTreeMap::new(),
         }
     }
 
@@ -58,6 +60,13 @@ impl RemoteImage {
     #[must_use]
     pub fn layers<'a>(mut self, layers: impl IntoIterator<Item = (&'a str, u64)>) -> Self {
         self.layers = layers.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+        self
+    }
+
+    /// A label of it.
+    #[must_use]
+    pub fn label(mut self, name: &str, value: &str) -> Self {
+        self.labels.insert(name.to_owned(), value.to_owned());
         self
     }
 
@@ -133,6 +142,7 @@ pub(super) struct StoredImage {
     cmd: Vec<String>,
     runs_anything: bool,
     user: Option<ImageUser>,
+    labels: BTreeMap<String, String>,
 }
 
 impl StoredImage {
@@ -210,6 +220,7 @@ impl Images {
             cmd: image.cmd.clone(),
             runs_anything: image.runs_anything,
             user: image.user.clone(),
+            labels: image.labels.clone(),
         });
         stored.pinned |= image.pinned;
         self.name(&id, image.name.clone());
@@ -252,6 +263,10 @@ impl Images {
 
     pub(super) fn list(&self) -> Vec<Image> {
         self.stored.iter().map(|(id, image)| image.seen(id)).collect()
+    }
+
+    pub(super) fn labels(&self, reference: &str) -> BTreeMap<String, String> {
+        self.resolve(reference).map(|(_, image)| image.labels.clone()).unwrap_or_default()
     }
 
     /// Bytes of all layers, each counted once.

@@ -1,5 +1,6 @@
 //! The port: calls arrive, are recorded, go wrong as asked, and take effect.
 
+use std::collections::BTreeMap;
 use std::future::{Future, pending};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -371,6 +372,19 @@ impl Runtime for MemoryRuntime {
     ) -> Result<Vec<ImageUse>, RuntimeError> {
         let effect = self.at_once(|world, now| Ok(world.store.image_uses(filter, now)));
         self.call(Method::ListContainers, asked(filter.sandbox_id.as_ref()), effect).await
+    }
+
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
+        let effect = self.at_once(|world, _| Ok(world.images.labels(image)));
+        self.call(Method::ImageStatus, image.to_owned(), effect).await
+    }
+
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        let effect = self.at_once(|world, _| {
+            let known = world.store.sandbox(id).map(|_| world.sandbox_image.clone());
+            known.ok_or_else(|| Refusal::not_found("sandbox", id.as_str()))
+        });
+        self.call(Method::PodSandboxStatus, id.to_string(), effect).await
     }
 
     async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {

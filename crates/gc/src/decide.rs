@@ -1,0 +1,3 @@
+//! The decisions: values and the time in, values out.
+
+pub mod images;
