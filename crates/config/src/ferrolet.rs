@@ -24,6 +24,26 @@ settings! {
         events: EventBookLimits = "events", absent(EventBookLimits::default());
         /// Where links to the logs of containers are made.
         container_links_dir: String = "containerLinksDir", absent("/var/log/containers".into());
+        /// How what is dead is collected.
+        gc: GarbageCollection = "gc", absent(GarbageCollection::default());
+    }
+}
+
+settings! {
+    /// How what is dead is collected.
+    pub struct GarbageCollection {
+        /// Images.
+        images: ImageCollection = "images", absent(ImageCollection::default());
+    }
+}
+
+settings! {
+    /// Which images are never collected.
+    pub struct ImageCollection {
+        /// Those of these names, patterns, and labels.
+        pin: Vec<String> = "pin", absent(Vec::new());
+        /// Those of static and critical pods.
+        keep_static_and_critical: bool = "keepStaticAndCritical", absent(false);
     }
 }
 

@@ -13,6 +13,7 @@ pub mod cli;
 pub mod commands;
 mod decide;
 mod effects;
+mod image_gc;
 mod klog;
 mod machine;
 mod node_settings;

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
 use fetch::Fetcher;
+use gc::decide::images::{Pins, Policy};
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
@@ -27,7 +28,7 @@ use crate::run_args::RunArgs;
 use crate::runtime_note::RuntimeNote;
 use crate::systemd;
 use crate::version::USER_AGENT;
-use crate::wiring::{Agent, Local, ManifestUrl, Ports, Settings};
+use crate::wiring::{Agent, ImageRules, Local, ManifestUrl, Ports, Settings};
 
 /// How long to wait between two tries to reach the runtime at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -61,6 +62,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
     let node = node_settings(&config, &args.root_dir, ips, machine, disk);
     let mut settings = settings(&config, node_name, node)?;
     settings.apply(&args.own);
+    settings.images = image_rules(&config, &args.own)?;
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -123,6 +125,8 @@ fn settings(
         // This and how events are kept: the agent's own settings say.
         container_links: PathBuf::new(),
         events: EventLimits::default(),
+        // So do these in part.
+        images: ImageRules::default(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
         healthz: healthz_address(config),
         restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
@@ -137,7 +141,7 @@ fn settings(
 impl Settings {
     /// Takes over what the agent's own settings say.
     fn apply(&mut self, own: &FerroletConfiguration) {
-        let FerroletConfiguration { pleg, events, container_links_dir } = own;
+        let FerroletConfiguration { pleg, events, container_links_dir, gc: _ } = own;
         let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         self.container_links = PathBuf::from(container_links_dir);
         self.events = EventLimits { per_pod: count(events.per_pod), in_all: count(events.in_all) };
@@ -150,6 +154,22 @@ impl Settings {
             parallel_inspections: count(pleg.parallel_inspections),
         };
     }
+}
+
+/// Which images go.
+fn image_rules(config: &KubeletConfiguration, own: &FerroletConfiguration) -> Result<ImageRules> {
+    let policy = Policy {
+        minimum_age: config.image_minimum_gc_age.to_std(),
+        maximum_age: config.image_maximum_gc_age.to_std(),
+        high_threshold: config.image_gc_high_threshold_percent,
+        low_threshold: config.image_gc_low_threshold_percent,
+        per_handler: config.feature_gates.get("RuntimeClassInImageCriAPI") == Some(&true),
+    };
+    policy.check().context("which images go")?;
+    let images = &own.gc.images;
+    let pins = Pins::parse(&images.pin).context("gc.images.pin")?;
+    let keep_static_and_critical = images.keep_static_and_critical;
+    Ok(ImageRules { policy, pins, keep_static_and_critical })
 }
 
 /// Where health is told. As with the kubelet, an address that leads nowhere does not stop the agent.
@@ -220,6 +240,7 @@ async fn serve(
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
     let logs = Arc::new(host.logs());
+    let disks = Arc::new(host.clone());
     let files: Arc<dyn HostFiles> = Arc::new(host);
     // Whoever cleans up after this agent must find the runtime without it.
     let socket = format!("unix://{}", endpoint.path().display());
@@ -239,6 +260,8 @@ async fn serve(
         logs,
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
+        node_events: Arc::new(LoggedEvents),
+        disks,
     };
     let mut agent = Agent::start(&settings, ports, Some(local));
     systemd::ready();

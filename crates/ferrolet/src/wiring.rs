@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use gc::images::ImageGc;
+use model::image_claims::ImageClaims;
 use model::ports::clock::WallClock;
-use model::ports::events::Events;
+use model::ports::disk::Disks;
+use model::ports::events::{Events, NodeEvents};
 use model::ports::files::HostFiles;
 use model::ports::http::{Headers, HttpGet};
 use model::ports::logs::ContainerLogs;
@@ -27,6 +30,8 @@ use tokio::net::UnixListener;
 
 use crate::admission::Admission;
 use crate::adopt::Adoption;
+use crate::image_gc::Collection;
+pub use crate::image_gc::ImageRules;
 use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
 use crate::pulse::Pulse;
 use crate::runtime_state::runtime_state;
@@ -52,6 +57,10 @@ pub struct Ports {
     pub clock: Arc<dyn WallClock>,
     /// Whom people hear from.
     pub events: Arc<dyn Events>,
+    /// Whom they hear from of the node itself.
+    pub node_events: Arc<dyn NodeEvents>,
+    /// What measures disks.
+    pub disks: Arc<dyn Disks>,
 }
 
 /// What the agent is told.
@@ -89,6 +98,8 @@ pub struct Settings {
     pub pleg: pleg::Settings,
     /// How many events are kept.
     pub events: EventLimits,
+    /// Which images go.
+    pub images: ImageRules,
     /// Where it is told whether the agent is well.
     pub healthz: Option<SocketAddr>,
 }
@@ -118,6 +129,7 @@ pub struct Local {
 pub struct Agent {
     tasks: Tasks,
     health: Arc<dyn HealthChecks>,
+    image_gc: ImageGc,
 }
 
 /// A long task of the agent ended, which none should.
@@ -131,22 +143,22 @@ impl Agent {
         let clock = Arc::clone(&ports.clock);
         let book = Arc::new(EventBook::new(clock, settings.events, ports.events));
         ports.events = Arc::clone(&book) as _;
-        let host_ips = settings.node.ips.clone();
-        let facts = NodeFacts { host_ips, runtime_name: settings.runtime_name.clone() };
-        let view = Arc::new(NodeView::new(facts, Arc::clone(&ports.clock)));
+        let view = Arc::new(NodeView::new(facts(settings), Arc::clone(&ports.clock)));
         let (stamps, registry) = (Stamps::default(), Registry::new());
         let pleg = observer(settings, &ports, &stamps, &registry);
+        let images = Collection::new(settings, &ports, (&view, &pleg.cache), &registry);
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
         let statuses = PlegStatuses { cache, requests, ready };
         let (workers_task, workers_handle, news) = workers(WorkerParts {
-            syncer: Arc::new(syncer(settings, &ports, &view)),
+            syncer: Arc::new(syncer(settings, &ports, &view, &images.claims)),
             statuses: Arc::new(statuses),
             stamps,
             clock: Arc::clone(&ports.clock),
             resync: settings.resync,
         });
         let mut tasks = Tasks::default();
+        let image_gc = images.start(&mut tasks);
         let sources = sources(settings, &ports, &mut tasks);
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
@@ -186,7 +198,12 @@ impl Agent {
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
-        Self { tasks, health }
+        Self { tasks, health, image_gc }
+    }
+
+    /// Asks things of the collection of images.
+    pub fn image_gc(&self) -> ImageGc {
+        self.image_gc.clone()
     }
 
     /// Whether the agent is well.
@@ -234,6 +251,12 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
     Sources::new(sources)
 }
 
+/// What statuses say of the node.
+fn facts(settings: &Settings) -> NodeFacts {
+    let host_ips = settings.node.ips.clone();
+    NodeFacts { host_ips, runtime_name: settings.runtime_name.clone() }
+}
+
 /// The pods' own directories.
 fn directories(settings: &Settings, ports: &Ports) -> PodDirectories {
     PodDirectories {
@@ -267,7 +290,12 @@ fn admission(settings: &Settings) -> Admission {
 }
 
 /// What makes pods as specified.
-fn syncer(settings: &Settings, ports: &Ports, view: &Arc<NodeView>) -> Syncer {
+fn syncer(
+    settings: &Settings,
+    ports: &Ports,
+    view: &Arc<NodeView>,
+    claims: &ImageClaims,
+) -> Syncer {
     let logs = LogLayout {
         pod_logs: settings.pod_logs.clone(),
         container_links: settings.container_links.clone(),
@@ -283,6 +311,7 @@ fn syncer(settings: &Settings, ports: &Ports, view: &Arc<NodeView>) -> Syncer {
         pods: settings.pods.clone(),
         node: settings.node.clone(),
         restart_backoff: settings.restart_backoff,
+        claims: claims.clone(),
     });
     Syncer {
         pod_runtime,

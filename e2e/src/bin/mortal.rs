@@ -13,12 +13,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use cri::{CriRuntime, Deadlines, Endpoint};
-use ferrolet::wiring::{Agent, EventLimits, Ports, Settings};
+use ferrolet::wiring::{Agent, EventLimits, ImageRules, Ports, Settings};
 use fetch::Fetcher;
 use jiff::Timestamp;
 use lexopt::prelude::*;
 use model::ports::clock::WallClock;
-use model::ports::events::{Events, PodEvent};
+use model::ports::events::{Events, NodeEvent, NodeEvents, PodEvent};
 use runtime::decide::{BackoffLimits, NodeSettings};
 use rustix::process::{Signal, getpid, kill_process};
 use testkit::mortal::{Death, Life, Moment, MortalFiles, MortalRuntime};
@@ -58,6 +58,12 @@ struct Told;
 impl Events for Told {
     fn record(&self, event: PodEvent) {
         eprintln!("{} {}: {}", event.pod, event.reason, event.message);
+    }
+}
+
+impl NodeEvents for Told {
+    fn record(&self, event: NodeEvent) {
+        eprintln!("node {}: {}", event.reason, event.message);
     }
 }
 
@@ -104,6 +110,7 @@ fn settings(root: &std::path::Path) -> Settings {
         restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
         pleg: pleg::Settings::default(),
         events: EventLimits::default(),
+        images: ImageRules::default(),
         healthz: None,
     }
 }
@@ -124,6 +131,8 @@ async fn main() -> Result<()> {
         logs: Arc::new(host.logs()),
         clock: Arc::new(Clock),
         events: Arc::new(Told),
+        node_events: Arc::new(Told),
+        disks: Arc::new(host.clone()),
     };
     let mut agent = Agent::start(&settings(&args.root), ports, None);
     // Biased: a signal comes once.

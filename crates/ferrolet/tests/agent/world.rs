@@ -3,17 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, EventLimits, ManifestUrl, Ports, Settings};
+use ferrolet::wiring::{Agent, EventLimits, ImageRules, ManifestUrl, Ports, Settings};
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use testkit::clock::VirtualClock;
-use testkit::events::KeptEvents;
+use testkit::disk::MemoryDisk;
+use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
-use testkit::runtime::{MemoryRuntime, RemoteImage};
+use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 
 /// How long, in the agent's time, something may take.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -23,6 +24,11 @@ pub(crate) struct World {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
+    pub(crate) node_events: Arc<KeptNodeEvents>,
+    /// The disk that images lie on.
+    pub(crate) disk: Arc<MemoryDisk>,
+    /// Which images go, as agents are told.
+    pub(crate) images: ImageRules,
     pub(crate) web: Arc<MemoryWeb>,
     /// What agents are told to ask.
     pub(crate) url: Option<&'static str>,
@@ -36,7 +42,18 @@ impl World {
         let image = RemoteImage::new("ferrolet.test/workload:1").entrypoint(["/workload"]);
         runtime.add_image(&image);
         let (files, events) = (Arc::new(MemoryFiles::new()), Arc::new(KeptEvents::default()));
-        Self { runtime, files, events, web: Arc::default(), url: None, clock }
+        let disk = MemoryDisk::new(IMAGE_DIRECTORY, 1 << 40).holding(Arc::clone(&runtime));
+        Self {
+            runtime,
+            files,
+            events,
+            node_events: Arc::default(),
+            disk: Arc::new(disk),
+            images: ImageRules::default(),
+            web: Arc::default(),
+            url: None,
+            clock,
+        }
     }
 
     /// Writes the manifest of a pod with one container.
@@ -91,6 +108,7 @@ impl World {
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             pleg: pleg::Settings::default(),
             events: EventLimits::default(),
+            images: self.images.clone(),
             healthz: None,
         };
         let ports = Ports {
@@ -101,6 +119,8 @@ impl World {
             logs: Arc::new(testkit::logs::MemoryLogs::default()),
             clock: Arc::clone(&self.clock) as _,
             events: Arc::clone(&self.events) as _,
+            node_events: Arc::clone(&self.node_events) as _,
+            disks: Arc::clone(&self.disk) as _,
         };
         Agent::start(&settings, ports, None)
     }

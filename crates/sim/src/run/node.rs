@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, Ports, Settings};
+use ferrolet::wiring::{Agent, ImageRules, Ports, Settings};
 use futures_util::FutureExt as _;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
 use model::ports::runtime::Code;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
-use testkit::events::KeptEvents;
+use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::http::MemoryWeb;
 use tokio::time::{Instant, sleep_until};
 
@@ -116,6 +116,8 @@ impl Node {
             logs: Arc::new(testkit::logs::MemoryLogs::default()),
             clock: Arc::clone(&self.outside.clock) as _,
             events: Arc::<KeptEvents>::default(),
+            node_events: Arc::<KeptNodeEvents>::default(),
+            disks: Arc::clone(&self.outside.disk) as _,
         };
         let agent = Agent::start(&settings(self.hints), ports, None);
         self.agent = Some((agent, life));
@@ -385,6 +387,7 @@ fn settings(hints: bool) -> Settings {
         restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
         pleg: pleg::Settings { hints, ..pleg::Settings::default() },
         events: EventLimits::default(),
+        images: ImageRules::default(),
         healthz: None,
     }
 }
