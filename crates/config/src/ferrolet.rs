@@ -36,6 +36,8 @@ settings! {
         containers: ContainerCollection = "containers", absent(ContainerCollection::default());
         /// The record of what was removed and why.
         journal: JournalLimits = "journal", absent(JournalLimits::default());
+        /// Images.
+        images: ImageCollection = "images", absent(ImageCollection::default());
     }
 }
 
@@ -56,6 +58,16 @@ impl ContainerCollection {
     /// Whether the age of dead containers counts from their end.
     pub fn is_by_end(&self) -> bool {
         self.age_by == FINISHED
+    }
+}
+
+settings! {
+    /// Which images are never collected.
+    pub struct ImageCollection {
+        /// Those of these names, patterns, and labels.
+        pin: Vec<String> = "pin", absent(Vec::new());
+        /// Those of static and critical pods.
+        keep_static_and_critical: bool = "keepStaticAndCritical", absent(false);
     }
 }
 

@@ -1,13 +1,14 @@
 //! The client: the runtime port over gRPC on a Unix socket.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError, RuntimeStatus,
-    RuntimeVersion, SandboxFilter,
+    ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
+    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, SandboxConfig};
@@ -20,7 +21,7 @@ use crate::deadline::{Class, Deadlines};
 use crate::endpoint::Endpoint;
 use crate::error::{Call, on, wrong_subject};
 use crate::service::{Service, channel};
-use crate::{events, from_cri, to_cri};
+use crate::{events, from_cri, to_cri, verbose};
 
 /// A list of some ten thousand containers is larger than gRPC's usual 4 MiB, and a node that cannot
 /// list cannot clean up either.
@@ -54,6 +55,17 @@ impl CriRuntime {
             deadlines,
         };
         Self { runtime, image }
+    }
+
+    async fn containers(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<cri::Container>, RuntimeError> {
+        let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str));
+        let request = cri::ListContainersRequest { filter: Some(to_cri::container_filter(filter)) };
+        let call = on("ListContainers", &object);
+        let method = RuntimeServiceClient::list_containers;
+        Ok(self.runtime.call(call, request, method).await?.containers)
     }
 }
 
@@ -198,12 +210,8 @@ impl Runtime for CriRuntime {
         &self,
         filter: &ContainerFilter,
     ) -> Result<Vec<Container>, RuntimeError> {
-        let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str));
-        let request = cri::ListContainersRequest { filter: Some(to_cri::container_filter(filter)) };
-        let call = on("ListContainers", &object);
-        let method = RuntimeServiceClient::list_containers;
-        let answer = self.runtime.call(call, request, method).await?;
-        Ok(answer.containers.into_iter().filter_map(from_cri::container).collect())
+        let containers = self.containers(filter).await?;
+        Ok(containers.into_iter().filter_map(from_cri::container).collect())
     }
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
@@ -264,6 +272,38 @@ impl Runtime for CriRuntime {
         let request = cri::RemoveImageRequest { image: Some(image_spec(id)) };
         self.image.call(on("RemoveImage", id), request, ImageServiceClient::remove_image).await?;
         Ok(())
+    }
+
+    async fn list_image_uses(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<ImageUse>, RuntimeError> {
+        let containers = self.containers(filter).await?;
+        Ok(containers.into_iter().filter_map(from_cri::image_use).collect())
+    }
+
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
+        let request = cri::ImageStatusRequest { image: Some(image_spec(image)), verbose: true };
+        let call = on("ImageStatus", image);
+        let answer = self.image.call(call, request, ImageServiceClient::image_status).await?;
+        Ok(verbose::image_labels(&answer.info))
+    }
+
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        let request =
+            cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_string(), verbose: true };
+        let call = on("PodSandboxStatus", id.as_str());
+        let method = RuntimeServiceClient::pod_sandbox_status;
+        let answer = self.runtime.call(call, request, method).await?;
+        Ok(verbose::sandbox_image(&answer.info))
+    }
+
+    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
+        let call = on("ImageFsInfo", ALL);
+        let request = cri::ImageFsInfoRequest {};
+        let answer = self.image.call(call, request, ImageServiceClient::image_fs_info).await?;
+        let filesystems = answer.image_filesystems.into_iter();
+        Ok(filesystems.filter_map(from_cri::image_filesystem).collect())
     }
 
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {

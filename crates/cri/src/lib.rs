@@ -19,6 +19,7 @@ mod events;
 mod from_cri;
 mod service;
 mod to_cri;
+mod verbose;
 
 pub use client::CriRuntime;
 pub use deadline::Deadlines;

@@ -78,6 +78,10 @@ enum Get {
 
 #[derive(Debug, Subcommand)]
 enum Gc {
+    /// Tell what the next pass would remove and keep, and why; touches nothing.
+    Plan(gc::plan::Args),
+    /// Make a pass now.
+    Run(gc::run::Args),
     /// Tell why something was removed from this node: which rule, when, with which numbers.
     Why(gc::why::Args),
 }
@@ -125,6 +129,8 @@ fn dispatch(args: &[OsString]) -> Result<()> {
         Command::Get { what: Get::Pods(args) } => commands::block_on(get_pods::run(&args)),
         Command::Describe(args) => commands::block_on(describe::run(&args)),
         Command::Logs(args) => commands::block_on(logs::run(&args)),
+        Command::Gc { what: Gc::Plan(args) } => commands::block_on(gc::plan::run(&args)),
+        Command::Gc { what: Gc::Run(args) } => commands::block_on(gc::run::run(&args)),
         Command::Gc { what: Gc::Why(args) } => commands::block_on(gc::why::run(&args)),
         Command::Node { what: Node::Clean(args) } => commands::block_on(node_clean::run(&args)),
         Command::Version(args) => tell_version(&args),
@@ -220,6 +226,10 @@ mod tests {
             "logs web -n default",
             "logs web -c main -f --previous --tail 5 --since 10m --timestamps",
             "logs web --tail=-1",
+            "gc plan",
+            "gc plan -o json --root-dir /r",
+            "gc plan --container-runtime-endpoint /run/c.sock --maximum-dead-containers -1",
+            "gc run -o json",
             "gc why default/web -o json --limit 3 --root-dir /r",
             "node clean --force --runtime-endpoint unix:///a --config /b",
             "version -o json",

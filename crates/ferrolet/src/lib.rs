@@ -14,6 +14,7 @@ pub mod collection;
 pub mod commands;
 mod decide;
 mod effects;
+mod image_gc;
 mod klog;
 mod machine;
 mod node_settings;

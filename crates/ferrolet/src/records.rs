@@ -14,6 +14,7 @@ use crate::wiring::{Ports, Settings};
 #[derive(Debug)]
 pub(crate) struct Records {
     pub(crate) journal: Arc<DiskJournal>,
+    pub(crate) ledger: Arc<Ledger>,
 }
 
 impl Records {
@@ -27,9 +28,9 @@ impl Records {
         let ledger = Arc::new(ledger.expect("a new registry has no metrics yet"));
         let (inner, told) = (Arc::clone(&ports.runtime), Arc::clone(&ledger));
         ports.runtime = Arc::new(RecordedRuntime { inner, ledger: told });
-        let inner = Arc::clone(&ports.files);
-        ports.files = Arc::new(RecordedFiles { inner, ledger });
-        Self { journal }
+        let (inner, told) = (Arc::clone(&ports.files), Arc::clone(&ledger));
+        ports.files = Arc::new(RecordedFiles { inner, ledger: told });
+        Self { journal, ledger }
     }
 }
 

@@ -9,8 +9,9 @@ use anyhow::{Context, Result, bail};
 use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
 use fetch::Fetcher;
-use hostfs::HostSegments;
+use gc::decide::images::{Pins, Policy};
 use gc::policy::{AgeBy, ContainerPolicy};
+use hostfs::HostSegments;
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
@@ -29,7 +30,7 @@ use crate::run_args::{DeadContainers, RunArgs};
 use crate::runtime_note::RuntimeNote;
 use crate::systemd;
 use crate::version::USER_AGENT;
-use crate::wiring::{Agent, Local, ManifestUrl, Ports, Settings};
+use crate::wiring::{Agent, ImageRules, Local, ManifestUrl, Ports, Settings};
 
 /// How long to wait between two tries to reach the runtime at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -67,6 +68,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
     let mut settings = settings(&config, node_name, node)?;
     settings.apply(&args.own);
     settings.container_gc = container_policy(args.dead_containers, &args.own)?;
+    settings.images = image_rules(&config, &args.own)?;
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -132,6 +134,8 @@ fn settings(
         journal_bytes: 0,
         // So do these, and flags.
         container_gc: ContainerPolicy::default(),
+        // So do these in part.
+        images: ImageRules::default(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
         healthz: healthz_address(config),
         restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
@@ -171,6 +175,22 @@ fn container_policy(dead: DeadContainers, own: &FerroletConfiguration) -> Result
     let by_end = own.gc.containers.is_by_end();
     let age_by = if by_end { AgeBy::Finished } else { AgeBy::Created };
     Ok(ContainerPolicy { age_by, ..policy })
+}
+
+/// Which images go.
+fn image_rules(config: &KubeletConfiguration, own: &FerroletConfiguration) -> Result<ImageRules> {
+    let policy = Policy {
+        minimum_age: config.image_minimum_gc_age.to_std(),
+        maximum_age: config.image_maximum_gc_age.to_std(),
+        high_threshold: config.image_gc_high_threshold_percent,
+        low_threshold: config.image_gc_low_threshold_percent,
+        per_handler: config.feature_gates.get("RuntimeClassInImageCriAPI") == Some(&true),
+    };
+    policy.check().context("which images go")?;
+    let images = &own.gc.images;
+    let pins = Pins::parse(&images.pin).context("gc.images.pin")?;
+    let keep_static_and_critical = images.keep_static_and_critical;
+    Ok(ImageRules { policy, pins, keep_static_and_critical })
 }
 
 /// Where health is told. As with the kubelet, an address that leads nowhere does not stop the agent.
@@ -241,6 +261,7 @@ async fn serve(
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
     let logs = Arc::new(host.logs());
+    let disks = Arc::new(host.clone());
     let files: Arc<dyn HostFiles> = Arc::new(host);
     // Whoever cleans up after this agent must find the runtime without it.
     let socket = format!("unix://{}", endpoint.path().display());
@@ -262,6 +283,7 @@ async fn serve(
         events: Arc::new(LoggedEvents),
         journal: Arc::new(HostSegments::new(here.root_dir.join(JOURNAL))),
         node_events: Arc::new(LoggedEvents),
+        disks,
     };
     let mut agent = Agent::start(&settings, ports, Some(local));
     systemd::ready();

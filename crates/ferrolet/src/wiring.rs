@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use gc::containers::{ContainerGc, ContainerGcParts, Deletor, StopUnknown, container_gc};
 use gc::decide::PodStates;
+use gc::images::ImageGc;
 use gc::policy::ContainerPolicy;
+use model::image_claims::ImageClaims;
 use model::ports::clock::WallClock;
+use model::ports::disk::Disks;
 use model::ports::events::{Events, NodeEvents};
 use model::ports::files::HostFiles;
 use model::ports::http::{Headers, HttpGet};
@@ -17,6 +20,7 @@ use model::ports::runtime::Runtime;
 use model::ports::segments::Segments;
 use model::stamp::Stamps;
 use pleg::{Pleg, PlegParts};
+use pods::WorkerStates;
 use pods::source::file::{FileSourceSettings, file_source};
 use pods::source::http::{HttpSourceSettings, http_source};
 use pods::source::{SourceName, Sources};
@@ -32,6 +36,8 @@ use tokio::net::UnixListener;
 use crate::admission::Admission;
 use crate::adopt::Adoption;
 use crate::collection::Collection;
+use crate::image_gc::ImageCollection;
+pub use crate::image_gc::ImageRules;
 use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
 use crate::pulse::Pulse;
 use crate::records::{JournalView, Records};
@@ -63,6 +69,8 @@ pub struct Ports {
     pub journal: Arc<dyn Segments>,
     /// Whom they hear from of the node itself.
     pub node_events: Arc<dyn NodeEvents>,
+    /// What measures disks.
+    pub disks: Arc<dyn Disks>,
 }
 
 /// What the agent is told.
@@ -104,6 +112,8 @@ pub struct Settings {
     pub journal_bytes: u64,
     /// How many dead containers are kept, and for how long.
     pub container_gc: ContainerPolicy,
+    /// Which images go.
+    pub images: ImageRules,
     /// Where it is told whether the agent is well.
     pub healthz: Option<SocketAddr>,
 }
@@ -134,6 +144,7 @@ pub struct Agent {
     tasks: Tasks,
     health: Arc<dyn HealthChecks>,
     container_gc: ContainerGc,
+    image_gc: ImageGc,
 }
 
 /// A long task of the agent ended, which none should.
@@ -145,31 +156,30 @@ impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let book = event_book(settings, &mut ports);
-        let view = node_view(settings, &ports);
+        let view = Arc::new(NodeView::new(facts(settings), Arc::clone(&ports.clock)));
         let (stamps, registry) = (Stamps::default(), Registry::new());
         let records = Records::new(settings, &mut ports, &registry);
         let pleg = observer(settings, &ports, &stamps, &registry);
+        let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache), &registry);
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
+        let pod_runtime = Arc::new(pod_runtime(settings, &ports, &images.claims));
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
-        let pod_runtime = Arc::new(pod_runtime(settings, &ports));
-        let statuses = PlegStatuses { cache, requests, ready };
         let (workers_task, workers_handle, news) = workers(WorkerParts {
             syncer: Arc::new(syncer(settings, &ports, &view, &pod_runtime)),
-            statuses: Arc::new(statuses),
+            statuses: Arc::new(PlegStatuses { cache, requests, ready }),
             stamps,
             clock: Arc::clone(&ports.clock),
             resync: settings.resync,
         });
-        let known = Arc::new(KnownPods::new(workers_handle.states()));
-        let stop = Arc::new(StopThroughRuntime(pod_runtime)) as _;
-        let gc = container_gc_parts(settings, &ports, (Arc::clone(&known) as _, stop));
-        let (deletor_task, deletor) = Deletor::new(gc.clone());
-        let (gc_task, container_gc) = container_gc(gc);
         let mut tasks = Tasks::default();
-        tasks.spawn("container deletor", |stop| deletor_task.run(stop));
-        tasks.spawn("container garbage collection", |stop| gc_task.run(stop));
-        let remains =
-            Remains::new(known, (container_gc.clone(), deletor), Arc::clone(&ports.clock));
+        let (remains, container_gc) = collect_containers(
+            settings,
+            &ports,
+            (workers_handle.states(), pod_runtime),
+            &mut tasks,
+        );
+        let image_gc = images.start(&mut tasks);
+        let collection = Collection::new(settings, &ports, &records, (&container_gc, &image_gc));
         let sources = sources(settings, &ports, &mut tasks);
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
@@ -188,10 +198,7 @@ impl Agent {
         });
         let health: Arc<dyn HealthChecks> =
             Arc::new(AgentHealth { pleg: pleg.health, sync_loop: pulse });
-        if let Some(address) = settings.healthz {
-            let health = Arc::clone(&health);
-            tasks.spawn("healthz", |stop| server::serve_health(health, address, stop));
-        }
+        tell_health(settings, &health, &mut tasks);
         if let Some(Local { listener, verbosity }) = local {
             let answers = server::Parts {
                 pods: view,
@@ -201,7 +208,7 @@ impl Agent {
                 health: Arc::clone(&health),
                 metrics: Arc::new(Metrics(registry)),
                 removals: Arc::new(JournalView(Arc::clone(&records.journal))),
-                collector: Arc::new(Collection { clock: Arc::clone(&ports.clock) }),
+                collector: Arc::new(collection),
                 verbosity,
                 clock: ports.clock,
                 version: version(),
@@ -213,12 +220,17 @@ impl Agent {
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
-        Self { tasks, health, container_gc }
+        Self { tasks, health, container_gc, image_gc }
     }
 
     /// Asks things of the collection of dead containers.
     pub fn container_gc(&self) -> ContainerGc {
         self.container_gc.clone()
+    }
+
+    /// Asks things of the collection of images.
+    pub fn image_gc(&self) -> ImageGc {
+        self.image_gc.clone()
     }
 
     /// Whether the agent is well.
@@ -248,11 +260,30 @@ fn event_book(settings: &Settings, ports: &mut Ports) -> Arc<EventBook> {
     book
 }
 
-/// What is known of the node's pods.
-fn node_view(settings: &Settings, ports: &Ports) -> Arc<NodeView> {
-    let host_ips = settings.node.ips.clone();
-    let facts = NodeFacts { host_ips, runtime_name: settings.runtime_name.clone() };
-    Arc::new(NodeView::new(facts, Arc::clone(&ports.clock)))
+/// Starts to collect dead containers; gives whom to tell of pods, and whom to ask.
+fn collect_containers(
+    settings: &Settings,
+    ports: &Ports,
+    (states, pod_runtime): (WorkerStates, Arc<PodRuntime>),
+    tasks: &mut Tasks,
+) -> (Remains, ContainerGc) {
+    let known = Arc::new(KnownPods::new(states));
+    let stop = Arc::new(StopThroughRuntime(pod_runtime)) as _;
+    let gc = container_gc_parts(settings, ports, (Arc::clone(&known) as _, stop));
+    let (deletor_task, deletor) = Deletor::new(gc.clone());
+    let (gc_task, container_gc) = container_gc(gc);
+    tasks.spawn("container deletor", |stop| deletor_task.run(stop));
+    tasks.spawn("container garbage collection", |stop| gc_task.run(stop));
+    let remains = Remains::new(known, (container_gc.clone(), deletor), Arc::clone(&ports.clock));
+    (remains, container_gc)
+}
+
+/// Starts to tell whether the agent is well, where it is to be told.
+fn tell_health(settings: &Settings, health: &Arc<dyn HealthChecks>, tasks: &mut Tasks) {
+    if let Some(address) = settings.healthz {
+        let health = Arc::clone(health);
+        tasks.spawn("healthz", |stop| server::serve_health(health, address, stop));
+    }
 }
 
 /// Starts the sources of pods.
@@ -282,6 +313,12 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
         sources.push((SourceName::Http, told));
     }
     Sources::new(sources)
+}
+
+/// What statuses say of the node.
+fn facts(settings: &Settings) -> NodeFacts {
+    let host_ips = settings.node.ips.clone();
+    NodeFacts { host_ips, runtime_name: settings.runtime_name.clone() }
 }
 
 /// The pods' own directories.
@@ -342,7 +379,7 @@ fn container_gc_parts(
 }
 
 /// What acts on the runtime for pods.
-fn pod_runtime(settings: &Settings, ports: &Ports) -> PodRuntime {
+fn pod_runtime(settings: &Settings, ports: &Ports, claims: &ImageClaims) -> PodRuntime {
     PodRuntime::new(RuntimeParts {
         runtime: Arc::clone(&ports.runtime),
         files: Arc::clone(&ports.files),
@@ -353,6 +390,7 @@ fn pod_runtime(settings: &Settings, ports: &Ports) -> PodRuntime {
         pods: settings.pods.clone(),
         node: settings.node.clone(),
         restart_backoff: settings.restart_backoff,
+        claims: claims.clone(),
     })
 }
 

@@ -2,6 +2,7 @@
 
 pub mod containers;
 pub mod deletor;
+pub mod images;
 pub mod links;
 pub mod logs;
 pub mod sandboxes;

@@ -21,5 +21,6 @@
 
 pub mod containers;
 pub mod decide;
+pub mod images;
 pub mod plan;
 pub mod policy;

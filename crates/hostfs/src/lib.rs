@@ -17,6 +17,7 @@
 
 mod beneath;
 mod claim;
+mod disk;
 mod logs;
 mod look;
 mod machine;

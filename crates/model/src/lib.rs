@@ -12,6 +12,7 @@
 
 pub mod chain;
 pub mod ids;
+pub mod image_claims;
 pub mod labels;
 pub mod lifecycle;
 pub mod log_layout;

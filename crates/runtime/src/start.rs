@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use crate::act::{Home, PodRuntime};
 use crate::create::Made;
-use crate::decide::{ContainerStart, Role, Situation, Turn, startable};
+use crate::decide::{ContainerStart, Role, Situation, Turn, startable, with_default_tag};
 use crate::error::{StartError, SyncError};
 use crate::hooks::Hooked;
 use crate::layout::next_restart_count;
@@ -103,6 +103,9 @@ impl PodRuntime {
         let Starting { pod, container, home, .. } = *starting;
         let report = self.reporter(pod, &container.name);
         let uid = &home.config.pod_uid;
+        // From before it is looked for until a container has it: nobody may take it meanwhile.
+        let name = container.image.as_deref().unwrap_or_default();
+        let claim = self.parts.claims.claim(&with_default_tag(name));
         // Only this step may be broken off: nothing is half made by it, and it may take for ever.
         let image = tokio::select! {
             biased;
@@ -113,6 +116,7 @@ impl PodRuntime {
             Path::new(&LogLayout::pod_directory_name(&home.config.pod, uid)).join(&container.name);
         self.create_log_directory(&logs).await.map_err(StartError::LogDirectory)?;
         let made = self.made(starting, &logs, image).await?;
+        drop(claim);
         if !made.runs {
             report.event(Normal, "Created", "Container created".to_owned());
             if let Err(error) = self.parts.runtime.start_container(&made.id).await {

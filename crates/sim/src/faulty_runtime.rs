@@ -2,6 +2,7 @@
 
 mod hints;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use futures_util::future::BoxFuture;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError,
-    RuntimeStatus, RuntimeVersion, SandboxFilter,
+    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
+    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, SandboxConfig};
@@ -368,6 +369,34 @@ impl Runtime for FaultyRuntime {
         let verdict = verdict.clone();
         let work = self.work(move |runtime| async move { runtime.remove_image(&verdict).await });
         self.call(call, work).await
+    }
+
+    async fn list_image_uses(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<ImageUse>, RuntimeError> {
+        let filter = filter.clone();
+        let work = self.look(move |runtime| async move { runtime.list_image_uses(&filter).await });
+        self.call(Call::new(Method::ListContainers, ""), work).await
+    }
+
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
+        let call = Call::new(Method::ImageStatus, image);
+        let image = image.to_owned();
+        let work = self.look(move |runtime| async move { runtime.image_labels(&image).await });
+        self.call(call, work).await
+    }
+
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        let call = Call::new(Method::PodSandboxStatus, self.outside.short(id.as_str()));
+        let id = id.clone();
+        let work = self.look(move |runtime| async move { runtime.sandbox_image(&id).await });
+        self.call(call, work).await
+    }
+
+    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
+        let work = self.look(move |runtime| async move { runtime.image_fs_info().await });
+        self.call(Call::new(Method::ImageFsInfo, ""), work).await
     }
 
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {

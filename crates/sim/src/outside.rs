@@ -15,8 +15,9 @@ use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::clock::WallClock;
 use model::ports::runtime::Runtime as _;
 use testkit::clock::VirtualClock;
+use testkit::disk::MemoryDisk;
 use testkit::files::MemoryFiles;
-use testkit::runtime::{MemoryRuntime, RemoteImage};
+use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -36,6 +37,7 @@ pub(crate) struct Outside {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) journal: MemorySegments,
+    pub(crate) disk: Arc<MemoryDisk>,
     pub(crate) clock: Arc<NodeClock>,
     /// Whether the runtime is away.
     pub(crate) away: watch::Sender<bool>,
@@ -71,8 +73,11 @@ impl Outside {
         // Pods on the network of the host see its names.
         let files = MemoryFiles::default();
         files.write("/etc/hosts", "127.0.0.1 localhost\n");
+        let runtime = Arc::new(runtime);
+        let disk = MemoryDisk::new(IMAGE_DIRECTORY, 1 << 40).holding(Arc::clone(&runtime));
         Self {
-            runtime: Arc::new(runtime),
+            runtime,
+            disk: Arc::new(disk),
             files: Arc::new(files),
             journal: MemorySegments::default(),
             epoch: steady.now(),

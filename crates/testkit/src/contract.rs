@@ -4,6 +4,7 @@
 //! port. A case that fails for the real thing is wrong or shows a wrong adapter; a case that fails in
 //! memory shows a twin that lies.
 
+pub mod disk;
 pub mod files;
 pub mod http;
 mod report;

@@ -17,6 +17,7 @@
 
 pub mod clock;
 pub mod contract;
+pub mod disk;
 pub mod events;
 pub mod files;
 #[cfg(feature = "hollow")]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use cri::{CriRuntime, Deadlines, Endpoint};
-use ferrolet::wiring::{Agent, EventLimits, Ports, Settings};
+use ferrolet::wiring::{Agent, EventLimits, ImageRules, Ports, Settings};
 use fetch::Fetcher;
 use gc::policy::ContainerPolicy;
 use jiff::Timestamp;
@@ -113,6 +113,7 @@ fn settings(root: &std::path::Path) -> Settings {
         events: EventLimits::default(),
         journal_bytes: 1 << 20,
         container_gc: ContainerPolicy::default(),
+        images: ImageRules::default(),
         healthz: None,
     }
 }
@@ -135,6 +136,7 @@ async fn main() -> Result<()> {
         events: Arc::new(Told),
         journal: Arc::new(hostfs::HostSegments::new(args.root.join("journal"))),
         node_events: Arc::new(Told),
+        disks: Arc::new(host.clone()),
     };
     let mut agent = Agent::start(&settings(&args.root), ports, None);
     // Biased: a signal comes once.

@@ -32,6 +32,7 @@ fn expected(id: &str) -> Image {
         size: u64::MAX,
         pinned: true,
         user: Some(ImageUser::Name("www".into())),
+        runtime_handler: String::new(),
     }
 }
 

@@ -1,5 +1,8 @@
 //! `ferrolet gc`: what goes, what went, and why.
 
+pub mod bare;
+pub mod plan;
+pub mod run;
 pub mod why;
 pub mod words;
 

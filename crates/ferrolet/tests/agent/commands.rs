@@ -17,7 +17,7 @@ use k8s_openapi::List;
 use k8s_openapi::api::core::v1::Pod;
 use model::ports::clock::WallClock as _;
 use model::verdict::Subject;
-use server::wire::{GcItem, GcVerdict};
+use server::wire::{GcDone, GcItem, GcLine, GcVerdict};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
@@ -299,4 +299,49 @@ async fn gc_why_tells_what_was_removed_and_else_what_is_still_there() {
         told,
         "nothing called \"frog/toad?&x=1\" was removed, as far as the journal goes back"
     );
+}
+
+#[tokio::test]
+async fn gc_plan_is_what_the_agent_says_and_without_one_the_way_out_is_named() {
+    let node = Node::new();
+    let error = gc::plan::from_agent(&node.client()).await.unwrap_err().to_string();
+    assert!(error.contains("no agent answers") && error.contains("--container-runtime-endpoint"));
+    let _server = node.start();
+    let kept = item("image", "sha256:abc", GcVerdict::Keep, "image-pinned", r#"{"size":1}"#);
+    node.garbage.items.lock().unwrap().push(kept.clone());
+    let plan = gc::plan::from_agent(&node.client()).await.unwrap();
+    assert_eq!(plan.items, [kept]);
+}
+
+#[tokio::test]
+async fn gc_run_tells_every_step_and_ends_with_an_error_if_something_is_left() {
+    let node = Node::new();
+    let _server = node.start();
+    let run = async |lines: Vec<GcLine>| {
+        *node.garbage.lines.lock().unwrap() = lines;
+        let mut out = Vec::new();
+        let ended = gc::run::run_pass(&node.client(), None, &mut out).await;
+        (String::from_utf8(out).unwrap(), ended.map_err(|error| error.to_string()))
+    };
+    let gone = item("container", "c1", GcVerdict::Remove, "pod-is-gone", "{}");
+    let stuck = item("sandbox", "s1", GcVerdict::Remove, "pod-is-gone", "{}");
+    let done = |removed: &[&str], failed: &[&str]| {
+        let counts = |kinds: &[&str]| kinds.iter().map(|kind| ((*kind).to_owned(), 1)).collect();
+        let (removed, failed) = (counts(removed), counts(failed));
+        GcLine::Done(GcDone { removed, failed, problems: Vec::new() })
+    };
+    let removed = GcLine::Removed { item: gone.clone() };
+    let (text, ended) = run(vec![removed.clone(), done(&["container"], &[])]).await;
+    assert_eq!(
+        text,
+        "removed container main (c1) of pod default/web: its pod is gone (pod-is-gone)\n\
+         removed 1 container\n"
+    );
+    assert_eq!(ended, Ok(()));
+    let failed = GcLine::Failed { item: stuck, error: "busy".to_owned() };
+    let (text, ended) = run(vec![failed, done(&[], &["sandbox"])]).await;
+    assert_eq!(text, "not removed: sandbox s1 of pod default/web: busy\nremoved nothing\n");
+    assert_eq!(ended, Err("could not remove 1 sandbox".to_owned()));
+    let (_, ended) = run(vec![removed]).await;
+    assert_eq!(ended, Err("the agent ended before the pass did".to_owned()));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, EventLimits, ManifestUrl, Ports, Settings};
+use ferrolet::wiring::{Agent, EventLimits, ImageRules, ManifestUrl, Ports, Settings};
 use gc::policy::ContainerPolicy;
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::files::HostFiles;
@@ -11,10 +11,11 @@ use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use testkit::clock::VirtualClock;
+use testkit::disk::MemoryDisk;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
-use testkit::runtime::{MemoryRuntime, RemoteImage};
+use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
 
 /// How long, in the agent's time, something may take.
@@ -27,6 +28,10 @@ pub(crate) struct World {
     pub(crate) events: Arc<KeptEvents>,
     pub(crate) journal: MemorySegments,
     pub(crate) node_events: Arc<KeptNodeEvents>,
+    /// The disk that images lie on.
+    pub(crate) disk: Arc<MemoryDisk>,
+    /// Which images go, as agents are told.
+    pub(crate) images: ImageRules,
     pub(crate) web: Arc<MemoryWeb>,
     /// What agents are told to ask.
     pub(crate) url: Option<&'static str>,
@@ -42,6 +47,7 @@ impl World {
         let image = RemoteImage::new("ferrolet.test/workload:1").entrypoint(["/workload"]);
         runtime.add_image(&image);
         let (files, events) = (Arc::new(MemoryFiles::new()), Arc::new(KeptEvents::default()));
+        let disk = MemoryDisk::new(IMAGE_DIRECTORY, 1 << 40).holding(Arc::clone(&runtime));
         Self {
             runtime,
             files,
@@ -51,6 +57,8 @@ impl World {
             web: Arc::default(),
             url: None,
             container_gc: ContainerPolicy::default(),
+            disk: Arc::new(disk),
+            images: ImageRules::default(),
             clock,
         }
     }
@@ -109,6 +117,7 @@ impl World {
             events: EventLimits::default(),
             journal_bytes: 1 << 20,
             container_gc: self.container_gc,
+            images: self.images.clone(),
             healthz: None,
         };
         let ports = Ports {
@@ -121,6 +130,7 @@ impl World {
             events: Arc::clone(&self.events) as _,
             journal: Arc::new(self.journal.clone()),
             node_events: Arc::clone(&self.node_events) as _,
+            disks: Arc::clone(&self.disk) as _,
         };
         Agent::start(&settings, ports, None)
     }

@@ -10,7 +10,7 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{Container, ContainerState};
 use model::ports::runtime::RuntimeError;
 use model::verdict::{Subject, Verdict};
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::survey::Survey;
 use super::{ContainerGcParts, Report, Step};
@@ -204,7 +204,7 @@ impl Act<'_> {
             _ => &logs.pod_logs,
         };
         let removed = self.parts.files.remove(root, verdict).await;
-        removed.map_err(|error| Chain(&error).to_string())
+        removed.map(drop).map_err(|error| Chain(&error).to_string())
     }
 
     fn logs_may_go(&self, uid: &PodUid) -> bool {

@@ -1,5 +1,6 @@
 //! A runtime whose removals are put on record.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::journal::Outcome;
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError, RuntimeStatus,
-    RuntimeVersion, SandboxFilter,
+    ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
+    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::Verdict;
 use model::wanted::{ContainerConfig, SandboxConfig};
@@ -115,6 +116,21 @@ impl Runtime for RecordedRuntime {
     }
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
         self.inner.list_images().await
+    }
+    async fn list_image_uses(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<ImageUse>, RuntimeError> {
+        self.inner.list_image_uses(filter).await
+    }
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
+        self.inner.image_labels(image).await
+    }
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        self.inner.sandbox_image(id).await
+    }
+    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
+        self.inner.image_fs_info().await
     }
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
         self.inner.container_events().await

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, Ports, Settings};
+use ferrolet::wiring::{Agent, ImageRules, Ports, Settings};
 use futures_util::FutureExt as _;
 use gc::policy::ContainerPolicy;
 use model::observed::{ContainerState, SandboxState};
@@ -118,7 +118,8 @@ impl Node {
             clock: Arc::clone(&self.outside.clock) as _,
             events: Arc::<KeptEvents>::default(),
             journal: Arc::new(self.outside.journal.clone()),
-            node_events: Arc::new(KeptNodeEvents::default()),
+            node_events: Arc::<KeptNodeEvents>::default(),
+            disks: Arc::clone(&self.outside.disk) as _,
         };
         let agent = Agent::start(&settings(self.hints), ports, None);
         self.agent = Some((agent, life));
@@ -390,6 +391,7 @@ fn settings(hints: bool) -> Settings {
         events: EventLimits::default(),
         journal_bytes: 1 << 20,
         container_gc: ContainerPolicy::default(),
+        images: ImageRules::default(),
         healthz: None,
     }
 }

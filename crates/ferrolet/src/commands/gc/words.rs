@@ -43,6 +43,12 @@ const RULES: &[(&str, &str)] = &[
         "its pod gets a new sandbox, in which init containers run again",
     ),
     ("node-clean", "somebody cleaned the node"),
+    (
+        "disk-over-high-threshold",
+        "the disk of images was {usedPercent}% full, over {highThresholdPercent}%, and is freed to {lowThresholdPercent}%; nobody used it since {lastUsed}",
+    ),
+    ("unused-longer-than-maximum-age", "nobody used it for {unusedFor}, longer than {maximumAge}"),
+    ("node-short-of-disk", "the node needs room and nobody uses it"),
     // What stays.
     ("running", "it runs"),
     ("too-young", "it is younger than {min-age}"),
@@ -57,6 +63,27 @@ const RULES: &[(&str, &str)] = &[
     ("sandbox-in-use", "a container that stays is in it"),
     ("newest-sandbox", "it is the newest of its pod"),
     ("pod-exists", "its pod still exists"),
+    ("image-in-use", "{containers} containers use it, such as {container}"),
+    ("image-in-use", "container {mountedBy} has it mounted"),
+    ("image-in-use", "sandboxes are made from it"),
+    ("image-pinned", "the runtime asks to keep it"),
+    ("being-pulled", "somebody is about to use it as {claimed}"),
+    ("labels-unknown", "its labels could not be read, and one may pin it"),
+    ("pinned-by-name", "it is pinned as {pin}"),
+    ("pinned-by-label", "it is pinned by {pin}"),
+    ("kept-for-static-pod", "the static pod {pod} names it"),
+    ("kept-for-critical-pod", "the critical pod {pod} names it"),
+    ("used-since-the-pass-began", "it was used just now"),
+    ("younger-than-minimum-age", "it is known for {knownFor}, less than {minimumAge}"),
+    ("enough-space-freed", "enough is free without it: {available}"),
+    ("removals-gain-nothing", "removing images gains nothing: they share what they take"),
+    ("disk-cannot-be-measured", "the disk of images cannot be measured: {error}"),
+    ("disk-cannot-be-measured", "the disk of images cannot be measured any more"),
+    ("removal-failed", "it could not be removed: {error}"),
+    (
+        "below-high-threshold",
+        "the disk of images is {usedPercent}% full, not {highThresholdPercent}%",
+    ),
 ];
 
 /// Why a rule says what it says.
@@ -92,7 +119,8 @@ fn shown(name: &str, value: &Value) -> String {
 
 /// Whether a number of that name counts bytes.
 fn is_bytes(name: &str) -> bool {
-    ["bytes", "size", "capacity", "available"].iter().any(|word| name.ends_with(word))
+    ["bytes", "size", "capacity"].iter().any(|word| name.ends_with(word))
+        || name.starts_with("available")
 }
 
 /// All inputs of a rule, for people.
