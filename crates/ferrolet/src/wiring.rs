@@ -172,12 +172,8 @@ impl Agent {
             resync: settings.resync,
         });
         let mut tasks = Tasks::default();
-        let (remains, container_gc) = collect_containers(
-            settings,
-            &ports,
-            (workers_handle.states(), pod_runtime),
-            &mut tasks,
-        );
+        let pods = (workers_handle.states(), pod_runtime);
+        let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let image_gc = images.start(&mut tasks);
         let collection = Collection::new(settings, &ports, &records, (&container_gc, &image_gc));
         let sources = sources(settings, &ports, &mut tasks);
