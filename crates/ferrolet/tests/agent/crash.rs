@@ -76,7 +76,7 @@ async fn story(world: &World, ends: Option<Moment>) -> bool {
     died
 }
 
-// behaviour: WRK-23
+// behaviour: WRK-23, GC-79
 #[tokio::test(start_paused = true)]
 async fn whenever_the_agent_dies_the_next_one_ends_up_where_it_would_have() {
     let world = World::new();

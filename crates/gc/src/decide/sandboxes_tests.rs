@@ -83,3 +83,11 @@ fn nothing_goes_of_a_pod_that_a_late_source_may_give() {
     let listed = [dead("late", 0), dead("late", 1), dead("a", 0), dead("a", 1)];
     assert_eq!(removed(&listed, &[], &live().sources_not_ready(), true), ["a/0"]);
 }
+
+// behaviour: GC-39
+#[test]
+fn the_first_sandbox_of_a_live_pod_stays_while_its_time_counts_from_it() {
+    let listed = [dead("a", 0), dead("a", 1), ready("a", 2), dead("gone", 0), dead("gone", 1)];
+    let pods = live().with_deadlines();
+    assert_eq!(removed(&listed, &[], &pods, false), ["a/1", "gone/0", "gone/1"]);
+}
