@@ -1,11 +1,12 @@
 //! What is left of pods: what the sync loop tells whoever collects it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use gc::containers::{ContainerGc, Deletor, StopUnknown};
 use gc::decide::PodStates;
+use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::PodUid;
 use model::lifecycle::LifecycleEvent;
@@ -14,6 +15,7 @@ use model::pod_state::PodState;
 use model::ports::clock::WallClock;
 use model::ports::runtime::RuntimeError;
 use pods::WorkerStates;
+use podspec::view;
 use runtime::PodRuntime;
 
 /// Which pods there are, by the sources and by the workers.
@@ -26,8 +28,9 @@ pub(crate) struct KnownPods {
 
 #[derive(Debug, Default)]
 struct Told {
-    /// The pods that sources give, those that were refused included.
-    given: BTreeSet<PodUid>,
+    /// The pods that sources give, those that were refused included, and whether they may run for so
+    /// long only.
+    given: BTreeMap<PodUid, bool>,
     /// Whether every source was heard.
     sources_ready: bool,
     /// Whether whatever runs and whatever is wanted has a worker since: who has none is gone.
@@ -54,10 +57,15 @@ impl PodStates for KnownPods {
         let told = self.told();
         match self.workers.get(uid) {
             Some(worker) => PodState::Known(worker),
-            None if told.given.contains(uid) => PodState::Given,
+            None if told.given.contains_key(uid) => PodState::Given,
             None if told.looked_after => PodState::Gone,
             None => PodState::NotHeard,
         }
+    }
+
+    /// The time that a pod may run counts from its first sandbox.
+    fn needs_first_sandbox(&self, uid: &PodUid) -> bool {
+        self.told().given.get(uid).copied().unwrap_or(false)
     }
 }
 
@@ -80,9 +88,15 @@ impl Remains {
     }
 
     /// These pods are given by sources.
-    pub(crate) fn known<'a>(&self, given: impl Iterator<Item = &'a PodUid>, sources_ready: bool) {
+    pub(crate) fn known<'a>(
+        &self,
+        given: impl Iterator<Item = (&'a PodUid, &'a Arc<Pod>)>,
+        sources_ready: bool,
+    ) {
+        let has_deadline =
+            |pod: &Pod| view::spec(pod).is_some_and(|spec| spec.active_deadline_seconds.is_some());
         let mut told = self.known.told();
-        told.given = given.cloned().collect();
+        told.given = given.map(|(uid, pod)| (uid.clone(), has_deadline(pod))).collect();
         told.sources_ready = sources_ready;
         drop(told);
         self.gc.something_changed();

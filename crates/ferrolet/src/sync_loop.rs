@@ -139,7 +139,7 @@ impl SyncLoop {
     /// Tells whoever looks after remains which pods there are.
     fn tell_known(&self) {
         let sources = &self.parts.sources;
-        self.parts.remains.known(sources.pods().map(|(uid, _)| uid), sources.all_ready());
+        self.parts.remains.known(sources.pods(), sources.all_ready());
     }
 
     async fn came(&mut self, pod: Arc<Pod>, came: Came) {

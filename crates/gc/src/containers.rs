@@ -190,6 +190,9 @@ impl ContainerGc {
     }
 }
 
+#[cfg(test)]
+mod tests;
+
 impl Shared {
     fn removable(&self) -> std::sync::MutexGuard<'_, BTreeSet<PodUid>> {
         self.removable.lock().unwrap_or_else(PoisonError::into_inner)

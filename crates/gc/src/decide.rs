@@ -22,6 +22,8 @@ pub trait PodStates: std::fmt::Debug + Send + Sync {
     fn sources_ready(&self) -> bool;
     /// What is known of a pod.
     fn state(&self, uid: &PodUid) -> PodState;
+    /// Whether something counts from the pod's first sandbox, such as the time that it may run.
+    fn needs_first_sandbox(&self, uid: &PodUid) -> bool;
 }
 
 /// Nobody to ask: a bare runtime, of whose pods nothing is known.
@@ -35,6 +37,10 @@ impl PodStates for NobodyToAsk {
 
     fn state(&self, _: &PodUid) -> PodState {
         PodState::Unasked
+    }
+
+    fn needs_first_sandbox(&self, _: &PodUid) -> bool {
+        true
     }
 }
 

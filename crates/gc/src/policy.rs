@@ -29,7 +29,7 @@ pub struct ContainerPolicy {
 
 /// The least age is negative.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid minimum garbage collection age: {0:#}")]
+#[error("invalid minimum garbage collection age: {}s", .0.as_secs_f64())]
 pub struct NegativeAge(SignedDuration);
 
 impl ContainerPolicy {

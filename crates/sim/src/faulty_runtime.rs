@@ -20,7 +20,7 @@ use testkit::runtime::Method;
 use tokio::time::{sleep, timeout};
 
 use crate::clock::Timed;
-use crate::history::{Event, Maker};
+use crate::history::{Event, Maker, Removed};
 use crate::life::Life;
 use crate::outside::{Asked, Outside, is_effect};
 use crate::plan::Fault;
@@ -81,6 +81,17 @@ impl FaultyRuntime {
             outside.observe();
             answer
         })
+    }
+
+    /// Remembers what is to be removed, and how it is at that moment.
+    fn remove_asked(&self, verdict: &Verdict) {
+        let removed = match &verdict.subject {
+            Subject::Container(id) => Removed::Container(id.clone()),
+            Subject::Sandbox(id) => Removed::Sandbox(id.clone()),
+            _ => return,
+        };
+        self.outside.observe();
+        self.outside.record(Event::RemoveAsked(removed, verdict.rule));
     }
 
     /// Something to ask the real runtime.
@@ -236,6 +247,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        self.remove_asked(verdict);
         let call = Call::new(Method::RemovePodSandbox, self.outside.short(&subject(verdict)));
         let verdict = verdict.clone();
         let work =
@@ -319,6 +331,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        self.remove_asked(verdict);
         let call = Call::new(Method::RemoveContainer, self.outside.short(&subject(verdict)));
         let verdict = verdict.clone();
         let work =

@@ -9,6 +9,7 @@ mod init_order;
 mod numbers;
 mod one_live;
 mod one_self;
+mod removals;
 mod unwanted;
 
 use std::fmt;
@@ -54,6 +55,7 @@ impl Default for Invariants {
             Box::<numbers::NumbersAdvance>::default(),
             Box::<back_off::BackOff>::default(),
             Box::<fresh::ActsOnFreshLooks>::default(),
+            Box::<removals::OnlyDeadAndOld>::default(),
         ])
     }
 }

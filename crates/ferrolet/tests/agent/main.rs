@@ -4,6 +4,7 @@ mod actions;
 mod calls;
 mod commands;
 mod crash;
+mod gc;
 mod housekeeping;
 mod manifests;
 mod pods;

@@ -7,7 +7,8 @@ use futures_util::stream::FuturesUnordered;
 use jiff::Timestamp;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::log_layout::LogLayout;
-use model::observed::{Container, ContainerState, Sandbox};
+use model::observed::{Container, ContainerState, Sandbox, SandboxState};
+use model::ports::files::{Entry, FileKind};
 use model::ports::runtime::Code;
 use model::verdict::Subject;
 
@@ -28,6 +29,8 @@ const LOOKS_AT_A_TIME: usize = 4;
 pub(super) struct Survey {
     /// What the runtime listed.
     pub(super) listed: Vec<Container>,
+    /// Pods of which something lives.
+    alive: BTreeSet<PodUid>,
     pub(super) containers: Vec<Item>,
     pub(super) sandboxes: Vec<Item>,
     pub(super) logs: Vec<Item>,
@@ -60,24 +63,32 @@ pub(super) async fn all(
     aggressive: bool,
     ended: &mut ExitTimes,
 ) -> Survey {
-    let mut survey = files(parts).await;
+    let mut survey = Survey::default();
     of_runtime(parts, aggressive, (None, ended), &mut survey).await;
+    of_files(parts, &mut survey).await;
     survey
 }
 
 /// Looks at logs and links alone.
 pub(super) async fn files(parts: &ContainerGcParts) -> Survey {
     let mut survey = Survey::default();
+    of_files(parts, &mut survey).await;
+    survey
+}
+
+async fn of_files(parts: &ContainerGcParts, survey: &mut Survey) {
     // Before all are heard nothing would go; that there is no directory yet is no problem then.
-    match parts.files.list(&parts.logs.pod_logs).await {
-        Ok(names) => survey.logs = logs(&parts.logs.pod_logs, &names, &*parts.pods),
+    match parts.files.entries(&parts.logs.pod_logs).await {
+        Ok(entries) => {
+            let entries: Vec<(String, bool)> = entries.into_iter().filter_map(named).collect();
+            survey.logs = logs(&parts.logs.pod_logs, &entries, &survey.alive, &*parts.pods);
+        }
         Err(error) if parts.pods.sources_ready() => {
             survey.problems.push(PassError::ReadLogs(error));
         }
         Err(_) => {}
     }
     survey.links = dangling_links(parts).await;
-    survey
 }
 
 /// Looks at what is left of one pod.
@@ -95,9 +106,15 @@ pub(super) async fn pod(parts: &ContainerGcParts, uid: &PodUid) -> Survey {
     if let Some(name) = name
         && parts.files.look(&parts.logs.pod_logs.join(&name)).await.is_ok()
     {
-        survey.logs = logs(&parts.logs.pod_logs, &[name], &*parts.pods);
+        survey.logs = logs(&parts.logs.pod_logs, &[(name, true)], &survey.alive, &*parts.pods);
     }
     survey
+}
+
+/// The name of an entry, and whether it is a directory. Nobody gives pods names that are no text.
+fn named(entry: Entry) -> Option<(String, bool)> {
+    let is_directory = entry.found.is_ok_and(|found| found.kind == FileKind::Directory);
+    Some((entry.name.into_string().ok()?, is_directory))
 }
 
 /// Looks at what the runtime has, of all pods or of one; tells the name of one.
@@ -131,6 +148,7 @@ async fn of_runtime(
                 learn_exit_times(parts, &listed, ended).await;
                 survey.containers = containers(&listed, ended, &facts);
             }
+            survey.alive = alive(&found, &listed);
             survey.sandboxes = sandboxes(&found, &in_use(&listed, &survey.containers), &facts);
             survey.listed = listed;
         }
@@ -138,6 +156,14 @@ async fn of_runtime(
     }
     survey.problems.extend(trouble);
     name_of(&found, &survey.listed)
+}
+
+/// The pods of which something may live.
+fn alive(sandboxes: &[Sandbox], containers: &[Container]) -> BTreeSet<PodUid> {
+    let ready = sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready);
+    let running = containers.iter().filter(|container| container.state == ContainerState::Running);
+    let uids = ready.map(|sandbox| &sandbox.pod_uid).chain(running.map(|one| &one.pod_uid));
+    uids.cloned().collect()
 }
 
 fn name_of(sandboxes: &[Sandbox], containers: &[Container]) -> Option<model::ids::PodName> {

@@ -1,7 +1,9 @@
 //! Log directories of pods that are not there any more: upstream's `evictPodLogsDirectories`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use model::ids::PodUid;
 use model::log_layout::LogLayout;
 use model::pod_state::PodState;
 use model::verdict::{Detail, Input, Owner, Subject};
@@ -9,13 +11,22 @@ use model::verdict::{Detail, Input, Owner, Subject};
 use super::PodStates;
 use crate::plan::{Fate, Item};
 
-/// What becomes of each entry of the directory of logs. That the node needs room changes nothing:
-/// the logs of a pod that still exists stay.
-pub fn logs(root: &Path, names: &[String], pods: &dyn PodStates) -> Vec<Item> {
-    let all = names.iter().map(|name| {
+/// What becomes of each entry of the directory of logs, given whether it is a directory itself and the
+/// pods of which something was seen alive. That the node needs room changes nothing: the logs of a pod
+/// that still exists stay. What is no directory is
+/// nobody's log; upstream would remove it.
+pub fn logs(
+    root: &Path,
+    entries: &[(String, bool)],
+    alive: &BTreeSet<PodUid>,
+    pods: &dyn PodStates,
+) -> Vec<Item> {
+    let all = entries.iter().map(|(name, is_directory)| {
         let uid = LogLayout::pod_of_directory(name);
         let state = pods.state(&uid);
         let (fate, rule) = match (state.logs_removable(), state) {
+            _ if !is_directory => (Fate::Keep, "not-a-directory"),
+            _ if alive.contains(&uid) => (Fate::Keep, "pod-runs"),
             (Some(_), _) if !pods.sources_ready() => (Fate::Keep, "source-not-ready"),
             (Some(rule), _) => (Fate::Remove, rule),
             (None, PodState::NotHeard) => (Fate::Keep, "source-not-ready"),
@@ -40,9 +51,16 @@ mod tests {
     use crate::decide::test_pods::Pods;
 
     fn removed(pods: &Pods) -> Vec<String> {
-        let names = ["123", "789", "ns_name_321", "ns_name_654"].map(str::to_owned);
-        let items = logs(Path::new("/logs"), &names, pods);
-        assert_eq!(items.len(), names.len(), "every entry has its item");
+        removed_while(&[], pods)
+    }
+
+    fn removed_while(alive: &[&str], pods: &Pods) -> Vec<String> {
+        let alive = alive.iter().map(|uid| PodUid::from(*uid)).collect();
+        let names = ["123", "789", "ns_name_321", "ns_name_654"];
+        let mut entries = names.map(|name| (name.to_owned(), true)).to_vec();
+        entries.push(("a-file".to_owned(), false));
+        let items = logs(Path::new("/logs"), &entries, &alive, pods);
+        assert_eq!(items.len(), entries.len(), "every entry has its item");
         let gone = items.into_iter().filter(|item| item.fate == Fate::Remove);
         gone.map(|item| item.subject.to_string()).collect()
     }
@@ -53,6 +71,7 @@ mod tests {
         let pods = Pods::ready().active(&["123", "321"]);
         assert_eq!(removed(&pods), ["logs /logs/789", "logs /logs/ns_name_654"]);
         assert_eq!(removed(&pods.clone().sources_not_ready()), [""; 0]);
+        assert_eq!(removed_while(&["789"], &pods), ["logs /logs/ns_name_654"]);
         let ended = pods.clone().terminated(&["789"]).deleted(&["654"]);
         assert_eq!(removed(&ended), ["logs /logs/ns_name_654"]);
     }

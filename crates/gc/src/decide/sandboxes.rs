@@ -28,9 +28,16 @@ pub fn sandboxes(
         let state = facts.pods.state(uid);
         sandboxes.sort_by_key(|one| Reverse((one.created_at, one.attempt, &one.id)));
         let instances = sandboxes.len();
+        let first =
+            facts.pods.needs_first_sandbox(uid).then(|| sandboxes.last().map(|one| &one.id));
+        let first = first.flatten().cloned();
         for (position, sandbox) in sandboxes.into_iter().enumerate().rev() {
             let used = in_use.contains(&sandbox.id);
-            let (fate, rule) = fate(sandbox, used, state, (position, facts));
+            let mut decided = fate(sandbox, used, state, (position, facts));
+            if decided.1 == "sandbox-older" && first.as_ref() == Some(&sandbox.id) {
+                decided = (Fate::Keep, "first-sandbox");
+            }
+            let (fate, rule) = decided;
             let item = item(sandbox, (fate, rule), state, (position, instances));
             if fate == Fate::Remove { removed.push(item) } else { kept.push(item) }
         }

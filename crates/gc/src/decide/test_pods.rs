@@ -13,16 +13,28 @@ pub(crate) struct Pods {
     states: BTreeMap<PodUid, PodState>,
     others: PodState,
     sources_ready: bool,
+    first_sandboxes: bool,
 }
 
 impl Pods {
     pub(crate) fn ready() -> Self {
-        Self { states: BTreeMap::new(), others: PodState::Gone, sources_ready: true }
+        Self {
+            states: BTreeMap::new(),
+            others: PodState::Gone,
+            sources_ready: true,
+            first_sandboxes: false,
+        }
     }
 
     /// Not all sources were heard; of pods that are not known nobody can tell.
     pub(crate) fn sources_not_ready(mut self) -> Self {
         (self.others, self.sources_ready) = (PodState::NotHeard, false);
+        self
+    }
+
+    /// All of them count their time from their first sandbox.
+    pub(crate) fn with_deadlines(mut self) -> Self {
+        self.first_sandboxes = true;
         self
     }
 
@@ -64,5 +76,9 @@ impl PodStates for Pods {
 
     fn state(&self, uid: &PodUid) -> PodState {
         self.states.get(uid).copied().unwrap_or(self.others)
+    }
+
+    fn needs_first_sandbox(&self, _: &PodUid) -> bool {
+        self.first_sandboxes
     }
 }

@@ -509,3 +509,6 @@ proptest! {
         }
     }
 }
+
+#[path = "worker_tests/states.rs"]
+mod states;

@@ -5,7 +5,7 @@ use model::observed::ContainerState::{self, Created, Exited, Running, Unknown};
 use model::ports::runtime::Code;
 
 use super::*;
-use crate::history::{Event, Instance, Maker};
+use crate::history::{Event, Instance, Maker, Removed};
 use crate::plan::{ContainerPlan, PodPlan, Policy, Program};
 
 fn seconds(seconds: u64) -> Duration {
@@ -267,4 +267,34 @@ fn asking_for_what_is_known_to_be_there_is_found() {
     for (events, expected) in rows {
         assert_eq!(broken(events.clone()), expected, "{events:?}");
     }
+}
+
+#[test]
+fn a_removal_of_what_lives_or_is_the_last_of_a_wanted_pod_is_found() {
+    let sentence = "nothing is removed that lives, nor the last instance of what a wanted pod ran";
+    let remove = |id: &str| Event::RemoveAsked(Removed::Container(id.into()), "pod-is-gone");
+    let first = || initialized().into_iter().chain([container("a", 0, Running, Created)]);
+    let found = |last: Vec<Event>, wait: u64| {
+        let mut invariants = Invariants::default();
+        let events = std::iter::once(wanted(Policy::Always)).chain(first()).chain(last);
+        let records: Vec<Record> = (0..)
+            .zip(events)
+            .map(|(n, event)| {
+                let at = seconds(if n < 4 { n } else { n + wait });
+                Record { at, event }
+            })
+            .collect();
+        invariants.read(&records).err().map(|broken| broken.invariant)
+    };
+    let ended = || container("a", 0, Exited, Running);
+    assert_eq!(found(vec![remove("a0")], 600), Some(sentence));
+    assert_eq!(found(vec![ended(), remove("a0")], 600), Some(sentence));
+    assert_eq!(found(vec![ended(), remove("a0")], 0), None, "it may have just come back");
+    let gone = Event::Unwanted("u".into());
+    assert_eq!(found(vec![ended(), gone, remove("a0")], 600), None);
+    let sandbox = |state| Event::Sandbox("s".into(), "u".into(), state);
+    let remove = || Event::RemoveAsked(Removed::Sandbox("s".into()), "sandbox-older");
+    use model::observed::SandboxState::{NotReady, Ready};
+    assert_eq!(found(vec![sandbox(Ready), remove()], 0), Some(sentence));
+    assert_eq!(found(vec![sandbox(NotReady), remove()], 0), None);
 }
