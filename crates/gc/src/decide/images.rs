@@ -21,3 +21,10 @@ pub use policy::{Policy, PolicyError};
 pub use settle::{PATIENCE, Settling};
 pub use sweep::{End, Goal, Sweep, Swept};
 pub use usage::{Usage, human_size};
+
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod scenarios;
+#[cfg(test)]
+mod testing;

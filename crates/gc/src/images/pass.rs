@@ -188,6 +188,13 @@ impl Collector {
                 Removal::Claimed(name) => sweep.claimed(&candidate, &name),
                 Removal::Failed(error) => {
                     sweep.failed(&candidate, &error.to_string());
+                    // It may have worked for all that; then less is to be done.
+                    if let Some((directory, _)) = disk
+                        && error.may_have_happened()
+                        && let Ok(space) = self.space(directory).await
+                    {
+                        sweep.measured(space.available.min(space.capacity));
+                    }
                     errors.0.push(error);
                 }
             }

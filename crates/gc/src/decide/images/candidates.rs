@@ -80,9 +80,12 @@ pub struct Sorted {
 /// Sorts out what may go. Images that were never used come first; then the least recently used; of
 /// equals the one first seen.
 pub fn sort(situation: &Situation<'_>) -> Sorted {
-    let claimed: BTreeSet<String> = situation.claimed.iter().map(|name| full_name(name)).collect();
-    let of_pods: BTreeMap<String, &KeptImage> =
-        situation.of_pods.iter().map(|image| (full_name(&image.name), image)).collect();
+    let claimed = meant(situation.claimed);
+    let of_pods: BTreeMap<String, &KeptImage> = situation
+        .of_pods
+        .iter()
+        .flat_map(|image| [(image.name.clone(), image), (full_name(&image.name), image)])
+        .collect();
     let mut sorted = Sorted::default();
     for image in &situation.detected.images {
         match keeper(situation, image, &claimed, &of_pods) {
@@ -145,8 +148,8 @@ fn keeper(
     })
 }
 
-/// Under which name an image is claimed, if it is. The names of claims are in full.
-pub(crate) fn is_claimed<'a>(
+/// Under which name an image is claimed, if it is.
+fn is_claimed<'a>(
     key: &'a ImageKey,
     names: &'a [String],
     claimed: &BTreeSet<String>,
@@ -157,8 +160,7 @@ pub(crate) fn is_claimed<'a>(
 impl Candidate {
     /// Under which of these names, as somebody asked for them, the image is claimed.
     pub fn claimed_as(&self, claimed: &BTreeSet<String>) -> Option<&str> {
-        let claimed = claimed.iter().map(|name| full_name(name)).collect();
-        is_claimed(&self.key, &self.names, &claimed)
+        is_claimed(&self.key, &self.names, &meant(claimed))
     }
 
     /// For how long nobody has used it; one that was never used counts from when it was first seen.
@@ -213,6 +215,12 @@ pub(crate) fn bytes(amount: u64) -> Input {
 /// How long ago something was; no time for what is yet to come.
 pub(crate) fn since(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(then)).unwrap_or(Duration::ZERO)
+}
+
+/// What names that somebody asked for may mean: as they are, for an id may look like a name, and in
+/// full.
+fn meant(names: &BTreeSet<String>) -> BTreeSet<String> {
+    names.iter().flat_map(|name| [name.clone(), full_name(name)]).collect()
 }
 
 /// A name as runtimes list it; what is no name stays as it is.

@@ -172,6 +172,17 @@ impl Sweep {
         self.items.push(not_removed(candidate, error));
     }
 
+    /// What is available now, whatever the cause.
+    pub fn measured(&mut self, available: u64) {
+        self.freed = self.freed.saturating_add(available.saturating_sub(self.available));
+        self.available = available;
+        if let Goal::Room { target, .. } = self.goal
+            && available >= target
+        {
+            self.ended = Some(End::Enough);
+        }
+    }
+
     /// Somebody claimed it meanwhile, under this name.
     pub fn claimed(&mut self, candidate: &Candidate, name: &str) {
         self.items.push(claimed(candidate, name));

@@ -1,0 +1,7 @@
+//! Passes over the images of a runtime in memory, with a clock that the tests move.
+
+mod passes;
+mod plans;
+mod restarts;
+mod uses;
+mod world;
