@@ -206,6 +206,16 @@ impl Node {
         self.run(&program, &args)
     }
 
+    /// The agent's own socket.
+    pub fn socket(&self) -> String {
+        self.directory.join("root/ferrolet/agent.sock").display().to_string()
+    }
+
+    /// The container runtime, as the agent is told of it.
+    pub fn endpoint(&self) -> String {
+        format!("unix://{}", self.runtime_socket.display())
+    }
+
     /// Removes all pods of the runtime; the agent must not run.
     pub fn clean(&self) -> Result<String> {
         let config = self.directory.join("config.yaml").display().to_string();

@@ -190,7 +190,7 @@ impl Agent {
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let book = event_book(settings, &mut ports);
         let view = Arc::new(NodeView::new(facts(settings), Arc::clone(&ports.clock)));
-        let (stamps, registry) = (Stamps::default(), Registry::new());
+        let (stamps, registry, mut tasks) = (Stamps::default(), Registry::new(), Tasks::default());
         let records = Records::new(settings, &mut ports, &registry);
         let pleg = observer(settings, &ports, &stamps, &registry);
         let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache), &registry);
@@ -204,7 +204,6 @@ impl Agent {
             clock: Arc::clone(&ports.clock),
             resync: settings.resync,
         });
-        let mut tasks = Tasks::default();
         let pods = (workers_handle.states(), pod_runtime);
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let image_gc = images.start(&mut tasks);
@@ -225,9 +224,8 @@ impl Agent {
             admission: admission(settings),
             remains,
         });
-        let health: Arc<dyn HealthChecks> =
-            Arc::new(AgentHealth { pleg: pleg.health, sync_loop: pulse });
-        tell_health(settings, &health, &mut tasks);
+        let health = AgentHealth { pleg: pleg.health, sync_loop: pulse };
+        let health = tell_health(settings, health, &mut tasks);
         if let Some(Local { listener, verbosity }) = local {
             let answers = server::Parts {
                 pods: view,
@@ -308,11 +306,13 @@ fn collect_containers(
 }
 
 /// Starts to tell whether the agent is well, where it is to be told.
-fn tell_health(settings: &Settings, health: &Arc<dyn HealthChecks>, tasks: &mut Tasks) {
+fn tell_health(settings: &Settings, of: AgentHealth, tasks: &mut Tasks) -> Arc<dyn HealthChecks> {
+    let health: Arc<dyn HealthChecks> = Arc::new(of);
     if let Some(address) = settings.healthz {
-        let health = Arc::clone(health);
+        let health = Arc::clone(&health);
         tasks.spawn("healthz", |stop| server::serve_health(health, address, stop));
     }
+    health
 }
 
 /// Starts the sources of pods.

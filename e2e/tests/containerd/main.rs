@@ -10,4 +10,5 @@ mod contract;
 mod faults;
 mod first_pod;
 mod gc;
+mod gc_explained;
 mod standalone;
