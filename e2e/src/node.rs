@@ -206,11 +206,6 @@ impl Node {
         self.run(&program, &args)
     }
 
-    /// The agent's own socket.
-    pub fn socket(&self) -> String {
-        self.directory.join("root/ferrolet/agent.sock").display().to_string()
-    }
-
     /// The container runtime, as the agent is told of it.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.runtime_socket.display())

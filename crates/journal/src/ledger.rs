@@ -7,7 +7,7 @@ use model::ports::journal::{Journal, Outcome};
 use model::verdict::Verdict;
 use prometheus::{IntCounterVec, Opts, Registry};
 use tokio::sync::broadcast;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use crate::entry::Became;
 
@@ -70,7 +70,8 @@ impl Ledger {
                 None
             }
             Outcome::Failed(error) => {
-                warn!(%verdict, %error, "not removed");
+                // Who asked for it knows what that means, and says so.
+                debug!(%verdict, %error, "not removed");
                 Some(error.to_owned())
             }
         };

@@ -59,7 +59,8 @@ impl PodDirectories {
         if self.files.look(&self.pods.join(uid.as_str())).await.is_err() {
             return;
         }
-        // What goes wrong is on record, and tried again.
-        drop(self.files.remove(&self.pods, &verdict).await);
+        if let Err(error) = self.files.remove(&self.pods, &verdict).await {
+            warn!(%uid, error = %Chain(&error), "cannot remove the directory of a pod that is gone");
+        }
     }
 }

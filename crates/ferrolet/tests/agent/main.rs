@@ -8,5 +8,6 @@ mod gc;
 mod housekeeping;
 mod manifests;
 mod pods;
+mod removals;
 mod sources;
 mod world;
