@@ -9,4 +9,5 @@ mod container;
 mod contract;
 mod faults;
 mod first_pod;
+mod image_gc;
 mod standalone;
