@@ -69,9 +69,9 @@ pub(super) async fn a_container_says_which_image_it_uses(bench: &Bench<'_>) -> R
     let by_sandbox =
         ContainerFilter { sandbox_id: Some(pod.sandbox.clone()), ..ContainerFilter::default() };
     for filter in [ContainerFilter::default(), by_sandbox] {
-        let uses = bench.runtime.list_image_uses(&filter).await?;
-        let used = uses.iter().find(|used| used.container == container);
-        let used = used.with_context(|| format!("it is not in {uses:?}"))?;
+        let listed = bench.runtime.list_image_uses(&filter).await?;
+        let used = listed.iter().find(|used| used.container == container);
+        let used = used.with_context(|| format!("it is not in {listed:?}"))?;
         ensure!(used.image_id == image.id, "{used:?}, but the image is {}", image.id);
         ensure!(used.pod_uid.as_ref() == Some(&pod.config.pod_uid), "{used:?}");
     }
