@@ -262,7 +262,8 @@ impl Runtime for CriRuntime {
         let request = cri::ListImagesRequest { filter: None };
         let call = on("ListImages", ALL);
         let answer = self.image.call(call, request, ImageServiceClient::list_images).await?;
-        Ok(answer.images.into_iter().filter_map(from_cri::image).collect())
+        // Also those without an id: somebody should be told of them.
+        Ok(answer.images.into_iter().map(from_cri::listed_image).collect())
     }
 
     async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {

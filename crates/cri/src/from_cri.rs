@@ -150,8 +150,13 @@ fn mount(mount: cri::Mount) -> Mount {
 }
 
 pub(crate) fn image(image: cri::Image) -> Option<Image> {
-    Some(Image {
-        id: id(image.id)?,
+    (!image.id.is_empty()).then(|| listed_image(image))
+}
+
+/// An image of a list, which may lack an id.
+pub(crate) fn listed_image(image: cri::Image) -> Image {
+    Image {
+        id: image.id,
         repo_tags: image.repo_tags,
         repo_digests: image.repo_digests,
         size: image.size,
@@ -162,7 +167,7 @@ pub(crate) fn image(image: cri::Image) -> Option<Image> {
             (None, _) => None,
         },
         runtime_handler: image.spec.map(|spec| spec.runtime_handler).unwrap_or_default(),
-    })
+    }
 }
 
 /// Which image a container uses. One of which the runtime tells no image uses none.

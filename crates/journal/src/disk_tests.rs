@@ -40,7 +40,7 @@ fn bytes(segments: &MemorySegments) -> u64 {
     segments.list().unwrap().iter().map(|lying| lying.size).sum()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn entries_are_found_the_newest_first_by_whoever_comes_later() {
     let segments = MemorySegments::default();
     let first = journal(&segments, SMALLEST);
@@ -58,7 +58,7 @@ async fn entries_are_found_the_newest_first_by_whoever_comes_later() {
     assert_eq!(second.find(&Query::new("nobody"), 10).unwrap(), Found::default());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_entry_torn_at_any_byte_costs_that_entry_alone() {
     let segments = MemorySegments::default();
     let whole = journal(&segments, SMALLEST);
@@ -81,7 +81,7 @@ async fn an_entry_torn_at_any_byte_costs_that_entry_alone() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_flipped_byte_costs_its_entry_alone() {
     let segments = MemorySegments::default();
     let whole = journal(&segments, SMALLEST);
@@ -102,7 +102,7 @@ async fn a_flipped_byte_costs_its_entry_alone() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_segment_that_is_damaged_or_cannot_be_read_stops_nobody() {
     let segments = MemorySegments::default();
     segments.put(3, vec![0; 200_000]);
@@ -118,7 +118,7 @@ async fn a_segment_that_is_damaged_or_cannot_be_read_stops_nobody() {
     assert_eq!((ids(&found), found.problems.len()), (vec!["c2"], 1));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_full_disk_costs_what_does_not_fit_and_no_more() {
     let segments = MemorySegments::default();
     let kept = journal(&segments, SMALLEST);
@@ -132,7 +132,7 @@ async fn a_full_disk_costs_what_does_not_fit_and_no_more() {
     assert_eq!(ids(&everything(&kept)), ["c5", "c4", "c1"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_bound_holds_at_every_moment_and_the_newest_entries_stay() {
     let segments = MemorySegments::default();
     // What an agent with a larger bound left.
@@ -156,7 +156,7 @@ async fn the_bound_holds_at_every_moment_and_the_newest_entries_stay() {
     assert!(bytes(&segments) > SMALLEST / 4 * 3, "no more goes than has to");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_entry_with_more_than_fits_loses_its_inputs() {
     let segments = MemorySegments::default();
     let kept = journal(&segments, SMALLEST);

@@ -75,6 +75,8 @@ struct World {
     handlers: Vec<RuntimeHandler>,
     image_directories: Vec<PathBuf>,
     sandbox_image: Option<String>,
+    /// What lists of images show besides.
+    listed_besides: Vec<Image>,
 }
 
 impl MemoryRuntime {
@@ -96,6 +98,7 @@ impl MemoryRuntime {
                 }],
                 image_directories: vec![PathBuf::from(IMAGE_DIRECTORY)],
                 sandbox_image: None,
+                listed_besides: Vec::new(),
             })),
             director: Box::new(|config, command| {
                 Script::stopped_by(config.stop_signal.as_deref(), command)
@@ -180,6 +183,11 @@ impl MemoryRuntime {
     /// Makes the runtime say which image its sandboxes are made from.
     pub fn set_sandbox_image(&self, image: &str) {
         self.world().sandbox_image = Some(image.to_owned());
+    }
+
+    /// Makes lists show one more image, which is nowhere else.
+    pub fn list_besides(&self, image: Image) {
+        self.world().listed_besides.push(image);
     }
 
     /// Bytes that all images take together: layers that they share once.

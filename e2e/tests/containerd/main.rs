@@ -11,4 +11,5 @@ mod faults;
 mod first_pod;
 mod gc;
 mod gc_explained;
+mod image_gc;
 mod standalone;

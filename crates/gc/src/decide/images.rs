@@ -23,8 +23,4 @@ pub use sweep::{End, Goal, Sweep, Swept};
 pub use usage::{Usage, human_size};
 
 #[cfg(test)]
-mod laws;
-#[cfg(test)]
-mod scenarios;
-#[cfg(test)]
-mod testing;
+mod tests;

@@ -1,4 +1,5 @@
 //! Passes over the images of a runtime in memory, with a clock that the tests move.
+#![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
 mod passes;
 mod plans;

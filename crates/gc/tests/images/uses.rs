@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gc::decide::images::{Keeper, KeptImage};
 use model::ids::PodName;
-use model::ports::runtime::{Code, Runtime as _};
+use model::ports::runtime::{Code, Image, Runtime as _};
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 
 use crate::world::{World, error, fates};
@@ -65,7 +65,7 @@ async fn an_image_that_is_claimed_at_any_time_during_a_pass_stays() {
     world.one_by_one(&running, images.to_vec()).await;
     world.disk.set_capacity(300);
     let held = world.claims.claim("a");
-    world.disk.set_lag(Duration::from_secs(60));
+    world.disk.set_lag(Duration::from_mins(1));
     // The first removal gains nothing for 5 s. Meanwhile the last one is wanted, for a moment.
     let pass = running.gc.run_now();
     let meanwhile = async {
@@ -143,4 +143,24 @@ async fn the_image_of_sandboxes_stays_where_the_runtime_tells_it() {
     assert_eq!(world.left(), ["pause", "run"]);
     running.gc.delete_unused().await;
     assert_eq!(world.runtime.count(Method::PodSandboxStatus), 1, "asked once");
+}
+
+// behaviour: IMG-54
+#[tokio::test(start_paused = true)]
+async fn an_image_without_an_id_is_told_of() {
+    let world = World::new();
+    world.runtime.list_besides(Image {
+        id: String::new(),
+        repo_tags: vec!["nameless:1".to_owned()],
+        repo_digests: Vec::new(),
+        size: 1,
+        pinned: false,
+        user: None,
+        runtime_handler: String::new(),
+    });
+    let running = world.started(10).await;
+    assert!(running.gc.delete_unused().await.error.is_none());
+    let events = world.events.all();
+    assert!(events.iter().all(|event| event.reason == "InvalidImageID"), "{events:?}");
+    assert!(events[0].message.ends_with("image: nameless:1"), "{events:?}");
 }

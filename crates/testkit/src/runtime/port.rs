@@ -351,7 +351,10 @@ impl Runtime for MemoryRuntime {
     }
 
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
-        let effect = self.at_once(|world, _| Ok(world.images.list()));
+        let effect = self.at_once(|world, _| {
+            let besides = world.listed_besides.iter().cloned();
+            Ok(world.images.list().into_iter().chain(besides).collect())
+        });
         self.call(Method::ListImages, String::new(), effect).await
     }
 

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use model::ports::disk::DiskSpace;
 use model::ports::runtime::{Image, ImageUse};
 
-use super::sweep::foretold;
-use super::*;
+use crate::decide::images::sweep::{self, foretold};
+use crate::decide::images::*;
 use crate::plan::Item;
 
 /// When the agent began.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::testing::{World, at, disk, id, image, using};
-use super::*;
+use super::world::{World, at, disk, id, image, using};
+use crate::decide::images::*;
 use crate::plan::{Fate, Item};
 
 /// When the pass is.
@@ -19,6 +19,7 @@ fn removed(items: &[Item]) -> Vec<String> {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a cause of its own to keep an image")]
 struct Grown {
     size: u64,
     pinned: bool,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use model::ids::PodName;
 use model::verdict::Input;
 
-use super::testing::{BEGAN, World, at, disk, full, id, image, using};
-use super::*;
+use super::world::{BEGAN, World, at, disk, full, id, image, using};
+use crate::decide::images::*;
 use crate::plan::Fate;
 
 fn times(detected: &Detected, key: &str) -> (jiff::Timestamp, Option<jiff::Timestamp>) {
