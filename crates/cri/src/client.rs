@@ -19,6 +19,7 @@ use tonic::transport::Channel;
 use crate::deadline::{Class, Deadlines};
 use crate::endpoint::Endpoint;
 use crate::error::{Call, on, wrong_subject};
+use crate::parts::parts;
 use crate::service::{Service, channel};
 use crate::{events, from_cri, to_cri};
 
@@ -131,11 +132,25 @@ impl Runtime for CriRuntime {
         filter: &SandboxFilter,
     ) -> Result<Vec<Sandbox>, RuntimeError> {
         let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(SandboxId::as_str));
-        let request = cri::ListPodSandboxRequest { filter: Some(to_cri::sandbox_filter(filter)) };
+        let filter = Some(to_cri::sandbox_filter(filter));
+        let request = cri::ListPodSandboxRequest { filter: filter.clone() };
         let call = on("ListPodSandbox", &object);
         let method = RuntimeServiceClient::list_pod_sandbox;
-        let answer = self.runtime.call(call, request, method).await?;
-        Ok(answer.items.into_iter().filter_map(from_cri::sandbox).collect())
+        let items = match self.runtime.call(call, request, method).await {
+            Ok(answer) => answer.items,
+            Err(error) if error.is_too_large() => {
+                let (call, request) =
+                    (on("StreamPodSandboxes", &object), cri::StreamPodSandboxesRequest { filter });
+                let method = RuntimeServiceClient::stream_pod_sandboxes;
+                match parts(&self.runtime, call, request, method).await {
+                    Ok(parts) => parts.into_iter().flat_map(|part| part.pod_sandboxes).collect(),
+                    // What was asked for is what failed.
+                    Err(_) => return Err(error),
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(items.into_iter().filter_map(from_cri::sandbox).collect())
     }
 
     async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
@@ -199,11 +214,25 @@ impl Runtime for CriRuntime {
         filter: &ContainerFilter,
     ) -> Result<Vec<Container>, RuntimeError> {
         let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str));
-        let request = cri::ListContainersRequest { filter: Some(to_cri::container_filter(filter)) };
+        let filter = Some(to_cri::container_filter(filter));
+        let request = cri::ListContainersRequest { filter: filter.clone() };
         let call = on("ListContainers", &object);
         let method = RuntimeServiceClient::list_containers;
-        let answer = self.runtime.call(call, request, method).await?;
-        Ok(answer.containers.into_iter().filter_map(from_cri::container).collect())
+        let items = match self.runtime.call(call, request, method).await {
+            Ok(answer) => answer.containers,
+            Err(error) if error.is_too_large() => {
+                let (call, request) =
+                    (on("StreamContainers", &object), cri::StreamContainersRequest { filter });
+                let method = RuntimeServiceClient::stream_containers;
+                match parts(&self.runtime, call, request, method).await {
+                    Ok(parts) => parts.into_iter().flat_map(|part| part.containers).collect(),
+                    // What was asked for is what failed.
+                    Err(_) => return Err(error),
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(items.into_iter().filter_map(from_cri::container).collect())
     }
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
