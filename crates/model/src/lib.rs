@@ -26,6 +26,7 @@ pub mod quantity;
 #[cfg(test)]
 mod quantity_tests;
 pub mod stamp;
+pub mod sysctl;
 pub mod trouble;
 pub mod verdict;
 pub mod wanted;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::ctr::{self, CtrContainer};
 use e2e::node::{NODE_NAME, Node, one_running};
-use e2e::wait;
+use testbed::wait;
 
 /// How long something may take that waits for the next pass, and perhaps for the one after it.
 const PASSES: Duration = Duration::from_secs(150);
