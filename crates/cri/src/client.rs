@@ -20,6 +20,7 @@ use tonic::transport::Channel;
 use crate::deadline::{Class, Deadlines};
 use crate::endpoint::Endpoint;
 use crate::error::{Call, on, wrong_subject};
+use crate::parts::parts;
 use crate::service::{Service, channel};
 use crate::{events, from_cri, to_cri, verbose};
 
@@ -62,10 +63,24 @@ impl CriRuntime {
         filter: &ContainerFilter,
     ) -> Result<Vec<cri::Container>, RuntimeError> {
         let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str));
-        let request = cri::ListContainersRequest { filter: Some(to_cri::container_filter(filter)) };
+        let filter = Some(to_cri::container_filter(filter));
+        let request = cri::ListContainersRequest { filter: filter.clone() };
         let call = on("ListContainers", &object);
         let method = RuntimeServiceClient::list_containers;
-        Ok(self.runtime.call(call, request, method).await?.containers)
+        match self.runtime.call(call, request, method).await {
+            Ok(answer) => Ok(answer.containers),
+            Err(error) if error.is_too_large() => {
+                let (call, request) =
+                    (on("StreamContainers", &object), cri::StreamContainersRequest { filter });
+                let method = RuntimeServiceClient::stream_containers;
+                match parts(&self.runtime, call, request, method).await {
+                    Ok(parts) => Ok(parts.into_iter().flat_map(|part| part.containers).collect()),
+                    // What was asked for is what failed.
+                    Err(_) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -143,11 +158,25 @@ impl Runtime for CriRuntime {
         filter: &SandboxFilter,
     ) -> Result<Vec<Sandbox>, RuntimeError> {
         let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(SandboxId::as_str));
-        let request = cri::ListPodSandboxRequest { filter: Some(to_cri::sandbox_filter(filter)) };
+        let filter = Some(to_cri::sandbox_filter(filter));
+        let request = cri::ListPodSandboxRequest { filter: filter.clone() };
         let call = on("ListPodSandbox", &object);
         let method = RuntimeServiceClient::list_pod_sandbox;
-        let answer = self.runtime.call(call, request, method).await?;
-        Ok(answer.items.into_iter().filter_map(from_cri::sandbox).collect())
+        let items = match self.runtime.call(call, request, method).await {
+            Ok(answer) => answer.items,
+            Err(error) if error.is_too_large() => {
+                let (call, request) =
+                    (on("StreamPodSandboxes", &object), cri::StreamPodSandboxesRequest { filter });
+                let method = RuntimeServiceClient::stream_pod_sandboxes;
+                match parts(&self.runtime, call, request, method).await {
+                    Ok(parts) => parts.into_iter().flat_map(|part| part.pod_sandboxes).collect(),
+                    // What was asked for is what failed.
+                    Err(_) => return Err(error),
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(items.into_iter().filter_map(from_cri::sandbox).collect())
     }
 
     async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {

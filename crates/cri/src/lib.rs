@@ -17,6 +17,7 @@ mod endpoint;
 mod error;
 mod events;
 mod from_cri;
+mod parts;
 mod service;
 mod to_cri;
 mod verbose;

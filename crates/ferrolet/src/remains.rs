@@ -151,3 +151,23 @@ impl StopUnknown for StopThroughRuntime {
         stopped.map_err(|error| Chain(&error).to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // behaviour: GC-4, GC-5
+    #[test]
+    fn a_pod_is_gone_once_all_is_looked_after_and_nobody_gives_it() {
+        let known = KnownPods::new(WorkerStates::default());
+        let (a, b) = (PodUid::from("a"), PodUid::from("b"));
+        let states = |known: &KnownPods| [&a, &b].map(|uid| known.state(uid));
+        assert_eq!(states(&known), [PodState::NotHeard; 2]);
+        known.told().given.insert(a.clone(), false);
+        known.told().sources_ready = true;
+        assert_eq!(states(&known), [PodState::Given, PodState::NotHeard]);
+        known.told().looked_after = true;
+        assert_eq!(states(&known), [PodState::Given, PodState::Gone]);
+        assert!(known.sources_ready() && !known.needs_first_sandbox(&a));
+    }
+}

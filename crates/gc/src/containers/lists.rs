@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use model::ids::PodUid;
 use model::observed::{Container, ContainerState, Sandbox, SandboxState};
-use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError, SandboxFilter};
+use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, SandboxFilter};
 
 /// In which a container goes from one to the next: one that changes while it is asked for by state may
 /// be seen twice, but it is never missed.
@@ -23,11 +23,6 @@ const STATES: [ContainerState; 4] = [
 /// How many lists of a sandbox are under way at a time.
 const LISTS_AT_A_TIME: usize = 4;
 
-/// Whether the answer would be too large.
-fn is_too_large(error: &RuntimeError) -> bool {
-    matches!(error.code, Code::ResourceExhausted | Code::OutOfRange)
-}
-
 /// All sandboxes, or those of a pod.
 pub(super) async fn sandboxes(
     runtime: &dyn Runtime,
@@ -35,7 +30,7 @@ pub(super) async fn sandboxes(
 ) -> Result<Vec<Sandbox>, RuntimeError> {
     let filter = SandboxFilter { pod_uid: pod.cloned(), ..SandboxFilter::default() };
     match runtime.list_pod_sandboxes(&filter).await {
-        Err(error) if is_too_large(&error) => {}
+        Err(error) if error.is_too_large() => {}
         listed => return listed,
     }
     let mut all = BTreeMap::new();
@@ -55,14 +50,14 @@ pub(super) async fn containers(
 ) -> Result<Vec<Container>, RuntimeError> {
     let filter = ContainerFilter { pod_uid: pod.cloned(), ..ContainerFilter::default() };
     match runtime.list_containers(&filter).await {
-        Err(error) if is_too_large(&error) => {}
+        Err(error) if error.is_too_large() => {}
         listed => return listed,
     }
     let mut all = BTreeMap::new();
     for state in STATES {
         let filter = ContainerFilter { state: Some(state), ..filter.clone() };
         let listed = match runtime.list_containers(&filter).await {
-            Err(error) if is_too_large(&error) => by_sandbox(runtime, &filter, sandboxes).await?,
+            Err(error) if error.is_too_large() => by_sandbox(runtime, &filter, sandboxes).await?,
             listed => listed?,
         };
         all.extend(listed.into_iter().map(|container| (container.id.clone(), container)));

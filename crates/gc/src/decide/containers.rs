@@ -31,8 +31,15 @@ struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// The newest first; between equal ones the later attempt, then the id.
-    fn order(&self) -> impl Ord + use<> {
+    /// The newest of a unit first. The later attempt is the newer one even if the clock was set back,
+    /// and it is the one that the pod's worker goes by; then time and id decide.
+    fn in_unit(&self) -> impl Ord + use<> {
+        let Container { attempt, id, .. } = self.container;
+        Reverse((*attempt, self.since, id.clone()))
+    }
+
+    /// The newest of all units first.
+    fn in_all(&self) -> impl Ord + use<> {
         let Container { attempt, id, .. } = self.container;
         Reverse((self.since, *attempt, id.clone()))
     }
@@ -62,7 +69,7 @@ pub fn containers(listed: &[Container], ended: &ExitTimes, facts: &Facts<'_>) ->
         }
     }
     for unit in units.values_mut() {
-        unit.sort_by_key(Candidate::order);
+        unit.sort_by_key(Candidate::in_unit);
     }
     if facts.pods.sources_ready() {
         remove_all_of_removable(&mut units, facts);
@@ -89,7 +96,7 @@ pub fn containers(listed: &[Container], ended: &ExitTimes, facts: &Facts<'_>) ->
 /// The latest instance of each container of each pod, whatever its state.
 fn newest_of_each(listed: &[Container]) -> BTreeMap<(&PodUid, &Arc<str>), &ContainerId> {
     let mut newest: BTreeMap<_, &Container> = BTreeMap::new();
-    let rank = |one: &Container| (one.created_at, one.attempt, one.id.clone());
+    let rank = |one: &Container| (one.attempt, one.created_at, one.id.clone());
     for container in listed {
         let held = newest.entry((&container.pod_uid, &container.name)).or_insert(container);
         if rank(container) > rank(held) {
@@ -130,9 +137,10 @@ fn candidate<'a>(
     Err(decided(&candidate, Fate::Keep, rule, detail, facts.now))
 }
 
-/// Equality is old enough.
+/// Equality is old enough. Without a least age everything is, also what was made before the clock was
+/// set back and so lies ahead.
 fn is_old_enough(since: Timestamp, least: Duration, now: Timestamp) -> bool {
-    now.checked_sub(least).is_ok_and(|cut_off| since <= cut_off)
+    least.is_zero() || now.checked_sub(least).is_ok_and(|cut_off| since <= cut_off)
 }
 
 fn remove_all_of_removable(units: &mut Units<'_>, facts: &Facts<'_>) {
@@ -191,7 +199,7 @@ fn trim_all(units: &mut Units<'_>, cap: usize) {
     let mut pool: Vec<&mut Candidate<'_>> =
         units.values_mut().flat_map(|unit| left(unit)).collect();
     let dead = pool.len();
-    pool.sort_by_key(|candidate| candidate.order());
+    pool.sort_by_key(|candidate| candidate.in_all());
     for (position, candidate) in pool.into_iter().enumerate().skip(cap) {
         let detail = Detail::default()
             .with("cap", count(cap))

@@ -213,6 +213,8 @@ fn one_made_exactly_at_the_cut_off_is_old_enough() {
     let zero = policy(HOUR, Some(0), None);
     assert_eq!(removed(&[dead("a", "x", cut_off)], &live(), &zero).len(), 1);
     assert_eq!(removed(&[dead("a", "x", cut_off + 1)], &live(), &zero).len(), 0);
+    let none = policy(Duration::ZERO, Some(0), None);
+    assert_eq!(removed(&[dead("a", "x", 2_000_000)], &live(), &none).len(), 1, "no least age");
 }
 
 // behaviour: GC-31, GC-32
@@ -230,12 +232,15 @@ fn what_was_made_and_never_started_goes_unless_it_may_just_be_starting() {
 
 // behaviour: GC-33
 #[test]
-fn between_equal_times_the_later_attempt_stays_and_then_the_higher_id() {
+fn the_later_attempt_stays_then_what_was_made_later_and_then_the_higher_id() {
     let member = |id: &str, attempt| Container { id: id.into(), attempt, ..dead("a", "x", 0) };
     let one = policy(HOUR, Some(1), None);
     assert_eq!(removed(&[member("p", 1), member("q", 0)], &live(), &one), ["q"]);
     assert_eq!(removed(&[member("q", 0), member("p", 1)], &live(), &one), ["q"]);
     assert_eq!(removed(&[member("q", 1), member("p", 1)], &live(), &one), ["p"]);
+    let early = Container { attempt: 2, ..dead("a", "x", 5) };
+    let late = Container { attempt: 1, ..dead("a", "x", 9) };
+    assert_eq!(removed(&[early, late], &live(), &one), ["a/x/9"], "the clock was set back");
 }
 
 // behaviour: GC-34

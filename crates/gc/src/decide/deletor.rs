@@ -1,7 +1,6 @@
 //! What goes as soon as a container has died, without waiting for the next pass: upstream's
 //! `podContainerDeletor`.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -22,7 +21,7 @@ pub enum Which<'a> {
     All,
 }
 
-/// The instances to remove beyond the newest `keep`, the newest first. Only those that ended are
+/// The instances to remove beyond the newest `keep`, the newest first, as the status has them. Only those that ended are
 /// counted; neither age nor the node's cap is asked.
 pub fn beyond<'a>(
     status: &'a PodStatus,
@@ -39,9 +38,7 @@ pub fn beyond<'a>(
     let ended = status.containers.iter().filter(|one| {
         one.state == ContainerState::Exited && name.is_none_or(|name| one.name == *name)
     });
-    let mut ended: Vec<&ContainerStatus> = ended.collect();
-    ended.sort_by_key(|one| Reverse((one.created_at, &one.id)));
-    ended.split_off(keep.min(ended.len()))
+    ended.skip(keep).collect()
 }
 
 /// Why one goes.

@@ -26,13 +26,13 @@ fn container(id: &str, name: &str, state: ContainerState) -> ContainerStatus {
 fn pod() -> PodStatus {
     use ContainerState::{Created, Exited, Running, Unknown};
     let containers = vec![
-        container("1", "foo", Exited),
-        container("2", "bar", Exited),
-        container("3", "bar", Exited),
-        container("4", "bar", Exited),
-        container("5", "bar", Running),
-        container("6", "bar", Created),
         container("7", "bar", Unknown),
+        container("6", "bar", Created),
+        container("5", "bar", Running),
+        container("4", "bar", Exited),
+        container("3", "bar", Exited),
+        container("2", "bar", Exited),
+        container("1", "foo", Exited),
     ];
     PodStatus { containers, ..PodStatus::empty(PodUid::from("uid")) }
 }

@@ -26,11 +26,11 @@ pub fn sandboxes(
     let (mut removed, mut kept) = (Vec::new(), Vec::new());
     for (uid, mut sandboxes) in pods {
         let state = facts.pods.state(uid);
-        sandboxes.sort_by_key(|one| Reverse((one.created_at, one.attempt, &one.id)));
+        // As the pod's worker orders them: the clock may have been set back.
+        sandboxes.sort_by_key(|one| Reverse((one.attempt, one.created_at, &one.id)));
         let instances = sandboxes.len();
-        let first =
-            facts.pods.needs_first_sandbox(uid).then(|| sandboxes.last().map(|one| &one.id));
-        let first = first.flatten().cloned();
+        let first = sandboxes.iter().min_by_key(|one| one.created_at).map(|one| one.id.clone());
+        let first = first.filter(|_| facts.pods.needs_first_sandbox(uid));
         for (position, sandbox) in sandboxes.into_iter().enumerate().rev() {
             let used = in_use.contains(&sandbox.id);
             let mut decided = fate(sandbox, used, state, (position, facts));

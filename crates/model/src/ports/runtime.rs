@@ -63,6 +63,11 @@ impl RuntimeError {
         self.code == Code::NotFound
     }
 
+    /// Whether the answer would be too large for one of the two sides.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self.code, Code::ResourceExhausted | Code::OutOfRange)
+    }
+
     /// Whether the name of what was to be made belongs to something else: to one that is there, or to
     /// an earlier call that the runtime has not done with.
     pub fn is_name_taken(&self) -> bool {

@@ -15,7 +15,14 @@ use crate::plan::PodPlan;
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Rules by which a pod's own worker removes what is in its way.
-const BY_WORKERS: [&str; 2] = ["restart-all-containers", "never-started"];
+const BY_WORKERS: [&str; 6] = [
+    "does-not-start",
+    "init-container-of-old-sandbox",
+    "name-taken",
+    "never-started",
+    "older-init-container",
+    "restart-all-containers",
+];
 
 /// Nothing that lives is removed, and of a pod that is wanted neither the last instance of a container
 /// nor the last sandbox: also by an agent that has not heard yet that it is wanted.
@@ -34,7 +41,8 @@ impl OnlyDeadAndOld {
     }
 
     fn container(&self, id: &ContainerId, rule: &str, now: Duration) -> Result<(), String> {
-        let Some(one) = self.containers.get(id) else { return Ok(()) };
+        let known = self.containers.get(id).filter(|_| !BY_WORKERS.contains(&rule));
+        let Some(one) = known else { return Ok(()) };
         if one.state == Some(ContainerState::Running) {
             return Err(format!("{id} runs and is removed by {rule}"));
         }
@@ -46,7 +54,7 @@ impl OnlyDeadAndOld {
                 && other.state.is_some()
         });
         let was_alive = one.state == Some(ContainerState::Exited);
-        if is_regular && was_alive && !has_newer && !BY_WORKERS.contains(&rule) {
+        if is_regular && was_alive && !has_newer {
             return Err(format!("{id} is the last of a wanted pod and is removed by {rule}"));
         }
         Ok(())

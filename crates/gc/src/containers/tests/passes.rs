@@ -230,21 +230,21 @@ async fn when_containers_cannot_be_listed_sandboxes_and_logs_are_looked_at_all_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_exit_time_each_container_is_asked_once() {
-    let policy = ContainerPolicy { age_by: crate::policy::AgeBy::Finished, ..keep(1) };
+async fn by_exit_time_age_counts_from_the_end_and_each_container_is_asked_once() {
+    let age_by = crate::policy::AgeBy::Finished;
+    let policy = ContainerPolicy { age_by, min_age: Duration::from_mins(5), ..keep(0) };
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), policy);
     let sandbox = bench.sandbox("web", 0).await;
-    let first = bench.container("web", &sandbox, 0).await;
-    let second = bench.container("web", &sandbox, 1).await;
-    // The newer one ends first.
-    bench.runtime.kill_container(&second, 0);
-    tokio::time::advance(Duration::from_secs(1)).await;
+    let (first, second) =
+        (bench.container("web", &sandbox, 0).await, bench.container("web", &sandbox, 1).await);
     bench.runtime.kill_container(&first, 0);
+    tokio::time::advance(Duration::from_mins(6)).await;
+    bench.runtime.kill_container(&second, 0);
     let mut ended = <_>::default();
     let survey = survey::all(&bench.parts, false, &mut ended).await;
     let planned = survey.planned().plan;
     let gone: Vec<_> = planned.removals().map(|item| item.subject.clone()).collect();
-    assert_eq!(gone, [model::verdict::Subject::Container(second)]);
+    assert_eq!(gone, [model::verdict::Subject::Container(first)]);
     bench.runtime.forget_calls();
     survey::all(&bench.parts, false, &mut ended).await;
     assert_eq!(bench.runtime.count(Method::ContainerStatus), 0);

@@ -97,6 +97,7 @@ async fn deaths_never_wait_and_what_does_not_fit_is_left_to_the_next_pass() {
     for id in statuses {
         status.containers.push(bench.runtime.container_status(&id).await.unwrap());
     }
+    status.containers.sort_by_key(|one| std::cmp::Reverse(one.created_at));
     let newest = status.containers.iter().max_by_key(|one| one.created_at).unwrap().id.to_string();
     let (task, deletor) = Deletor::new(bench.parts.clone());
     let pod = PodName::new("default", "web");
