@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::Value;
+use testbed::wait;
 use testbed::{Command, Instance};
 
 use crate::node::{PATIENCE, program};
-use crate::wait;
 
 /// `cri-proxy`, inside an instance. It ends with its instance.
 #[derive(Debug)]

@@ -5,13 +5,13 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use testbed::wait;
 
 use crate::cri_proxy::CriProxy;
 use crate::ctr;
 use crate::node::Node;
 use crate::registry::Registry;
 use crate::tidy::{WantedPod, wait_tidy};
-use crate::wait;
 
 /// How long a stage of a round may take. A pod that failed waits up to 15 s for its next try, and one
 /// call that goes wrong may lead to another.

@@ -16,4 +16,3 @@ pub mod faults;
 pub mod node;
 pub mod registry;
 pub mod tidy;
-pub mod wait;

@@ -7,11 +7,11 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use testbed::wait;
 use testbed::{Command, Instance, Options, Process, Signal};
 
 use crate::cri_proxy::CriProxy;
 use crate::ctr::{self, CtrContainer};
-use crate::wait;
 
 /// How long things may take that take a moment: these machines are shared and slow at times.
 pub const PATIENCE: Duration = Duration::from_mins(1);

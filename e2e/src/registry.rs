@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
+use testbed::wait;
 use testbed::{Cache, Command, Instance, Process};
 
 use crate::node::{PATIENCE, program};
-use crate::wait;
 
 /// A registry with the images of the testbed. It ends with its instance.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use testbed::wait;
 
 use crate::ctr::{self, CtrContainer};
 use crate::node::{NODE_NAME, Node};
-use crate::wait;
 
 /// A pod that should run, by its name in the manifest, with the names of its containers.
 #[derive(Debug, Clone, Copy)]

@@ -99,7 +99,7 @@ impl Collection {
         };
         let ImageRules { policy, pins, keep_static_and_critical } = settings.images.clone();
         let keep_pods = keep_static_and_critical;
-        let state = settings.state.clone();
+        let state = settings.state();
         let (handle, task) = image_gc(needs, ImageGcSettings { policy, pins, keep_pods, state });
         Self { claims, handle, task, cache: cache.clone() }
     }

@@ -149,7 +149,7 @@ mod tests {
             cgroups: Cgroups::V2,
             ..Machine::default()
         };
-        node_settings(&config, Path::new("/root"), vec![], machine, 100_000)
+        node_settings(&config, Path::new("/var/lib/kubelet"), vec![], machine, 100_000)
     }
 
     fn amounts(settings: &NodeSettings) -> Vec<String> {

@@ -116,8 +116,6 @@ fn settings(
             SHORTEST_PERIOD,
         ),
         manifest_url: manifest_url(config),
-        state: node.root_dir.join("ferrolet/state"),
-        pods: node.root_dir.join("pods"),
         node,
         unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
         stop_signals: gates.get("ContainerStopSignals") == Some(&true),

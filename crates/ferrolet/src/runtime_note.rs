@@ -98,7 +98,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_note_is_read_as_it_was_written() {
-        let (files, root) = (MemoryFiles::new(), Path::new("/root"));
+        let (files, root) = (MemoryFiles::new(), Path::new("/var/lib/kubelet"));
         assert_eq!(RuntimeNote::read(&files, root).await.unwrap(), None);
         let note = RuntimeNote::new("unix:///a.sock".to_owned(), "/logs".into(), "/links".into());
         note.write(&files, root).await.unwrap();
@@ -107,7 +107,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_understood_is_an_error_and_not_a_guess() {
-        let (files, root) = (MemoryFiles::new(), Path::new("/root"));
+        let (files, root) = (MemoryFiles::new(), Path::new("/var/lib/kubelet"));
         let path = root.join(NOTE);
         for (content, expected) in [
             ("{\"version\": 2, \"x\": 1}", "has version 2"),

@@ -76,10 +76,6 @@ pub struct Settings {
     pub manifests_period: Duration,
     /// The URL that serves manifests, if there is one.
     pub manifest_url: Option<ManifestUrl>,
-    /// Where the agent keeps what must survive it.
-    pub state: PathBuf,
-    /// Where each pod has a directory of its own.
-    pub pods: PathBuf,
     /// Whether containers may choose the signal that stops them.
     pub stop_signals: bool,
     /// Where logs of pods are.
@@ -102,6 +98,40 @@ pub struct Settings {
     pub images: ImageRules,
     /// Where it is told whether the agent is well.
     pub healthz: Option<SocketAddr>,
+}
+
+impl Settings {
+    /// Those of a node without a source of pods, as upstream has them where it is not told otherwise.
+    pub fn new(node_name: &str, runtime_name: &str, node: NodeSettings) -> Self {
+        Self {
+            node_name: node_name.to_owned(),
+            runtime_name: runtime_name.to_owned(),
+            manifests: None,
+            manifests_period: Duration::from_secs(20),
+            manifest_url: None,
+            stop_signals: false,
+            pod_logs: "/var/log/pods".into(),
+            container_links: "/var/log/containers".into(),
+            resync: Duration::from_mins(1),
+            node,
+            unsafe_sysctls: Vec::new(),
+            restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
+            pleg: pleg::Settings::default(),
+            events: EventLimits::default(),
+            images: ImageRules::default(),
+            healthz: None,
+        }
+    }
+
+    /// Where the agent keeps what must survive it.
+    pub fn state(&self) -> PathBuf {
+        self.node.root_dir.join("ferrolet/state")
+    }
+
+    /// Where each pod has a directory of its own.
+    pub fn pods(&self) -> PathBuf {
+        self.node.root_dir.join("pods")
+    }
 }
 
 /// A URL that serves manifests.
@@ -230,7 +260,7 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
             path,
             period: settings.manifests_period,
             node_name: settings.node_name.clone(),
-            last_good: settings.state.join("manifests"),
+            last_good: settings.state().join("manifests"),
         };
         let (source, told) = file_source(wants, Arc::clone(&ports.files));
         tasks.spawn("manifests", |stop| source.run(stop));
@@ -242,7 +272,7 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
             headers,
             period,
             node_name: settings.node_name.clone(),
-            last_good: settings.state.join("manifest-url"),
+            last_good: settings.state().join("manifest-url"),
         };
         let (source, told) = http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
         tasks.spawn("manifest URL", |stop| source.run(stop));
@@ -262,7 +292,7 @@ fn directories(settings: &Settings, ports: &Ports) -> PodDirectories {
     PodDirectories {
         files: Arc::clone(&ports.files),
         clock: Arc::clone(&ports.clock),
-        pods: settings.pods.clone(),
+        pods: settings.pods(),
     }
 }
 
@@ -273,7 +303,7 @@ fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps, registry: &Regi
         last_words: Arc::new(TerminationMessages {
             files: Arc::clone(&ports.files),
             logs: Arc::clone(&ports.logs),
-            pods: settings.pods.clone(),
+            pods: settings.pods(),
         }),
         stamps: stamps.clone(),
         clock: Arc::clone(&ports.clock),
@@ -308,7 +338,7 @@ fn syncer(
         events: Arc::clone(&ports.events),
         clock: Arc::clone(&ports.clock),
         logs,
-        pods: settings.pods.clone(),
+        pods: settings.pods(),
         node: settings.node.clone(),
         restart_backoff: settings.restart_backoff,
         claims: claims.clone(),

@@ -25,6 +25,7 @@ pub mod quantity;
 #[cfg(test)]
 mod quantity_tests;
 pub mod stamp;
+pub mod sysctl;
 pub mod trouble;
 pub mod verdict;
 pub mod wanted;

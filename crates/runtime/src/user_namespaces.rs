@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     fn node() -> UserNamespaces {
-        UserNamespaces::new("/root/pods".into(), 65_536)
+        UserNamespaces::new("/var/lib/kubelet/pods".into(), 65_536)
     }
 
     // behaviour: CON-82
@@ -182,7 +182,7 @@ mod tests {
         let first = node();
         assert_eq!(first.get(&a, &files).await.unwrap(), None);
         let of_a = first.take(&a, &files).await.unwrap();
-        let written = files.content("/root/pods/a/userns").unwrap();
+        let written = files.content("/var/lib/kubelet/pods/a/userns").unwrap();
         let expected = r#"{"uidMappings":[{"hostId":65536,"containerId":0,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":0,"length":65536}]}"#;
         assert_eq!(String::from_utf8(written).unwrap(), expected);
 
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(second.get(&a, &files).await.unwrap(), Some(of_a));
         assert_eq!(second.take(&b, &files).await.unwrap().host_id, 131_072);
         second.release(&a, &files).await.unwrap();
-        assert_eq!(files.content("/root/pods/a/userns"), None);
+        assert_eq!(files.content("/var/lib/kubelet/pods/a/userns"), None);
         assert_eq!(node().take(&PodUid::from("c"), &files).await.unwrap().host_id, 65_536);
     }
 
@@ -199,10 +199,10 @@ mod tests {
     async fn what_cannot_be_written_down_is_not_taken() {
         let (files, a) = (MemoryFiles::new(), PodUid::from("a"));
         let node = node();
-        files.fail("/root/pods/a/userns", std::io::ErrorKind::StorageFull);
+        files.fail("/var/lib/kubelet/pods/a/userns", std::io::ErrorKind::StorageFull);
         node.take(&a, &files).await.unwrap_err();
         assert_eq!(node.get(&a, &files).await.unwrap(), None);
-        files.repair("/root/pods/a/userns");
+        files.repair("/var/lib/kubelet/pods/a/userns");
         node.take(&a, &files).await.unwrap();
     }
 
@@ -220,7 +220,7 @@ mod tests {
         ];
         for (content, expected) in rows {
             let files = MemoryFiles::new();
-            files.write("/root/pods/x/userns", content);
+            files.write("/var/lib/kubelet/pods/x/userns", content);
             let error = node().take(&PodUid::from("a"), &files).await.unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }

@@ -4,6 +4,16 @@
 //! port. A case that fails for the real thing is wrong or shows a wrong adapter; a case that fails in
 //! memory shows a twin that lies.
 
+/// A contract as the list of its cases: functions of the module that names them.
+macro_rules! cases {
+    ($($name:ident)+) => {
+        /// The contract.
+        pub const CASES: &[Case] = &[$(
+            Case { name: stringify!($name), play: |world| Box::pin($name(world)) },
+        )+];
+    };
+}
+
 pub mod disk;
 pub mod files;
 pub mod http;

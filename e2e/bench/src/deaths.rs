@@ -6,10 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
+use testbed::wait;
 
 use crate::place::{CREATE, START, Stage};
 use crate::results::Death;
-use crate::{usage, wait};
+use crate::usage;
 
 /// How long a restart may take.
 const PATIENCE: Duration = Duration::from_mins(1);

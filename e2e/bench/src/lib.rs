@@ -43,7 +43,6 @@ pub mod spread;
 pub mod targets;
 pub mod turn;
 pub mod usage;
-pub mod wait;
 
 #[cfg(test)]
 mod rendering_tests;

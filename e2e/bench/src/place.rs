@@ -8,6 +8,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use anyhow::{Context, Result, ensure};
+use testbed::wait;
 use testbed::{Command, Instance, Options, Process};
 use testkit::proxy::{Proxy, serve};
 use testkit::socket::bind;
@@ -17,7 +18,6 @@ use tokio::task::JoinHandle;
 use crate::agent::{Directories, Programs};
 use crate::plan::On;
 use crate::runtime::Direct;
-use crate::wait;
 
 /// Calls that tell when something began and when it had happened.
 pub const CREATE: &str = "CreateContainer";

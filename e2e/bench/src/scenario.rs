@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
+use testbed::wait;
 use testkit::proxy::Count;
 
 use crate::agent::{self, Running};
@@ -14,7 +15,7 @@ use crate::place::{Place, START, Stage};
 use crate::plan::Scenario;
 use crate::results::{Agent, Converged, Run, Steady};
 use crate::turn::Player;
-use crate::{usage, wait};
+use crate::usage;
 
 /// How long an agent may take for each pod, and at least, to have all of them running.
 const EACH: Duration = Duration::from_secs(1);

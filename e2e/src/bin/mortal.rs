@@ -8,18 +8,17 @@
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use cri::{CriRuntime, Deadlines, Endpoint};
-use ferrolet::wiring::{Agent, EventLimits, ImageRules, Ports, Settings};
+use ferrolet::wiring::{Agent, Ports, Settings};
 use fetch::Fetcher;
 use jiff::Timestamp;
 use lexopt::prelude::*;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, NodeEvent, NodeEvents, PodEvent};
-use runtime::decide::{BackoffLimits, NodeSettings};
+use runtime::decide::NodeSettings;
 use rustix::process::{Signal, getpid, kill_process};
 use testkit::mortal::{Death, Life, Moment, MortalFiles, MortalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
@@ -88,30 +87,17 @@ fn args() -> Result<Args> {
 }
 
 fn settings(root: &std::path::Path) -> Settings {
+    let node = NodeSettings {
+        root_dir: root.join("root"),
+        cluster_dns: vec![[10, 96, 0, 10].into()],
+        ids_per_pod: 65_536,
+        ..NodeSettings::default()
+    };
     Settings {
-        node_name: "node".to_owned(),
-        runtime_name: "hollow".to_owned(),
         manifests: Some(root.join("manifests")),
-        manifests_period: Duration::from_secs(20),
-        manifest_url: None,
-        state: root.join("state"),
-        pods: root.join("own"),
-        stop_signals: false,
         pod_logs: root.join("pods"),
         container_links: root.join("links"),
-        resync: Duration::from_mins(1),
-        node: NodeSettings {
-            root_dir: root.join("root"),
-            cluster_dns: vec![[10, 96, 0, 10].into()],
-            ids_per_pod: 65_536,
-            ..NodeSettings::default()
-        },
-        unsafe_sysctls: Vec::new(),
-        restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
-        pleg: pleg::Settings::default(),
-        events: EventLimits::default(),
-        images: ImageRules::default(),
-        healthz: None,
+        ..Settings::new("node", "hollow", node)
     }
 }
 

@@ -50,6 +50,7 @@ mod snapshot;
 mod supervise;
 mod supervisor;
 mod sweep;
+pub mod wait;
 mod wire;
 
 pub use containerd::ContainerdError;

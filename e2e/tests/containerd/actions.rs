@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use cri::{CriRuntime, Deadlines, Endpoint};
 use e2e::node::{NODE_NAME, Node, PATIENCE, one_running};
-use e2e::wait;
 use model::ids::{PodName, PodUid, SandboxId};
 use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
+use testbed::wait;
 use testkit::wanted;
 
 const IMAGE: &str = "ferrolet.test/workload:1";

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use e2e::node::program;
-use e2e::wait;
 use model::observed::ContainerState;
 use model::ports::runtime::{ContainerFilter, Runtime as _};
 use serde_json::Value;
+use testbed::wait;
 
 use crate::programs::{Hollow, Program};
 

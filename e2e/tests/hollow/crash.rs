@@ -123,8 +123,8 @@ impl Node {
         let mut sandboxes = self.client.list_pod_sandboxes(&SandboxFilter::default()).await?;
         sandboxes.sort_by_key(|sandbox| (sandbox.pod.name.to_string(), sandbox.attempt));
         let root = self.place.path();
-        let kept = files(&root.join("state/manifests"))?.into_iter().map(|file| {
-            let text = fs::read_to_string(root.join("state/manifests").join(&file))?;
+        let kept = files(&root.join("root/ferrolet/state/manifests"))?.into_iter().map(|file| {
+            let text = fs::read_to_string(root.join("root/ferrolet/state/manifests").join(&file))?;
             let name =
                 text.split("metadata: {name: ").nth(1).and_then(|rest| rest.split('}').next());
             Ok(name.unwrap_or(&file).to_owned())

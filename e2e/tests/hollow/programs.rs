@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use cri::{CriRuntime, Deadlines, Endpoint};
 use e2e::node::program;
-use e2e::wait;
+use testbed::wait;
 
 /// Longer than anything here takes on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(40);

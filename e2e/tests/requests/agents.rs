@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use e2e::node::{PATIENCE, program};
-use e2e::wait;
+use testbed::wait;
 use testbed::{Cache, Command, Instance, Options, Process, Runtime};
 
 use crate::requests::{self, Request};

@@ -6,8 +6,8 @@ use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
 use e2e::node::{PATIENCE, program};
-use e2e::wait;
 use serde_json::Value;
+use testbed::wait;
 use testbed::{Cache, Command, Instance, Options, Process, Runtime};
 
 use crate::case::Case;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use model::names::{label_value, qualified_name};
+use model::sysctl::{Namespace, dotted};
 
 use crate::duration::GoDuration;
 use crate::fields::KubeletConfiguration;
@@ -82,21 +83,6 @@ fn restart_period(period: Option<GoDuration>, gates: &FeatureGates<'_>, findings
     }
 }
 
-/// Sysctls that the kernel keeps per IPC namespace; two of them stand for the old patterns
-/// `kernel.shm*` and `kernel.msg*`.
-const NAMESPACED: [&str; 10] = [
-    "kernel.sem",
-    "kernel.shmall",
-    "kernel.shmmax",
-    "kernel.shmmni",
-    "kernel.shm_rmid_forced",
-    "kernel.shm",
-    "kernel.msgmax",
-    "kernel.msgmnb",
-    "kernel.msgmni",
-    "kernel.msg",
-];
-
 fn sysctls(patterns: &[String], findings: &mut Findings) {
     for (index, pattern) in patterns.iter().enumerate() {
         let field = format_args!("allowedUnsafeSysctls[{index}]");
@@ -135,21 +121,7 @@ fn is_sysctl_pattern(pattern: &str) -> bool {
 }
 
 fn is_namespaced(pattern: &str) -> bool {
-    // A name with slashes stands for the one with dots, and its dots for slashes, unless a dot comes
-    // first.
-    let name = match (pattern.find('/'), pattern.find('.')) {
-        (Some(slash), dot) if dot.is_none_or(|dot| slash < dot) => pattern
-            .chars()
-            .map(|c| match c {
-                '/' => '.',
-                '.' => '/',
-                other => other,
-            })
-            .collect(),
-        _ => pattern.to_owned(),
-    };
-    let name = name.trim_end_matches('*');
-    NAMESPACED.contains(&name) || name.starts_with("net.") || name.starts_with("fs.mqueue.")
+    Namespace::of(dotted(pattern).trim_end_matches('*')).is_some()
 }
 
 fn taints(config: &KubeletConfiguration, findings: &mut Findings) {

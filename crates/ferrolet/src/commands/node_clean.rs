@@ -139,7 +139,7 @@ mod tests {
 
     fn args(runtime_endpoint: Option<&str>) -> Args {
         Args {
-            place: Place { root_dir: "/root".into() },
+            place: Place { root_dir: "/var/lib/kubelet".into() },
             config: None,
             runtime_endpoint: runtime_endpoint.map(str::to_owned),
             force: false,

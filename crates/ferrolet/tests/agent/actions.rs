@@ -101,14 +101,14 @@ async fn a_pod_whose_init_container_fails_for_good_ends() {
 }
 
 async fn directories(world: &World) -> Vec<String> {
-    world.files.list(Path::new("/pods")).await.unwrap_or_default()
+    world.files.list(Path::new("/var/lib/kubelet/pods")).await.unwrap_or_default()
 }
 
 // behaviour: ACT-96
 #[tokio::test(start_paused = true)]
 async fn the_directory_of_a_pod_goes_with_it_and_that_of_one_that_went_unseen_too() {
     let world = World::new();
-    world.files.write("/pods/long-gone/containers/main/0a1b2c3d", "words");
+    world.files.write("/var/lib/kubelet/pods/long-gone/containers/main/0a1b2c3d", "words");
     world.write_manifest("web", "Always", "[sleep, forever]");
     world.write_manifest("job", "Never", "[exit, \"0\"]");
     let _agent = world.start();

@@ -22,16 +22,8 @@ async fn a_pod_that_changed_while_the_agent_was_away_starts_after_its_earlier_se
     agent.stop().await;
     world.write_manifest("web", "Always", "[sleep, forever]");
     let _agent = world.start();
-    let new = world
-        .until("the new one runs", |world| {
-            let running = world.running("web");
-            assert!(running.len() <= 1, "both run: {running:?}");
-            running.into_iter().find(|container| container.pod_uid != old.pod_uid)
-        })
-        .await;
-    let containers = world.runtime.containers();
-    let ended = containers.iter().find(|container| container.id == old.id).unwrap();
-    assert_eq!(ended.state, ContainerState::Exited);
+    let new = world.replaced("web", &old).await;
+    assert_eq!(world.state_of(&old.id), ContainerState::Exited);
     let finished = world.runtime.container_status(&old.id).await.unwrap().finished_at;
     assert!(finished.unwrap() <= new.created_at, "{finished:?}, then {new:?}");
     let first_sandbox = world.runtime.sandboxes().into_iter().find(|s| s.pod_uid == new.pod_uid);
@@ -51,13 +43,7 @@ async fn the_earlier_self_of_a_pod_ends_first_even_if_its_status_cannot_be_read_
     let rule = Rule::on(Method::ContainerStatus, fault).object(old.id.as_str()).times(3);
     world.runtime.inject(rule);
     let _agent = world.start();
-    world
-        .until("the new one runs", |world| {
-            let running = world.running("web");
-            assert!(running.len() <= 1, "both run: {running:?}");
-            running.into_iter().find(|container| container.pod_uid != old.pod_uid)
-        })
-        .await;
+    world.replaced("web", &old).await;
 }
 
 // behaviour: WRK-7, WRK-20

@@ -74,16 +74,8 @@ async fn a_changed_pod_starts_after_the_old_one_has_ended() {
     let _agent = world.start();
     let old = world.one_runs("web").await;
     world.write_manifest("web", "Always", "[sleep, forever]");
-    let new = world
-        .until("the new one runs", |world| {
-            let running = world.running("web");
-            assert!(running.len() <= 1, "both run: {running:?}");
-            running.into_iter().find(|container| container.pod_uid != old.pod_uid)
-        })
-        .await;
-    let containers = world.runtime.containers();
-    let ended = containers.iter().find(|container| container.id == old.id).unwrap();
-    assert_eq!(ended.state, ContainerState::Exited);
+    let new = world.replaced("web", &old).await;
+    assert_eq!(world.state_of(&old.id), ContainerState::Exited);
     assert!(new.created_at > old.created_at);
 }
 

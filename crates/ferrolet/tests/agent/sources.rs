@@ -61,7 +61,7 @@ async fn nothing_is_ended_before_all_sources_were_heard() {
     agent.stop().await;
     // Nothing answers, and what was on disk is gone too: nobody knows what is wanted.
     world.web.remove(URL);
-    world.files.remove("/state");
+    world.files.remove("/var/lib/kubelet/ferrolet/state");
     let agent = world.start();
     tokio::time::sleep(Duration::from_mins(3)).await;
     assert_eq!(world.one_runs("theirs").await.id, first.id);

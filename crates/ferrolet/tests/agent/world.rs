@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, EventLimits, ImageRules, ManifestUrl, Ports, Settings};
+use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, Ports, Settings};
+use model::ids::ContainerId;
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
-use runtime::decide::{BackoffLimits, NodeSettings};
+use runtime::decide::NodeSettings;
 use testkit::clock::VirtualClock;
 use testkit::disk::MemoryDisk;
 use testkit::events::{KeptEvents, KeptNodeEvents};
@@ -81,35 +82,22 @@ impl World {
 
     /// Starts an agent that reaches the outside through others.
     pub(crate) fn start_with(&self, runtime: Arc<dyn Runtime>, files: Arc<dyn HostFiles>) -> Agent {
+        let node = NodeSettings {
+            root_dir: "/var/lib/kubelet".into(),
+            cluster_dns: vec![[10, 96, 0, 10].into()],
+            ips: vec![[192, 0, 2, 1].into()],
+            ids_per_pod: 65_536,
+            ..NodeSettings::default()
+        };
         let settings = Settings {
-            node_name: "node".to_owned(),
-            runtime_name: "memory".to_owned(),
             manifests: Some("/manifests".into()),
             manifest_url: self.url.map(|url| ManifestUrl {
                 url: url.to_owned(),
                 headers: Headers::default(),
                 period: Duration::from_secs(20),
             }),
-            manifests_period: Duration::from_secs(20),
-            state: "/state".into(),
-            pods: "/pods".into(),
-            stop_signals: false,
-            pod_logs: "/var/log/pods".into(),
-            container_links: "/var/log/containers".into(),
-            resync: Duration::from_mins(1),
-            node: NodeSettings {
-                root_dir: "/var/lib/kubelet".into(),
-                cluster_dns: vec![[10, 96, 0, 10].into()],
-                ips: vec![[192, 0, 2, 1].into()],
-                ids_per_pod: 65_536,
-                ..NodeSettings::default()
-            },
-            unsafe_sysctls: Vec::new(),
-            restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
-            pleg: pleg::Settings::default(),
-            events: EventLimits::default(),
             images: self.images.clone(),
-            healthz: None,
+            ..Settings::new("node", "memory", node)
         };
         let ports = Ports {
             runtime,
@@ -161,5 +149,21 @@ impl World {
             (running.len() == 1).then(|| running.remove(0))
         };
         self.until(&format!("one container of {pod} runs"), one).await
+    }
+
+    /// The container of a pod that took the place of an earlier one; they never run both.
+    pub(crate) async fn replaced(&self, pod: &str, old: &Container) -> Container {
+        let new = |world: &Self| {
+            let running = world.running(pod);
+            assert!(running.len() <= 1, "both run: {running:?}");
+            running.into_iter().find(|container| container.pod_uid != old.pod_uid)
+        };
+        self.until("the new one runs", new).await
+    }
+
+    /// The end of a container.
+    pub(crate) fn state_of(&self, id: &ContainerId) -> ContainerState {
+        let containers = self.runtime.containers();
+        containers.iter().find(|container| container.id == *id).expect("the runtime has it").state
     }
 }

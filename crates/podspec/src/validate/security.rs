@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, Container, PodSecurityContext, PodSpec, SeccompProfile, SecurityContext,
 };
+use model::sysctl::{Namespace, dotted};
 
 use super::{PodContext, check_optional_word, containers_with_path, paths, word};
 use crate::field_error::{FieldErrors, FieldPath};
@@ -18,20 +19,6 @@ const SUPPLEMENTAL_GROUPS_POLICIES: &[&str] = &["Merge", "Strict"];
 const SELINUX_CHANGE_POLICIES: &[&str] = &["Recursive"];
 /// A path may have 4096 bytes with the closing zero.
 const PROFILE_MAX_BYTES: usize = 4095;
-/// Kernel parameters of the namespace for inter-process communication, besides `fs.mqueue.*`.
-const IPC_SYSCTLS: &[&str] = &[
-    "kernel.msg",
-    "kernel.msgmax",
-    "kernel.msgmnb",
-    "kernel.msgmni",
-    "kernel.sem",
-    "kernel.shm",
-    "kernel.shm_rmid_forced",
-    "kernel.shmall",
-    "kernel.shmmax",
-    "kernel.shmmni",
-];
-
 pub(super) fn check_pod(spec: &PodSpec, path: &FieldPath, errors: &mut FieldErrors) {
     if spec.share_process_namespace == Some(true) && spec.host_pid == Some(true) {
         let problem = "ShareProcessNamespace and HostPID cannot both be enabled";
@@ -163,28 +150,15 @@ fn check_sysctls(
         } else if !names.insert(name) {
             errors.duplicate(&path, name);
         }
-        let dotted = dotted(name);
-        let is_ipc = IPC_SYSCTLS.contains(&dotted.as_str()) || dotted.starts_with("fs.mqueue.");
-        if spec.host_network == Some(true) && dotted.starts_with("net.") {
-            errors.invalid(&path, name, "may not be specified when 'hostNetwork' is true");
-        } else if spec.host_ipc == Some(true) && is_ipc {
-            errors.invalid(&path, name, "may not be specified when 'hostIPC' is true");
+        match Namespace::of(&dotted(name)) {
+            Some(Namespace::Net) if spec.host_network == Some(true) => {
+                errors.invalid(&path, name, "may not be specified when 'hostNetwork' is true");
+            }
+            Some(Namespace::Ipc) if spec.host_ipc == Some(true) => {
+                errors.invalid(&path, name, "may not be specified when 'hostIPC' is true");
+            }
+            _ => {}
         }
-    }
-}
-
-/// A name whose first separator is a slash means by dots what others mean by slashes.
-fn dotted(name: &str) -> String {
-    match name.find(['.', '/']) {
-        Some(at) if name[at..].starts_with('/') => name
-            .chars()
-            .map(|c| match c {
-                '/' => '.',
-                '.' => '/',
-                c => c,
-            })
-            .collect(),
-        _ => name.to_owned(),
     }
 }
 

@@ -28,7 +28,7 @@ fn main(pod: &Pod) -> &Container {
 fn confinement() -> Confinement<'static> {
     Confinement {
         seccomp_default: false,
-        seccomp_profiles: Path::new("/root/seccomp"),
+        seccomp_profiles: Path::new("/var/lib/kubelet/seccomp"),
         masked_paths: &[],
     }
 }
@@ -171,7 +171,7 @@ fn seccomp_is_the_containers_then_the_pods_then_the_nodes() {
         ("", "", true, RuntimeDefault),
         ("seccompProfile: {type: Unconfined}", "", true, Unconfined),
         (default, "", false, RuntimeDefault),
-        (default, local, false, Localhost("/root/seccomp/a/b.json".into())),
+        (default, local, false, Localhost("/var/lib/kubelet/seccomp/a/b.json".into())),
         (local, default, false, RuntimeDefault),
     ];
     for (context, own, by_default, expected) in rows {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
+use model::sysctl::{Namespace, dotted};
 use podspec::view;
 
 /// What every pod may set, with the kernel since which it belongs to a namespace and not to the host.
@@ -20,47 +21,6 @@ const SAFE: [(&str, (u32, u32)); 12] = [
     ("net.ipv4.tcp_rmem", (4, 15)),
     ("net.ipv4.tcp_wmem", (4, 15)),
 ];
-
-/// Those of inter-process communication, in full or up to a star.
-const IPC: [&str; 10] = [
-    "kernel.sem",
-    "kernel.shmall",
-    "kernel.shmmax",
-    "kernel.shmmni",
-    "kernel.shm_rmid_forced",
-    "kernel.shm",
-    "kernel.msgmax",
-    "kernel.msgmnb",
-    "kernel.msgmni",
-    "kernel.msg",
-];
-
-/// Which namespace a parameter belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Namespace {
-    Ipc,
-    Net,
-}
-
-impl Namespace {
-    /// Upstream's word for it.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Ipc => "IPC",
-            Self::Net => "Net",
-        }
-    }
-
-    fn of(name: &str) -> Option<Self> {
-        if IPC.contains(&name) || name.starts_with("fs.mqueue.") {
-            Some(Self::Ipc)
-        } else if name.starts_with("net.") {
-            Some(Self::Net)
-        } else {
-            None
-        }
-    }
-}
 
 /// The parameters that pods of this node may set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,22 +94,6 @@ pub fn pod_sysctls(pod: &Pod) -> BTreeMap<String, String> {
     let context = view::spec(pod).and_then(|spec| spec.security_context.as_ref());
     let wanted = context.and_then(|context| context.sysctls.as_ref()).into_iter().flatten();
     wanted.map(|sysctl| (dotted(&sysctl.name), sysctl.value.clone())).collect()
-}
-
-/// A name in the form with dots. In the form with slashes, dots are part of a name: of a network
-/// interface, say.
-fn dotted(name: &str) -> String {
-    match name.find(['.', '/']) {
-        Some(first) if name[first..].starts_with('/') => {
-            let swap = |c| match c {
-                '/' => '.',
-                '.' => '/',
-                other => other,
-            };
-            name.chars().map(swap).collect()
-        }
-        _ => name.to_owned(),
-    }
 }
 
 #[cfg(test)]

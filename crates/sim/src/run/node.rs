@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, ImageRules, Ports, Settings};
+use ferrolet::wiring::{Agent, Ports, Settings};
 use futures_util::FutureExt as _;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
 use model::ports::runtime::Code;
-use runtime::decide::{BackoffLimits, NodeSettings};
-use server::EventLimits;
+use runtime::decide::NodeSettings;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::http::MemoryWeb;
 use tokio::time::{Instant, sleep_until};
@@ -29,7 +28,7 @@ use crate::settled::{Snapshot, Wanted};
 const TICK: Duration = Duration::from_secs(5);
 
 /// Where the agent keeps the last good version of every manifest.
-const LAST_GOOD: &str = "/state/manifests";
+const LAST_GOOD: &str = "/ferrolet/state/manifests";
 
 /// What comes to pass later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -365,29 +364,15 @@ impl Node {
 }
 
 fn settings(hints: bool) -> Settings {
+    let node = NodeSettings {
+        root_dir: "/".into(),
+        cluster_dns: vec![[10, 96, 0, 10].into()],
+        ids_per_pod: 65_536,
+        ..NodeSettings::default()
+    };
     Settings {
-        node_name: NODE.to_owned(),
-        runtime_name: "memory".to_owned(),
         manifests: Some("/manifests".into()),
-        manifest_url: None,
-        manifests_period: Duration::from_secs(20),
-        state: "/state".into(),
-        pods: "/pods".into(),
-        stop_signals: false,
-        pod_logs: "/var/log/pods".into(),
-        container_links: "/var/log/containers".into(),
-        resync: Duration::from_mins(1),
-        node: NodeSettings {
-            root_dir: "/".into(),
-            cluster_dns: vec![[10, 96, 0, 10].into()],
-            ids_per_pod: 65_536,
-            ..NodeSettings::default()
-        },
-        unsafe_sysctls: Vec::new(),
-        restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
         pleg: pleg::Settings { hints, ..pleg::Settings::default() },
-        events: EventLimits::default(),
-        images: ImageRules::default(),
-        healthz: None,
+        ..Settings::new(NODE, "memory", node)
     }
 }

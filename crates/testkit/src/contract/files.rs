@@ -82,15 +82,6 @@ pub async fn run<W: World>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
     reports
 }
 
-macro_rules! cases {
-    ($($name:ident)+) => {
-        /// The contract.
-        pub const CASES: &[Case] = &[$(
-            Case { name: stringify!($name), play: |world| Box::pin($name(world)) },
-        )+];
-    };
-}
-
 cases! {
     a_path_is_a_file_or_a_directory
     links_are_followed

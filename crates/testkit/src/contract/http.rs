@@ -46,15 +46,6 @@ pub async fn run<W: World>(mut new_world: impl AsyncFnMut() -> W) -> Vec<Report>
     reports
 }
 
-macro_rules! cases {
-    ($($name:ident)+) => {
-        /// The contract.
-        pub const CASES: &[Case] = &[$(
-            Case { name: stringify!($name), play: |world| Box::pin($name(world)) },
-        )+];
-    };
-}
-
 cases! {
     a_page_is_got
     every_status_is_an_answer
