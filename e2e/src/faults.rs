@@ -50,7 +50,7 @@ const fn caused_by(cause: &'static str, method: &'static str, stage: Stage) -> R
 
 /// Every method that the agent calls in a round. No image goes in one; for `RemoveImage` there are
 /// tests of their own.
-pub const METHODS: [Row; 18] = [
+pub const METHODS: [Row; 19] = [
     row("Version", Stage::Start),
     row("GetContainerEvents", Stage::Start),
     row("ListPodSandbox", Stage::Start),
@@ -65,6 +65,7 @@ pub const METHODS: [Row; 18] = [
     caused_by("RunPodSandbox=unavailable", "Status", Stage::Start),
     row("CreateContainer", Stage::Start),
     row("StartContainer", Stage::Start),
+    row("ExecSync", Stage::Stop),
     row("StopContainer", Stage::Stop),
     row("StopPodSandbox", Stage::Stop),
     row("RemoveContainer", Stage::Stop),
@@ -232,6 +233,7 @@ spec:
   - name: main
     image: ferrolet.test/workload:1
     args: [sleep, forever]
+    lifecycle: {{preStop: {{exec: {{command: [/workload, exit, '0']}}}}}}
   - name: pulled
     image: {image}
     imagePullPolicy: Always

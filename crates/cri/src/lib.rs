@@ -20,6 +20,7 @@ mod from_cri;
 mod parts;
 mod service;
 mod to_cri;
+mod unchanged;
 mod verbose;
 
 pub use client::CriRuntime;

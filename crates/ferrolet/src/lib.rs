@@ -17,6 +17,7 @@ mod effects;
 mod image_gc;
 mod klog;
 mod machine;
+mod memory;
 mod node_settings;
 mod node_view;
 mod observe;

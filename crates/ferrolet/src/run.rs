@@ -12,7 +12,6 @@ use fetch::Fetcher;
 use gc::decide::images::{Pins, Policy};
 use gc::policy::{AgeBy, ContainerPolicy};
 use hostfs::HostSegments;
-use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use model::trouble::Trouble;
@@ -24,6 +23,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::klog;
+use crate::memory;
 use crate::node_settings::{node_ips, node_settings};
 use crate::observe::{LoggedEvents, SystemClock};
 use crate::run_args::{DeadContainers, RunArgs};
@@ -71,6 +71,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
     settings.images = image_rules(&config, &args.own)?;
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
+    hostfs::share_one_heap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(FILE_THREADS)
@@ -258,14 +259,11 @@ async fn serve(
     }
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
-    let logs = Arc::new(host.logs());
-    let disks = Arc::new(host.clone());
-    let files: Arc<dyn HostFiles> = Arc::new(host);
     // Whoever cleans up after this agent must find the runtime without it.
     let socket = format!("unix://{}", endpoint.path().display());
     let note =
         RuntimeNote::new(socket, settings.pod_logs.clone(), settings.container_links.clone());
-    note.write(&*files, here.root_dir).await.context("note which runtime is used")?;
+    note.write(&host, here.root_dir).await.context("note which runtime is used")?;
     let listener = here.socket.listener().context("listen on the agent's socket")?;
     let local = Local {
         listener: UnixListener::from_std(listener).context("listen on the agent's socket")?,
@@ -273,19 +271,20 @@ async fn serve(
     };
     let ports = Ports {
         runtime,
-        files: Arc::clone(&files),
+        files: Arc::new(host.clone()),
         http: Arc::new(Fetcher::new(USER_AGENT)),
         pod_http: Arc::new(Fetcher::trusting_anybody(USER_AGENT)),
-        logs,
+        logs: Arc::new(host.logs()),
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
         journal: Arc::new(HostSegments::new(here.root_dir.join(JOURNAL))),
         node_events: Arc::new(LoggedEvents),
-        disks,
+        disks: Arc::new(host),
     };
     let mut agent = Agent::start(&settings, ports, Some(local));
     systemd::ready();
     let alive = systemd::stay_alive(here.watchdog, agent.health());
+    let memory = memory::when_quiet(agent.changes(), hostfs::give_back);
     tokio::select! {
         biased;
         name = told_to_stop(&mut terminate, &mut interrupt) => {
@@ -296,6 +295,7 @@ async fn serve(
         }
         broken = agent.broken() => Err(broken.into()),
         () = alive => unreachable!("it tells without end"),
+        () = memory => unreachable!("it watches without end"),
     }
 }
 

@@ -58,6 +58,10 @@ impl Statuses for Looks {
         self.0.newer_than(uid, after).await
     }
 
+    fn version(&self) -> u64 {
+        self.0.version()
+    }
+
     fn look_at(&self, uid: &PodUid) {
         self.1.mark(uid, []);
     }
@@ -122,6 +126,7 @@ impl Bench {
             statuses: Arc::new(Looks(pleg.cache.clone(), pleg.requests)),
             stamps,
             clock: Arc::clone(&clock) as _,
+            events: Arc::<testkit::events::KeptEvents>::default(),
             resync: Duration::from_mins(1),
         });
         let remains = remains(&runtime, &clock, workers.states());

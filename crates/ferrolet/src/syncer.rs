@@ -201,6 +201,10 @@ impl Statuses for PlegStatuses {
         self.cache.newer_than(uid, after).await
     }
 
+    fn version(&self) -> u64 {
+        self.cache.version()
+    }
+
     fn look_at(&self, uid: &PodUid) {
         self.requests.mark(uid, []);
     }

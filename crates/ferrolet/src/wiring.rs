@@ -30,9 +30,10 @@ use prometheus::Registry;
 use runtime::decide::{AllowedSysctls, BackoffLimits, NodeSettings};
 use runtime::{LogLayout, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages};
 pub use server::EventLimits;
-use server::{EventBook, HealthChecks, Verbosity};
+use server::{EventBook, HealthChecks, PodView as _, Verbosity};
 use status::decide::NodeFacts;
 use tokio::net::UnixListener;
+use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::adopt::Adoption;
@@ -178,6 +179,7 @@ pub struct Agent {
     health: Arc<dyn HealthChecks>,
     container_gc: ContainerGc,
     image_gc: ImageGc,
+    changes: watch::Receiver<u64>,
 }
 
 /// A long task of the agent ended, which none should.
@@ -202,13 +204,14 @@ impl Agent {
             statuses: Arc::new(PlegStatuses { cache, requests, ready }),
             stamps,
             clock: Arc::clone(&ports.clock),
+            events: Arc::clone(&ports.events),
             resync: settings.resync,
         });
         let pods = (workers_handle.states(), pod_runtime);
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let image_gc = images.start(&mut tasks);
         let collection = Collection::new(settings, &ports, &records, (&container_gc, &image_gc));
-        let sources = sources(settings, &ports, &mut tasks);
+        let (sources, changes) = (sources(settings, &ports, &mut tasks), view.changes());
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
@@ -224,8 +227,7 @@ impl Agent {
             admission: admission(settings),
             remains,
         });
-        let health = AgentHealth { pleg: pleg.health, sync_loop: pulse };
-        let health = tell_health(settings, health, &mut tasks);
+        let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
         if let Some(Local { listener, verbosity }) = local {
             let answers = server::Parts {
                 pods: view,
@@ -247,7 +249,7 @@ impl Agent {
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
-        Self { tasks, health, container_gc, image_gc }
+        Self { tasks, health, container_gc, image_gc, changes }
     }
 
     /// Asks things of the collection of dead containers.
@@ -263,6 +265,11 @@ impl Agent {
     /// Whether the agent is well.
     pub fn health(&self) -> Arc<dyn HealthChecks> {
         Arc::clone(&self.health)
+    }
+
+    /// A number that changes with every pod that comes, goes, or has another status.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
     }
 
     /// Waits for a part to break, which none should.
@@ -306,8 +313,12 @@ fn collect_containers(
 }
 
 /// Starts to tell whether the agent is well, where it is to be told.
-fn tell_health(settings: &Settings, of: AgentHealth, tasks: &mut Tasks) -> Arc<dyn HealthChecks> {
-    let health: Arc<dyn HealthChecks> = Arc::new(of);
+fn tell_health(
+    settings: &Settings,
+    (pleg, sync_loop): (pleg::Health, Pulse),
+    tasks: &mut Tasks,
+) -> Arc<dyn HealthChecks> {
+    let health: Arc<dyn HealthChecks> = Arc::new(AgentHealth { pleg, sync_loop });
     if let Some(address) = settings.healthz {
         let health = Arc::clone(&health);
         tasks.spawn("healthz", |stop| server::serve_health(health, address, stop));

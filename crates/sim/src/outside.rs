@@ -17,6 +17,7 @@ use model::ports::runtime::Runtime as _;
 use testkit::clock::VirtualClock;
 use testkit::disk::MemoryDisk;
 use testkit::files::MemoryFiles;
+use testkit::http::MemoryWeb;
 use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
 use tokio::sync::watch;
@@ -38,6 +39,7 @@ pub(crate) struct Outside {
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) journal: MemorySegments,
     pub(crate) disk: Arc<MemoryDisk>,
+    pub(crate) web: Arc<MemoryWeb>,
     pub(crate) clock: Arc<NodeClock>,
     /// Whether the runtime is away.
     pub(crate) away: watch::Sender<bool>,
@@ -80,6 +82,7 @@ impl Outside {
             disk: Arc::new(disk),
             files: Arc::new(files),
             journal: MemorySegments::default(),
+            web: Arc::default(),
             epoch: steady.now(),
             clock: Arc::new(NodeClock::new(steady)),
             away: watch::Sender::new(false),
@@ -130,6 +133,12 @@ impl Outside {
     pub(crate) fn record(&self, event: Event) {
         let at = self.elapsed();
         self.state().news.push(Record { at, event });
+    }
+
+    /// Remembers what the agent asks for, after all that happened before.
+    pub(crate) fn asked(&self, event: Event) {
+        self.observe();
+        self.record(event);
     }
 
     /// What happened since this was last asked.

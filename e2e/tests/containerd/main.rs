@@ -12,4 +12,6 @@ mod first_pod;
 mod gc;
 mod gc_explained;
 mod image_gc;
+mod kernel;
+mod network;
 mod standalone;

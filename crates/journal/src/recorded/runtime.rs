@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use model::fingerprint::Fingerprint;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::journal::Outcome;
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
+    ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Lists, Runtime,
     RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::Verdict;
@@ -96,6 +97,9 @@ impl Runtime for RecordedRuntime {
         filter: &ContainerFilter,
     ) -> Result<Vec<Container>, RuntimeError> {
         self.inner.list_containers(filter).await
+    }
+    async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
+        self.inner.list_if_changed(known).await
     }
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
         self.inner.container_status(id).await

@@ -1,0 +1,44 @@
+//! The memory that the agent has from the kernel.
+
+/// Sees to it that memory can be given back: threads that only wait for files need no heaps of their
+/// own, each of which would keep what it once had. To be called before there are threads.
+pub fn share_one_heap() {
+    #[cfg(target_env = "gnu")]
+    #[allow(unsafe_code, reason = "the C library has no other way to be told")]
+    // SAFETY: it sets a number, and there is no other thread yet that reads it.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
+/// Gives memory back that was freed and is still held for later use. After many pods have started
+/// together, that is more than what is in use.
+pub fn give_back() {
+    #[cfg(target_env = "gnu")]
+    #[allow(unsafe_code, reason = "the C library has no other way to be told")]
+    // SAFETY: it may be called at any time by any thread; nothing in use is touched.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(target_env = "gnu")]
+    #[test]
+    fn freed_memory_is_given_back() {
+        fn anonymous_kib() -> u64 {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find(|line| line.starts_with("RssAnon")).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        }
+        // Blocks too small for a mapping of their own, with a few left among them.
+        let blocks: Vec<Vec<u8>> = (0..4000).map(|_| vec![1; 16 << 10]).collect();
+        let full = anonymous_kib();
+        let left: Vec<Vec<u8>> = blocks.into_iter().step_by(100).collect();
+        super::give_back();
+        let after = anonymous_kib();
+        assert!(after + (32 << 10) < full, "{full} KiB, then {after} KiB");
+        assert!(left.iter().all(|block| block.len() == 16 << 10));
+    }
+}
