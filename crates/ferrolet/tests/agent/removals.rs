@@ -10,7 +10,7 @@ use crate::world::World;
 
 /// What is on record of something, the newest first.
 fn entries(world: &World, what: &str) -> Vec<Entry> {
-    find(&world.journal, &Query::new(what), 1000).unwrap().entries
+    find(&world.journal, &Query::new(what), 1000).expect("memory can be read").entries
 }
 
 /// What the runtime was asked to remove.
