@@ -58,6 +58,14 @@ impl Statuses for Looks {
         self.0.newer_than(uid, after).await
     }
 
+    fn known_since(
+        &self,
+        uid: &PodUid,
+        after: Stamp,
+    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+        self.0.known_since(uid, after)
+    }
+
     fn version(&self) -> u64 {
         self.0.version()
     }

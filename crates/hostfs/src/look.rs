@@ -43,7 +43,7 @@ pub(crate) fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut listing = Dir::new(rustix::fs::open(directory, flags, Mode::empty())?)?;
     let (whole, file_system) = (listing.stat()?, listing.statfs()?);
-    let is_local = LOCAL.contains(&i64::from(file_system.f_type));
+    let is_local = LOCAL.contains(&file_system.f_type);
     let mut entries = Vec::new();
     while let Some(entry) = listing.read() {
         let entry = entry?;

@@ -1,13 +1,20 @@
 //! The memory that the agent has from the kernel.
 
+/// From this size on, a block has pages of its own, which go back to the kernel with it. The largest
+/// blocks are those that live shortest: buffers, and what is under way for a pod that starts.
+#[cfg(target_env = "gnu")]
+const LARGE: i32 = 8 << 10;
+
 /// Sees to it that memory can be given back: threads that only wait for files need no heaps of their
-/// own, each of which would keep what it once had. To be called before there are threads.
+/// own, each of which would keep what it once had, and large blocks leave no holes. To be called before
+/// there are threads.
 pub fn share_one_heap() {
     #[cfg(target_env = "gnu")]
     #[allow(unsafe_code, reason = "the C library has no other way to be told")]
-    // SAFETY: it sets a number, and there is no other thread yet that reads it.
+    // SAFETY: it sets numbers, and there is no other thread yet that reads them.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
     }
 }
 

@@ -125,6 +125,11 @@ impl Reader {
         lock(&self.shared).version
     }
 
+    /// What a look at the pod showed that began after `after`, if there was one.
+    pub fn known_since(&self, uid: &PodUid, after: Stamp) -> Option<Observation> {
+        lock(&self.shared).fresh(uid, after)
+    }
+
     /// Whether all pods of which something may live are among these.
     pub fn all_live_are_in(&self, uids: &BTreeSet<PodUid>) -> bool {
         lock(&self.shared).live.keys().all(|uid| uids.contains(uid))

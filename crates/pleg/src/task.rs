@@ -262,7 +262,9 @@ impl Relist {
         let runtime = Arc::clone(&self.runtime);
         // Taken before the first call: what happens during the listing may or may not be in it.
         let (at, began) = (self.stamps.next(), Instant::now());
-        let known = if take(&mut self.in_full) { None } else { fingerprint(&self.records) };
+        // Of a pod that is being looked at, less is known than the list shows.
+        let in_full = take(&mut self.in_full) || !self.busy.is_empty();
+        let known = if in_full { None } else { fingerprint(&self.records) };
         self.work.push(Box::pin(async move {
             let pods = inspect::list(&*runtime, known.as_ref()).await;
             Done::Listed { began, at, known, pods }
@@ -357,14 +359,13 @@ impl Relist {
         for busy in self.busy.values_mut() {
             busy.again |= busy.since < at;
         }
-        match pods {
-            Some(pods) => self.reconcile_all(at, pods),
-            None => {
-                let busy = &self.busy;
-                self.records.retain(|uid, record| {
-                    !record.seen.is_empty() || record.at > at || busy.contains_key(uid)
-                });
-            }
+        if let Some(pods) = pods {
+            self.reconcile_all(at, pods);
+        } else {
+            let busy = &self.busy;
+            self.records.retain(|uid, record| {
+                !record.seen.is_empty() || record.at > at || busy.contains_key(uid)
+            });
         }
         self.writer.relisted(at, self.busy.keys().cloned().collect());
         let last = self.relisted.send_replace(Some(began));

@@ -3,6 +3,7 @@
 //! A quiet node wakes up for a group and not for each of its pods; a group of which nothing can have
 //! changed since it was looked at last is put back as it is.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::ids::PodUid;
@@ -24,9 +25,9 @@ pub(crate) struct Resting {
 #[derive(Debug)]
 pub(crate) struct Group {
     id: u64,
-    pods: Vec<PodUid>,
+    pub(crate) pods: Vec<PodUid>,
     /// The version of all statuses by which all of them were found at rest.
-    found: Option<u64>,
+    pub(crate) found: Option<u64>,
 }
 
 impl Resting {
@@ -83,15 +84,30 @@ impl Resting {
         pods
     }
 
+    /// A pod that was struck off its group does not wait any more.
+    pub(crate) fn release(&mut self, uid: &PodUid) {
+        self.members.remove(uid);
+    }
+
+    /// Strikes pods off a group that are elsewhere.
+    pub(crate) fn forget_gone(&mut self, group: &mut Group) {
+        if self.disturbed.remove(&group.id) {
+            group.pods.retain(|uid| self.members.get(uid) == Some(&group.id));
+        }
+    }
+
     /// Puts a group back as it is.
     pub(crate) fn put_back(&mut self, group: Group, until: Instant) {
-        if self.groups.contains_key(&until) {
-            let found = group.found;
-            let pods = self.dissolve(group);
-            self.add_all(pods, until, found);
-        } else {
-            self.groups.insert(until, group);
+        if group.pods.is_empty() {
+            return;
         }
+        if let Entry::Vacant(free) = self.groups.entry(until) {
+            free.insert(group);
+            return;
+        }
+        let found = group.found;
+        let pods = self.dissolve(group);
+        self.add_all(pods, until, found);
     }
 }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::observed::PodStatus;
@@ -61,6 +60,12 @@ pub trait Statuses: Debug + Send + Sync {
     async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError>;
     /// Asks for a look at the pod now.
     fn look_at(&self, uid: &PodUid);
+    /// The same, if there is one already.
+    fn known_since(
+        &self,
+        uid: &PodUid,
+        after: Stamp,
+    ) -> Option<Result<Arc<PodStatus>, RuntimeError>>;
     /// A number that changes whenever what is known of any pod does.
     fn version(&self) -> u64;
 }
@@ -324,7 +329,7 @@ impl WorkersTask {
     }
 
     /// Syncs the pods of a group that are not at rest; the others wait on.
-    fn look_through(&mut self, group: Group, now: Instant) {
+    fn look_through(&mut self, mut group: Group, now: Instant) {
         let earliest = now + self.parts.resync;
         let latest = earliest + self.parts.resync.div_f64(2.0).min(GRID);
         let until = together(self.epoch, earliest, latest);
@@ -333,14 +338,20 @@ impl WorkersTask {
             self.resting.put_back(group, until);
             return;
         }
-        let (mut at_rest, mut restless, mut all_seen) = (Vec::new(), Vec::new(), true);
-        for uid in self.resting.dissolve(group) {
-            let rest = self.rest(&uid);
+        let (mut restless, mut all_seen) = (Vec::new(), true);
+        self.resting.forget_gone(&mut group);
+        group.pods.retain(|uid| {
+            let rest = self.rest(uid);
             all_seen &= rest != Rest::NotSeen;
-            if rest == Rest::Over { restless.push(uid) } else { at_rest.push(uid) }
-        }
-        self.resting.add_all(at_rest, until, all_seen.then_some(version));
+            if rest == Rest::Over {
+                restless.push(uid.clone());
+            }
+            rest != Rest::Over
+        });
+        group.found = all_seen.then_some(version);
+        self.resting.put_back(group, until);
         for uid in restless {
+            self.resting.release(&uid);
             self.step(Event::Due(uid));
         }
     }
@@ -350,7 +361,7 @@ impl WorkersTask {
     /// calls every minute.
     fn rest(&self, uid: &PodUid) -> Rest {
         let Some(last) = self.last.get(uid) else { return Rest::Over };
-        match self.parts.statuses.newer_than(uid, last.ended).now_or_never() {
+        match self.parts.statuses.known_since(uid, last.ended) {
             None => Rest::NotSeen,
             Some(Ok(now)) if last.at_rest.as_ref().is_some_and(|then| Arc::ptr_eq(then, &now)) => {
                 Rest::Seen

@@ -37,9 +37,9 @@ impl PodRuntime {
     ) -> Result<Made, StartError> {
         let Starting { pod, container, home, .. } = *starting;
         let target = target(starting)?;
-        let Ensured { image_ref, user } = image;
-        let image_user = match user {
-            Some(user) => user,
+        let Ensured { image_ref, seen } = image;
+        let image_user = match seen {
+            Some(image) => image.user,
             None => self.image_user(container).await?,
         };
         let mut names = 0;

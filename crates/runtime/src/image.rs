@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Container;
 use model::ids::PodUid;
 use model::ports::events::EventType::{Normal, Warning};
-use model::ports::runtime::ImageUser;
+use model::ports::runtime::Image;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -69,8 +69,8 @@ impl Failures {
 pub(crate) struct Ensured {
     /// How to refer to it.
     pub(crate) image_ref: String,
-    /// Whom it runs as, if it says; `None` if nobody has looked yet.
-    pub(crate) user: Option<Option<ImageUser>>,
+    /// What the runtime says of it; nothing if it was just fetched.
+    pub(crate) seen: Option<Image>,
 }
 
 impl Images {
@@ -111,7 +111,7 @@ impl Images {
             Fetch::Present(image_ref) => {
                 let message = format!("Container image {image:?} already present on machine");
                 report.event(Normal, "Pulled", message);
-                Ok(Ensured { image_ref, user: Some(present.and_then(|present| present.user)) })
+                Ok(Ensured { image_ref, seen: present })
             }
             Fetch::Forbidden => {
                 let error = StartError::ImageNeverPull { image };
@@ -121,7 +121,7 @@ impl Images {
             }
             Fetch::Pull => {
                 let image_ref = self.pull(parts, (uid.clone(), tagged), image, report).await?;
-                Ok(Ensured { image_ref, user: None })
+                Ok(Ensured { image_ref, seen: None })
             }
         }
     }

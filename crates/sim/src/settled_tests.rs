@@ -138,7 +138,7 @@ fn init_containers_may_fail_again_in_a_new_sandbox() {
     let failed = Instance { sandbox: "s1".into(), exit_code: 1, ..instance("i", 1, Exited) };
     let containers = || vec![old("a"), old("b"), failed.clone()];
     let mut seen = snapshot(containers(), &[false, true]);
-    seen.sandboxes[1].made = Duration::from_secs(900);
+    seen.sandboxes[1].made = Duration::from_mins(15);
     assert_eq!(problem(&seen, pod.clone()), None);
     seen.sandboxes[1].ready = false;
     assert!(problem(&seen, pod.clone()).is_some(), "it waits without a sandbox");

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::observed::PodStatus;
@@ -171,6 +172,14 @@ impl Statuses for Looks {
             code: Code::Unavailable,
             message: "a test asked for this".into(),
         })
+    }
+
+    fn known_since(
+        &self,
+        uid: &PodUid,
+        after: Stamp,
+    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+        self.newer_than(uid, after).now_or_never()
     }
 
     fn version(&self) -> u64 {
