@@ -4,6 +4,7 @@ pub mod containers;
 pub mod deletor;
 pub mod links;
 pub mod logs;
+pub mod policy;
 pub mod sandboxes;
 pub mod schedule;
 #[cfg(test)]
@@ -13,7 +14,7 @@ use jiff::Timestamp;
 use model::ids::PodUid;
 use model::pod_state::PodState;
 
-use crate::policy::ContainerPolicy;
+use self::policy::ContainerPolicy;
 
 /// What the pod workers and sources say, as far as remains depend on it.
 pub trait PodStates: std::fmt::Debug + Send + Sync {

@@ -22,4 +22,5 @@
 pub mod containers;
 pub mod decide;
 pub mod plan;
-pub mod policy;
+
+pub use decide::policy;

@@ -197,3 +197,17 @@ async fn a_runtime_that_cannot_remove_keeps_nothing_else_and_one_that_cannot_lis
     world.runtime.clear_faults();
     world.until("it goes at last", |world| (instances(world, "kept") == 0).then_some(())).await;
 }
+
+// behaviour: GC-75
+#[tokio::test(start_paused = true)]
+async fn what_went_while_no_agent_ran_is_collected_within_seconds_of_the_start() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    leftovers(&world, "old", 3).await;
+    let _agent = world.start();
+    world.one_runs("web").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(instances(&world, "old"), 0);
+    assert_eq!(world.runtime.sandboxes().len(), 1);
+    assert!(world.files.look("/var/log/pods/default_old_uid-old".as_ref()).await.is_err());
+}
