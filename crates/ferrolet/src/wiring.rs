@@ -16,6 +16,7 @@ use model::ports::logs::ContainerLogs;
 use model::ports::runtime::Runtime;
 use model::stamp::Stamps;
 use pleg::{Pleg, PlegParts};
+use pods::WorkerStates;
 use pods::source::file::{FileSourceSettings, file_source};
 use pods::source::http::{HttpSourceSettings, http_source};
 use pods::source::{SourceName, Sources};
@@ -167,12 +168,7 @@ pub struct Broken(String);
 impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
-        let clock = Arc::clone(&ports.clock);
-        let book = EventBook::new(clock, settings.events, ports.events)
-            .of_node(&settings.node_name, ports.node_events);
-        let book = Arc::new(book);
-        ports.events = Arc::clone(&book) as _;
-        ports.node_events = Arc::clone(&book) as _;
+        let book = event_book(settings, &mut ports);
         let host_ips = settings.node.ips.clone();
         let facts = NodeFacts { host_ips, runtime_name: settings.runtime_name.clone() };
         let view = Arc::new(NodeView::new(facts, Arc::clone(&ports.clock)));
@@ -189,16 +185,9 @@ impl Agent {
             clock: Arc::clone(&ports.clock),
             resync: settings.resync,
         });
-        let known = Arc::new(KnownPods::new(workers_handle.states()));
-        let stop = Arc::new(StopThroughRuntime(pod_runtime)) as _;
-        let gc = container_gc_parts(settings, &ports, (Arc::clone(&known) as _, stop));
-        let (deletor_task, deletor) = Deletor::new(gc.clone());
-        let (gc_task, container_gc) = container_gc(gc);
         let mut tasks = Tasks::default();
-        tasks.spawn("container deletor", |stop| deletor_task.run(stop));
-        tasks.spawn("container garbage collection", |stop| gc_task.run(stop));
-        let remains =
-            Remains::new(known, (container_gc.clone(), deletor), Arc::clone(&ports.clock));
+        let pods = (workers_handle.states(), pod_runtime);
+        let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let sources = sources(settings, &ports, &mut tasks);
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
@@ -215,12 +204,7 @@ impl Agent {
             admission: admission(settings),
             remains,
         });
-        let health: Arc<dyn HealthChecks> =
-            Arc::new(AgentHealth { pleg: pleg.health, sync_loop: pulse });
-        if let Some(address) = settings.healthz {
-            let health = Arc::clone(&health);
-            tasks.spawn("healthz", |stop| server::serve_health(health, address, stop));
-        }
+        let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
         if let Some(Local { listener, verbosity }) = local {
             let answers = server::Parts {
                 pods: view,
@@ -261,6 +245,49 @@ impl Agent {
     pub async fn stop(self) {
         self.tasks.stop().await;
     }
+}
+
+/// Keeps events on their way to whoever hears them.
+fn event_book(settings: &Settings, ports: &mut Ports) -> Arc<EventBook> {
+    let (clock, further) = (Arc::clone(&ports.clock), Arc::clone(&ports.events));
+    let of_node = Arc::clone(&ports.node_events);
+    let book = EventBook::new(clock, settings.events, further);
+    let book = Arc::new(book.of_node(&settings.node_name, of_node));
+    ports.events = Arc::clone(&book) as _;
+    ports.node_events = Arc::clone(&book) as _;
+    book
+}
+
+/// Starts to collect dead containers; gives whom to tell of pods, and whom to ask.
+fn collect_containers(
+    settings: &Settings,
+    ports: &Ports,
+    (states, pod_runtime): (WorkerStates, Arc<PodRuntime>),
+    tasks: &mut Tasks,
+) -> (Remains, ContainerGc) {
+    let known = Arc::new(KnownPods::new(states));
+    let stop = Arc::new(StopThroughRuntime(pod_runtime)) as _;
+    let gc = container_gc_parts(settings, ports, (Arc::clone(&known) as _, stop));
+    let (deletor_task, deletor) = Deletor::new(gc.clone());
+    let (gc_task, container_gc) = container_gc(gc);
+    tasks.spawn("container deletor", |stop| deletor_task.run(stop));
+    tasks.spawn("container garbage collection", |stop| gc_task.run(stop));
+    let remains = Remains::new(known, (container_gc.clone(), deletor), Arc::clone(&ports.clock));
+    (remains, container_gc)
+}
+
+/// Starts to tell whether the agent is well, where it is to be told.
+fn tell_health(
+    settings: &Settings,
+    (pleg, sync_loop): (pleg::Health, Pulse),
+    tasks: &mut Tasks,
+) -> Arc<dyn HealthChecks> {
+    let health: Arc<dyn HealthChecks> = Arc::new(AgentHealth { pleg, sync_loop });
+    if let Some(address) = settings.healthz {
+        let health = Arc::clone(&health);
+        tasks.spawn("healthz", |stop| server::serve_health(health, address, stop));
+    }
+    health
 }
 
 /// Starts the sources of pods.

@@ -24,6 +24,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 pub use self::deletor::{Deletor, DeletorTask};
 pub use self::task::ContainerGcTask;
 use crate::decide::PodStates;
+use crate::decide::containers::ExitTimes;
 use crate::plan::Plan;
 use crate::policy::ContainerPolicy;
 
@@ -165,7 +166,7 @@ pub fn container_gc(parts: ContainerGcParts) -> (ContainerGcTask, ContainerGc) {
 impl ContainerGc {
     /// What the next pass would remove and keep. Looks, and changes nothing.
     pub async fn plan(&self) -> Planned {
-        let survey = survey::all(&self.shared.parts, false, &mut Default::default()).await;
+        let survey = survey::all(&self.shared.parts, false, &mut ExitTimes::new()).await;
         survey.planned()
     }
 

@@ -26,15 +26,19 @@ fn write_log(world: &World, container: &Container) -> String {
 /// A pod that nobody made in this life: so many dead containers in a dead sandbox.
 async fn leftovers(world: &World, pod: &str, instances: u32) -> SandboxId {
     let config = wanted::sandbox(&PodName::new("default", pod), &format!("uid-{pod}").into());
-    let sandbox = world.runtime.run_pod_sandbox(&config).await.unwrap();
+    let sandbox = world.runtime.run_pod_sandbox(&config).await.expect("a sandbox");
     for attempt in 0..instances {
         let image = "ferrolet.test/workload:1";
         let mut container = wanted::container(&config, "main", image, &["exit", "1"]);
         container.attempt = attempt;
-        let id = world.runtime.create_container(&sandbox, &container, &config).await.unwrap();
-        world.runtime.start_container(&id).await.unwrap();
+        let id = world
+            .runtime
+            .create_container(&sandbox, &container, &config)
+            .await
+            .expect("a container");
+        world.runtime.start_container(&id).await.expect("it starts");
     }
-    world.runtime.stop_pod_sandbox(&sandbox).await.unwrap();
+    world.runtime.stop_pod_sandbox(&sandbox).await.expect("it stops");
     world.files.write(format!("/var/log/pods/default_{pod}_uid-{pod}/main/0.log"), "hello\n");
     sandbox
 }
