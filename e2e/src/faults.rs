@@ -49,7 +49,7 @@ const fn caused_by(cause: &'static str, method: &'static str, stage: Stage) -> R
 }
 
 /// Every method that the agent calls.
-pub const METHODS: [Row; 16] = [
+pub const METHODS: [Row; 17] = [
     row("Version", Stage::Start),
     row("GetContainerEvents", Stage::Start),
     row("ListPodSandbox", Stage::Start),
@@ -62,6 +62,7 @@ pub const METHODS: [Row; 16] = [
     caused_by("RunPodSandbox=unavailable", "Status", Stage::Start),
     row("CreateContainer", Stage::Start),
     row("StartContainer", Stage::Start),
+    row("ExecSync", Stage::Stop),
     row("StopContainer", Stage::Stop),
     row("StopPodSandbox", Stage::Stop),
     row("RemoveContainer", Stage::Stop),
@@ -229,6 +230,7 @@ spec:
   - name: main
     image: ferrolet.test/workload:1
     args: [sleep, forever]
+    lifecycle: {{preStop: {{exec: {{command: [/workload, exit, '0']}}}}}}
   - name: pulled
     image: {image}
     imagePullPolicy: Always

@@ -3,17 +3,19 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use model::fingerprint::Fingerprint;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError, RuntimeStatus,
-    RuntimeVersion, SandboxFilter,
+    ContainerEvents, ContainerFilter, ExecOutput, Image, Lists, Runtime, RuntimeError,
+    RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, SandboxConfig};
 use proto::runtime_v1 as cri;
 use proto::runtime_v1::image_service_client::ImageServiceClient;
 use proto::runtime_v1::runtime_service_client::RuntimeServiceClient;
+use tonic::client::Grpc;
 use tonic::transport::Channel;
 
 use crate::deadline::{Class, Deadlines};
@@ -21,7 +23,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Call, on, wrong_subject};
 use crate::parts::parts;
 use crate::service::{Service, channel};
-use crate::{events, from_cri, to_cri};
+use crate::{events, from_cri, to_cri, unchanged};
 
 /// A list of some ten thousand containers is larger than gRPC's usual 4 MiB, and a node that cannot
 /// list cannot clean up either.
@@ -35,6 +37,8 @@ pub(crate) const ALL: &str = "of the runtime";
 pub struct CriRuntime {
     runtime: Service<RuntimeServiceClient<Channel>>,
     image: Service<ImageServiceClient<Channel>>,
+    /// The runtime again, for answers that are not decoded at once.
+    undecoded: Service<Grpc<Channel>>,
 }
 
 impl CriRuntime {
@@ -43,6 +47,11 @@ impl CriRuntime {
     pub fn new(runtime: &Endpoint, image: &Endpoint, deadlines: Deadlines) -> Self {
         let runtime_channel = channel(runtime);
         let image_channel = if runtime == image { runtime_channel.clone() } else { channel(image) };
+        let undecoded = Service {
+            client: Grpc::new(runtime_channel.clone()).max_decoding_message_size(MESSAGE_LIMIT),
+            endpoint: runtime.clone(),
+            deadlines: deadlines.clone(),
+        };
         let runtime = Service {
             client: RuntimeServiceClient::new(runtime_channel)
                 .max_decoding_message_size(MESSAGE_LIMIT),
@@ -54,7 +63,7 @@ impl CriRuntime {
             endpoint: image.clone(),
             deadlines,
         };
-        Self { runtime, image }
+        Self { runtime, image, undecoded }
     }
 }
 
@@ -233,6 +242,10 @@ impl Runtime for CriRuntime {
             Err(error) => return Err(error),
         };
         Ok(items.into_iter().filter_map(from_cri::container).collect())
+    }
+
+    async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
+        unchanged::list_if_changed(&self.undecoded, known).await
     }
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {

@@ -20,6 +20,7 @@ mod from_cri;
 mod parts;
 mod service;
 mod to_cri;
+mod unchanged;
 
 pub use client::CriRuntime;
 pub use deadline::Deadlines;

@@ -15,6 +15,7 @@ mod decide;
 mod effects;
 mod klog;
 mod machine;
+mod memory;
 mod node_settings;
 mod node_view;
 mod observe;

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::klog;
+use crate::memory;
 use crate::node_settings::{node_ips, node_settings};
 use crate::observe::{LoggedEvents, SystemClock};
 use crate::run_args::{DeadContainers, RunArgs};
@@ -65,6 +66,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
     settings.container_gc = container_policy(args.dead_containers, &args.own)?;
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
+    hostfs::share_one_heap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(FILE_THREADS)
@@ -257,6 +259,7 @@ async fn serve(
     let mut agent = Agent::start(&settings, ports, Some(local));
     systemd::ready();
     let alive = systemd::stay_alive(here.watchdog, agent.health());
+    let memory = memory::when_quiet(agent.changes(), hostfs::give_back);
     tokio::select! {
         biased;
         name = told_to_stop(&mut terminate, &mut interrupt) => {
@@ -267,6 +270,7 @@ async fn serve(
         }
         broken = agent.broken() => Err(broken.into()),
         () = alive => unreachable!("it tells without end"),
+        () = memory => unreachable!("it watches without end"),
     }
 }
 

@@ -273,6 +273,9 @@ impl SyncLoop {
         if !self.listed {
             return;
         }
+        if self.all_are_looked_after() {
+            return;
+        }
         let live = self.parts.cache.all_live();
         let told = self.parts.sources.pods().filter(|(uid, _)| !self.refused.contains(*uid));
         let wanted = told.map(|(uid, pod)| {
@@ -298,6 +301,14 @@ impl SyncLoop {
         if self.parts.sources.all_ready() {
             self.parts.remains.all_looked_after();
         }
+    }
+
+    /// Whether every pod that is wanted or lives has a worker: mostly so, which is why it is asked
+    /// before anything is compared at length.
+    fn all_are_looked_after(&self) -> bool {
+        let mut told = self.parts.sources.pods().map(|(uid, _)| uid);
+        told.all(|uid| self.working.contains(uid) || self.refused.contains(uid))
+            && self.parts.cache.all_live_are_in(&self.working)
     }
 
     /// Ends a pod of the runtime that no source wants.

@@ -58,6 +58,18 @@ impl Statuses for Looks {
         self.0.newer_than(uid, after).await
     }
 
+    fn known_since(
+        &self,
+        uid: &PodUid,
+        after: Stamp,
+    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+        self.0.known_since(uid, after)
+    }
+
+    fn version(&self) -> u64 {
+        self.0.version()
+    }
+
     fn look_at(&self, uid: &PodUid) {
         self.1.mark(uid, []);
     }
@@ -122,6 +134,7 @@ impl Bench {
             statuses: Arc::new(Looks(pleg.cache.clone(), pleg.requests)),
             stamps,
             clock: Arc::clone(&clock) as _,
+            events: Arc::<KeptEvents>::default(),
             resync: Duration::from_mins(1),
         });
         let remains = remains(&runtime, &clock, workers.states());

@@ -201,6 +201,18 @@ impl Statuses for PlegStatuses {
         self.cache.newer_than(uid, after).await
     }
 
+    fn known_since(
+        &self,
+        uid: &PodUid,
+        after: Stamp,
+    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+        self.ready.is_ready().then(|| self.cache.known_since(uid, after))?
+    }
+
+    fn version(&self) -> u64 {
+        self.cache.version()
+    }
+
     fn look_at(&self, uid: &PodUid) {
         self.requests.mark(uid, []);
     }

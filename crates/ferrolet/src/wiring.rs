@@ -25,9 +25,10 @@ use prometheus::Registry;
 use runtime::decide::{AllowedSysctls, BackoffLimits, NodeSettings};
 use runtime::{LogLayout, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages};
 pub use server::EventLimits;
-use server::{EventBook, HealthChecks, Verbosity};
+use server::{EventBook, HealthChecks, PodView as _, Verbosity};
 use status::decide::NodeFacts;
 use tokio::net::UnixListener;
+use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::adopt::Adoption;
@@ -158,6 +159,7 @@ pub struct Agent {
     tasks: Tasks,
     health: Arc<dyn HealthChecks>,
     container_gc: ContainerGc,
+    changes: watch::Receiver<u64>,
 }
 
 /// A long task of the agent ended, which none should.
@@ -183,9 +185,10 @@ impl Agent {
             statuses: Arc::new(statuses),
             stamps,
             clock: Arc::clone(&ports.clock),
+            events: Arc::clone(&ports.events),
             resync: settings.resync,
         });
-        let mut tasks = Tasks::default();
+        let (mut tasks, changes) = (Tasks::default(), view.changes());
         let pods = (workers_handle.states(), pod_runtime);
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let sources = sources(settings, &ports, &mut tasks);
@@ -223,7 +226,7 @@ impl Agent {
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
-        Self { tasks, health, container_gc }
+        Self { tasks, health, container_gc, changes }
     }
 
     /// Asks things of the collection of dead containers.
@@ -234,6 +237,11 @@ impl Agent {
     /// Whether the agent is well.
     pub fn health(&self) -> Arc<dyn HealthChecks> {
         Arc::clone(&self.health)
+    }
+
+    /// A number that changes with every pod that comes, goes, or has another status.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
     }
 
     /// Waits for a part to break, which none should.

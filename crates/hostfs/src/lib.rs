@@ -20,6 +20,7 @@ mod claim;
 mod logs;
 mod look;
 mod machine;
+mod memory;
 mod removal;
 mod replace;
 mod socket;
@@ -36,6 +37,7 @@ use model::verdict::{Subject, Verdict};
 pub use claim::{Claim, claim};
 pub use logs::HostLogs;
 pub use machine::{disk_bytes, machine};
+pub use memory::{give_back, share_one_heap};
 pub use replace::replace;
 pub use socket::{LONGEST_SOCKET_PATH, Socket, SocketError, listen};
 

@@ -337,6 +337,7 @@ async fn who_kills_and_waits_hears_when_nothing_of_the_pod_runs() {
     let target = Bench::target("a");
     let again = bench.handle.kill_and_wait("a".into(), target, seconds(5), false).await;
     assert_eq!((again, before.elapsed()), (Ok(()), seconds(4)), "it has ended already");
+    assert!(bench.events.all().is_empty());
 }
 
 // behaviour: WRK-17
@@ -354,4 +355,5 @@ async fn who_kills_and_waits_gives_up_half_as_long_again_after_the_grace() {
         assert_eq!(gave_up, Err(expected));
         assert_eq!(before.elapsed(), seconds(waited));
     }
+    assert_eq!(bench.events.reasons(), ["ExceededGracePeriod"; 2]);
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::ContainerId;
-use model::observed::PodStatus;
+use model::observed::{ContainerState, PodStatus};
 use model::ports::files::FileError;
 use model::ports::runtime::RuntimeError;
 use model::verdict::{Detail, Owner, Subject, Verdict};
@@ -13,7 +13,7 @@ use tracing::info;
 
 use crate::act::PodRuntime;
 use crate::decide::{ContainerRemoval, ContainerReset};
-use crate::error::{RemoveError, SyncError};
+use crate::error::{RemoveError, RemoveUnused, SyncError};
 
 impl PodRuntime {
     fn verdict(
@@ -57,6 +57,10 @@ impl PodRuntime {
     ) -> Result<(), RemoveError> {
         let ContainerRemoval { id, name, rule } = removal;
         let instance = status.containers.iter().find(|instance| instance.id == *id);
+        let unused = instance.is_some_and(|instance| instance.state == ContainerState::Created);
+        if unused && !self.never_started(id).await? {
+            return Ok(());
+        }
         let log = instance.map(|instance| Path::new(&*instance.log_path));
         let logs = &self.parts.logs;
         for subject in logs.remains(&view::pod_name(pod), (name, id), log) {
@@ -77,7 +81,31 @@ impl PodRuntime {
         removed.map_err(RemoveError::File)
     }
 
-    /// Removes a container that never ran: it has no log.
+    /// Removes a container that was seen as never started, unless a call that was given up has started
+    /// it since: a process that runs is ended in order, by whoever sees it next.
+    pub(crate) async fn remove_never_started(
+        &self,
+        id: &ContainerId,
+        name: &str,
+        rule: &'static str,
+    ) -> Result<(), RemoveUnused> {
+        if self.never_started(id).await? {
+            self.remove_unused(id, name, rule).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a container is there and still has not been started.
+    async fn never_started(&self, id: &ContainerId) -> Result<bool, RemoveUnused> {
+        match self.parts.runtime.container_status(id).await {
+            Ok(status) if status.state == ContainerState::Created => Ok(true),
+            Ok(_) => Err(RemoveUnused::Started),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes a container that was just seen not to run and has no log.
     pub(crate) async fn remove_unused(
         &self,
         id: &ContainerId,

@@ -16,8 +16,9 @@ use tracing::{info, warn};
 use crate::act::{Home, PodRuntime};
 use crate::create::Made;
 use crate::decide::{ContainerStart, Role, Situation, Turn, startable};
-use crate::error::{StartError, SyncError};
+use crate::error::{RemoveUnused, StartError, SyncError};
 use crate::hooks::Hooked;
+use crate::image::Ensured;
 use crate::layout::next_restart_count;
 use model::log_layout::LogLayout;
 
@@ -89,7 +90,9 @@ impl PodRuntime {
                 report.event(Warning, "BackOff", message);
             }
             // Said already, when the container was killed for it; or nobody's business.
-            StartError::PostStart(_) | StartError::PodEnds => {}
+            StartError::PostStart(_)
+            | StartError::PodEnds
+            | StartError::RemoveUnused(RemoveUnused::Started) => {}
             _ => report.event(Warning, "Failed", format!("Error: {}", error.told())),
         }
     }
@@ -133,7 +136,7 @@ impl PodRuntime {
         &self,
         starting: &Starting<'_>,
         logs: &Path,
-        image: String,
+        image: Ensured,
     ) -> Result<Made, StartError> {
         let latest = starting.latest();
         let number = self.restart_count(latest, &self.parts.logs.pod_logs.join(logs)).await;
@@ -144,20 +147,20 @@ impl PodRuntime {
             return Ok(Made { id: waiting.id.clone(), log_path, runs: false, adopted: true });
         }
         if let Some(unused) = latest.filter(|latest| latest.state == ContainerState::Created) {
-            self.remove_unused(&unused.id, &unused.name, "never-started")
+            self.remove_never_started(&unused.id, &unused.name, "never-started")
                 .await
                 .map_err(StartError::RemoveUnused)?;
         }
-        self.create(starting, number, &image).await
+        self.create(starting, number, image).await
     }
 
     /// A container that another attempt made and that does not start goes, so that the next attempt
-    /// makes it anew.
+    /// makes it anew. One that runs although its start failed is left to the next look.
     async fn give_up(&self, made: &Made) {
         if !made.adopted {
             return;
         }
-        let removed = self.remove_unused(&made.id, &made.log_path, "does-not-start").await;
+        let removed = self.remove_never_started(&made.id, &made.log_path, "does-not-start").await;
         if let Err(error) = removed {
             warn!(id = %made.id, %error, "cannot remove a container that does not start");
         }

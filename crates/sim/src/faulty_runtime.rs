@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use model::ids::{ContainerId, SandboxId};
-use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
+use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
     Code, ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError,
     RuntimeStatus, RuntimeVersion, SandboxFilter,
@@ -181,9 +181,13 @@ impl FaultyRuntime {
                 drop(work.await);
                 std::future::pending().await
             }
-            Some(Fault::Hang | Fault::Lost | Fault::Doubled | Fault::Overtaken(_)) => {
-                std::future::pending().await
-            }
+            Some(
+                Fault::Hang
+                | Fault::Lost
+                | Fault::Doubled
+                | Fault::Overtaken(_)
+                | Fault::Refused(_),
+            ) => std::future::pending().await,
         }
     }
 
@@ -238,7 +242,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
-        self.outside.record(Event::StopSandboxAsked(id.clone()));
+        self.outside.asked(Event::StopSandboxAsked(id.clone()));
         let call = Call::new(Method::StopPodSandbox, self.outside.short(id.as_str()));
         let id = id.clone();
         let work = self.work(move |runtime| async move { runtime.stop_pod_sandbox(&id).await });
@@ -298,7 +302,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        self.outside.record(Event::StartAsked(id.clone()));
+        self.outside.asked(Event::StartAsked(id.clone()));
         let call = Call::new(Method::StartContainer, self.outside.short(id.as_str()));
         let id = id.clone();
         let work = self.work(move |runtime| async move { runtime.start_container(&id).await });
@@ -306,7 +310,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
-        self.outside.record(Event::StopAsked(id.clone(), grace));
+        self.outside.asked(Event::StopAsked(id.clone(), grace));
         let object = format!("{} within {grace:?}", self.outside.short(id.as_str()));
         let mut call = Call::new(Method::StopContainer, object);
         call.deadline += grace;
@@ -352,8 +356,14 @@ impl Runtime for FaultyRuntime {
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
         let call = Call::new(Method::ContainerStatus, self.outside.short(id.as_str()));
-        let id = id.clone();
-        let work = self.look(move |runtime| async move { runtime.container_status(&id).await });
+        let (id, outside) = (id.clone(), Arc::clone(&self.outside));
+        let work = self.look(move |runtime| async move {
+            let status = runtime.container_status(&id).await;
+            let runs = |state| matches!(state, ContainerState::Running | ContainerState::Unknown);
+            let seen = status.as_ref().is_ok_and(|status| runs(status.state));
+            outside.record(Event::Looked(id, seen));
+            status
+        });
         Ok(self.call(call, work).await?.by(&self.outside.clock))
     }
 

@@ -37,6 +37,8 @@ pub enum Event {
     StopSandboxAsked(SandboxId),
     /// The agent asked for a container to start.
     StartAsked(ContainerId),
+    /// The agent asked how a container is, and it may have run then.
+    Looked(ContainerId, bool),
     /// The agent asked for something to be removed, by this rule.
     RemoveAsked(Removed, &'static str),
     /// The agent asked for a container or, without a name, a sandbox; and was told so.

@@ -10,6 +10,7 @@ mod numbers;
 mod one_live;
 mod one_self;
 mod removals;
+mod removed;
 mod unwanted;
 
 use std::fmt;
@@ -56,6 +57,7 @@ impl Default for Invariants {
             Box::<back_off::BackOff>::default(),
             Box::<fresh::ActsOnFreshLooks>::default(),
             Box::<removals::OnlyDeadAndOld>::default(),
+            Box::<removed::RemovedAfterItsEnd>::default(),
         ])
     }
 }

@@ -16,6 +16,7 @@ use model::ports::clock::WallClock;
 use model::ports::runtime::Runtime as _;
 use testkit::clock::VirtualClock;
 use testkit::files::MemoryFiles;
+use testkit::http::MemoryWeb;
 use testkit::runtime::{MemoryRuntime, RemoteImage};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -34,6 +35,7 @@ pub(crate) use faults::{Asked, is_effect};
 pub(crate) struct Outside {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
+    pub(crate) web: Arc<MemoryWeb>,
     pub(crate) clock: Arc<NodeClock>,
     /// Whether the runtime is away.
     pub(crate) away: watch::Sender<bool>,
@@ -72,6 +74,7 @@ impl Outside {
         Self {
             runtime: Arc::new(runtime),
             files: Arc::new(files),
+            web: Arc::default(),
             epoch: steady.now(),
             clock: Arc::new(NodeClock::new(steady)),
             away: watch::Sender::new(false),
@@ -122,6 +125,12 @@ impl Outside {
     pub(crate) fn record(&self, event: Event) {
         let at = self.elapsed();
         self.state().news.push(Record { at, event });
+    }
+
+    /// Remembers what the agent asks for, after all that happened before.
+    pub(crate) fn asked(&self, event: Event) {
+        self.observe();
+        self.record(event);
     }
 
     /// What happened since this was last asked.

@@ -10,4 +10,6 @@ mod contract;
 mod faults;
 mod first_pod;
 mod gc;
+mod kernel;
+mod network;
 mod standalone;

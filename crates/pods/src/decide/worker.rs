@@ -43,7 +43,7 @@ impl Target {
         }
     }
 
-    fn name(&self) -> PodName {
+    pub(crate) fn name(&self) -> PodName {
         match self {
             Self::Pod(pod) => view::pod_name(pod),
             Self::RuntimeOnly(name) => name.clone(),
