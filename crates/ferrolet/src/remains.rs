@@ -97,16 +97,18 @@ impl Remains {
             |pod: &Pod| view::spec(pod).is_some_and(|spec| spec.active_deadline_seconds.is_some());
         let mut told = self.known.told();
         told.given = given.map(|(uid, pod)| (uid.clone(), has_deadline(pod))).collect();
-        told.sources_ready = sources_ready;
+        let before = std::mem::replace(&mut told.sources_ready, sources_ready);
         drop(told);
-        self.gc.something_changed();
+        if before != sources_ready {
+            self.gc.everything_changed();
+        }
     }
 
     /// All sources were heard, and whatever runs or is wanted has a worker.
     pub(crate) fn all_looked_after(&self) {
         let before = std::mem::replace(&mut self.known.told().looked_after, true);
         if !before {
-            self.gc.something_changed();
+            self.gc.everything_changed();
         }
     }
 
@@ -120,10 +122,11 @@ impl Remains {
     /// Something happened to a pod in the runtime, which is like this now.
     pub(crate) fn happened(
         &self,
+        uid: &PodUid,
         now: &Result<Arc<PodStatus>, RuntimeError>,
         events: &[LifecycleEvent],
     ) {
-        self.gc.something_changed();
+        self.gc.pod_changed(uid);
         let Ok(status) = now else { return };
         let Some(pod) = status.sandboxes.first().map(|sandbox| sandbox.pod.clone()) else { return };
         let state = self.known.state(&status.uid);

@@ -230,7 +230,7 @@ impl SyncLoop {
 
     async fn happened(&mut self, events: BTreeMap<PodUid, Vec<LifecycleEvent>>) {
         for (uid, events) in events {
-            self.parts.remains.happened(&self.parts.cache.get(&uid), &events);
+            self.parts.remains.happened(&uid, &self.parts.cache.get(&uid), &events);
             if !self.is_wanted(&uid) {
                 self.end_if_stranger(uid).await;
             } else if events.iter().any(LifecycleEvent::wants_sync) {

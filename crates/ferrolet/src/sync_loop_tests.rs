@@ -134,7 +134,7 @@ impl Bench {
             statuses: Arc::new(Looks(pleg.cache.clone(), pleg.requests)),
             stamps,
             clock: Arc::clone(&clock) as _,
-            events: Arc::<testkit::events::KeptEvents>::default(),
+            events: Arc::<KeptEvents>::default(),
             resync: Duration::from_mins(1),
         });
         let remains = remains(&runtime, &clock, workers.states());

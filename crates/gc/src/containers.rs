@@ -8,7 +8,6 @@ mod task;
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -25,6 +24,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 pub use self::deletor::{Deletor, DeletorTask};
 pub use self::task::ContainerGcTask;
 use crate::decide::PodStates;
+use crate::decide::containers::ExitTimes;
 use crate::plan::Plan;
 use crate::policy::ContainerPolicy;
 
@@ -125,8 +125,20 @@ struct Shared {
     removable: Mutex<BTreeSet<PodUid>>,
     /// Rung whenever a pod is added.
     bell: Notify,
-    /// Whether anything happened to any pod since the last regular pass.
-    changed: AtomicBool,
+    /// Rung when a regular pass is due before its time.
+    now: Notify,
+    /// What happened since the last regular pass: added to by whoever tells, taken by the task. Never
+    /// held across an await.
+    changed: Mutex<Changed>,
+}
+
+/// What a regular pass should look at.
+#[derive(Debug, Default)]
+struct Changed {
+    /// Everything.
+    all: bool,
+    /// These pods.
+    pods: BTreeSet<PodUid>,
 }
 
 #[derive(Debug)]
@@ -144,7 +156,8 @@ pub fn container_gc(parts: ContainerGcParts) -> (ContainerGcTask, ContainerGc) {
         parts,
         removable: Mutex::default(),
         bell: Notify::new(),
-        changed: AtomicBool::new(true),
+        now: Notify::new(),
+        changed: Mutex::default(),
     });
     let task = ContainerGcTask::new(Arc::clone(&shared), requests);
     (task, ContainerGc { shared, requests: sender })
@@ -153,7 +166,7 @@ pub fn container_gc(parts: ContainerGcParts) -> (ContainerGcTask, ContainerGc) {
 impl ContainerGc {
     /// What the next pass would remove and keep. Looks, and changes nothing.
     pub async fn plan(&self) -> Planned {
-        let survey = survey::all(&self.shared.parts, false, &mut Default::default()).await;
+        let survey = survey::all(&self.shared.parts, false, &mut ExitTimes::new()).await;
         survey.planned()
     }
 
@@ -171,14 +184,19 @@ impl ContainerGc {
 
     /// Says that all that is left of a pod may go, so that it goes at once.
     pub fn pod_is_removable(&self, uid: &PodUid) {
-        self.something_changed();
         self.shared.removable().insert(uid.clone());
         self.shared.bell.notify_one();
     }
 
-    /// Says that something happened to a pod, so that the next regular pass looks.
-    pub fn something_changed(&self) {
-        self.shared.changed.store(true, Ordering::Relaxed);
+    /// Says that something happened to a pod, so that the next regular pass looks at it.
+    pub fn pod_changed(&self, uid: &PodUid) {
+        self.shared.changed().pods.insert(uid.clone());
+    }
+
+    /// Says that more is known than before: everything is looked at, now and not in a minute.
+    pub fn everything_changed(&self) {
+        self.shared.changed().all = true;
+        self.shared.now.notify_one();
     }
 
     async fn request(&self, aggressive: bool) -> Pass {
@@ -196,5 +214,9 @@ mod tests;
 impl Shared {
     fn removable(&self) -> std::sync::MutexGuard<'_, BTreeSet<PodUid>> {
         self.removable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) -> std::sync::MutexGuard<'_, Changed> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,6 +5,7 @@ pub mod deletor;
 pub mod images;
 pub mod links;
 pub mod logs;
+pub mod policy;
 pub mod sandboxes;
 pub mod schedule;
 #[cfg(test)]
@@ -14,7 +15,7 @@ use jiff::Timestamp;
 use model::ids::PodUid;
 use model::pod_state::PodState;
 
-use crate::policy::ContainerPolicy;
+use self::policy::ContainerPolicy;
 
 /// What the pod workers and sources say, as far as remains depend on it.
 pub trait PodStates: std::fmt::Debug + Send + Sync {

@@ -23,4 +23,5 @@ pub mod containers;
 pub mod decide;
 pub mod images;
 pub mod plan;
-pub mod policy;
+
+pub use decide::policy;

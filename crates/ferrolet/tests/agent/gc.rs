@@ -26,15 +26,19 @@ fn write_log(world: &World, container: &Container) -> String {
 /// A pod that nobody made in this life: so many dead containers in a dead sandbox.
 async fn leftovers(world: &World, pod: &str, instances: u32) -> SandboxId {
     let config = wanted::sandbox(&PodName::new("default", pod), &format!("uid-{pod}").into());
-    let sandbox = world.runtime.run_pod_sandbox(&config).await.unwrap();
+    let sandbox = world.runtime.run_pod_sandbox(&config).await.expect("a sandbox");
     for attempt in 0..instances {
         let image = "ferrolet.test/workload:1";
         let mut container = wanted::container(&config, "main", image, &["exit", "1"]);
         container.attempt = attempt;
-        let id = world.runtime.create_container(&sandbox, &container, &config).await.unwrap();
-        world.runtime.start_container(&id).await.unwrap();
+        let id = world
+            .runtime
+            .create_container(&sandbox, &container, &config)
+            .await
+            .expect("a container");
+        world.runtime.start_container(&id).await.expect("it starts");
     }
-    world.runtime.stop_pod_sandbox(&sandbox).await.unwrap();
+    world.runtime.stop_pod_sandbox(&sandbox).await.expect("it stops");
     world.files.write(format!("/var/log/pods/default_{pod}_uid-{pod}/main/0.log"), "hello\n");
     sandbox
 }
@@ -196,4 +200,18 @@ async fn a_runtime_that_cannot_remove_keeps_nothing_else_and_one_that_cannot_lis
     assert_eq!((told.len(), told[0].reason), (1, "ContainerGCFailed"));
     world.runtime.clear_faults();
     world.until("it goes at last", |world| (instances(world, "kept") == 0).then_some(())).await;
+}
+
+// behaviour: GC-75
+#[tokio::test(start_paused = true)]
+async fn what_went_while_no_agent_ran_is_collected_within_seconds_of_the_start() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    leftovers(&world, "old", 3).await;
+    let _agent = world.start();
+    world.one_runs("web").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(instances(&world, "old"), 0);
+    assert_eq!(world.runtime.sandboxes().len(), 1);
+    assert!(world.files.look("/var/log/pods/default_old_uid-old".as_ref()).await.is_err());
 }

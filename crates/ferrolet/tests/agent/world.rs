@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, Ports, Settings};
 use gc::policy::ContainerPolicy;
-use model::ids::ContainerId;
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
@@ -168,11 +167,5 @@ impl World {
             running.into_iter().find(|container| container.pod_uid != old.pod_uid)
         };
         self.until("the new one runs", new).await
-    }
-
-    /// The end of a container.
-    pub(crate) fn state_of(&self, id: &ContainerId) -> ContainerState {
-        let containers = self.runtime.containers();
-        containers.iter().find(|container| container.id == *id).expect("the runtime has it").state
     }
 }

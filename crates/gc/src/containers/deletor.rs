@@ -1,6 +1,6 @@
 //! Removing instances as soon as newer ones have died.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -58,7 +58,12 @@ impl Deletor {
     ) {
         let mut doomed = BTreeMap::new();
         let (keep, rule) = all.map_or((self.keep, "per-container-cap"), |rule| (0, rule));
-        for id in ids {
+        let died: BTreeSet<String> = ids.collect();
+        // One of each name is enough, and there may be very many.
+        let mut names = BTreeSet::new();
+        let known = status.containers.iter().filter(|one| died.contains(one.id.as_str()));
+        let one_each = known.filter(|one| names.insert(&one.name));
+        for id in one_each.map(|one| one.id.to_string()).chain(died.first().cloned()) {
             let which = if all.is_some() { Which::All } else { Which::SameAs(&id) };
             doomed.extend(beyond(status, which, keep).into_iter().map(|one| (&one.id, one)));
         }

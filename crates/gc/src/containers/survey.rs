@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::log_layout::LogLayout;
 use model::observed::{Container, ContainerState, Sandbox, SandboxState};
-use model::ports::files::{Entry, FileKind};
+use model::ports::files::{Entry, FileError, FileKind};
 use model::ports::runtime::Code;
 use model::verdict::Subject;
 
@@ -95,13 +95,12 @@ async fn of_files(parts: &ContainerGcParts, survey: &mut Survey) {
 pub(super) async fn pod(parts: &ContainerGcParts, uid: &PodUid) -> Survey {
     let mut survey = Survey::default();
     let pod = of_runtime(parts, false, (Some(uid), &mut <_>::default()), &mut survey).await;
-    let name = match &pod {
-        Some(pod) => Some(LogLayout::pod_directory_name(pod, uid)),
+    let name = if let Some(pod) = &pod {
+        Some(LogLayout::pod_directory_name(pod, uid))
+    } else {
         // The runtime has nothing of it, so only its logs can tell how it was called.
-        None => {
-            let names = parts.files.list(&parts.logs.pod_logs).await.unwrap_or_default();
-            names.into_iter().find(|name| LogLayout::pod_of_directory(name) == *uid)
-        }
+        let names = parts.files.list(&parts.logs.pod_logs).await.unwrap_or_default();
+        names.into_iter().find(|name| LogLayout::pod_of_directory(name) == *uid)
     };
     if let Some(name) = name
         && parts.files.look(&parts.logs.pod_logs.join(&name)).await.is_ok()
@@ -215,7 +214,7 @@ async fn dangling_links(parts: &ContainerGcParts) -> Vec<Item> {
     let Ok(entries) = parts.files.entries(root).await else { return Vec::new() };
     let mut items = Vec::new();
     for entry in entries {
-        let leads_nowhere = entry.found.as_ref().is_err_and(|error| error.is_not_found());
+        let leads_nowhere = entry.found.as_ref().is_err_and(FileError::is_not_found);
         let Some(name) = entry.name.to_str().filter(|name| LogLayout::is_link_name(name)) else {
             continue;
         };

@@ -1,12 +1,12 @@
 //! When passes are made.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use model::chain::Chain;
+use model::ids::PodUid;
 use model::ports::events::{EventType, NodeEvent};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, debug, info, info_span, warn};
@@ -17,6 +17,9 @@ use crate::decide::schedule::{LastPass, asks_the_runtime};
 
 /// From the end of a regular pass to the start of the next.
 const PERIOD: Duration = Duration::from_mins(1);
+
+/// How many pods are looked at one by one; with more, a list of everything costs less.
+const PODS_ALONE: usize = 16;
 
 /// Who may read the logs of pods.
 const LOGS_MODE: u32 = 0o750;
@@ -53,11 +56,11 @@ impl ContainerGcTask {
         let mut next = Instant::now();
         loop {
             let shared = Arc::clone(&self.shared);
-            // Biased: the regular pass first, which comes once a minute; then what is asked for, at the
+            // Biased: the regular pass first, which comes once a minute and when sources were heard; then what is asked for, at the
             // pace of people; pods that are gone are merged and so wait without growing.
             tokio::select! {
                 biased;
-                () = tokio::time::sleep_until(next) => {
+                () = due(next, &shared.now) => {
                     self.regular().await;
                     next = Instant::now() + PERIOD;
                 }
@@ -82,18 +85,23 @@ impl ContainerGcTask {
     }
 
     async fn regular(&mut self) {
-        let changed = self.shared.changed.swap(false, Ordering::Relaxed);
-        if asks_the_runtime(self.last, changed) {
+        let changed = std::mem::take(&mut *self.shared.changed());
+        let counts_all = self.shared.parts.policy.in_all.is_some() && !changed.pods.is_empty();
+        let all = changed.all || counts_all || changed.pods.len() > PODS_ALONE;
+        if asks_the_runtime(self.last, all) {
             let report = self.whole(false, &|_| {}).await;
             self.told(report);
-        } else {
-            self.last.passed_over += 1;
-            let parts = &self.shared.parts;
-            let mut found = survey::files(parts).await;
-            let mut report = act::carry_out(parts, &found, &|_| {}).await;
-            report.problems.append(&mut found.problems);
-            self.told(report);
+            return;
         }
+        self.last.passed_over += 1;
+        for uid in changed.pods {
+            self.pod(&uid).await;
+        }
+        let parts = &self.shared.parts;
+        let mut found = survey::files(parts).await;
+        let mut report = act::carry_out(parts, &found, &|_| {}).await;
+        report.problems.append(&mut found.problems);
+        self.told(report);
     }
 
     async fn requested(&mut self, request: Request) {
@@ -117,8 +125,7 @@ impl ContainerGcTask {
         };
         // What upstream's trace of a pass is called.
         let (report, waits) = pass.instrument(info_span!("Containers/GarbageCollect")).await;
-        let settled =
-            report.removed == 0 && report.failed == 0 && report.problems.is_empty() && !waits;
+        let settled = report.failed == 0 && report.problems.is_empty() && !waits;
         self.last = LastPass { settled, passed_over: 0 };
         report
     }
@@ -126,14 +133,23 @@ impl ContainerGcTask {
     /// Removes what is left of pods that are gone.
     async fn pods(&mut self) {
         let removable = std::mem::take(&mut *self.shared.removable());
-        let parts = &self.shared.parts;
         for uid in removable {
-            let found = survey::pod(parts, &uid).await;
-            let report = act::carry_out(parts, &found, &|_| {}).await;
-            debug!(%uid, removed = report.removed, failed = report.failed, "remains of a pod");
-            for problem in &found.problems {
-                warn!(%uid, error = %Chain(problem), "cannot look at what is left of a pod; the next pass will");
-            }
+            self.pod(&uid).await;
+        }
+    }
+
+    /// Looks at what is left of one pod. What could not be done, or not yet, is done by the next regular
+    /// pass.
+    async fn pod(&self, uid: &PodUid) {
+        let parts = &self.shared.parts;
+        let found = survey::pod(parts, uid).await;
+        let report = act::carry_out(parts, &found, &|_| {}).await;
+        debug!(%uid, removed = report.removed, failed = report.failed, "looked at what is left of a pod");
+        for problem in &found.problems {
+            warn!(%uid, error = %Chain(problem), "cannot look at what is left of a pod; the next pass will");
+        }
+        if report.failed > 0 || !found.problems.is_empty() || found.something_is_too_young() {
+            self.shared.changed().pods.insert(uid.clone());
         }
     }
 
@@ -158,6 +174,16 @@ impl ContainerGcTask {
             reason: "ContainerGCFailed",
             message,
         });
+    }
+}
+
+/// Waits until a regular pass is due, by time or because somebody says so.
+async fn due(next: Instant, now: &Notify) {
+    // Biased: either will do.
+    tokio::select! {
+        biased;
+        () = now.notified() => {}
+        () = tokio::time::sleep_until(next) => {}
     }
 }
 

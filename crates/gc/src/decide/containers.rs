@@ -60,12 +60,17 @@ pub fn containers(listed: &[Container], ended: &ExitTimes, facts: &Facts<'_>) ->
     let newest = newest_of_each(listed);
     for container in listed {
         let is_newest = newest.get(&(&container.pod_uid, &container.name)) == Some(&&container.id);
-        match candidate(container, is_newest, ended, facts) {
-            Ok(candidate) => {
-                let key = (&container.pod_uid, &container.name);
-                units.entry(key).or_default().push(candidate);
-            }
-            Err(item) => kept.push(item),
+        let candidate = Candidate {
+            container,
+            since: ended.get(&container.id).copied().unwrap_or(container.created_at),
+            state: facts.pods.state(&container.pod_uid),
+            decided: None,
+        };
+        if let Some((rule, detail)) = why_kept(&candidate, is_newest, facts) {
+            kept.push(decided(&candidate, Fate::Keep, rule, detail, facts.now));
+        } else {
+            let key = (&container.pod_uid, &container.name);
+            units.entry(key).or_default().push(candidate);
         }
     }
     for unit in units.values_mut() {
@@ -106,35 +111,29 @@ fn newest_of_each(listed: &[Container]) -> BTreeMap<(&PodUid, &Arc<str>), &Conta
     newest.into_iter().map(|(key, container)| (key, &container.id)).collect()
 }
 
-/// A container as a candidate, or why it is none.
-fn candidate<'a>(
-    container: &'a Container,
+/// Why a container is no candidate, if it is none.
+fn why_kept(
+    candidate: &Candidate<'_>,
     is_newest: bool,
-    ended: &ExitTimes,
     facts: &Facts<'_>,
-) -> Result<Candidate<'a>, Item> {
-    let since = ended.get(&container.id).copied().unwrap_or(container.created_at);
-    let state = facts.pods.state(&container.pod_uid);
-    let candidate = Candidate { container, since, state, decided: None };
+) -> Option<(&'static str, Detail)> {
     let least = facts.policy.min_age;
-    let kept = match (container.state, state) {
-        (ContainerState::Running, _) => ("running", Detail::default()),
+    match (candidate.container.state, candidate.state) {
+        (ContainerState::Running, _) => Some(("running", Detail::default())),
         // As upstream would not: its caps hold for these too. But what nobody knows does not grow, and
         // a source that is late must find all that is its own.
-        (_, PodState::NotHeard) => ("source-not-ready", Detail::default()),
-        _ if !is_old_enough(since, least, facts.now) => {
-            ("too-young", Detail::default().with("min-age", Input::Span(least)))
+        (_, PodState::NotHeard) => Some(("source-not-ready", Detail::default())),
+        _ if !is_old_enough(candidate.since, least, facts.now) => {
+            Some(("too-young", Detail::default().with("min-age", Input::Span(least))))
         }
         // Its worker may just be starting it, and to remove what runs is to kill it.
         (ContainerState::Created, PodState::Known(WorkerState { terminated: false, .. }))
             if is_newest =>
         {
-            ("may-be-starting", Detail::default())
+            Some(("may-be-starting", Detail::default()))
         }
-        _ => return Ok(candidate),
-    };
-    let (rule, detail) = kept;
-    Err(decided(&candidate, Fate::Keep, rule, detail, facts.now))
+        _ => None,
+    }
 }
 
 /// Equality is old enough. Without a least age everything is, also what was made before the clock was

@@ -1,4 +1,4 @@
-//! Which of the regular passes asks the runtime.
+//! Which of the regular passes asks the runtime for everything.
 
 /// How many regular passes in a row may pass over the runtime. It is a slow repair: nothing that
 /// happens is missed without it, as far as anybody knows.
@@ -14,8 +14,8 @@ pub struct LastPass {
     pub passed_over: u32,
 }
 
-/// Whether a regular pass asks the runtime: when something changed since the last one, or that one left
-/// something to do, or it was long ago.
+/// Whether a regular pass asks the runtime for everything: when what it may remove changed since the last
+/// one, not of a few pods alone; or that one left something to do; or it was long ago.
 pub fn asks_the_runtime(last: LastPass, changed: bool) -> bool {
     changed || !last.settled || last.passed_over >= PASSED_OVER_AT_MOST
 }

@@ -195,8 +195,16 @@ struct Worker {
     /// A pod with this uid came again while this one was ending: start over when it has ended.
     restart: bool,
     /// Why it ends, as far as what is left of it depends on that.
-    evicted: bool,
-    deleted: bool,
+    because: Option<Because>,
+}
+
+/// Why a pod ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Because {
+    /// The node needs what it uses.
+    Evicted,
+    /// Nobody wants it any more.
+    Deleted,
 }
 
 /// All pods with a worker.
@@ -231,9 +239,10 @@ impl Workers {
     /// what is left of its earlier self until then.
     pub fn state(&self, uid: &PodUid) -> Option<WorkerState> {
         let worker = self.workers.get(uid)?;
+        let because = worker.because.filter(|_| !worker.restart);
         Some(WorkerState {
-            evicted: worker.evicted && !worker.restart,
-            deleted: worker.deleted && !worker.restart,
+            evicted: because == Some(Because::Evicted),
+            deleted: because == Some(Because::Deleted),
             terminated: matches!(worker.stage, Stage::Terminated | Stage::Finished),
         })
     }
@@ -280,8 +289,8 @@ impl Workers {
         }
         let goes = killed || must_go(&worker.target);
         if goes && matches!(worker.stage, Stage::Waiting | Stage::Syncing) {
-            worker.deleted = is_unwanted(&worker.target);
-            worker.evicted = evict && !worker.deleted;
+            let deleted = is_unwanted(&worker.target).then_some(Because::Deleted);
+            worker.because = deleted.or(evict.then_some(Because::Evicted));
         }
         match &mut worker.stage {
             Stage::Waiting if goes => {
@@ -325,8 +334,7 @@ impl Workers {
             running: None,
             pending: false,
             restart: false,
-            evicted: false,
-            deleted: false,
+            because: None,
         };
         self.workers.insert(uid.clone(), worker);
     }
@@ -433,7 +441,7 @@ impl Workers {
                 Stage::Waiting | Stage::Syncing => {
                     self.asked(&uid, Update::Kill { target, grace: None, evict: false }, commands);
                     if let Some(worker) = self.workers.get_mut(&uid) {
-                        worker.deleted = true;
+                        worker.because = Some(Because::Deleted);
                     }
                 }
                 // Under way, or waiting for its next try.

@@ -510,5 +510,5 @@ proptest! {
     }
 }
 
-#[path = "worker_tests/states.rs"]
+#[path = "worker_states_tests.rs"]
 mod states;

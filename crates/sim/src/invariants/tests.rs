@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::observed::ContainerState::{self, Created, Exited, Running, Unknown};
+use model::observed::SandboxState;
 use model::ports::runtime::Code;
 
 use super::*;
@@ -339,7 +340,6 @@ fn a_removal_of_what_lives_or_is_the_last_of_a_wanted_pod_is_found() {
     assert_eq!(found(vec![ended(), gone, remove("a0")], 600), None);
     let sandbox = |state| Event::Sandbox("s".into(), "u".into(), state);
     let remove = || Event::RemoveAsked(Removed::Sandbox("s".into()), "sandbox-older");
-    use model::observed::SandboxState::{NotReady, Ready};
-    assert_eq!(found(vec![sandbox(Ready), remove()], 0), Some(sentence));
-    assert_eq!(found(vec![sandbox(NotReady), remove()], 0), None);
+    assert_eq!(found(vec![sandbox(SandboxState::Ready), remove()], 0), Some(sentence));
+    assert_eq!(found(vec![sandbox(SandboxState::NotReady), remove()], 0), None);
 }

@@ -10,15 +10,21 @@ use super::*;
 async fn the_first_pass_is_made_at_once_and_the_next_a_minute_after_its_end() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.dead_pod("web", 1).await;
-    let _gc = bench.collector();
+    let gc = bench.collector();
     let begun = bench.clock.now();
     bench.until("the first pass", |bench| bench.containers().is_empty()).await;
     assert!(bench.clock.now().duration_since(begun).as_secs() < 1);
     bench.dead_pod("late", 1).await;
     let begun = bench.clock.now();
+    gc.pod_changed(&"uid-late".into());
     bench.until("the next pass", |bench| bench.containers().is_empty()).await;
     let waited = bench.clock.now().duration_since(begun).as_secs();
     assert!((50..=60).contains(&waited), "{waited} s");
+    bench.dead_pod("known", 1).await;
+    let begun = bench.clock.now();
+    gc.everything_changed();
+    bench.until("a pass before its time", |bench| bench.containers().is_empty()).await;
+    assert!(bench.clock.now().duration_since(begun).as_secs() < 1);
 }
 
 // behaviour: GC-76
@@ -68,9 +74,30 @@ async fn while_nothing_happens_the_runtime_is_asked_every_tenth_time() {
     tokio::time::sleep(Duration::from_mins(30)).await;
     assert_eq!(bench.runtime.count(Method::ListContainers), 3);
     bench.runtime.forget_calls();
-    gc.something_changed();
+    gc.everything_changed();
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(bench.runtime.count(Method::ListContainers), 1);
+    bench.runtime.forget_calls();
+    gc.pod_changed(&"uid-web".into());
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let lists: Vec<String> = bench.runtime.calls().into_iter().map(|call| call.object).collect();
+    assert_eq!(lists, ["uid-web"; 2], "of this pod alone");
+}
+
+// behaviour: GC-84
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_removed_of_a_pod_is_tried_again_a_minute_later() {
+    let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    let gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    bench.dead_pod("web", 1).await;
+    let fault = Fault::error(Code::Unavailable);
+    bench.runtime.inject(Rule::on(Method::RemoveContainer, fault).once());
+    gc.pod_is_removable(&"uid-web".into());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.containers().len(), 1);
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));
 }
 
 // behaviour: GC-78
