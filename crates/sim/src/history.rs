@@ -37,6 +37,8 @@ pub enum Event {
     StopSandboxAsked(SandboxId),
     /// The agent asked for a container to start.
     StartAsked(ContainerId),
+    /// The agent asked for an image to go, which these containers use.
+    ImageRemovalAsked(String, Vec<ContainerId>),
     /// The agent asked for a container or, without a name, a sandbox; and was told so.
     Made(Maker, Result<(), Code>),
     /// A container is in another state than before.

@@ -5,6 +5,7 @@ mod back_off;
 mod ended_for_good;
 mod fresh;
 mod grace;
+mod images;
 mod init_order;
 mod numbers;
 mod one_live;
@@ -54,6 +55,7 @@ impl Default for Invariants {
             Box::<numbers::NumbersAdvance>::default(),
             Box::<back_off::BackOff>::default(),
             Box::<fresh::ActsOnFreshLooks>::default(),
+            Box::<images::UsedImagesStay>::default(),
         ])
     }
 }

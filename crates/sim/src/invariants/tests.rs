@@ -268,3 +268,10 @@ fn asking_for_what_is_known_to_be_there_is_found() {
         assert_eq!(broken(events.clone()), expected, "{events:?}");
     }
 }
+
+#[test]
+fn the_removal_of_an_image_that_a_container_uses_is_found() {
+    let asked = |users: Vec<model::ids::ContainerId>| Event::ImageRemovalAsked("i".into(), users);
+    assert_eq!(broken([asked(vec![])]), None);
+    assert_eq!(broken([asked(vec!["c".into()])]), Some("no image goes that a container uses"));
+}

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, Ports, Settings};
+use ferrolet::wiring::{Agent, ImageRules, Ports, Settings};
 use futures_util::FutureExt as _;
+use gc::decide::images::Policy;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
 use model::ports::runtime::Code;
@@ -364,6 +365,7 @@ impl Node {
 }
 
 fn settings(hints: bool) -> Settings {
+    let policy = Policy { minimum_age: Duration::ZERO, ..Policy::default() };
     let node = NodeSettings {
         root_dir: "/".into(),
         cluster_dns: vec![[10, 96, 0, 10].into()],
@@ -373,6 +375,7 @@ fn settings(hints: bool) -> Settings {
     Settings {
         manifests: Some("/manifests".into()),
         pleg: pleg::Settings { hints, ..pleg::Settings::default() },
+        images: ImageRules { policy, ..ImageRules::default() },
         ..Settings::new(NODE, "memory", node)
     }
 }
