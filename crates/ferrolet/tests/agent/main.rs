@@ -5,6 +5,7 @@ mod calls;
 mod commands;
 mod crash;
 mod housekeeping;
+mod images;
 mod manifests;
 mod pods;
 mod sources;
