@@ -389,6 +389,12 @@ impl Runtime for FaultyRuntime {
 
     async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
         let call = Call::new(Method::RemoveImage, subject(verdict));
+        if let Subject::Image(id) = &verdict.subject {
+            let mut users = self.outside.runtime.containers();
+            users.retain(|container| *container.image_ref == **id);
+            let users = users.into_iter().map(|container| container.id).collect();
+            self.outside.record(Event::ImageRemovalAsked(id.clone(), users));
+        }
         let verdict = verdict.clone();
         let work = self.work(move |runtime| async move { runtime.remove_image(&verdict).await });
         self.call(call, work).await

@@ -41,6 +41,8 @@ pub enum Event {
     Looked(ContainerId, bool),
     /// The agent asked for something to be removed, by this rule.
     RemoveAsked(Removed, &'static str),
+    /// The agent asked for an image to go, which these containers use.
+    ImageRemovalAsked(String, Vec<ContainerId>),
     /// The agent asked for a container or, without a name, a sandbox; and was told so.
     Made(Maker, Result<(), Code>),
     /// A container is in another state than before.

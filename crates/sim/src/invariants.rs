@@ -5,6 +5,7 @@ mod back_off;
 mod ended_for_good;
 mod fresh;
 mod grace;
+mod images;
 mod init_order;
 mod numbers;
 mod one_live;
@@ -58,6 +59,7 @@ impl Default for Invariants {
             Box::<fresh::ActsOnFreshLooks>::default(),
             Box::<removals::OnlyDeadAndOld>::default(),
             Box::<removed::RemovedAfterItsEnd>::default(),
+            Box::<images::UsedImagesStay>::default(),
         ])
     }
 }

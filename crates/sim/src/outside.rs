@@ -68,7 +68,10 @@ impl Outside {
         let steady = VirtualClock::new();
         let runtime = MemoryRuntime::new(Arc::new(steady.clone())).keeping_no_calls();
         for image in HAD {
-            runtime.add_image(&RemoteImage::new(image).entrypoint(["/workload"]));
+            let image = RemoteImage::new(image).entrypoint(["/workload"]);
+            runtime.add_image(&image);
+            // What went can be fetched again.
+            runtime.publish(image.pull_takes(Duration::from_secs(1)));
         }
         let far = RemoteImage::new(FETCHED).entrypoint(["/workload"]);
         runtime.publish(far.pull_takes(Duration::from_secs(3)));
@@ -76,7 +79,8 @@ impl Outside {
         let files = MemoryFiles::default();
         files.write("/etc/hosts", "127.0.0.1 localhost\n");
         let runtime = Arc::new(runtime);
-        let disk = MemoryDisk::new(IMAGE_DIRECTORY, 1 << 40).holding(Arc::clone(&runtime));
+        // There is never room: whatever may go does.
+        let disk = MemoryDisk::new(IMAGE_DIRECTORY, 1000).holding(Arc::clone(&runtime));
         Self {
             runtime,
             disk: Arc::new(disk),

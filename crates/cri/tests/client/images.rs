@@ -183,6 +183,7 @@ async fn labels_and_the_image_of_a_sandbox_are_asked_for_at_length() {
     assert_eq!(told.get("keep").map(String::as_str), Some("yes"));
     let request: cri_v1::ImageStatusRequest = server.only_request("ImageStatus");
     assert!(request.verbose);
+    let server = Server::running();
     let info = info(r#"{"image":"pause:1"}"#);
     let answer = cri_v1::PodSandboxStatusResponse { info, ..Default::default() };
     server.answer("PodSandboxStatus", &answer);

@@ -6,6 +6,7 @@ mod commands;
 mod crash;
 mod gc;
 mod housekeeping;
+mod images;
 mod manifests;
 mod pods;
 mod removals;

@@ -343,3 +343,10 @@ fn a_removal_of_what_lives_or_is_the_last_of_a_wanted_pod_is_found() {
     assert_eq!(found(vec![sandbox(SandboxState::Ready), remove()], 0), Some(sentence));
     assert_eq!(found(vec![sandbox(SandboxState::NotReady), remove()], 0), None);
 }
+
+#[test]
+fn the_removal_of_an_image_that_a_container_uses_is_found() {
+    let asked = |users: Vec<model::ids::ContainerId>| Event::ImageRemovalAsked("i".into(), users);
+    assert_eq!(broken([asked(vec![])]), None);
+    assert_eq!(broken([asked(vec!["c".into()])]), Some("no image goes that a container uses"));
+}

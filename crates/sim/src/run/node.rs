@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, ManifestUrl, Ports, Settings};
+use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, Ports, Settings};
 use futures_util::FutureExt as _;
+use gc::decide::images::Policy;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
 use model::ports::http::Headers;
@@ -400,6 +401,7 @@ impl Node {
 }
 
 fn settings(hints: bool, url: bool) -> Settings {
+    let policy = Policy { minimum_age: Duration::ZERO, ..Policy::default() };
     let node = NodeSettings {
         root_dir: "/".into(),
         cluster_dns: vec![[10, 96, 0, 10].into()],
@@ -414,6 +416,7 @@ fn settings(hints: bool, url: bool) -> Settings {
             period: Duration::from_secs(20),
         }),
         pleg: pleg::Settings { hints, ..pleg::Settings::default() },
+        images: ImageRules { policy, ..ImageRules::default() },
         ..Settings::new(NODE, "memory", node)
     }
 }
