@@ -271,7 +271,9 @@ impl Bench {
 
     pub(super) async fn kill(&self, uid: &str, grace: u64) {
         let grace = Some(Duration::from_secs(grace));
-        self.handle.ask(uid.into(), Update::Kill { target: Self::target(uid), grace }).await;
+        self.handle
+            .ask(uid.into(), Update::Kill { target: Self::target(uid), grace, evict: false })
+            .await;
     }
 
     pub(super) async fn desired<const N: usize>(&self, uids: [&str; N]) {
