@@ -245,7 +245,7 @@ impl Bench {
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(task.run(stop.clone()));
-        Self { looks, stamps, clock, events, handle, stop, tasks, syncer, news }
+        Self { looks, stamps, clock, handle, stop, tasks, events, syncer, news }
     }
 
     /// What the next jobs of a kind do; later ones are done at once.
