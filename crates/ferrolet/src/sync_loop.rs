@@ -274,6 +274,7 @@ impl SyncLoop {
             return;
         }
         if self.all_are_looked_after() {
+            self.tell_looked_after();
             return;
         }
         let live = self.parts.cache.all_live();
@@ -298,6 +299,11 @@ impl SyncLoop {
                 }
             }
         }
+        self.tell_looked_after();
+    }
+
+    /// Once all sources were heard, whoever has no worker now is gone.
+    fn tell_looked_after(&self) {
         if self.parts.sources.all_ready() {
             self.parts.remains.all_looked_after();
         }
