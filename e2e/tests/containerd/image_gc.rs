@@ -7,9 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::cri_proxy::CriProxy;
 use e2e::node::Node;
-use e2e::wait;
 use test_images::{Entry, Image, Layer};
-use testbed::Options;
+use testbed::{Options, wait};
 
 const MIB: u64 = 1 << 20;
 
