@@ -4,6 +4,7 @@
 #   SOAK_COUNT    how many histories are simulated at most (2000)
 #   SOAK_SECONDS  how long new ones are begun (1800)
 #   SOAK_FROM     the first seed (now, in seconds, times a thousand)
+#   SOAK_JOBS     how many of them are simulated at a time (as many as there are processors)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_INCREMENTAL=0
@@ -16,7 +17,7 @@ mutants() (
     set -e
     trap 'rm -rf "$CARGO_TARGET_DIR/sim-of-mutants" "$CARGO_TARGET_DIR/mutants"' EXIT
     cp "$CARGO_TARGET_DIR/debug/sim" "$CARGO_TARGET_DIR/sim-of-mutants"
-    "$CARGO_TARGET_DIR/sim-of-mutants" --mutants "$CARGO_TARGET_DIR/mutants" --from 1 --count 300 --jobs "$(nproc)"
+    "$CARGO_TARGET_DIR/sim-of-mutants" --mutants "$CARGO_TARGET_DIR/mutants" --from 1 --count 300 --jobs "${SOAK_JOBS:-$(nproc)}"
     # What is built last lies in the way of the real one.
     cargo build --quiet --locked -p sim
 )
@@ -24,7 +25,7 @@ mutants() (
 stage set-up make --no-print-directory testbed
 stage build cargo build --quiet --locked --workspace --bins
 stage histories "$CARGO_TARGET_DIR/debug/sim" --from "${SOAK_FROM:-$(date +%s)000}" --count "${SOAK_COUNT:-2000}" \
-    --seconds "${SOAK_SECONDS:-1800}" --jobs "$(nproc)"
+    --seconds "${SOAK_SECONDS:-1800}" --jobs "${SOAK_JOBS:-$(nproc)}"
 stage mutants mutants
 # Every method of the runtime with every kind of fault, on real containerd. They mostly wait, so there may
 # be more of them than processors; each prints its rounds as they pass.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use model::fingerprint::Fingerprint;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
+    ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Lists, Runtime,
     RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
@@ -15,13 +16,15 @@ use model::wanted::{ContainerConfig, SandboxConfig};
 use proto::runtime_v1 as cri;
 use proto::runtime_v1::image_service_client::ImageServiceClient;
 use proto::runtime_v1::runtime_service_client::RuntimeServiceClient;
+use tonic::client::Grpc;
 use tonic::transport::Channel;
 
 use crate::deadline::{Class, Deadlines};
 use crate::endpoint::Endpoint;
 use crate::error::{Call, on, wrong_subject};
+use crate::parts::parts;
 use crate::service::{Service, channel};
-use crate::{events, from_cri, to_cri, verbose};
+use crate::{events, from_cri, to_cri, unchanged, verbose};
 
 /// A list of some ten thousand containers is larger than gRPC's usual 4 MiB, and a node that cannot
 /// list cannot clean up either.
@@ -35,6 +38,8 @@ pub(crate) const ALL: &str = "of the runtime";
 pub struct CriRuntime {
     runtime: Service<RuntimeServiceClient<Channel>>,
     image: Service<ImageServiceClient<Channel>>,
+    /// The runtime again, for answers that are not decoded at once.
+    undecoded: Service<Grpc<Channel>>,
 }
 
 impl CriRuntime {
@@ -43,6 +48,11 @@ impl CriRuntime {
     pub fn new(runtime: &Endpoint, image: &Endpoint, deadlines: Deadlines) -> Self {
         let runtime_channel = channel(runtime);
         let image_channel = if runtime == image { runtime_channel.clone() } else { channel(image) };
+        let undecoded = Service {
+            client: Grpc::new(runtime_channel.clone()).max_decoding_message_size(MESSAGE_LIMIT),
+            endpoint: runtime.clone(),
+            deadlines: deadlines.clone(),
+        };
         let runtime = Service {
             client: RuntimeServiceClient::new(runtime_channel)
                 .max_decoding_message_size(MESSAGE_LIMIT),
@@ -54,7 +64,7 @@ impl CriRuntime {
             endpoint: image.clone(),
             deadlines,
         };
-        Self { runtime, image }
+        Self { runtime, image, undecoded }
     }
 
     async fn containers(
@@ -62,10 +72,24 @@ impl CriRuntime {
         filter: &ContainerFilter,
     ) -> Result<Vec<cri::Container>, RuntimeError> {
         let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str));
-        let request = cri::ListContainersRequest { filter: Some(to_cri::container_filter(filter)) };
+        let filter = Some(to_cri::container_filter(filter));
+        let request = cri::ListContainersRequest { filter: filter.clone() };
         let call = on("ListContainers", &object);
         let method = RuntimeServiceClient::list_containers;
-        Ok(self.runtime.call(call, request, method).await?.containers)
+        match self.runtime.call(call, request, method).await {
+            Ok(answer) => Ok(answer.containers),
+            Err(error) if error.is_too_large() => {
+                let (call, request) =
+                    (on("StreamContainers", &object), cri::StreamContainersRequest { filter });
+                let method = RuntimeServiceClient::stream_containers;
+                match parts(&self.runtime, call, request, method).await {
+                    Ok(parts) => Ok(parts.into_iter().flat_map(|part| part.containers).collect()),
+                    // What was asked for is what failed.
+                    Err(_) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -143,11 +167,25 @@ impl Runtime for CriRuntime {
         filter: &SandboxFilter,
     ) -> Result<Vec<Sandbox>, RuntimeError> {
         let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(SandboxId::as_str));
-        let request = cri::ListPodSandboxRequest { filter: Some(to_cri::sandbox_filter(filter)) };
+        let filter = Some(to_cri::sandbox_filter(filter));
+        let request = cri::ListPodSandboxRequest { filter: filter.clone() };
         let call = on("ListPodSandbox", &object);
         let method = RuntimeServiceClient::list_pod_sandbox;
-        let answer = self.runtime.call(call, request, method).await?;
-        Ok(answer.items.into_iter().filter_map(from_cri::sandbox).collect())
+        let items = match self.runtime.call(call, request, method).await {
+            Ok(answer) => answer.items,
+            Err(error) if error.is_too_large() => {
+                let (call, request) =
+                    (on("StreamPodSandboxes", &object), cri::StreamPodSandboxesRequest { filter });
+                let method = RuntimeServiceClient::stream_pod_sandboxes;
+                match parts(&self.runtime, call, request, method).await {
+                    Ok(parts) => parts.into_iter().flat_map(|part| part.pod_sandboxes).collect(),
+                    // What was asked for is what failed.
+                    Err(_) => return Err(error),
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(items.into_iter().filter_map(from_cri::sandbox).collect())
     }
 
     async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
@@ -212,6 +250,10 @@ impl Runtime for CriRuntime {
     ) -> Result<Vec<Container>, RuntimeError> {
         let containers = self.containers(filter).await?;
         Ok(containers.into_iter().filter_map(from_cri::container).collect())
+    }
+
+    async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
+        unchanged::list_if_changed(&self.undecoded, known).await
     }
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {

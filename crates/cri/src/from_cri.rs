@@ -32,14 +32,14 @@ fn optional_timestamp(nanoseconds: i64) -> Option<Timestamp> {
     (nanoseconds != 0).then(|| timestamp(nanoseconds))
 }
 
-fn sandbox_state(state: cri::PodSandboxState) -> SandboxState {
+pub(crate) fn sandbox_state(state: cri::PodSandboxState) -> SandboxState {
     match state {
         cri::PodSandboxState::SandboxReady => SandboxState::Ready,
         cri::PodSandboxState::SandboxNotready => SandboxState::NotReady,
     }
 }
 
-fn container_state(state: cri::ContainerState) -> ContainerState {
+pub(crate) fn container_state(state: cri::ContainerState) -> ContainerState {
     match state {
         cri::ContainerState::ContainerCreated => ContainerState::Created,
         cri::ContainerState::ContainerRunning => ContainerState::Running,

@@ -17,8 +17,10 @@ mod endpoint;
 mod error;
 mod events;
 mod from_cri;
+mod parts;
 mod service;
 mod to_cri;
+mod unchanged;
 mod verbose;
 
 pub use client::CriRuntime;

@@ -71,7 +71,7 @@ fn kept_images(pod: &Pod) -> Vec<KeptImage> {
 
 /// Collection of images, not yet running.
 #[derive(Debug)]
-pub(crate) struct Collection {
+pub(crate) struct ImageCollection {
     /// Where images are claimed that must not go.
     pub(crate) claims: ImageClaims,
     handle: ImageGc,
@@ -79,7 +79,7 @@ pub(crate) struct Collection {
     cache: pleg::cache::Reader,
 }
 
-impl Collection {
+impl ImageCollection {
     pub(crate) fn new(
         settings: &Settings,
         ports: &Ports,

@@ -28,6 +28,11 @@ pub(crate) struct RuntimeState {
 pub(crate) struct Ready(watch::Receiver<bool>);
 
 impl Ready {
+    /// Whether the runtime is ready, as far as is known.
+    pub(crate) fn is_ready(&self) -> bool {
+        *self.0.borrow()
+    }
+
     /// Waits until the runtime is ready; for ever once nobody asks it any more.
     pub(crate) async fn wait(&self) {
         if self.0.clone().wait_for(|ready| *ready).await.is_err() {

@@ -26,6 +26,7 @@ use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
 use crate::decide::news::{Answer, Came, Known, answer};
 use crate::node_view::NodeView;
 use crate::pulse::Pulse;
+use crate::remains::Remains;
 
 /// How long a pod that nobody wants may take to end.
 const STRANGERS_GRACE: Duration = Duration::from_secs(1);
@@ -58,6 +59,8 @@ pub(crate) struct SyncLoopParts {
     pub(crate) pulse: Pulse,
     /// Which pods may run.
     pub(crate) admission: Admission,
+    /// What is left of pods.
+    pub(crate) remains: Remains,
 }
 
 /// The loop's state; nobody else touches it.
@@ -116,6 +119,8 @@ impl SyncLoop {
         for refused in &change.refused {
             self.tell_refused(&refused.pod, &refused.uid, "FailedValidation", &refused.to_string());
         }
+        // Before anything comes of it: nothing of a pod that came may go.
+        self.tell_known();
         let changes = change.changes;
         for pod in changes.removed {
             self.removed(pod).await;
@@ -129,6 +134,12 @@ impl SyncLoop {
             self.came(pod, Came::Changed).await;
         }
         self.look_after_all().await;
+    }
+
+    /// Tells whoever looks after remains which pods there are.
+    fn tell_known(&self) {
+        let sources = &self.parts.sources;
+        self.parts.remains.known(sources.pods(), sources.all_ready());
     }
 
     async fn came(&mut self, pod: Arc<Pod>, came: Came) {
@@ -153,7 +164,8 @@ impl SyncLoop {
                 }
                 self.refused.insert(uid.clone());
                 if kill {
-                    let update = Update::Kill { target: Target::Pod(pod), grace: None };
+                    let update =
+                        Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
                     self.parts.workers.ask(uid, update).await;
                 }
             }
@@ -170,7 +182,7 @@ impl SyncLoop {
         self.refused.remove(&uid);
         if self.working.contains(&uid) {
             self.parts.view.ending(&pod);
-            let update = Update::Kill { target: Target::Pod(pod), grace: None };
+            let update = Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
             self.parts.workers.ask(uid, update).await;
         } else {
             self.parts.view.hide(&uid);
@@ -188,7 +200,10 @@ impl SyncLoop {
 
     async fn heard(&mut self, news: News) {
         match news {
-            News::Finished(_) => self.tell_desired().await,
+            News::Finished(uid) => {
+                self.parts.remains.ended(&uid);
+                self.tell_desired().await;
+            }
             News::Forgotten(uid) => {
                 self.working.remove(&uid);
                 // As if it had come anew: why it was refused must not get lost over its end.
@@ -199,6 +214,7 @@ impl SyncLoop {
                 }
                 self.parts.view.hide(&uid);
                 self.parts.directories.remove(&uid).await;
+                self.parts.remains.ended(&uid);
                 // Something of it may have appeared after it was seen to have ended.
                 self.end_if_stranger(uid).await;
             }
@@ -214,6 +230,7 @@ impl SyncLoop {
 
     async fn happened(&mut self, events: BTreeMap<PodUid, Vec<LifecycleEvent>>) {
         for (uid, events) in events {
+            self.parts.remains.happened(&uid, &self.parts.cache.get(&uid), &events);
             if !self.is_wanted(&uid) {
                 self.end_if_stranger(uid).await;
             } else if events.iter().any(LifecycleEvent::wants_sync) {
@@ -256,6 +273,9 @@ impl SyncLoop {
         if !self.listed {
             return;
         }
+        if self.all_are_looked_after() {
+            return;
+        }
         let live = self.parts.cache.all_live();
         let told = self.parts.sources.pods().filter(|(uid, _)| !self.refused.contains(*uid));
         let wanted = told.map(|(uid, pod)| {
@@ -278,6 +298,17 @@ impl SyncLoop {
                 }
             }
         }
+        if self.parts.sources.all_ready() {
+            self.parts.remains.all_looked_after();
+        }
+    }
+
+    /// Whether every pod that is wanted or lives has a worker: mostly so, which is why it is asked
+    /// before anything is compared at length.
+    fn all_are_looked_after(&self) -> bool {
+        let mut told = self.parts.sources.pods().map(|(uid, _)| uid);
+        told.all(|uid| self.working.contains(uid) || self.refused.contains(uid))
+            && self.parts.cache.all_live_are_in(&self.working)
     }
 
     /// Ends a pod of the runtime that no source wants.
@@ -285,7 +316,7 @@ impl SyncLoop {
         warn!(pod = %name, %uid, "a pod runs that nobody wants; stopping it");
         self.working.insert(uid.clone());
         let target = Target::RuntimeOnly(name);
-        let update = Update::Kill { target, grace: Some(STRANGERS_GRACE) };
+        let update = Update::Kill { target, grace: Some(STRANGERS_GRACE), evict: false };
         self.parts.workers.ask(uid, update).await;
     }
 }

@@ -32,7 +32,7 @@ use crate::runtime_state::Ready;
 #[derive(Debug)]
 pub(crate) struct Syncer {
     /// Does what a pod needs.
-    pub(crate) pod_runtime: PodRuntime,
+    pub(crate) pod_runtime: Arc<PodRuntime>,
     /// Makes up for what an earlier agent left undone.
     pub(crate) adoption: Adoption,
     /// The container runtime, asked why it made no sandbox.
@@ -199,6 +199,18 @@ impl Statuses for PlegStatuses {
     async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError> {
         self.ready.wait().await;
         self.cache.newer_than(uid, after).await
+    }
+
+    fn known_since(
+        &self,
+        uid: &PodUid,
+        after: Stamp,
+    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+        self.ready.is_ready().then(|| self.cache.known_since(uid, after))?
+    }
+
+    fn version(&self) -> u64 {
+        self.cache.version()
     }
 
     fn look_at(&self, uid: &PodUid) {

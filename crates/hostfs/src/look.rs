@@ -1,12 +1,14 @@
 //! Looking at files, and reading one version of one.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use model::ports::files::{Entry, FileError, FileKind, FileVersion, Found};
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
 /// How often a file may change under the reader before the reader gives up.
 const TRIES: usize = 3;
@@ -38,15 +40,55 @@ fn version(metadata: &Metadata) -> FileVersion {
 }
 
 pub(crate) fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut listing = Dir::new(rustix::fs::open(directory, flags, Mode::empty())?)?;
+    let (whole, file_system) = (listing.stat()?, listing.statfs()?);
+    let is_local = LOCAL.contains(&file_system.f_type);
     let mut entries = Vec::new();
-    for entry in std::fs::read_dir(directory)? {
-        let name = entry?.file_name();
-        let path = directory.join(&name);
-        let found = found(&path).map_err(|source| FileError { operation: "look at", path, source });
-        entries.push(Entry { name, found });
+    while let Some(entry) = listing.read() {
+        let entry = entry?;
+        if matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+        // By the name alone: the kernel need not go the whole way for each.
+        let stat = rustix::fs::statat(listing.fd()?, entry.file_name(), AtFlags::empty());
+        let is_heard = is_local
+            && entry.file_type() == FileType::RegularFile
+            // Something may be mounted in its place, or it may have another name elsewhere.
+            && stat.is_ok_and(|stat| {
+                stat.st_dev == whole.st_dev && stat.st_ino == entry.ino() && stat.st_nlink == 1
+            });
+        let found = stat.map(|stat| found_by(&stat)).map_err(|error| FileError {
+            operation: "look at",
+            path: directory.join(&name),
+            source: error.into(),
+        });
+        entries.push(Entry { name, found, is_heard });
     }
-    entries.sort_by(|one, other| one.name.cmp(&other.name));
+    entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     Ok(entries)
+}
+
+/// File systems whose files change by this kernel alone, which tells of it: ext2 to 4, XFS, Btrfs, F2FS,
+/// tmpfs.
+const LOCAL: [i64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
+
+fn found_by(stat: &Stat) -> Found {
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Directory,
+        _ => FileKind::Special,
+    };
+    let nanoseconds = |of: u64| i64::try_from(of).unwrap_or_default();
+    let version = FileVersion {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        size: u64::try_from(stat.st_size).unwrap_or_default(),
+        modified: (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
+        changed: (stat.st_ctime, nanoseconds(stat.st_ctime_nsec)),
+    };
+    Found { kind, version }
 }
 
 /// Opens a regular file, and nothing else: opening a pipe waits for who writes to it, and opening a
@@ -106,7 +148,7 @@ mod tests {
     use std::io::Write as _;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use rustix::fs::{CWD, mknodat};
 
     use super::*;
 
@@ -120,6 +162,44 @@ mod tests {
         // With a writer at its other end there would be something to read.
         let _both_ends = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         assert!(open(&path).is_err());
+    }
+
+    #[test]
+    fn entries_are_as_a_look_at_each_shows_them() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        std::fs::write(path("b"), "some").unwrap();
+        std::fs::create_dir(path("a")).unwrap();
+        std::os::unix::fs::symlink(path("b"), path("c")).unwrap();
+        std::os::unix::fs::symlink("nowhere", path("d")).unwrap();
+        let entries = entries(root.path()).unwrap();
+        let names: Vec<_> = entries.iter().map(|entry| entry.name.to_str().unwrap()).collect();
+        assert_eq!(names, ["a", "b", "c", "d"]);
+        for entry in &entries[..3] {
+            let path = root.path().join(&entry.name);
+            assert_eq!(*entry.found.as_ref().unwrap(), found(&path).unwrap(), "{path:?}");
+        }
+        let dangling = entries[3].found.as_ref().unwrap_err();
+        assert!(dangling.is_not_found() && dangling.path == path("d"), "{dangling:?}");
+    }
+
+    #[test]
+    fn a_link_and_a_file_of_two_names_may_change_unheard() {
+        // In memory, which is a file system that is known here.
+        let root = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = |name: &str| root.path().join(name);
+        for name in ["alone", "twice", "linked"] {
+            std::fs::write(path(name), "").unwrap();
+        }
+        std::fs::create_dir(path("elsewhere")).unwrap();
+        std::fs::hard_link(path("twice"), path("elsewhere/other")).unwrap();
+        std::fs::rename(path("linked"), path("elsewhere/linked")).unwrap();
+        std::os::unix::fs::symlink(path("elsewhere/linked"), path("link")).unwrap();
+        let entries = entries(root.path()).unwrap();
+        let heard = entries.iter().filter(|entry| entry.is_heard);
+        assert_eq!(heard.map(|entry| entry.name.to_str().unwrap()).collect::<Vec<_>>(), ["alone"]);
+        let of_kernel = super::entries("/proc/self/task".as_ref()).unwrap();
+        assert!(of_kernel.iter().all(|entry| !entry.is_heard));
     }
 
     #[test]

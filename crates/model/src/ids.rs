@@ -94,6 +94,16 @@ pub enum ObjectId {
     Sandbox(SandboxId),
 }
 
+impl ObjectId {
+    /// The runtime's id.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Container(id) => id.as_str(),
+            Self::Sandbox(id) => id.as_str(),
+        }
+    }
+}
+
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

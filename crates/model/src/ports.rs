@@ -10,3 +10,4 @@ pub mod journal;
 pub mod last_words;
 pub mod logs;
 pub mod runtime;
+pub mod segments;

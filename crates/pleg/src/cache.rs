@@ -25,6 +25,8 @@ pub fn cache() -> (Writer, Reader) {
 #[derive(Debug, Default)]
 struct Shared {
     entries: BTreeMap<PodUid, Entry>,
+    /// Counts changes of entries.
+    version: u64,
     /// When the last relist of everything began.
     relisted: Option<Stamp>,
     /// Pods about which it says nothing.
@@ -46,7 +48,9 @@ struct Entry {
 impl Entry {
     fn says_absent(&self) -> bool {
         let status = self.observation.as_ref();
-        status.is_ok_and(|status| **status == PodStatus::empty(status.uid.clone()))
+        status.is_ok_and(|status| {
+            status.sandboxes.is_empty() && status.containers.is_empty() && status.ips.is_empty()
+        })
     }
 }
 
@@ -116,6 +120,21 @@ impl Reader {
         lock(&self.shared).live.clone()
     }
 
+    /// A number that changes whenever what is known of any pod does.
+    pub fn version(&self) -> u64 {
+        lock(&self.shared).version
+    }
+
+    /// What a look at the pod showed that began after `after`, if there was one.
+    pub fn known_since(&self, uid: &PodUid, after: Stamp) -> Option<Observation> {
+        lock(&self.shared).fresh(uid, after)
+    }
+
+    /// Whether all pods of which something may live are among these.
+    pub fn all_live_are_in(&self, uids: &BTreeSet<PodUid>) -> bool {
+        lock(&self.shared).live.keys().all(|uid| uids.contains(uid))
+    }
+
     /// What a look at the pod showed that began after `after`; waits for one if need be.
     pub async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Observation {
         let receiver = {
@@ -157,6 +176,7 @@ impl Writer {
     /// What a look at the pod showed that began at `at`.
     pub(crate) fn store(&self, uid: &PodUid, observation: Observation, at: Stamp) {
         let mut shared = lock(&self.shared);
+        shared.version += 1;
         shared.entries.insert(uid.clone(), Entry { observation, observed: at });
         shared.answer_waiters_of(uid);
     }
@@ -179,9 +199,12 @@ impl Writer {
     /// Everything was listed, begun at `at`; pods that were not passed over are as the cache says.
     pub(crate) fn relisted(&self, at: Stamp, passed_over: BTreeSet<PodUid>) {
         let mut shared = lock(&self.shared);
+        let before = shared.entries.len();
         shared.entries.retain(|uid, entry| {
-            passed_over.contains(uid) || entry.observed > at || !entry.says_absent()
+            !entry.says_absent() || passed_over.contains(uid) || entry.observed > at
         });
+        // Who had it has another one now that says the same.
+        shared.version += u64::from(shared.entries.len() < before);
         shared.relisted = Some(at);
         shared.passed_over = passed_over;
         let waiting: Vec<PodUid> = shared.waiters.keys().cloned().collect();

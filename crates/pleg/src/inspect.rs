@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
+use model::fingerprint::Fingerprint;
 use model::ids::PodUid;
 use model::observed::{PodStatus, RuntimePod, pods_by_uid};
 use model::ports::last_words::LastWords;
@@ -12,17 +13,22 @@ use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError, Sandbo
 
 use crate::decide::{known_container, known_sandbox, pod_status};
 
-/// Everything that the runtime has, by pod.
+/// Everything that the runtime has, by pod; `None` when that is just what is known.
 pub(crate) async fn list(
     runtime: &dyn Runtime,
-) -> Result<BTreeMap<PodUid, RuntimePod>, RuntimeError> {
+    known: Option<&Fingerprint>,
+) -> Result<Option<BTreeMap<PodUid, RuntimePod>>, RuntimeError> {
+    if let Some(known) = known {
+        let lists = runtime.list_if_changed(known).await?;
+        return Ok(lists.map(|(sandboxes, containers)| pods_by_uid(sandboxes, containers)));
+    }
     let (sandbox_filter, container_filter) = (SandboxFilter::default(), ContainerFilter::default());
     let (sandboxes, containers) = join(
         runtime.list_pod_sandboxes(&sandbox_filter),
         runtime.list_containers(&container_filter),
     )
     .await;
-    Ok(pods_by_uid(sandboxes?, containers?))
+    Ok(Some(pods_by_uid(sandboxes?, containers?)))
 }
 
 /// What the runtime has of one pod.

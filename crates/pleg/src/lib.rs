@@ -23,6 +23,7 @@ mod hints;
 mod inspect;
 mod marks;
 mod metrics;
+mod records;
 mod task;
 
 pub use health::{Health, Unhealthy};

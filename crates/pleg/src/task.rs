@@ -6,15 +6,17 @@
 //! anything.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use model::fingerprint::Fingerprint;
 use model::ids::PodUid;
 use model::lifecycle::LifecycleEvent;
-use model::observed::{PodStatus, RuntimePod};
+use model::observed::RuntimePod;
 use model::ports::clock::WallClock;
 use model::ports::last_words::LastWords;
 use model::ports::runtime::{Runtime, RuntimeError};
@@ -32,6 +34,7 @@ use crate::hints::{Hint, Hints};
 use crate::inspect::{self, Before};
 use crate::marks::Marks;
 use crate::metrics::{Counts, Metrics};
+use crate::records::{Busy, Record, fingerprint};
 
 /// How long a pod whose status could not be read waits at most for the next try.
 const LONGEST_RETRY: Duration = Duration::from_secs(8);
@@ -122,6 +125,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         busy: BTreeMap::new(),
         work: FuturesUnordered::new(),
         next: Some(Instant::now()),
+        in_full: false,
         trouble: Trouble::default(),
     };
     Pleg { task, cache: reader, events, requests, health }
@@ -154,6 +158,8 @@ pub struct Relist {
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     /// When the next relist begins; `None` while one is under way.
     next: Option<Instant>,
+    /// Whether the next relist compares every pod, whatever the runtime says.
+    in_full: bool,
     /// With listing the runtime.
     trouble: Trouble,
 }
@@ -164,38 +170,15 @@ impl std::fmt::Debug for Relist {
     }
 }
 
-/// What was last reported of a pod.
-#[derive(Debug, Default)]
-struct Record {
-    seen: PodRecord,
-    /// When the look began that it was seen in.
-    at: Stamp,
-    /// The status could not be read: read it again even if no state changed.
-    reinspect: bool,
-    /// When it may be read again after it could not be, and how long it waits after the next failure.
-    /// Otherwise a few pods that hang would use up all the inspections there can be at a time.
-    retry: Option<(Instant, Duration)>,
-    /// The last status that could be read.
-    status: Option<Arc<PodStatus>>,
-    /// Its share in the gauges.
-    counts: Counts,
-}
-
-/// What is under way for a pod.
-#[derive(Debug)]
-struct Busy {
-    /// When the look began.
-    since: Stamp,
-    /// Whether something newer was heard of meanwhile: look again afterwards.
-    again: bool,
-}
-
 /// A look or inspection that ended.
 enum Done {
     Listed {
         began: Instant,
         at: Stamp,
-        pods: Result<BTreeMap<PodUid, RuntimePod>, RuntimeError>,
+        /// What the records said when it began.
+        known: Option<Fingerprint>,
+        /// `None` when the runtime has just that.
+        pods: Result<Option<BTreeMap<PodUid, RuntimePod>>, RuntimeError>,
     },
     Looked {
         uid: PodUid,
@@ -206,6 +189,15 @@ enum Done {
     Inspected(Inspected),
     /// The wait after a look that failed is over.
     LookAgain(PodUid),
+}
+
+/// What a list of everything showed.
+enum Listed {
+    Pods(BTreeMap<PodUid, RuntimePod>),
+    /// Just what the records say.
+    AsKnown,
+    /// Just what they said when it began.
+    Outdated,
 }
 
 /// An inspection that ended, and the look that it was made for.
@@ -245,7 +237,10 @@ impl Relist {
 
     fn hinted(&mut self, hint: Hint) {
         match hint {
-            Hint::Look(uid) => self.look_at(uid),
+            Hint::Look(uid) => {
+                debug!(%uid, "the runtime tells of a pod");
+                self.look_at(uid);
+            }
             Hint::Opened(took) => {
                 debug!("the runtime tells what happens; listing it less often");
                 self.metrics.opened(took);
@@ -267,8 +262,12 @@ impl Relist {
         let runtime = Arc::clone(&self.runtime);
         // Taken before the first call: what happens during the listing may or may not be in it.
         let (at, began) = (self.stamps.next(), Instant::now());
+        // Of a pod that is being looked at, less is known than the list shows.
+        let in_full = take(&mut self.in_full) || !self.busy.is_empty();
+        let known = if in_full { None } else { fingerprint(&self.records) };
         self.work.push(Box::pin(async move {
-            Done::Listed { began, at, pods: inspect::list(&*runtime).await }
+            let pods = inspect::list(&*runtime, known.as_ref()).await;
+            Done::Listed { began, at, known, pods }
         }));
     }
 
@@ -291,29 +290,14 @@ impl Relist {
     /// Takes in what a look gave.
     fn finish(&mut self, done: Done) {
         match done {
-            Done::Listed { began, at, pods } => {
-                // Until it is listed, nobody knows what was not told.
-                let rarely = pods.is_ok() && self.hints.flow();
-                match pods {
-                    Ok(pods) => {
-                        if let Some(lasted) = self.trouble.over(Instant::now().into_std()) {
-                            info!(after = ?lasted, "the runtime answers again");
-                        }
-                        self.relisted(began, at, pods);
-                    }
-                    // Said rarely: a runtime that is down is asked every second.
-                    Err(error) => {
-                        if self.trouble.failed(Instant::now().into_std()) {
-                            warn!(%error, "cannot list the pods of the runtime; trying again");
-                        }
-                    }
-                }
-                let period = if rarely {
-                    self.settings.relist_period_with_hints
-                } else {
-                    self.settings.relist_period
-                };
-                self.next = Some(Instant::now() + period);
+            Done::Listed { began, at, known, pods } => {
+                // What became known meanwhile was not compared.
+                let pods = pods.map(|pods| match pods {
+                    None if known != fingerprint(&self.records) => Listed::Outdated,
+                    None => Listed::AsKnown,
+                    Some(pods) => Listed::Pods(pods),
+                });
+                self.listed(began, at, pods);
             }
             Done::Looked { uid, began, at, pod } => {
                 self.metrics.looked(began.elapsed());
@@ -328,6 +312,35 @@ impl Relist {
         }
     }
 
+    fn listed(&mut self, began: Instant, at: Stamp, pods: Result<Listed, RuntimeError>) {
+        // Until it is listed, nobody knows what was not told.
+        let rarely = matches!(pods, Ok(Listed::Pods(_) | Listed::AsKnown)) && self.hints.flow();
+        match pods {
+            Ok(pods) => {
+                if let Some(lasted) = self.trouble.over(Instant::now().into_std()) {
+                    info!(after = ?lasted, "the runtime answers again");
+                }
+                match pods {
+                    Listed::Pods(pods) => self.relisted(began, at, Some(pods)),
+                    Listed::AsKnown => self.relisted(began, at, None),
+                    Listed::Outdated => self.in_full = true,
+                }
+            }
+            // Said rarely: a runtime that is down is asked every second.
+            Err(error) => {
+                if self.trouble.failed(Instant::now().into_std()) {
+                    warn!(%error, "cannot list the pods of the runtime; trying again");
+                }
+            }
+        }
+        let period = if rarely {
+            self.settings.relist_period_with_hints
+        } else {
+            self.settings.relist_period
+        };
+        self.next = Some(Instant::now() + period);
+    }
+
     /// A look at a pod failed: tries again before long, however far away the next relist is.
     fn look_again(&self, uid: PodUid, wait: Duration) {
         if !self.hints.flow() {
@@ -340,22 +353,45 @@ impl Relist {
         }));
     }
 
-    fn relisted(&mut self, began: Instant, at: Stamp, mut pods: BTreeMap<PodUid, RuntimePod>) {
+    /// Everything was listed: `pods`, or just what is known.
+    fn relisted(&mut self, began: Instant, at: Stamp, pods: Option<BTreeMap<PodUid, RuntimePod>>) {
         // What began before this list may show less than it does.
         for busy in self.busy.values_mut() {
             busy.again |= busy.since < at;
         }
-        let known: BTreeSet<PodUid> = self.records.keys().chain(pods.keys()).cloned().collect();
-        for uid in known {
-            let pod = pods.remove(&uid);
-            if !self.busy.contains_key(&uid) && self.reconcile(&uid, pod, at) == Reconciled::Gone {
-                self.records.remove(&uid);
-            }
+        if let Some(pods) = pods {
+            self.reconcile_all(at, pods);
+        } else {
+            let busy = &self.busy;
+            self.records.retain(|uid, record| {
+                !record.seen.is_empty() || record.at > at || busy.contains_key(uid)
+            });
         }
         self.writer.relisted(at, self.busy.keys().cloned().collect());
         let last = self.relisted.send_replace(Some(began));
         self.metrics.relisted(began.elapsed(), last.map(|last| began.duration_since(last)));
         self.metrics.seen_at(self.clock.now().as_duration().as_secs_f64());
+    }
+
+    fn reconcile_all(&mut self, at: Stamp, mut pods: BTreeMap<PodUid, RuntimePod>) {
+        let known: BTreeSet<PodUid> = self.records.keys().chain(pods.keys()).cloned().collect();
+        for uid in known {
+            let pod = pods.remove(&uid);
+            if self.busy.contains_key(&uid) {
+                self.note_live(&uid, pod.as_ref(), at);
+            } else if self.reconcile(&uid, pod, at) == Reconciled::Gone {
+                self.records.remove(&uid);
+            }
+        }
+    }
+
+    /// That something of a pod may live is known from the list even while a look at it hangs, which would
+    /// tell more: whoever waits for the end of an earlier self must not miss it.
+    fn note_live(&self, uid: &PodUid, pod: Option<&RuntimePod>, at: Stamp) {
+        let newer = self.records.get(uid).is_some_and(|record| record.at > at);
+        if let Some(pod) = pod.filter(|pod| !newer && pod.may_be_alive()) {
+            self.writer.listed(uid, Some(&pod.pod));
+        }
     }
 
     fn looked(&mut self, uid: PodUid, at: Stamp, pod: Result<Option<RuntimePod>, RuntimeError>) {

@@ -10,5 +10,9 @@
 //! - a panic in a pod's job is that pod's failure.
 
 pub mod decide;
+mod resting;
 pub mod source;
+mod states;
 pub mod workers;
+
+pub use states::WorkerStates;

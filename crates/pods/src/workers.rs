@@ -1,16 +1,18 @@
 //! Runs the workers' jobs: one task owns the state of all pods, each job is a task of its own.
 
+mod handle;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
+use model::ports::events::Events;
 use model::ports::runtime::RuntimeError;
 use model::stamp::{Stamp, Stamps};
 use tokio::sync::{mpsc, oneshot};
@@ -21,6 +23,11 @@ use tracing::{debug, error, warn};
 
 use crate::decide::requeue::{Retry, requeue_after};
 use crate::decide::worker::{Command, Event, Job, Outcome, Target, Update, Workers};
+use crate::resting::{Group, Resting};
+use crate::states::WorkerStates;
+
+use handle::Request;
+pub use handle::{ExceededGracePeriod, WorkersHandle};
 
 /// How a sync ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +60,14 @@ pub trait Statuses: Debug + Send + Sync {
     async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError>;
     /// Asks for a look at the pod now.
     fn look_at(&self, uid: &PodUid);
+    /// The same, if there is one already.
+    fn known_since(
+        &self,
+        uid: &PodUid,
+        after: Stamp,
+    ) -> Option<Result<Arc<PodStatus>, RuntimeError>>;
+    /// A number that changes whenever what is known of any pod does.
+    fn version(&self) -> u64;
 }
 
 /// What the workers work with.
@@ -66,6 +81,8 @@ pub struct WorkerParts {
     pub stamps: Stamps,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
+    /// Whom people hear from.
+    pub events: Arc<dyn Events>,
     /// `syncFrequency`: how often a pod is looked at without need.
     pub resync: Duration,
 }
@@ -79,76 +96,8 @@ pub enum News {
     Forgotten(PodUid),
 }
 
-/// Asks things of the workers.
-#[derive(Debug, Clone)]
-pub struct WorkersHandle {
-    /// Read by the workers' task; closed when it ends.
-    requests: mpsc::Sender<Request>,
-}
-
-/// What is asked of the task.
-#[derive(Debug)]
-enum Request {
-    Event(Event),
-    /// Kill a pod, and tell when nothing of it runs any more.
-    KillAndTell(PodUid, Update, oneshot::Sender<()>),
-}
-
-/// A pod did not end within the time it had.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("pod {uid} did not end within {waited:?}")]
-pub struct ExceededGracePeriod {
-    /// The pod.
-    pub uid: PodUid,
-    /// How long it was waited for.
-    pub waited: Duration,
-}
-
-impl WorkersHandle {
-    /// Asks something of a pod's worker. Waits while the task is behind; it never waits for a job.
-    pub async fn ask(&self, uid: PodUid, update: Update) {
-        self.send(Event::Asked(uid, update)).await;
-    }
-
-    /// Tells which pods are wanted: others end, and what has ended is forgotten.
-    pub async fn desired(&self, uids: BTreeSet<PodUid>) {
-        self.send(Event::Desired(uids)).await;
-    }
-
-    /// Kills a pod and waits until nothing of it runs: half as long again as its grace, at least 10 s.
-    pub async fn kill_and_wait(
-        &self,
-        uid: PodUid,
-        target: Target,
-        grace: Duration,
-    ) -> Result<(), ExceededGracePeriod> {
-        let waited = grace.mul_f64(1.5).max(LEAST_WAIT);
-        let (teller, told) = oneshot::channel();
-        let update = Update::Kill { target, grace: Some(grace) };
-        self.request(Request::KillAndTell(uid.clone(), update, teller)).await;
-        match tokio::time::timeout(waited, told).await {
-            Ok(Ok(())) => Ok(()),
-            // The task ended, and with it everybody's interest; or time is up.
-            Ok(Err(_)) | Err(_) => Err(ExceededGracePeriod { uid, waited }),
-        }
-    }
-
-    async fn send(&self, event: Event) {
-        self.request(Request::Event(event)).await;
-    }
-
-    async fn request(&self, request: Request) {
-        if self.requests.send(request).await.is_err() {
-            debug!("the workers have stopped; nothing more is asked of them");
-        }
-    }
-}
-
 /// How far the points are apart at which regular looks fall together.
 const GRID: Duration = Duration::from_secs(5);
-
-/// How long [`WorkersHandle::kill_and_wait`] waits at least.
-const LEAST_WAIT: Duration = Duration::from_secs(10);
 
 /// The task's state; nobody else touches it.
 #[derive(Debug)]
@@ -156,15 +105,19 @@ pub struct WorkersTask {
     parts: WorkerParts,
     workers: Workers,
     requests: mpsc::Receiver<Request>,
+    /// What others see of it.
+    states: WorkerStates,
     /// Who waits for the end of which pod.
     waiters: BTreeMap<PodUid, Vec<oneshot::Sender<()>>>,
     /// Read by the sync loop.
     news: mpsc::UnboundedSender<News>,
     jobs: JoinSet<(PodUid, Ran)>,
     running: BTreeMap<PodUid, Running>,
-    /// Pods that wait, by the end of their wait.
+    /// Pods that wait for a regular look.
+    resting: Resting,
+    /// Pods that wait for something else, by the end of their wait.
     due: BTreeSet<(Instant, PodUid)>,
-    waits: BTreeMap<PodUid, (Instant, Retry)>,
+    waits: BTreeMap<PodUid, Instant>,
     /// The last job of each pod.
     last: BTreeMap<PodUid, LastJob>,
     /// Makes waits differ from one another.
@@ -209,7 +162,9 @@ struct Running {
 pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::UnboundedReceiver<News>) {
     let (sender, requests) = mpsc::channel(256);
     let (news, receiver) = mpsc::unbounded_channel();
+    let (states, events) = (WorkerStates::default(), Arc::clone(&parts.events));
     let task = WorkersTask {
+        states: states.clone(),
         parts,
         workers: Workers::default(),
         requests,
@@ -217,20 +172,22 @@ pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::Unbound
         news,
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
+        resting: Resting::default(),
         due: BTreeSet::new(),
         waits: BTreeMap::new(),
         last: BTreeMap::new(),
         requeues: 0,
         epoch: Instant::now(),
     };
-    (task, WorkersHandle { requests: sender }, receiver)
+    (task, WorkersHandle { requests: sender, states, events }, receiver)
 }
 
 impl WorkersTask {
     /// Runs jobs until told to stop; then waits for no job: pods are left as they are.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
-            let next = self.due.first().map(|(at, _)| *at);
+            let due = self.due.first().map(|(at, _)| *at);
+            let next = due.into_iter().chain(self.resting.next()).min();
             // Biased: stopping first; then ended jobs, of which there is at most one for each pod;
             // then waits, which are spaced by seconds; what is asked comes last and still gets its
             // turn, because the others do not renew themselves without end.
@@ -266,7 +223,13 @@ impl WorkersTask {
     }
 
     fn step(&mut self, event: Event) {
-        for command in self.workers.step(event) {
+        let asked = event.pod().cloned();
+        let commands = self.workers.step(event);
+        // Before anybody hears of it: who does must find it.
+        for uid in asked.iter().chain(commands.iter().map(Command::pod)) {
+            self.states.set(uid, self.workers.state(uid));
+        }
+        for command in commands {
             match command {
                 Command::Start(uid, job) => self.start(uid, job),
                 Command::Cancel(uid) => {
@@ -335,17 +298,20 @@ impl WorkersTask {
         let jitter = jitter(&uid, self.requeues);
         let wait = requeue_after(retry, self.parts.resync, jitter, self.parts.clock.now());
         let now = Instant::now();
-        let mut at = now + wait;
-        if retry == Retry::Resync {
-            at = together(self.epoch, now + self.parts.resync, at);
-        }
+        let at = now + wait;
         self.unqueue(&uid);
+        if retry == Retry::Resync {
+            let together = together(self.epoch, now + self.parts.resync, at);
+            self.resting.add(uid, together);
+            return;
+        }
         self.due.insert((at, uid.clone()));
-        self.waits.insert(uid, (at, retry));
+        self.waits.insert(uid, at);
     }
 
     fn unqueue(&mut self, uid: &PodUid) {
-        if let Some((at, _)) = self.waits.remove(uid) {
+        self.resting.remove(uid);
+        if let Some(at) = self.waits.remove(uid) {
             self.due.remove(&(at, uid.clone()));
         }
     }
@@ -354,26 +320,66 @@ impl WorkersTask {
         let now = Instant::now();
         while self.due.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, uid)) = self.due.pop_first() else { return };
-            let retry = self.waits.remove(&uid).map(|(_, retry)| retry);
-            if retry == Some(Retry::Resync) && self.is_at_rest(&uid) {
-                self.requeue(uid, Retry::Resync);
-            } else {
-                self.step(Event::Due(uid));
-            }
+            self.waits.remove(&uid);
+            self.step(Event::Due(uid));
+        }
+        while let Some(group) = self.resting.take_due(now) {
+            self.look_through(group, now);
         }
     }
 
-    /// Whether a pod that was as it should be still is. Nobody has looked at it since, so there is
-    /// nothing to compare, and asking for a look just because time has passed would cost every pod
-    /// calls every minute; or who did has seen just what was seen before.
-    fn is_at_rest(&self, uid: &PodUid) -> bool {
-        let Some(last) = self.last.get(uid) else { return false };
-        match self.parts.statuses.newer_than(uid, last.ended).now_or_never() {
-            None => true,
-            Some(Ok(now)) => last.at_rest.as_ref().is_some_and(|then| Arc::ptr_eq(then, &now)),
-            Some(Err(_)) => false,
+    /// Syncs the pods of a group that are not at rest; the others wait on.
+    fn look_through(&mut self, mut group: Group, now: Instant) {
+        let earliest = now + self.parts.resync;
+        let latest = earliest + self.parts.resync.div_f64(2.0).min(GRID);
+        let until = together(self.epoch, earliest, latest);
+        let version = self.parts.statuses.version();
+        if self.resting.is_as_found(&group, version) {
+            self.resting.put_back(group, until);
+            return;
+        }
+        let (mut restless, mut all_seen) = (Vec::new(), true);
+        self.resting.forget_gone(&mut group);
+        group.pods.retain(|uid| {
+            let rest = self.rest(uid);
+            all_seen &= rest != Rest::NotSeen;
+            if rest == Rest::Over {
+                restless.push(uid.clone());
+            }
+            rest != Rest::Over
+        });
+        group.found = all_seen.then_some(version);
+        self.resting.put_back(group, until);
+        for uid in restless {
+            self.resting.release(&uid);
+            self.step(Event::Due(uid));
         }
     }
+
+    /// Whether a pod that was as it should be still is. When nobody has looked at it since, there is
+    /// nothing to compare, and asking for a look just because time has passed would cost every pod
+    /// calls every minute.
+    fn rest(&self, uid: &PodUid) -> Rest {
+        let Some(last) = self.last.get(uid) else { return Rest::Over };
+        match self.parts.statuses.known_since(uid, last.ended) {
+            None => Rest::NotSeen,
+            Some(Ok(now)) if last.at_rest.as_ref().is_some_and(|then| Arc::ptr_eq(then, &now)) => {
+                Rest::Seen
+            }
+            Some(_) => Rest::Over,
+        }
+    }
+}
+
+/// What is known of a pod that was at rest.
+#[derive(Debug, PartialEq, Eq)]
+enum Rest {
+    /// It was looked at since and is as it was.
+    Seen,
+    /// It was not looked at since.
+    NotSeen,
+    /// It is not as it was, or nobody knows.
+    Over,
 }
 
 /// Moves a regular look to the point of a grid before it, but not before the earliest time it may

@@ -23,9 +23,9 @@ use crate::decide::{
 };
 use crate::error::SyncError;
 use crate::image::Images;
-use crate::layout::LogLayout;
 use crate::report::Reporter;
 use crate::user_namespaces::UserNamespaces;
+use model::log_layout::LogLayout;
 
 /// What the executor works with.
 #[derive(Debug)]

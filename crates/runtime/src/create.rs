@@ -12,6 +12,7 @@ use crate::container::{Instance, container_config};
 use crate::create_sandbox::MOST_NAMES;
 use crate::decide::{Role, TakenContainer, taken_container, with_default_tag};
 use crate::error::StartError;
+use crate::image::Ensured;
 use crate::start::Starting;
 
 /// A container that was made.
@@ -32,18 +33,22 @@ impl PodRuntime {
         &self,
         starting: &Starting<'_>,
         mut number: u32,
-        image: &str,
+        image: Ensured,
     ) -> Result<Made, StartError> {
         let Starting { pod, container, home, .. } = *starting;
         let target = target(starting)?;
-        let image_user = self.image_user(container).await?;
+        let Ensured { image_ref, seen } = image;
+        let image_user = match seen {
+            Some(image) => image.user,
+            None => self.image_user(container).await?,
+        };
         let mut names = 0;
         loop {
             names += 1;
             let mounts = self.mounts(pod, container, &home.ips).await.map_err(StartError::Files)?;
             let instance = Instance {
                 restart_count: number,
-                image_ref: image.to_owned(),
+                image_ref: image_ref.clone(),
                 image_user: image_user.clone(),
                 ips: &home.ips,
                 mounts,
@@ -73,7 +78,7 @@ impl PodRuntime {
                 }
                 TakenContainer::Remove(id) => {
                     // One that does not go keeps its name to itself.
-                    let removed = self.remove_unused(&id, &container.name, "name-taken").await;
+                    let removed = self.remove_unused(starting, &id, "name-taken").await;
                     if removed.is_err() {
                         number = number.saturating_add(1);
                     }

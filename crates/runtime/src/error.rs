@@ -81,7 +81,7 @@ pub enum StartError {
     LogDirectory(#[source] FileError),
     /// One that was made and never started stands in its way.
     #[error("remove the container that was never started")]
-    RemoveUnused(#[source] RuntimeError),
+    RemoveUnused(#[source] RemoveUnused),
     /// The runtime did not make it.
     #[error("create the container")]
     Create(#[source] RuntimeError),
@@ -202,6 +202,17 @@ pub enum SyncError {
     StartContainers(Vec<(String, StartError)>),
 }
 
+/// Why a container that was never started stays.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoveUnused {
+    /// It has been started after all, by a call that was given up.
+    #[error("it has been started since")]
+    Started,
+    /// The runtime did not tell, or did not remove it.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+}
+
 /// Why the remains of a container stay.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
@@ -211,6 +222,9 @@ pub enum RemoveError {
     /// The container itself.
     #[error("remove a container")]
     Container(#[source] RuntimeError),
+    /// A container that was never started.
+    #[error("remove a container that was never started")]
+    Unused(#[from] RemoveUnused),
 }
 
 fn names(failed: &[(String, StartError)]) -> String {

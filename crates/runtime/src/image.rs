@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Container;
 use model::ids::PodUid;
 use model::ports::events::EventType::{Normal, Warning};
+use model::ports::runtime::Image;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -63,6 +64,15 @@ impl Failures {
     }
 }
 
+/// An image that the runtime has.
+#[derive(Debug)]
+pub(crate) struct Ensured {
+    /// How to refer to it.
+    pub(crate) image_ref: String,
+    /// What the runtime says of it; nothing if it was just fetched.
+    pub(crate) seen: Option<Image>,
+}
+
 impl Images {
     pub(crate) fn new() -> Self {
         let backoff = Backoff::new(BackoffLimits::up_to(LONGEST_WAIT));
@@ -74,14 +84,14 @@ impl Images {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sees to it that the runtime has the container's image; answers how to refer to it.
+    /// Sees to it that the runtime has the container's image.
     pub(crate) async fn ensure(
         &self,
         parts: &RuntimeParts,
         uid: &PodUid,
         container: &Container,
         report: &Reporter<'_>,
-    ) -> Result<String, StartError> {
+    ) -> Result<Ensured, StartError> {
         let image = container.image.clone().unwrap_or_default();
         let tagged = with_default_tag(&image);
         let policy = container.image_pull_policy.as_deref();
@@ -89,7 +99,7 @@ impl Images {
             None
         } else {
             match parts.runtime.image_status(&tagged).await {
-                Ok(present) => present.map(|present| present.id),
+                Ok(present) => present,
                 Err(source) => {
                     let message = format!("Failed to inspect image {image:?}: {source}");
                     report.event(Warning, "InspectFailed", message);
@@ -97,11 +107,11 @@ impl Images {
                 }
             }
         };
-        match fetch(policy, present.as_deref()) {
+        match fetch(policy, present.as_ref().map(|present| present.id.as_str())) {
             Fetch::Present(image_ref) => {
                 let message = format!("Container image {image:?} already present on machine");
                 report.event(Normal, "Pulled", message);
-                Ok(image_ref)
+                Ok(Ensured { image_ref, seen: present })
             }
             Fetch::Forbidden => {
                 let error = StartError::ImageNeverPull { image };
@@ -109,7 +119,10 @@ impl Images {
                 report.event(Warning, "ErrImageNeverPull", message.to_owned());
                 Err(error)
             }
-            Fetch::Pull => self.pull(parts, (uid.clone(), tagged), image, report).await,
+            Fetch::Pull => {
+                let image_ref = self.pull(parts, (uid.clone(), tagged), image, report).await?;
+                Ok(Ensured { image_ref, seen: None })
+            }
         }
     }
 

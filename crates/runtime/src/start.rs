@@ -16,9 +16,11 @@ use tracing::{info, warn};
 use crate::act::{Home, PodRuntime};
 use crate::create::Made;
 use crate::decide::{ContainerStart, Role, Situation, Turn, startable, with_default_tag};
-use crate::error::{StartError, SyncError};
+use crate::error::{RemoveUnused, StartError, SyncError};
 use crate::hooks::Hooked;
-use crate::layout::{LogLayout, next_restart_count};
+use crate::image::Ensured;
+use crate::layout::next_restart_count;
+use model::log_layout::LogLayout;
 
 /// A container to start.
 pub(crate) struct Starting<'a> {
@@ -88,7 +90,9 @@ impl PodRuntime {
                 report.event(Warning, "BackOff", message);
             }
             // Said already, when the container was killed for it; or nobody's business.
-            StartError::PostStart(_) | StartError::PodEnds => {}
+            StartError::PostStart(_)
+            | StartError::PodEnds
+            | StartError::RemoveUnused(RemoveUnused::Started) => {}
             _ => report.event(Warning, "Failed", format!("Error: {}", error.told())),
         }
     }
@@ -119,7 +123,7 @@ impl PodRuntime {
         if !made.runs {
             report.event(Normal, "Created", "Container created".to_owned());
             if let Err(error) = self.parts.runtime.start_container(&made.id).await {
-                self.give_up(&made).await;
+                self.give_up(starting, &made).await;
                 return Err(StartError::Run(error));
             }
         }
@@ -136,7 +140,7 @@ impl PodRuntime {
         &self,
         starting: &Starting<'_>,
         logs: &Path,
-        image: String,
+        image: Ensured,
     ) -> Result<Made, StartError> {
         let latest = starting.latest();
         let number = self.restart_count(latest, &self.parts.logs.pod_logs.join(logs)).await;
@@ -147,20 +151,20 @@ impl PodRuntime {
             return Ok(Made { id: waiting.id.clone(), log_path, runs: false, adopted: true });
         }
         if let Some(unused) = latest.filter(|latest| latest.state == ContainerState::Created) {
-            self.remove_unused(&unused.id, &unused.name, "never-started")
+            self.remove_never_started(starting, &unused.id, "never-started")
                 .await
                 .map_err(StartError::RemoveUnused)?;
         }
-        self.create(starting, number, &image).await
+        self.create(starting, number, image).await
     }
 
     /// A container that another attempt made and that does not start goes, so that the next attempt
-    /// makes it anew.
-    async fn give_up(&self, made: &Made) {
+    /// makes it anew. One that runs although its start failed is left to the next look.
+    async fn give_up(&self, starting: &Starting<'_>, made: &Made) {
         if !made.adopted {
             return;
         }
-        let removed = self.remove_unused(&made.id, &made.log_path, "does-not-start").await;
+        let removed = self.remove_never_started(starting, &made.id, "does-not-start").await;
         if let Err(error) = removed {
             warn!(id = %made.id, %error, "cannot remove a container that does not start");
         }

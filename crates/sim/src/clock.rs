@@ -40,6 +40,13 @@ impl NodeClock {
     }
 }
 
+impl NodeClock {
+    /// How long ago something was, by the clock, that happened at a time of the steady one.
+    pub(crate) fn age(&self, steady: Timestamp) -> SignedDuration {
+        self.now().duration_since(self.shown(steady))
+    }
+}
+
 impl WallClock for NodeClock {
     fn now(&self) -> Timestamp {
         self.shown(self.steady.now())

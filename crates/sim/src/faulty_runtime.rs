@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use model::ids::{ContainerId, SandboxId};
-use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
+use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
     Code, ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
     RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
@@ -20,7 +20,7 @@ use testkit::runtime::Method;
 use tokio::time::{sleep, timeout};
 
 use crate::clock::Timed;
-use crate::history::{Event, Maker};
+use crate::history::{Event, Maker, Removed};
 use crate::life::Life;
 use crate::outside::{Asked, Outside, is_effect};
 use crate::plan::Fault;
@@ -81,6 +81,17 @@ impl FaultyRuntime {
             outside.observe();
             answer
         })
+    }
+
+    /// Remembers what is to be removed, and how it is at that moment.
+    fn remove_asked(&self, verdict: &Verdict) {
+        let removed = match &verdict.subject {
+            Subject::Container(id) => Removed::Container(id.clone()),
+            Subject::Sandbox(id) => Removed::Sandbox(id.clone()),
+            _ => return,
+        };
+        self.outside.observe();
+        self.outside.record(Event::RemoveAsked(removed, verdict.rule));
     }
 
     /// Something to ask the real runtime.
@@ -171,9 +182,13 @@ impl FaultyRuntime {
                 drop(work.await);
                 std::future::pending().await
             }
-            Some(Fault::Hang | Fault::Lost | Fault::Doubled | Fault::Overtaken(_)) => {
-                std::future::pending().await
-            }
+            Some(
+                Fault::Hang
+                | Fault::Lost
+                | Fault::Doubled
+                | Fault::Overtaken(_)
+                | Fault::Refused(_),
+            ) => std::future::pending().await,
         }
     }
 
@@ -228,7 +243,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
-        self.outside.record(Event::StopSandboxAsked(id.clone()));
+        self.outside.asked(Event::StopSandboxAsked(id.clone()));
         let call = Call::new(Method::StopPodSandbox, self.outside.short(id.as_str()));
         let id = id.clone();
         let work = self.work(move |runtime| async move { runtime.stop_pod_sandbox(&id).await });
@@ -236,6 +251,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        self.remove_asked(verdict);
         let call = Call::new(Method::RemovePodSandbox, self.outside.short(&subject(verdict)));
         let verdict = verdict.clone();
         let work =
@@ -287,7 +303,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        self.outside.record(Event::StartAsked(id.clone()));
+        self.outside.asked(Event::StartAsked(id.clone()));
         let call = Call::new(Method::StartContainer, self.outside.short(id.as_str()));
         let id = id.clone();
         let work = self.work(move |runtime| async move { runtime.start_container(&id).await });
@@ -295,7 +311,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
-        self.outside.record(Event::StopAsked(id.clone(), grace));
+        self.outside.asked(Event::StopAsked(id.clone(), grace));
         let object = format!("{} within {grace:?}", self.outside.short(id.as_str()));
         let mut call = Call::new(Method::StopContainer, object);
         call.deadline += grace;
@@ -319,6 +335,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        self.remove_asked(verdict);
         let call = Call::new(Method::RemoveContainer, self.outside.short(&subject(verdict)));
         let verdict = verdict.clone();
         let work =
@@ -340,8 +357,14 @@ impl Runtime for FaultyRuntime {
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
         let call = Call::new(Method::ContainerStatus, self.outside.short(id.as_str()));
-        let id = id.clone();
-        let work = self.look(move |runtime| async move { runtime.container_status(&id).await });
+        let (id, outside) = (id.clone(), Arc::clone(&self.outside));
+        let work = self.look(move |runtime| async move {
+            let status = runtime.container_status(&id).await;
+            let runs = |state| matches!(state, ContainerState::Running | ContainerState::Unknown);
+            let seen = status.as_ref().is_ok_and(|status| runs(status.state));
+            outside.record(Event::Looked(id, seen));
+            status
+        });
         Ok(self.call(call, work).await?.by(&self.outside.clock))
     }
 

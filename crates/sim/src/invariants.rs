@@ -10,6 +10,8 @@ mod init_order;
 mod numbers;
 mod one_live;
 mod one_self;
+mod removals;
+mod removed;
 mod unwanted;
 
 use std::fmt;
@@ -55,6 +57,8 @@ impl Default for Invariants {
             Box::<numbers::NumbersAdvance>::default(),
             Box::<back_off::BackOff>::default(),
             Box::<fresh::ActsOnFreshLooks>::default(),
+            Box::<removals::OnlyDeadAndOld>::default(),
+            Box::<removed::RemovedAfterItsEnd>::default(),
             Box::<images::UsedImagesStay>::default(),
         ])
     }

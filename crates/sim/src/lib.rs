@@ -17,6 +17,7 @@
 mod clock;
 mod faulty_files;
 mod faulty_runtime;
+mod faulty_web;
 pub mod history;
 pub mod invariants;
 mod life;

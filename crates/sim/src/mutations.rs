@@ -78,6 +78,12 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "drop(ContainerKill {",
     },
     Mutation {
+        name: "what started late is removed while it runs",
+        file: "crates/runtime/src/remove.rs",
+        find: "Ok(_) => Err(RemoveUnused::Started),",
+        replace: "Ok(_) => Ok(true),",
+    },
+    Mutation {
         name: "the last good version of a manifest is not restored",
         file: "crates/pods/src/source/kept.rs",
         find: "OnDisk::Unknown => self.look(disk).await,",

@@ -17,7 +17,9 @@ use model::ports::runtime::Runtime as _;
 use testkit::clock::VirtualClock;
 use testkit::disk::MemoryDisk;
 use testkit::files::MemoryFiles;
+use testkit::http::MemoryWeb;
 use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
+use testkit::segments::MemorySegments;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -35,7 +37,9 @@ pub(crate) use faults::{Asked, is_effect};
 pub(crate) struct Outside {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
+    pub(crate) journal: MemorySegments,
     pub(crate) disk: Arc<MemoryDisk>,
+    pub(crate) web: Arc<MemoryWeb>,
     pub(crate) clock: Arc<NodeClock>,
     /// Whether the runtime is away.
     pub(crate) away: watch::Sender<bool>,
@@ -81,6 +85,8 @@ impl Outside {
             runtime,
             disk: Arc::new(disk),
             files: Arc::new(files),
+            journal: MemorySegments::default(),
+            web: Arc::default(),
             epoch: steady.now(),
             clock: Arc::new(NodeClock::new(steady)),
             away: watch::Sender::new(false),
@@ -131,6 +137,12 @@ impl Outside {
     pub(crate) fn record(&self, event: Event) {
         let at = self.elapsed();
         self.state().news.push(Record { at, event });
+    }
+
+    /// Remembers what the agent asks for, after all that happened before.
+    pub(crate) fn asked(&self, event: Event) {
+        self.observe();
+        self.record(event);
     }
 
     /// What happened since this was last asked.

@@ -12,8 +12,8 @@ use testkit::runtime::Method;
 
 pub use generate::INIT_CONTAINERS;
 pub(crate) use generate::{FETCHED, HAD};
-pub(crate) use pods::NODE;
 pub use pods::{ContainerPlan, PodPlan, Policy, Program};
+pub(crate) use pods::{NODE, URL};
 
 /// A history before it happens.
 #[derive(Debug, Clone)]
@@ -22,6 +22,8 @@ pub struct Plan {
     pub seed: u64,
     /// Whether the agent listens to what the runtime tells.
     pub hints: bool,
+    /// Whether a URL serves manifests too.
+    pub url: bool,
     /// What happens, in the order of time.
     pub steps: Vec<Step>,
     /// When the last of it happens.
@@ -114,6 +116,8 @@ pub enum Target {
     FileWrite,
     /// A notice that a directory changed.
     FileHint,
+    /// Asking the server of manifests.
+    Web,
 }
 
 /// What goes wrong.
@@ -139,6 +143,8 @@ pub enum Fault {
     Doubled,
     /// A hint is told so much later; others overtake it.
     Overtaken(Duration),
+    /// A server answers with this status.
+    Refused(u16),
 }
 
 impl Fault {
@@ -155,6 +161,7 @@ impl Fault {
             Self::Lost => "lost hint",
             Self::Doubled => "doubled hint",
             Self::Overtaken(_) => "reordered hint",
+            Self::Refused(_) => "refused request",
         }
     }
 }
@@ -167,6 +174,7 @@ impl fmt::Display for Fault {
                 write!(f, "{} {time:?}", self.name())
             }
             Self::Overtaken(time) => write!(f, "hint {time:?} late"),
+            Self::Refused(status) => write!(f, "answer {status}"),
             _ => f.write_str(self.name()),
         }
     }
@@ -183,6 +191,7 @@ impl fmt::Display for Target {
             Self::FileRead => f.write_str("reading files"),
             Self::FileWrite => f.write_str("writing files"),
             Self::FileHint => f.write_str("a notice of a directory"),
+            Self::Web => f.write_str("asking the server of manifests"),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Lets a history happen.
 
 mod node;
+mod page;
 
 use std::collections::BTreeMap;
 use std::fmt;

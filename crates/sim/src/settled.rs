@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use model::ids::{PodUid, SandboxId};
 use model::observed::ContainerState;
 use podspec::definition_hash_hex;
@@ -28,8 +29,23 @@ pub struct Snapshot {
     pub at: Duration,
     /// All containers.
     pub containers: Vec<Instance>,
-    /// All sandboxes: whose, when made, whether ready.
-    pub sandboxes: Vec<(SandboxId, PodUid, Duration, bool)>,
+    /// All sandboxes.
+    pub sandboxes: Vec<SandboxSeen>,
+}
+
+/// A sandbox of a snapshot.
+#[derive(Debug, Clone)]
+pub struct SandboxSeen {
+    /// Its id.
+    pub id: SandboxId,
+    /// Whose.
+    pub uid: PodUid,
+    /// When it was made.
+    pub made: Duration,
+    /// How old it is by the node's clock, which may have been set since.
+    pub age: SignedDuration,
+    /// Whether it is ready.
+    pub ready: bool,
 }
 
 impl Snapshot {
@@ -39,22 +55,27 @@ impl Snapshot {
     }
 
     fn lives(&self, uid: &PodUid) -> bool {
-        self.sandboxes.iter().any(|(_, of, _, ready)| of == uid && *ready)
+        self.ready_sandboxes(uid) > 0
             || self.containers.iter().any(|one| one.uid == *uid && one.may_live())
     }
 
     fn ready_sandboxes(&self, uid: &PodUid) -> usize {
-        self.sandboxes.iter().filter(|(_, of, _, ready)| of == uid && *ready).count()
+        self.sandboxes_of(uid).filter(|sandbox| sandbox.ready).count()
+    }
+
+    fn sandboxes_of(&self, uid: &PodUid) -> impl Iterator<Item = &SandboxSeen> {
+        self.sandboxes.iter().filter(move |sandbox| sandbox.uid == *uid)
     }
 }
 
 /// What is not as it should be, if anything.
 pub fn unsettled(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
-    let uids = snapshot.sandboxes.iter().map(|(_, uid, ..)| uid);
+    let uids = snapshot.sandboxes.iter().map(|sandbox| &sandbox.uid);
     let uids = uids.chain(snapshot.containers.iter().map(|one| &one.uid));
     for uid in uids {
-        if !wanted.contains_key(uid) && snapshot.lives(uid) {
-            return Some(format!("{uid} lives and nobody wants it"));
+        if !wanted.contains_key(uid) {
+            let what = if snapshot.lives(uid) { "lives" } else { "has left something" };
+            return Some(format!("{uid} {what} and nobody wants it"));
         }
     }
     wanted.iter().find_map(|(uid, pod)| {
@@ -64,12 +85,12 @@ pub fn unsettled(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
 
 fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<String> {
     if let Some(deadline) = pod.deadline {
-        let began = snapshot.sandboxes.iter().filter(|(_, of, ..)| of == uid);
-        let Some(began) = began.map(|(_, _, at, _)| *at).min() else {
+        let Some(age) = snapshot.sandboxes_of(uid).map(|sandbox| sandbox.age).max() else {
             return Some("it has no sandbox".to_owned());
         };
-        let over = began + Duration::from_secs(deadline + pod.grace) + AFTER_DEADLINE;
-        let late = snapshot.at > over && snapshot.lives(uid);
+        let over = Duration::from_secs(deadline + pod.grace) + AFTER_DEADLINE;
+        let over = Duration::try_from(age).is_ok_and(|age| age > over);
+        let late = over && snapshot.lives(uid);
         return late.then(|| "it lives after its deadline".to_owned());
     }
     let ran = snapshot.containers.iter().any(|one| one.uid == *uid);
@@ -77,24 +98,28 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         // Its sandbox died under it, and it gets no other: what has not run by then never will.
         return snapshot.lives(uid).then(|| "it has lost its sandbox and lives".to_owned());
     }
+    // Then it does not matter what its init containers would do in a new sandbox.
+    let ended_for_good = |container: &ContainerPlan| {
+        let ended = |one: &&Instance| one.state == Some(ContainerState::Exited);
+        let latest = snapshot.latest(uid, container.name).filter(ended);
+        latest.is_some_and(|latest| !pod.policy.restarts(latest.exit_code))
+    };
+    if pod.containers.iter().all(ended_for_good) {
+        return snapshot.lives(uid).then(|| "it has finished and lives".to_owned());
+    }
     match init_of(snapshot, uid, pod) {
         Init::Done => {}
         Init::UnderWay => return None,
         Init::Wrong(why) => return Some(why),
     }
-    let mut for_good = 0;
     for container in &pod.containers {
         let latest = snapshot.latest(uid, container.name);
-        match state_of(snapshot.at, latest, container, |code| pod.policy.restarts(code)) {
-            Ok(true) => for_good += 1,
-            Ok(false) => {}
-            Err(why) => return Some(why),
+        let state = state_of(snapshot.at, latest, container, |code| pod.policy.restarts(code));
+        if let Err(why) = state {
+            return Some(why);
         }
     }
     let ready = snapshot.ready_sandboxes(uid);
-    if for_good == pod.containers.len() {
-        return snapshot.lives(uid).then(|| "it has finished and lives".to_owned());
-    }
     (ready != 1).then(|| format!("{ready} of its sandboxes are ready"))
 }
 
@@ -138,7 +163,12 @@ enum Init {
 }
 
 fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
-    let ran = |container: &ContainerPlan| snapshot.latest(uid, container.name).is_some();
+    // In a new sandbox they start over.
+    let newest = snapshot.sandboxes_of(uid).max_by_key(|sandbox| sandbox.made);
+    let ran = |container: &ContainerPlan| {
+        let latest = snapshot.latest(uid, container.name);
+        latest.is_some_and(|latest| newest.is_none_or(|newest| latest.sandbox == newest.id))
+    };
     if pod.containers.iter().any(ran) {
         return Init::Done;
     }
@@ -148,6 +178,9 @@ fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
         match state_of(snapshot.at, latest, init, restarts) {
             Err(why) => return Init::Wrong(why),
             Ok(false) if init.sidecar => {}
+            Ok(false) if snapshot.ready_sandboxes(uid) != 1 => {
+                return Init::Wrong(format!("{} waits without a sandbox", init.name));
+            }
             Ok(false) => return Init::UnderWay,
             Ok(true) if latest.is_some_and(|latest| latest.exit_code != 0) => {
                 if snapshot.lives(uid) {
@@ -173,13 +206,22 @@ pub fn disturbed(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<
         }
     }
     let has_deadline = |uid: &PodUid| wanted.get(uid).is_some_and(|pod| pod.deadline.is_some());
-    let owner = |id| before.containers.iter().find(|one| one.id == id).map(|one| &one.uid);
+    // A pod whose time was up, before somebody set the clock back.
+    let has_time_again = |uid: &PodUid| {
+        let deadline = wanted.get(uid).and_then(|pod| pod.deadline).map(Duration::from_secs);
+        let age = before.sandboxes_of(uid).map(|sandbox| sandbox.age).max();
+        let age = age.map(|age| Duration::try_from(age).unwrap_or_default());
+        deadline.zip(age).is_some_and(|(deadline, age)| age < deadline)
+    };
     for record in news {
         match &record.event {
-            Event::StopAsked(id, _) if !owner(id.clone()).is_some_and(has_deadline) => {
-                return Some(format!("it stops {id}"));
+            Event::StopAsked(id, _) => {
+                let owner = latest.values().find(|one| one.id == *id).map(|one| &one.uid);
+                if !owner.is_some_and(has_deadline) {
+                    return Some(format!("it stops {id}"));
+                }
             }
-            Event::Made(maker, _) if maker.name.is_none() => {
+            Event::Made(maker, _) if maker.name.is_none() && !has_time_again(&maker.uid) => {
                 return Some(format!("it makes a sandbox for {}", maker.uid));
             }
             // One that is removed had ended.

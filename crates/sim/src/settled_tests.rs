@@ -15,6 +15,7 @@ fn pod(policy: Policy) -> PodPlan {
         policy,
         grace: 30,
         deadline: None,
+        on_page: false,
         host_network: false,
         init: Vec::new(),
         containers: vec![container("a"), container("b")],
@@ -37,8 +38,12 @@ fn instance(name: &str, attempt: u32, state: ContainerState) -> Instance {
 }
 
 fn snapshot(containers: Vec<Instance>, ready: &[bool]) -> Snapshot {
-    let sandbox = |(number, ready): (usize, &bool)| {
-        (format!("s{number}").into(), "u".into(), Duration::ZERO, *ready)
+    let sandbox = |(number, ready): (usize, &bool)| SandboxSeen {
+        id: if number == 0 { "s".into() } else { format!("s{number}").into() },
+        uid: "u".into(),
+        made: Duration::ZERO,
+        age: SignedDuration::from_secs(1001),
+        ready: *ready,
     };
     let sandboxes = ready.iter().enumerate().map(sandbox).collect();
     Snapshot { at: Duration::from_secs(1001), containers, sandboxes }
@@ -100,9 +105,10 @@ fn a_pod_is_settled_when_all_of_it_runs_or_waits_or_has_ended_for_good() {
 }
 
 #[test]
-fn what_nobody_wants_must_not_live() {
+fn of_what_nobody_wants_nothing_must_be_left() {
+    assert_eq!(unsettled(&snapshot(vec![], &[]), &Wanted::new()), None);
     let dead = snapshot(vec![instance("a", 0, Exited)], &[false]);
-    assert_eq!(unsettled(&dead, &Wanted::new()), None);
+    assert!(unsettled(&dead, &Wanted::new()).is_some());
     let live = snapshot(vec![instance("a", 0, Running)], &[false]);
     assert!(unsettled(&live, &Wanted::new()).is_some());
     assert!(unsettled(&snapshot(vec![], &[true]), &Wanted::new()).is_some());
@@ -117,6 +123,32 @@ fn a_pod_has_ended_some_time_after_its_deadline() {
 }
 
 #[test]
+fn a_clock_that_was_set_moves_a_deadline() {
+    let until = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
+    let mut live = snapshot(vec![instance("a", 0, Running)], &[true]);
+    live.sandboxes[0].age = SignedDuration::from_secs(-3600);
+    assert_eq!(problem(&live, until), None);
+}
+
+#[test]
+fn init_containers_may_fail_again_in_a_new_sandbox() {
+    let init = ContainerPlan { name: "i", image: IMAGE, program: Program::Forever, sidecar: false };
+    let pod = PodPlan { init: vec![init], ..pod(Policy::Always) };
+    let old = |name| Instance { finished: Some(Duration::ZERO), ..instance(name, 0, Exited) };
+    let failed = Instance { sandbox: "s1".into(), exit_code: 1, ..instance("i", 1, Exited) };
+    let containers = || vec![old("a"), old("b"), failed.clone()];
+    let mut seen = snapshot(containers(), &[false, true]);
+    seen.sandboxes[1].made = Duration::from_mins(15);
+    assert_eq!(problem(&seen, pod.clone()), None);
+    seen.sandboxes[1].ready = false;
+    assert!(problem(&seen, pod.clone()).is_some(), "it waits without a sandbox");
+    let finished = PodPlan { policy: Policy::OnFailure, ..pod.clone() };
+    assert_eq!(problem(&seen, finished), None, "nothing is left to run");
+    let same = snapshot(containers(), &[true]);
+    assert!(problem(&same, pod).is_some(), "a and b have run, and ended long ago");
+}
+
+#[test]
 fn only_ended_containers_may_be_started_by_a_new_agent() {
     let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
     let wanted = Wanted::from([("u".into(), Arc::new(pod(Policy::Always)))]);
@@ -128,6 +160,7 @@ fn only_ended_containers_may_be_started_by_a_new_agent() {
         (vec![new("a")], true),
         (vec![new("b"), new("b")], true),
         (vec![Event::StopAsked("a0".into(), Duration::ZERO)], true),
+        (vec![new("b"), Event::StopAsked("b1".into(), Duration::ZERO)], true),
         (vec![Event::Made(sandbox, Ok(()))], true),
     ];
     for (events, expected) in rows {
@@ -136,4 +169,17 @@ fn only_ended_containers_may_be_started_by_a_new_agent() {
         let found = disturbed(&before, &news, &wanted);
         assert_eq!(found.is_some(), expected, "{found:?} {news:?}");
     }
+}
+
+#[test]
+fn a_pod_whose_time_was_up_may_begin_again_when_the_clock_was_set_back() {
+    let mut before = snapshot(vec![instance("a", 0, Exited)], &[false]);
+    let pod = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
+    let wanted = Wanted::from([("u".into(), Arc::new(pod))]);
+    let sandbox = crate::history::Maker { uid: "u".into(), name: None, attempt: 1 };
+    let event = Event::Made(sandbox, Ok(()));
+    let news = [Record { at: Duration::ZERO, event }];
+    assert!(disturbed(&before, &news, &wanted).is_some());
+    before.sandboxes[0].age = SignedDuration::from_secs(-3600);
+    assert_eq!(disturbed(&before, &news, &wanted), None);
 }

@@ -19,6 +19,7 @@ pub mod files;
 pub mod http;
 mod report;
 pub mod runtime;
+pub mod segments;
 
 use std::pin::Pin;
 

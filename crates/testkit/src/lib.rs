@@ -31,6 +31,7 @@ pub mod pods;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 pub mod runtime;
+pub mod segments;
 #[cfg(feature = "hollow")]
 pub mod socket;
 pub mod wanted;

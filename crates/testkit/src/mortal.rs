@@ -14,7 +14,9 @@ use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
-use model::ports::files::{DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles};
+use model::ports::files::{
+    DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed,
+};
 use model::ports::runtime::{
     ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
     RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
@@ -252,7 +254,7 @@ impl HostFiles for MortalFiles {
     async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError> {
         self.life.effect(self.inner.link(target, link)).await
     }
-    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<(), FileError> {
+    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError> {
         self.life.effect(self.inner.remove(root, verdict)).await
     }
 }

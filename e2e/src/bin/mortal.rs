@@ -105,6 +105,7 @@ fn settings(root: &std::path::Path) -> Settings {
 async fn main() -> Result<()> {
     let args = args()?;
     let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
+    println!("mortal: ready");
     let endpoint = Endpoint::parse(&format!("unix://{}", args.socket)).context("--socket")?;
     let life = Arc::new(Life::new(args.die, Kill));
     let runtime = Arc::new(CriRuntime::new(&endpoint, &endpoint, Deadlines::default()));
@@ -117,6 +118,7 @@ async fn main() -> Result<()> {
         logs: Arc::new(host.logs()),
         clock: Arc::new(Clock),
         events: Arc::new(Told),
+        journal: Arc::new(hostfs::HostSegments::new(args.root.join("journal"))),
         node_events: Arc::new(Told),
         disks: Arc::new(host.clone()),
     };

@@ -40,6 +40,7 @@ fn dispatch() -> Result<ExitCode> {
         "supervise" => Ok(testbed::supervise()),
         "enter" => enter(&rest),
         "init" => init(&rest),
+        "follow" => follow(&rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)
@@ -64,6 +65,18 @@ fn enter(args: &[String]) -> Result<ExitCode> {
     let cgroups: Vec<PathBuf> = args[..at].iter().map(PathBuf::from).collect();
     let (program, args) = args[at + 1..].split_first().context("a program is needed")?;
     Err(testbed::enter(&cgroups, program, args).into())
+}
+
+/// `follow PARENT -- PROGRAM ARGUMENT...`
+fn follow(args: &[String]) -> Result<ExitCode> {
+    let [parent, dashes, program, args @ ..] = args else {
+        bail!("a parent and a program are needed")
+    };
+    if dashes != "--" {
+        bail!("a program is needed after --");
+    }
+    let parent = parent.parse().context("the parent is a number")?;
+    Err(testbed::follow(parent, program, args).into())
 }
 
 /// `init SLOT DIRECTORY`

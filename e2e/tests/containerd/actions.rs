@@ -2,7 +2,7 @@
 //! and what the runtime finishes too late.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use cri::{CriRuntime, Deadlines, Endpoint};
@@ -113,7 +113,18 @@ fn init_containers_and_sidecars_start_in_order_end_in_order_and_start_over_with_
     node.stop()
 }
 
-// behaviour: ACT-82, ACT-83, ACT-85
+/// A container that is killed in the end, after a hook that takes most of its grace.
+const STUBBORN: &str = "
+  terminationGracePeriodSeconds: 8
+  containers:
+  - name: main
+    image: IMAGE
+    args: [ignore, TERM]
+    lifecycle: {preStop: {sleep: {seconds: 5}}}
+";
+const STUBBORN_UID: &str = "0c6e5f5e-0000-4000-8000-0000000000ae";
+
+// behaviour: ACT-82, ACT-83, ACT-85, ACT-62
 #[test]
 fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     let mut node = Node::start()?;
@@ -130,6 +141,7 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     image: IMAGE
     args: [trap, TERM]
     lifecycle:
+      postStart: {httpGet: {path: /hello, port: 8080}}
       preStop: {sleep: {seconds: 2}}
   - name: told
     image: IMAGE
@@ -144,11 +156,17 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
       postStart: {exec: {command: [/workload, exit, '3']}}
 ";
     node.write_manifest("hooked.yaml", &manifest("hooked", spec))?;
+    let stubborn = manifest("stubborn", STUBBORN).replace(UID, STUBBORN_UID);
+    node.write_manifest("stubborn.yaml", &stubborn)?;
     node.start_agent()?;
     written(&node, &log("hooked", "web", 0), "post-start")?;
     written(&node, &log("hooked", "told", 0), "trapping")?;
     let described = node.wait_for_answer(&["describe", "hooked"], "FailedPostStartHook")?;
     ensure!(described.contains("PostStartHook failed"), "{described}");
+    written(&node, &log("hooked", "web", 0), "GET /hello HTTP/1.1")?;
+    written(&node, &log("stubborn", "main", 0).replace(UID, STUBBORN_UID), "ignoring")?;
+    node.remove_manifest("stubborn.yaml")?;
+    let begun = Instant::now();
     node.remove_manifest("hooked.yaml")?;
     node.wait_for_log(&["pod has ended", "hooked"])?;
     let bye = written(&node, &log("hooked", "web", 0), "GET /bye HTTP/1.1")?;
@@ -158,6 +176,11 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     let patient = written(&node, &log("hooked", "patient", 0), "received")?;
     let waited = seconds(&patient)? - seconds(&bye)?;
     ensure!((1.5..15.0).contains(&waited), "asked {waited} s after the hook began");
+    // The hook takes five of the eight seconds; they are not granted again.
+    node.wait_for_log(&["pod has ended", "stubborn"])?;
+    let took = begun.elapsed();
+    let expected = Duration::from_millis(7500)..Duration::from_millis(12_500);
+    ensure!(expected.contains(&took), "it ended after {took:?}");
     node.stop()
 }
 
@@ -224,6 +247,8 @@ fn policies_rules_back_off_and_stop_signals_are_kept() -> Result<()> {
   containers:
   - {name: once, image: IMAGE, args: [exit, '1']}
   - {name: always, image: IMAGE, restartPolicy: Always, args: [exit, '0']}
+  - {name: failing, image: IMAGE, restartPolicy: OnFailure, args: [exit, '1']}
+  - {name: content, image: IMAGE, restartPolicy: OnFailure, args: [exit, '0']}
   - name: ruled
     image: IMAGE
     args: [exit, '42']
@@ -248,15 +273,50 @@ fn policies_rules_back_off_and_stop_signals_are_kept() -> Result<()> {
     node.write_manifest("over.yaml", &manifest("over", all).replace(UID, &other_uid))?;
     node.start_agent()?;
     // A third restart within seconds: the configured back-off counts.
-    for container in ["always", "ruled"] {
+    for container in ["always", "ruled", "failing"] {
         wait_for_path(&node, &log("ruled", container, 3), true)?;
     }
-    ensure!(node.run("test", &["-e", &log("ruled", "once", 1)]).is_err(), "it ran again");
+    for container in ["once", "content"] {
+        let again = node.run("test", &["-e", &log("ruled", container, 1)]);
+        ensure!(again.is_err(), "{container} ran again");
+    }
     written(&node, &log("over", "other", 1).replace(UID, &other_uid), "trapping")?;
     written(&node, &log("ruled", "signalled", 0), "trapping")?;
     node.remove_manifest("ruled.yaml")?;
     node.wait_for_log(&["pod has ended", "ruled"])?;
     written(&node, &log("ruled", "signalled", 0), "received")?;
+    node.stop()
+}
+
+// behaviour: ACT-44
+#[test]
+fn a_changed_definition_replaces_its_container_and_leaves_the_others_alone() -> Result<()> {
+    let mut node = Node::start()?;
+    let spec = "
+  terminationGracePeriodSeconds: 20
+  containers:
+  - {name: changes, image: IMAGE, args: [trap, TERM]}
+  - {name: stays, image: IMAGE, args: [trap, TERM]}
+";
+    let before = manifest("edited", spec);
+    node.write_manifest("edited.yaml", &before)?;
+    node.start_agent()?;
+    let both = |containers: &[e2e::ctr::CtrContainer]| {
+        let running = containers.iter().filter(|one| one.state == "RUNNING");
+        let mut running: Vec<_> = running.cloned().collect();
+        running.sort_by(|one, other| one.name.cmp(&other.name));
+        (running.len() == 2).then_some(running)
+    };
+    let first = node.wait_for_containers("edited", "both run", both)?;
+    written(&node, &log("edited", "changes", 0), "trapping")?;
+    node.write_manifest("edited.yaml", &before.replacen(IMAGE, "ferrolet.test/disposable:1", 1))?;
+    let second = node.wait_for_containers("edited", "another one runs", |containers| {
+        both(containers).filter(|running| running[0].id != first[0].id)
+    })?;
+    ensure!(second[1] == first[1], "{first:?}, then {second:?}");
+    ensure!(second[0].netns == first[0].netns, "{first:?}, then {second:?}");
+    written(&node, &log("edited", "changes", 0), "received")?;
+    written(&node, &log("edited", "changes", 1), "trapping")?;
     node.stop()
 }
 

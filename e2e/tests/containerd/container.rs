@@ -6,21 +6,21 @@ use anyhow::{Context, Result, ensure};
 use e2e::node::{NODE_NAME, Node, one_running};
 
 /// The lines that a container of a pod that has ended wrote, of its instance with a number.
-fn lines(node: &Node, pod: &str, container: &str) -> Result<Vec<String>> {
+pub(crate) fn lines(node: &Node, pod: &str, container: &str) -> Result<Vec<String>> {
     let command = format!("cat /var/log/pods/shop_{pod}-{NODE_NAME}_*/{container}/0.log");
     let log = node.run("sh", &["-c", &command])?;
     Ok(log.lines().filter_map(|line| Some(line.split_once(" stdout F ")?.1.to_owned())).collect())
 }
 
 /// The value of a line `NAME:\tvalue`.
-fn status(lines: &[String], name: &str) -> Result<String> {
+pub(crate) fn status(lines: &[String], name: &str) -> Result<String> {
     let found = lines.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let found = found.with_context(|| format!("no {name} in {lines:?}"))?;
     Ok(found.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// Runs pods until they have ended.
-fn ended(node: &mut Node, pods: &[(&str, String)]) -> Result<()> {
+pub(crate) fn ended(node: &mut Node, pods: &[(&str, String)]) -> Result<()> {
     for (name, manifest) in pods {
         node.write_manifest(&format!("{name}.yaml"), manifest)?;
     }
@@ -31,7 +31,7 @@ fn ended(node: &mut Node, pods: &[(&str, String)]) -> Result<()> {
     Ok(())
 }
 
-fn pod(name: &str, spec: &str, containers: &[(&str, &str, &str)]) -> String {
+pub(crate) fn pod(name: &str, spec: &str, containers: &[(&str, &str, &str)]) -> String {
     let mut text = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: shop, labels: {{app: web}}}}\n\
          spec:\n  restartPolicy: Never\n  {spec}\n  containers:\n"

@@ -48,6 +48,7 @@ fn a_runtime_that_fails_to_do_what_it_is_told_does_it_in_the_end() -> Result<()>
         ("CreateContainer", "late"),
         ("StartContainer", "late"),
         ("RemoveContainer", "hang"),
+        ("ExecSync", "hang"),
         ("StopContainer", "deadline"),
         ("StopPodSandbox", "late"),
         ("RemovePodSandbox", "hang"),

@@ -2,7 +2,7 @@
 //! whole minute stays within its limit is shown with a clock that a test moves.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -64,10 +64,11 @@ async fn a_thousand_idle_pods_cost_a_few_calls_and_a_death_no_list_of_everything
         root.join("pods").display(),
     );
     fs::write(root.join("config.yaml"), config).context("write the configuration")?;
-    let mut command = Command::new(program("ferrolet")?);
-    command.args(["run", "--hostname-override", "node", "-v=0", "--config"]);
-    command.arg(root.join("config.yaml")).arg("--root-dir").arg(root.join("root"));
-    let agent = Program::start(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
+    let agent = Program::start(&program("ferrolet")?, |command| {
+        command.args(["run", "--hostname-override", "node", "-v=0", "--config"]);
+        command.arg(root.join("config.yaml")).arg("--root-dir").arg(root.join("root"));
+        command.stdout(Stdio::null()).stderr(Stdio::null())
+    })?;
     let begun = Instant::now();
     wait::until("all pods run", LONG, || {
         let started = calls(&hollow.ask("")?, "StartContainer");

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -104,13 +104,17 @@ impl Node {
     }
 
     fn start(&self, ends: Option<Moment>) -> Result<Program> {
-        let mut command = Command::new(program("mortal")?);
-        command.arg("--socket").arg(self.hollow.socket());
-        command.arg("--root").arg(self.place.path());
-        if let Some(moment) = ends {
-            command.arg("--die").arg(moment.to_string());
-        }
-        Program::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
+        let mut agent = Program::start(&program("mortal")?, |command| {
+            command.arg("--socket").arg(self.hollow.socket());
+            command.arg("--root").arg(self.place.path());
+            if let Some(moment) = ends {
+                command.arg("--die").arg(moment.to_string());
+            }
+            command.stdout(Stdio::piped()).stderr(Stdio::null())
+        })?;
+        // Now it hears when it is told to stop.
+        agent.is_ready()?;
+        Ok(agent)
     }
 
     async fn containers(&self) -> Result<Vec<Container>> {

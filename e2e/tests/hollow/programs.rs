@@ -15,13 +15,30 @@ use testbed::wait;
 /// Longer than anything here takes on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(40);
 
-/// A program that is killed when this goes.
+/// A program that is killed when this goes, and when the thread ends that started it: also when the
+/// whole test is killed.
 #[derive(Debug)]
 pub(crate) struct Program(Child);
 
 impl Program {
-    pub(crate) fn start(command: &mut Command) -> Result<Self> {
+    /// Starts a program with its arguments.
+    pub(crate) fn start(
+        program: &Path,
+        arguments: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Result<Self> {
+        let mut command = Command::new(e2e::node::program("testbed")?);
+        command.args(["follow", &std::process::id().to_string(), "--"]).arg(program);
+        let command = arguments(&mut command);
         Ok(Self(command.spawn().with_context(|| format!("start {command:?}"))?))
+    }
+
+    /// Waits until it says that it is ready. Its output must have been asked for.
+    pub(crate) fn is_ready(&mut self) -> Result<()> {
+        let output = self.0.stdout.take().context("its output was asked for")?;
+        let mut ready = String::new();
+        BufReader::new(output).read_line(&mut ready).context("read what a program says")?;
+        ensure!(ready.contains("ready"), "it did not get ready: {ready:?}");
+        Ok(())
     }
 
     /// Whether it was killed. Any other end is an error: it never ends by itself.
@@ -63,14 +80,12 @@ pub(crate) struct Hollow {
 impl Hollow {
     /// Starts it and waits until it is ready.
     pub(crate) fn start(directory: &Path, options: &[&str]) -> Result<Self> {
-        let mut command = Command::new(program("hollow")?);
-        command.arg("--socket").arg(directory.join("cri.sock"));
-        command.arg("--counters").arg(directory.join("counters.sock"));
-        let mut program = Program::start(command.args(options).stdout(Stdio::piped()))?;
-        let output = program.0.stdout.take().context("its output was asked for")?;
-        let mut ready = String::new();
-        BufReader::new(output).read_line(&mut ready).context("read what hollow says")?;
-        ensure!(ready.contains("ready"), "hollow did not get ready: {ready:?}");
+        let mut program = Program::start(&program("hollow")?, |command| {
+            command.arg("--socket").arg(directory.join("cri.sock"));
+            command.arg("--counters").arg(directory.join("counters.sock"));
+            command.args(options).stdout(Stdio::piped())
+        })?;
+        program.is_ready()?;
         Ok(Self { _program: program, directory: directory.to_owned() })
     }
 
@@ -94,4 +109,22 @@ impl Hollow {
         BufReader::new(stream).read_line(&mut answer).context("hear hollow")?;
         serde_json::from_str(&answer).context("understand hollow")
     }
+}
+
+#[test]
+fn a_program_is_killed_when_whoever_started_it_is_gone() -> Result<()> {
+    // To the kernel a thread is as good as a process.
+    let starter = std::thread::spawn(|| -> Result<Program> {
+        let program = Program::start(Path::new("sleep"), |sleep| sleep.arg("600"))?;
+        let name = format!("/proc/{}/comm", program.0.id());
+        wait::until("the program runs", LONG, || {
+            let name = std::fs::read_to_string(&name).context("look at a program")?;
+            Ok(if name == "sleep\n" { Ok(()) } else { Err(name) })
+        })?;
+        Ok(program)
+    });
+    let mut program = starter.join().expect("starting a program does not panic")?;
+    wait::until("the program is killed", LONG, || {
+        Ok(if program.was_killed()? { Ok(()) } else { Err("it runs".to_owned()) })
+    })
 }

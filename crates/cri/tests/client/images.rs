@@ -83,7 +83,7 @@ async fn an_image_without_an_id_is_malformed() {
     let image = Some(stored(""));
     server.answer("ImageStatus", &cri_v1::ImageStatusResponse { image, ..Default::default() });
     let error = server.client().image_status("busybox").await.unwrap_err();
-    assert_eq!((error.code, error.object.as_str()), (Code::Internal, "busybox"));
+    assert_eq!((error.code, error.object.as_str()), (Code::DataLoss, "busybox"));
 }
 
 #[tokio::test]

@@ -18,5 +18,6 @@ mod reconnect;
 mod sandboxes;
 mod server;
 mod tape;
+mod unchanged;
 mod versions;
 mod wanted;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, Ports, Settings};
-use model::ids::ContainerId;
+use gc::policy::ContainerPolicy;
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
@@ -16,6 +16,7 @@ use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
 use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
+use testkit::segments::MemorySegments;
 
 /// How long, in the agent's time, something may take.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -25,6 +26,7 @@ pub(crate) struct World {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
+    pub(crate) journal: MemorySegments,
     pub(crate) node_events: Arc<KeptNodeEvents>,
     /// The disk that images lie on.
     pub(crate) disk: Arc<MemoryDisk>,
@@ -33,6 +35,8 @@ pub(crate) struct World {
     pub(crate) web: Arc<MemoryWeb>,
     /// What agents are told to ask.
     pub(crate) url: Option<&'static str>,
+    /// How many dead containers agents keep.
+    pub(crate) container_gc: ContainerPolicy,
     clock: Arc<VirtualClock>,
 }
 
@@ -48,11 +52,13 @@ impl World {
             runtime,
             files,
             events,
+            journal: MemorySegments::default(),
             node_events: Arc::default(),
-            disk: Arc::new(disk),
-            images: ImageRules::default(),
             web: Arc::default(),
             url: None,
+            container_gc: ContainerPolicy::default(),
+            disk: Arc::new(disk),
+            images: ImageRules::default(),
             clock,
         }
     }
@@ -96,6 +102,7 @@ impl World {
                 headers: Headers::default(),
                 period: Duration::from_secs(20),
             }),
+            container_gc: self.container_gc,
             images: self.images.clone(),
             ..Settings::new("node", "memory", node)
         };
@@ -107,6 +114,7 @@ impl World {
             logs: Arc::new(testkit::logs::MemoryLogs::default()),
             clock: Arc::clone(&self.clock) as _,
             events: Arc::clone(&self.events) as _,
+            journal: Arc::new(self.journal.clone()),
             node_events: Arc::clone(&self.node_events) as _,
             disks: Arc::clone(&self.disk) as _,
         };
@@ -159,11 +167,5 @@ impl World {
             running.into_iter().find(|container| container.pod_uid != old.pod_uid)
         };
         self.until("the new one runs", new).await
-    }
-
-    /// The end of a container.
-    pub(crate) fn state_of(&self, id: &ContainerId) -> ContainerState {
-        let containers = self.runtime.containers();
-        containers.iter().find(|container| container.id == *id).expect("the runtime has it").state
     }
 }

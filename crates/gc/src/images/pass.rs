@@ -229,7 +229,6 @@ impl Collector {
         let Some(verdict) = item.verdict(self.parts.clock.now()) else {
             unreachable!("only what goes is removed");
         };
-        info!(%verdict, "removing an image");
         match self.parts.runtime.remove_image(&verdict).await {
             Err(error) if !error.is_not_found() => {
                 warn!(%error, "cannot remove an image");

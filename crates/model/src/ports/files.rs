@@ -80,6 +80,9 @@ pub struct Entry {
     pub name: OsString,
     /// What it is, links followed.
     pub found: Result<Found, FileError>,
+    /// Whether who [watches](HostFiles::watch) the directory hears of every change of it: it lies in
+    /// the directory itself under this name alone, and nobody but this machine can write it.
+    pub is_heard: bool,
 }
 
 /// What was heard of a directory.
@@ -123,6 +126,15 @@ pub fn draft_of(name: &str) -> String {
 /// Whether a name is that of a draft.
 pub fn is_draft(name: &str) -> bool {
     name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".new")).is_some()
+}
+
+/// How a removal found what it removes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+    /// It was there.
+    Now,
+    /// It was gone before.
+    Before,
 }
 
 /// Reads, makes and removes the files and directories of the host that the agent is told to use.
@@ -189,5 +201,5 @@ pub trait HostFiles: Debug + Send + Sync {
     /// down, by its pod and its container; its rotated parts go with it. What is not there is no error;
     /// something of another kind than the verdict says is one, and stays; so is a directory on which
     /// or below which something is mounted.
-    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<(), FileError>;
+    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError>;
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_core::stream::BoxStream;
+use futures_util::future::join;
 
+use crate::fingerprint::Fingerprint;
 use crate::ids::{ContainerId, ObjectId, PodUid, SandboxId};
 use crate::observed::{
     Container, ContainerState, ContainerStatus, Sandbox, SandboxState, SandboxStatus,
@@ -61,6 +63,11 @@ impl RuntimeError {
     /// Whether the runtime does not know the object: for a removal that is success.
     pub fn is_not_found(&self) -> bool {
         self.code == Code::NotFound
+    }
+
+    /// Whether the answer would be too large for one of the two sides.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self.code, Code::ResourceExhausted | Code::OutOfRange)
     }
 
     /// Whether the name of what was to be made belongs to something else: to one that is there, or to
@@ -236,6 +243,9 @@ pub struct ContainerEvent {
 /// Events as they come. An error is the last item; after it, or without one, the stream ends.
 pub type ContainerEvents = BoxStream<'static, Result<ContainerEvent, RuntimeError>>;
 
+/// All sandboxes and all containers.
+pub type Lists = (Vec<Sandbox>, Vec<Container>);
+
 /// What the agent needs of a CRI runtime. Calls that end are idempotent: stopping what is stopped
 /// and removing what is gone succeed, or answer [`Code::NotFound`].
 #[async_trait]
@@ -279,6 +289,18 @@ pub trait Runtime: Debug + Send + Sync {
     ) -> Result<Vec<Container>, RuntimeError>;
     /// Looks at a container closely.
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError>;
+
+    /// Lists everything, unless that is just what `known` stands for; then `None`. For who looks again
+    /// and again and mostly sees what is known: a runtime that can tell so for less should.
+    async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
+        let (sandbox_filter, container_filter) = Default::default();
+        let sandboxes = self.list_pod_sandboxes(&sandbox_filter);
+        let containers = self.list_containers(&container_filter);
+        let (sandboxes, containers) = join(sandboxes, containers).await;
+        let (sandboxes, containers) = (sandboxes?, containers?);
+        let is_known = known.vouches_for(&Fingerprint::of(&sandboxes, &containers));
+        Ok((!is_known).then_some((sandboxes, containers)))
+    }
 
     /// Runs a command in a running container and waits for its end. One that takes longer than
     /// `timeout` is ended and answers [`Code::DeadlineExceeded`]; without one it takes its time.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use model::fingerprint::{Fingerprint, Mark};
 use model::ids::ObjectId;
 use model::lifecycle::LifecycleEvent;
 use model::observed::{ContainerState, RuntimePod, SandboxState};
@@ -51,6 +52,26 @@ impl PodRecord {
     /// The state of an object, if the runtime lists it.
     pub fn state(&self, id: &ObjectId) -> Option<ObjectState> {
         self.0.get(id).copied()
+    }
+}
+
+impl PodRecord {
+    /// Takes all objects into a fingerprint.
+    pub fn add_to(&self, fingerprint: &mut Fingerprint) {
+        for (id, state) in &self.0 {
+            let (id, mark) = match (id, state) {
+                (_, ObjectState::Unknown) => (id.as_str(), Mark::Unsettled),
+                (ObjectId::Sandbox(id), ObjectState::Running) => (id.as_str(), Mark::ReadySandbox),
+                (ObjectId::Sandbox(id), ObjectState::Exited) => (id.as_str(), Mark::DeadSandbox),
+                (ObjectId::Container(id), ObjectState::Running) => {
+                    (id.as_str(), Mark::RunningContainer)
+                }
+                (ObjectId::Container(id), ObjectState::Exited) => {
+                    (id.as_str(), Mark::EndedContainer)
+                }
+            };
+            fingerprint.add(id.as_bytes(), mark);
+        }
     }
 }
 

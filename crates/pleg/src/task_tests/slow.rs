@@ -127,3 +127,19 @@ async fn which_pods_live_is_known_even_of_those_whose_status_cannot_be_read() {
     node.at(seconds(60)).await;
     assert_eq!((live("web").is_some(), live("stuck")), (true, None));
 }
+
+// behaviour: PLEG-30
+#[tokio::test(start_paused = true)]
+async fn which_pods_live_is_known_from_the_first_list_even_while_a_look_at_one_hangs() {
+    let runtime = runtime();
+    run(&runtime, "web", FOREVER).await;
+    run(&runtime, "stuck", FOREVER).await;
+    let refused = Rule::on(Method::ListContainers, Fault::error(Code::Unavailable));
+    runtime.inject(refused.object("").once());
+    let hangs = Rule::on(Method::ListPodSandbox, Fault::hang());
+    runtime.inject(hangs.object(uid("stuck").as_str()));
+    let mut node = Node::watching(&runtime);
+    node.look_at("stuck");
+    node.hear("web").await;
+    assert_eq!(node.cache.all_live().len(), 2);
+}

@@ -1,10 +1,12 @@
 //! Workers whose jobs do what a test says, and looks that a test makes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::observed::PodStatus;
@@ -12,6 +14,7 @@ use model::ports::runtime::{Code, RuntimeError};
 use model::stamp::{Stamp, Stamps};
 use podspec::view;
 use testkit::clock::VirtualClock;
+use testkit::events::KeptEvents;
 use testkit::pods;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -113,6 +116,8 @@ pub(super) struct Looks {
     /// When the last look at a pod began, and what it showed, if anything.
     seen: watch::Sender<Seen>,
     asked: Mutex<Vec<PodUid>>,
+    /// Counts looks that showed something new.
+    changes: AtomicU64,
     by_themselves: bool,
 }
 
@@ -120,6 +125,7 @@ impl Looks {
     /// A look that began then.
     pub(super) fn look(&self, uid: &str, began: Stamp) {
         let status = Some(Arc::new(PodStatus::empty(uid.into())));
+        self.changes.fetch_add(1, Ordering::Relaxed);
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
@@ -141,6 +147,7 @@ impl Looks {
     /// A look that begins now and fails.
     pub(super) fn fail(&self, uid: &str) {
         let began = self.stamps.next();
+        self.changes.fetch_add(1, Ordering::Relaxed);
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, None))]));
     }
 
@@ -167,6 +174,18 @@ impl Statuses for Looks {
         })
     }
 
+    fn known_since(
+        &self,
+        uid: &PodUid,
+        after: Stamp,
+    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+        self.newer_than(uid, after).now_or_never()
+    }
+
+    fn version(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
     fn look_at(&self, uid: &PodUid) {
         lock(&self.asked).push(uid.clone());
         if self.by_themselves {
@@ -183,6 +202,7 @@ pub(super) struct Bench {
     pub(super) handle: WorkersHandle,
     pub(super) stop: CancellationToken,
     pub(super) tasks: JoinSet<()>,
+    pub(super) events: Arc<KeptEvents>,
     syncer: Arc<Scripted>,
     news: mpsc::UnboundedReceiver<News>,
 }
@@ -204,6 +224,7 @@ impl Bench {
             stamps: stamps.clone(),
             seen: watch::Sender::default(),
             asked: Mutex::default(),
+            changes: AtomicU64::new(0),
             by_themselves,
         });
         let syncer = Arc::new(Scripted {
@@ -213,16 +234,18 @@ impl Bench {
             unknown: Mutex::default(),
             start: Instant::now(),
         });
+        let events = Arc::<KeptEvents>::default();
         let (task, handle, news) = workers(WorkerParts {
             syncer: Arc::clone(&syncer) as _,
             statuses: Arc::clone(&looks) as _,
             stamps: stamps.clone(),
             clock: Arc::clone(&clock) as _,
+            events: Arc::clone(&events) as _,
             resync: Duration::from_mins(1),
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(task.run(stop.clone()));
-        Self { looks, stamps, clock, handle, stop, tasks, syncer, news }
+        Self { looks, stamps, clock, handle, stop, tasks, events, syncer, news }
     }
 
     /// What the next jobs of a kind do; later ones are done at once.
@@ -248,7 +271,9 @@ impl Bench {
 
     pub(super) async fn kill(&self, uid: &str, grace: u64) {
         let grace = Some(Duration::from_secs(grace));
-        self.handle.ask(uid.into(), Update::Kill { target: Self::target(uid), grace }).await;
+        self.handle
+            .ask(uid.into(), Update::Kill { target: Self::target(uid), grace, evict: false })
+            .await;
     }
 
     pub(super) async fn desired<const N: usize>(&self, uids: [&str; N]) {

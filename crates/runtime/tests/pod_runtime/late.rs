@@ -4,10 +4,12 @@ use model::observed::ContainerState::{Created, Running};
 use model::observed::SandboxState::Ready;
 use model::ports::runtime::{Code, Runtime as _};
 use model::verdict::Subject;
-use testkit::runtime::{Fault, Method, Rule};
+use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use testkit::wanted;
 
 use crate::world::{IMAGE, World, forever, seconds, web};
+
+const OTHER_IMAGE: &str = "ferrolet.test/workload:2";
 
 /// The runtime keeps a name for something that it does not show.
 fn name_taken(method: Method) -> Rule {
@@ -97,6 +99,72 @@ async fn a_late_container_that_does_not_start_is_made_anew() {
     assert_eq!(world.instances("main"), [], "it did not start twice, so it goes");
     world.synced(&pod).await;
     assert_ne!(world.running(&pod, "main").await, late);
+}
+
+/// The calls of the last sync that end or remove something.
+fn endings(world: &World) -> Vec<Method> {
+    let ending =
+        |method: &Method| matches!(method, Method::StopContainer | Method::RemoveContainer);
+    world.calls().into_iter().filter(ending).collect()
+}
+
+// behaviour: ACT-108
+#[tokio::test(start_paused = true)]
+async fn a_container_that_runs_although_its_start_failed_twice_is_left_running() {
+    let (world, pod) = (World::new(), forever());
+    world.runtime.inject(Rule::on(Method::CreateContainer, Fault::late_success()).once());
+    world.failed(&pod).await;
+    let late = world.runtime.containers()[0].id.clone();
+    world.runtime.inject(Rule::on(Method::StartContainer, Fault::late_success()).once());
+    world.failed(&pod).await;
+    assert_eq!(endings(&world), []);
+    assert_eq!(world.running(&pod, "main").await, late);
+    assert!(!world.sync(&pod).await.unwrap(), "the next look finds it as it should be");
+}
+
+// behaviour: ACT-108
+#[tokio::test(start_paused = true)]
+async fn a_container_of_another_definition_that_started_late_ends_in_order() {
+    let (world, pod) = (World::new(), forever());
+    world.runtime.inject(Rule::on(Method::StartContainer, Fault::error(Code::Unavailable)).once());
+    world.failed(&pod).await;
+    let late = world.runtime.containers()[0].id.clone();
+    let before = world.status(&pod).await;
+    let mut edited = pod.clone();
+    edited.spec.as_mut().unwrap().containers[0].image = Some(OTHER_IMAGE.to_owned());
+    world.runtime.add_image(&RemoteImage::new(OTHER_IMAGE));
+    // Since the look, a call that was given up has taken effect.
+    world.runtime.start_container(&late).await.unwrap();
+    world.runtime.forget_calls();
+    world.sync_on(&edited, &before).await.unwrap_err();
+    assert_eq!((endings(&world), world.instances("main")), (vec![], vec![(0, Running)]));
+    assert_eq!(world.events.reasons().iter().filter(|reason| **reason == "Failed").count(), 1);
+    world.synced(&edited).await;
+    assert_eq!(endings(&world), [Method::StopContainer]);
+    assert_eq!(world.instances("main")[0], (1, Running));
+}
+
+// behaviour: ACT-108
+#[tokio::test(start_paused = true)]
+async fn an_older_container_that_started_late_is_not_removed_while_it_runs() {
+    let (world, pod) = (World::new(), forever());
+    world.synced(&pod).await;
+    let status = world.status(&pod).await;
+    let config = wanted::sandbox(&status.sandboxes[0].pod, &status.uid);
+    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
+    world.runtime.inject(name_taken(Method::CreateContainer).once());
+    world.synced(&pod).await;
+    let mut late = wanted::container(&config, "main", IMAGE, &["sleep", "forever"]);
+    late.attempt = 1;
+    let sandbox = &status.sandboxes[0].id;
+    let late = world.runtime.create_container(sandbox, &late, &config).await.unwrap();
+    let before = world.status(&pod).await;
+    world.runtime.start_container(&late).await.unwrap();
+    world.runtime.forget_calls();
+    world.sync_on(&pod, &before).await.unwrap();
+    assert_eq!(endings(&world), []);
+    world.synced(&pod).await;
+    assert_eq!(endings(&world), [Method::StopContainer]);
 }
 
 // behaviour: ACT-106

@@ -18,8 +18,10 @@ const RESET_AFTER: Duration = Duration::from_mins(10);
 /// An agent that has restarted a failed container once lets it wait before the next time.
 #[derive(Debug, Default)]
 pub(super) struct BackOff {
-    /// What this agent started after a failure, and when.
+    /// What this agent started after a failure, and when that was: it was let through since.
     restarted: BTreeMap<(PodUid, Arc<str>), (ContainerId, Duration)>,
+    /// When delays were last forgotten: they are not kept on disk, and go by the node's clock.
+    forgotten: Duration,
     /// The last instance that ended by itself.
     ended: BTreeMap<(PodUid, Arc<str>), Arc<Instance>>,
     asked: BTreeSet<ContainerId>,
@@ -33,10 +35,15 @@ impl BackOff {
             self.restarted.remove(&key);
             return Ok(());
         };
-        let restarted = self.restarted.insert(key, (one.id.clone(), at));
-        let (Some((id, let_through)), Some(finished)) = (restarted, before.finished) else {
-            return Ok(());
-        };
+        let restarted = self.restarted.remove(&key);
+        let Some(finished) = before.finished else { return Ok(()) };
+        // What is replaced did not fail, even if it ended by itself just before.
+        let replaced = self.asked.contains(&before.id) || before.definition != one.definition;
+        // Whoever let it through may have done so before, and started it late.
+        if finished > self.forgotten && !replaced {
+            self.restarted.insert(key, (one.id.clone(), finished));
+        }
+        let Some((id, let_through)) = restarted else { return Ok(()) };
         let counts = id == before.id
             && before.definition == one.definition
             && before.sandbox == one.sandbox
@@ -56,8 +63,10 @@ impl Invariant for BackOff {
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
         match &record.event {
-            // Delays are not kept on disk, and they go by the clock of the node.
-            Event::AgentStarted(_) | Event::ClockJumped => self.restarted.clear(),
+            Event::AgentStarted(_) | Event::ClockJumped => {
+                self.restarted.clear();
+                self.forgotten = record.at;
+            }
             Event::StopAsked(id, _) => {
                 self.asked.insert(id.clone());
             }

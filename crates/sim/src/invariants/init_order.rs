@@ -46,11 +46,12 @@ impl InitOrder {
 
     fn asked_to_stop(&mut self, id: &ContainerId, at: Duration) -> Result<(), String> {
         let Some(one) = self.containers.get(id) else { return Ok(()) };
+        // It may have begun to end for another reason, before nobody wanted it.
+        let since = *self.ending.entry(one.uid.clone()).or_insert(at);
         let Some(pod) = self.pods.get(&one.uid).filter(|_| self.unwanted.contains(&one.uid)) else {
             return Ok(());
         };
-        let since = *self.ending.entry(one.uid.clone()).or_insert(at);
-        let grace = Duration::from_secs(pod.grace.max(2));
+        let grace = Duration::from_secs(pod.grace);
         let is_sidecar = pod.init.iter().any(|init| init.sidecar && *init.name == *one.name);
         if !is_sidecar || at + Duration::from_secs(1) >= since + grace {
             return Ok(());

@@ -2,10 +2,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::observed::ContainerState::{self, Created, Exited, Running, Unknown};
+use model::observed::SandboxState;
 use model::ports::runtime::Code;
 
 use super::*;
-use crate::history::{Event, Instance, Maker};
+use crate::history::{Event, Instance, Maker, Removed};
 use crate::plan::{ContainerPlan, PodPlan, Policy, Program};
 
 fn seconds(seconds: u64) -> Duration {
@@ -26,6 +27,7 @@ fn pod(policy: Policy) -> Arc<PodPlan> {
         policy,
         grace: 30,
         deadline: None,
+        on_page: false,
         host_network: false,
         init: vec![container("i", false), container("side", true)],
         containers: vec![container("a", false)],
@@ -151,6 +153,43 @@ fn a_sidecar_that_ends_before_the_others_is_found() {
 }
 
 #[test]
+fn a_sidecar_may_be_stopped_when_the_grace_of_an_end_is_over_that_began_earlier() {
+    let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
+    let events = [wanted(Policy::Always)].into_iter().chain(initialized()).chain([
+        container("a", 0, Running, Created),
+        // For want of a sandbox; then the manifest goes.
+        stop("a0", 30),
+        Event::Unwanted("u".into()),
+    ]);
+    let wait = std::iter::repeat_n(Event::ClockJumped, 30);
+    let sentence =
+        "init containers and sidecars come before the others and sidecars end after them";
+    let early = events.clone().chain([stop("side0", 2)]);
+    assert_eq!(broken(early), Some(sentence));
+    assert_eq!(broken(events.chain(wait).chain([stop("side0", 2)])), None);
+}
+
+#[test]
+fn removing_what_runs_is_found() {
+    let sentence = Some("nothing that runs is removed before it was asked to end");
+    let runs = || [container("x", 0, Running, Created)];
+    let looked = |runs| Event::Looked("x0".into(), runs);
+    let removed = || Event::RemoveAsked(Removed::Container("x0".into()), "pod-is-gone");
+    let rows = [
+        (vec![looked(true), removed()], sentence),
+        (vec![looked(false), looked(true), removed()], sentence),
+        // It started after the last look.
+        (vec![looked(false), removed()], None),
+        (vec![looked(true), Event::StopAsked("x0".into(), seconds(2)), removed()], None),
+        (vec![looked(true), Event::StopSandboxAsked("s".into()), removed()], None),
+        (vec![looked(true), container("x", 0, Exited, Running), removed()], None),
+    ];
+    for (events, expected) in rows {
+        assert_eq!(broken(runs().into_iter().chain(events.clone())), expected, "{events:?}");
+    }
+}
+
+#[test]
 fn a_container_that_ended_for_good_and_starts_again_is_found() {
     let sentence = Some("a container that ended for good never starts again");
     let failed = |event| with(event, |one| one.exit_code = 1);
@@ -247,6 +286,13 @@ fn a_restart_without_a_wait_is_found() {
     // Another agent knows of no failure; one that was stopped did not fail.
     assert_eq!(lives([0, 1, 3], Some(Event::AgentStarted(2))), None);
     assert_eq!(lives([0, 1, 3], Some(Event::ClockJumped)), None);
+    // It was to be replaced, and ended just before.
+    let stop = Event::StopAsked("a0".into(), seconds(2));
+    let replaced = life(0, 0).into_iter().chain([stop]).chain(life(1, 1));
+    assert_eq!(broken(replaced.chain(life(2, 3))), None);
+    // One that was let through before the clock was set, and started after.
+    let late = life(0, 0).into_iter().chain([Event::ClockJumped]).chain(life(1, 1));
+    assert_eq!(broken(late.chain(life(2, 3))), None);
 }
 
 #[test]
@@ -267,6 +313,35 @@ fn asking_for_what_is_known_to_be_there_is_found() {
     for (events, expected) in rows {
         assert_eq!(broken(events.clone()), expected, "{events:?}");
     }
+}
+
+#[test]
+fn a_removal_of_what_lives_or_is_the_last_of_a_wanted_pod_is_found() {
+    let sentence = "nothing is removed that lives, nor the last instance of what a wanted pod ran";
+    let remove = |id: &str| Event::RemoveAsked(Removed::Container(id.into()), "pod-is-gone");
+    let first = || initialized().into_iter().chain([container("a", 0, Running, Created)]);
+    let found = |last: Vec<Event>, wait: u64| {
+        let mut invariants = Invariants::default();
+        let events = std::iter::once(wanted(Policy::Always)).chain(first()).chain(last);
+        let records: Vec<Record> = (0..)
+            .zip(events)
+            .map(|(n, event)| {
+                let at = seconds(if n < 4 { n } else { n + wait });
+                Record { at, event }
+            })
+            .collect();
+        invariants.read(&records).err().map(|broken| broken.invariant)
+    };
+    let ended = || container("a", 0, Exited, Running);
+    assert_eq!(found(vec![remove("a0")], 600), Some(sentence));
+    assert_eq!(found(vec![ended(), remove("a0")], 600), Some(sentence));
+    assert_eq!(found(vec![ended(), remove("a0")], 0), None, "it may have just come back");
+    let gone = Event::Unwanted("u".into());
+    assert_eq!(found(vec![ended(), gone, remove("a0")], 600), None);
+    let sandbox = |state| Event::Sandbox("s".into(), "u".into(), state);
+    let remove = || Event::RemoveAsked(Removed::Sandbox("s".into()), "sandbox-older");
+    assert_eq!(found(vec![sandbox(SandboxState::Ready), remove()], 0), Some(sentence));
+    assert_eq!(found(vec![sandbox(SandboxState::NotReady), remove()], 0), None);
 }
 
 #[test]

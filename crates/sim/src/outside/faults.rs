@@ -15,6 +15,7 @@ pub(crate) enum Asked {
     FileRead,
     FileWrite,
     FileHint,
+    Web,
 }
 
 /// Faults that wait for what they are meant for, the oldest first.
@@ -48,7 +49,8 @@ impl Target {
             | (Self::Hint, Asked::Hint)
             | (Self::FileRead, Asked::FileRead)
             | (Self::FileWrite, Asked::FileWrite)
-            | (Self::FileHint, Asked::FileHint) => true,
+            | (Self::FileHint, Asked::FileHint)
+            | (Self::Web, Asked::Web) => true,
             (Self::Effect, Asked::Call(method)) => is_effect(method),
             (Self::Look, Asked::Call(method)) => !is_effect(method),
             (Self::Method(one), Asked::Call(method)) => one == method,

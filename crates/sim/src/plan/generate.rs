@@ -27,19 +27,27 @@ impl Plan {
         let length = random.seconds(240, 600);
         let jumps = random.chance(40);
         let hints = random.chance(85);
-        let mut maker = Maker { random, jumps, length, pods: Vec::new(), steps: Vec::new() };
+        let mut web = Random::new(seed ^ 0x7765_6221);
+        let url = web.chance(50);
+        let (pods, steps) = (Vec::new(), Vec::new());
+        let mut maker = Maker { random, web, url, jumps, length, pods, steps };
         maker.first_pods();
         maker.trouble();
+        maker.trouble_with_the_url();
         maker.last_word();
         let Maker { mut steps, .. } = maker;
         steps.sort_by_key(|step| step.at);
-        Self { seed, hints, steps, length }
+        Self { seed, hints, url, steps, length }
     }
 }
 
 struct Maker {
     random: Random,
-    /// Whether the clock is set in this history: then no pod depends on the time of day.
+    /// Numbers of their own for what has to do with the URL: histories without one stay as they are.
+    web: Random,
+    /// Whether a URL serves manifests in this history.
+    url: bool,
+    /// Whether the clock is set in this history.
     jumps: bool,
     length: Duration,
     /// The last version of each pod.
@@ -93,7 +101,9 @@ impl Maker {
                 init.push(container);
             }
         }
-        let deadline = !self.jumps && !keeps_uid && self.random.chance(10);
+        let deadline = !keeps_uid && (self.jumps || self.random.chance(10));
+        // Where the clock is set, there are as few of them, by other numbers.
+        let deadline = deadline && (!self.jumps || self.web.chance(10));
         PodPlan {
             name,
             revision: 0,
@@ -101,6 +111,7 @@ impl Maker {
             policy,
             grace: self.random.pick(&[0, 1, 3, 5, 10, 30, 60]),
             deadline: deadline.then(|| self.random.between(30, 200)),
+            on_page: self.url && self.web.chance(35),
             host_network: self.random.chance(10),
             init,
             containers,
@@ -254,6 +265,21 @@ impl Maker {
         Rule { on, skip: self.random.between(0, 4), fault }
     }
 
+    fn trouble_with_the_url(&mut self) {
+        if !self.url {
+            return;
+        }
+        for _ in 0..self.web.between(2, 6) {
+            let slow = Fault::Slow(self.web.millis(5, 15_000));
+            let refused = Fault::Refused(self.web.pick(&[404, 500, 503]));
+            let error = Fault::Error(Code::Unavailable);
+            let fault = self.web.pick(&[slow, refused, error, Fault::Hang]);
+            let rule = Rule { on: Target::Web, skip: self.web.between(0, 4), fault };
+            let at = self.web.seconds(0, self.length.as_secs());
+            self.push(at, What::Arm(rule));
+        }
+    }
+
     /// Somebody does something to a manifest. Steps are made in no order of time, so this only says
     /// what is done; what that means is seen when it happens.
     fn somebody(&mut self, at: Duration) {
@@ -294,6 +320,7 @@ impl Maker {
             pod.containers[0].program = self.program();
         } else {
             pod.keeps_uid = false;
+            pod.on_page = old.on_page;
         }
         self.pods[index] = pod.clone();
         pod

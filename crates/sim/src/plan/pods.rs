@@ -10,6 +10,9 @@ use podspec::{Origin, read_manifest, view};
 /// The name of the node that is simulated.
 pub(crate) const NODE: &str = "node";
 
+/// The URL that serves manifests of the node.
+pub(crate) const URL: &str = "http://manifests.test/node";
+
 /// When an ended container is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "Kubernetes' own words")]
@@ -87,6 +90,8 @@ pub struct PodPlan {
     pub grace: u64,
     /// How many seconds it may run.
     pub deadline: Option<u64>,
+    /// Whether it is on the page of the URL; else it has a manifest file.
+    pub on_page: bool,
     /// Whether it is on the host's network.
     pub host_network: bool,
     /// Its init containers, sidecars among them.
@@ -143,7 +148,11 @@ impl PodPlan {
 
     /// Its uid on the node.
     pub fn uid(&self) -> PodUid {
-        let origin = Origin::File(Self::path_of(&self.name));
+        let origin = if self.on_page {
+            Origin::Url(URL.to_owned())
+        } else {
+            Origin::File(Self::path_of(&self.name))
+        };
         let read = read_manifest(self.manifest().as_bytes(), &origin, NODE);
         let read = read.unwrap_or_else(|error| panic!("{}\n{error:?}", self.manifest()));
         view::uid(&read.pods[0])
@@ -158,6 +167,9 @@ impl fmt::Display for PodPlan {
         }
         if self.keeps_uid {
             f.write_str(" own-uid")?;
+        }
+        if self.on_page {
+            f.write_str(" by-url")?;
         }
         if self.host_network {
             f.write_str(" host-network")?;
@@ -190,6 +202,7 @@ mod tests {
             policy: Policy::OnFailure,
             grace: 7,
             deadline: Some(60),
+            on_page: false,
             host_network: true,
             init: vec![container("i0", false), container("i1", true)],
             containers: vec![container("c0", false)],

@@ -5,31 +5,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, ImageRules, Ports, Settings};
+use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, Ports, Settings};
 use futures_util::FutureExt as _;
 use gc::decide::images::Policy;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
+use model::ports::http::Headers;
 use model::ports::runtime::Code;
 use runtime::decide::NodeSettings;
 use testkit::events::{KeptEvents, KeptNodeEvents};
-use testkit::http::MemoryWeb;
+use testkit::http::{MemoryWeb, Page};
 use tokio::time::{Instant, sleep_until};
 
 use crate::faulty_files::FaultyFiles;
 use crate::faulty_runtime::FaultyRuntime;
+use crate::faulty_web::FaultyWeb;
 use crate::history::{Event, Record};
 use crate::invariants::{Broken, Invariants};
 use crate::life::Life;
 use crate::outside::Outside;
-use crate::plan::{Harm, NODE, Plan, PodPlan, What};
-use crate::settled::{Snapshot, Wanted};
+use crate::plan::{Harm, NODE, Plan, PodPlan, URL, What};
+use crate::run::page;
+use crate::settled::{SandboxSeen, Snapshot, Wanted};
 
 /// How often the invariants are asked when nothing else happens.
 const TICK: Duration = Duration::from_secs(5);
 
 /// Where the agent keeps the last good version of every manifest.
 const LAST_GOOD: &str = "/ferrolet/state/manifests";
+/// The same for the page of the URL.
+const LAST_GOOD_PAGE: &str = "/ferrolet/state/manifest-url";
 
 /// What comes to pass later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +55,9 @@ pub(super) struct Node {
     pub(super) agents: u32,
     agent: Option<(Agent, Arc<Life>)>,
     hints: bool,
+    url: bool,
+    /// How often the page of the URL was written.
+    pages: u64,
     /// What each manifest says, or said when it last made sense.
     manifests: BTreeMap<String, Arc<PodPlan>>,
     chores: Vec<(Instant, Chore)>,
@@ -78,13 +86,17 @@ pub(super) fn listen_to_panics() {
 impl Node {
     pub(super) fn new(plan: &Plan) -> Self {
         PANICS.set(Some(Vec::new()));
+        let outside = Arc::new(Outside::new());
+        outside.web.put(URL, Page::ok(page::page(0, std::iter::empty())));
         Self {
-            outside: Arc::new(Outside::new()),
+            outside,
             wanted: Wanted::new(),
             names: BTreeSet::new(),
             agents: 0,
             agent: None,
             hints: plan.hints,
+            url: plan.url,
+            pages: 0,
             manifests: BTreeMap::new(),
             chores: Vec::new(),
             invariants: Invariants::default(),
@@ -111,15 +123,16 @@ impl Node {
         let ports = Ports {
             runtime: Arc::new(FaultyRuntime { outside: outside(), life: Arc::clone(&life) }),
             files: Arc::new(FaultyFiles { outside: outside(), life: Arc::clone(&life) }),
-            http: Arc::<MemoryWeb>::default(),
+            http: Arc::new(FaultyWeb { outside: outside(), life: Arc::clone(&life) }),
             pod_http: Arc::<MemoryWeb>::default(),
             logs: Arc::new(testkit::logs::MemoryLogs::default()),
             clock: Arc::clone(&self.outside.clock) as _,
             events: Arc::<KeptEvents>::default(),
+            journal: Arc::new(self.outside.journal.clone()),
             node_events: Arc::<KeptNodeEvents>::default(),
             disks: Arc::clone(&self.outside.disk) as _,
         };
-        let agent = Agent::start(&settings(self.hints), ports, None);
+        let agent = Agent::start(&settings(self.hints, self.url), ports, None);
         self.agent = Some((agent, life));
     }
 
@@ -273,7 +286,11 @@ impl Node {
         }
         self.wanted.insert(uid.clone(), Arc::clone(&pod));
         self.outside.record(Event::Wanted(uid, Arc::clone(&pod)));
-        self.outside.files.write(PodPlan::path_of(&pod.name), pod.manifest());
+        if pod.on_page {
+            self.write_page();
+        } else {
+            self.outside.files.write(PodPlan::path_of(&pod.name), pod.manifest());
+        }
     }
 
     fn unwant(&mut self, uid: &model::ids::PodUid) {
@@ -284,7 +301,11 @@ impl Node {
     fn remove(&mut self, name: &str) {
         if let Some(pod) = self.manifests.remove(name) {
             self.unwant(&pod.uid());
-            self.outside.files.remove(PodPlan::path_of(name));
+            if pod.on_page {
+                self.write_page();
+            } else {
+                self.outside.files.remove(PodPlan::path_of(name));
+            }
         }
     }
 
@@ -292,17 +313,29 @@ impl Node {
     /// agent that never read a good version cannot know it.
     fn spoil(&mut self, name: &str) {
         let Some(pod) = self.manifests.get(name) else { return };
-        let mark = pod.mark();
-        let is_kept = self.last_good().iter().any(|text| text.contains(&mark));
-        if is_kept {
-            self.outside.files.write(PodPlan::path_of(name), "spoiled: [");
+        let (directory, mark) = if pod.on_page {
+            (LAST_GOOD_PAGE, page::mark(self.pages))
         } else {
+            (LAST_GOOD, pod.mark())
+        };
+        if !self.last_good(directory).iter().any(|text| text.contains(&mark)) {
             self.outside.say("         but nobody has read it yet; left alone");
+        } else if pod.on_page {
+            self.outside.web.put(URL, Page::ok("spoiled: ["));
+        } else {
+            self.outside.files.write(PodPlan::path_of(name), "spoiled: [");
         }
     }
 
-    fn last_good(&self) -> Vec<String> {
-        let directory = std::path::Path::new(LAST_GOOD);
+    /// Puts all pods that are on it on the page of the URL.
+    fn write_page(&mut self) {
+        self.pages += 1;
+        let pods = self.manifests.values().filter(|pod| pod.on_page);
+        self.outside.web.put(URL, Page::ok(page::page(self.pages, pods)));
+    }
+
+    fn last_good(&self, directory: &str) -> Vec<String> {
+        let directory = std::path::Path::new(directory);
         let names = self.outside.files.list(directory).now_or_never();
         let names = names.expect("nothing delays files in memory").unwrap_or_default();
         let contents =
@@ -346,9 +379,12 @@ impl Node {
             at: outside.elapsed(),
             containers: containers.iter().map(|one| outside.instance(one)).collect(),
             sandboxes: sandboxes
-                .map(|one| {
-                    let made = outside.since_the_beginning(one.created_at);
-                    (one.id, one.pod_uid, made, one.state == SandboxState::Ready)
+                .map(|one| SandboxSeen {
+                    made: outside.since_the_beginning(one.created_at),
+                    ready: one.state == SandboxState::Ready,
+                    age: outside.clock.age(one.created_at),
+                    id: one.id,
+                    uid: one.pod_uid,
                 })
                 .collect(),
         }
@@ -364,7 +400,7 @@ impl Node {
     }
 }
 
-fn settings(hints: bool) -> Settings {
+fn settings(hints: bool, url: bool) -> Settings {
     let policy = Policy { minimum_age: Duration::ZERO, ..Policy::default() };
     let node = NodeSettings {
         root_dir: "/".into(),
@@ -374,6 +410,11 @@ fn settings(hints: bool) -> Settings {
     };
     Settings {
         manifests: Some("/manifests".into()),
+        manifest_url: url.then(|| ManifestUrl {
+            url: URL.to_owned(),
+            headers: Headers::default(),
+            period: Duration::from_secs(20),
+        }),
         pleg: pleg::Settings { hints, ..pleg::Settings::default() },
         images: ImageRules { policy, ..ImageRules::default() },
         ..Settings::new(NODE, "memory", node)

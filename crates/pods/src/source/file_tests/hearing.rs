@@ -43,6 +43,44 @@ async fn a_change_is_read_at_once() {
     assert!(time <= AT_ONCE * 2, "{time:?}");
 }
 
+// behaviour: SRC-36
+#[tokio::test(start_paused = true)]
+async fn where_every_change_is_heard_a_look_is_rare_and_a_change_is_read_at_once() {
+    let files = two();
+    files.vouch();
+    let mut bench = Bench::reading(files);
+    assert_eq!(bench.told().await, BOTH);
+    bench.settle().await;
+    bench.files.write(A, manifest("a", "x:2"));
+    let (told, time) = bench.told_after().await;
+    assert_eq!(told, ["default/a-node x:2", BOTH[1]]);
+    assert!(time <= AT_ONCE, "{time:?}");
+    bench.settle().await;
+    // A promise that is broken is found out all the same.
+    bench.files.deafen();
+    bench.files.write(A, manifest("a", "x:3"));
+    bench.told_nothing().await;
+    timeout(REPAIR, bench.pods.changed()).await.unwrap().unwrap();
+    assert_eq!(bench.pods.borrow_and_update().as_ref().unwrap().len(), 2);
+}
+
+// behaviour: SRC-36
+#[tokio::test(start_paused = true)]
+async fn that_another_directory_is_there_is_seen_by_the_next_look_at_the_path() {
+    let files = two();
+    files.vouch();
+    files.write("/next/c.yaml", manifest("c", "x:1"));
+    let mut bench = Bench::reading(files);
+    assert_eq!(bench.told().await, BOTH);
+    bench.settle().await;
+    bench.files.deafen();
+    bench.files.remove("/manifests");
+    bench.files.rename("/next", "/manifests");
+    let (told, time) = bench.told_after().await;
+    assert_eq!(told, ["default/c-node x:1"]);
+    assert!(time <= PERIOD + AT_ONCE, "{time:?}");
+}
+
 // behaviour: SRC-27
 #[tokio::test(start_paused = true)]
 async fn without_notices_changes_are_found_now_and_then() {

@@ -1,0 +1,52 @@
+//! The web as an agent reaches it: servers are away, silent or slow, and the agent dies over them.
+
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use model::ports::http::{Answer, Get, HttpError, HttpGet};
+use tokio::time::{sleep, timeout};
+
+use crate::life::Life;
+use crate::outside::{Asked, Outside};
+use crate::plan::Fault;
+
+/// The web of one agent.
+#[derive(Debug)]
+pub(crate) struct FaultyWeb {
+    pub(crate) outside: Arc<Outside>,
+    pub(crate) life: Arc<Life>,
+}
+
+impl FaultyWeb {
+    async fn answer(&self, request: &Get) -> Result<Answer, HttpError> {
+        let fault = self.outside.fault(Asked::Web);
+        match fault {
+            Some(fault) => self.outside.say(format!("FAULT    {fault} on get {}", request.url)),
+            None => self.outside.note("get"),
+        }
+        match fault {
+            Some(Fault::Error(_)) => {
+                let source = io::Error::from(io::ErrorKind::ConnectionRefused).into();
+                let (step, server) = ("connect to", "memory".to_owned());
+                Err(HttpError::Failed { step, server, source })
+            }
+            Some(Fault::Refused(status)) => Ok(Answer { status, body: b"not now".to_vec() }),
+            Some(Fault::Slow(time)) => {
+                sleep(time).await;
+                self.outside.web.get(request).await
+            }
+            Some(Fault::Hang) => std::future::pending().await,
+            _ => self.outside.web.get(request).await,
+        }
+    }
+}
+
+#[async_trait]
+impl HttpGet for FaultyWeb {
+    async fn get(&self, request: &Get) -> Result<Answer, HttpError> {
+        let answer = timeout(request.timeout, self.answer(request));
+        let answer = async { answer.await.unwrap_or(Err(HttpError::TooSlow(request.timeout))) };
+        self.life.call("get", answer).await
+    }
+}

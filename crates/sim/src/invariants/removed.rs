@@ -1,0 +1,58 @@
+//! Removing containers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::ids::{ContainerId, SandboxId};
+
+use super::Invariant;
+use crate::history::{Event, Instance, Record, Removed};
+
+/// A runtime ends what it removes, without a grace: whatever runs is asked to end before. A container that
+/// started after the last look at it is nobody's fault.
+#[derive(Debug, Default)]
+pub(super) struct RemovedAfterItsEnd {
+    containers: BTreeMap<ContainerId, Arc<Instance>>,
+    /// Those that ran at the last look at them.
+    seen_running: BTreeSet<ContainerId>,
+    asked: BTreeSet<ContainerId>,
+    asked_sandboxes: BTreeSet<SandboxId>,
+}
+
+impl Invariant for RemovedAfterItsEnd {
+    fn sentence(&self) -> &'static str {
+        "nothing that runs is removed before it was asked to end"
+    }
+
+    fn read(&mut self, record: &Record) -> Result<(), String> {
+        match &record.event {
+            Event::Container(one, _) => {
+                self.containers.insert(one.id.clone(), Arc::clone(one));
+            }
+            Event::Looked(id, runs) => {
+                if *runs {
+                    self.seen_running.insert(id.clone());
+                } else {
+                    self.seen_running.remove(id);
+                }
+            }
+            Event::StopAsked(id, _) => {
+                self.asked.insert(id.clone());
+            }
+            Event::StopSandboxAsked(id) => {
+                self.asked_sandboxes.insert(id.clone());
+            }
+            Event::RemoveAsked(Removed::Container(id), _) => {
+                let one = self.containers.get(id).filter(|one| one.may_live());
+                let asked = one.is_some_and(|one| {
+                    self.asked.contains(id) || self.asked_sandboxes.contains(&one.sandbox)
+                });
+                if one.is_some() && !asked && self.seen_running.contains(id) {
+                    return Err(format!("{id} is removed while it runs"));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

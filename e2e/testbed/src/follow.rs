@@ -1,0 +1,40 @@
+//! A program that ends with whoever started it, without an instance around it.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+
+/// Why the program that was to follow was not reached.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// The kernel does not promise it.
+    #[error("cannot ask to be killed with the parent")]
+    Ask(#[source] io::Error),
+    /// It came too late for the promise.
+    #[error("process {0} has ended")]
+    Gone(i32),
+    /// The program does not start.
+    #[error("cannot run {program}")]
+    Exec {
+        /// The program.
+        program: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Becomes `program`, which is killed when the thread ends that started this process, or all of
+/// process `parent`. Returns only when that fails.
+pub fn follow(parent: i32, program: &str, args: &[String]) -> FollowError {
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        return FollowError::Ask(error.into());
+    }
+    if getppid().map(Pid::as_raw_pid) != Some(parent) {
+        return FollowError::Gone(parent);
+    }
+    let source = Command::new(program).args(args).exec();
+    FollowError::Exec { program: program.to_owned(), source }
+}

@@ -1,0 +1,85 @@
+//! How pods are reached, and whom they ask for names.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::node::{NODE_NAME, Node, PATIENCE};
+use testbed::wait;
+
+use crate::container::{lines, pod};
+
+/// What a server says to a request.
+fn get(address: SocketAddr) -> Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    write!(stream, "GET /through-the-port HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[test]
+fn a_pod_is_reached_through_the_nodes_port_and_asks_whom_its_policy_says() -> Result<()> {
+    let mut node = Node::start()?;
+    let resolver = node.instance().dir().join("node/resolv.conf");
+    std::fs::write(&resolver, "nameserver 192.0.2.53\nsearch node.example\noptions timeout:3\n")?;
+    node.configure(&format!(
+        "clusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\nresolvConf: {}",
+        resolver.display()
+    ))?;
+    let port = "ports: [{name: web, containerPort: 8080, hostPort: 8099}]";
+    let web = pod("web", "hostname: web", &[("main", "[serve, '8080']", port)]);
+    let cat: &[_] = &[("main", "[cat, /etc/resolv.conf]", "")];
+    let asking = [
+        ("default", "dnsPolicy: Default"),
+        (
+            "none",
+            "dnsPolicy: None\n  dnsConfig: {nameservers: [192.0.2.99], searches: [own.example]}",
+        ),
+        ("host", "hostNetwork: true"),
+        ("cluster", "hostNetwork: true\n  dnsPolicy: ClusterFirstWithHostNet"),
+    ];
+    node.write_manifest("web.yaml", &web)?;
+    for (name, spec) in asking {
+        node.write_manifest(&format!("{name}.yaml"), &pod(name, spec, cat))?;
+    }
+    node.start_agent()?;
+
+    let of_node = ["nameserver 192.0.2.53", "search node.example", "options timeout:3"];
+    let of_cluster = [
+        "nameserver 10.96.0.10",
+        "search shop.svc.cluster.local svc.cluster.local cluster.local node.example",
+        "options ndots:5",
+    ];
+    let expected = [
+        ("default", &of_node[..]),
+        ("none", &["nameserver 192.0.2.99", "search own.example"]),
+        ("host", &of_node),
+        ("cluster", &of_cluster),
+    ];
+    for (name, file) in expected {
+        node.wait_for_log(&["pod has ended", &format!("shop/{name}-{NODE_NAME}")])?;
+        let mut found = lines(&node, name, "main")?;
+        found.retain(|line| !line.is_empty());
+        found.sort();
+        let mut file = file.to_vec();
+        file.sort_unstable();
+        ensure!(found == file, "{name}: {found:?}");
+    }
+
+    // From outside of the node.
+    let address = SocketAddr::from((node.instance().node_ip(), 8099));
+    let answer = wait::until("the pod answers", PATIENCE, || {
+        Ok(get(address).map_err(|error| format!("{error:#}")))
+    });
+    let answer = node.explained(answer)?;
+    ensure!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let asked = lines(&node, "web", "main")?;
+    ensure!(asked.contains(&"GET /through-the-port HTTP/1.0".to_owned()), "{asked:?}");
+    node.remove_manifest("web.yaml")?;
+    node.wait_for_log(&["pod has ended", "shop/web-"])?;
+    get(address).err().context("the port is open after the pod's end")?;
+    node.stop()
+}
