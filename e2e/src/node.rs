@@ -95,16 +95,26 @@ impl Node {
 
     /// Starts the agent inside the instance.
     pub fn start_agent(&mut self) -> Result<()> {
-        self.start_agent_with(&[])
+        self.spawn_agent(&[], &[])
+    }
+
+    /// The same, with these flags too.
+    pub fn start_agent_with_flags(&mut self, flags: &[&str]) -> Result<()> {
+        self.spawn_agent(flags, &[])
     }
 
     /// The same, with these variables in its environment.
     pub fn start_agent_with(&mut self, environment: &[(&str, String)]) -> Result<()> {
+        self.spawn_agent(&[], environment)
+    }
+
+    fn spawn_agent(&mut self, flags: &[&str], environment: &[(&str, String)]) -> Result<()> {
         let command = Command::new(program("ferrolet")?.display().to_string())
             .args(["run", "--hostname-override", NODE_NAME, "-v=4", "--config"])
             .arg(self.directory.join("config.yaml").display().to_string())
             .arg("--root-dir")
-            .arg(self.directory.join("root").display().to_string());
+            .arg(self.directory.join("root").display().to_string())
+            .args(flags.iter().copied());
         let command = environment
             .iter()
             .fold(command, |command, (name, value)| command.env(*name, value.clone()));
@@ -194,6 +204,11 @@ impl Node {
         let root = self.directory.join("root").display().to_string();
         let args: Vec<&str> = args.iter().copied().chain(["--root-dir", &root]).collect();
         self.run(&program, &args)
+    }
+
+    /// The container runtime, as the agent is told of it.
+    pub fn endpoint(&self) -> String {
+        format!("unix://{}", self.runtime_socket.display())
     }
 
     /// Removes all pods of the runtime; the agent must not run.

@@ -10,6 +10,7 @@ const DOCUMENTS: &[&str] = &[
     "README.md",
     "docs/benchmarks/README.md",
     "docs/configuration.md",
+    "docs/gc.md",
     "docs/standalone.md",
 ];
 

@@ -156,11 +156,11 @@ impl Finder {
     }
 }
 
-/// Only `crate::decide`, and plain data that lies beside it in `crate::policy`, may be named.
+/// Only `crate::decide`, and plain data that lies beside it in `crate::plan`, may be named.
 fn impure_within_crate(parts: &[String]) -> bool {
     let next = parts.get(1).map(String::as_str);
     match parts[0].as_str() {
-        "crate" => next.is_some_and(|next| next != "decide"),
+        "crate" => next.is_some_and(|next| !["decide", "plan"].contains(&next)),
         // Two folders up is outside of `decide/`.
         "super" => next == Some("super"),
         _ => false,

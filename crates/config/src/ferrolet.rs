@@ -24,6 +24,50 @@ settings! {
         events: EventBookLimits = "events", absent(EventBookLimits::default());
         /// Where links to the logs of containers are made.
         container_links_dir: String = "containerLinksDir", absent("/var/log/containers".into());
+        /// How what is dead is collected.
+        gc: GarbageCollection = "gc", absent(GarbageCollection::default());
+    }
+}
+
+settings! {
+    /// How what is dead is collected.
+    pub struct GarbageCollection {
+        /// Dead containers.
+        containers: ContainerCollection = "containers", absent(ContainerCollection::default());
+        /// The record of what was removed and why.
+        journal: JournalLimits = "journal", absent(JournalLimits::default());
+        /// Images.
+        images: ImageCollection = "images", absent(ImageCollection::default());
+    }
+}
+
+settings! {
+    /// How dead containers are collected.
+    pub struct ContainerCollection {
+        /// From when their age counts: `created` or `finished`.
+        age_by: String = "ageBy", absent(CREATED.into());
+    }
+}
+
+/// The age of a dead container counts from its creation.
+const CREATED: &str = "created";
+/// The age of a dead container counts from its end.
+const FINISHED: &str = "finished";
+
+impl ContainerCollection {
+    /// Whether the age of dead containers counts from their end.
+    pub fn is_by_end(&self) -> bool {
+        self.age_by == FINISHED
+    }
+}
+
+settings! {
+    /// Which images are never collected.
+    pub struct ImageCollection {
+        /// Those of these names, patterns, and labels.
+        pin: Vec<String> = "pin", absent(Vec::new());
+        /// Those of static and critical pods.
+        keep_static_and_critical: bool = "keepStaticAndCritical", absent(false);
     }
 }
 
@@ -51,6 +95,14 @@ settings! {
         per_pod: u32 = "perPod", absent(50);
         /// Of all pods.
         in_all: u32 = "inAll", absent(2000);
+    }
+}
+
+settings! {
+    /// The record of what was removed and why, for `gc why`.
+    pub struct JournalLimits {
+        /// How many bytes it takes on disk at most; the oldest entries go.
+        max_bytes: u32 = "maxBytes", absent(8 << 20);
     }
 }
 
@@ -110,6 +162,16 @@ fn check(config: &FerroletConfiguration, findings: &mut Findings) {
         (events.per_pod..=1_000_000).contains(&events.in_all),
         "events.inAll",
         "must be at least events.perPod and at most 1000000",
+    );
+    findings.require(
+        (1 << 20..=1 << 30).contains(&config.gc.journal.max_bytes),
+        "gc.journal.maxBytes",
+        "must be from 1048576 to 1073741824",
+    );
+    findings.require(
+        [CREATED, FINISHED].contains(&config.gc.containers.age_by.as_str()),
+        "gc.containers.ageBy",
+        "must be created or finished",
     );
     findings.require(
         config.container_links_dir.starts_with('/'),

@@ -1,5 +1,6 @@
 //! The client: the runtime port over gRPC on a Unix socket.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -7,8 +8,8 @@ use model::fingerprint::Fingerprint;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, ExecOutput, Image, Lists, Runtime, RuntimeError,
-    RuntimeStatus, RuntimeVersion, SandboxFilter,
+    ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Lists, Runtime,
+    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, SandboxConfig};
@@ -21,8 +22,9 @@ use tonic::transport::Channel;
 use crate::deadline::{Class, Deadlines};
 use crate::endpoint::Endpoint;
 use crate::error::{Call, on, wrong_subject};
+use crate::parts::parts;
 use crate::service::{Service, channel};
-use crate::{events, from_cri, to_cri, unchanged};
+use crate::{events, from_cri, to_cri, unchanged, verbose};
 
 /// A list of some ten thousand containers is larger than gRPC's usual 4 MiB, and a node that cannot
 /// list cannot clean up either.
@@ -63,6 +65,31 @@ impl CriRuntime {
             deadlines,
         };
         Self { runtime, image, undecoded }
+    }
+
+    async fn containers(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<cri::Container>, RuntimeError> {
+        let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str));
+        let filter = Some(to_cri::container_filter(filter));
+        let request = cri::ListContainersRequest { filter: filter.clone() };
+        let call = on("ListContainers", &object);
+        let method = RuntimeServiceClient::list_containers;
+        match self.runtime.call(call, request, method).await {
+            Ok(answer) => Ok(answer.containers),
+            Err(error) if error.is_too_large() => {
+                let (call, request) =
+                    (on("StreamContainers", &object), cri::StreamContainersRequest { filter });
+                let method = RuntimeServiceClient::stream_containers;
+                match parts(&self.runtime, call, request, method).await {
+                    Ok(parts) => Ok(parts.into_iter().flat_map(|part| part.containers).collect()),
+                    // What was asked for is what failed.
+                    Err(_) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -140,11 +167,25 @@ impl Runtime for CriRuntime {
         filter: &SandboxFilter,
     ) -> Result<Vec<Sandbox>, RuntimeError> {
         let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(SandboxId::as_str));
-        let request = cri::ListPodSandboxRequest { filter: Some(to_cri::sandbox_filter(filter)) };
+        let filter = Some(to_cri::sandbox_filter(filter));
+        let request = cri::ListPodSandboxRequest { filter: filter.clone() };
         let call = on("ListPodSandbox", &object);
         let method = RuntimeServiceClient::list_pod_sandbox;
-        let answer = self.runtime.call(call, request, method).await?;
-        Ok(answer.items.into_iter().filter_map(from_cri::sandbox).collect())
+        let items = match self.runtime.call(call, request, method).await {
+            Ok(answer) => answer.items,
+            Err(error) if error.is_too_large() => {
+                let (call, request) =
+                    (on("StreamPodSandboxes", &object), cri::StreamPodSandboxesRequest { filter });
+                let method = RuntimeServiceClient::stream_pod_sandboxes;
+                match parts(&self.runtime, call, request, method).await {
+                    Ok(parts) => parts.into_iter().flat_map(|part| part.pod_sandboxes).collect(),
+                    // What was asked for is what failed.
+                    Err(_) => return Err(error),
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(items.into_iter().filter_map(from_cri::sandbox).collect())
     }
 
     async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
@@ -207,12 +248,8 @@ impl Runtime for CriRuntime {
         &self,
         filter: &ContainerFilter,
     ) -> Result<Vec<Container>, RuntimeError> {
-        let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str));
-        let request = cri::ListContainersRequest { filter: Some(to_cri::container_filter(filter)) };
-        let call = on("ListContainers", &object);
-        let method = RuntimeServiceClient::list_containers;
-        let answer = self.runtime.call(call, request, method).await?;
-        Ok(answer.containers.into_iter().filter_map(from_cri::container).collect())
+        let containers = self.containers(filter).await?;
+        Ok(containers.into_iter().filter_map(from_cri::container).collect())
     }
 
     async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
@@ -267,7 +304,8 @@ impl Runtime for CriRuntime {
         let request = cri::ListImagesRequest { filter: None };
         let call = on("ListImages", ALL);
         let answer = self.image.call(call, request, ImageServiceClient::list_images).await?;
-        Ok(answer.images.into_iter().filter_map(from_cri::image).collect())
+        // Also those without an id: somebody should be told of them.
+        Ok(answer.images.into_iter().map(from_cri::listed_image).collect())
     }
 
     async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
@@ -277,6 +315,38 @@ impl Runtime for CriRuntime {
         let request = cri::RemoveImageRequest { image: Some(image_spec(id)) };
         self.image.call(on("RemoveImage", id), request, ImageServiceClient::remove_image).await?;
         Ok(())
+    }
+
+    async fn list_image_uses(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<ImageUse>, RuntimeError> {
+        let containers = self.containers(filter).await?;
+        Ok(containers.into_iter().filter_map(from_cri::image_use).collect())
+    }
+
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
+        let request = cri::ImageStatusRequest { image: Some(image_spec(image)), verbose: true };
+        let call = on("ImageStatus", image);
+        let answer = self.image.call(call, request, ImageServiceClient::image_status).await?;
+        Ok(verbose::image_labels(&answer.info))
+    }
+
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        let request =
+            cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_string(), verbose: true };
+        let call = on("PodSandboxStatus", id.as_str());
+        let method = RuntimeServiceClient::pod_sandbox_status;
+        let answer = self.runtime.call(call, request, method).await?;
+        Ok(verbose::sandbox_image(&answer.info))
+    }
+
+    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
+        let call = on("ImageFsInfo", ALL);
+        let request = cri::ImageFsInfoRequest {};
+        let answer = self.image.call(call, request, ImageServiceClient::image_fs_info).await?;
+        let filesystems = answer.image_filesystems.into_iter();
+        Ok(filesystems.filter_map(from_cri::image_filesystem).collect())
     }
 
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {

@@ -58,7 +58,7 @@ impl Call<'_> {
 
     /// The answer lacks what the protocol promises.
     pub(crate) fn malformed(self, what: &str) -> RuntimeError {
-        self.error(Code::Internal, format!("the runtime's answer has {what}"))
+        self.error(Code::DataLoss, format!("the runtime's answer has {what}"))
     }
 
     fn error(self, code: Code, message: String) -> RuntimeError {

@@ -11,8 +11,8 @@ use model::observed::{
     Container, ContainerState, ContainerStatus, Sandbox, SandboxState, SandboxStatus,
 };
 use model::ports::runtime::{
-    ContainerEvent, ContainerEventKind, Image, ImageUser, RuntimeCondition, RuntimeHandler,
-    RuntimeStatus,
+    ContainerEvent, ContainerEventKind, Image, ImageFilesystem, ImageUse, ImageUser,
+    RuntimeCondition, RuntimeHandler, RuntimeStatus,
 };
 use model::wanted::Mount;
 use proto::runtime_v1 as cri;
@@ -145,12 +145,18 @@ fn mount(mount: cri::Mount) -> Mount {
         host_path: mount.host_path,
         container_path: mount.container_path,
         read_only: mount.readonly,
+        image: mount.image.map(|image| image.image).unwrap_or_default(),
     }
 }
 
 pub(crate) fn image(image: cri::Image) -> Option<Image> {
-    Some(Image {
-        id: id(image.id)?,
+    (!image.id.is_empty()).then(|| listed_image(image))
+}
+
+/// An image of a list, which may lack an id.
+pub(crate) fn listed_image(image: cri::Image) -> Image {
+    Image {
+        id: image.id,
         repo_tags: image.repo_tags,
         repo_digests: image.repo_digests,
         size: image.size,
@@ -160,7 +166,29 @@ pub(crate) fn image(image: cri::Image) -> Option<Image> {
             (None, name) if !name.is_empty() => Some(ImageUser::Name(name)),
             (None, _) => None,
         },
+        runtime_handler: image.spec.map(|spec| spec.runtime_handler).unwrap_or_default(),
+    }
+}
+
+/// Which image a container uses. One of which the runtime tells no image uses none.
+pub(crate) fn image_use(container: cri::Container) -> Option<ImageUse> {
+    let image_id = match container.image_id.as_str() {
+        "" => container.image_ref,
+        _ => container.image_id,
+    };
+    Some(ImageUse {
+        container: id(container.id)?,
+        pod_uid: pod(&container.labels).map(|(uid, _)| uid),
+        image_id: id(image_id)?,
+        runtime_handler: container.image.map(|image| image.runtime_handler).unwrap_or_default(),
     })
+}
+
+/// A file system that does not say where it is cannot be measured.
+pub(crate) fn image_filesystem(usage: cri::FilesystemUsage) -> Option<ImageFilesystem> {
+    let mount_point: String = id(usage.fs_id?.mountpoint)?;
+    let used_bytes = usage.used_bytes.map(|used| used.value).unwrap_or_default();
+    Some(ImageFilesystem { mount_point: mount_point.into(), used_bytes })
 }
 
 /// An event is about the sandbox when it bears the sandbox's id. One of a kind that is not known here

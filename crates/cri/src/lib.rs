@@ -17,9 +17,11 @@ mod endpoint;
 mod error;
 mod events;
 mod from_cri;
+mod parts;
 mod service;
 mod to_cri;
 mod unchanged;
+mod verbose;
 
 pub use client::CriRuntime;
 pub use deadline::Deadlines;

@@ -64,6 +64,8 @@ fn mount(mount: &Mount, sandbox: &SandboxConfig) -> cri::Mount {
         container_path: mount.container_path.clone(),
         host_path: mount.host_path.clone(),
         readonly: mount.read_only,
+        image: (!mount.image.is_empty())
+            .then(|| cri::ImageSpec { image: mount.image.clone(), ..cri::ImageSpec::default() }),
         uid_mappings: ids.clone(),
         gid_mappings: ids,
         ..cri::Mount::default()

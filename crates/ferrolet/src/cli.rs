@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-use crate::commands::{self, config_check, describe, get_pods, logs, node_clean};
+use crate::commands::{self, config_check, describe, gc, get_pods, logs, node_clean};
 use crate::run_args::{self, Asked};
 use crate::{klog, machine, run, run_help, version};
 
@@ -45,6 +45,11 @@ enum Command {
     Describe(describe::Args),
     /// Show the log of a container.
     Logs(logs::Args),
+    /// Garbage collection: what goes, what went, and why.
+    Gc {
+        #[command(subcommand)]
+        what: Gc,
+    },
     /// Look after the node.
     Node {
         #[command(subcommand)]
@@ -69,6 +74,16 @@ enum Get {
     /// The pods of this node.
     #[command(visible_aliases = ["pod", "po"])]
     Pods(get_pods::Args),
+}
+
+#[derive(Debug, Subcommand)]
+enum Gc {
+    /// Tell what the next pass would remove and keep, and why; touches nothing.
+    Plan(gc::plan::Args),
+    /// Make a pass now.
+    Run(gc::run::Args),
+    /// Tell why something was removed from this node: which rule, when, with which numbers.
+    Why(gc::why::Args),
 }
 
 #[derive(Debug, Subcommand)]
@@ -114,6 +129,9 @@ fn dispatch(args: &[OsString]) -> Result<()> {
         Command::Get { what: Get::Pods(args) } => commands::block_on(get_pods::run(&args)),
         Command::Describe(args) => commands::block_on(describe::run(&args)),
         Command::Logs(args) => commands::block_on(logs::run(&args)),
+        Command::Gc { what: Gc::Plan(args) } => commands::block_on(gc::plan::run(&args)),
+        Command::Gc { what: Gc::Run(args) } => commands::block_on(gc::run::run(&args)),
+        Command::Gc { what: Gc::Why(args) } => commands::block_on(gc::why::run(&args)),
         Command::Node { what: Node::Clean(args) } => commands::block_on(node_clean::run(&args)),
         Command::Version(args) => tell_version(&args),
     }
@@ -208,6 +226,11 @@ mod tests {
             "logs web -n default",
             "logs web -c main -f --previous --tail 5 --since 10m --timestamps",
             "logs web --tail=-1",
+            "gc plan",
+            "gc plan -o json --root-dir /r",
+            "gc plan --container-runtime-endpoint /run/c.sock --maximum-dead-containers -1",
+            "gc run -o json",
+            "gc why default/web -o json --limit 3 --root-dir /r",
             "node clean --force --runtime-endpoint unix:///a --config /b",
             "version -o json",
         ] {

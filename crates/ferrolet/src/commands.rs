@@ -7,6 +7,7 @@ pub mod agent;
 pub(crate) mod config_check;
 pub mod describe;
 pub mod display;
+pub mod gc;
 pub mod get_pods;
 pub mod logs;
 pub mod node_clean;

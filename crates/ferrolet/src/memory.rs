@@ -47,7 +47,8 @@ mod tests {
         let give_back = move || {
             count.fetch_add(1, Ordering::Relaxed);
         };
-        tokio::spawn(when_quiet(changes.subscribe(), give_back));
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(when_quiet(changes.subscribe(), give_back));
         let given = async |seconds| {
             sleep(Duration::from_secs(seconds)).await;
             times.load(Ordering::Relaxed)

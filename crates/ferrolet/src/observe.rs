@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use model::ports::clock::WallClock;
-use model::ports::events::{EventType, Events, PodEvent};
+use model::ports::events::{EventType, Events, NodeEvent, NodeEvents, PodEvent};
 use tracing::{info, warn};
 
 /// The machine's clock.
@@ -26,6 +26,16 @@ impl Events for LoggedEvents {
         match kind {
             EventType::Normal => info!(%pod, %uid, %field_path, reason, note = %message, "event"),
             EventType::Warning => warn!(%pod, %uid, %field_path, reason, note = %message, "event"),
+        }
+    }
+}
+
+impl NodeEvents for LoggedEvents {
+    fn record(&self, event: NodeEvent) {
+        let NodeEvent { kind, reason, message } = event;
+        match kind {
+            EventType::Normal => info!(reason, note = %message, "event of the node"),
+            EventType::Warning => warn!(reason, note = %message, "event of the node"),
         }
     }
 }

@@ -9,7 +9,9 @@ use anyhow::{Context, Result, bail};
 use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
 use fetch::Fetcher;
-use model::ports::files::HostFiles;
+use gc::decide::images::{Pins, Policy};
+use gc::policy::{AgeBy, ContainerPolicy};
+use hostfs::HostSegments;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use model::trouble::Trouble;
@@ -24,17 +26,20 @@ use crate::klog;
 use crate::memory;
 use crate::node_settings::{node_ips, node_settings};
 use crate::observe::{LoggedEvents, SystemClock};
-use crate::run_args::RunArgs;
+use crate::run_args::{DeadContainers, RunArgs};
 use crate::runtime_note::RuntimeNote;
 use crate::systemd;
 use crate::version::USER_AGENT;
-use crate::wiring::{Agent, Local, ManifestUrl, Ports, Settings};
+use crate::wiring::{Agent, ImageRules, Local, ManifestUrl, Ports, Settings};
 
 /// How long to wait between two tries to reach the runtime at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 
 /// The shortest period at which anything is done again and again.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
+
+/// Where the journal of removals is, below the root directory.
+pub(crate) const JOURNAL: &str = "ferrolet/journal";
 
 /// How many operations on files are under way at a time. Without a bound of ours a thousand pods that
 /// start together make hundreds of threads, each of which leaves memory behind.
@@ -62,6 +67,8 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
     let node = node_settings(&config, &args.root_dir, ips, machine, disk);
     let mut settings = settings(&config, node_name, node)?;
     settings.apply(&args.own);
+    settings.container_gc = container_policy(args.dead_containers, &args.own)?;
+    settings.images = image_rules(&config, &args.own)?;
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
     hostfs::share_one_heap();
@@ -120,9 +127,14 @@ fn settings(
         unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
         stop_signals: gates.get("ContainerStopSignals") == Some(&true),
         pod_logs: PathBuf::from(&config.pod_logs_dir),
-        // This and how events are kept: the agent's own settings say.
+        // These and how events are kept: the agent's own settings say.
         container_links: PathBuf::new(),
         events: EventLimits::default(),
+        journal_bytes: 0,
+        // So do these, and flags.
+        container_gc: ContainerPolicy::default(),
+        // So do these in part.
+        images: ImageRules::default(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
         healthz: healthz_address(config),
         restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
@@ -137,9 +149,10 @@ fn settings(
 impl Settings {
     /// Takes over what the agent's own settings say.
     fn apply(&mut self, own: &FerroletConfiguration) {
-        let FerroletConfiguration { pleg, events, container_links_dir } = own;
+        let FerroletConfiguration { pleg, events, gc, container_links_dir } = own;
         let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         self.container_links = PathBuf::from(container_links_dir);
+        self.journal_bytes = gc.journal.max_bytes.into();
         self.events = EventLimits { per_pod: count(events.per_pod), in_all: count(events.in_all) };
         self.pleg = pleg::Settings {
             hints: self.pleg.hints,
@@ -150,6 +163,33 @@ impl Settings {
             parallel_inspections: count(pleg.parallel_inspections),
         };
     }
+}
+
+/// How many dead containers are kept, and for how long.
+fn container_policy(dead: DeadContainers, own: &FerroletConfiguration) -> Result<ContainerPolicy> {
+    let DeadContainers { min_age, per_container, in_all } = dead;
+    let min_age = jiff::SignedDuration::from_nanos(min_age.nanos());
+    let policy = ContainerPolicy::new(min_age, per_container, in_all)
+        .context("--minimum-container-ttl-duration")?;
+    let by_end = own.gc.containers.is_by_end();
+    let age_by = if by_end { AgeBy::Finished } else { AgeBy::Created };
+    Ok(ContainerPolicy { age_by, ..policy })
+}
+
+/// Which images go.
+fn image_rules(config: &KubeletConfiguration, own: &FerroletConfiguration) -> Result<ImageRules> {
+    let policy = Policy {
+        minimum_age: config.image_minimum_gc_age.to_std(),
+        maximum_age: config.image_maximum_gc_age.to_std(),
+        high_threshold: config.image_gc_high_threshold_percent,
+        low_threshold: config.image_gc_low_threshold_percent,
+        per_handler: config.feature_gates.get("RuntimeClassInImageCriAPI") == Some(&true),
+    };
+    policy.check().context("which images go")?;
+    let images = &own.gc.images;
+    let pins = Pins::parse(&images.pin).context("gc.images.pin")?;
+    let keep_static_and_critical = images.keep_static_and_critical;
+    Ok(ImageRules { policy, pins, keep_static_and_critical })
 }
 
 /// Where health is told. As with the kubelet, an address that leads nowhere does not stop the agent.
@@ -219,13 +259,11 @@ async fn serve(
     }
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
-    let logs = Arc::new(host.logs());
-    let files: Arc<dyn HostFiles> = Arc::new(host);
     // Whoever cleans up after this agent must find the runtime without it.
     let socket = format!("unix://{}", endpoint.path().display());
     let note =
         RuntimeNote::new(socket, settings.pod_logs.clone(), settings.container_links.clone());
-    note.write(&*files, here.root_dir).await.context("note which runtime is used")?;
+    note.write(&host, here.root_dir).await.context("note which runtime is used")?;
     let listener = here.socket.listener().context("listen on the agent's socket")?;
     let local = Local {
         listener: UnixListener::from_std(listener).context("listen on the agent's socket")?,
@@ -233,12 +271,15 @@ async fn serve(
     };
     let ports = Ports {
         runtime,
-        files: Arc::clone(&files),
+        files: Arc::new(host.clone()),
         http: Arc::new(Fetcher::new(USER_AGENT)),
         pod_http: Arc::new(Fetcher::trusting_anybody(USER_AGENT)),
-        logs,
+        logs: Arc::new(host.logs()),
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
+        journal: Arc::new(HostSegments::new(here.root_dir.join(JOURNAL))),
+        node_events: Arc::new(LoggedEvents),
+        disks: Arc::new(host),
     };
     let mut agent = Agent::start(&settings, ports, Some(local));
     systemd::ready();

@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use config::flags::{FlagError, FlagSet};
-use config::{CgroupVersion, ConfigError, FerroletConfiguration, KubeletConfiguration, Warning};
+use config::{
+    CgroupVersion, ConfigError, FerroletConfiguration, GoDuration, KubeletConfiguration, Warning,
+};
 use model::chain::Chain;
 
 use crate::effects::without_effect;
@@ -28,6 +30,19 @@ pub(crate) struct RunArgs {
     pub(crate) hostname_override: Option<String>,
     /// The node's addresses; empty to find out.
     pub(crate) node_ip: String,
+    /// How many dead containers are kept, and for how long.
+    pub(crate) dead_containers: DeadContainers,
+}
+
+/// How many dead containers are kept, and for how long, as flags say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DeadContainers {
+    /// How old they must be to go.
+    pub(crate) min_age: GoDuration,
+    /// Of each container of a pod; negative for no limit.
+    pub(crate) per_container: i64,
+    /// On the node; negative for no limit.
+    pub(crate) in_all: i64,
 }
 
 /// What a command line asks for.
@@ -101,6 +116,11 @@ pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, R
         root_dir: PathBuf::from(flags.text("root-dir")),
         hostname_override: name.map(str::to_owned),
         node_ip: flags.text("node-ip").to_owned(),
+        dead_containers: DeadContainers {
+            min_age: flags.duration("minimum-container-ttl-duration").unwrap_or_default(),
+            per_container: flags.integer("maximum-dead-containers-per-container").unwrap_or(1),
+            in_all: flags.integer("maximum-dead-containers").unwrap_or(-1),
+        },
     })
 }
 

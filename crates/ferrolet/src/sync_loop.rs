@@ -27,6 +27,7 @@ use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
 use crate::decide::news::{Answer, Came, Known, answer};
 use crate::node_view::NodeView;
 use crate::pulse::Pulse;
+use crate::remains::Remains;
 
 /// How often all pods are gone through without need.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
@@ -56,6 +57,8 @@ pub(crate) struct SyncLoopParts {
     pub(crate) pulse: Pulse,
     /// Which pods may run.
     pub(crate) admission: Admission,
+    /// What is left of pods.
+    pub(crate) remains: Remains,
 }
 
 /// The loop's state; nobody else touches it.
@@ -116,6 +119,8 @@ impl SyncLoop {
         for refused in &change.refused {
             self.tell_refused(&refused.pod, &refused.uid, "FailedValidation", &refused.to_string());
         }
+        // Before anything comes of it: nothing of a pod that came may go.
+        self.tell_known();
         let changes = change.changes;
         for pod in changes.removed {
             self.removed(pod).await;
@@ -129,6 +134,12 @@ impl SyncLoop {
             self.came(pod, Came::Changed).await;
         }
         self.look_after_all().await;
+    }
+
+    /// Tells whoever looks after remains which pods there are.
+    fn tell_known(&self) {
+        let sources = &self.parts.sources;
+        self.parts.remains.known(sources.pods(), sources.all_ready());
     }
 
     async fn came(&mut self, pod: Arc<Pod>, came: Came) {
@@ -154,7 +165,8 @@ impl SyncLoop {
                 }
                 self.refused.insert(uid.clone());
                 if kill {
-                    let update = Update::Kill { target: Target::Pod(pod), grace: None };
+                    let update =
+                        Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
                     self.parts.workers.ask(uid, update).await;
                 }
             }
@@ -173,7 +185,7 @@ impl SyncLoop {
         match parted(self.working.contains(&uid), all_found) {
             Parted::Works => {
                 self.parts.view.ending(&pod);
-                let update = Update::Kill { target: Target::Pod(pod), grace: None };
+                let update = Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
                 self.parts.workers.ask(uid, update).await;
             }
             Parted::MayRun => {
@@ -195,7 +207,10 @@ impl SyncLoop {
 
     async fn heard(&mut self, news: News) {
         match news {
-            News::Finished(_) => self.tell_desired().await,
+            News::Finished(uid) => {
+                self.parts.remains.ended(&uid);
+                self.tell_desired().await;
+            }
             News::Forgotten(uid) => {
                 self.working.remove(&uid);
                 // As if it had come anew: why it was refused must not get lost over its end.
@@ -206,6 +221,7 @@ impl SyncLoop {
                 }
                 self.parts.view.hide(&uid);
                 self.parts.directories.remove(&uid).await;
+                self.parts.remains.ended(&uid);
                 // Something of it may have appeared after it was seen to have ended.
                 self.end_if_stranger(uid).await;
             }
@@ -221,6 +237,7 @@ impl SyncLoop {
 
     async fn happened(&mut self, events: BTreeMap<PodUid, Vec<LifecycleEvent>>) {
         for (uid, events) in events {
+            self.parts.remains.happened(&uid, &self.parts.cache.get(&uid), &events);
             if !self.is_wanted(&uid) {
                 self.end_if_stranger(uid).await;
             } else if events.iter().any(LifecycleEvent::wants_sync) {
@@ -293,6 +310,9 @@ impl SyncLoop {
                     self.parts.workers.ask(uid, Update::Create(pod)).await;
                 }
             }
+        }
+        if self.parts.sources.all_ready() {
+            self.parts.remains.all_looked_after();
         }
     }
 

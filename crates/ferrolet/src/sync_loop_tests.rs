@@ -1,16 +1,19 @@
 //! The loop on a node where whatever happens in the runtime is told to nobody.
 
 use async_trait::async_trait;
-use model::observed::{PodStatus, SandboxState};
+use gc::containers::{ContainerGcParts, Deletor, StopUnknown, container_gc};
+use gc::policy::ContainerPolicy;
+use model::observed::{Container, ContainerStatus, PodStatus, SandboxState};
 use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::{Stamp, Stamps};
 use pods::decide::worker::Outcome;
 use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
 use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
+use runtime::LogLayout;
 use runtime::decide::AllowedSysctls;
 use status::decide::NodeFacts;
 use testkit::clock::VirtualClock;
-use testkit::events::KeptEvents;
+use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::runtime::MemoryRuntime;
 use testkit::{pods as test_pods, wanted};
 use tokio::sync::watch;
@@ -18,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::*;
+use crate::remains::KnownPods;
 
 /// Stops the sandboxes of pods that end, and does nothing else.
 #[derive(Debug)]
@@ -80,6 +84,38 @@ struct Bench {
     _tasks: JoinSet<()>,
 }
 
+/// Nobody collects anything here.
+fn remains(
+    runtime: &Arc<MemoryRuntime>,
+    clock: &Arc<VirtualClock>,
+    workers: pods::WorkerStates,
+) -> Remains {
+    let known = Arc::new(KnownPods::new(workers));
+    let parts = ContainerGcParts {
+        runtime: Arc::clone(runtime) as _,
+        files: Arc::new(testkit::files::MemoryFiles::new()),
+        clock: Arc::clone(clock) as _,
+        pods: Arc::clone(&known) as _,
+        stop: Arc::new(NeverStops),
+        events: Arc::new(KeptNodeEvents::default()),
+        logs: LogLayout { pod_logs: "/logs".into(), container_links: "/links".into() },
+        policy: ContainerPolicy::default(),
+    };
+    let (_, deletor) = Deletor::new(parts.clone());
+    let (_, gc) = container_gc(parts);
+    Remains::new(known, (gc, deletor), Arc::clone(clock) as _)
+}
+
+#[derive(Debug)]
+struct NeverStops;
+
+#[async_trait]
+impl StopUnknown for NeverStops {
+    async fn stop(&self, container: &Container, _: &ContainerStatus) -> Result<(), String> {
+        panic!("{container:?}");
+    }
+}
+
 impl Bench {
     fn start() -> Self {
         let clock = Arc::new(VirtualClock::new());
@@ -98,9 +134,10 @@ impl Bench {
             statuses: Arc::new(Looks(pleg.cache.clone(), pleg.requests)),
             stamps,
             clock: Arc::clone(&clock) as _,
-            events: Arc::<testkit::events::KeptEvents>::default(),
+            events: Arc::<KeptEvents>::default(),
             resync: Duration::from_mins(1),
         });
+        let remains = remains(&runtime, &clock, workers.states());
         let facts = NodeFacts { host_ips: Vec::new(), runtime_name: "memory".to_owned() };
         let view = Arc::new(NodeView::new(facts, Arc::clone(&clock) as _));
         let pulse = Pulse::new(Duration::from_mins(1));
@@ -128,6 +165,7 @@ impl Bench {
                 apparmor: false,
                 stop_signals: false,
             },
+            remains,
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(pleg.task.run(stop.clone()));

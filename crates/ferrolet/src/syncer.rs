@@ -32,7 +32,7 @@ use crate::runtime_state::Ready;
 #[derive(Debug)]
 pub(crate) struct Syncer {
     /// Does what a pod needs.
-    pub(crate) pod_runtime: PodRuntime,
+    pub(crate) pod_runtime: Arc<PodRuntime>,
     /// Makes up for what an earlier agent left undone.
     pub(crate) adoption: Adoption,
     /// The container runtime, asked why it made no sandbox.

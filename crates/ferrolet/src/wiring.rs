@@ -5,14 +5,23 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use gc::containers::{ContainerGc, ContainerGcParts, Deletor, StopUnknown, container_gc};
+use gc::decide::PodStates;
+use gc::images::ImageGc;
+use gc::policy::ContainerPolicy;
+use journal::SMALLEST;
+use model::image_claims::ImageClaims;
 use model::ports::clock::WallClock;
-use model::ports::events::Events;
+use model::ports::disk::Disks;
+use model::ports::events::{Events, NodeEvents};
 use model::ports::files::HostFiles;
 use model::ports::http::{Headers, HttpGet};
 use model::ports::logs::ContainerLogs;
 use model::ports::runtime::Runtime;
+use model::ports::segments::Segments;
 use model::stamp::Stamps;
 use pleg::{Pleg, PlegParts};
+use pods::WorkerStates;
 use pods::source::file::{FileSourceSettings, file_source};
 use pods::source::http::{HttpSourceSettings, http_source};
 use pods::source::{SourceName, Sources};
@@ -28,8 +37,13 @@ use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::adopt::Adoption;
+use crate::collection::Collection;
+use crate::image_gc::ImageCollection;
+pub use crate::image_gc::ImageRules;
 use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
 use crate::pulse::Pulse;
+use crate::records::{JournalView, Records};
+use crate::remains::{KnownPods, Remains, StopThroughRuntime};
 use crate::runtime_state::runtime_state;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::syncer::{PlegStatuses, Syncer};
@@ -53,6 +67,12 @@ pub struct Ports {
     pub clock: Arc<dyn WallClock>,
     /// Whom people hear from.
     pub events: Arc<dyn Events>,
+    /// What the journal of removals is kept in.
+    pub journal: Arc<dyn Segments>,
+    /// Whom they hear from of the node itself.
+    pub node_events: Arc<dyn NodeEvents>,
+    /// What measures disks.
+    pub disks: Arc<dyn Disks>,
 }
 
 /// What the agent is told.
@@ -86,6 +106,12 @@ pub struct Settings {
     pub pleg: pleg::Settings,
     /// How many events are kept.
     pub events: EventLimits,
+    /// How many bytes the journal of removals takes at most.
+    pub journal_bytes: u64,
+    /// How many dead containers are kept, and for how long.
+    pub container_gc: ContainerPolicy,
+    /// Which images go.
+    pub images: ImageRules,
     /// Where it is told whether the agent is well.
     pub healthz: Option<SocketAddr>,
 }
@@ -108,6 +134,9 @@ impl Settings {
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             pleg: pleg::Settings::default(),
             events: EventLimits::default(),
+            journal_bytes: SMALLEST,
+            container_gc: ContainerPolicy::default(),
+            images: ImageRules::default(),
             healthz: None,
         }
     }
@@ -148,6 +177,8 @@ pub struct Local {
 pub struct Agent {
     tasks: Tasks,
     health: Arc<dyn HealthChecks>,
+    container_gc: ContainerGc,
+    image_gc: ImageGc,
     changes: watch::Receiver<u64>,
 }
 
@@ -159,27 +190,28 @@ pub struct Broken(String);
 impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
-        let clock = Arc::clone(&ports.clock);
-        let book = Arc::new(EventBook::new(clock, settings.events, ports.events));
-        ports.events = Arc::clone(&book) as _;
-        let host_ips = settings.node.ips.clone();
-        let facts = NodeFacts { host_ips, runtime_name: settings.runtime_name.clone() };
-        let view = Arc::new(NodeView::new(facts, Arc::clone(&ports.clock)));
-        let (stamps, registry) = (Stamps::default(), Registry::new());
+        let book = event_book(settings, &mut ports);
+        let view = Arc::new(NodeView::new(facts(settings), Arc::clone(&ports.clock)));
+        let (stamps, registry, mut tasks) = (Stamps::default(), Registry::new(), Tasks::default());
+        let records = Records::new(settings, &mut ports, &registry);
         let pleg = observer(settings, &ports, &stamps, &registry);
+        let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache), &registry);
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
+        let pod_runtime = Arc::new(pod_runtime(settings, &ports, &images.claims));
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
-        let statuses = PlegStatuses { cache, requests, ready };
         let (workers_task, workers_handle, news) = workers(WorkerParts {
-            syncer: Arc::new(syncer(settings, &ports, &view)),
-            statuses: Arc::new(statuses),
+            syncer: Arc::new(syncer(settings, &ports, &view, &pod_runtime)),
+            statuses: Arc::new(PlegStatuses { cache, requests, ready }),
             stamps,
             clock: Arc::clone(&ports.clock),
             events: Arc::clone(&ports.events),
             resync: settings.resync,
         });
-        let (mut tasks, changes) = (Tasks::default(), view.changes());
-        let sources = sources(settings, &ports, &mut tasks);
+        let pods = (workers_handle.states(), pod_runtime);
+        let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
+        let image_gc = images.start(&mut tasks);
+        let collection = Collection::new(settings, &ports, &records, (&container_gc, &image_gc));
+        let (sources, changes) = (sources(settings, &ports, &mut tasks), view.changes());
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
@@ -193,13 +225,9 @@ impl Agent {
             view: Arc::clone(&view),
             pulse: pulse.clone(),
             admission: admission(settings),
+            remains,
         });
-        let health: Arc<dyn HealthChecks> =
-            Arc::new(AgentHealth { pleg: pleg.health, sync_loop: pulse });
-        if let Some(address) = settings.healthz {
-            let health = Arc::clone(&health);
-            tasks.spawn("healthz", |stop| server::serve_health(health, address, stop));
-        }
+        let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
         if let Some(Local { listener, verbosity }) = local {
             let answers = server::Parts {
                 pods: view,
@@ -208,17 +236,30 @@ impl Agent {
                 logs: ports.logs,
                 health: Arc::clone(&health),
                 metrics: Arc::new(Metrics(registry)),
+                removals: Arc::new(JournalView(Arc::clone(&records.journal))),
+                collector: Arc::new(collection),
                 verbosity,
                 clock: ports.clock,
                 version: version(),
             };
             tasks.spawn("server", |stop| server::serve(Arc::new(answers), listener, stop));
         }
+        tasks.spawn("journal", |stop| records.journal.keep_synced(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
-        Self { tasks, health, changes }
+        Self { tasks, health, container_gc, image_gc, changes }
+    }
+
+    /// Asks things of the collection of dead containers.
+    pub fn container_gc(&self) -> ContainerGc {
+        self.container_gc.clone()
+    }
+
+    /// Asks things of the collection of images.
+    pub fn image_gc(&self) -> ImageGc {
+        self.image_gc.clone()
     }
 
     /// Whether the agent is well.
@@ -240,6 +281,49 @@ impl Agent {
     pub async fn stop(self) {
         self.tasks.stop().await;
     }
+}
+
+/// Keeps events on their way to whoever hears them.
+fn event_book(settings: &Settings, ports: &mut Ports) -> Arc<EventBook> {
+    let (clock, further) = (Arc::clone(&ports.clock), Arc::clone(&ports.events));
+    let of_node = Arc::clone(&ports.node_events);
+    let book = EventBook::new(clock, settings.events, further);
+    let book = Arc::new(book.of_node(&settings.node_name, of_node));
+    ports.events = Arc::clone(&book) as _;
+    ports.node_events = Arc::clone(&book) as _;
+    book
+}
+
+/// Starts to collect dead containers; gives whom to tell of pods, and whom to ask.
+fn collect_containers(
+    settings: &Settings,
+    ports: &Ports,
+    (states, pod_runtime): (WorkerStates, Arc<PodRuntime>),
+    tasks: &mut Tasks,
+) -> (Remains, ContainerGc) {
+    let known = Arc::new(KnownPods::new(states));
+    let stop = Arc::new(StopThroughRuntime(pod_runtime)) as _;
+    let gc = container_gc_parts(settings, ports, (Arc::clone(&known) as _, stop));
+    let (deletor_task, deletor) = Deletor::new(gc.clone());
+    let (gc_task, container_gc) = container_gc(gc);
+    tasks.spawn("container deletor", |stop| deletor_task.run(stop));
+    tasks.spawn("container garbage collection", |stop| gc_task.run(stop));
+    let remains = Remains::new(known, (container_gc.clone(), deletor), Arc::clone(&ports.clock));
+    (remains, container_gc)
+}
+
+/// Starts to tell whether the agent is well, where it is to be told.
+fn tell_health(
+    settings: &Settings,
+    (pleg, sync_loop): (pleg::Health, Pulse),
+    tasks: &mut Tasks,
+) -> Arc<dyn HealthChecks> {
+    let health: Arc<dyn HealthChecks> = Arc::new(AgentHealth { pleg, sync_loop });
+    if let Some(address) = settings.healthz {
+        let health = Arc::clone(&health);
+        tasks.spawn("healthz", |stop| server::serve_health(health, address, stop));
+    }
+    health
 }
 
 /// Starts the sources of pods.
@@ -269,6 +353,12 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
         sources.push((SourceName::Http, told));
     }
     Sources::new(sources)
+}
+
+/// What statuses say of the node.
+fn facts(settings: &Settings) -> NodeFacts {
+    let host_ips = settings.node.ips.clone();
+    NodeFacts { host_ips, runtime_name: settings.runtime_name.clone() }
 }
 
 /// The pods' own directories.
@@ -303,26 +393,57 @@ fn admission(settings: &Settings) -> Admission {
     Admission { sysctls, apparmor: machine.apparmor, stop_signals: settings.stop_signals }
 }
 
-/// What makes pods as specified.
-fn syncer(settings: &Settings, ports: &Ports, view: &Arc<NodeView>) -> Syncer {
-    let logs = LogLayout {
+fn log_layout(settings: &Settings) -> LogLayout {
+    LogLayout {
         pod_logs: settings.pod_logs.clone(),
         container_links: settings.container_links.clone(),
-    };
-    let adoption = Adoption::new(Arc::clone(&ports.files), logs.clone());
-    let pod_runtime = PodRuntime::new(RuntimeParts {
+    }
+}
+
+/// What dead containers are collected with.
+fn container_gc_parts(
+    settings: &Settings,
+    ports: &Ports,
+    (pods, stop): (Arc<dyn PodStates>, Arc<dyn StopUnknown>),
+) -> ContainerGcParts {
+    ContainerGcParts {
+        runtime: Arc::clone(&ports.runtime),
+        files: Arc::clone(&ports.files),
+        clock: Arc::clone(&ports.clock),
+        pods,
+        stop,
+        events: Arc::clone(&ports.node_events),
+        logs: log_layout(settings),
+        policy: settings.container_gc,
+    }
+}
+
+/// What acts on the runtime for pods.
+fn pod_runtime(settings: &Settings, ports: &Ports, claims: &ImageClaims) -> PodRuntime {
+    PodRuntime::new(RuntimeParts {
         runtime: Arc::clone(&ports.runtime),
         files: Arc::clone(&ports.files),
         http: Arc::clone(&ports.pod_http),
         events: Arc::clone(&ports.events),
         clock: Arc::clone(&ports.clock),
-        logs,
+        logs: log_layout(settings),
         pods: settings.pods(),
         node: settings.node.clone(),
         restart_backoff: settings.restart_backoff,
-    });
+        claims: claims.clone(),
+    })
+}
+
+/// What makes pods as specified.
+fn syncer(
+    settings: &Settings,
+    ports: &Ports,
+    view: &Arc<NodeView>,
+    pod_runtime: &Arc<PodRuntime>,
+) -> Syncer {
+    let adoption = Adoption::new(Arc::clone(&ports.files), log_layout(settings));
     Syncer {
-        pod_runtime,
+        pod_runtime: Arc::clone(pod_runtime),
         adoption,
         runtime: Arc::clone(&ports.runtime),
         events: Arc::clone(&ports.events),

@@ -17,12 +17,14 @@
 
 mod beneath;
 mod claim;
+mod disk;
 mod logs;
 mod look;
 mod machine;
 mod memory;
 mod removal;
 mod replace;
+mod segments;
 mod socket;
 mod watch;
 
@@ -31,7 +33,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use model::ports::files::{DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles};
+use model::ports::files::{
+    DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed,
+};
 use model::verdict::{Subject, Verdict};
 
 pub use claim::{Claim, claim};
@@ -39,6 +43,7 @@ pub use logs::HostLogs;
 pub use machine::{disk_bytes, machine};
 pub use memory::{give_back, share_one_heap};
 pub use replace::replace;
+pub use segments::HostSegments;
 pub use socket::{LONGEST_SOCKET_PATH, Socket, SocketError, listen};
 
 /// The files of this host. All clones share one inotify instance, of which a machine has few.
@@ -161,7 +166,7 @@ impl HostFiles for Host {
         .await
     }
 
-    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<(), FileError> {
+    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError> {
         let (path, kind) = match &verdict.subject {
             Subject::PodDirectory(path) | Subject::PodLogs(path) => {
                 (path, removal::Removal::Directory)

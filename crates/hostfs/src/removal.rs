@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use model::ports::files::Removed;
 use rustix::fs::{AtFlags, FileType, RawDir, statat, unlinkat};
 use rustix::io::Errno;
 
@@ -29,13 +30,13 @@ fn refuse<T>(problem: &str) -> io::Result<T> {
 
 /// Removes a directory or a link that lies in `root` itself, or a log two directories below it. Links
 /// are never followed below the root.
-pub(crate) fn remove(root: &Path, path: &Path, kind: Removal) -> io::Result<()> {
+pub(crate) fn remove(root: &Path, path: &Path, kind: Removal) -> io::Result<Removed> {
     let removed = match kind {
         Removal::Log => remove_log(root, path),
-        Removal::Directory | Removal::Link => remove_entry(root, path, kind),
+        Removal::Directory | Removal::Link => remove_entry(root, path, kind).map(|()| Removed::Now),
     };
     match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Removed::Before),
         result => result,
     }
 }
@@ -74,7 +75,7 @@ fn unescape(path: &str) -> String {
         .fold(path.to_owned(), |path, (code, character)| path.replace(code, character))
 }
 
-fn remove_log(root: &Path, path: &Path) -> io::Result<()> {
+fn remove_log(root: &Path, path: &Path) -> io::Result<Removed> {
     let Ok(below) = path.strip_prefix(root) else {
         return refuse("it does not lie where such things lie");
     };
@@ -96,6 +97,7 @@ fn remove_log(root: &Path, path: &Path) -> io::Result<()> {
             logs.push(entry.file_name().to_owned());
         }
     }
+    let removed = if logs.is_empty() { Removed::Before } else { Removed::Now };
     for log in logs {
         let stat = statat(&directory, &log, AtFlags::SYMLINK_NOFOLLOW)?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
@@ -106,7 +108,7 @@ fn remove_log(root: &Path, path: &Path) -> io::Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(())
+    Ok(removed)
 }
 
 #[cfg(test)]

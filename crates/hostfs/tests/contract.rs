@@ -68,3 +68,10 @@ async fn the_files_of_the_host_keep_the_contract() {
     let reports = contract::files::run(new_world).await;
     assert_eq!(assert_kept(&reports), [], "these cases were skipped");
 }
+
+#[test]
+fn segments_on_the_host_keep_the_contract() {
+    let place = tempfile::tempdir().unwrap();
+    let segments = hostfs::HostSegments::new(place.path().join("ferrolet/journal"));
+    contract::segments::check(&(Arc::new(segments) as _)).unwrap();
+}

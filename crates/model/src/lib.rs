@@ -13,13 +13,16 @@
 pub mod chain;
 pub mod fingerprint;
 pub mod ids;
+pub mod image_claims;
 pub mod labels;
 pub mod lifecycle;
+pub mod log_layout;
 pub mod machine;
 pub mod names;
 #[cfg(test)]
 mod names_tests;
 pub mod observed;
+pub mod pod_state;
 pub mod ports;
 pub mod quantity;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! test kit in memory; both pass the same contract tests.
 
 pub mod clock;
+pub mod disk;
 pub mod events;
 pub mod files;
 pub mod http;
@@ -9,3 +10,4 @@ pub mod journal;
 pub mod last_words;
 pub mod logs;
 pub mod runtime;
+pub mod segments;

@@ -1,5 +1,6 @@
 //! Why something is removed.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,6 +27,32 @@ pub enum Subject {
     ContainerLog(PathBuf),
     /// A link to a container's log, by its own path.
     LogLink(PathBuf),
+}
+
+impl Subject {
+    /// What sort of thing it is, in one word: `container`, `sandbox`, `image`, `pod-directory`, `log`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Container(_) => "container",
+            Self::Sandbox(_) => "sandbox",
+            Self::Image(_) => "image",
+            Self::PodDirectory(_) => "pod-directory",
+            Self::PodLogs(_) | Self::ContainerLog(_) | Self::LogLink(_) => "log",
+        }
+    }
+
+    /// What tells it from others of its kind: an id, or a path.
+    pub fn id(&self) -> Cow<'_, str> {
+        match self {
+            Self::Container(id) => id.as_str().into(),
+            Self::Sandbox(id) => id.as_str().into(),
+            Self::Image(id) => id.into(),
+            Self::PodDirectory(path)
+            | Self::PodLogs(path)
+            | Self::ContainerLog(path)
+            | Self::LogLink(path) => path.to_string_lossy(),
+        }
+    }
 }
 
 impl fmt::Display for Subject {

@@ -71,6 +71,9 @@ pub struct Mount {
     pub host_path: String,
     /// Whether the container must not write it.
     pub read_only: bool,
+    /// The image that is mounted instead of a path of the host, as the runtime refers to it; empty
+    /// for none.
+    pub image: String,
 }
 
 /// A sandbox to make.

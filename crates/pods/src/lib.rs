@@ -12,4 +12,7 @@
 pub mod decide;
 mod resting;
 pub mod source;
+mod states;
 pub mod workers;
+
+pub use states::WorkerStates;

@@ -150,7 +150,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_pod_is_in_one_group_whatever_groups_it_was_in() {
         let (now, mut resting) = (Instant::now(), Resting::default());
-        let later = now + Duration::from_secs(60);
+        let later = now + Duration::from_mins(1);
         resting.add("a".into(), now);
         resting.add("a".into(), later);
         resting.add("b".into(), later);

@@ -24,6 +24,7 @@ use tracing::{debug, error, warn};
 use crate::decide::requeue::{Retry, requeue_after};
 use crate::decide::worker::{Command, Event, Job, Outcome, Target, Update, Workers};
 use crate::resting::{Group, Resting};
+use crate::states::WorkerStates;
 
 use handle::Request;
 pub use handle::{ExceededGracePeriod, WorkersHandle};
@@ -104,6 +105,8 @@ pub struct WorkersTask {
     parts: WorkerParts,
     workers: Workers,
     requests: mpsc::Receiver<Request>,
+    /// What others see of it.
+    states: WorkerStates,
     /// Who waits for the end of which pod.
     waiters: BTreeMap<PodUid, Vec<oneshot::Sender<()>>>,
     /// Read by the sync loop.
@@ -159,8 +162,9 @@ struct Running {
 pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::UnboundedReceiver<News>) {
     let (sender, requests) = mpsc::channel(256);
     let (news, receiver) = mpsc::unbounded_channel();
-    let events = Arc::clone(&parts.events);
+    let (states, events) = (WorkerStates::default(), Arc::clone(&parts.events));
     let task = WorkersTask {
+        states: states.clone(),
         parts,
         workers: Workers::default(),
         requests,
@@ -175,7 +179,7 @@ pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::Unbound
         requeues: 0,
         epoch: Instant::now(),
     };
-    (task, WorkersHandle { requests: sender, events }, receiver)
+    (task, WorkersHandle { requests: sender, states, events }, receiver)
 }
 
 impl WorkersTask {
@@ -219,7 +223,13 @@ impl WorkersTask {
     }
 
     fn step(&mut self, event: Event) {
-        for command in self.workers.step(event) {
+        let asked = event.pod().cloned();
+        let commands = self.workers.step(event);
+        // Before anybody hears of it: who does must find it.
+        for uid in asked.iter().chain(commands.iter().map(Command::pod)) {
+            self.states.set(uid, self.workers.state(uid));
+        }
+        for command in commands {
             match command {
                 Command::Start(uid, job) => self.start(uid, job),
                 Command::Cancel(uid) => {

@@ -332,10 +332,10 @@ async fn who_kills_and_waits_hears_when_nothing_of_the_pod_runs() {
     bench.script("terminate a 5", [Act::Takes(seconds(4))]);
     let before = Instant::now();
     let target = Bench::target("a");
-    assert_eq!(bench.handle.kill_and_wait("a".into(), target, seconds(5)).await, Ok(()));
+    assert_eq!(bench.handle.kill_and_wait("a".into(), target, seconds(5), false).await, Ok(()));
     assert_eq!(before.elapsed(), seconds(4));
     let target = Bench::target("a");
-    let again = bench.handle.kill_and_wait("a".into(), target, seconds(5)).await;
+    let again = bench.handle.kill_and_wait("a".into(), target, seconds(5), false).await;
     assert_eq!((again, before.elapsed()), (Ok(()), seconds(4)), "it has ended already");
     assert!(bench.events.all().is_empty());
 }
@@ -350,7 +350,7 @@ async fn who_kills_and_waits_gives_up_half_as_long_again_after_the_grace() {
         bench.script(&format!("terminate a {grace}"), [Act::Takes(Duration::from_mins(5))]);
         let before = Instant::now();
         let target = Bench::target("a");
-        let gave_up = bench.handle.kill_and_wait("a".into(), target, seconds(grace)).await;
+        let gave_up = bench.handle.kill_and_wait("a".into(), target, seconds(grace), false).await;
         let expected = ExceededGracePeriod { uid: "a".into(), waited: seconds(waited) };
         assert_eq!(gave_up, Err(expected));
         assert_eq!(before.elapsed(), seconds(waited));

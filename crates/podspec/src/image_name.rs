@@ -48,6 +48,22 @@ impl<'a> ImageName<'a> {
             None => self.digest.is_none(),
         }
     }
+
+    /// The name as runtimes list it: with its registry, and with its digest or else its tag.
+    pub fn in_full(&self) -> String {
+        let first = self.repository.split_once('/').map(|(first, _)| first);
+        let prefix = match first {
+            Some(first) if is_registry_position(first) => "",
+            Some(_) => DEFAULT_REGISTRY,
+            None => DEFAULT_PATH,
+        };
+        let repository = self.repository;
+        match (self.digest, self.tag) {
+            (Some(digest), _) => format!("{prefix}{repository}@{digest}"),
+            (None, Some(tag)) => format!("{prefix}{repository}:{tag}"),
+            (None, None) => format!("{prefix}{repository}"),
+        }
+    }
 }
 
 /// A registry and a path, or a path alone.
@@ -170,6 +186,24 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(parts(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_in_full_have_a_registry() {
+        let both = format!("a:1@{DIGEST}");
+        let digested = format!("docker.io/library/a@{DIGEST}");
+        let cases = [
+            ("busybox", "docker.io/library/busybox"),
+            ("busybox:1", "docker.io/library/busybox:1"),
+            ("team/app:1", "docker.io/team/app:1"),
+            ("localhost/app", "localhost/app"),
+            ("localhost:5000/app:1", "localhost:5000/app:1"),
+            ("registry.test/app", "registry.test/app"),
+            (&both, &digested),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(ImageName::parse(text).unwrap().in_full(), expected, "{text}");
         }
     }
 

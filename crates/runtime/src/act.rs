@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodUid, SandboxId};
+use model::image_claims::ImageClaims;
 use model::ports::clock::WallClock;
 use model::ports::events::EventType::Normal;
 use model::ports::events::Events;
@@ -22,9 +23,9 @@ use crate::decide::{
 };
 use crate::error::SyncError;
 use crate::image::Images;
-use crate::layout::LogLayout;
 use crate::report::Reporter;
 use crate::user_namespaces::UserNamespaces;
+use model::log_layout::LogLayout;
 
 /// What the executor works with.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ pub struct RuntimeParts {
     pub node: NodeSettings,
     /// How long a container that keeps failing waits.
     pub restart_backoff: BackoffLimits,
+    /// Where images are claimed that containers are about to be made from.
+    pub claims: ImageClaims,
 }
 
 /// Makes the runtime match pods. One for the node; pods are synced side by side, each by its worker.

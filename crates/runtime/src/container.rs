@@ -13,8 +13,9 @@ use crate::decide::{
     ConfigError, Confinement, NodeSettings, container_resources, container_security, environment,
     expand, handler_json, ports_json,
 };
-use crate::layout::{LogLayout, seccomp_profiles};
+use crate::layout::seccomp_profiles;
 use crate::sandbox;
+use model::log_layout::LogLayout;
 
 /// What an instance of a container has besides its specification.
 #[derive(Debug)]

@@ -78,7 +78,7 @@ impl PodRuntime {
                 }
                 TakenContainer::Remove(id) => {
                     // One that does not go keeps its name to itself.
-                    let removed = self.remove_unused(&id, &container.name, "name-taken").await;
+                    let removed = self.remove_unused(starting, &id, "name-taken").await;
                     if removed.is_err() {
                         number = number.saturating_add(1);
                     }

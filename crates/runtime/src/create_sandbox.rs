@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use crate::act::PodRuntime;
 use crate::decide::{TakenSandbox, taken_sandbox};
 use crate::error::SyncError;
-use crate::layout::LogLayout;
+use model::log_layout::LogLayout;
 
 /// How many names are tried before the pod waits for its next turn.
 pub(crate) const MOST_NAMES: usize = 16;
@@ -108,7 +108,6 @@ impl PodRuntime {
             detail: Detail::default(),
             at: self.parts.clock.now(),
         };
-        info!(%verdict, "removing");
         let gone = |result: Result<(), RuntimeError>| match result {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),

@@ -7,9 +7,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
-use k8s_openapi::api::core::v1::{Container, Lifecycle, LifecycleHandler, Pod};
+use k8s_openapi::api::core::v1::{Container, Lifecycle, LifecycleHandler, Pod, PodSpec};
 use model::chain::Chain;
-use model::ids::ContainerId;
+use model::ids::{ContainerId, PodName, PodUid};
 use model::labels;
 use model::observed::{ContainerStatus, PodStatus};
 use model::ports::events::EventType::{Normal, Warning};
@@ -35,8 +35,8 @@ struct Doomed<'a> {
     why: Option<KillReason>,
     /// What whoever kills it asks for.
     grace: Option<Duration>,
-    /// What people are told.
-    message: String,
+    /// What people are told, if anything.
+    message: Option<String>,
 }
 
 impl<'a> Doomed<'a> {
@@ -48,7 +48,7 @@ impl<'a> Doomed<'a> {
             ips: &status.ips,
             why: None,
             grace: None,
-            message: format!("Stopping container {}", instance.name),
+            message: Some(format!("Stopping container {}", instance.name)),
         }
     }
 }
@@ -137,7 +137,7 @@ impl PodRuntime {
         let init = role(pod, &kill.name).is_init();
         let doomed = Doomed {
             why: Some(kill.why),
-            message: kill.why.message(init, &kill.name, kill.restarts),
+            message: Some(kill.why.message(init, &kill.name, kill.restarts)),
             ..Doomed::of(pod, status, instance)
         };
         self.kill_in_turn(&doomed, std::future::ready(())).await
@@ -154,7 +154,7 @@ impl PodRuntime {
         let Some(instance) = instances.find(|one| one.id == reset.id) else { return Ok(()) };
         let doomed = Doomed {
             grace: Some(Duration::ZERO),
-            message: "killing".to_owned(),
+            message: Some("killing".to_owned()),
             ..Doomed::of(pod, status, instance)
         };
         self.kill_in_turn(&doomed, std::future::ready(())).await
@@ -169,12 +169,34 @@ impl PodRuntime {
             ips: hooked.ips,
             why: None,
             grace: None,
-            message: "FailedPostStartHook".to_owned(),
+            message: Some("FailedPostStartHook".to_owned()),
         };
         if let Err(error) = self.kill_in_turn(&doomed, std::future::ready(())).await {
             let container = &hooked.container.name;
             warn!(container, error = %Chain(&error), "cannot stop a container whose hook failed");
         }
+    }
+
+    /// Ends a container of whose pod nothing is known but what is written on the container itself: its
+    /// hook runs, within the grace that was noted. Nobody is told: there is no pod to tell it of.
+    pub async fn kill_unspecified(
+        &self,
+        (uid, name): (&PodUid, &PodName),
+        instance: &ContainerStatus,
+    ) -> Result<(), SyncError> {
+        let noted = |label| instance.annotations.get(label)?.parse::<i64>().ok();
+        let mut pod = Pod::default();
+        pod.metadata.name = Some(name.name.to_string());
+        pod.metadata.namespace = Some(name.namespace.to_string());
+        pod.metadata.uid = Some(uid.to_string());
+        pod.metadata.deletion_grace_period_seconds = noted(labels::POD_DELETION_GRACE);
+        pod.spec = Some(PodSpec {
+            termination_grace_period_seconds: noted(labels::POD_TERMINATION_GRACE),
+            ..PodSpec::default()
+        });
+        let status = PodStatus::empty(uid.clone());
+        let doomed = Doomed { message: None, ..Doomed::of(&pod, &status, instance) };
+        self.kill_in_turn(&doomed, std::future::ready(())).await
     }
 
     /// Ends a container: its hook first, then its turn, then the signal. All of it comes out of one
@@ -185,7 +207,9 @@ impl PodRuntime {
         turn: impl Future<Output = ()>,
     ) -> Result<(), SyncError> {
         let name = doomed.container.name.as_str();
-        self.reporter(doomed.pod, name).event(Normal, "Killing", doomed.message.clone());
+        if let Some(message) = doomed.message.clone() {
+            self.reporter(doomed.pod, name).event(Normal, "Killing", message);
+        }
         let grace = stop_grace(doomed.pod, Some(&doomed.container), doomed.why, doomed.grace);
         let mut budget = GraceBudget::new(grace);
         let mut hook = pin!(self.pre_stop(doomed, grace));

@@ -33,7 +33,7 @@ impl PodRuntime {
             Ok(file) => Some(Mount {
                 host_path: file.to_string_lossy().into_owned(),
                 container_path: path,
-                read_only: false,
+                ..Mount::default()
             }),
             Err(error) => {
                 let container = &container.name;

@@ -37,6 +37,6 @@ pub use act::{PodRuntime, Progress, RuntimeParts};
 pub use error::{RemoveError, SandboxConfigError, StartError, SyncError};
 pub use hooks::HookFailure;
 pub use last_words::TerminationMessages;
-pub use layout::LogLayout;
+pub use model::log_layout::LogLayout;
 pub use pod_directories::PodDirectories;
 pub use user_namespaces::UserNamespaceError;

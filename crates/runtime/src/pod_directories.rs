@@ -9,7 +9,7 @@ use model::ids::PodUid;
 use model::ports::clock::WallClock;
 use model::ports::files::HostFiles;
 use model::verdict::{Detail, Owner, Subject, Verdict};
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::decide::orphaned_directories;
 
@@ -59,7 +59,6 @@ impl PodDirectories {
         if self.files.look(&self.pods.join(uid.as_str())).await.is_err() {
             return;
         }
-        info!(%verdict, "removing");
         if let Err(error) = self.files.remove(&self.pods, &verdict).await {
             warn!(%uid, error = %Chain(&error), "cannot remove the directory of a pod that is gone");
         }

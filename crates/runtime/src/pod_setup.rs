@@ -162,7 +162,7 @@ impl PodRuntime {
         Ok(vec![Mount {
             container_path: HOSTS_PATH.to_owned(),
             host_path: path.to_string_lossy().into_owned(),
-            read_only: false,
+            ..Mount::default()
         }])
     }
 }

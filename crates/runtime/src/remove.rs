@@ -5,15 +5,14 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::ContainerId;
 use model::observed::{ContainerState, PodStatus};
-use model::ports::files::FileError;
 use model::ports::runtime::RuntimeError;
 use model::verdict::{Detail, Owner, Subject, Verdict};
 use podspec::view;
-use tracing::info;
 
 use crate::act::PodRuntime;
 use crate::decide::{ContainerRemoval, ContainerReset};
 use crate::error::{RemoveError, RemoveUnused, SyncError};
+use crate::start::Starting;
 
 impl PodRuntime {
     fn verdict(
@@ -24,9 +23,7 @@ impl PodRuntime {
         owner: Option<Owner>,
     ) -> Verdict {
         let (name, at) = (name.into(), self.parts.clock.now());
-        let verdict = Verdict { subject, name, owner, rule, detail: Detail::default(), at };
-        info!(%verdict, "removing");
-        verdict
+        Verdict { subject, name, owner, rule, detail: Detail::default(), at }
     }
 
     /// Ends an instance without grace and removes it. Its log stays until the pod is gone.
@@ -56,39 +53,40 @@ impl PodRuntime {
         removal: &ContainerRemoval,
     ) -> Result<(), RemoveError> {
         let ContainerRemoval { id, name, rule } = removal;
-        let logs = &self.parts.logs;
-        let verdict = |subject| self.verdict(subject, rule, name, Some(owner(pod, status)));
         let instance = status.containers.iter().find(|instance| instance.id == *id);
         let unused = instance.is_some_and(|instance| instance.state == ContainerState::Created);
         if unused && !self.never_started(id).await? {
             return Ok(());
         }
         let log = instance.map(|instance| Path::new(&*instance.log_path));
-        if let Some(log) = log.filter(|log| log.starts_with(&logs.pod_logs)) {
-            let subject = Subject::ContainerLog(log.to_owned());
-            self.remove_file(&logs.pod_logs, &verdict(subject)).await?;
+        let logs = &self.parts.logs;
+        for subject in logs.remains(&view::pod_name(pod), (name, id), log) {
+            let verdict = self.verdict(subject, rule, name, Some(owner(pod, status)));
+            match verdict.subject {
+                Subject::Container(_) => {
+                    self.remove_container(&verdict).await.map_err(RemoveError::Container)?;
+                }
+                Subject::LogLink(_) => self.remove_file(&logs.container_links, &verdict).await?,
+                _ => self.remove_file(&logs.pod_logs, &verdict).await?,
+            }
         }
-        let link = logs.container_link(&view::pod_name(pod), name, id);
-        self.remove_file(&logs.container_links, &verdict(Subject::LogLink(link))).await?;
-        let verdict = verdict(Subject::Container(id.clone()));
-        self.remove_container(&verdict).await.map_err(RemoveError::Container)
+        Ok(())
     }
 
     async fn remove_file(&self, root: &Path, verdict: &Verdict) -> Result<(), RemoveError> {
-        let removed: Result<(), FileError> = self.parts.files.remove(root, verdict).await;
-        removed.map_err(RemoveError::File)
+        self.parts.files.remove(root, verdict).await.map(drop).map_err(RemoveError::File)
     }
 
     /// Removes a container that was seen as never started, unless a call that was given up has started
     /// it since: a process that runs is ended in order, by whoever sees it next.
     pub(crate) async fn remove_never_started(
         &self,
+        starting: &Starting<'_>,
         id: &ContainerId,
-        name: &str,
         rule: &'static str,
     ) -> Result<(), RemoveUnused> {
         if self.never_started(id).await? {
-            self.remove_unused(id, name, rule).await?;
+            self.remove_unused(starting, id, rule).await?;
         }
         Ok(())
     }
@@ -106,12 +104,13 @@ impl PodRuntime {
     /// Removes a container that was just seen not to run and has no log.
     pub(crate) async fn remove_unused(
         &self,
+        starting: &Starting<'_>,
         id: &ContainerId,
-        name: &str,
         rule: &'static str,
     ) -> Result<(), RuntimeError> {
-        let subject = Subject::Container(id.clone());
-        self.remove_container(&self.verdict(subject, rule, name, None)).await
+        let (subject, name) = (Subject::Container(id.clone()), &starting.container.name);
+        let owner = Some(owner(starting.pod, starting.status));
+        self.remove_container(&self.verdict(subject, rule, name, owner)).await
     }
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {

@@ -11,7 +11,7 @@ use crate::decide::{
     ConfigError, NodeSettings, kernel_hostname, pod_hostname, pod_sysctls, port_mappings,
     sandbox_resources, sandbox_security,
 };
-use crate::layout::LogLayout;
+use model::log_layout::LogLayout;
 
 /// What a sandbox has besides its pod's specification.
 #[derive(Debug)]

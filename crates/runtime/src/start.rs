@@ -15,11 +15,12 @@ use tracing::{info, warn};
 
 use crate::act::{Home, PodRuntime};
 use crate::create::Made;
-use crate::decide::{ContainerStart, Role, Situation, Turn, startable};
+use crate::decide::{ContainerStart, Role, Situation, Turn, startable, with_default_tag};
 use crate::error::{RemoveUnused, StartError, SyncError};
 use crate::hooks::Hooked;
 use crate::image::Ensured;
-use crate::layout::{LogLayout, next_restart_count};
+use crate::layout::next_restart_count;
+use model::log_layout::LogLayout;
 
 /// A container to start.
 pub(crate) struct Starting<'a> {
@@ -105,6 +106,9 @@ impl PodRuntime {
         let Starting { pod, container, home, .. } = *starting;
         let report = self.reporter(pod, &container.name);
         let uid = &home.config.pod_uid;
+        // From before it is looked for until a container has it: nobody may take it meanwhile.
+        let name = container.image.as_deref().unwrap_or_default();
+        let claim = self.parts.claims.claim(&with_default_tag(name));
         // Only this step may be broken off: nothing is half made by it, and it may take for ever.
         let image = tokio::select! {
             biased;
@@ -115,10 +119,11 @@ impl PodRuntime {
             Path::new(&LogLayout::pod_directory_name(&home.config.pod, uid)).join(&container.name);
         self.create_log_directory(&logs).await.map_err(StartError::LogDirectory)?;
         let made = self.made(starting, &logs, image).await?;
+        drop(claim);
         if !made.runs {
             report.event(Normal, "Created", "Container created".to_owned());
             if let Err(error) = self.parts.runtime.start_container(&made.id).await {
-                self.give_up(&made).await;
+                self.give_up(starting, &made).await;
                 return Err(StartError::Run(error));
             }
         }
@@ -146,7 +151,7 @@ impl PodRuntime {
             return Ok(Made { id: waiting.id.clone(), log_path, runs: false, adopted: true });
         }
         if let Some(unused) = latest.filter(|latest| latest.state == ContainerState::Created) {
-            self.remove_never_started(&unused.id, &unused.name, "never-started")
+            self.remove_never_started(starting, &unused.id, "never-started")
                 .await
                 .map_err(StartError::RemoveUnused)?;
         }
@@ -155,11 +160,11 @@ impl PodRuntime {
 
     /// A container that another attempt made and that does not start goes, so that the next attempt
     /// makes it anew. One that runs although its start failed is left to the next look.
-    async fn give_up(&self, made: &Made) {
+    async fn give_up(&self, starting: &Starting<'_>, made: &Made) {
         if !made.adopted {
             return;
         }
-        let removed = self.remove_never_started(&made.id, &made.log_path, "does-not-start").await;
+        let removed = self.remove_never_started(starting, &made.id, "does-not-start").await;
         if let Err(error) = removed {
             warn!(id = %made.id, %error, "cannot remove a container that does not start");
         }

@@ -1,4 +1,4 @@
-//! The last events of each pod, in memory.
+//! The last events of each pod and of the node, in memory.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use model::ids::{PodName, PodUid};
 use model::ports::clock::WallClock;
-use model::ports::events::{EventType, Events, PodEvent};
+use model::ports::events::{EventType, Events, NodeEvent, NodeEvents, PodEvent};
 use tokio::sync::watch;
 
 use crate::wire::{EventItem, LastEvent};
@@ -38,6 +38,8 @@ pub struct EventBook {
     limits: EventLimits,
     /// Who hears of every event besides.
     next: Arc<dyn Events>,
+    /// The name of the node, and who hears of its events besides.
+    node: Option<(Arc<str>, Arc<dyn NodeEvents>)>,
     /// Written by [`Events::record`] alone. Never held across an await.
     pages: Mutex<Pages>,
     /// Counts what was told. Closed with the book.
@@ -65,7 +67,14 @@ impl EventBook {
     /// An empty book.
     pub fn new(clock: Arc<dyn WallClock>, limits: EventLimits, next: Arc<dyn Events>) -> Self {
         let (changes, _) = watch::channel(0);
-        Self { clock, limits, next, pages: Mutex::default(), changes }
+        Self { clock, limits, next, node: None, pages: Mutex::default(), changes }
+    }
+
+    /// The same for events of the node of this name too, passed on likewise.
+    #[must_use]
+    pub fn of_node(mut self, name: &str, next: Arc<dyn NodeEvents>) -> Self {
+        self.node = Some((name.into(), next));
+        self
     }
 
     /// A number that changes with every event.
@@ -104,6 +113,25 @@ impl Events for EventBook {
         self.pages().tell(event.clone(), now, self.limits);
         self.changes.send_modify(|count| *count += 1);
         self.next.record(event);
+    }
+}
+
+/// Events of the node are kept as those of a pod without uid and namespace, which no pod is.
+impl NodeEvents for EventBook {
+    fn record(&self, event: NodeEvent) {
+        let Some((node, next)) = &self.node else { return };
+        let as_of_pod = PodEvent {
+            pod_uid: "".into(),
+            pod: PodName::new("", Arc::clone(node)),
+            field_path: "".into(),
+            kind: event.kind,
+            reason: event.reason,
+            message: event.message.clone(),
+        };
+        let now = self.clock.now();
+        self.pages().tell(as_of_pod, now, self.limits);
+        self.changes.send_modify(|count| *count += 1);
+        next.record(event);
     }
 }
 
@@ -151,8 +179,11 @@ impl Pages {
 
 impl Entry {
     fn item(&self) -> EventItem {
+        let of_node = self.event.pod_uid.as_str().is_empty();
+        let pod = &self.event.pod;
         EventItem {
-            pod: self.event.pod.to_string(),
+            involved: if of_node { "Node" } else { "Pod" }.to_owned(),
+            pod: if of_node { pod.name.to_string() } else { pod.to_string() },
             pod_uid: self.event.pod_uid.to_string(),
             field_path: self.event.field_path.to_string(),
             kind: kind(self.event.kind).to_owned(),

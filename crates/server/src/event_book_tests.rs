@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use testkit::clock::VirtualClock;
-use testkit::events::KeptEvents;
+use testkit::events::{KeptEvents, KeptNodeEvents};
 
 use super::*;
 
@@ -34,11 +34,11 @@ fn messages(book: &EventBook, pod: Option<&str>) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn what_is_told_again_is_counted_and_comes_last() {
     let (book, next) = book(10, 10);
-    book.record(event("web", "Pulling", "a"));
+    Events::record(&book, event("web", "Pulling", "a"));
     tokio::time::advance(Duration::from_secs(5)).await;
-    book.record(event("web", "Started", "b"));
+    Events::record(&book, event("web", "Started", "b"));
     tokio::time::advance(Duration::from_secs(5)).await;
-    book.record(event("web", "Pulling", "a"));
+    Events::record(&book, event("web", "Pulling", "a"));
     let items = book.items(None);
     let told: Vec<_> = items.iter().map(|item| (item.reason.as_str(), item.count)).collect();
     assert_eq!(told, [("Started", 1), ("Pulling", 2)]);
@@ -53,12 +53,12 @@ async fn what_is_told_again_is_counted_and_comes_last() {
 async fn a_difference_in_any_part_makes_another_event() {
     let (book, _) = book(10, 10);
     let first = event("web", "BackOff", "a");
-    book.record(first.clone());
-    book.record(PodEvent { message: "b".to_owned(), ..first.clone() });
-    book.record(PodEvent { reason: "Failed", ..first.clone() });
-    book.record(PodEvent { kind: EventType::Warning, ..first.clone() });
-    book.record(PodEvent { field_path: "spec.containers{main}".into(), ..first.clone() });
-    book.record(PodEvent { pod_uid: "another".into(), ..first });
+    Events::record(&book, first.clone());
+    Events::record(&book, PodEvent { message: "b".to_owned(), ..first.clone() });
+    Events::record(&book, PodEvent { reason: "Failed", ..first.clone() });
+    Events::record(&book, PodEvent { kind: EventType::Warning, ..first.clone() });
+    Events::record(&book, PodEvent { field_path: "spec.containers{main}".into(), ..first.clone() });
+    Events::record(&book, PodEvent { pod_uid: "another".into(), ..first });
     assert!(book.items(None).iter().all(|item| item.count == 1));
     assert_eq!(book.items(None).len(), 6);
 }
@@ -67,15 +67,15 @@ async fn a_difference_in_any_part_makes_another_event() {
 async fn what_was_told_longest_ago_makes_room() {
     let (book, _) = book(2, 3);
     for (pod, message) in [("a", "1"), ("a", "2"), ("a", "1"), ("a", "3")] {
-        book.record(event(pod, "Reason", message));
+        Events::record(&book, event(pod, "Reason", message));
     }
     assert_eq!(messages(&book, Some("a")), ["1", "3"]);
-    book.record(event("b", "Reason", "4"));
-    book.record(event("b", "Reason", "5"));
+    Events::record(&book, event("b", "Reason", "4"));
+    Events::record(&book, event("b", "Reason", "5"));
     assert_eq!(messages(&book, None), ["3", "4", "5"]);
     assert_eq!(messages(&book, Some("b")), ["4", "5"]);
-    book.record(event("b", "Reason", "6"));
-    book.record(event("c", "Reason", "7"));
+    Events::record(&book, event("b", "Reason", "6"));
+    Events::record(&book, event("c", "Reason", "7"));
     assert_eq!(messages(&book, Some("a")), [""; 0]);
     assert!(book.last(&"uid-of-a".into()).is_none());
 }
@@ -84,7 +84,7 @@ async fn what_was_told_longest_ago_makes_room() {
 async fn a_long_message_is_cut_between_characters() {
     let (book, _) = book(2, 2);
     for _ in 0..2 {
-        book.record(event("web", "Failed", &"é".repeat(3000)));
+        Events::record(&book, event("web", "Failed", &"é".repeat(3000)));
     }
     let item = &book.items(None)[0];
     assert_eq!(item.count, 2, "a cut message is still the same message");
@@ -95,10 +95,10 @@ async fn a_long_message_is_cut_between_characters() {
 async fn every_event_is_a_change() {
     let (book, _) = book(2, 2);
     let mut changes = book.changes();
-    book.record(event("web", "Failed", "a"));
+    Events::record(&book, event("web", "Failed", "a"));
     assert!(changes.has_changed().unwrap());
     changes.borrow_and_update();
-    book.record(event("web", "Failed", "a"));
+    Events::record(&book, event("web", "Failed", "a"));
     assert!(changes.has_changed().unwrap());
 }
 
@@ -124,4 +124,24 @@ proptest! {
             prop_assert_eq!(&entry.event.message, &message.to_string());
         }
     }
+}
+
+#[test]
+fn events_of_the_node_are_kept_beside_those_of_pods_and_passed_on() {
+    let (book, _) = book(2, 10);
+    let next = Arc::new(KeptNodeEvents::default());
+    let book = book.of_node("node-1", Arc::clone(&next) as _);
+    let failed = NodeEvent {
+        kind: EventType::Warning,
+        reason: "ContainerGCFailed",
+        message: "failed to list containers".to_owned(),
+    };
+    Events::record(&book, event("web", "Pulling", "a"));
+    NodeEvents::record(&book, failed.clone());
+    NodeEvents::record(&book, failed.clone());
+    let items = book.items(None);
+    let told: Vec<_> = items.iter().map(|one| (&*one.involved, &*one.pod, one.count)).collect();
+    assert_eq!(told, [("Pod", "default/web", 1), ("Node", "node-1", 2)]);
+    assert_eq!(messages(&book, Some("web")), ["a"]);
+    assert_eq!(next.all(), [failed.clone(), failed]);
 }

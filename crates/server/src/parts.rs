@@ -4,6 +4,9 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use journal::{Found, Query};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ids::{ContainerId, PodUid};
 use model::ports::clock::WallClock;
@@ -11,7 +14,7 @@ use model::ports::logs::ContainerLogs;
 use tokio::sync::watch;
 
 use crate::event_book::EventBook;
-use crate::wire::{RefusedManifest, Version};
+use crate::wire::{GcLine, GcPlan, RefusedManifest, Version};
 
 /// A pod and how it is.
 #[derive(Debug, Clone)]
@@ -91,6 +94,23 @@ pub trait Verbosity: Debug + Send + Sync {
     fn set(&self, level: u32) -> Result<(), String>;
 }
 
+/// The record of what was removed.
+#[async_trait]
+pub trait Removals: Debug + Send + Sync {
+    /// The newest entries that are meant; the error says why nobody knows.
+    async fn why(&self, query: Query, limit: usize) -> Result<Found, String>;
+}
+
+/// Garbage collection.
+#[async_trait]
+pub trait Collector: Debug + Send + Sync {
+    /// What the next pass would remove and keep. Changes nothing.
+    async fn plan(&self) -> GcPlan;
+
+    /// Makes a pass now, and tells it step by step. The pass goes on when nobody listens any more.
+    async fn run(&self) -> BoxStream<'static, GcLine>;
+}
+
 /// All that the server answers from.
 #[derive(Debug)]
 pub struct Parts {
@@ -106,6 +126,10 @@ pub struct Parts {
     pub health: Arc<dyn HealthChecks>,
     /// The agent's metrics.
     pub metrics: Arc<dyn MetricsText>,
+    /// What was removed.
+    pub removals: Arc<dyn Removals>,
+    /// What would be.
+    pub collector: Arc<dyn Collector>,
     /// How much the agent logs.
     pub verbosity: Arc<dyn Verbosity>,
     /// Tells what "ten seconds ago" is.

@@ -10,6 +10,7 @@ use hyper::{Method, Request, StatusCode};
 use model::ids::PodName;
 use tokio::time::timeout;
 
+use crate::garbage;
 use crate::logs::{LogOf, logs};
 use crate::parts::{Check, HealthChecks, Parts, Verbosity};
 use crate::pods;
@@ -29,7 +30,10 @@ pub(crate) async fn answer(parts: Arc<Parts>, request: Request<Incoming>) -> Ans
     let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     let wanted = match segments[..] {
         ["debug", "flags", "v"] => Method::PUT,
-        ["pods" | "events" | "healthz" | "metrics" | "version"] => Method::GET,
+        ["gc", "run"] => Method::POST,
+        ["pods" | "events" | "healthz" | "metrics" | "version"] | ["gc", "plan" | "why"] => {
+            Method::GET
+        }
         // With fewer names than it takes, the answer says which is missing.
         ["logs", ref names @ ..] if names.len() <= 3 => Method::GET,
         _ => return problem(StatusCode::NOT_FOUND, format!("there is no {path}")),
@@ -46,6 +50,9 @@ pub(crate) async fn answer(parts: Arc<Parts>, request: Request<Incoming>) -> Ans
             let of = LogOf { namespace: name(0), pod: name(1), container: name(2) };
             logs(&parts, of, &query).await
         }
+        ["gc", "plan"] => garbage::plan(&parts).await,
+        ["gc", "run"] => garbage::run(&parts).await,
+        ["gc", "why"] => garbage::why(&parts, &query).await,
         ["healthz"] => health(parts.health.checks(), query.get("verbose").is_some()),
         ["metrics"] => text(StatusCode::OK, METRICS, parts.metrics.text()),
         ["version"] => json(StatusCode::OK, &parts.version),

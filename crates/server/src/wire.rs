@@ -1,6 +1,9 @@
 //! What goes over the socket, for both ends.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
+use journal::{Found, Inputs};
 use serde::{Deserialize, Serialize};
 
 /// The socket's path below the root directory.
@@ -92,13 +95,16 @@ pub struct EventItems {
     pub items: Vec<EventItem>,
 }
 
-/// What was told about a pod, once or again and again.
+/// What was told about a pod or the node, once or again and again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventItem {
-    /// The pod's namespace and name.
+    /// `Pod` or `Node`.
+    #[serde(rename = "kind")]
+    pub involved: String,
+    /// The pod's namespace and name, or the node's name.
     pub pod: String,
-    /// The pod's uid.
+    /// The pod's uid; empty for the node.
     pub pod_uid: String,
     /// The part of the pod it is about; empty for the pod itself.
     pub field_path: String,
@@ -125,6 +131,106 @@ pub struct Version {
     pub kubernetes: String,
     /// The agent's own.
     pub ferrolet: String,
+}
+
+/// Answer of `GET /gc/why`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WhyAnswer {
+    /// What was asked about.
+    pub what: String,
+    /// What is known.
+    #[serde(flatten)]
+    pub found: Found,
+}
+
+/// Answer of `GET /gc/plan`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GcPlan {
+    /// When everything was looked at.
+    pub generated_at: Timestamp,
+    /// Who was asked.
+    pub source: GcSource,
+    /// How much is kept, and for how long.
+    pub policy: Inputs,
+    /// All that was looked at, what goes first in the order in which it goes.
+    pub items: Vec<GcItem>,
+    /// What could not be looked at.
+    pub problems: Vec<String>,
+}
+
+/// Where a plan comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GcSource {
+    /// The agent, which knows its pods.
+    Agent,
+    /// The container runtime alone: of pods nothing is known.
+    Runtime,
+}
+
+/// What is to become of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GcVerdict {
+    /// It goes.
+    Remove,
+    /// It stays.
+    Keep,
+}
+
+/// Something that garbage collection looks at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GcItem {
+    /// What it is: `container`, `sandbox`, `log` or `image`.
+    pub kind: String,
+    /// Its id or path.
+    pub id: String,
+    /// What people call it; empty when it has no name beside its id.
+    pub name: String,
+    /// The pod it belongs to, as `NAMESPACE/NAME`, if that is known.
+    pub pod: Option<String>,
+    /// That pod's uid.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pod_uid: Option<String>,
+    /// What becomes of it.
+    pub verdict: GcVerdict,
+    /// The rule that says so.
+    pub rule: String,
+    /// What the rule was applied to.
+    pub detail: Inputs,
+}
+
+/// One line of `POST /gc/run`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "UPPERCASE")]
+pub enum GcLine {
+    /// Something is gone.
+    Removed {
+        /// What.
+        item: GcItem,
+    },
+    /// Something could not be removed.
+    Failed {
+        /// What.
+        item: GcItem,
+        /// Why not.
+        error: String,
+    },
+    /// The pass is over. Always the last line; without it, the agent ended first.
+    Done(GcDone),
+}
+
+/// What a pass came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GcDone {
+    /// How much is gone, by what it was.
+    pub removed: BTreeMap<String, u64>,
+    /// How much could not be removed, by what it is.
+    pub failed: BTreeMap<String, u64>,
+    /// Parts of the pass that could not be made.
+    pub problems: Vec<String>,
 }
 
 /// Answer to what went wrong.

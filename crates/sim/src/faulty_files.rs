@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use model::ports::files::{DirectoryWatch, Entry, FileError, FileVersion, Found, Heard, HostFiles};
+use model::ports::files::{
+    DirectoryWatch, Entry, FileError, FileVersion, Found, Heard, HostFiles, Removed,
+};
 use model::verdict::Verdict;
 use tokio::time::sleep;
 
@@ -145,7 +147,7 @@ impl HostFiles for FaultyFiles {
         self.writing("link", link, self.outside.files.link(target, link)).await
     }
 
-    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<(), FileError> {
+    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError> {
         let work = HostFiles::remove(&*self.outside.files, root, verdict);
         self.writing("remove", root, work).await
     }

@@ -2,6 +2,7 @@
 
 mod hints;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use futures_util::future::BoxFuture;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError,
-    RuntimeStatus, RuntimeVersion, SandboxFilter,
+    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
+    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, SandboxConfig};
@@ -19,7 +20,7 @@ use testkit::runtime::Method;
 use tokio::time::{sleep, timeout};
 
 use crate::clock::Timed;
-use crate::history::{Event, Maker};
+use crate::history::{Event, Maker, Removed};
 use crate::life::Life;
 use crate::outside::{Asked, Outside, is_effect};
 use crate::plan::Fault;
@@ -80,6 +81,17 @@ impl FaultyRuntime {
             outside.observe();
             answer
         })
+    }
+
+    /// Remembers what is to be removed, and how it is at that moment.
+    fn remove_asked(&self, verdict: &Verdict) {
+        let removed = match &verdict.subject {
+            Subject::Container(id) => Removed::Container(id.clone()),
+            Subject::Sandbox(id) => Removed::Sandbox(id.clone()),
+            _ => return,
+        };
+        self.outside.observe();
+        self.outside.record(Event::RemoveAsked(removed, verdict.rule));
     }
 
     /// Something to ask the real runtime.
@@ -239,6 +251,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        self.remove_asked(verdict);
         let call = Call::new(Method::RemovePodSandbox, self.outside.short(&subject(verdict)));
         let verdict = verdict.clone();
         let work =
@@ -322,9 +335,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        if let Subject::Container(id) = &verdict.subject {
-            self.outside.asked(Event::RemoveAsked(id.clone()));
-        }
+        self.remove_asked(verdict);
         let call = Call::new(Method::RemoveContainer, self.outside.short(&subject(verdict)));
         let verdict = verdict.clone();
         let work =
@@ -378,9 +389,43 @@ impl Runtime for FaultyRuntime {
 
     async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
         let call = Call::new(Method::RemoveImage, subject(verdict));
+        if let Subject::Image(id) = &verdict.subject {
+            let mut users = self.outside.runtime.containers();
+            users.retain(|container| *container.image_ref == **id);
+            let users = users.into_iter().map(|container| container.id).collect();
+            self.outside.record(Event::ImageRemovalAsked(id.clone(), users));
+        }
         let verdict = verdict.clone();
         let work = self.work(move |runtime| async move { runtime.remove_image(&verdict).await });
         self.call(call, work).await
+    }
+
+    async fn list_image_uses(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<ImageUse>, RuntimeError> {
+        let filter = filter.clone();
+        let work = self.look(move |runtime| async move { runtime.list_image_uses(&filter).await });
+        self.call(Call::new(Method::ListContainers, ""), work).await
+    }
+
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
+        let call = Call::new(Method::ImageStatus, image);
+        let image = image.to_owned();
+        let work = self.look(move |runtime| async move { runtime.image_labels(&image).await });
+        self.call(call, work).await
+    }
+
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        let call = Call::new(Method::PodSandboxStatus, self.outside.short(id.as_str()));
+        let id = id.clone();
+        let work = self.look(move |runtime| async move { runtime.sandbox_image(&id).await });
+        self.call(call, work).await
+    }
+
+    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
+        let work = self.look(move |runtime| async move { runtime.image_fs_info().await });
+        self.call(Call::new(Method::ImageFsInfo, ""), work).await
     }
 
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {

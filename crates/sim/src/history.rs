@@ -39,14 +39,25 @@ pub enum Event {
     StartAsked(ContainerId),
     /// The agent asked how a container is, and it may have run then.
     Looked(ContainerId, bool),
-    /// The agent asked for a container to be removed.
-    RemoveAsked(ContainerId),
+    /// The agent asked for something to be removed, by this rule.
+    RemoveAsked(Removed, &'static str),
+    /// The agent asked for an image to go, which these containers use.
+    ImageRemovalAsked(String, Vec<ContainerId>),
     /// The agent asked for a container or, without a name, a sandbox; and was told so.
     Made(Maker, Result<(), Code>),
     /// A container is in another state than before.
     Container(Arc<Instance>, Option<ContainerState>),
     /// A sandbox is in another state than before.
     Sandbox(SandboxId, PodUid, SandboxState),
+}
+
+/// What is to be removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Removed {
+    /// A container.
+    Container(ContainerId),
+    /// A sandbox.
+    Sandbox(SandboxId),
 }
 
 /// What the runtime reserves a name for.

@@ -5,10 +5,12 @@ mod back_off;
 mod ended_for_good;
 mod fresh;
 mod grace;
+mod images;
 mod init_order;
 mod numbers;
 mod one_live;
 mod one_self;
+mod removals;
 mod removed;
 mod unwanted;
 
@@ -55,7 +57,9 @@ impl Default for Invariants {
             Box::<numbers::NumbersAdvance>::default(),
             Box::<back_off::BackOff>::default(),
             Box::<fresh::ActsOnFreshLooks>::default(),
+            Box::<removals::OnlyDeadAndOld>::default(),
             Box::<removed::RemovedAfterItsEnd>::default(),
+            Box::<images::UsedImagesStay>::default(),
         ])
     }
 }

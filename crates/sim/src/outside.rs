@@ -15,9 +15,11 @@ use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::clock::WallClock;
 use model::ports::runtime::Runtime as _;
 use testkit::clock::VirtualClock;
+use testkit::disk::MemoryDisk;
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
-use testkit::runtime::{MemoryRuntime, RemoteImage};
+use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
+use testkit::segments::MemorySegments;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -35,6 +37,8 @@ pub(crate) use faults::{Asked, is_effect};
 pub(crate) struct Outside {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
+    pub(crate) journal: MemorySegments,
+    pub(crate) disk: Arc<MemoryDisk>,
     pub(crate) web: Arc<MemoryWeb>,
     pub(crate) clock: Arc<NodeClock>,
     /// Whether the runtime is away.
@@ -64,16 +68,24 @@ impl Outside {
         let steady = VirtualClock::new();
         let runtime = MemoryRuntime::new(Arc::new(steady.clone())).keeping_no_calls();
         for image in HAD {
-            runtime.add_image(&RemoteImage::new(image).entrypoint(["/workload"]));
+            let image = RemoteImage::new(image).entrypoint(["/workload"]);
+            runtime.add_image(&image);
+            // What went can be fetched again.
+            runtime.publish(image.pull_takes(Duration::from_secs(1)));
         }
         let far = RemoteImage::new(FETCHED).entrypoint(["/workload"]);
         runtime.publish(far.pull_takes(Duration::from_secs(3)));
         // Pods on the network of the host see its names.
         let files = MemoryFiles::default();
         files.write("/etc/hosts", "127.0.0.1 localhost\n");
+        let runtime = Arc::new(runtime);
+        // There is never room: whatever may go does.
+        let disk = MemoryDisk::new(IMAGE_DIRECTORY, 1000).holding(Arc::clone(&runtime));
         Self {
-            runtime: Arc::new(runtime),
+            runtime,
+            disk: Arc::new(disk),
             files: Arc::new(files),
+            journal: MemorySegments::default(),
             web: Arc::default(),
             epoch: steady.now(),
             clock: Arc::new(NodeClock::new(steady)),

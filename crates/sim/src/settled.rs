@@ -73,8 +73,9 @@ pub fn unsettled(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
     let uids = snapshot.sandboxes.iter().map(|sandbox| &sandbox.uid);
     let uids = uids.chain(snapshot.containers.iter().map(|one| &one.uid));
     for uid in uids {
-        if !wanted.contains_key(uid) && snapshot.lives(uid) {
-            return Some(format!("{uid} lives and nobody wants it"));
+        if !wanted.contains_key(uid) {
+            let what = if snapshot.lives(uid) { "lives" } else { "has left something" };
+            return Some(format!("{uid} {what} and nobody wants it"));
         }
     }
     wanted.iter().find_map(|(uid, pod)| {

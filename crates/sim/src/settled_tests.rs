@@ -105,9 +105,10 @@ fn a_pod_is_settled_when_all_of_it_runs_or_waits_or_has_ended_for_good() {
 }
 
 #[test]
-fn what_nobody_wants_must_not_live() {
+fn of_what_nobody_wants_nothing_must_be_left() {
+    assert_eq!(unsettled(&snapshot(vec![], &[]), &Wanted::new()), None);
     let dead = snapshot(vec![instance("a", 0, Exited)], &[false]);
-    assert_eq!(unsettled(&dead, &Wanted::new()), None);
+    assert!(unsettled(&dead, &Wanted::new()).is_some());
     let live = snapshot(vec![instance("a", 0, Running)], &[false]);
     assert!(unsettled(&live, &Wanted::new()).is_some());
     assert!(unsettled(&snapshot(vec![], &[true]), &Wanted::new()).is_some());

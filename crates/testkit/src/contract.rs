@@ -14,10 +14,12 @@ macro_rules! cases {
     };
 }
 
+pub mod disk;
 pub mod files;
 pub mod http;
 mod report;
 pub mod runtime;
+pub mod segments;
 
 use std::pin::Pin;
 

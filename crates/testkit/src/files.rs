@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use model::ports::files::{DirectoryWatch, Entry, FileError, FileVersion, Found, Heard, HostFiles};
+use model::ports::files::{
+    DirectoryWatch, Entry, FileError, FileVersion, Found, Heard, HostFiles, Removed,
+};
 use model::verdict::{Subject, Verdict};
 use tokio::sync::{mpsc, watch};
 
@@ -233,7 +235,7 @@ impl HostFiles for MemoryFiles {
         self.tree().link(target, link).map_err(failed("link", link))
     }
 
-    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<(), FileError> {
+    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError> {
         let (path, is_meant): (_, fn(&Node) -> bool) = match &verdict.subject {
             Subject::PodLogs(path) | Subject::PodDirectory(path) => {
                 (path, |node| matches!(node, Node::Directory { .. }))

@@ -17,6 +17,7 @@
 
 pub mod clock;
 pub mod contract;
+pub mod disk;
 pub mod events;
 pub mod files;
 #[cfg(feature = "hollow")]
@@ -30,6 +31,7 @@ pub mod pods;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 pub mod runtime;
+pub mod segments;
 #[cfg(feature = "hollow")]
 pub mod socket;
 pub mod wanted;

@@ -3,6 +3,7 @@
 //! Whatever changes the outside counts as an effect; looking at it does not. What dying means is up to
 //! the test: the end of a process, or of all tasks of an agent in this one.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +14,12 @@ use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
-use model::ports::files::{DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles};
+use model::ports::files::{
+    DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed,
+};
 use model::ports::runtime::{
-    ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError, RuntimeStatus,
-    RuntimeVersion, SandboxFilter,
+    ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
+    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::Verdict;
 use model::wanted::{ContainerConfig, SandboxConfig};
@@ -172,6 +175,21 @@ impl Runtime for MortalRuntime {
     async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
         self.life.effect(self.inner.remove_image(verdict)).await
     }
+    async fn list_image_uses(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<ImageUse>, RuntimeError> {
+        self.inner.list_image_uses(filter).await
+    }
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
+        self.inner.image_labels(image).await
+    }
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        self.inner.sandbox_image(id).await
+    }
+    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
+        self.inner.image_fs_info().await
+    }
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
         self.inner.container_events().await
     }
@@ -236,7 +254,7 @@ impl HostFiles for MortalFiles {
     async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError> {
         self.life.effect(self.inner.link(target, link)).await
     }
-    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<(), FileError> {
+    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError> {
         self.life.effect(self.inner.remove(root, verdict)).await
     }
 }

@@ -24,6 +24,7 @@ mod script;
 mod store;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -48,6 +49,9 @@ use images::Images;
 use listening::Listening;
 use store::Store;
 
+/// Where images lie, unless a test says otherwise.
+pub const IMAGE_DIRECTORY: &str = "/var/lib/images";
+
 /// Tells what the process of a container does, from its configuration and its whole command line.
 type Director = dyn Fn(&ContainerConfig, &[String]) -> Script + Send + Sync;
 
@@ -69,6 +73,10 @@ struct World {
     runtime: RuntimeCondition,
     network: RuntimeCondition,
     handlers: Vec<RuntimeHandler>,
+    image_directories: Vec<PathBuf>,
+    sandbox_image: Option<String>,
+    /// What lists of images show besides.
+    listed_besides: Vec<Image>,
 }
 
 impl MemoryRuntime {
@@ -88,6 +96,9 @@ impl MemoryRuntime {
                     user_namespaces: true,
                     recursive_read_only_mounts: true,
                 }],
+                image_directories: vec![PathBuf::from(IMAGE_DIRECTORY)],
+                sandbox_image: None,
+                listed_besides: Vec::new(),
             })),
             director: Box::new(|config, command| {
                 Script::stopped_by(config.stop_signal.as_deref(), command)
@@ -162,6 +173,31 @@ impl MemoryRuntime {
     /// Makes the runtime say which handlers it has.
     pub fn set_handlers(&self, handlers: Vec<RuntimeHandler>) {
         self.world().handlers = handlers;
+    }
+
+    /// Makes the runtime say on which file systems images lie.
+    pub fn set_image_directories(&self, directories: Vec<PathBuf>) {
+        self.world().image_directories = directories;
+    }
+
+    /// Makes the runtime say which image its sandboxes are made from.
+    pub fn set_sandbox_image(&self, image: &str) {
+        self.world().sandbox_image = Some(image.to_owned());
+    }
+
+    /// Makes lists show one more image, which is nowhere else.
+    pub fn list_besides(&self, image: Image) {
+        self.world().listed_besides.push(image);
+    }
+
+    /// Bytes that all images take together: layers that they share once.
+    pub fn image_bytes(&self) -> u64 {
+        self.world().images.bytes()
+    }
+
+    /// Takes an image away, without a call.
+    pub fn drop_image(&self, id: &str) {
+        self.world().images.remove(id);
     }
 
     /// Lets calls go wrong from now on.

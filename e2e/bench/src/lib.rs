@@ -29,6 +29,8 @@
 
 pub mod agent;
 pub mod deaths;
+pub mod garbage;
+pub mod garbage_report;
 pub mod machine;
 pub mod metrics;
 pub mod place;

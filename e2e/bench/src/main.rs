@@ -8,16 +8,22 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use bench::agent::Programs;
+use bench::garbage::GarbagePlan;
 use bench::plan::Plan;
 use bench::results::Results;
-use bench::{plot, report, rounds, targets};
+use bench::{garbage, garbage_report, plot, report, rounds, targets};
 use lexopt::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 const USAGE: &str = "\
 usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID] [--tiny]
-       bench --out DIR [--name NAME] --render
+       bench --out DIR [--name NAME] --garbage [--rounds N] [--commit ID] [--tiny]
+       bench --out DIR [--name NAME] --render [--garbage]
   Measures ferrolet, from the directory of this program, and the upstream kubelet side by side, and
   writes NAME.json, NAME.md and NAME.svg (standalone) to DIR. Needs root.
+
+  --garbage          on a node full of dead containers (NAME: garbage; no picture)
 
   --rounds N         how often (5)
   --scenario PART    only scenarios with PART in their names
@@ -33,6 +39,7 @@ struct Asked {
     scenario: String,
     commit: String,
     tiny: bool,
+    garbage: bool,
     render: bool,
 }
 
@@ -58,6 +65,7 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
             Long("scenario") => asked.scenario = parser.value()?.string()?,
             Long("commit") => asked.commit = parser.value()?.string()?,
             Long("tiny") => asked.tiny = true,
+            Long("garbage") => asked.garbage = true,
             Long("render") => asked.render = true,
             Long("help") | Short('h') => {
                 println!("{USAGE}");
@@ -70,22 +78,58 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
 }
 
 fn run(asked: Asked) -> Result<()> {
+    if asked.garbage { garbage(asked) } else { standalone(asked) }
+}
+
+fn garbage(asked: Asked) -> Result<()> {
+    let out = asked.out.context(USAGE)?;
+    let name = asked.name.unwrap_or_else(|| "garbage".to_owned());
+    let data = out.join(format!("{name}.json"));
+    let results = if asked.render {
+        read(&data)?
+    } else {
+        let mut plan = if asked.tiny { GarbagePlan::tiny() } else { GarbagePlan::full(3) };
+        plan.rounds = asked.rounds.unwrap_or(plan.rounds);
+        let results = garbage::play(&plan, &programs()?, &asked.commit)?;
+        keep(&out, &data, &results)?;
+        results
+    };
+    write(&out.join(format!("{name}.md")), &garbage_report::markdown(&results, &name))?;
+    if let Some((growth, met)) = garbage_report::verdict(&results) {
+        let word = if met { "met   " } else { "MISSED" };
+        println!("{word} memory grows by {} MiB", report::short(growth.median));
+    }
+    Ok(())
+}
+
+fn read<T: DeserializeOwned>(data: &Path) -> Result<T> {
+    let text = fs::read(data).with_context(|| format!("read {}", data.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("understand {}", data.display()))
+}
+
+fn keep(out: &Path, data: &Path, results: &impl Serialize) -> Result<()> {
+    fs::create_dir_all(out).with_context(|| format!("make {}", out.display()))?;
+    write(data, &(serde_json::to_string_pretty(results)? + "\n"))
+}
+
+fn programs() -> Result<Programs> {
+    let own = std::env::current_exe().context("find this program")?;
+    Programs::built_in(own.parent().context("find this program's directory")?)
+}
+
+fn standalone(asked: Asked) -> Result<()> {
     let out = asked.out.context(USAGE)?;
     let name = asked.name.unwrap_or_else(|| "standalone".to_owned());
     let data = out.join(format!("{name}.json"));
     let results = if asked.render {
-        let text = fs::read(&data).with_context(|| format!("read {}", data.display()))?;
-        serde_json::from_slice(&text).with_context(|| format!("understand {}", data.display()))?
+        read(&data)?
     } else {
         let mut plan = if asked.tiny { Plan::tiny() } else { Plan::full(5) };
         plan.rounds = asked.rounds.unwrap_or(plan.rounds);
         plan.scenarios.retain(|scenario| scenario.name.contains(&asked.scenario));
         ensure!(!plan.scenarios.is_empty(), "no scenario is called {:?}", asked.scenario);
-        let own = std::env::current_exe().context("find this program")?;
-        let beside = own.parent().context("find this program's directory")?;
-        let results = rounds::play(&plan, &Programs::built_in(beside)?, &asked.commit)?;
-        fs::create_dir_all(&out).with_context(|| format!("make {}", out.display()))?;
-        write(&data, &(serde_json::to_string_pretty(&results)? + "\n"))?;
+        let results = rounds::play(&plan, &programs()?, &asked.commit)?;
+        keep(&out, &data, &results)?;
         results
     };
     write(&out.join(format!("{name}.md")), &report::markdown(&results, &name))?;

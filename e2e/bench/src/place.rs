@@ -92,10 +92,15 @@ impl Place {
 
     /// A runtime, a proxy and directories for one turn.
     pub fn stage(&self) -> Result<Stage<'_>> {
+        self.stage_with(&[])
+    }
+
+    /// The same with options for the hollow runtime.
+    pub fn stage_with(&self, options: &[&str]) -> Result<Stage<'_>> {
         self.sweep()?;
         let (behind, hollow) = match self.on {
             On::Containerd => (self.instance.containerd_socket(), None),
-            On::Hollow => (self.file("hollow.sock"), Some(self.start_hollow()?)),
+            On::Hollow => (self.file("hollow.sock"), Some(self.start_hollow(options)?)),
         };
         let socket = self.file("proxy.sock");
         let handle = self.tasks.handle();
@@ -111,11 +116,12 @@ impl Place {
         Ok(Stage { place: self, proxy, runtime, directories, socket, serving, hollow })
     }
 
-    fn start_hollow(&self) -> Result<Process> {
+    fn start_hollow(&self, options: &[&str]) -> Result<Process> {
         let text = |path: &Path| path.display().to_string();
         let command = Command::new(text(&self.programs.hollow))
             // Without logs, the kubelet would have them made anew every few seconds.
             .arg("--write-logs")
+            .args(options.iter().copied())
             .args(["--socket", &text(&self.file("hollow.sock"))])
             .args(["--counters", &text(&self.file("counters.sock"))]);
         let log = self.instance.dir().join("log/hollow.log");

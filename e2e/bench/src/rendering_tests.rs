@@ -61,6 +61,10 @@ fn results() -> Results {
             }
         }
     }
+    Results { about: about(), scenarios, runs }
+}
+
+pub(crate) fn about() -> About {
     let machine = Machine {
         cores: 2,
         processor: "some processor".into(),
@@ -68,15 +72,14 @@ fn results() -> Results {
         memory_bytes: 24 << 30,
         load_before: 0.25,
     };
-    let about = About {
+    About {
         commit: "abc123".into(),
         date: "2026-01-02 03:04 UTC".into(),
         seconds: 600.0,
         ferrolet: "Kubernetes v1.36.3, ferrolet 0.1.0".into(),
         upstream: "Kubernetes v1.36.3".into(),
         machine,
-    };
-    Results { about, scenarios, runs }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::metrics::{CPU, Row, rows};
 use crate::plan::{HOLLOW_100, HOLLOW_1000, Scenario};
-use crate::results::{Agent, Results, Run};
+use crate::results::{About, Agent, Results, Run};
 use crate::spread::Spread;
 use crate::targets::{Measure, Target, Verdict, growth, judge};
 
@@ -15,7 +15,8 @@ pub fn markdown(results: &Results, name: &str) -> String {
         page.push_str(text);
         page.push('\n');
     };
-    add(&head(results, name));
+    let rounds = results.runs.iter().map(|run| run.round).max().unwrap_or_default();
+    add(&head(&results.about, rounds, name));
     add(&targets(&judge(results)));
     add(&format!("![ferrolet's share of upstream's cost]({name}.svg)\n"));
     let rows = rows(results);
@@ -31,10 +32,9 @@ pub fn markdown(results: &Results, name: &str) -> String {
     page
 }
 
-fn head(results: &Results, name: &str) -> String {
-    let about = &results.about;
+/// What was measured, where and when.
+pub fn head(about: &About, rounds: u32, name: &str) -> String {
     let machine = &about.machine;
-    let rounds = results.runs.iter().map(|run| run.round).max().unwrap_or_default();
     let gibibytes = machine.memory_bytes >> 30;
     format!(
         "# ferrolet and the upstream kubelet, side by side\n\n\
@@ -168,11 +168,13 @@ fn calls_per_minute(run: &Run, method: &str) -> f64 {
     calls as f64 / run.steady.seconds * 60.0
 }
 
-fn line(text: &mut String, cells: &[&str]) {
+/// Adds a row of a table.
+pub fn line(text: &mut String, cells: &[&str]) {
     writeln!(text, "| {} |", cells.join(" | ")).expect("a string takes every text");
 }
 
-fn ends(spread: Spread) -> String {
+/// Both ends of what was measured.
+pub fn ends(spread: Spread) -> String {
     format!("{}–{}", short(spread.min), short(spread.max))
 }
 

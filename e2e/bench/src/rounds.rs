@@ -16,15 +16,8 @@ use crate::turn::{FOLLOWED, Turn};
 
 /// Plays a plan and tells every step on standard error.
 pub fn play(plan: &Plan, programs: &Programs, commit: &str) -> Result<Results> {
-    let (since, date) = (Instant::now(), Timestamp::now());
-    let mut about = About {
-        commit: commit.to_owned(),
-        date: date.strftime("%Y-%m-%d %H:%M UTC").to_string(),
-        seconds: 0.0,
-        ferrolet: programs.version(Agent::Ferrolet)?,
-        upstream: programs.version(Agent::Upstream)?,
-        machine: machine()?,
-    };
+    let since = Instant::now();
+    let mut about = about(programs, commit)?;
     let places: Vec<Place> = plan
         .scenarios
         .iter()
@@ -41,6 +34,18 @@ pub fn play(plan: &Plan, programs: &Programs, commit: &str) -> Result<Results> {
     }
     about.seconds = since.elapsed().as_secs_f64();
     Ok(Results { about, scenarios: plan.scenarios.clone(), runs })
+}
+
+/// What is measured, where and when; how long it took is for the end.
+pub fn about(programs: &Programs, commit: &str) -> Result<About> {
+    Ok(About {
+        commit: commit.to_owned(),
+        date: Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        seconds: 0.0,
+        ferrolet: programs.version(Agent::Ferrolet)?,
+        upstream: programs.version(Agent::Upstream)?,
+        machine: machine()?,
+    })
 }
 
 /// An agent in all scenarios at the same time.

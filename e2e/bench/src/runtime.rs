@@ -61,6 +61,15 @@ impl Direct {
         Ok(listed.into_inner().containers.into_iter().map(pair).collect())
     }
 
+    /// How many containers there are, dead or alive.
+    pub fn containers(&self) -> Result<usize> {
+        let mut client = self.client.clone();
+        let listing =
+            async move { client.list_containers(cri::ListContainersRequest::default()).await };
+        let listed = self.handle.block_on(listing).context("list all containers")?;
+        Ok(listed.into_inner().containers.len())
+    }
+
     /// Removes all pods.
     pub fn empty(&self) -> Result<()> {
         self.handle.block_on(async {

@@ -5,11 +5,12 @@
 use std::path::Path;
 
 use bench::agent::Programs;
+use bench::garbage::GarbagePlan;
 use bench::metrics::rows;
 use bench::plan::{On, Plan};
 use bench::results::{Agent, Results, Run};
 use bench::targets::{Measure, judge};
-use bench::{plot, report, rounds};
+use bench::{garbage, garbage_report, plot, report, rounds};
 
 #[test]
 fn a_tiny_run_measures_everything_of_both_agents() {
@@ -41,6 +42,25 @@ fn a_tiny_run_measures_everything_of_both_agents() {
     let page = report::markdown(&results, "tiny");
     assert!(page.contains("## 30 pods") && page.contains("death to CreateContainer"), "{page}");
     assert!(plot::svg(&results).ends_with("</svg>\n"));
+}
+
+#[test]
+fn a_tiny_node_of_dead_containers_is_cleared_by_ferrolet_and_told_of_both() {
+    let program = std::env::current_exe().unwrap();
+    let built = program.parent().and_then(Path::parent).unwrap();
+    let plan = GarbagePlan::tiny();
+    let results = garbage::play(&plan, &Programs::built_in(built).unwrap(), "abc").unwrap();
+    let [ours, theirs] = &results.runs[..] else { panic!("{results:?}") };
+    assert_eq!((ours.agent, theirs.agent), (Agent::Ferrolet, Agent::Upstream));
+    assert_eq!(ours.collected.left, 0, "{ours:?}");
+    assert_eq!(ours.collected.calls["RemoveContainer"], plan.containers() as u64, "{ours:?}");
+    assert!(ours.collected.seconds.is_some(), "{ours:?}");
+    // The kubelet keeps the last instance of each until its second pass, a minute later.
+    assert!(theirs.collected.left <= plan.pods, "{theirs:?}");
+    for run in [ours, theirs] {
+        assert!(run.collected.cpu_seconds > 0.0 && run.empty.rss_bytes > 1 << 20, "{run:?}");
+    }
+    assert!(garbage_report::markdown(&results, "tiny").contains("| containers left | 0"));
 }
 
 fn check(plan: &Plan, run: &Run) {

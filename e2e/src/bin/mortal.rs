@@ -17,7 +17,7 @@ use fetch::Fetcher;
 use jiff::Timestamp;
 use lexopt::prelude::*;
 use model::ports::clock::WallClock;
-use model::ports::events::{Events, PodEvent};
+use model::ports::events::{Events, NodeEvent, NodeEvents, PodEvent};
 use runtime::decide::NodeSettings;
 use rustix::process::{Signal, getpid, kill_process};
 use testkit::mortal::{Death, Life, Moment, MortalFiles, MortalRuntime};
@@ -57,6 +57,12 @@ struct Told;
 impl Events for Told {
     fn record(&self, event: PodEvent) {
         eprintln!("{} {}: {}", event.pod, event.reason, event.message);
+    }
+}
+
+impl NodeEvents for Told {
+    fn record(&self, event: NodeEvent) {
+        eprintln!("node {}: {}", event.reason, event.message);
     }
 }
 
@@ -112,6 +118,9 @@ async fn main() -> Result<()> {
         logs: Arc::new(host.logs()),
         clock: Arc::new(Clock),
         events: Arc::new(Told),
+        journal: Arc::new(hostfs::HostSegments::new(args.root.join("journal"))),
+        node_events: Arc::new(Told),
+        disks: Arc::new(host.clone()),
     };
     let mut agent = Agent::start(&settings(&args.root), ports, None);
     // Biased: a signal comes once.

@@ -27,6 +27,10 @@ const LOG_LINES: usize = 30;
 pub enum ContainerdError {
     #[error("cannot write its configuration")]
     Configure(#[source] PathError),
+    #[error("cannot make its disk")]
+    Disk(#[source] PathError),
+    #[error("cannot make its disk: {program}: {stderr}")]
+    MakeDisk { program: &'static str, stderr: String },
     #[error("cannot start it")]
     Start(#[source] ProcessError),
     #[error("its state is unknown")]
@@ -53,6 +57,28 @@ pub(crate) struct Containerd<'a> {
 impl Containerd<'_> {
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// Puts all that containerd keeps on a disk of its own: a file, in the instance's mounts alone. The
+    /// kernel lets go of it with the last of them.
+    pub(crate) fn make_disk(&self, bytes: u64) -> Result<(), ContainerdError> {
+        let image = self.path("containerd.img");
+        let made = fs::File::create(&image).and_then(|file| file.set_len(bytes));
+        made.at("make", &image).map_err(ContainerdError::Disk)?;
+        let image = text(&image);
+        let steps: [(&'static str, &[&str]); 2] = [
+            ("mkfs.ext4", &["-q", "-F", "-m", "0", "-O", "^has_journal", &image]),
+            ("mount", &["-o", "loop", &image, CONTAINERD_ROOT]),
+        ];
+        for (program, args) in steps {
+            let command = Command::new(program).args(args.iter().copied());
+            let output = self.init.run(&command, CTR).map_err(ContainerdError::Ask)?;
+            if !output.status.success() {
+                let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                return Err(ContainerdError::MakeDisk { program, stderr });
+            }
+        }
+        Ok(())
     }
 
     /// Writes the configuration; `extra` is TOML that is put behind ours.

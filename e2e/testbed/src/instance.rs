@@ -35,6 +35,8 @@ pub struct Options {
     pub runtime: Runtime,
     /// TOML that is put behind containerd's configuration.
     pub containerd_config: String,
+    /// Bytes of a disk of its own for all that containerd keeps; without, it is on the host's.
+    pub containerd_disk: Option<u64>,
 }
 
 /// A small node of its own with real containerd.
@@ -78,6 +80,9 @@ impl Instance {
 
     fn bring_up_containerd(&mut self, options: &Options) -> Result<(), crate::ContainerdError> {
         let containerd = self.runtime();
+        if let Some(bytes) = options.containerd_disk {
+            containerd.make_disk(bytes)?;
+        }
         containerd.configure(&options.containerd_config)?;
         let process = containerd.start()?;
         if options.runtime == Runtime::WithImages {

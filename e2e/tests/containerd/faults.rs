@@ -34,6 +34,8 @@ fn a_runtime_that_cannot_be_looked_at_for_a_while_costs_no_pod() -> Result<()> {
         ("ContainerStatus", "late"),
         ("ImageStatus", "hang"),
         ("PullImage", "unavailable"),
+        ("ListImages", "unavailable"),
+        ("ImageFsInfo", "hang"),
     ])
 }
 

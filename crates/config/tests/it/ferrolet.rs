@@ -47,6 +47,15 @@ fn every_mistake_is_an_error_with_its_field() {
             ],
         ),
         (
+            "gc: {containers: {ageBy: started}}",
+            &["gc.containers.ageBy: must be created or finished"],
+        ),
+        (
+            "gc: {journal: {maxBytes: 1000}}",
+            &["gc.journal.maxBytes: must be from 1048576 to 1073741824"],
+        ),
+        ("gc: {containers: {age: 1}}", &["gc.containers.age: no such field"]),
+        (
             "pleg: {relistThreshold: 1m}\nevents: {perPod: 5000}\ncontainerLinksDir: links",
             &[
                 "pleg.relistThreshold: must be longer than a relist period, which is 1m0s",

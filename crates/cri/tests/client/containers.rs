@@ -413,7 +413,7 @@ async fn a_status_without_id_or_pod_is_malformed() {
         let answer = cri::ContainerStatusResponse { status, ..Default::default() };
         server.answer("ContainerStatus", &answer);
         let error = server.client().container_status(&"c1".into()).await.unwrap_err();
-        assert_eq!(error.code, Code::Internal, "{answer:?}");
+        assert_eq!(error.code, Code::DataLoss, "{answer:?}");
         assert_eq!(error.object, "c1", "{answer:?}");
     }
 }

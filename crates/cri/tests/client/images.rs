@@ -1,7 +1,9 @@
 //! Images: what is sent, and what is made of the answers.
 
 use cri::{CriRuntime, Deadlines};
-use model::ports::runtime::{Code, Image, ImageUser, Runtime};
+use model::ports::runtime::{
+    Code, ContainerFilter, Image, ImageFilesystem, ImageUse, ImageUser, Runtime,
+};
 use model::verdict::Subject;
 use proto::runtime_v1 as cri_v1;
 
@@ -32,6 +34,7 @@ fn expected(id: &str) -> Image {
         size: u64::MAX,
         pinned: true,
         user: Some(ImageUser::Name("www".into())),
+        runtime_handler: String::new(),
     }
 }
 
@@ -80,7 +83,7 @@ async fn an_image_without_an_id_is_malformed() {
     let image = Some(stored(""));
     server.answer("ImageStatus", &cri_v1::ImageStatusResponse { image, ..Default::default() });
     let error = server.client().image_status("busybox").await.unwrap_err();
-    assert_eq!((error.code, error.object.as_str()), (Code::Internal, "busybox"));
+    assert_eq!((error.code, error.object.as_str()), (Code::DataLoss, "busybox"));
 }
 
 #[tokio::test]
@@ -108,14 +111,86 @@ async fn a_pull_without_a_reference_is_malformed() {
 }
 
 #[tokio::test]
-async fn a_list_tells_images_and_leaves_out_those_without_an_id() {
+async fn a_list_tells_images_also_those_without_an_id() {
     let server = Server::running();
     let images = vec![stored("sha256:beef"), stored(""), stored("sha256:cafe")];
     server.answer("ListImages", &cri_v1::ListImagesResponse { images });
     let list = server.client().list_images().await.unwrap();
-    assert_eq!(list, [expected("sha256:beef"), expected("sha256:cafe")]);
+    assert_eq!(list, [expected("sha256:beef"), expected(""), expected("sha256:cafe")]);
     let request: cri_v1::ListImagesRequest = server.only_request("ListImages");
     assert_eq!(request.filter, None);
+}
+
+#[tokio::test]
+async fn the_handler_that_an_image_was_pulled_for_is_told() {
+    let server = Server::running();
+    let mut image = stored("sha256:beef");
+    image.spec = Some(cri_v1::ImageSpec { runtime_handler: "kata".into(), ..spec("") });
+    server.answer("ListImages", &cri_v1::ListImagesResponse { images: vec![image] });
+    let list = server.client().list_images().await.unwrap();
+    assert_eq!(list[0].runtime_handler, "kata");
+}
+
+#[tokio::test]
+async fn every_container_tells_its_image_whosever_it_is() {
+    let server = Server::running();
+    let container = |id: &str, image_id: &str, image_ref: &str| cri_v1::Container {
+        id: id.into(),
+        image_id: image_id.into(),
+        image_ref: image_ref.into(),
+        image: Some(cri_v1::ImageSpec { runtime_handler: "kata".into(), ..spec("") }),
+        ..Default::default()
+    };
+    let mut owned = container("c1", "sha256:beef", "by-name");
+    let labels = [("pod.name", "web"), ("pod.namespace", "default"), ("pod.uid", "u1")];
+    owned.labels = labels.map(|(name, v)| (format!("io.kubernetes.{name}"), v.into())).into();
+    let containers = vec![owned, container("c2", "", "by-name"), container("c3", "", "")];
+    server.answer("ListContainers", &cri_v1::ListContainersResponse { containers });
+    let uses = server.client().list_image_uses(&ContainerFilter::default()).await.unwrap();
+    let told = |container: &str, pod: Option<&str>, image: &str| ImageUse {
+        container: container.into(),
+        pod_uid: pod.map(Into::into),
+        image_id: image.into(),
+        runtime_handler: "kata".into(),
+    };
+    assert_eq!(uses, [told("c1", Some("u1"), "sha256:beef"), told("c2", None, "by-name")]);
+}
+
+#[tokio::test]
+async fn file_systems_of_images_are_told_in_their_order() {
+    let server = Server::running();
+    let usage = |place: Option<&str>| cri_v1::FilesystemUsage {
+        fs_id: place.map(|place| cri_v1::FilesystemIdentifier { mountpoint: place.into() }),
+        used_bytes: Some(cri_v1::UInt64Value { value: 7 }),
+        ..Default::default()
+    };
+    let image_filesystems = vec![usage(None), usage(Some("/b")), usage(Some("/a"))];
+    let answer = cri_v1::ImageFsInfoResponse { image_filesystems, ..Default::default() };
+    server.answer("ImageFsInfo", &answer);
+    let found = server.client().image_fs_info().await.unwrap();
+    let at = |place: &str| ImageFilesystem { mount_point: place.into(), used_bytes: 7 };
+    assert_eq!(found, [at("/b"), at("/a")]);
+}
+
+#[tokio::test]
+async fn labels_and_the_image_of_a_sandbox_are_asked_for_at_length() {
+    let server = Server::running();
+    let info = |text: &str| [("info".to_owned(), text.to_owned())].into();
+    let labels = r#"{"imageSpec":{"config":{"Labels":{"keep":"yes"}}}}"#;
+    let answer = cri_v1::ImageStatusResponse { info: info(labels), ..Default::default() };
+    server.answer("ImageStatus", &answer);
+    let told = server.client().image_labels("sha256:beef").await.unwrap();
+    assert_eq!(told.get("keep").map(String::as_str), Some("yes"));
+    let request: cri_v1::ImageStatusRequest = server.only_request("ImageStatus");
+    assert!(request.verbose);
+    let server = Server::running();
+    let info = info(r#"{"image":"pause:1"}"#);
+    let answer = cri_v1::PodSandboxStatusResponse { info, ..Default::default() };
+    server.answer("PodSandboxStatus", &answer);
+    let told = server.client().sandbox_image(&"s1".into()).await.unwrap();
+    assert_eq!(told.as_deref(), Some("pause:1"));
+    let request: cri_v1::PodSandboxStatusRequest = server.only_request("PodSandboxStatus");
+    assert!(request.verbose);
 }
 
 #[tokio::test]

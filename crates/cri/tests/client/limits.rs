@@ -1,6 +1,7 @@
 //! Messages of all sizes.
 
-use model::ports::runtime::{Code, Runtime};
+use model::labels;
+use model::ports::runtime::{Code, ContainerFilter, Runtime, SandboxFilter};
 use proto::runtime_v1 as cri;
 
 use crate::server::Server;
@@ -45,4 +46,66 @@ async fn a_request_that_is_too_large_for_the_runtime_is_refused_in_its_own_words
     }
     server.answer("Version", &cri::VersionResponse::default());
     client.version().await.unwrap();
+}
+
+fn container(number: usize) -> cri::Container {
+    let labels = [
+        (labels::POD_UID, "uid".to_owned()),
+        (labels::POD_NAMESPACE, "default".to_owned()),
+        (labels::POD_NAME, "web".to_owned()),
+    ];
+    cri::Container {
+        id: format!("c{number}"),
+        metadata: Some(cri::ContainerMetadata { name: "main".to_owned(), attempt: 0 }),
+        labels: labels.map(|(name, value)| (name.to_owned(), value)).into(),
+        ..Default::default()
+    }
+}
+
+fn sandbox(number: usize) -> cri::PodSandbox {
+    let metadata = cri::PodSandboxMetadata { uid: "uid".to_owned(), ..Default::default() };
+    let id = format!("s{number}");
+    cri::PodSandbox { id, metadata: Some(metadata), ..Default::default() }
+}
+
+#[tokio::test]
+async fn a_list_that_is_too_large_for_one_message_comes_in_parts() {
+    let server = Server::running();
+    let client = server.client();
+    for method in ["ListContainers", "ListPodSandbox"] {
+        server.fail(
+            method,
+            tonic::Code::ResourceExhausted,
+            "trying to send message larger than max",
+        );
+    }
+    let (containers, sandboxes) =
+        (server.stream("StreamContainers"), server.stream("StreamPodSandboxes"));
+    for number in 0..3 {
+        let part = vec![container(2 * number), container(2 * number + 1)];
+        containers.message(&cri::StreamContainersResponse { containers: part });
+        let part = vec![sandbox(number)];
+        sandboxes.message(&cri::StreamPodSandboxesResponse { pod_sandboxes: part });
+    }
+    containers.end();
+    sandboxes.end();
+    let listed = client.list_containers(&ContainerFilter::default()).await.unwrap();
+    let ids: Vec<_> = listed.iter().map(|container| container.id.as_str()).collect();
+    assert_eq!(ids, ["c0", "c1", "c2", "c3", "c4", "c5"]);
+    assert_eq!(client.list_pod_sandboxes(&SandboxFilter::default()).await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_list_that_breaks_off_or_cannot_be_streamed_is_the_error_that_it_was() {
+    let server = Server::running();
+    let client = server.client();
+    server.fail("ListContainers", tonic::Code::ResourceExhausted, "too large");
+    server.fail("StreamContainers", tonic::Code::Unimplemented, "unknown method");
+    let error = client.list_containers(&ContainerFilter::default()).await.unwrap_err();
+    assert_eq!((error.method, error.code), ("ListContainers", Code::ResourceExhausted));
+    let tape = server.stream("StreamContainers");
+    tape.message(&cri::StreamContainersResponse { containers: vec![container(0)] });
+    tape.fail(tonic::Code::Unavailable, "gone");
+    let error = client.list_containers(&ContainerFilter::default()).await.unwrap_err();
+    assert_eq!(error.code, Code::ResourceExhausted, "half a list is none");
 }

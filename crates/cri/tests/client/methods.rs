@@ -71,6 +71,7 @@ pub(crate) async fn call(
         "ImageStatus" => client.image_status("busybox").await.map(drop),
         "PullImage" => client.pull_image("busybox").await.map(drop),
         "ListImages" => client.list_images().await.map(drop),
+        "ImageFsInfo" => client.image_fs_info().await.map(drop),
         "RemoveImage" => client.remove_image(&verdict(Subject::Image("sha256:beef".into()))).await,
         _ => panic!("no such method: {method}"),
     }

@@ -307,7 +307,7 @@ async fn a_status_without_id_or_pod_is_malformed() {
         let answer = cri::PodSandboxStatusResponse { status, ..Default::default() };
         server.answer("PodSandboxStatus", &answer);
         let error = server.client().pod_sandbox_status(&"s1".into()).await.unwrap_err();
-        assert_eq!(error.code, Code::Internal, "{answer:?}");
+        assert_eq!(error.code, Code::DataLoss, "{answer:?}");
         assert_eq!(error.object, "s1", "{answer:?}");
     }
 }

@@ -101,6 +101,6 @@ async fn an_answer_without_a_status_is_malformed() {
     let server = Server::running();
     server.answer("Status", &cri::StatusResponse::default());
     let error = server.client().status().await.unwrap_err();
-    assert_eq!(error.code, Code::Internal);
+    assert_eq!(error.code, Code::DataLoss);
     assert_eq!(error.message, "the runtime's answer has no status");
 }

@@ -104,6 +104,7 @@ pub(crate) fn container_config() -> ContainerConfig {
             container_path: "/in/container".into(),
             host_path: "/on/host".into(),
             read_only: true,
+            image: String::new(),
         }],
         security: ContainerSecurity {
             capabilities: Some(Capabilities { add: vec!["KILL".into()], drop: vec!["ALL".into()] }),

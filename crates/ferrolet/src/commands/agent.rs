@@ -1,17 +1,20 @@
 //! Asking a running agent on its socket.
 
 use std::io;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodName;
 use serde::de::DeserializeOwned;
-use server::wire::{EventItem, EventItems, PodItems, Problem, SOCKET, WatchLine};
+use server::wire::{
+    EventItem, EventItems, GcLine, GcPlan, PodItems, Problem, SOCKET, WatchLine, WhyAnswer,
+};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
@@ -76,13 +79,34 @@ impl AgentClient {
 
     /// All pods, and then what changes.
     pub async fn watch(&self) -> Result<Watch, AgentError> {
-        let text = self.get("/pods?watch=true").await?;
-        Ok(Watch { text, buffer: Vec::new() })
+        let path = "/pods?watch=true";
+        Ok(Lines::new(path, self.get(path).await?))
+    }
+
+    /// What the next pass of garbage collection would remove and keep.
+    pub async fn gc_plan(&self) -> Result<GcPlan, AgentError> {
+        self.json("/gc/plan").await
+    }
+
+    /// What was removed of that name or id, the newest first.
+    pub async fn gc_why(&self, what: &str, limit: usize) -> Result<WhyAnswer, AgentError> {
+        let what: String = form_urlencoded::byte_serialize(what.as_bytes()).collect();
+        self.json(&format!("/gc/why?what={what}&limit={limit}")).await
+    }
+
+    /// Has a pass of garbage collection made, and tells it as it goes on.
+    pub async fn gc_run(&self) -> Result<Lines<GcLine>, AgentError> {
+        let path = "/gc/run";
+        Ok(Lines::new(path, self.ask(Method::POST, path).await?))
     }
 
     /// An answer as it comes. The path must be fit for a request line.
     pub async fn get(&self, path: &str) -> Result<Text, AgentError> {
-        let (response, connection) = self.send(path).await?;
+        self.ask(Method::GET, path).await
+    }
+
+    async fn ask(&self, method: Method, path: &str) -> Result<Text, AgentError> {
+        let (response, connection) = self.send(method, path).await?;
         let status = response.status();
         let mut text = Text { body: response.into_body(), _connection: connection };
         if status == StatusCode::OK {
@@ -113,14 +137,19 @@ impl AgentClient {
         })
     }
 
-    async fn send(&self, path: &str) -> Result<(Response<Incoming>, JoinSet<()>), AgentError> {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+    ) -> Result<(Response<Incoming>, JoinSet<()>), AgentError> {
         let stream = self.connect().await?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(AgentError::BrokenOff)?;
         let mut task = JoinSet::new();
         // What goes wrong with the connection shows in the answer.
         task.spawn(async move { drop(connection.await) });
-        let request = Request::get(path).header("host", "agent").body(Empty::<Bytes>::new());
+        let request = Request::builder().method(method).uri(path).header("host", "agent");
+        let request = request.body(Empty::<Bytes>::new());
         let request = request.expect("a path is made of names that the API allows");
         let response = sender.send_request(request).await.map_err(AgentError::BrokenOff)?;
         Ok((response, task))
@@ -156,23 +185,30 @@ impl Text {
 }
 
 /// A watch of the agent's pods.
+pub type Watch = Lines<WatchLine<Pod>>;
+
+/// An answer that comes in lines.
 #[derive(Debug)]
-pub struct Watch {
+pub struct Lines<T> {
+    path: &'static str,
     text: Text,
     buffer: Vec<u8>,
+    line: PhantomData<fn() -> T>,
 }
 
-impl Watch {
+impl<T: DeserializeOwned> Lines<T> {
+    fn new(path: &'static str, text: Text) -> Self {
+        Self { path, text, buffer: Vec::new(), line: PhantomData }
+    }
+
     /// The next line; `None` when the agent ended. Nothing is lost when the wait is given up.
-    pub async fn next(&mut self) -> Result<Option<WatchLine<Pod>>, AgentError> {
+    pub async fn next(&mut self) -> Result<Option<T>, AgentError> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
                 let line = serde_json::from_slice(&line);
-                return line.map(Some).map_err(|source| AgentError::Answer {
-                    path: "/pods?watch=true".to_owned(),
-                    source,
-                });
+                let path = self.path.to_owned();
+                return line.map(Some).map_err(|source| AgentError::Answer { path, source });
             }
             let Some(piece) = self.text.next().await? else { return Ok(None) };
             self.buffer.extend_from_slice(&piece);

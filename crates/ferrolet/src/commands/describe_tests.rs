@@ -7,6 +7,7 @@ use crate::commands::test_pods::{crashing, now};
 
 fn event(reason: &str, count: u64, first: &str, last: &str) -> EventItem {
     EventItem {
+        involved: "Pod".to_owned(),
         pod: "default/web".to_owned(),
         pod_uid: "uid-of-web".to_owned(),
         field_path: "spec.containers{main}".to_owned(),

@@ -109,7 +109,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
 }
 
 /// The size of the terminal that standard output is.
-fn terminal_size() -> Option<Size> {
+pub(crate) fn terminal_size() -> Option<Size> {
     let stdout = io::stdout();
     let size = rustix::termios::tcgetwinsize(&stdout).ok()?;
     let known = size.ws_col > 0 && size.ws_row > 0;

@@ -10,16 +10,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use config::KubeletConfiguration;
+use config::{FerroletConfiguration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
+use hostfs::HostSegments;
+use journal::{DiskJournal, Ledger, RecordedFiles, RecordedRuntime};
 use model::chain::Chain;
 use model::ports::runtime::Runtime as _;
+use prometheus::Registry;
 use runtime::LogLayout;
 
 use self::act::Cleaner;
 use super::Place;
 use crate::observe::SystemClock;
+use crate::run::JOURNAL;
 use crate::runtime_note::RuntimeNote;
+use crate::version::FERROLET;
 
 /// The least that a call is given, as in `run`.
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
@@ -62,15 +67,26 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
         .version()
         .await
         .with_context(|| format!("ask the container runtime at {}", endpoint.path().display()))?;
+    let segments = HostSegments::new(root_dir.join(JOURNAL));
+    let max_bytes = FerroletConfiguration::default().gc.journal.max_bytes.into();
+    let clock = Arc::new(SystemClock);
+    let journal = Arc::new(DiskJournal::new(Arc::new(segments), clock, FERROLET, max_bytes));
+    let ledger = Ledger::new(Arc::clone(&journal) as _, &Registry::new());
+    let ledger = Arc::new(ledger.context("count removals")?);
     let cleaner = Cleaner {
-        runtime: Arc::new(runtime),
-        files: Arc::new(files),
+        runtime: Arc::new(RecordedRuntime {
+            inner: Arc::new(runtime),
+            ledger: Arc::clone(&ledger),
+        }),
+        files: Arc::new(RecordedFiles { inner: Arc::new(files), ledger }),
         clock: Arc::new(SystemClock),
         logs: target.logs,
         pods: root_dir.join("pods"),
     };
     let tell = |line: &str| drop(writeln!(io::stdout(), "{line}"));
-    let outcome = cleaner.clean(&tell).await.context("list what the runtime has")?;
+    let outcome = cleaner.clean(&tell).await.context("list what the runtime has");
+    journal.sync();
+    let outcome = outcome?;
     if outcome.failed.is_empty() || outcome.removed > 0 {
         tell(&summary(outcome.removed));
     }

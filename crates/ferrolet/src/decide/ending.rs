@@ -34,8 +34,12 @@ pub(crate) fn parted(working: bool, all_found: bool) -> Parted {
 /// Ends a pod that runs and has no worker: as it says itself if a source of this agent ever had it.
 pub(crate) fn kill(known: Option<Arc<Pod>>, name: PodName) -> Update {
     match known {
-        Some(pod) => Update::Kill { target: Target::Pod(pod), grace: None },
-        None => Update::Kill { target: Target::RuntimeOnly(name), grace: Some(STRANGERS_GRACE) },
+        Some(pod) => Update::Kill { target: Target::Pod(pod), grace: None, evict: false },
+        None => Update::Kill {
+            target: Target::RuntimeOnly(name),
+            grace: Some(STRANGERS_GRACE),
+            evict: false,
+        },
     }
 }
 
@@ -64,9 +68,9 @@ mod tests {
         let name = PodName::new("default", "web");
         let pod = Arc::new(testkit::pods::pod("web").build());
         let known = kill(Some(Arc::clone(&pod)), name.clone());
-        assert_eq!(known, Update::Kill { target: Target::Pod(pod), grace: None });
+        assert_eq!(known, Update::Kill { target: Target::Pod(pod), grace: None, evict: false });
         let grace = Some(Duration::from_secs(1));
         let target = Target::RuntimeOnly(name.clone());
-        assert_eq!(kill(None, name), Update::Kill { target, grace });
+        assert_eq!(kill(None, name), Update::Kill { target, grace, evict: false });
     }
 }

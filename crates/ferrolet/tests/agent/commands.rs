@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "containers write their logs to real files")]
 #![allow(clippy::unwrap_used, reason = "tests, helpers included")]
 
+mod garbage;
 mod node;
 
 use std::io;
@@ -11,13 +12,16 @@ use std::time::Duration;
 use clap::Parser as _;
 use ferrolet::commands::display::TableLines;
 use ferrolet::commands::pods_table::Layout;
-use ferrolet::commands::{describe, get_pods, logs, watch_pods};
+use ferrolet::commands::{describe, gc, get_pods, logs, watch_pods};
 use k8s_openapi::List;
 use k8s_openapi::api::core::v1::Pod;
 use model::ports::clock::WallClock as _;
+use model::verdict::Subject;
+use server::wire::{GcDone, GcItem, GcLine, GcVerdict};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
+use self::garbage::item;
 use self::node::Node;
 
 /// How long anything may take.
@@ -27,6 +31,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct GetPods {
     #[command(flatten)]
     args: get_pods::Args,
+}
+
+#[derive(Debug, clap::Parser)]
+struct Why {
+    #[command(flatten)]
+    args: gc::why::Args,
 }
 
 #[derive(Debug, clap::Parser)]
@@ -259,4 +269,79 @@ async fn a_watch_shows_changes_and_outlives_the_agent() {
     let text = out.text();
     assert!(text.lines().count() == 5 && !text.contains("hidden"), "{text}");
     assert!(notices.text().contains("the agent is back"), "{}", notices.text());
+}
+
+async fn why(node: &Node, line: &str) -> Result<String, String> {
+    let mut out = Vec::new();
+    let args = Why::parse_from(words(line)).args;
+    let asked = gc::why::why(&node.client(), &args, node.clock.now(), &mut out).await;
+    asked.map_err(|error| format!("{error:#}"))?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+#[tokio::test]
+async fn gc_why_tells_what_was_removed_and_else_what_is_still_there() {
+    let node = Node::new();
+    let _server = node.start();
+    let mut verdict = testkit::wanted::removal(Subject::Container("0123456789abcdef0123".into()));
+    verdict.name = "main".into();
+    node.garbage.removed(&verdict);
+    let there = item("container", "c0ffee0123456789", GcVerdict::Keep, "running", "{}");
+    node.garbage.items.lock().unwrap().push(GcItem { name: "side car".to_owned(), ..there });
+    for what in ["main", "0123456", "containerd://0123456789abcdef0123"] {
+        let told = why(&node, what).await.unwrap();
+        assert!(told.starts_with("container main (0123456789abc) was removed 0s ago"), "{told}");
+    }
+    let told = why(&node, "c0ffee").await.unwrap_err();
+    assert!(told.ends_with("is there: it stays, it runs (running)"), "{told}");
+    let told = why(&node, "frog/toad?&x=1").await.unwrap_err();
+    assert_eq!(
+        told,
+        "nothing called \"frog/toad?&x=1\" was removed, as far as the journal goes back"
+    );
+}
+
+#[tokio::test]
+async fn gc_plan_is_what_the_agent_says_and_without_one_the_way_out_is_named() {
+    let node = Node::new();
+    let error = gc::plan::from_agent(&node.client()).await.unwrap_err().to_string();
+    assert!(error.contains("no agent answers") && error.contains("--container-runtime-endpoint"));
+    let _server = node.start();
+    let kept = item("image", "sha256:abc", GcVerdict::Keep, "image-pinned", r#"{"size":1}"#);
+    node.garbage.items.lock().unwrap().push(kept.clone());
+    let plan = gc::plan::from_agent(&node.client()).await.unwrap();
+    assert_eq!(plan.items, [kept]);
+}
+
+#[tokio::test]
+async fn gc_run_tells_every_step_and_ends_with_an_error_if_something_is_left() {
+    let node = Node::new();
+    let _server = node.start();
+    let run = async |lines: Vec<GcLine>| {
+        *node.garbage.lines.lock().unwrap() = lines;
+        let mut out = Vec::new();
+        let ended = gc::run::run_pass(&node.client(), None, &mut out).await;
+        (String::from_utf8(out).unwrap(), ended.map_err(|error| error.to_string()))
+    };
+    let gone = item("container", "c1", GcVerdict::Remove, "pod-is-gone", "{}");
+    let stuck = item("sandbox", "s1", GcVerdict::Remove, "pod-is-gone", "{}");
+    let done = |removed: &[&str], failed: &[&str]| {
+        let counts = |kinds: &[&str]| kinds.iter().map(|kind| ((*kind).to_owned(), 1)).collect();
+        let (removed, failed) = (counts(removed), counts(failed));
+        GcLine::Done(GcDone { removed, failed, problems: Vec::new() })
+    };
+    let removed = GcLine::Removed { item: gone.clone() };
+    let (text, ended) = run(vec![removed.clone(), done(&["container"], &[])]).await;
+    assert_eq!(
+        text,
+        "removed container main (c1) of pod default/web: its pod is gone (pod-is-gone)\n\
+         removed 1 container\n"
+    );
+    assert_eq!(ended, Ok(()));
+    let failed = GcLine::Failed { item: stuck, error: "busy".to_owned() };
+    let (text, ended) = run(vec![failed, done(&[], &["sandbox"])]).await;
+    assert_eq!(text, "not removed: sandbox s1 of pod default/web: busy\nremoved nothing\n");
+    assert_eq!(ended, Err("could not remove 1 sandbox".to_owned()));
+    let (_, ended) = run(vec![removed]).await;
+    assert_eq!(ended, Err("the agent ended before the pass did".to_owned()));
 }

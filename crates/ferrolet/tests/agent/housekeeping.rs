@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use model::observed::ContainerState;
 use model::ports::runtime::{Code, Runtime as _};
 use testkit::runtime::{Fault, Method, Rule};
 use testkit::wanted;
@@ -22,12 +21,16 @@ async fn a_pod_that_changed_while_the_agent_was_away_starts_after_its_earlier_se
     agent.stop().await;
     world.write_manifest("web", "Always", "[sleep, forever]");
     let _agent = world.start();
-    let new = world.replaced("web", &old).await;
-    assert_eq!(world.state_of(&old.id), ContainerState::Exited);
-    let finished = world.runtime.container_status(&old.id).await.unwrap().finished_at;
-    assert!(finished.unwrap() <= new.created_at, "{finished:?}, then {new:?}");
-    let first_sandbox = world.runtime.sandboxes().into_iter().find(|s| s.pod_uid == new.pod_uid);
-    assert!(finished.unwrap() <= first_sandbox.unwrap().created_at);
+    let new = world
+        .until("the new one runs", |world| {
+            let running = world.running("web");
+            let runs = running.iter().any(|container| container.id == old.id);
+            let begun = world.runtime.sandboxes().iter().any(|one| one.pod_uid != old.pod_uid);
+            assert!(!runs || !begun, "both are there: {running:?}");
+            running.into_iter().find(|container| container.pod_uid != old.pod_uid)
+        })
+        .await;
+    assert!(new.created_at > old.created_at);
 }
 
 // behaviour: WRK-18

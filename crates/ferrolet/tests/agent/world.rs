@@ -3,18 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, ManifestUrl, Ports, Settings};
-use model::ids::ContainerId;
+use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, Ports, Settings};
+use gc::policy::ContainerPolicy;
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use runtime::decide::NodeSettings;
 use testkit::clock::VirtualClock;
-use testkit::events::KeptEvents;
+use testkit::disk::MemoryDisk;
+use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
-use testkit::runtime::{MemoryRuntime, RemoteImage};
+use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
+use testkit::segments::MemorySegments;
 
 /// How long, in the agent's time, something may take.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -24,9 +26,17 @@ pub(crate) struct World {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
+    pub(crate) journal: MemorySegments,
+    pub(crate) node_events: Arc<KeptNodeEvents>,
+    /// The disk that images lie on.
+    pub(crate) disk: Arc<MemoryDisk>,
+    /// Which images go, as agents are told.
+    pub(crate) images: ImageRules,
     pub(crate) web: Arc<MemoryWeb>,
     /// What agents are told to ask.
     pub(crate) url: Option<&'static str>,
+    /// How many dead containers agents keep.
+    pub(crate) container_gc: ContainerPolicy,
     clock: Arc<VirtualClock>,
 }
 
@@ -37,7 +47,20 @@ impl World {
         let image = RemoteImage::new("ferrolet.test/workload:1").entrypoint(["/workload"]);
         runtime.add_image(&image);
         let (files, events) = (Arc::new(MemoryFiles::new()), Arc::new(KeptEvents::default()));
-        Self { runtime, files, events, web: Arc::default(), url: None, clock }
+        let disk = MemoryDisk::new(IMAGE_DIRECTORY, 1 << 40).holding(Arc::clone(&runtime));
+        Self {
+            runtime,
+            files,
+            events,
+            journal: MemorySegments::default(),
+            node_events: Arc::default(),
+            web: Arc::default(),
+            url: None,
+            container_gc: ContainerPolicy::default(),
+            disk: Arc::new(disk),
+            images: ImageRules::default(),
+            clock,
+        }
     }
 
     /// Writes the manifest of a pod with one container.
@@ -79,6 +102,8 @@ impl World {
                 headers: Headers::default(),
                 period: Duration::from_secs(20),
             }),
+            container_gc: self.container_gc,
+            images: self.images.clone(),
             ..Settings::new("node", "memory", node)
         };
         let ports = Ports {
@@ -89,6 +114,9 @@ impl World {
             logs: Arc::new(testkit::logs::MemoryLogs::default()),
             clock: Arc::clone(&self.clock) as _,
             events: Arc::clone(&self.events) as _,
+            journal: Arc::new(self.journal.clone()),
+            node_events: Arc::clone(&self.node_events) as _,
+            disks: Arc::clone(&self.disk) as _,
         };
         Agent::start(&settings, ports, None)
     }
@@ -139,11 +167,5 @@ impl World {
             running.into_iter().find(|container| container.pod_uid != old.pod_uid)
         };
         self.until("the new one runs", new).await
-    }
-
-    /// The end of a container.
-    pub(crate) fn state_of(&self, id: &ContainerId) -> ContainerState {
-        let containers = self.runtime.containers();
-        containers.iter().find(|container| container.id == *id).expect("the runtime has it").state
     }
 }

@@ -128,6 +128,15 @@ pub fn is_draft(name: &str) -> bool {
     name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".new")).is_some()
 }
 
+/// How a removal found what it removes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+    /// It was there.
+    Now,
+    /// It was gone before.
+    Before,
+}
+
 /// Reads, makes and removes the files and directories of the host that the agent is told to use.
 #[async_trait]
 pub trait HostFiles: Debug + Send + Sync {
@@ -192,5 +201,5 @@ pub trait HostFiles: Debug + Send + Sync {
     /// down, by its pod and its container; its rotated parts go with it. What is not there is no error;
     /// something of another kind than the verdict says is one, and stays; so is a directory on which
     /// or below which something is mounted.
-    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<(), FileError>;
+    async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError>;
 }

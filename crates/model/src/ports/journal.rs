@@ -4,9 +4,20 @@ use std::fmt::Debug;
 
 use crate::verdict::Verdict;
 
+/// What became of a removal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome<'a> {
+    /// It is gone.
+    Removed,
+    /// It was gone before.
+    AlreadyGone,
+    /// It is still there, or may be; why.
+    Failed(&'a str),
+}
+
 /// Keeps what was removed and why, so that it can be asked for later. Never blocks for long and never
-/// fails: a removal does not wait for its record, and an entry that cannot be kept is told in the log.
+/// fails: an entry that cannot be kept is told in the log.
 pub trait Journal: Debug + Send + Sync {
-    /// Takes a verdict that was carried out, or that could not be: then why not.
-    fn record(&self, verdict: &Verdict, outcome: Result<(), &str>);
+    /// Takes a verdict that was carried out, or that could not be.
+    fn record(&self, verdict: &Verdict, outcome: Outcome<'_>);
 }

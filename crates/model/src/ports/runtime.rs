@@ -1,6 +1,8 @@
 //! The container runtime.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -61,6 +63,11 @@ impl RuntimeError {
     /// Whether the runtime does not know the object: for a removal that is success.
     pub fn is_not_found(&self) -> bool {
         self.code == Code::NotFound
+    }
+
+    /// Whether the answer would be too large for one of the two sides.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self.code, Code::ResourceExhausted | Code::OutOfRange)
     }
 
     /// Whether the name of what was to be made belongs to something else: to one that is there, or to
@@ -162,6 +169,30 @@ pub struct Image {
     pub pinned: bool,
     /// Whom it runs as, if it says.
     pub user: Option<ImageUser>,
+    /// The handler it was pulled for; empty for the default one.
+    pub runtime_handler: String,
+}
+
+/// Which image a container uses. Told of every container, also of one that belongs to no pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageUse {
+    /// The container.
+    pub container: ContainerId,
+    /// The pod it belongs to, if any.
+    pub pod_uid: Option<PodUid>,
+    /// The image's id, or how the runtime refers to it when it does not tell the id.
+    pub image_id: String,
+    /// The handler the image was pulled for; empty for the default one.
+    pub runtime_handler: String,
+}
+
+/// A file system that images lie on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageFilesystem {
+    /// A directory on it.
+    pub mount_point: PathBuf,
+    /// Bytes that images take there, as the runtime counts them now and then.
+    pub used_bytes: u64,
 }
 
 /// Whom an image runs as.
@@ -288,6 +319,17 @@ pub trait Runtime: Debug + Send + Sync {
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError>;
     /// Removes the image that the verdict names.
     async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError>;
+    /// Which images containers use, whatever their state.
+    async fn list_image_uses(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<ImageUse>, RuntimeError>;
+    /// The labels of an image; none where the runtime does not tell.
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError>;
+    /// The image that a sandbox was made from, where the runtime tells.
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError>;
+    /// The file systems that images lie on, the one of the default snapshotter first.
+    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError>;
 
     /// Opens a stream of what happens; what happened while nobody listened may come first. A runtime
     /// without events answers [`Code::Unimplemented`], here or as the first item of the stream.

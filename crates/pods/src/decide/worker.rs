@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodName, PodUid};
+use model::pod_state::WorkerState;
 use podspec::view;
 
 use crate::decide::requeue::Retry;
@@ -65,6 +66,8 @@ pub enum Update {
         target: Target,
         /// How long it may take; else the pod says.
         grace: Option<Duration>,
+        /// Whether the node needs what the pod uses.
+        evict: bool,
     },
 }
 
@@ -79,6 +82,16 @@ pub enum Event {
     Due(PodUid),
     /// These pods are wanted; no others.
     Desired(BTreeSet<PodUid>),
+}
+
+impl Event {
+    /// The pod it is about, if it is about one.
+    pub fn pod(&self) -> Option<&PodUid> {
+        match self {
+            Self::Asked(uid, _) | Self::Ended(uid, _) | Self::Due(uid) => Some(uid),
+            Self::Desired(_) => None,
+        }
+    }
 }
 
 /// How a job ended.
@@ -134,6 +147,20 @@ pub enum Command {
     Forgotten(PodUid),
 }
 
+impl Command {
+    /// The pod it is about.
+    pub fn pod(&self) -> &PodUid {
+        match self {
+            Self::Start(uid, _)
+            | Self::Cancel(uid)
+            | Self::Requeue(uid, _)
+            | Self::Terminated(uid)
+            | Self::Finished(uid)
+            | Self::Forgotten(uid) => uid,
+        }
+    }
+}
+
 /// Where a pod is in its life.
 #[derive(Debug, Clone, PartialEq)]
 enum Stage {
@@ -167,6 +194,17 @@ struct Worker {
     pending: bool,
     /// A pod with this uid came again while this one was ending: start over when it has ended.
     restart: bool,
+    /// Why it ends, as far as what is left of it depends on that.
+    because: Option<Because>,
+}
+
+/// Why a pod ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Because {
+    /// The node needs what it uses.
+    Evicted,
+    /// Nobody wants it any more.
+    Deleted,
 }
 
 /// All pods with a worker.
@@ -197,6 +235,18 @@ impl Workers {
         stage.is_some_and(|stage| !matches!(stage, Stage::Terminated | Stage::Finished))
     }
 
+    /// How far the pod is, as far as what is left of it depends on that. One that will start over keeps
+    /// what is left of its earlier self until then.
+    pub fn state(&self, uid: &PodUid) -> Option<WorkerState> {
+        let worker = self.workers.get(uid)?;
+        let because = worker.because.filter(|_| !worker.restart);
+        Some(WorkerState {
+            evicted: because == Some(Because::Evicted),
+            deleted: because == Some(Because::Deleted),
+            terminated: matches!(worker.stage, Stage::Terminated | Stage::Finished),
+        })
+    }
+
     /// Whether the pod has a worker.
     pub fn knows(&self, uid: &PodUid) -> bool {
         self.workers.contains_key(uid)
@@ -225,12 +275,12 @@ impl Workers {
         }
         let worker = self.workers.get_mut(uid).expect("it was found or made above");
         let mut asked_grace = None;
-        let mut killed = false;
+        let (mut killed, mut evict) = (false, false);
         match update {
             Update::Create(pod) | Update::Update(pod) => worker.target = Target::Pod(pod),
             Update::Sync => {}
-            Update::Kill { grace, target } => {
-                killed = true;
+            Update::Kill { grace, target, evict: evicted } => {
+                (killed, evict) = (true, evicted);
                 asked_grace = grace;
                 // A known specification says more than what the runtime remembers.
                 if let Target::Pod(_) = target {
@@ -239,6 +289,10 @@ impl Workers {
             }
         }
         let goes = killed || must_go(&worker.target);
+        if goes && matches!(worker.stage, Stage::Waiting | Stage::Syncing) {
+            let deleted = is_unwanted(&worker.target).then_some(Because::Deleted);
+            worker.because = deleted.or(evict.then_some(Because::Evicted));
+        }
         match &mut worker.stage {
             Stage::Waiting if goes => {
                 commands.push(Command::Terminated(uid.clone()));
@@ -275,7 +329,15 @@ impl Workers {
             }
         }
         let name = target.name();
-        let worker = Worker { target, name, stage, running: None, pending: false, restart: false };
+        let worker = Worker {
+            target,
+            name,
+            stage,
+            running: None,
+            pending: false,
+            restart: false,
+            because: None,
+        };
         self.workers.insert(uid.clone(), worker);
     }
 
@@ -379,12 +441,23 @@ impl Workers {
                 }
                 _ if desired.contains(&uid) => {}
                 Stage::Waiting | Stage::Syncing => {
-                    self.asked(&uid, Update::Kill { target, grace: None }, commands);
+                    self.asked(&uid, Update::Kill { target, grace: None, evict: false }, commands);
+                    if let Some(worker) = self.workers.get_mut(&uid) {
+                        worker.because = Some(Because::Deleted);
+                    }
                 }
                 // Under way, or waiting for its next try.
                 Stage::Terminating { .. } | Stage::Terminated => {}
             }
         }
+    }
+}
+
+/// Whether nobody wants the pod any more, as far as it says itself.
+fn is_unwanted(target: &Target) -> bool {
+    match target {
+        Target::RuntimeOnly(_) => true,
+        Target::Pod(pod) => view::is_being_deleted(pod),
     }
 }
 

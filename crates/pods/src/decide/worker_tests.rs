@@ -42,7 +42,7 @@ fn update(pod: &Pod) -> Event {
 
 fn kill(pod: &Pod, grace: Option<u64>) -> Event {
     let target = Target::Pod(Arc::new(pod.clone()));
-    Event::Asked(view::uid(pod), Update::Kill { target, grace: grace.map(seconds) })
+    Event::Asked(view::uid(pod), Update::Kill { target, grace: grace.map(seconds), evict: false })
 }
 
 fn ended(uid: &str, outcome: Outcome) -> Event {
@@ -88,7 +88,7 @@ fn runs(pod: &Pod) -> [Event; 2] {
 
 fn found(uid: &str) -> Event {
     let target = Target::RuntimeOnly(PodName::new("default", "web"));
-    Event::Asked(uid.into(), Update::Kill { target, grace: None })
+    Event::Asked(uid.into(), Update::Kill { target, grace: None, evict: false })
 }
 
 // behaviour: WRK-1
@@ -535,3 +535,6 @@ proptest! {
         }
     }
 }
+
+#[path = "worker_states_tests.rs"]
+mod states;

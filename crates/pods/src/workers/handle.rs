@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::debug;
 
 use crate::decide::worker::{Event, Target, Update};
+use crate::states::WorkerStates;
 
 /// How long [`WorkersHandle::kill_and_wait`] waits at least.
 const LEAST_WAIT: Duration = Duration::from_secs(10);
@@ -19,6 +20,7 @@ const LEAST_WAIT: Duration = Duration::from_secs(10);
 pub struct WorkersHandle {
     /// Read by the workers' task; closed when it ends.
     pub(super) requests: mpsc::Sender<Request>,
+    pub(super) states: WorkerStates,
     pub(super) events: Arc<dyn Events>,
 }
 
@@ -51,17 +53,19 @@ impl WorkersHandle {
         self.send(Event::Desired(uids)).await;
     }
 
-    /// Kills a pod and waits until nothing of it runs: half as long again as its grace, at least 10 s.
+    /// Kills a pod, with a grace and perhaps because the node needs what it uses, and waits until nothing
+    /// of it runs: half as long again as its grace, at least 10 s.
     pub async fn kill_and_wait(
         &self,
         uid: PodUid,
         target: Target,
         grace: Duration,
+        evict: bool,
     ) -> Result<(), ExceededGracePeriod> {
         let waited = grace.mul_f64(1.5).max(LEAST_WAIT);
         let (teller, told) = oneshot::channel();
         let pod = target.name();
-        let update = Update::Kill { target, grace: Some(grace) };
+        let update = Update::Kill { target, grace: Some(grace), evict };
         self.request(Request::KillAndTell(uid.clone(), update, teller)).await;
         match tokio::time::timeout(waited, told).await {
             Ok(Ok(())) => Ok(()),
@@ -75,6 +79,11 @@ impl WorkersHandle {
                 Err(ExceededGracePeriod { uid, waited })
             }
         }
+    }
+
+    /// How far pods are.
+    pub fn states(&self) -> WorkerStates {
+        self.states.clone()
     }
 
     async fn send(&self, event: Event) {

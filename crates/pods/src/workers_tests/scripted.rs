@@ -245,7 +245,7 @@ impl Bench {
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(task.run(stop.clone()));
-        Self { looks, stamps, clock, events, handle, stop, tasks, syncer, news }
+        Self { looks, stamps, clock, handle, stop, tasks, events, syncer, news }
     }
 
     /// What the next jobs of a kind do; later ones are done at once.
@@ -271,7 +271,9 @@ impl Bench {
 
     pub(super) async fn kill(&self, uid: &str, grace: u64) {
         let grace = Some(Duration::from_secs(grace));
-        self.handle.ask(uid.into(), Update::Kill { target: Self::target(uid), grace }).await;
+        self.handle
+            .ask(uid.into(), Update::Kill { target: Self::target(uid), grace, evict: false })
+            .await;
     }
 
     pub(super) async fn desired<const N: usize>(&self, uids: [&str; N]) {

@@ -64,7 +64,7 @@ mod tests {
         let mount = |host: &str, container: &str| Mount {
             host_path: host.to_owned(),
             container_path: container.to_owned(),
-            read_only: false,
+            ..Mount::default()
         };
         status.mounts = vec![mount("/data", "/data"), mount("/words", "/dev/termination-log")];
         status

@@ -106,3 +106,24 @@ async fn a_dead_sandbox_is_stopped_too_because_it_holds_its_network() {
     world.pods.kill(&pod, &status, None).await.unwrap();
     assert!(world.status(&pod).await.sandboxes[0].ips.is_empty());
 }
+
+// behaviour: GC-26
+#[tokio::test(start_paused = true)]
+async fn one_of_whose_pod_nothing_is_known_ends_by_what_is_written_on_it() {
+    let world = World::new();
+    let pod = web().container("deaf", IMAGE, ["ignore", "TERM"]).grace(9).build();
+    world.synced(&pod).await;
+    let status = world.status(&pod).await;
+    let before = world.events.all().len();
+    let begun = Instant::now();
+    let whose = (&status.uid, &view::pod_name(&pod));
+    world.pods.kill_unspecified(whose, &status.containers[0]).await.unwrap();
+    assert_eq!(begun.elapsed(), seconds(9));
+    assert_eq!(world.instances("deaf"), [(0, Exited)]);
+    assert_eq!(world.events.all().len(), before, "there is no pod to tell it of");
+    let mut bare = status.containers[0].clone();
+    bare.annotations.clear();
+    world.runtime.forget_calls();
+    world.pods.kill_unspecified(whose, &bare).await.unwrap();
+    assert_eq!(world.calls(), [Method::StopContainer]);
+}

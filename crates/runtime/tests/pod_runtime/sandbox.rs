@@ -21,7 +21,6 @@ async fn a_dead_sandbox_is_replaced_with_all_that_was_in_it() {
         Method::RunPodSandbox,
         Method::PodSandboxStatus,
         Method::ImageStatus,
-        Method::ImageStatus,
         Method::CreateContainer,
         Method::StartContainer,
     ];

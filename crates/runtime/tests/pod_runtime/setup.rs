@@ -36,7 +36,7 @@ async fn a_container_gets_the_pods_hosts_file_written_anew_where_it_is() {
     let mount = Mount {
         container_path: "/etc/hosts".to_owned(),
         host_path: hosts.clone(),
-        read_only: false,
+        ..Mount::default()
     };
     assert_eq!(container.mounts, [mount]);
     let ip = world.status(&pod).await.ips[0];

@@ -8,6 +8,7 @@ use futures_util::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{ContainerId, SandboxId};
+use model::image_claims::ImageClaims;
 use model::observed::{ContainerState, PodStatus, pods_by_uid};
 use model::ports::clock::WallClock;
 use model::ports::last_words::LastWords as _;
@@ -63,6 +64,7 @@ impl World {
         let events = Arc::new(KeptEvents::default());
         let (web, logs) = (Arc::new(MemoryWeb::default()), Arc::new(MemoryLogs::default()));
         let pods = PodRuntime::new(RuntimeParts {
+            claims: ImageClaims::default(),
             runtime: Arc::clone(&runtime) as _,
             files: Arc::clone(&files) as _,
             http: Arc::clone(&web) as _,

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests, helpers included")]
 
 mod answers;
+mod garbage;
 mod logs;
 mod watch;
 mod world;

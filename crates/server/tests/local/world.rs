@@ -7,24 +7,27 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use journal::{DiskJournal, Found, Inputs, Query, SMALLEST};
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStatus, PodStatus,
 };
 use model::ids::{ContainerId, PodName, PodUid};
-use model::ports::events::{EventType, Events as _, PodEvent};
+use model::ports::events::{EventType, Events, PodEvent};
 use model::ports::files::FileError;
 use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
-use server::wire::{Problem, RefusedManifest, Version};
+use server::wire::{GcDone, GcItem, GcLine, GcPlan, GcSource, Problem, RefusedManifest, Version};
 use server::{
-    Check, EventBook, EventLimits, HealthChecks, LogPaths, MetricsText, Parts, PodAndStatus,
-    PodView, Verbosity,
+    Check, Collector, EventBook, EventLimits, HealthChecks, LogPaths, MetricsText, Parts,
+    PodAndStatus, PodView, Removals, Verbosity,
 };
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;
+use testkit::segments::MemorySegments;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -156,6 +159,10 @@ impl LogPaths for Logs {
 pub(crate) struct Agent {
     pub(crate) problem: Mutex<Option<String>>,
     pub(crate) level: Mutex<u32>,
+    /// What was removed.
+    pub(crate) journal: MemorySegments,
+    /// What would be.
+    pub(crate) items: Mutex<Vec<GcItem>>,
 }
 
 impl HealthChecks for Agent {
@@ -175,6 +182,39 @@ impl Verbosity for Agent {
     fn set(&self, level: u32) -> Result<(), String> {
         *self.level.lock().unwrap() = level;
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Removals for Agent {
+    async fn why(&self, query: Query, limit: usize) -> Result<Found, String> {
+        if let Some(problem) = self.problem.lock().unwrap().clone() {
+            return Err(problem);
+        }
+        let clock = Arc::new(VirtualClock::new());
+        let journal = DiskJournal::new(Arc::new(self.journal.clone()), clock, "0.1.0", SMALLEST);
+        journal.find(&query, limit).map_err(|error| error.to_string())
+    }
+}
+
+#[async_trait]
+impl Collector for Agent {
+    async fn plan(&self) -> GcPlan {
+        GcPlan {
+            generated_at: jiff::Timestamp::UNIX_EPOCH,
+            source: GcSource::Agent,
+            policy: Inputs::default(),
+            items: self.items.lock().unwrap().clone(),
+            problems: Vec::new(),
+        }
+    }
+
+    async fn run(&self) -> BoxStream<'static, GcLine> {
+        let items = std::mem::take(&mut *self.items.lock().unwrap());
+        let removed = BTreeMap::from([("container".to_owned(), items.len() as u64)]);
+        let lines = items.into_iter().map(|item| GcLine::Removed { item });
+        let done = GcLine::Done(GcDone { removed, ..GcDone::default() });
+        futures_util::stream::iter(lines.chain([done]).collect::<Vec<_>>()).boxed()
     }
 }
 
@@ -210,6 +250,8 @@ impl World {
             logs: Arc::new(Logs),
             health: Arc::clone(&agent) as _,
             metrics: Arc::clone(&agent) as _,
+            removals: Arc::clone(&agent) as _,
+            collector: Arc::clone(&agent) as _,
             verbosity: Arc::clone(&agent) as _,
             clock,
             version: Version { kubernetes: "v1.36.3".to_owned(), ferrolet: "0.1.0".to_owned() },
@@ -221,14 +263,17 @@ impl World {
     }
 
     pub(crate) fn tell(&self, pod: &str, reason: &'static str) {
-        self.events.record(PodEvent {
-            pod_uid: format!("uid-of-{pod}").into(),
-            pod: PodName::new("default", pod),
-            field_path: "".into(),
-            kind: EventType::Normal,
-            reason,
-            message: "told".to_owned(),
-        });
+        Events::record(
+            &*self.events,
+            PodEvent {
+                pod_uid: format!("uid-of-{pod}").into(),
+                pod: PodName::new("default", pod),
+                field_path: "".into(),
+                kind: EventType::Normal,
+                reason,
+                message: "told".to_owned(),
+            },
+        );
     }
 
     /// Sends a request and gives the beginning of the answer.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::ids::{ContainerId, SandboxId};
 
 use super::Invariant;
-use crate::history::{Event, Instance, Record};
+use crate::history::{Event, Instance, Record, Removed};
 
 /// A runtime ends what it removes, without a grace: whatever runs is asked to end before. A container that
 /// started after the last look at it is nobody's fault.
@@ -42,7 +42,7 @@ impl Invariant for RemovedAfterItsEnd {
             Event::StopSandboxAsked(id) => {
                 self.asked_sandboxes.insert(id.clone());
             }
-            Event::RemoveAsked(id) => {
+            Event::RemoveAsked(Removed::Container(id), _) => {
                 let one = self.containers.get(id).filter(|one| one.may_live());
                 let asked = one.is_some_and(|one| {
                     self.asked.contains(id) || self.asked_sandboxes.contains(&one.sandbox)

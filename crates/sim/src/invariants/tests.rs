@@ -2,10 +2,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::observed::ContainerState::{self, Created, Exited, Running, Unknown};
+use model::observed::SandboxState;
 use model::ports::runtime::Code;
 
 use super::*;
-use crate::history::{Event, Instance, Maker};
+use crate::history::{Event, Instance, Maker, Removed};
 use crate::plan::{ContainerPlan, PodPlan, Policy, Program};
 
 fn seconds(seconds: u64) -> Duration {
@@ -173,7 +174,7 @@ fn removing_what_runs_is_found() {
     let sentence = Some("nothing that runs is removed before it was asked to end");
     let runs = || [container("x", 0, Running, Created)];
     let looked = |runs| Event::Looked("x0".into(), runs);
-    let removed = || Event::RemoveAsked("x0".into());
+    let removed = || Event::RemoveAsked(Removed::Container("x0".into()), "pod-is-gone");
     let rows = [
         (vec![looked(true), removed()], sentence),
         (vec![looked(false), looked(true), removed()], sentence),
@@ -312,4 +313,40 @@ fn asking_for_what_is_known_to_be_there_is_found() {
     for (events, expected) in rows {
         assert_eq!(broken(events.clone()), expected, "{events:?}");
     }
+}
+
+#[test]
+fn a_removal_of_what_lives_or_is_the_last_of_a_wanted_pod_is_found() {
+    let sentence = "nothing is removed that lives, nor the last instance of what a wanted pod ran";
+    let remove = |id: &str| Event::RemoveAsked(Removed::Container(id.into()), "pod-is-gone");
+    let first = || initialized().into_iter().chain([container("a", 0, Running, Created)]);
+    let found = |last: Vec<Event>, wait: u64| {
+        let mut invariants = Invariants::default();
+        let events = std::iter::once(wanted(Policy::Always)).chain(first()).chain(last);
+        let records: Vec<Record> = (0..)
+            .zip(events)
+            .map(|(n, event)| {
+                let at = seconds(if n < 4 { n } else { n + wait });
+                Record { at, event }
+            })
+            .collect();
+        invariants.read(&records).err().map(|broken| broken.invariant)
+    };
+    let ended = || container("a", 0, Exited, Running);
+    assert_eq!(found(vec![remove("a0")], 600), Some(sentence));
+    assert_eq!(found(vec![ended(), remove("a0")], 600), Some(sentence));
+    assert_eq!(found(vec![ended(), remove("a0")], 0), None, "it may have just come back");
+    let gone = Event::Unwanted("u".into());
+    assert_eq!(found(vec![ended(), gone, remove("a0")], 600), None);
+    let sandbox = |state| Event::Sandbox("s".into(), "u".into(), state);
+    let remove = || Event::RemoveAsked(Removed::Sandbox("s".into()), "sandbox-older");
+    assert_eq!(found(vec![sandbox(SandboxState::Ready), remove()], 0), Some(sentence));
+    assert_eq!(found(vec![sandbox(SandboxState::NotReady), remove()], 0), None);
+}
+
+#[test]
+fn the_removal_of_an_image_that_a_container_uses_is_found() {
+    let asked = |users: Vec<model::ids::ContainerId>| Event::ImageRemovalAsked("i".into(), users);
+    assert_eq!(broken([asked(vec![])]), None);
+    assert_eq!(broken([asked(vec!["c".into()])]), Some("no image goes that a container uses"));
 }

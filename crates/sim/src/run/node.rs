@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, ManifestUrl, Ports, Settings};
+use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, Ports, Settings};
 use futures_util::FutureExt as _;
+use gc::decide::images::Policy;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
 use model::ports::http::Headers;
 use model::ports::runtime::Code;
 use runtime::decide::NodeSettings;
-use testkit::events::KeptEvents;
+use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::http::{MemoryWeb, Page};
 use tokio::time::{Instant, sleep_until};
 
@@ -127,6 +128,9 @@ impl Node {
             logs: Arc::new(testkit::logs::MemoryLogs::default()),
             clock: Arc::clone(&self.outside.clock) as _,
             events: Arc::<KeptEvents>::default(),
+            journal: Arc::new(self.outside.journal.clone()),
+            node_events: Arc::<KeptNodeEvents>::default(),
+            disks: Arc::clone(&self.outside.disk) as _,
         };
         let agent = Agent::start(&settings(self.hints, self.url), ports, None);
         self.agent = Some((agent, life));
@@ -397,6 +401,7 @@ impl Node {
 }
 
 fn settings(hints: bool, url: bool) -> Settings {
+    let policy = Policy { minimum_age: Duration::ZERO, ..Policy::default() };
     let node = NodeSettings {
         root_dir: "/".into(),
         cluster_dns: vec![[10, 96, 0, 10].into()],
@@ -411,6 +416,7 @@ fn settings(hints: bool, url: bool) -> Settings {
             period: Duration::from_secs(20),
         }),
         pleg: pleg::Settings { hints, ..pleg::Settings::default() },
+        images: ImageRules { policy, ..ImageRules::default() },
         ..Settings::new(NODE, "memory", node)
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use model::ports::files::{FileError, FileKind, HostFiles};
+use model::ports::files::{FileError, FileKind, HostFiles, Removed};
 use model::verdict::Subject;
 
 use super::{Impossible, Play, Report};
@@ -360,7 +360,8 @@ async fn a_link_is_removed_and_not_what_it_leads_to(world: &dyn World) -> Result
     world.write(&root.join("file"), b"text");
     for (name, target) in [("link", "file"), ("dangling", "nothing")] {
         world.put_link(&root.join(name), &root.join(target));
-        files.remove(&root, &removal(Subject::LogLink(root.join(name)))).await?;
+        let removed = files.remove(&root, &removal(Subject::LogLink(root.join(name)))).await?;
+        ensure!(removed == Removed::Now);
     }
     ensure!(files.list(&root).await? == ["file"]);
     Ok(())
@@ -369,8 +370,14 @@ async fn a_link_is_removed_and_not_what_it_leads_to(world: &dyn World) -> Result
 async fn what_is_not_there_is_removed_already(world: &dyn World) -> Result<()> {
     let (files, root) = (world.files(), world.directory());
     for root in [root.clone(), root.join("missing")] {
-        files.remove(&root, &removal(Subject::PodLogs(root.join("logs")))).await?;
-        files.remove(&root, &removal(Subject::LogLink(root.join("link")))).await?;
+        for subject in [
+            Subject::PodLogs(root.join("logs")),
+            Subject::LogLink(root.join("link")),
+            Subject::ContainerLog(root.join("pod/main/0.log")),
+        ] {
+            let removed = files.remove(&root, &removal(subject.clone())).await?;
+            ensure!(removed == Removed::Before, "{subject}");
+        }
     }
     Ok(())
 }

@@ -180,6 +180,8 @@ cases! {
         what_is_removed_with_its_sandbox_is_told
         everybody_who_listens_is_told;
     images:
+        a_container_says_which_image_it_uses
+        the_file_system_of_images_is_told
         an_image_is_found_by_name_and_by_id
         an_absent_image_is_nothing
         an_absent_image_cannot_be_pulled

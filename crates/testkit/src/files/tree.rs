@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
-use model::ports::files::{FileKind, FileVersion, Found, Heard, draft_of};
+use model::ports::files::{FileKind, FileVersion, Found, Heard, Removed, draft_of};
 use tokio::sync::mpsc;
 
 /// As many links as Linux follows before it gives up.
@@ -363,7 +363,7 @@ impl Tree {
         root: &Path,
         path: &Path,
         is_meant: fn(&Node) -> bool,
-    ) -> Result<(), ErrorKind> {
+    ) -> Result<Removed, ErrorKind> {
         if let Some(kind) = self.broken.get(path) {
             return Err(*kind);
         }
@@ -373,21 +373,21 @@ impl Tree {
         };
         let path = match self.resolve(root) {
             Ok(root) => root.join(name),
-            Err(ErrorKind::NotFound) => return Ok(()),
+            Err(ErrorKind::NotFound) => return Ok(Removed::Before),
             Err(kind) => return Err(kind),
         };
         match self.at(&path) {
-            None => Ok(()),
+            None => Ok(Removed::Before),
             Some(node) if is_meant(node) => {
                 self.prune(&path);
-                Ok(())
+                Ok(Removed::Now)
             }
             Some(_) => Err(ErrorKind::InvalidInput),
         }
     }
 
     /// Removes the log of a container and its rotated parts, following no link below the root.
-    pub(super) fn remove_log(&mut self, root: &Path, path: &Path) -> Result<(), ErrorKind> {
+    pub(super) fn remove_log(&mut self, root: &Path, path: &Path) -> Result<Removed, ErrorKind> {
         if let Some(kind) = self.broken.get(path) {
             return Err(*kind);
         }
@@ -397,7 +397,7 @@ impl Tree {
             return Err(ErrorKind::InvalidInput);
         }
         let directory = match self.beneath(root, below.parent().expect("it has three parts")) {
-            Err(ErrorKind::NotFound) => return Ok(()),
+            Err(ErrorKind::NotFound) => return Ok(Removed::Before),
             found => found?,
         };
         let rotated = format!("{name}.");
@@ -406,13 +406,14 @@ impl Tree {
             path.parent() == Some(&*directory) && (entry == name || entry.starts_with(&rotated))
         };
         let logs: Vec<PathBuf> = self.nodes.keys().filter(|path| log(path)).cloned().collect();
+        let removed = if logs.is_empty() { Removed::Before } else { Removed::Now };
         for log in logs {
             if let Some(Node::Directory { .. }) = self.at(&log) {
                 return Err(ErrorKind::IsADirectory);
             }
             self.prune(&log);
         }
-        Ok(())
+        Ok(removed)
     }
 
     /// A path below a root that is made of plain names and goes through no link, free of links.

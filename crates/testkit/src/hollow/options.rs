@@ -20,6 +20,7 @@ usage: hollow --socket PATH [OPTION...]
 
   --socket PATH               where it listens
   --pods N [--containers M]   N pods of M containers (1) run from the start
+  --dead N [--containers M]   N pods that have ended, of M dead instances (1) of their container
   --population FILE           the pods of a JSON file do
                               ({\"pods\": [{\"name\", \"uid\", \"containers\": [{\"name\"}]}]})
   --image NAME                only images so named can be pulled (repeatable); otherwise all can
@@ -59,6 +60,7 @@ struct Given {
     socket: Option<PathBuf>,
     counters: Option<PathBuf>,
     pods: Option<usize>,
+    dead: Option<usize>,
     containers: Option<usize>,
     population: Option<PathBuf>,
     images: Vec<String>,
@@ -80,6 +82,7 @@ impl Options {
                 Long("socket") => given.socket = Some(parser.value()?.into()),
                 Long("counters") => given.counters = Some(parser.value()?.into()),
                 Long("pods") => given.pods = Some(parser.value()?.parse()?),
+                Long("dead") => given.dead = Some(parser.value()?.parse()?),
                 Long("containers") => given.containers = Some(parser.value()?.parse()?),
                 Long("population") => given.population = Some(parser.value()?.into()),
                 Long("image") => given.images.push(parser.value()?.string()?),
@@ -103,11 +106,16 @@ impl Options {
 impl Given {
     fn finish(self) -> Result<Options> {
         let socket = self.socket.context("--socket is needed")?;
-        let population = match (&self.population, self.pods, self.containers) {
-            (Some(file), None, None) => read(file)?,
-            (Some(_), _, _) => bail!("--population excludes --pods and --containers"),
-            (None, Some(pods), containers) => Population::of(pods, containers.unwrap_or(1)),
-            (None, None, Some(_)) => bail!("--containers wants --pods"),
+        let containers = self.containers.unwrap_or(1);
+        let population = match (&self.population, self.pods, self.dead) {
+            (Some(file), None, None) if self.containers.is_none() => read(file)?,
+            (Some(_), _, _) => bail!("--population excludes --pods, --dead and --containers"),
+            (None, Some(pods), None) => Population::of(pods, containers),
+            (None, None, Some(pods)) => Population::dead(pods, containers),
+            (None, Some(_), Some(_)) => bail!("--pods excludes --dead"),
+            (None, None, None) if self.containers.is_some() => {
+                bail!("--containers wants --pods or --dead")
+            }
             (None, None, None) => Population::default(),
         };
         let directory = match self.image_directory {

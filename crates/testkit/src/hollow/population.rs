@@ -22,7 +22,7 @@ pub struct Population {
     pub pods: Vec<PopulationPod>,
 }
 
-/// A pod with a sandbox that is ready.
+/// A pod with a sandbox, which is ready unless it has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PopulationPod {
@@ -36,6 +36,9 @@ pub struct PopulationPod {
     /// Whether it is on the host's network.
     #[serde(default)]
     pub host_network: bool,
+    /// Whether its sandbox has ended.
+    #[serde(default)]
+    pub ended: bool,
     /// Labels besides those that a node agent finds its pods by.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
@@ -115,6 +118,7 @@ impl Population {
             name: format!("pod-{number}"),
             uid: format!("00000000-0000-4000-8000-{number:012}"),
             host_network: false,
+            ended: false,
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             containers: (0..containers).map(container).collect(),
@@ -122,10 +126,38 @@ impl Population {
         Self { pods: (0..pods).map(pod).collect() }
     }
 
+    /// So many pods that have ended, each with so many dead instances of its container.
+    pub fn dead(pods: usize, instances: usize) -> Self {
+        let mut population = Self::of(pods, instances);
+        for pod in &mut population.pods {
+            pod.ended = true;
+            for (attempt, container) in pod.containers.iter_mut().enumerate() {
+                "main".clone_into(&mut container.name);
+                container.attempt = u32::try_from(attempt).unwrap_or(u32::MAX);
+                container.state = PopulationState::Exited;
+                container.annotations = annotations(container.attempt);
+            }
+        }
+        population
+    }
+
     /// How many containers its pods have.
     pub fn containers(&self) -> usize {
         self.pods.iter().map(|pod| pod.containers.len()).sum()
     }
+}
+
+/// What a node agent writes on every container: lists of containers are as long as they are for it.
+fn annotations(attempt: u32) -> BTreeMap<String, String> {
+    let of =
+        |name: &str, value: &str| (format!("io.kubernetes.container.{name}"), value.to_owned());
+    BTreeMap::from([
+        of("hash", "8f3f2d17"),
+        of("restartCount", &attempt.to_string()),
+        of("terminationMessagePath", "/dev/termination-log"),
+        of("terminationMessagePolicy", "File"),
+        ("io.kubernetes.pod.terminationGracePeriod".to_owned(), "30".to_owned()),
+    ])
 }
 
 impl Hollow {
@@ -165,13 +197,37 @@ impl Hollow {
                 self.runtime.kill_container(&id, 0);
             }
         }
+        if pod.ended {
+            self.runtime.stop_pod_sandbox(&sandbox).await?;
+        }
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use model::observed::{ContainerState, SandboxState};
+
     use super::*;
+
+    #[tokio::test]
+    async fn dead_pods_have_ended_and_so_have_all_instances_of_their_containers() {
+        let hollow = Hollow::new(crate::hollow::Settings {
+            images: None,
+            image_directory: "/images".into(),
+            write_logs: false,
+            users: BTreeMap::new(),
+            requests: None,
+        });
+        hollow.populate(&Population::dead(2, 3)).await.unwrap();
+        let (sandboxes, containers) = (hollow.runtime.sandboxes(), hollow.runtime.containers());
+        assert_eq!((sandboxes.len(), containers.len()), (2, 6));
+        assert!(sandboxes.iter().all(|one| one.state == SandboxState::NotReady));
+        assert!(containers.iter().all(|one| one.state == ContainerState::Exited));
+        let mut attempts: Vec<u32> = containers.iter().map(|one| one.attempt).collect();
+        attempts.sort_unstable();
+        assert_eq!(attempts, [0, 0, 1, 1, 2, 2]);
+    }
 
     #[test]
     fn a_file_says_as_little_or_as_much_as_it_wants() {

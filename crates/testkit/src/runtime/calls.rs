@@ -27,6 +27,7 @@ pub enum Method {
     PullImage,
     ListImages,
     RemoveImage,
+    ImageFsInfo,
     GetContainerEvents,
 }
 
@@ -52,6 +53,7 @@ impl Method {
             Self::PullImage => "PullImage",
             Self::ListImages => "ListImages",
             Self::RemoveImage => "RemoveImage",
+            Self::ImageFsInfo => "ImageFsInfo",
             Self::GetContainerEvents => "GetContainerEvents",
         }
     }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, PodName, SandboxId};
 use model::labels;
 use model::observed::{Container, ContainerState, ContainerStatus};
+use model::ports::runtime::ImageUse;
 use model::wanted::ContainerConfig;
 use tokio::sync::Notify;
 
@@ -196,6 +197,16 @@ impl ContainerRecord {
             created_at: self.created_at,
             image_ref: self.image_id.as_str().into(),
         })
+    }
+
+    /// Which image it uses.
+    pub(super) fn image_use(&self) -> ImageUse {
+        ImageUse {
+            container: self.id.clone(),
+            pod_uid: self.config.labels.get(labels::POD_UID).map(|uid| uid.as_str().into()),
+            image_id: self.image_id.clone(),
+            runtime_handler: String::new(),
+        }
     }
 
     /// The image as it was asked for.

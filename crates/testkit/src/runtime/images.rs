@@ -13,13 +13,14 @@ use super::script::Script;
 pub struct RemoteImage {
     name: String,
     content: String,
-    size: u64,
+    layers: BTreeMap<String, u64>,
     pinned: bool,
     pull_takes: Duration,
     entrypoint: Vec<String>,
     cmd: Vec<String>,
     runs_anything: bool,
     user: Option<ImageUser>,
+    labels: BTreeMap<String, String>,
 }
 
 impl RemoteImage {
@@ -28,14 +29,15 @@ impl RemoteImage {
         let name = normalized(name);
         Self {
             content: name.clone(),
+            layers: BTreeMap::from([(name.clone(), 1_000_000)]),
             name,
-            size: 1_000_000,
             pinned: false,
             pull_takes: Duration::ZERO,
             entrypoint: vec!["/workload".into()],
             cmd: Vec::new(),
             runs_anything: false,
             user: None,
+            labels: BTreeMap::new(),
         }
     }
 
@@ -50,7 +52,21 @@ impl RemoteImage {
     /// Bytes that it takes.
     #[must_use]
     pub fn size(mut self, bytes: u64) -> Self {
-        self.size = bytes;
+        self.layers = BTreeMap::from([(self.name.clone(), bytes)]);
+        self
+    }
+
+    /// What it consists of: layers by name, with the bytes of each. Images share those of one name.
+    #[must_use]
+    pub fn layers<'a>(mut self, layers: impl IntoIterator<Item = (&'a str, u64)>) -> Self {
+        self.layers = layers.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+        self
+    }
+
+    /// A label of it.
+    #[must_use]
+    pub fn label(mut self, name: &str, value: &str) -> Self {
+        self.labels.insert(name.to_owned(), value.to_owned());
         self
     }
 
@@ -120,12 +136,13 @@ impl RemoteImage {
 pub(super) struct StoredImage {
     tags: BTreeSet<String>,
     digests: BTreeSet<String>,
-    size: u64,
+    layers: BTreeMap<String, u64>,
     pinned: bool,
     entrypoint: Vec<String>,
     cmd: Vec<String>,
     runs_anything: bool,
     user: Option<ImageUser>,
+    labels: BTreeMap<String, String>,
 }
 
 impl StoredImage {
@@ -159,9 +176,10 @@ impl StoredImage {
             id: id.to_owned(),
             repo_tags: self.tags.iter().cloned().collect(),
             repo_digests: self.digests.iter().cloned().collect(),
-            size: self.size,
+            size: self.layers.values().sum(),
             pinned: self.pinned,
             user: self.user.clone(),
+            runtime_handler: String::new(),
         }
     }
 }
@@ -196,12 +214,13 @@ impl Images {
         let stored = self.stored.entry(id.clone()).or_insert_with(|| StoredImage {
             tags: BTreeSet::new(),
             digests: BTreeSet::new(),
-            size: image.size,
+            layers: image.layers.clone(),
             pinned: false,
             entrypoint: image.entrypoint.clone(),
             cmd: image.cmd.clone(),
             runs_anything: image.runs_anything,
             user: image.user.clone(),
+            labels: image.labels.clone(),
         });
         stored.pinned |= image.pinned;
         self.name(&id, image.name.clone());
@@ -244,6 +263,20 @@ impl Images {
 
     pub(super) fn list(&self) -> Vec<Image> {
         self.stored.iter().map(|(id, image)| image.seen(id)).collect()
+    }
+
+    pub(super) fn labels(&self, reference: &str) -> BTreeMap<String, String> {
+        self.resolve(reference).map(|(_, image)| image.labels.clone()).unwrap_or_default()
+    }
+
+    /// Bytes of all layers, each counted once.
+    pub(super) fn bytes(&self) -> u64 {
+        let layers: BTreeMap<&String, u64> = self
+            .stored
+            .values()
+            .flat_map(|image| image.layers.iter().map(|(name, bytes)| (name, *bytes)))
+            .collect();
+        layers.values().sum()
     }
 
     /// Removes an image with all of its names.

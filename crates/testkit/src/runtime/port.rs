@@ -1,6 +1,8 @@
 //! The port: calls arrive, are recorded, go wrong as asked, and take effect.
 
+use std::collections::BTreeMap;
 use std::future::{Future, pending};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +12,8 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, Runtime, RuntimeError,
-    RuntimeStatus, RuntimeVersion, SandboxFilter,
+    Code, ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
+    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
@@ -349,7 +351,10 @@ impl Runtime for MemoryRuntime {
     }
 
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
-        let effect = self.at_once(|world, _| Ok(world.images.list()));
+        let effect = self.at_once(|world, _| {
+            let besides = world.listed_besides.iter().cloned();
+            Ok(world.images.list().into_iter().chain(besides).collect())
+        });
         self.call(Method::ListImages, String::new(), effect).await
     }
 
@@ -362,6 +367,39 @@ impl Runtime for MemoryRuntime {
             _ => Err(wrong_subject(verdict)),
         });
         self.call(Method::RemoveImage, subject_id(verdict), effect).await
+    }
+
+    async fn list_image_uses(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<ImageUse>, RuntimeError> {
+        let effect = self.at_once(|world, now| Ok(world.store.image_uses(filter, now)));
+        self.call(Method::ListContainers, asked(filter.sandbox_id.as_ref()), effect).await
+    }
+
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
+        let effect = self.at_once(|world, _| Ok(world.images.labels(image)));
+        self.call(Method::ImageStatus, image.to_owned(), effect).await
+    }
+
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        let effect = self.at_once(|world, _| {
+            let known = world.store.sandbox(id).map(|_| world.sandbox_image.clone());
+            known.ok_or_else(|| Refusal::not_found("sandbox", id.as_str()))
+        });
+        self.call(Method::PodSandboxStatus, id.to_string(), effect).await
+    }
+
+    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
+        let effect = self.at_once(|world, _| {
+            let used_bytes = world.images.bytes();
+            let on = |mount_point: &PathBuf| ImageFilesystem {
+                mount_point: mount_point.clone(),
+                used_bytes,
+            };
+            Ok(world.image_directories.iter().map(on).collect())
+        });
+        self.call(Method::ImageFsInfo, String::new(), effect).await
     }
 
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {

@@ -7,4 +7,5 @@ mod files;
 mod http;
 mod outside;
 mod runtime;
+mod segments;
 mod setup;

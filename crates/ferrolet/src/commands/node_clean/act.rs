@@ -137,35 +137,40 @@ impl Cleaner {
         }
         for (id, name) in &removal.containers {
             let link = self.logs.container_link(&removal.pod, name, id);
-            self.remove_file(removal, Subject::LogLink(link)).await?;
-            let verdict = self.verdict(removal, Subject::Container(id.clone()));
+            self.remove_file(removal, Subject::LogLink(link), name).await?;
+            let verdict = self.verdict(removal, Subject::Container(id.clone()), name);
             unless_gone(self.runtime.remove_container(&verdict).await)?;
         }
         let logs = self.logs.pod_directory(&removal.pod, &removal.uid);
-        self.remove_file(removal, Subject::PodLogs(logs)).await?;
+        self.remove_file(removal, Subject::PodLogs(logs), "").await?;
         let own = self.pods.join(removal.uid.as_str());
-        self.remove_file(removal, Subject::PodDirectory(own)).await?;
+        self.remove_file(removal, Subject::PodDirectory(own), "").await?;
         for id in &removal.sandboxes {
-            let verdict = self.verdict(removal, Subject::Sandbox(id.clone()));
+            let verdict = self.verdict(removal, Subject::Sandbox(id.clone()), "");
             unless_gone(self.runtime.remove_pod_sandbox(&verdict).await)?;
         }
         Ok(())
     }
 
-    async fn remove_file(&self, removal: &PodRemoval, subject: Subject) -> Result<(), StepError> {
+    async fn remove_file(
+        &self,
+        removal: &PodRemoval,
+        subject: Subject,
+        name: &str,
+    ) -> Result<(), StepError> {
         let root = match subject {
             Subject::LogLink(_) => &self.logs.container_links,
             Subject::PodDirectory(_) => &self.pods,
             _ => &self.logs.pod_logs,
         };
-        let verdict = self.verdict(removal, subject);
-        self.files.remove(root, &verdict).await.map_err(StepError::File)
+        let verdict = self.verdict(removal, subject, name);
+        self.files.remove(root, &verdict).await.map(drop).map_err(StepError::File)
     }
 
-    fn verdict(&self, removal: &PodRemoval, subject: Subject) -> Verdict {
+    fn verdict(&self, removal: &PodRemoval, subject: Subject, name: &str) -> Verdict {
         Verdict {
             subject,
-            name: "".into(),
+            name: name.into(),
             owner: Some(Owner { uid: removal.uid.clone(), pod: Some(removal.pod.clone()) }),
             rule: RULE,
             detail: Detail::default(),

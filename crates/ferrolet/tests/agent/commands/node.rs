@@ -9,7 +9,7 @@ use ferrolet::commands::agent::AgentClient;
 use hostfs::{HostLogs, Socket};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ids::{ContainerId, PodName, PodUid};
-use model::ports::events::{EventType, Events as _, PodEvent};
+use model::ports::events::{EventType, Events, PodEvent};
 use serde_json::{Value, json};
 use server::wire::{RefusedManifest, SOCKET, Version};
 use server::{
@@ -23,6 +23,8 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+use super::garbage::Garbage;
 
 /// The views of the agent that the server asks.
 #[derive(Debug)]
@@ -75,6 +77,7 @@ pub(crate) struct Node {
     root: TempDir,
     views: Arc<Views>,
     events: Arc<EventBook>,
+    pub(crate) garbage: Arc<Garbage>,
     pub(crate) clock: Arc<VirtualClock>,
 }
 
@@ -112,7 +115,8 @@ impl Node {
             changes: watch::Sender::new(0),
             logs: root.path().join("logs"),
         };
-        Self { root, views: Arc::new(views), events: Arc::new(events), clock }
+        let (views, events) = (Arc::new(views), Arc::new(events));
+        Self { root, views, events, garbage: Arc::default(), clock }
     }
 
     pub(crate) fn client(&self) -> AgentClient {
@@ -132,6 +136,8 @@ impl Node {
             logs: Arc::new(HostLogs::default()),
             health: Arc::clone(&self.views) as _,
             metrics: Arc::clone(&self.views) as _,
+            removals: Arc::clone(&self.garbage) as _,
+            collector: Arc::clone(&self.garbage) as _,
             verbosity: Arc::clone(&self.views) as _,
             clock: Arc::clone(&self.clock) as _,
             version: Version { kubernetes: String::new(), ferrolet: String::new() },
@@ -188,14 +194,17 @@ impl Node {
     }
 
     pub(crate) fn tell(&self, namespace: &str, name: &str, reason: &'static str) {
-        self.events.record(PodEvent {
-            pod_uid: uid(namespace, name),
-            pod: PodName::new(namespace, name),
-            field_path: "".into(),
-            kind: EventType::Normal,
-            reason,
-            message: format!("about {reason}"),
-        });
+        Events::record(
+            &*self.events,
+            PodEvent {
+                pod_uid: uid(namespace, name),
+                pod: PodName::new(namespace, name),
+                field_path: "".into(),
+                kind: EventType::Normal,
+                reason,
+                message: format!("about {reason}"),
+            },
+        );
     }
 
     /// Writes a line into the log of a pod's container.

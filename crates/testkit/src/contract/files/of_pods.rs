@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use model::ports::files::Removed;
 use model::verdict::Subject;
 
 use super::{World, refused};
@@ -77,9 +78,9 @@ pub(super) async fn a_log_is_removed_with_its_rotated_parts_and_no_other(
         world.write(&directory.join(name), b"text");
     }
     let log = removal(Subject::ContainerLog(directory.join("1.log")));
-    files.remove(&root, &log).await?;
+    ensure!(files.remove(&root, &log).await? == Removed::Now);
     ensure!(files.list(&directory).await? == ["11.log", "2.log"]);
-    files.remove(&root, &log).await?;
+    ensure!(files.remove(&root, &log).await? == Removed::Before);
     let elsewhere = removal(Subject::ContainerLog(root.join("pod/other/1.log")));
     files.remove(&root, &elsewhere).await?;
     for path in [directory.clone(), root.join("1.log"), root.join("pod/../pod/main/2.log")] {

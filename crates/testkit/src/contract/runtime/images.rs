@@ -1,6 +1,7 @@
 //! Images.
 
 use anyhow::{Context, Result, ensure};
+use model::ports::runtime::ContainerFilter;
 use model::verdict::Subject;
 
 use super::bench::{Bench, done_or_gone, refused};
@@ -57,4 +58,29 @@ pub(super) async fn a_removed_image_is_gone(bench: &Bench<'_>) -> Result<()> {
     let listed = bench.runtime.list_images().await?;
     ensure!(listed.iter().all(|other| other.id != image.id), "{listed:?}");
     done_or_gone(bench.runtime.remove_image(&verdict).await)
+}
+
+pub(super) async fn a_container_says_which_image_it_uses(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let container = bench.start(&pod, &["exit", "0"]).await?;
+    bench.exited(&container).await?;
+    let name = bench.world.image();
+    let image = bench.runtime.image_status(&name).await?.context("not found by its name")?;
+    let by_sandbox =
+        ContainerFilter { sandbox_id: Some(pod.sandbox.clone()), ..ContainerFilter::default() };
+    for filter in [ContainerFilter::default(), by_sandbox] {
+        let listed = bench.runtime.list_image_uses(&filter).await?;
+        let used = listed.iter().find(|used| used.container == container);
+        let used = used.with_context(|| format!("it is not in {listed:?}"))?;
+        ensure!(used.image_id == image.id, "{used:?}, but the image is {}", image.id);
+        ensure!(used.pod_uid.as_ref() == Some(&pod.config.pod_uid), "{used:?}");
+    }
+    Ok(())
+}
+
+pub(super) async fn the_file_system_of_images_is_told(bench: &Bench<'_>) -> Result<()> {
+    let found = bench.runtime.image_fs_info().await?;
+    let first = found.first().context("none is told")?;
+    ensure!(first.mount_point.is_absolute(), "{first:?}");
+    Ok(())
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::labels;
 use model::observed::{Container, Sandbox, SandboxStatus};
-use model::ports::runtime::{ContainerFilter, SandboxFilter};
+use model::ports::runtime::{ContainerFilter, ImageUse, SandboxFilter};
 use model::wanted::NamespaceMode;
 
 use super::{Refusal, SandboxRecord, Store};
@@ -52,6 +52,16 @@ impl Store {
     ) -> Vec<Container> {
         self.advance(now);
         self.chosen_containers(filter).filter_map(ContainerRecord::listed).collect()
+    }
+
+    /// Which images containers use, also those that are nobody's.
+    pub(in crate::runtime) fn image_uses(
+        &mut self,
+        filter: &ContainerFilter,
+        now: Timestamp,
+    ) -> Vec<ImageUse> {
+        self.advance(now);
+        self.chosen_containers(filter).map(ContainerRecord::image_use).collect()
     }
 
     /// The sandboxes of a filter, in the order of their ids.

@@ -1,0 +1,79 @@
+//! What runtimes tell on top of the CRI: JSON under the name `info`, as containerd and CRI-O have it.
+//! What is not understood there is not told.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+#[derive(Debug, Default, Deserialize)]
+struct ImageInfo {
+    #[serde(rename = "imageSpec", default)]
+    spec: ImageSpec,
+    /// CRI-O's own.
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ImageSpec {
+    #[serde(default)]
+    config: ImageConfig,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ImageConfig {
+    #[serde(rename = "Labels", default)]
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct SandboxInfo {
+    #[serde(default)]
+    image: String,
+}
+
+fn info<T: Default + for<'de> Deserialize<'de>>(told: &BTreeMap<String, String>) -> T {
+    let text = told.get("info").map_or("", String::as_str);
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+pub(crate) fn image_labels(told: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let ImageInfo { spec, mut labels } = info(told);
+    labels.extend(spec.config.labels);
+    labels
+}
+
+pub(crate) fn sandbox_image(told: &BTreeMap<String, String>) -> Option<String> {
+    let SandboxInfo { image } = info(told);
+    (!image.is_empty()).then_some(image)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> BTreeMap<String, String> {
+        BTreeMap::from([("info".to_owned(), text.to_owned())])
+    }
+
+    #[test]
+    fn labels_are_those_of_the_images_configuration() {
+        let text = r#"{"chainID":"x","imageSpec":{"config":{"Labels":{"keep":"yes"},"Env":[]}}}"#;
+        let labels = BTreeMap::from([("keep".to_owned(), "yes".to_owned())]);
+        assert_eq!(image_labels(&told(text)), labels);
+        assert_eq!(image_labels(&told(r#"{"labels":{"keep":"yes"}}"#)), labels);
+        for nothing in ["", "no json", "{}", r#"{"imageSpec":{"config":{"Labels":null}}}"#] {
+            assert_eq!(image_labels(&told(nothing)), BTreeMap::new(), "{nothing}");
+        }
+        assert_eq!(image_labels(&BTreeMap::new()), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_sandbox_says_which_image_it_was_made_from() {
+        let image = sandbox_image(&told(r#"{"pid":7,"image":"pause:3.10"}"#));
+        assert_eq!(image.as_deref(), Some("pause:3.10"));
+        for nothing in ["", "{}", r#"{"image":""}"#, "[1]"] {
+            assert_eq!(sandbox_image(&told(nothing)), None, "{nothing}");
+        }
+    }
+}

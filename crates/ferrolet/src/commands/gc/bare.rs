@@ -1,0 +1,143 @@
+//! A plan from a container runtime alone, where no agent runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use config::{GoDuration, KubeletConfiguration};
+use cri::{CriRuntime, Deadlines, Endpoint};
+use gc::containers::{ContainerGcParts, StopUnknown, container_gc};
+use gc::decide::NobodyToAsk;
+use gc::decide::images::{KeptImage, Pins, Policy};
+use gc::images::{ImageGcMetrics, ImageGcParts, ImageGcSettings, PodImages, image_gc};
+use gc::policy::ContainerPolicy;
+use jiff::SignedDuration;
+use model::ids::{ContainerId, PodUid};
+use model::image_claims::ImageClaims;
+use model::log_layout::LogLayout;
+use model::observed::{Container, ContainerStatus};
+use model::ports::clock::WallClock;
+use model::ports::events::{NodeEvent, NodeEvents};
+use model::ports::runtime::Runtime as _;
+use prometheus::Registry;
+use server::wire::{GcPlan, GcSource};
+
+use crate::collection::{planned, policy};
+use crate::observe::SystemClock;
+
+/// How many dead containers are kept, where no agent says so. As the flags of `ferrolet run`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Caps {
+    /// With --container-runtime-endpoint: how old a dead container must be to go.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "0s",
+        requires = "container_runtime_endpoint"
+    )]
+    pub minimum_container_ttl_duration: GoDuration,
+    /// With --container-runtime-endpoint: how many dead instances of each container are kept; negative
+    /// for any number.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 1,
+        allow_negative_numbers = true,
+        requires = "container_runtime_endpoint"
+    )]
+    pub maximum_dead_containers_per_container: i64,
+    /// With --container-runtime-endpoint: how many dead containers are kept on the node; negative for
+    /// any number.
+    #[arg(long, value_name = "COUNT", default_value_t = -1, allow_negative_numbers = true, requires = "container_runtime_endpoint")]
+    pub maximum_dead_containers: i64,
+    /// With --container-runtime-endpoint: where the logs of pods are.
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/var/log/pods",
+        requires = "container_runtime_endpoint"
+    )]
+    pub pod_logs_dir: PathBuf,
+}
+
+/// What a pass would do by the caps alone. Looks, and changes nothing.
+pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
+    let endpoint =
+        Endpoint::parse(endpoint).or_else(|_| Endpoint::parse(&format!("unix://{endpoint}")))?;
+    let kubelet = KubeletConfiguration::default();
+    let deadlines = Deadlines { request: kubelet.runtime_request_timeout.to_std() };
+    let runtime = Arc::new(CriRuntime::new(&endpoint, &endpoint, deadlines));
+    runtime
+        .version()
+        .await
+        .with_context(|| format!("ask the container runtime at {}", endpoint.path().display()))?;
+    let min_age = SignedDuration::from_nanos(caps.minimum_container_ttl_duration.nanos());
+    let per_container = caps.maximum_dead_containers_per_container;
+    let containers = ContainerPolicy::new(min_age, per_container, caps.maximum_dead_containers)
+        .context("--minimum-container-ttl-duration")?;
+    let images = Policy {
+        minimum_age: kubelet.image_minimum_gc_age.to_std(),
+        maximum_age: kubelet.image_maximum_gc_age.to_std(),
+        high_threshold: kubelet.image_gc_high_threshold_percent,
+        low_threshold: kubelet.image_gc_low_threshold_percent,
+        ..Policy::default()
+    };
+    let host = hostfs::Host::default();
+    let (_, container_gc) = container_gc(ContainerGcParts {
+        runtime: Arc::clone(&runtime) as _,
+        files: Arc::new(host.clone()),
+        clock: Arc::new(SystemClock),
+        pods: Arc::new(NobodyToAsk),
+        stop: Arc::new(Nobody),
+        events: Arc::new(Nobody),
+        logs: LogLayout {
+            pod_logs: caps.pod_logs_dir.clone(),
+            container_links: Path::new("/var/log/containers").to_owned(),
+        },
+        policy: containers,
+    });
+    let parts = ImageGcParts {
+        runtime,
+        disks: Arc::new(host.clone()),
+        files: Arc::new(host),
+        clock: Arc::new(SystemClock),
+        events: Arc::new(Nobody),
+        claims: ImageClaims::default(),
+        pods: Arc::new(Nobody),
+        metrics: ImageGcMetrics::new(&Registry::new()).context("count images")?,
+    };
+    let told = policy(&containers, &images);
+    let (pins, state) = (Pins::default(), PathBuf::new());
+    let (image_gc, _) =
+        image_gc(parts, ImageGcSettings { policy: images, pins, keep_pods: false, state });
+    let generated_at = SystemClock.now();
+    let (containers, images) = tokio::join!(container_gc.plan(), image_gc.plan());
+    let (items, problems) = planned(&containers, images);
+    Ok(GcPlan { generated_at, source: GcSource::Runtime, policy: told, items, problems })
+}
+
+/// Whoever would be asked where an agent runs. A plan stops nothing and tells nobody.
+#[derive(Debug)]
+struct Nobody;
+
+#[async_trait]
+impl StopUnknown for Nobody {
+    async fn stop(&self, _: &Container, _: &ContainerStatus) -> Result<(), String> {
+        Err("a plan stops nothing".to_owned())
+    }
+}
+
+impl NodeEvents for Nobody {
+    fn record(&self, _: NodeEvent) {}
+}
+
+impl PodImages for Nobody {
+    fn mounted(&self, _: &PodUid, _: &ContainerId) -> Option<Vec<String>> {
+        None
+    }
+
+    fn named(&self) -> Vec<KeptImage> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,154 @@
+//! `ferrolet gc plan`.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use anyhow::{Context, Result, bail};
+use jiff::{SignedDuration, Timestamp};
+use model::ports::clock::WallClock as _;
+use server::wire::{GcItem, GcPlan, GcSource, GcVerdict};
+use status::decide::human_duration;
+
+use super::Output;
+use super::bare::{self, Caps};
+use super::words::{bytes_text, counted, reason, short_id};
+use crate::commands::Place;
+use crate::commands::agent::{AgentClient, AgentError};
+use crate::commands::get_pods::terminal_size;
+use crate::commands::table::{Columns, clean};
+use crate::observe::SystemClock;
+
+/// What `gc plan` is asked.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub place: Place,
+    /// Ask this container runtime itself instead of an agent. Of its pods nothing is known then, so only
+    /// what is beyond a cap goes.
+    #[arg(
+        long,
+        value_name = "SOCKET",
+        visible_alias = "runtime-endpoint",
+        conflicts_with = "root_dir"
+    )]
+    pub container_runtime_endpoint: Option<String>,
+    #[command(flatten)]
+    pub caps: Caps,
+    /// How the plan is written.
+    #[arg(short, long, value_enum)]
+    pub output: Option<Output>,
+}
+
+pub(crate) async fn run(args: &Args) -> Result<()> {
+    let plan = match &args.container_runtime_endpoint {
+        Some(endpoint) => bare::plan(endpoint, &args.caps).await?,
+        None => from_agent(&args.place.agent()).await?,
+    };
+    let terminal = terminal_size().map(|size| size.columns);
+    write_plan(&plan, args.output, SystemClock.now(), (&mut io::stdout(), terminal))
+}
+
+/// What the agent says.
+pub async fn from_agent(agent: &AgentClient) -> Result<GcPlan> {
+    match agent.gc_plan().await {
+        Err(error @ AgentError::NoAgent(_)) => {
+            bail!("{error} --container-runtime-endpoint asks a container runtime without one")
+        }
+        plan => Ok(plan?),
+    }
+}
+
+/// Writes a plan; an error if a part of it is missing.
+pub fn write_plan(
+    plan: &GcPlan,
+    output: Option<Output>,
+    now: Timestamp,
+    (out, terminal): (&mut dyn Write, Option<usize>),
+) -> Result<()> {
+    match output {
+        Some(Output::Json) => {
+            let text = serde_json::to_string_pretty(plan).context("write the plan")?;
+            writeln!(out, "{text}")?;
+        }
+        None => {
+            for line in lines(plan, now, terminal) {
+                writeln!(out, "{line}")?;
+            }
+        }
+    }
+    if plan.problems.is_empty() {
+        return Ok(());
+    }
+    bail!("not everything could be looked at: {}", clean(&plan.problems.join("; ")))
+}
+
+/// A table, and what it comes to.
+fn lines(plan: &GcPlan, now: Timestamp, terminal: Option<usize>) -> Vec<String> {
+    let header = ["KIND", "NAME", "ID", "POD", "AGE/SIZE", "VERDICT", "WHY"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    rows.extend(plan.items.iter().map(|item| row(item, now)));
+    let columns = Columns::of(&rows);
+    let mut lines = Vec::new();
+    if !plan.items.is_empty() {
+        lines.extend(rows.iter().map(|row| columns.line(row, terminal)));
+        lines.push(String::new());
+    }
+    lines.push(summary(plan));
+    lines
+}
+
+fn row(item: &GcItem, now: Timestamp) -> Vec<String> {
+    let verdict = match item.verdict {
+        GcVerdict::Remove => "remove",
+        GcVerdict::Keep => "keep",
+    };
+    // Of a log the path says all.
+    let id = if item.id.starts_with('/') { "-" } else { short_id(&item.id) };
+    let name = match item.name.as_str() {
+        "" if id == "-" => item.id.as_str(),
+        "" => "-",
+        name => name,
+    };
+    let pod = item.pod.as_deref().or(item.pod_uid.as_deref()).filter(|pod| !pod.is_empty());
+    vec![
+        item.kind.clone(),
+        name.to_owned(),
+        id.to_owned(),
+        pod.unwrap_or("-").to_owned(),
+        age_or_size(item, now),
+        verdict.to_owned(),
+        format!("{} ({})", reason(&item.rule, &item.detail), item.rule),
+    ]
+}
+
+/// How large an image is, and how old anything else.
+fn age_or_size(item: &GcItem, now: Timestamp) -> String {
+    if let Some(size) = item.detail.get("size").and_then(serde_json::Value::as_u64) {
+        return bytes_text(size);
+    }
+    let created = ["finished", "created"].iter().find_map(|name| item.detail.text(name));
+    let created = created.and_then(|created| created.parse::<Timestamp>().ok());
+    created.map_or("-".to_owned(), |created| {
+        human_duration(now.duration_since(created).max(SignedDuration::ZERO))
+    })
+}
+
+/// What a plan comes to: `would remove 3 containers and 1 sandbox, and keep 12 others`.
+fn summary(plan: &GcPlan) -> String {
+    let mut going: BTreeMap<&str, u64> = BTreeMap::new();
+    for item in plan.items.iter().filter(|item| item.verdict == GcVerdict::Remove) {
+        *going.entry(&item.kind).or_default() += 1;
+    }
+    let kept = plan.items.iter().filter(|item| item.verdict == GcVerdict::Keep).count();
+    let going: Vec<String> = going.into_iter().map(|(kind, count)| counted(count, kind)).collect();
+    let going = if going.is_empty() { "nothing".to_owned() } else { going.join(", ") };
+    let note = match plan.source {
+        GcSource::Agent => "",
+        GcSource::Runtime => " (asked of the container runtime alone: of pods nothing is known)",
+    };
+    format!("would remove {going}; would keep {kept}{note}")
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

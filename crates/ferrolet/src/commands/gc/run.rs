@@ -1,0 +1,86 @@
+//! `ferrolet gc run`.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use anyhow::{Result, bail};
+use server::wire::{GcDone, GcItem, GcLine};
+
+use super::Output;
+use super::words::{counted, reason, short_id};
+use crate::commands::Place;
+use crate::commands::agent::AgentClient;
+use crate::commands::table::clean;
+
+/// What `gc run` is asked.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub place: Place,
+    /// How the pass is told.
+    #[arg(short, long, value_enum)]
+    pub output: Option<Output>,
+}
+
+pub(crate) async fn run(args: &Args) -> Result<()> {
+    run_pass(&args.place.agent(), args.output, &mut io::stdout()).await
+}
+
+/// Has a pass made, and writes what it does as it does it; an error if something is still there that
+/// should be gone.
+pub async fn run_pass(
+    agent: &AgentClient,
+    output: Option<Output>,
+    out: &mut (dyn Write + Send),
+) -> Result<()> {
+    let mut lines = agent.gc_run().await?;
+    while let Some(line) = lines.next().await? {
+        match output {
+            Some(Output::Json) => writeln!(out, "{}", serde_json::to_string(&line)?)?,
+            None => writeln!(out, "{}", clean(&told(&line)))?,
+        }
+        out.flush()?;
+        if let GcLine::Done(done) = line {
+            return ended(&done);
+        }
+    }
+    bail!("the agent ended before the pass did")
+}
+
+fn told(line: &GcLine) -> String {
+    match line {
+        GcLine::Removed { item } => {
+            format!("removed {}: {} ({})", named(item), reason(&item.rule, &item.detail), item.rule)
+        }
+        GcLine::Failed { item, error } => format!("not removed: {}: {error}", named(item)),
+        GcLine::Done(done) => match count(&done.removed) {
+            removed if removed.is_empty() => "removed nothing".to_owned(),
+            removed => format!("removed {removed}"),
+        },
+    }
+}
+
+fn named(item: &GcItem) -> String {
+    let of = item.pod.as_ref().map(|pod| format!(" of pod {pod}")).unwrap_or_default();
+    match item.name.as_str() {
+        "" => format!("{} {}{of}", item.kind, short_id(&item.id)),
+        name => format!("{} {name} ({}){of}", item.kind, short_id(&item.id)),
+    }
+}
+
+fn count(counts: &BTreeMap<String, u64>) -> String {
+    let counts: Vec<String> = counts.iter().map(|(kind, count)| counted(*count, kind)).collect();
+    counts.join(", ")
+}
+
+fn ended(done: &GcDone) -> Result<()> {
+    let failed = count(&done.failed);
+    match (failed.is_empty(), done.problems.is_empty()) {
+        (true, true) => Ok(()),
+        (false, true) => bail!("could not remove {failed}"),
+        (true, false) => bail!("{}", clean(&done.problems.join("; "))),
+        (false, false) => {
+            bail!("could not remove {failed}; {}", clean(&done.problems.join("; ")))
+        }
+    }
+}

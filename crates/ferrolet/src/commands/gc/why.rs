@@ -1,0 +1,215 @@
+//! `ferrolet gc why`.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use hostfs::HostSegments;
+use jiff::Timestamp;
+use journal::{Became, Entry, Query, Thing, find};
+use model::ports::clock::WallClock as _;
+use server::wire::{GcItem, GcVerdict, WhyAnswer};
+use status::decide::human_duration;
+
+use super::Output;
+use super::words::{inputs, reason, short_id};
+use crate::commands::Place;
+use crate::commands::agent::{AgentClient, AgentError};
+use crate::commands::table::clean;
+use crate::observe::SystemClock;
+use crate::run::JOURNAL;
+
+/// How long, at most, the log of a container went before it.
+const BEFORE: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
+
+/// What `gc why` is asked.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub place: Place,
+    /// The name of a container, pod (NAME or NAMESPACE/NAME) or image, an id or the beginning of one,
+    /// or the path of a log.
+    #[arg(value_name = "NAME|ID|IMAGE")]
+    pub what: String,
+    /// How many removals are told at most, the newest first.
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub limit: u16,
+    /// How the answer is written.
+    #[arg(short, long, value_enum)]
+    pub output: Option<Output>,
+}
+
+pub(crate) async fn run(args: &Args) -> Result<()> {
+    why(&args.place.agent(), args, SystemClock.now(), &mut io::stdout()).await
+}
+
+/// Writes what was removed and why; an error if nothing is known.
+pub async fn why(
+    agent: &AgentClient,
+    args: &Args,
+    now: Timestamp,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let (what, limit) = (args.what.as_str(), usize::from(args.limit));
+    let (answer, runs) = match agent.gc_why(what, limit).await {
+        Ok(answer) => (answer, true),
+        // Its journal is there without it.
+        Err(AgentError::NoAgent(_)) => (from_files(&args.place.root_dir, what, limit)?, false),
+        Err(error) => return Err(error.into()),
+    };
+    tell_damage(&answer);
+    if args.output == Some(Output::Json) {
+        let text = serde_json::to_string_pretty(&answer).context("write the answer")?;
+        writeln!(out, "{text}")?;
+    } else {
+        out.write_all(told(&answer, now).as_bytes())?;
+    }
+    if !answer.found.entries.is_empty() {
+        return Ok(());
+    }
+    let there = if runs { still_there(agent, what).await } else { Vec::new() };
+    bail!("{}", unknown(what, &there, runs))
+}
+
+/// Reads the journal that an agent left.
+fn from_files(root_dir: &Path, what: &str, limit: usize) -> Result<WhyAnswer> {
+    let segments = HostSegments::new(root_dir.join(JOURNAL));
+    let found = find(&segments, &Query::new(what), limit).context("read the journal")?;
+    Ok(WhyAnswer { what: what.to_owned(), found })
+}
+
+/// Beside the answer, so that whoever passes that on has it alone.
+fn tell_damage(answer: &WhyAnswer) {
+    for problem in &answer.found.problems {
+        eprintln!("ferrolet: a part of the journal cannot be read: {problem}");
+    }
+    if answer.found.damaged > 0 {
+        eprintln!("ferrolet: {} entries of the journal are damaged", answer.found.damaged);
+    }
+}
+
+/// What of that name or id is there, as the plan has it. Without a plan nothing is known of it.
+async fn still_there(agent: &AgentClient, what: &str) -> Vec<GcItem> {
+    let Ok(plan) = agent.gc_plan().await else { return Vec::new() };
+    let query = Query::new(what);
+    let is_meant = |item: &GcItem| {
+        let thing = Thing {
+            id: &item.id,
+            name: &item.name,
+            pod: item.pod.as_deref().unwrap_or_default(),
+            uid: item.pod_uid.as_deref().unwrap_or_default(),
+            is_image: item.kind == "image",
+        };
+        query.means_thing(&thing).is_some()
+    };
+    plan.items.into_iter().filter(is_meant).collect()
+}
+
+fn unknown(what: &str, there: &[GcItem], runs: bool) -> String {
+    let mut text = format!("nothing called {what:?} was removed, as far as the journal goes back");
+    if !runs {
+        text.push_str("; no agent runs here that could tell what is still there");
+    }
+    for item in there {
+        let of = item.pod.as_ref().map(|pod| format!(" of pod {pod}")).unwrap_or_default();
+        let will = match item.verdict {
+            GcVerdict::Remove => "the next pass removes it",
+            GcVerdict::Keep => "it stays",
+        };
+        let thing = named(&item.kind, &item.name, &item.id);
+        let why = reason(&item.rule, &item.detail);
+        text.push_str(&clean(&format!("; {thing}{of} is there: {will}, {why} ({})", item.rule)));
+    }
+    text
+}
+
+/// A thing by its kind, name and id.
+fn named(kind: &str, name: &str, id: &str) -> String {
+    let kind = if kind == "pod-directory" { "directory" } else { kind };
+    match name {
+        "" => format!("{kind} {}", short_id(id)),
+        name => format!("{kind} {name} ({})", short_id(id)),
+    }
+}
+
+/// The answer for people.
+pub(crate) fn told(answer: &WhyAnswer, now: Timestamp) -> String {
+    let mut text = String::new();
+    for removal in together(&answer.found.entries) {
+        text.push_str(&sentence(&removal, now));
+    }
+    if answer.found.more {
+        text.push_str("There are older ones; --limit tells more.\n");
+    }
+    text
+}
+
+/// A removal with what went along.
+struct Removal<'a> {
+    entry: &'a Entry,
+    /// Logs and links of a container, which go before it by the same rule.
+    logs: Vec<&'a Entry>,
+}
+
+/// Logs belong to the container they were removed for.
+fn together(entries: &[Entry]) -> Vec<Removal<'_>> {
+    let mut removals: Vec<Removal<'_>> = Vec::new();
+    for entry in entries {
+        let of = |removal: &&mut Removal<'_>| {
+            let container = removal.entry;
+            entry.kind == "log"
+                && container.kind == "container"
+                && entry.outcome != Became::Failed
+                && (&entry.name, &entry.pod_uid, &entry.rule)
+                    == (&container.name, &container.pod_uid, &container.rule)
+                && container.time.duration_since(entry.time) <= BEFORE
+                && (!is_link(entry) || entry.id.contains(container.id.as_str()))
+        };
+        match removals.iter_mut().rev().find(of) {
+            Some(removal) => removal.logs.push(entry),
+            None => removals.push(Removal { entry, logs: Vec::new() }),
+        }
+    }
+    removals
+}
+
+/// Whether a log is a link to one: those have the container's id in their name.
+fn is_link(entry: &Entry) -> bool {
+    let name = Path::new(&entry.id).file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+    name.rsplit('-').next().is_some_and(|id| id.len() >= 32)
+}
+
+/// What happened, when and why; then the rule with all it was applied to.
+fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
+    let entry = removal.entry;
+    let thing = named(&entry.kind, &entry.name, &entry.id);
+    let of = match (&entry.pod, &entry.pod_uid) {
+        (Some(pod), _) => format!(" of pod {pod}"),
+        (None, Some(uid)) => format!(" of pod {uid}"),
+        (None, None) => String::new(),
+    };
+    let went = match entry.outcome {
+        Became::Removed => "was removed",
+        Became::Gone => "was to be removed, and was gone already,",
+        Became::Failed => "could not be removed",
+    };
+    let ago = human_duration(now.duration_since(entry.time));
+    let at = entry.time.strftime("%Y-%m-%d %H:%M:%S UTC");
+    let why = reason(&entry.rule, &entry.detail);
+    let mut lines = vec![format!("{thing}{of} {went} {ago} ago, at {at}: {why}.")];
+    if let Some(error) = &entry.error {
+        lines.push(format!("  error: {error}"));
+    }
+    let numbers = inputs(&entry.detail);
+    let gap = if numbers.is_empty() { "" } else { ": " };
+    lines.push(format!("  rule:  {}{gap}{numbers}", entry.rule));
+    lines.push(format!("  id:    {}", entry.id));
+    for log in removal.logs.iter().rev().filter(|log| log.outcome == Became::Removed) {
+        lines.push(format!("  with:  {}", log.id));
+    }
+    lines.iter().map(|line| clean(line) + "\n").collect()
+}
+
+#[cfg(test)]
+#[path = "why_tests.rs"]
+mod tests;

@@ -1,0 +1,131 @@
+use journal::{DiskJournal, Found, SMALLEST};
+use model::ids::PodName;
+use model::ports::journal::{Journal as _, Outcome};
+use model::verdict::{Detail, Input, Owner, Subject, Verdict};
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::clock::VirtualClock;
+
+use super::*;
+
+const ID: &str = "4f6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7fabcd";
+
+fn verdict(subject: Subject) -> Verdict {
+    Verdict {
+        subject,
+        name: "main".into(),
+        owner: Some(Owner { uid: "u1".into(), pod: Some(PodName::new("default", "web-node")) }),
+        rule: "per-container-cap",
+        detail: Detail::default()
+            .with("cap", Input::Number(1))
+            .with("position", Input::Number(2))
+            .with("instances", Input::Number(2))
+            .with("age", Input::Span(Duration::from_secs(90))),
+        at: Timestamp::UNIX_EPOCH,
+    }
+}
+
+fn entry(subject: Subject, outcome: Outcome<'_>, second: i64) -> Entry {
+    let time = Timestamp::from_second(second).unwrap();
+    Entry::new(&verdict(subject), outcome, time, "0.1.0")
+}
+
+fn answer(entries: Vec<Entry>) -> WhyAnswer {
+    WhyAnswer { what: "x".to_owned(), found: Found { entries, ..Found::default() } }
+}
+
+#[test]
+fn a_container_is_told_with_its_rule_its_numbers_and_the_logs_that_went_along() {
+    let log = "/var/log/pods/default_web-node_u1/main/0.log";
+    let link = format!("/var/log/containers/web-node_default_main-{ID}.log");
+    let entries = vec![
+        entry(Subject::Container(ID.into()), Outcome::Removed, 1000),
+        entry(Subject::LogLink(link.clone().into()), Outcome::Removed, 1000),
+        entry(Subject::ContainerLog(log.into()), Outcome::Removed, 999),
+    ];
+    let told = told(&answer(entries), Timestamp::from_second(1180).unwrap());
+    assert_eq!(
+        told,
+        format!(
+            "container main (4f6c0e1d2a3b4) of pod default/web-node was removed 3m ago, at 1970-01-01 00:16:40 UTC: \
+             dead instance 2 of 2 of its container, counted from the newest, and 1 may stay.\n\
+             \x20 rule:  per-container-cap: cap 1, position 2, instances 2, age 1m30s\n\
+             \x20 id:    {ID}\n\
+             \x20 with:  {log}\n\
+             \x20 with:  {link}\n"
+        )
+    );
+}
+
+#[test]
+fn a_link_belongs_to_its_own_container_and_a_failure_is_told_alone() {
+    let other = "ff6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7fabcd";
+    let link = format!("/links/web_default_main-{other}.log");
+    let entries = vec![
+        entry(Subject::Container(ID.into()), Outcome::Failed("busy\u{1b}[2J"), 1000),
+        entry(Subject::LogLink(link.into()), Outcome::Removed, 1000),
+    ];
+    let told = told(&answer(entries), Timestamp::from_second(1001).unwrap());
+    assert_eq!(told.matches("\n  id:").count(), 2, "{told}");
+    assert!(told.contains("could not be removed 1s ago"), "{told}");
+    assert!(told.contains("  error: busy [2J\n"), "{told}");
+}
+
+#[test]
+fn the_journal_of_an_agent_that_is_gone_is_read_from_its_files() {
+    let root = tempfile::tempdir().unwrap();
+    let segments = HostSegments::new(root.path().join(JOURNAL));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let _inside = runtime.enter();
+    let clock = Arc::new(VirtualClock::new());
+    let journal = DiskJournal::new(Arc::new(segments), clock, "0.1.0", SMALLEST);
+    journal.record(&verdict(Subject::Container(ID.into())), Outcome::Removed);
+    let args = |what: &str, output| Args {
+        place: Place { root_dir: root.path().to_owned() },
+        what: what.to_owned(),
+        limit: 20,
+        output,
+    };
+    let ask = |what: &str, output| {
+        let (mut out, args) = (Vec::new(), args(what, output));
+        let agent = args.place.agent();
+        let asked = runtime.block_on(why(&agent, &args, Timestamp::UNIX_EPOCH, &mut out));
+        (String::from_utf8(out).unwrap(), asked.map_err(|error| error.to_string()))
+    };
+    for what in [ID, "4f6c", "main", "web-node", "default/web", "default/web-node/main"] {
+        let (text, asked) = ask(what, None);
+        assert_eq!(asked, Ok(()), "{what}");
+        assert!(
+            text.starts_with("container main (4f6c0e1d2a3b4) of pod default/web-node was removed")
+        );
+    }
+    let (text, _) = ask("main", Some(Output::Json));
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["entries"][0]["rule"], "per-container-cap");
+    assert_eq!(value["entries"][0]["detail"]["age"], "1m30s");
+    let (text, asked) = ask("nobody", None);
+    let message = asked.unwrap_err();
+    assert!(
+        text.is_empty() && message.starts_with("nothing called \"nobody\" was removed"),
+        "{message}"
+    );
+}
+
+#[test]
+fn what_is_still_there_is_told_with_what_the_plan_says() {
+    let item = GcItem {
+        kind: "container".to_owned(),
+        id: ID.to_owned(),
+        name: "main".to_owned(),
+        pod: Some("default/web".to_owned()),
+        pod_uid: None,
+        verdict: GcVerdict::Keep,
+        rule: "running".to_owned(),
+        detail: journal::Inputs::default(),
+    };
+    assert_eq!(
+        unknown("main", &[item], true),
+        "nothing called \"main\" was removed, as far as the journal goes back; \
+         container main (4f6c0e1d2a3b4) of pod default/web is there: it stays, it runs (running)"
+    );
+}

@@ -1,0 +1,233 @@
+//! Rules and what they were applied to, in plain words.
+
+use journal::Inputs;
+use serde_json::Value;
+
+/// How much of an id is shown: enough to ask with, as runtimes' own tools show it.
+const SHORT_ID: usize = 13;
+
+/// What a rule says, with `{name}` for what it was applied to. Of several lines of one rule the first
+/// counts of which everything is known.
+const RULES: &[(&str, &str)] = &[
+    // What goes.
+    (
+        "per-container-cap",
+        "dead instance {position} of {instances} of its container, counted from the newest, and {cap} may stay",
+    ),
+    ("per-container-cap", "of the dead instances of its container only the newest {cap} may stay"),
+    (
+        "node-cap-share",
+        "the node has {dead} dead containers and {cap} may stay, which is {share} for each of {units}; it is number {position} of its own",
+    ),
+    (
+        "node-cap-oldest",
+        "the node has {dead} dead containers and {cap} may stay; it is number {position}, counted from the newest",
+    ),
+    ("pod-is-gone", "its pod is gone"),
+    ("pod-deleted", "its pod was deleted and has ended"),
+    ("pod-evicted", "its pod was evicted"),
+    ("pod-terminated", "its pod has ended and the node needs room"),
+    (
+        "sandbox-older",
+        "sandbox {position} of {instances} of its pod, counted from the newest, and only that one is needed",
+    ),
+    ("dangling-link", "the link leads nowhere, and its container is {container}"),
+    ("restart-all-containers", "all containers of its pod start again"),
+    ("never-started", "it was made and never started"),
+    ("does-not-start", "it was made and does not start"),
+    ("name-taken", "it held the name of a container to be made"),
+    ("late-sandbox", "the runtime finished it after its making was given up"),
+    ("older-init-container", "a newer instance of the init container is there"),
+    (
+        "init-container-of-old-sandbox",
+        "its pod gets a new sandbox, in which init containers run again",
+    ),
+    ("node-clean", "somebody cleaned the node"),
+    (
+        "disk-over-high-threshold",
+        "the disk of images was {usedPercent}% full, over {highThresholdPercent}%, and is freed to {lowThresholdPercent}%; nobody used it since {lastUsed}",
+    ),
+    ("unused-longer-than-maximum-age", "nobody used it for {unusedFor}, longer than {maximumAge}"),
+    ("node-short-of-disk", "the node needs room and nobody uses it"),
+    // What stays.
+    ("running", "it runs"),
+    ("too-young", "it is younger than {min-age}"),
+    ("source-not-ready", "not every source of pods was heard yet"),
+    ("may-be-starting", "it may be about to start"),
+    ("within-caps", "{per-container} of each container and {in-all} on the node may stay"),
+    ("within-caps", "{per-container} of each container may stay"),
+    ("within-caps", "{in-all} on the node may stay"),
+    ("within-caps", "nothing limits how many may stay"),
+    ("pod-state-unknown", "without an agent nobody knows whether its pod still exists"),
+    ("sandbox-ready", "it is ready for its pod"),
+    ("sandbox-in-use", "a container that stays is in it"),
+    ("newest-sandbox", "it is the newest of its pod"),
+    ("pod-exists", "its pod still exists"),
+    ("pod-runs", "something of its pod still runs"),
+    ("not-a-directory", "it is no directory, and so no pod's"),
+    ("first-sandbox", "the deadline of its pod counts from it"),
+    ("image-in-use", "{containers} containers use it, such as {container}"),
+    ("image-in-use", "container {mountedBy} has it mounted"),
+    ("image-in-use", "sandboxes are made from it"),
+    ("image-pinned", "the runtime asks to keep it"),
+    ("being-pulled", "somebody is about to use it as {claimed}"),
+    ("labels-unknown", "its labels could not be read, and one may pin it"),
+    ("pinned-by-name", "it is pinned as {pin}"),
+    ("pinned-by-label", "it is pinned by {pin}"),
+    ("kept-for-static-pod", "the static pod {pod} names it"),
+    ("kept-for-critical-pod", "the critical pod {pod} names it"),
+    ("used-since-the-pass-began", "it was used just now"),
+    ("younger-than-minimum-age", "it is known for {knownFor}, less than {minimumAge}"),
+    ("enough-space-freed", "enough is free without it: {available}"),
+    ("removals-gain-nothing", "removing images gains nothing: they share what they take"),
+    ("disk-cannot-be-measured", "the disk of images cannot be measured: {error}"),
+    ("disk-cannot-be-measured", "the disk of images cannot be measured any more"),
+    ("removal-failed", "it could not be removed: {error}"),
+    (
+        "below-high-threshold",
+        "the disk of images is {usedPercent}% full, not {highThresholdPercent}%",
+    ),
+];
+
+/// Why a rule says what it says.
+pub fn reason(rule: &str, detail: &Inputs) -> String {
+    let mut texts = RULES.iter().filter(|(known, _)| *known == rule).map(|(_, text)| *text);
+    let known = texts.find_map(|text| filled(text, detail));
+    known.unwrap_or_else(|| {
+        let rule = rule.replace('-', " ");
+        if detail.0.is_empty() { rule } else { format!("{rule} ({})", inputs(detail)) }
+    })
+}
+
+/// A text with its holes filled; `None` if something for them is missing.
+fn filled(text: &str, detail: &Inputs) -> Option<String> {
+    let mut pieces = text.split('{');
+    let mut filled = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let (name, rest) = piece.split_once('}')?;
+        filled.push_str(&shown(name, detail.get(name)?));
+        filled.push_str(rest);
+    }
+    Some(filled)
+}
+
+/// An input for people: bytes in units that can be read, all else as it is.
+fn shown(name: &str, value: &Value) -> String {
+    match (is_bytes(name), value.as_u64(), value) {
+        (true, Some(bytes), _) => bytes_text(bytes),
+        (_, _, Value::String(text)) => text.clone(),
+        _ => value.to_string(),
+    }
+}
+
+/// Whether a number of that name counts bytes.
+fn is_bytes(name: &str) -> bool {
+    ["bytes", "size", "capacity"].iter().any(|word| name.ends_with(word))
+        || name.starts_with("available")
+}
+
+/// All inputs of a rule, for people.
+pub fn inputs(detail: &Inputs) -> String {
+    let told = detail.0.iter().map(|(name, value)| format!("{name} {}", shown(name, value)));
+    told.collect::<Vec<_>>().join(", ")
+}
+
+/// An amount of bytes, to three digits.
+pub fn bytes_text(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let unit = (0..UNITS.len()).rev().find(|unit| bytes >> (10 * unit) > 0).unwrap_or(0);
+    if unit == 0 {
+        return format!("{bytes} B");
+    }
+    let tenths = (u128::from(bytes) * 10) >> (10 * unit);
+    match tenths {
+        0..1000 => format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit]),
+        _ => format!("{} {}", tenths / 10, UNITS[unit]),
+    }
+}
+
+/// The beginning of an id, enough to ask with; a path as it is.
+pub fn short_id(id: &str) -> &str {
+    let id = id.strip_prefix("sha256:").unwrap_or(id);
+    if id.starts_with('/') { id } else { id.get(..SHORT_ID).unwrap_or(id) }
+}
+
+/// So many of something: `1 sandbox`, `2 sandboxes`.
+pub fn counted(count: u64, kind: &str) -> String {
+    let word = match kind {
+        "pod-directory" => "pod directory",
+        other => other,
+    };
+    match (count, word) {
+        (1, _) => format!("1 {word}"),
+        (_, "sandbox") => format!("{count} sandboxes"),
+        (_, "pod directory") => format!("{count} pod directories"),
+        _ => format!("{count} {word}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn detail(json: &str) -> Inputs {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn a_rule_is_told_with_its_numbers() {
+        let rows = [
+            (
+                "per-container-cap",
+                r#"{"cap":1,"position":3,"instances":3,"age":"2m0s"}"#,
+                "dead instance 3 of 3 of its container, counted from the newest, and 1 may stay",
+            ),
+            (
+                "per-container-cap",
+                r#"{"cap":1,"age":"2m0s"}"#,
+                "of the dead instances of its container only the newest 1 may stay",
+            ),
+            ("within-caps", r#"{"per-container":1}"#, "1 of each container may stay"),
+            ("within-caps", "{}", "nothing limits how many may stay"),
+            ("too-young", r#"{"min-age":"1h0m0s"}"#, "it is younger than 1h0m0s"),
+            ("a-rule-of-tomorrow", "{}", "a rule of tomorrow"),
+            ("a-rule-of-tomorrow", r#"{"cap":1}"#, "a rule of tomorrow (cap 1)"),
+        ];
+        for (rule, inputs, expected) in rows {
+            assert_eq!(reason(rule, &detail(inputs)), expected);
+        }
+    }
+
+    #[test]
+    fn amounts_are_told_in_units_that_can_be_read() {
+        let rows = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1_500_000, "1.4 MiB"),
+            (150 << 20, "150 MiB"),
+            (3 << 40, "3.0 TiB"),
+            (u64::MAX, "16777215 TiB"),
+        ];
+        for (bytes, expected) in rows {
+            assert_eq!(bytes_text(bytes), expected);
+        }
+        let detail = detail(r#"{"size":2097152,"position":2}"#);
+        assert_eq!(inputs(&detail), "size 2.0 MiB, position 2");
+    }
+
+    #[test]
+    fn ids_are_cut_and_paths_are_not() {
+        assert_eq!(short_id("sha256:0123456789abcdef"), "0123456789abc");
+        assert_eq!(short_id("c1"), "c1");
+        assert_eq!(short_id("/var/log/pods/default_web_uid"), "/var/log/pods/default_web_uid");
+    }
+
+    #[test]
+    fn things_are_counted_in_their_own_words() {
+        assert_eq!(counted(1, "sandbox"), "1 sandbox");
+        assert_eq!(counted(2, "sandbox"), "2 sandboxes");
+        assert_eq!(counted(0, "container"), "0 containers");
+        assert_eq!(counted(2, "pod-directory"), "2 pod directories");
+    }
+}

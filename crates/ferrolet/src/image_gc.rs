@@ -1,0 +1,168 @@
+//! Garbage collection of images, put together with what it needs to know of pods.
+
+use std::sync::Arc;
+
+use gc::decide::images::{Keeper, KeptImage, Pins, Policy};
+use gc::images::{
+    ImageGc, ImageGcMetrics, ImageGcParts, ImageGcSettings, ImageGcTask, PodImages, image_gc,
+    mounted_images,
+};
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::{ContainerId, PodUid};
+use model::image_claims::ImageClaims;
+use model::stamp::Stamp;
+use podspec::view;
+use prometheus::Registry;
+use server::PodView as _;
+use tokio_util::sync::CancellationToken;
+
+use crate::node_view::NodeView;
+use crate::tasks::Tasks;
+use crate::wiring::{Ports, Settings};
+
+/// Pods of this priority and above are those that a node cannot do without.
+const CRITICAL: i32 = 2_000_000_000;
+
+/// Which images go, as the agent is told.
+#[derive(Debug, Clone, Default)]
+pub struct ImageRules {
+    /// When.
+    pub policy: Policy,
+    /// Which never.
+    pub pins: Pins,
+    /// Whether those of static and critical pods stay.
+    pub keep_static_and_critical: bool,
+}
+
+/// What pods have to do with images.
+#[derive(Debug)]
+struct PodsAndImages {
+    cache: pleg::cache::Reader,
+    view: Arc<NodeView>,
+}
+
+impl PodImages for PodsAndImages {
+    fn mounted(&self, pod: &PodUid, container: &ContainerId) -> Option<Vec<String>> {
+        let status = self.cache.get(pod).ok()?;
+        let instance = status.containers.iter().find(|instance| instance.id == *container)?;
+        Some(mounted_images(instance))
+    }
+
+    fn named(&self) -> Vec<KeptImage> {
+        self.view.pods().iter().flat_map(|known| kept_images(&known.pod)).collect()
+    }
+}
+
+/// The images of a pod that is static or critical.
+fn kept_images(pod: &Pod) -> Vec<KeptImage> {
+    let priority = view::spec(pod).and_then(|spec| spec.priority);
+    let keeper = if view::is_static(pod) {
+        Keeper::Static
+    } else if priority.is_some_and(|priority| priority >= CRITICAL) {
+        Keeper::Critical
+    } else {
+        return Vec::new();
+    };
+    let containers = view::init_containers(pod).iter().chain(view::containers(pod));
+    let names = containers.filter_map(|container| container.image.clone());
+    let kept = names.map(|name| KeptImage { name, keeper, pod: view::pod_name(pod) });
+    kept.collect()
+}
+
+/// Collection of images, not yet running.
+#[derive(Debug)]
+pub(crate) struct ImageCollection {
+    /// Where images are claimed that must not go.
+    pub(crate) claims: ImageClaims,
+    handle: ImageGc,
+    task: ImageGcTask,
+    cache: pleg::cache::Reader,
+}
+
+impl ImageCollection {
+    pub(crate) fn new(
+        settings: &Settings,
+        ports: &Ports,
+        (view, cache): (&Arc<NodeView>, &pleg::cache::Reader),
+        registry: &Registry,
+    ) -> Self {
+        let claims = ImageClaims::default();
+        let needs = ImageGcParts {
+            runtime: Arc::clone(&ports.runtime),
+            disks: Arc::clone(&ports.disks),
+            files: Arc::clone(&ports.files),
+            clock: Arc::clone(&ports.clock),
+            events: Arc::clone(&ports.node_events),
+            claims: claims.clone(),
+            pods: Arc::new(PodsAndImages { cache: cache.clone(), view: Arc::clone(view) }),
+            metrics: ImageGcMetrics::new(registry).expect("a new registry has no metrics yet"),
+        };
+        let ImageRules { policy, pins, keep_static_and_critical } = settings.images.clone();
+        let keep_pods = keep_static_and_critical;
+        let state = settings.state();
+        let (handle, task) = image_gc(needs, ImageGcSettings { policy, pins, keep_pods, state });
+        Self { claims, handle, task, cache: cache.clone() }
+    }
+
+    /// Starts it, and tells how to ask things of it.
+    pub(crate) fn start(self, tasks: &mut Tasks) -> ImageGc {
+        let handle = self.handle.clone();
+        tasks.spawn("image garbage collection", |stop| self.run(stop));
+        handle
+    }
+
+    /// Runs it, once the runtime was listed: then what containers mount is known without asking for
+    /// each.
+    async fn run(self, stop: CancellationToken) {
+        let nobody = PodUid::from("");
+        let listed = self.cache.newer_than(&nobody, Stamp::START);
+        // Biased: a stop comes once.
+        let stopped = tokio::select! {
+            biased;
+            () = stop.cancelled() => true,
+            _ = listed => false,
+        };
+        if !stopped {
+            self.task.run(stop).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{Container, PodSpec};
+
+    use super::*;
+
+    // behaviour: IMG-52
+    #[test]
+    fn images_of_static_and_critical_pods_are_kept_and_those_of_others_not() {
+        let container =
+            |image: &str| Container { image: Some(image.into()), ..Container::default() };
+        let pod = |source: &str, priority: i32| {
+            let mut pod = Pod::default();
+            let annotation = (podspec::annotations::CONFIG_SOURCE.to_owned(), source.to_owned());
+            pod.metadata.annotations = Some([annotation].into());
+            pod.spec = Some(PodSpec {
+                priority: Some(priority),
+                init_containers: Some(vec![container("first")]),
+                containers: vec![container("second")],
+                ..PodSpec::default()
+            });
+            pod
+        };
+        let rows = [
+            ("file", 0, Some(Keeper::Static)),
+            ("http", CRITICAL, Some(Keeper::Static)),
+            ("api", CRITICAL, Some(Keeper::Critical)),
+            ("api", CRITICAL - 1, None),
+        ];
+        for (source, priority, expected) in rows {
+            let kept = kept_images(&pod(source, priority));
+            let names: Vec<_> = kept.iter().map(|image| image.name.as_str()).collect();
+            let wanted: &[&str] = if expected.is_some() { &["first", "second"] } else { &[] };
+            assert_eq!(names, wanted, "{source} {priority}");
+            assert!(kept.iter().all(|image| Some(image.keeper) == expected));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What is left of pods: what the sync loop tells whoever collects it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use gc::containers::{ContainerGc, Deletor, StopUnknown};
+use gc::decide::PodStates;
+use k8s_openapi::api::core::v1::Pod;
+use model::chain::Chain;
+use model::ids::PodUid;
+use model::lifecycle::LifecycleEvent;
+use model::observed::{Container, ContainerStatus, PodStatus};
+use model::pod_state::PodState;
+use model::ports::clock::WallClock;
+use model::ports::runtime::RuntimeError;
+use pods::WorkerStates;
+use podspec::view;
+use runtime::PodRuntime;
+
+/// Which pods there are, by the sources and by the workers.
+#[derive(Debug)]
+pub(crate) struct KnownPods {
+    workers: WorkerStates,
+    /// Written by the sync loop alone. Never held across an await.
+    told: Mutex<Told>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    /// The pods that sources give, those that were refused included, and whether they may run for so
+    /// long only.
+    given: BTreeMap<PodUid, bool>,
+    /// Whether every source was heard.
+    sources_ready: bool,
+    /// Whether whatever runs and whatever is wanted has a worker since: who has none is gone.
+    looked_after: bool,
+}
+
+impl KnownPods {
+    pub(crate) fn new(workers: WorkerStates) -> Self {
+        Self { workers, told: Mutex::default() }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PodStates for KnownPods {
+    fn sources_ready(&self) -> bool {
+        self.told().sources_ready
+    }
+
+    fn state(&self, uid: &PodUid) -> PodState {
+        // Both are looked at under one lock, so that a pod that comes is not missed between the two.
+        let told = self.told();
+        match self.workers.get(uid) {
+            Some(worker) => PodState::Known(worker),
+            None if told.given.contains_key(uid) => PodState::Given,
+            None if told.looked_after => PodState::Gone,
+            None => PodState::NotHeard,
+        }
+    }
+
+    /// The time that a pod may run counts from its first sandbox.
+    fn needs_first_sandbox(&self, uid: &PodUid) -> bool {
+        self.told().given.get(uid).copied().unwrap_or(false)
+    }
+}
+
+/// The sync loop's side.
+#[derive(Debug)]
+pub(crate) struct Remains {
+    known: Arc<KnownPods>,
+    gc: ContainerGc,
+    deletor: Deletor,
+    clock: Arc<dyn WallClock>,
+}
+
+impl Remains {
+    pub(crate) fn new(
+        known: Arc<KnownPods>,
+        (gc, deletor): (ContainerGc, Deletor),
+        clock: Arc<dyn WallClock>,
+    ) -> Self {
+        Self { known, gc, deletor, clock }
+    }
+
+    /// These pods are given by sources.
+    pub(crate) fn known<'a>(
+        &self,
+        given: impl Iterator<Item = (&'a PodUid, &'a Arc<Pod>)>,
+        sources_ready: bool,
+    ) {
+        let has_deadline =
+            |pod: &Pod| view::spec(pod).is_some_and(|spec| spec.active_deadline_seconds.is_some());
+        let mut told = self.known.told();
+        told.given = given.map(|(uid, pod)| (uid.clone(), has_deadline(pod))).collect();
+        let before = std::mem::replace(&mut told.sources_ready, sources_ready);
+        drop(told);
+        if before != sources_ready {
+            self.gc.everything_changed();
+        }
+    }
+
+    /// All sources were heard, and whatever runs or is wanted has a worker.
+    pub(crate) fn all_looked_after(&self) {
+        let before = std::mem::replace(&mut self.known.told().looked_after, true);
+        if !before {
+            self.gc.everything_changed();
+        }
+    }
+
+    /// A pod has ended or is forgotten: if all that is left of it may go, it goes now.
+    pub(crate) fn ended(&self, uid: &PodUid) {
+        if self.known.state(uid).content_removable().is_some() {
+            self.gc.pod_is_removable(uid);
+        }
+    }
+
+    /// Something happened to a pod in the runtime, which is like this now.
+    pub(crate) fn happened(
+        &self,
+        uid: &PodUid,
+        now: &Result<Arc<PodStatus>, RuntimeError>,
+        events: &[LifecycleEvent],
+    ) {
+        self.gc.pod_changed(uid);
+        let Ok(status) = now else { return };
+        let Some(pod) = status.sandboxes.first().map(|sandbox| sandbox.pod.clone()) else { return };
+        let state = self.known.state(&status.uid);
+        // What a late source may give stays as it is.
+        if state == PodState::NotHeard {
+            return;
+        }
+        let all = state.content_removable().filter(|_| self.known.sources_ready());
+        let died = events.iter().filter_map(|event| match event {
+            LifecycleEvent::Died(object) => Some(object.to_string()),
+            _ => None,
+        });
+        self.deletor.died(died, (status, &pod), all, self.clock.now());
+    }
+}
+
+/// Ends containers of which nothing is known as pods' own are ended.
+#[derive(Debug)]
+pub(crate) struct StopThroughRuntime(pub(crate) Arc<PodRuntime>);
+
+#[async_trait]
+impl StopUnknown for StopThroughRuntime {
+    async fn stop(&self, container: &Container, status: &ContainerStatus) -> Result<(), String> {
+        let stopped = self.0.kill_unspecified((&container.pod_uid, &container.pod), status).await;
+        stopped.map_err(|error| Chain(&error).to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // behaviour: GC-4, GC-5
+    #[test]
+    fn a_pod_is_gone_once_all_is_looked_after_and_nobody_gives_it() {
+        let known = KnownPods::new(WorkerStates::default());
+        let (a, b) = (PodUid::from("a"), PodUid::from("b"));
+        let states = |known: &KnownPods| [&a, &b].map(|uid| known.state(uid));
+        assert_eq!(states(&known), [PodState::NotHeard; 2]);
+        known.told().given.insert(a.clone(), false);
+        known.told().sources_ready = true;
+        assert_eq!(states(&known), [PodState::Given, PodState::NotHeard]);
+        known.told().looked_after = true;
+        assert_eq!(states(&known), [PodState::Given, PodState::Gone]);
+        assert!(known.sources_ready() && !known.needs_first_sandbox(&a));
+    }
+}

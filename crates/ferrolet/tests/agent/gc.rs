@@ -1,0 +1,217 @@
+//! What is left of pods, and when it goes.
+
+use std::time::Duration;
+
+use gc::plan::{Fate, Item};
+use gc::policy::ContainerPolicy;
+use model::ids::{PodName, SandboxId};
+use model::observed::Container;
+use model::ports::files::HostFiles as _;
+use model::ports::runtime::{Code, Runtime as _};
+use model::verdict::Subject;
+use testkit::http::Page;
+use testkit::runtime::{Fault, Method, Rule};
+use testkit::wanted;
+
+use crate::world::World;
+
+/// Writes the log that a runtime on a disk would have written, and tells its directory.
+fn write_log(world: &World, container: &Container) -> String {
+    let Container { pod, pod_uid, name, attempt, .. } = container;
+    let directory = format!("/var/log/pods/{}_{}_{pod_uid}", pod.namespace, pod.name);
+    world.files.write(format!("{directory}/{name}/{attempt}.log"), "hello\n");
+    directory
+}
+
+/// A pod that nobody made in this life: so many dead containers in a dead sandbox.
+async fn leftovers(world: &World, pod: &str, instances: u32) -> SandboxId {
+    let config = wanted::sandbox(&PodName::new("default", pod), &format!("uid-{pod}").into());
+    let sandbox = world.runtime.run_pod_sandbox(&config).await.expect("a sandbox");
+    for attempt in 0..instances {
+        let image = "ferrolet.test/workload:1";
+        let mut container = wanted::container(&config, "main", image, &["exit", "1"]);
+        container.attempt = attempt;
+        let id = world
+            .runtime
+            .create_container(&sandbox, &container, &config)
+            .await
+            .expect("a container");
+        world.runtime.start_container(&id).await.expect("it starts");
+    }
+    world.runtime.stop_pod_sandbox(&sandbox).await.expect("it stops");
+    world.files.write(format!("/var/log/pods/default_{pod}_uid-{pod}/main/0.log"), "hello\n");
+    sandbox
+}
+
+fn instances(world: &World, pod: &str) -> usize {
+    world.runtime.containers().iter().filter(|one| *one.pod.name == *pod).count()
+}
+
+// behaviour: GC-4, GC-76
+#[tokio::test(start_paused = true)]
+async fn of_a_pod_whose_manifest_is_gone_nothing_is_left_within_seconds() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    world.write_manifest("other", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    let web = world.one_runs("web").await;
+    let other = world.one_runs("other").await;
+    let (logs, others) = (write_log(&world, &web), write_log(&world, &other));
+    world.remove_manifest("web");
+    world.until("it ended", |world| world.running("web").is_empty().then_some(())).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(instances(&world, "web-node"), 0);
+    assert_eq!(world.runtime.sandboxes().len(), 1);
+    assert!(world.files.look(logs.as_ref()).await.is_err());
+    assert!(world.files.look(others.as_ref()).await.is_ok());
+    assert_eq!(world.one_runs("other").await.id, other.id);
+}
+
+// behaviour: GC-3
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_has_finished_keeps_its_last_container_and_its_logs_while_it_exists() {
+    let world = World::new();
+    world.write_manifest("job", "OnFailure", "[exit, \"0\"]");
+    let agent = world.start();
+    let done = world
+        .until("it ran", |world| {
+            world.runtime.containers().into_iter().find(|one| *one.pod.name == *"job-node")
+        })
+        .await;
+    let logs = write_log(&world, &done);
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    agent.stop().await;
+    let _agent = world.start();
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert_eq!(instances(&world, "job-node"), 1);
+    assert_eq!(world.runtime.sandboxes().len(), 1);
+    assert!(world.files.look(logs.as_ref()).await.is_ok());
+    world.remove_manifest("job");
+    world
+        .until("nothing is left", |world| world.runtime.sandboxes().is_empty().then_some(()))
+        .await;
+    world
+        .until("its logs go too", |world| {
+            world.files.content(format!("{logs}/main/0.log")).is_none().then_some(())
+        })
+        .await;
+}
+
+// behaviour: GC-5, GC-24, GC-48
+#[tokio::test(start_paused = true)]
+async fn nothing_goes_of_what_a_source_that_was_not_heard_may_give() {
+    let mut world = World::new();
+    world.url = Some("http://manifests.test/");
+    leftovers(&world, "late", 4).await;
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    world.one_runs("web").await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(instances(&world, "late"), 4);
+    assert_eq!(world.runtime.count(Method::RemoveContainer), 0);
+    assert!(world.files.look("/var/log/pods/default_late_uid-late".as_ref()).await.is_ok());
+    let none = Page::ok("apiVersion: v1\nkind: PodList\nitems: []\n");
+    world.web.put("http://manifests.test/", none);
+    world
+        .until("now it is known to be gone", |world| (instances(world, "late") == 0).then_some(()))
+        .await;
+    world
+        .until("its sandbox too", |world| (world.runtime.sandboxes().len() == 1).then_some(()))
+        .await;
+}
+
+// behaviour: GC-14
+#[tokio::test(start_paused = true)]
+async fn of_a_container_that_restarts_as_many_are_kept_as_the_cap_says() {
+    let mut world = World::new();
+    world.container_gc = ContainerPolicy { per_container: Some(2), ..ContainerPolicy::default() };
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    for _ in 0..4 {
+        let web = world.one_runs("web").await;
+        world.runtime.kill_container(&web.id, 1);
+        world
+            .until("the next one", |world| {
+                let running = world.running("web");
+                running.iter().any(|one| one.id != web.id).then_some(())
+            })
+            .await;
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let mut attempts: Vec<u32> =
+        world.runtime.containers().iter().map(|container| container.attempt).collect();
+    attempts.sort_unstable();
+    assert_eq!(attempts, [2, 3, 4]);
+}
+
+// behaviour: GC-81
+#[tokio::test(start_paused = true)]
+async fn the_plan_of_a_running_agent_is_what_its_next_pass_does() {
+    let mut world = World::new();
+    // Nothing goes until a day has passed.
+    world.container_gc =
+        ContainerPolicy { min_age: Duration::from_hours(24), ..ContainerPolicy::default() };
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    leftovers(&world, "old", 3).await;
+    let agent = world.start();
+    world.one_runs("web").await;
+    tokio::time::sleep(Duration::from_hours(24)).await;
+    let (gc, methods) = (agent.container_gc(), [Method::RemoveContainer, Method::RemovePodSandbox]);
+    world.until("they are old enough", |world| (instances(world, "old") == 0).then_some(())).await;
+    leftovers(&world, "new", 2).await;
+    world.runtime.forget_calls();
+    let planned = gc.plan().await;
+    assert!(planned.problems.is_empty());
+    let rules: Vec<_> = planned.plan.items.iter().map(|item| item.rule).collect();
+    assert_eq!(rules.iter().filter(|rule| **rule == "too-young").count(), 2, "{rules:?}");
+    let goes = |item: &&Item| item.fate == Fate::Remove;
+    let logs: Vec<Item> = planned.plan.items.iter().filter(goes).cloned().collect();
+    assert!(matches!(&logs[..], [Item { subject: Subject::PodLogs(_), .. }]), "{logs:?}");
+    assert!(methods.iter().all(|method| world.runtime.count(*method) == 0));
+    let mut pass = gc.run_now().await;
+    let done = pass.steps.recv().await.unwrap();
+    assert_eq!((done.verdict.subject, done.outcome), (logs[0].subject.clone(), Ok(())));
+    let report = pass.report.await.unwrap();
+    assert_eq!((report.removed, report.failed), (1, 0));
+}
+
+// behaviour: GC-77, GC-80
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_cannot_remove_keeps_nothing_else_and_one_that_cannot_list_is_told() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let agent = world.start();
+    world.one_runs("web").await;
+    let kept = leftovers(&world, "kept", 1).await;
+    leftovers(&world, "goes", 1).await;
+    let stuck = world.runtime.containers().into_iter().find(|one| one.sandbox_id == kept).unwrap();
+    let fault = Fault::error(Code::Internal);
+    world.runtime.inject(Rule::on(Method::RemoveContainer, fault).object(stuck.id.as_str()));
+    world.until("the other goes", |world| (instances(world, "goes") == 0).then_some(())).await;
+    world
+        .until("with its sandbox", |world| (world.runtime.sandboxes().len() == 2).then_some(()))
+        .await;
+    assert_eq!(world.node_events.all(), []);
+    let rule = Rule::on(Method::ListContainers, Fault::error(Code::ResourceExhausted));
+    world.runtime.inject(rule);
+    let report = agent.container_gc().run_now().await.report.await.unwrap();
+    assert_eq!(report.problems.len(), 2, "{report:?}");
+    let told = world.node_events.all();
+    assert_eq!((told.len(), told[0].reason), (1, "ContainerGCFailed"));
+    world.runtime.clear_faults();
+    world.until("it goes at last", |world| (instances(world, "kept") == 0).then_some(())).await;
+}
+
+// behaviour: GC-75
+#[tokio::test(start_paused = true)]
+async fn what_went_while_no_agent_ran_is_collected_within_seconds_of_the_start() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    leftovers(&world, "old", 3).await;
+    let _agent = world.start();
+    world.one_runs("web").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(instances(&world, "old"), 0);
+    assert_eq!(world.runtime.sandboxes().len(), 1);
+    assert!(world.files.look("/var/log/pods/default_old_uid-old".as_ref()).await.is_err());
+}

@@ -1,0 +1,59 @@
+//! The agent collects images.
+
+use std::time::Duration;
+
+use gc::decide::images::Policy;
+use testkit::runtime::RemoteImage;
+
+use crate::world::World;
+
+/// A node whose disk is full of images, one of which nobody uses.
+fn full_world() -> World {
+    let mut world = World::new();
+    world.images.policy = Policy { minimum_age: Duration::from_mins(2), ..Policy::default() };
+    world.runtime.add_image(&RemoteImage::new("ferrolet.test/unused:1"));
+    world.disk.set_capacity(2_000_000);
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    world
+}
+
+fn left(world: &World) -> Vec<String> {
+    let mut names: Vec<String> =
+        world.runtime.images().into_iter().flat_map(|image| image.repo_tags).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_pod_uses_goes_when_it_is_old_enough_and_the_disk_is_full() {
+    let world = full_world();
+    let agent = world.start();
+    world.one_runs("web").await;
+    tokio::time::sleep(Duration::from_mins(4)).await;
+    assert_eq!(left(&world), ["ferrolet.test/unused:1", "ferrolet.test/workload:1"]);
+    let plan = agent.image_gc().plan().await.unwrap();
+    let fates: Vec<(&str, &str)> = plan.items.iter().map(|item| (&*item.name, item.rule)).collect();
+    assert_eq!(
+        fates,
+        [
+            ("ferrolet.test/unused:1", "disk-over-high-threshold"),
+            ("ferrolet.test/workload:1", "image-in-use")
+        ]
+    );
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(left(&world), ["ferrolet.test/workload:1"]);
+    assert_eq!(world.running("web").len(), 1);
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn images_of_static_pods_stay_if_the_agent_is_told_so() {
+    let mut world = full_world();
+    world.images.keep_static_and_critical = true;
+    // Nothing of this pod is ever made: its image is named, and not used.
+    world.runtime.set_network_ready(false);
+    let agent = world.start();
+    tokio::time::sleep(Duration::from_mins(6)).await;
+    assert_eq!(left(&world), ["ferrolet.test/workload:1"]);
+    agent.stop().await;
+}

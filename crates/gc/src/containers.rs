@@ -1,0 +1,222 @@
+//! Collecting dead containers, sandboxes and logs.
+
+mod act;
+mod deletor;
+mod lists;
+mod survey;
+mod task;
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use model::ids::PodUid;
+use model::log_layout::LogLayout;
+use model::observed::{Container, ContainerStatus};
+use model::ports::clock::WallClock;
+use model::ports::events::NodeEvents;
+use model::ports::files::{FileError, HostFiles};
+use model::ports::runtime::{Runtime, RuntimeError};
+use model::verdict::Verdict;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+pub use self::deletor::{Deletor, DeletorTask};
+pub use self::task::ContainerGcTask;
+use crate::decide::PodStates;
+use crate::decide::containers::ExitTimes;
+use crate::plan::Plan;
+use crate::policy::ContainerPolicy;
+
+/// Ends a container of which the runtime cannot tell whether it lives, and of whose pod nothing is
+/// known but what is written on the container.
+#[async_trait]
+pub trait StopUnknown: Debug + Send + Sync {
+    /// Ends it, with its hook and within the grace that is written on it.
+    async fn stop(&self, container: &Container, status: &ContainerStatus) -> Result<(), String>;
+}
+
+/// What containers are collected with.
+#[derive(Debug, Clone)]
+pub struct ContainerGcParts {
+    /// The container runtime.
+    pub runtime: Arc<dyn Runtime>,
+    /// The host's files.
+    pub files: Arc<dyn HostFiles>,
+    /// The time of day.
+    pub clock: Arc<dyn WallClock>,
+    /// What is known of pods.
+    pub pods: Arc<dyn PodStates>,
+    /// Ends what may run.
+    pub stop: Arc<dyn StopUnknown>,
+    /// Whom people hear from.
+    pub events: Arc<dyn NodeEvents>,
+    /// Where logs lie.
+    pub logs: LogLayout,
+    /// How much is kept.
+    pub policy: ContainerPolicy,
+}
+
+/// A part of a pass that could not be made. What goes wrong with a single thing is none.
+#[derive(Debug, thiserror::Error)]
+pub enum PassError {
+    /// Containers or sandboxes could not be listed.
+    #[error("failed to list {0}")]
+    List(&'static str, #[source] RuntimeError),
+    /// The directory of logs could not be read.
+    #[error("failed to read podLogsDirectory")]
+    ReadLogs(#[source] FileError),
+}
+
+/// What the next pass would do, as far as everything could be looked at.
+#[derive(Debug)]
+pub struct Planned {
+    /// All that was looked at.
+    pub plan: Plan,
+    /// What could not be.
+    pub problems: Vec<PassError>,
+}
+
+/// Something that a pass did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// What was decided.
+    pub verdict: Verdict,
+    /// Why it could not be carried out, if it could not.
+    pub outcome: Result<(), String>,
+}
+
+/// What a pass came to.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// How much it removed.
+    pub removed: usize,
+    /// How much it could not remove.
+    pub failed: usize,
+    /// The parts of it that could not be made.
+    pub problems: Vec<PassError>,
+}
+
+/// A pass under way.
+#[derive(Debug)]
+pub struct Pass {
+    /// What it does, as it does it. Whoever reads too slowly misses steps. Ends with the pass.
+    pub steps: mpsc::Receiver<Step>,
+    /// What it came to; an error when the agent stops first.
+    pub report: oneshot::Receiver<Report>,
+}
+
+/// How many steps are kept for a slow reader.
+const STEPS: usize = 1024;
+
+/// Asks things of the collector.
+#[derive(Debug, Clone)]
+pub struct ContainerGc {
+    shared: Arc<Shared>,
+    /// Read by the task; closed when it ends.
+    requests: mpsc::Sender<Request>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    parts: ContainerGcParts,
+    /// Pods whose remains may all go: added to by [`ContainerGc::pod_is_removable`], taken by the task.
+    /// Never held across an await.
+    removable: Mutex<BTreeSet<PodUid>>,
+    /// Rung whenever a pod is added.
+    bell: Notify,
+    /// Rung when a regular pass is due before its time.
+    now: Notify,
+    /// What happened since the last regular pass: added to by whoever tells, taken by the task. Never
+    /// held across an await.
+    changed: Mutex<Changed>,
+}
+
+/// What a regular pass should look at.
+#[derive(Debug, Default)]
+struct Changed {
+    /// Everything.
+    all: bool,
+    /// These pods.
+    pods: BTreeSet<PodUid>,
+}
+
+#[derive(Debug)]
+struct Request {
+    /// Whether pods that have ended and still exist keep nothing either.
+    aggressive: bool,
+    steps: mpsc::Sender<Step>,
+    report: oneshot::Sender<Report>,
+}
+
+/// The collector and the task that does its work.
+pub fn container_gc(parts: ContainerGcParts) -> (ContainerGcTask, ContainerGc) {
+    let (sender, requests) = mpsc::channel(4);
+    let shared = Arc::new(Shared {
+        parts,
+        removable: Mutex::default(),
+        bell: Notify::new(),
+        now: Notify::new(),
+        changed: Mutex::default(),
+    });
+    let task = ContainerGcTask::new(Arc::clone(&shared), requests);
+    (task, ContainerGc { shared, requests: sender })
+}
+
+impl ContainerGc {
+    /// What the next pass would remove and keep. Looks, and changes nothing.
+    pub async fn plan(&self) -> Planned {
+        let survey = survey::all(&self.shared.parts, false, &mut ExitTimes::new()).await;
+        survey.planned()
+    }
+
+    /// Makes a pass now, after the one that is under way.
+    pub async fn run_now(&self) -> Pass {
+        self.request(false).await
+    }
+
+    /// Removes all that is dead of pods that have ended, whether or not they still exist: the node needs
+    /// room. Logs of pods that still exist stay.
+    pub async fn delete_all_unused(&self) -> Pass {
+        tracing::info!("deleting all unused containers");
+        self.request(true).await
+    }
+
+    /// Says that all that is left of a pod may go, so that it goes at once.
+    pub fn pod_is_removable(&self, uid: &PodUid) {
+        self.shared.removable().insert(uid.clone());
+        self.shared.bell.notify_one();
+    }
+
+    /// Says that something happened to a pod, so that the next regular pass looks at it.
+    pub fn pod_changed(&self, uid: &PodUid) {
+        self.shared.changed().pods.insert(uid.clone());
+    }
+
+    /// Says that more is known than before: everything is looked at, now and not in a minute.
+    pub fn everything_changed(&self) {
+        self.shared.changed().all = true;
+        self.shared.now.notify_one();
+    }
+
+    async fn request(&self, aggressive: bool) -> Pass {
+        let ((steps, told), (report, done)) = (mpsc::channel(STEPS), oneshot::channel());
+        let request = Request { aggressive, steps, report };
+        // When the task has ended, the report says so.
+        drop(self.requests.send(request).await);
+        Pass { steps: told, report: done }
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+impl Shared {
+    fn removable(&self) -> std::sync::MutexGuard<'_, BTreeSet<PodUid>> {
+        self.removable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) -> std::sync::MutexGuard<'_, Changed> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

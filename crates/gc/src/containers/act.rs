@@ -1,0 +1,221 @@
+//! Carrying decisions out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use model::chain::Chain;
+use model::ids::{ContainerId, PodUid, SandboxId};
+use model::observed::{Container, ContainerState};
+use model::ports::runtime::RuntimeError;
+use model::verdict::{Subject, Verdict};
+use tracing::warn;
+
+use super::survey::Survey;
+use super::{ContainerGcParts, Report, Step};
+use crate::plan::{Fate, Item};
+
+/// How many containers are removed at a time, and then how many sandboxes.
+const REMOVALS_AT_A_TIME: usize = 4;
+
+/// Whom each step is told to.
+pub(super) type Tell<'a> = &'a (dyn Fn(Step) + Sync);
+
+/// Carries out what was decided: containers, then sandboxes, then logs, then links. What cannot be
+/// removed keeps nothing else, except the sandbox that it is in.
+pub(super) async fn carry_out(parts: &ContainerGcParts, survey: &Survey, tell: Tell<'_>) -> Report {
+    let mut report = Report::default();
+    let act = Act { parts, tell };
+    let occupied = act.containers(survey, &mut report).await;
+    act.sandboxes(survey, &occupied, &mut report).await;
+    for item in survey.logs.iter().chain(&survey.links) {
+        if let Some(verdict) = act.verdict(item) {
+            let outcome = act.file(&verdict).await;
+            act.done(verdict, outcome, &mut report);
+        }
+    }
+    report
+}
+
+/// Removes an instance on its own, with its log.
+pub(super) async fn remove_one(parts: &ContainerGcParts, container: &Container, verdict: &Verdict) {
+    let act = Act { parts, tell: &|_| {} };
+    let mut report = Report::default();
+    let outcome = act.container(container, verdict, false).await;
+    act.done(verdict.clone(), outcome, &mut report);
+}
+
+struct Act<'a> {
+    parts: &'a ContainerGcParts,
+    tell: Tell<'a>,
+}
+
+impl Act<'_> {
+    fn verdict(&self, item: &Item) -> Option<Verdict> {
+        item.verdict(self.parts.clock.now())
+    }
+
+    fn done(&self, verdict: Verdict, outcome: Result<(), String>, report: &mut Report) {
+        match &outcome {
+            Ok(()) => report.removed += 1,
+            Err(error) => {
+                report.failed += 1;
+                warn!(%verdict, %error, "cannot remove");
+            }
+        }
+        (self.tell)(Step { verdict, outcome });
+    }
+
+    /// Removes containers; answers in which sandboxes some are left that should be gone.
+    async fn containers<'s>(
+        &self,
+        survey: &'s Survey,
+        report: &mut Report,
+    ) -> BTreeSet<&'s SandboxId> {
+        let listed: BTreeMap<&ContainerId, &Container> =
+            survey.listed.iter().map(|container| (&container.id, container)).collect();
+        let logs_go = survey.pods_without_logs();
+        let removals = survey.containers.iter().filter(|item| item.fate == Fate::Remove);
+        let doomed = removals.filter_map(|item| match &item.subject {
+            Subject::Container(id) => Some((item, *listed.get(id)?)),
+            _ => None,
+        });
+        let doomed: Vec<(&Item, &Container)> = doomed.collect();
+        let mut waiting = doomed.into_iter();
+        let (mut under_way, mut occupied) = (FuturesUnordered::new(), BTreeSet::new());
+        loop {
+            while under_way.len() < REMOVALS_AT_A_TIME
+                && let Some((item, container)) = waiting.next()
+            {
+                let log_goes = logs_go.contains(&container.pod_uid);
+                under_way.push(self.doomed_container(item, container, log_goes));
+            }
+            let Some((container, ended)) = under_way.next().await else { return occupied };
+            let Some((verdict, outcome)) = ended else { continue };
+            if outcome.is_err() {
+                occupied.insert(&container.sandbox_id);
+            }
+            self.done(verdict, outcome, report);
+        }
+    }
+
+    async fn doomed_container<'s>(
+        &self,
+        item: &Item,
+        container: &'s Container,
+        log_goes: bool,
+    ) -> (&'s Container, Option<(Verdict, Result<(), String>)>) {
+        let Some(verdict) = self.verdict(item) else { return (container, None) };
+        let outcome = self.container(container, &verdict, log_goes).await;
+        (container, Some((verdict, outcome)))
+    }
+
+    /// Removes a container with its log and the link to that. With `log_goes`, all logs of its pod go
+    /// in this pass, and in the next one if that fails.
+    async fn container(
+        &self,
+        container: &Container,
+        verdict: &Verdict,
+        log_goes: bool,
+    ) -> Result<(), String> {
+        let mut log = None;
+        if !(log_goes && container.state == ContainerState::Exited) {
+            match self.parts.runtime.container_status(&container.id).await {
+                Ok(status) if status.state == ContainerState::Running => {
+                    return Err("it runs by now".to_owned());
+                }
+                Ok(status) => {
+                    if container.state == ContainerState::Unknown {
+                        self.parts.stop.stop(container, &status).await?;
+                    }
+                    log = Some(status.log_path).filter(|path| !log_goes && !path.is_empty());
+                }
+                // Somebody was faster. A link that is left leads nowhere and goes as such.
+                Err(error) if error.is_not_found() => return Ok(()),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        let named = (&*container.name, &container.id);
+        let log = log.as_deref().map(Path::new);
+        for subject in self.parts.logs.remains(&container.pod, named, log) {
+            let verdict = Verdict { subject, ..verdict.clone() };
+            match verdict.subject {
+                Subject::Container(_) => {
+                    unless_gone(self.parts.runtime.remove_container(&verdict).await)?;
+                }
+                _ => self.file(&verdict).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn sandboxes(
+        &self,
+        survey: &Survey,
+        occupied: &BTreeSet<&SandboxId>,
+        report: &mut Report,
+    ) {
+        let removals = survey.sandboxes.iter().filter(|item| item.fate == Fate::Remove);
+        let doomed = removals.filter_map(|item| match &item.subject {
+            Subject::Sandbox(id) if !occupied.contains(id) => Some((item, id)),
+            _ => None,
+        });
+        let doomed: Vec<(&Item, &SandboxId)> = doomed.collect();
+        let mut waiting = doomed.into_iter();
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            while under_way.len() < REMOVALS_AT_A_TIME
+                && let Some((item, id)) = waiting.next()
+            {
+                under_way.push(self.doomed_sandbox(item, id));
+            }
+            let Some(ended) = under_way.next().await else { return };
+            if let Some((verdict, outcome)) = ended {
+                self.done(verdict, outcome, report);
+            }
+        }
+    }
+
+    async fn doomed_sandbox(
+        &self,
+        item: &Item,
+        id: &SandboxId,
+    ) -> Option<(Verdict, Result<(), String>)> {
+        let verdict = self.verdict(item)?;
+        let outcome = self.sandbox(id, &verdict).await;
+        Some((verdict, outcome))
+    }
+
+    /// It should have been stopped before; to be sure, it is stopped again.
+    async fn sandbox(&self, id: &SandboxId, verdict: &Verdict) -> Result<(), String> {
+        unless_gone(self.parts.runtime.stop_pod_sandbox(id).await)?;
+        unless_gone(self.parts.runtime.remove_pod_sandbox(verdict).await)
+    }
+
+    async fn file(&self, verdict: &Verdict) -> Result<(), String> {
+        let logs = &self.parts.logs;
+        let root = match (&verdict.subject, &verdict.owner) {
+            (Subject::LogLink(_), _) => &logs.container_links,
+            // A pod of the same uid may have come since.
+            (Subject::PodLogs(_), Some(owner)) if !self.logs_may_go(&owner.uid) => {
+                return Err("its pod is there again".to_owned());
+            }
+            _ => &logs.pod_logs,
+        };
+        let removed = self.parts.files.remove(root, verdict).await;
+        removed.map(drop).map_err(|error| Chain(&error).to_string())
+    }
+
+    fn logs_may_go(&self, uid: &PodUid) -> bool {
+        self.parts.pods.sources_ready() && self.parts.pods.state(uid).logs_removable().is_some()
+    }
+}
+
+/// What is gone need not be removed.
+fn unless_gone(result: Result<(), RuntimeError>) -> Result<(), String> {
+    match result {
+        Err(error) if !error.is_not_found() => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,120 @@
+//! Removing instances as soon as newer ones have died.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::ids::PodName;
+use model::observed::{Container, ContainerState, ContainerStatus, PodStatus};
+use model::verdict::Verdict;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::{ContainerGcParts, act};
+use crate::decide::deletor::{Which, beyond, item, keep};
+
+/// How many removals wait. When there is no room they are left to the next pass.
+const QUEUE: usize = 50;
+
+/// A removal that waits.
+#[derive(Debug)]
+struct Removal {
+    container: Container,
+    verdict: Verdict,
+}
+
+/// Takes deaths in. Never waits.
+#[derive(Debug, Clone)]
+pub struct Deletor {
+    keep: usize,
+    /// Read by the task; closed when it ends.
+    queue: mpsc::Sender<Removal>,
+}
+
+/// Removes what waits, one at a time.
+#[derive(Debug)]
+pub struct DeletorTask {
+    parts: ContainerGcParts,
+    queue: mpsc::Receiver<Removal>,
+}
+
+impl Deletor {
+    /// A deletor and its task.
+    pub fn new(parts: ContainerGcParts) -> (DeletorTask, Self) {
+        let (sender, queue) = mpsc::channel(QUEUE);
+        let keep = keep(parts.policy.per_container);
+        (DeletorTask { parts, queue }, Self { keep, queue: sender })
+    }
+
+    /// Containers or sandboxes of a pod died: instances of those containers beyond the newest go, or all
+    /// of the pod that ended, with the rule that says so.
+    pub fn died(
+        &self,
+        ids: impl Iterator<Item = String>,
+        (status, pod): (&PodStatus, &PodName),
+        all: Option<&'static str>,
+        now: Timestamp,
+    ) {
+        let mut doomed = BTreeMap::new();
+        let (keep, rule) = all.map_or((self.keep, "per-container-cap"), |rule| (0, rule));
+        let died: BTreeSet<String> = ids.collect();
+        // One of each name is enough, and there may be very many.
+        let mut names = BTreeSet::new();
+        let known = status.containers.iter().filter(|one| died.contains(one.id.as_str()));
+        let one_each = known.filter(|one| names.insert(&one.name));
+        for id in one_each.map(|one| one.id.to_string()).chain(died.first().cloned()) {
+            let which = if all.is_some() { Which::All } else { Which::SameAs(&id) };
+            doomed.extend(beyond(status, which, keep).into_iter().map(|one| (&one.id, one)));
+        }
+        let mut left = 0;
+        for instance in doomed.into_values() {
+            let item = item(instance, (status, pod.clone()), rule, (keep, now));
+            let Some(verdict) = item.verdict(now) else { continue };
+            let removal = Removal { container: listed(instance, status, pod), verdict };
+            left += usize::from(self.queue.try_send(removal).is_err());
+        }
+        if left > 0 {
+            debug!(uid = %status.uid, left, "removals of dead containers are left to the next pass");
+        }
+    }
+}
+
+/// An instance as a list would show it.
+fn listed(instance: &ContainerStatus, status: &PodStatus, pod: &PodName) -> Container {
+    Container {
+        id: instance.id.clone(),
+        sandbox_id: instance.sandbox_id.clone(),
+        pod_uid: status.uid.clone(),
+        pod: pod.clone(),
+        name: Arc::clone(&instance.name),
+        attempt: 0,
+        state: ContainerState::Exited,
+        created_at: instance.created_at,
+        image_ref: Arc::clone(&instance.image_ref),
+    }
+}
+
+impl DeletorTask {
+    /// Removes what waits until told to stop.
+    pub async fn run(mut self, stop: CancellationToken) {
+        loop {
+            // Biased: stopping comes once.
+            let removal = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                removal = self.queue.recv() => removal,
+            };
+            // Those who tell of deaths have stopped, and so will this task be told to.
+            let Some(Removal { container, verdict }) = removal else {
+                stop.cancelled().await;
+                return;
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = act::remove_one(&self.parts, &container, &verdict) => {}
+            }
+        }
+    }
+}

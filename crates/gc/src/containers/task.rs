@@ -1,0 +1,204 @@
+//! When passes are made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::chain::Chain;
+use model::ids::PodUid;
+use model::ports::events::{EventType, NodeEvent};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, debug, info, info_span, warn};
+
+use super::{PassError, Report, Request, Shared, Step, act, survey};
+use crate::decide::containers::ExitTimes;
+use crate::decide::schedule::{LastPass, asks_the_runtime};
+
+/// From the end of a regular pass to the start of the next.
+const PERIOD: Duration = Duration::from_mins(1);
+
+/// How many pods are looked at one by one; with more, a list of everything costs less.
+const PODS_ALONE: usize = 16;
+
+/// Who may read the logs of pods.
+const LOGS_MODE: u32 = 0o750;
+
+/// The task's state; nobody else touches it.
+#[derive(Debug)]
+pub struct ContainerGcTask {
+    shared: Arc<Shared>,
+    requests: mpsc::Receiver<Request>,
+    ended: ExitTimes,
+    last: LastPass,
+    /// Whether the last pass failed, so that the first one that succeeds is told.
+    failed: bool,
+}
+
+impl ContainerGcTask {
+    pub(super) fn new(shared: Arc<Shared>, requests: mpsc::Receiver<Request>) -> Self {
+        let (ended, last) = (ExitTimes::new(), LastPass::default());
+        Self { shared, requests, ended, last, failed: false }
+    }
+
+    /// Makes passes until told to stop; one that is under way is left where it is.
+    pub async fn run(mut self, stop: CancellationToken) {
+        // Biased: stopping comes once.
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.passes() => {}
+        }
+    }
+
+    async fn passes(&mut self) {
+        self.make_log_directory().await;
+        let mut next = Instant::now();
+        loop {
+            let shared = Arc::clone(&self.shared);
+            // Biased: the regular pass first, which comes once a minute and when sources were heard; then what is asked for, at the
+            // pace of people; pods that are gone are merged and so wait without growing.
+            tokio::select! {
+                biased;
+                () = due(next, &shared.now) => {
+                    self.regular().await;
+                    next = Instant::now() + PERIOD;
+                }
+                request = self.requests.recv() => match request {
+                    Some(request) => self.requested(request).await,
+                    None => return,
+                },
+                () = shared.bell.notified() => self.pods().await,
+            }
+        }
+    }
+
+    /// The directory must be there to be read; upstream makes it at its start.
+    async fn make_log_directory(&self) {
+        let parts = &self.shared.parts;
+        let path = &parts.logs.pod_logs;
+        if let (Some(root), Some(name)) = (path.parent(), path.file_name())
+            && let Err(error) = parts.files.create_directory(root, name.as_ref(), LOGS_MODE).await
+        {
+            warn!(error = %Chain(&error), "cannot make the directory of logs");
+        }
+    }
+
+    async fn regular(&mut self) {
+        let changed = std::mem::take(&mut *self.shared.changed());
+        let counts_all = self.shared.parts.policy.in_all.is_some() && !changed.pods.is_empty();
+        let all = changed.all || counts_all || changed.pods.len() > PODS_ALONE;
+        if asks_the_runtime(self.last, all) {
+            let report = self.whole(false, &|_| {}).await;
+            self.told(report);
+            return;
+        }
+        self.last.passed_over += 1;
+        for uid in changed.pods {
+            self.pod(&uid).await;
+        }
+        let parts = &self.shared.parts;
+        let mut found = survey::files(parts).await;
+        let mut report = act::carry_out(parts, &found, &|_| {}).await;
+        report.problems.append(&mut found.problems);
+        self.told(report);
+    }
+
+    async fn requested(&mut self, request: Request) {
+        let Request { aggressive, steps, report } = request;
+        // One that reads too slowly or not at all must not hold the pass up.
+        let tell = |step: Step| drop(steps.try_send(step));
+        let done = self.whole(aggressive, &tell).await;
+        self.tell_failure(&done);
+        drop(report.send(done));
+    }
+
+    /// A whole pass.
+    async fn whole(&mut self, aggressive: bool, tell: act::Tell<'_>) -> Report {
+        let parts = &self.shared.parts;
+        let ended = &mut self.ended;
+        let pass = async {
+            let mut found = survey::all(parts, aggressive, ended).await;
+            let mut report = act::carry_out(parts, &found, tell).await;
+            report.problems.append(&mut found.problems);
+            (report, found.something_is_too_young())
+        };
+        // What upstream's trace of a pass is called.
+        let (report, waits) = pass.instrument(info_span!("Containers/GarbageCollect")).await;
+        let settled = report.failed == 0 && report.problems.is_empty() && !waits;
+        self.last = LastPass { settled, passed_over: 0 };
+        report
+    }
+
+    /// Removes what is left of pods that are gone.
+    async fn pods(&mut self) {
+        let removable = std::mem::take(&mut *self.shared.removable());
+        for uid in removable {
+            self.pod(&uid).await;
+        }
+    }
+
+    /// Looks at what is left of one pod. What could not be done, or not yet, is done by the next regular
+    /// pass.
+    async fn pod(&self, uid: &PodUid) {
+        let parts = &self.shared.parts;
+        let found = survey::pod(parts, uid).await;
+        let report = act::carry_out(parts, &found, &|_| {}).await;
+        debug!(%uid, removed = report.removed, failed = report.failed, "looked at what is left of a pod");
+        for problem in &found.problems {
+            warn!(%uid, error = %Chain(problem), "cannot look at what is left of a pod; the next pass will");
+        }
+        if report.failed > 0 || !found.problems.is_empty() || found.something_is_too_young() {
+            self.shared.changed().pods.insert(uid.clone());
+        }
+    }
+
+    fn told(&mut self, report: Report) {
+        self.tell_failure(&report);
+        let Report { removed, failed, problems } = report;
+        if !problems.is_empty() {
+            self.failed = true;
+        } else if std::mem::take(&mut self.failed) {
+            info!(removed, failed, "container garbage collection succeeds again");
+        } else {
+            debug!(removed, failed, "container garbage collection succeeded");
+        }
+    }
+
+    /// Every pass of which a part could not be made is told, as upstream does.
+    fn tell_failure(&self, report: &Report) {
+        let Some(message) = aggregate(&report.problems) else { return };
+        warn!(error = message, "container garbage collection failed");
+        self.shared.parts.events.record(NodeEvent {
+            kind: EventType::Warning,
+            reason: "ContainerGCFailed",
+            message,
+        });
+    }
+}
+
+/// Waits until a regular pass is due, by time or because somebody says so.
+async fn due(next: Instant, now: &Notify) {
+    // Biased: either will do.
+    tokio::select! {
+        biased;
+        () = now.notified() => {}
+        () = tokio::time::sleep_until(next) => {}
+    }
+}
+
+/// Several errors as one text, by upstream's rule: each once, in brackets if there are several.
+fn aggregate(problems: &[PassError]) -> Option<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for problem in problems {
+        let text = Chain(problem).to_string();
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match texts.len() {
+        0 => None,
+        1 => texts.pop(),
+        _ => Some(format!("[{}]", texts.join(", "))),
+    }
+}

@@ -1,0 +1,251 @@
+//! What one pass does.
+
+use std::io::ErrorKind;
+
+use model::ports::runtime::Code;
+use testkit::runtime::{Fault, Rule};
+
+use super::*;
+
+// behaviour: GC-35, GC-80
+#[tokio::test(start_paused = true)]
+async fn a_container_goes_with_its_log_and_its_link_and_the_newest_stays() {
+    let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
+    let (_, ids) = bench.dead_pod("web", 3).await;
+    let report = bench.pass(false).await;
+    assert_eq!((report.removed, report.failed), (2, 0), "{report:?}");
+    assert_eq!(bench.containers(), [ids[2].clone()]);
+    for (attempt, id) in ids.iter().enumerate() {
+        let log = format!("/var/log/pods/default_web_uid-web/main/{attempt}.log");
+        assert_eq!(bench.files.content(log).is_some(), attempt == 2, "{attempt}");
+        assert_eq!(bench.files.look(&bench.link("web", id)).await.is_ok(), attempt == 2);
+    }
+    assert_eq!(bench.sandboxes(), 1, "the newest sandbox of a pod that exists stays");
+}
+
+// behaviour: GC-36
+#[tokio::test(start_paused = true)]
+async fn a_container_whose_log_cannot_be_removed_stays_for_the_next_pass() {
+    let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
+    let (_, ids) = bench.dead_pod("web", 2).await;
+    let log = "/var/log/pods/default_web_uid-web/main/0.log";
+    bench.files.fail(log, ErrorKind::ReadOnlyFilesystem);
+    let report = bench.pass(false).await;
+    assert_eq!((report.removed, report.failed), (0, 1));
+    assert_eq!(bench.containers().len(), 2);
+    bench.files.repair(log);
+    bench.pass(false).await;
+    assert_eq!(bench.containers(), [ids[1].clone()]);
+}
+
+// behaviour: GC-26, GC-27
+#[tokio::test(start_paused = true)]
+async fn one_of_unknown_state_is_stopped_first_and_stays_if_that_fails() {
+    let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(0));
+    let sandbox = bench.sandbox("web", 0).await;
+    let id = bench.container("web", &sandbox, 0).await;
+    bench.runtime.lose_container(&id);
+    bench.runtime.inject(Rule::on(Method::StopContainer, Fault::error(Code::Unknown)).once());
+    let report = bench.pass(false).await;
+    assert_eq!((report.failed, report.problems.len()), (1, 0));
+    let methods = [Method::StopContainer, Method::RemoveContainer];
+    assert_eq!(bench.calls(&methods), [Method::StopContainer]);
+    bench.runtime.forget_calls();
+    assert_eq!(bench.pass(false).await.removed, 1);
+    assert_eq!(bench.calls(&methods), methods);
+    assert_eq!(bench.containers(), []);
+}
+
+// behaviour: GC-28
+#[tokio::test(start_paused = true)]
+async fn nothing_goes_in_place_of_what_cannot_be_removed() {
+    let policy = ContainerPolicy { per_container: None, in_all: Some(3), ..<_>::default() };
+    let bench = Bench::new(Pods::ready().active(&["uid-web"]), policy);
+    let (_, ids) = bench.dead_pod("web", 4).await;
+    let fault = Fault::error(Code::Internal);
+    bench.runtime.inject(Rule::on(Method::RemoveContainer, fault).object(ids[0].as_str()));
+    let report = bench.pass(false).await;
+    assert_eq!((report.removed, report.failed), (0, 1));
+    assert_eq!(bench.runtime.count(Method::RemoveContainer), 1);
+    assert_eq!(bench.containers().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_somebody_else_removed_meanwhile_is_no_failure() {
+    let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
+    bench.dead_pod("web", 3).await;
+    for method in [Method::ContainerStatus, Method::RemoveContainer] {
+        bench.runtime.inject(Rule::on(method, Fault::error(Code::NotFound)).once());
+    }
+    let report = bench.pass(false).await;
+    assert_eq!((report.removed, report.failed), (2, 0), "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_was_started_since_it_was_listed_is_left_alone() {
+    let bench = Bench::new(Pods::ready(), keep(0));
+    let sandbox = bench.sandbox("web", 0).await;
+    let id = bench.container("web", &sandbox, 0).await;
+    let mut survey = survey::all(&bench.parts, false, &mut <_>::default()).await;
+    // As the list would have shown it a moment before.
+    survey.listed[0].state = model::observed::ContainerState::Created;
+    survey.containers[0].fate = Fate::Remove;
+    let report = act::carry_out(&bench.parts, &survey, &|_| {}).await;
+    assert_eq!((report.removed, report.failed), (0, 1));
+    assert_eq!(bench.containers(), [id]);
+    let log = "/var/log/pods/default_web_uid-web/main/0.log";
+    assert!(bench.files.content(log).is_some(), "the logs of what runs stay");
+}
+
+// behaviour: GC-37
+#[tokio::test(start_paused = true)]
+async fn of_a_pod_that_is_gone_nothing_is_left() {
+    let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    bench.dead_pod("web", 3).await;
+    let report = bench.pass(false).await;
+    // Three containers, a sandbox, a directory of logs.
+    assert_eq!((report.removed, report.failed), (5, 0), "{report:?}");
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));
+    assert_eq!(bench.files.list("/var/log/pods".as_ref()).await.unwrap(), [".keep"]);
+    assert_eq!(bench.files.list("/var/log/containers".as_ref()).await.unwrap(), [""; 0]);
+    assert_eq!(bench.runtime.count(Method::ContainerStatus), 0, "the logs go as a whole");
+}
+
+// behaviour: GC-49
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_cannot_be_stopped_is_not_removed() {
+    let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    bench.dead_pod("web", 0).await;
+    bench.runtime.forget_calls();
+    bench.runtime.inject(Rule::on(Method::StopPodSandbox, Fault::error(Code::Unknown)).once());
+    bench.pass(false).await;
+    let methods = [Method::StopPodSandbox, Method::RemovePodSandbox];
+    assert_eq!(bench.calls(&methods), [Method::StopPodSandbox]);
+    bench.runtime.forget_calls();
+    bench.pass(false).await;
+    assert_eq!(bench.calls(&methods), methods);
+    assert_eq!(bench.sandboxes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_stays_while_something_is_left_in_it() {
+    let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    let (_, ids) = bench.dead_pod("web", 2).await;
+    let fault = Fault::error(Code::Internal);
+    bench.runtime.inject(Rule::on(Method::RemoveContainer, fault).object(ids[0].as_str()).once());
+    bench.pass(false).await;
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (1, 1));
+    bench.pass(false).await;
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));
+}
+
+// behaviour: GC-52, GC-53, GC-73
+#[tokio::test(start_paused = true)]
+async fn without_its_directory_of_logs_a_pass_fails_once_all_sources_were_heard() {
+    let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    bench.dead_pod("web", 1).await;
+    bench.files.remove("/var/log/pods");
+    let report = bench.pass(false).await;
+    assert_eq!(report.problems.len(), 1, "{report:?}");
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0), "the rest is done");
+    let unheard = Bench::new(Pods::ready().sources_not_ready(), ContainerPolicy::default());
+    unheard.files.remove("/var/log/pods");
+    assert_eq!(unheard.pass(false).await.problems.len(), 0);
+}
+
+// behaviour: GC-54, GC-55
+#[tokio::test(start_paused = true)]
+async fn links_that_lead_nowhere_go_unless_their_container_may_live() {
+    let bench = Bench::new(Pods::ready().active(&["uid-web"]), ContainerPolicy::default());
+    let sandbox = bench.sandbox("web", 0).await;
+    let id = bench.container("web", &sandbox, 0).await;
+    bench.files.remove("/var/log/pods/default_web_uid-web/main/0.log");
+    for name in ["old_ns_main-0123456789.log", "short_ns_main-1.log", "notes.txt"] {
+        bench.files.put_link(format!("/var/log/containers/{name}"), "/nowhere");
+    }
+    bench.pass(false).await;
+    let left = bench.files.entries("/var/log/containers".as_ref()).await.unwrap();
+    let left: Vec<_> = left.iter().map(|entry| entry.name.to_str().unwrap()).collect();
+    assert_eq!(left, ["notes.txt", &*format!("web_default_main-{id}.log")]);
+    bench.runtime.kill_container(&id, 0);
+    bench.pass(false).await;
+    assert_eq!(bench.files.list("/var/log/containers".as_ref()).await.unwrap(), ["notes.txt"]);
+}
+
+// behaviour: GC-81
+#[tokio::test(start_paused = true)]
+async fn a_pass_removes_just_what_its_plan_says() {
+    let mut bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
+    for pod in ["web", "gone", "late"] {
+        bench.dead_pod(pod, 3).await;
+    }
+    bench.files.put_link("/var/log/containers/old_ns_main-0123456789.log", "/nowhere");
+    let gc = bench.collector();
+    // The first pass comes at the start; this is about the one after it.
+    let unplanned = gc.plan().await;
+    let planned: Vec<_> = unplanned.plan.removals().map(|item| item.subject.clone()).collect();
+    assert_eq!(bench.runtime.count(Method::RemoveContainer), 0, "to plan changes nothing");
+    let mut pass = gc.run_now().await;
+    let mut done = Vec::new();
+    while let Some(step) = pass.steps.recv().await {
+        done.push(step.verdict.subject);
+    }
+    let report = pass.report.await.unwrap();
+    let still = gc.plan().await;
+    assert_eq!(still.plan.removals().count(), 0);
+    // Which of the two passes did it is a matter of moments.
+    assert!(done.is_empty() || report.removed == planned.len(), "{report:?}");
+    assert_eq!(planned.len(), 2 + 5 + 5 + 1, "{planned:?}");
+}
+
+// behaviour: GC-83
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_cannot_send_so_much_at_once_is_asked_for_less() {
+    let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    for pod in ["a", "b", "c"] {
+        bench.dead_pod(pod, 2).await;
+    }
+    // All at once, all that are created, and so on to all that exited.
+    let fault = Fault::error(Code::ResourceExhausted);
+    bench.runtime.inject(Rule::on(Method::ListContainers, fault).object("").times(5));
+    bench.runtime.inject(Rule::on(Method::ListPodSandbox, fault).object("").once());
+    let report = bench.pass(false).await;
+    assert!(report.problems.is_empty(), "{report:?}");
+    assert_eq!(bench.runtime.count(Method::ListContainers), 5 + 4 * 3, "each state by sandbox");
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));
+}
+
+// behaviour: GC-72
+#[tokio::test(start_paused = true)]
+async fn when_containers_cannot_be_listed_sandboxes_and_logs_are_looked_at_all_the_same() {
+    let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    bench.dead_pod("web", 0).await;
+    bench.dead_pod("other", 1).await;
+    bench.files.write("/var/log/pods/default_web_uid-web/main/0.log", "");
+    bench.runtime.inject(Rule::on(Method::ListContainers, Fault::error(Code::Unavailable)).once());
+    let report = bench.pass(false).await;
+    assert_eq!(report.problems.len(), 1);
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (1, 1), "the empty one went");
+    assert_eq!(bench.files.list("/var/log/pods".as_ref()).await.unwrap(), [".keep"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_exit_time_age_counts_from_the_end_and_each_container_is_asked_once() {
+    let age_by = crate::policy::AgeBy::Finished;
+    let policy = ContainerPolicy { age_by, min_age: Duration::from_mins(5), ..keep(0) };
+    let bench = Bench::new(Pods::ready().active(&["uid-web"]), policy);
+    let sandbox = bench.sandbox("web", 0).await;
+    let (first, second) =
+        (bench.container("web", &sandbox, 0).await, bench.container("web", &sandbox, 1).await);
+    bench.runtime.kill_container(&first, 0);
+    tokio::time::advance(Duration::from_mins(6)).await;
+    bench.runtime.kill_container(&second, 0);
+    let mut ended = <_>::default();
+    let survey = survey::all(&bench.parts, false, &mut ended).await;
+    let planned = survey.planned().plan;
+    let gone: Vec<_> = planned.removals().map(|item| item.subject.clone()).collect();
+    assert_eq!(gone, [model::verdict::Subject::Container(first)]);
+    bench.runtime.forget_calls();
+    survey::all(&bench.parts, false, &mut ended).await;
+    assert_eq!(bench.runtime.count(Method::ContainerStatus), 0);
+}

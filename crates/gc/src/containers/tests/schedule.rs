@@ -1,0 +1,140 @@
+//! When passes are made, and what is told of them.
+
+use model::ports::runtime::Code;
+use testkit::runtime::{Fault, Rule};
+
+use super::*;
+
+// behaviour: GC-74, GC-75
+#[tokio::test(start_paused = true)]
+async fn the_first_pass_is_made_at_once_and_the_next_a_minute_after_its_end() {
+    let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    bench.dead_pod("web", 1).await;
+    let gc = bench.collector();
+    let begun = bench.clock.now();
+    bench.until("the first pass", |bench| bench.containers().is_empty()).await;
+    assert!(bench.clock.now().duration_since(begun).as_secs() < 1);
+    bench.dead_pod("late", 1).await;
+    let begun = bench.clock.now();
+    gc.pod_changed(&"uid-late".into());
+    bench.until("the next pass", |bench| bench.containers().is_empty()).await;
+    let waited = bench.clock.now().duration_since(begun).as_secs();
+    assert!((50..=60).contains(&waited), "{waited} s");
+    bench.dead_pod("known", 1).await;
+    let begun = bench.clock.now();
+    gc.everything_changed();
+    bench.until("a pass before its time", |bench| bench.containers().is_empty()).await;
+    assert!(bench.clock.now().duration_since(begun).as_secs() < 1);
+}
+
+// behaviour: GC-76
+#[tokio::test(start_paused = true)]
+async fn all_of_a_pod_goes_as_soon_as_it_may() {
+    let mut bench = Bench::new(Pods::ready().active(&["uid-other"]), ContainerPolicy::default());
+    let gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    bench.dead_pod("web", 2).await;
+    bench.dead_pod("other", 1).await;
+    bench.runtime.forget_calls();
+    gc.pod_is_removable(&"uid-web".into());
+    bench.until("its remains are gone", |bench| bench.containers().len() == 1).await;
+    bench.until("its sandbox too", |bench| bench.sandboxes() == 1).await;
+    bench
+        .until("its logs too", |bench| {
+            bench.files.content("/var/log/pods/default_web_uid-web/main/0.log").is_none()
+        })
+        .await;
+    assert_eq!(bench.runtime.count(Method::ListContainers), 1, "of this pod alone");
+}
+
+// behaviour: GC-77
+#[tokio::test(start_paused = true)]
+async fn every_pass_that_fails_is_an_event_of_the_node() {
+    let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    bench.runtime.inject(Rule::on(Method::ListContainers, Fault::error(Code::Unavailable)));
+    let _gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(130)).await;
+    let told = bench.events.all();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told.iter().all(|event| event.reason == "ContainerGCFailed"));
+    let message = &told[0].message;
+    assert!(message.starts_with("failed to list containers: ListContainers"), "{message}");
+    bench.runtime.clear_faults();
+    tokio::time::sleep(Duration::from_secs(130)).await;
+    assert_eq!(bench.events.all().len(), 3);
+}
+
+// behaviour: GC-82
+#[tokio::test(start_paused = true)]
+async fn while_nothing_happens_the_runtime_is_asked_every_tenth_time() {
+    let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    let gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    bench.runtime.forget_calls();
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(bench.runtime.count(Method::ListContainers), 3);
+    bench.runtime.forget_calls();
+    gc.everything_changed();
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(bench.runtime.count(Method::ListContainers), 1);
+    bench.runtime.forget_calls();
+    gc.pod_changed(&"uid-web".into());
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let lists: Vec<String> = bench.runtime.calls().into_iter().map(|call| call.object).collect();
+    assert_eq!(lists, ["uid-web"; 2], "of this pod alone");
+}
+
+// behaviour: GC-84
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_removed_of_a_pod_is_tried_again_a_minute_later() {
+    let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    let gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    bench.dead_pod("web", 1).await;
+    let fault = Fault::error(Code::Unavailable);
+    bench.runtime.inject(Rule::on(Method::RemoveContainer, fault).once());
+    gc.pod_is_removable(&"uid-web".into());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.containers().len(), 1);
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));
+}
+
+// behaviour: GC-78
+#[tokio::test(start_paused = true)]
+async fn when_the_node_needs_room_pods_that_have_ended_keep_their_logs_alone() {
+    let mut bench = Bench::new(Pods::ready().terminated(&["uid-web"]), ContainerPolicy::default());
+    bench.dead_pod("web", 2).await;
+    let gc = bench.collector();
+    bench.until("the regular pass", |bench| bench.containers().len() == 1).await;
+    let report = gc.delete_all_unused().await.report.await.unwrap();
+    assert_eq!((report.removed, report.failed), (2, 0), "{report:?}");
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));
+    let names = bench.files.list("/var/log/pods".as_ref()).await.unwrap();
+    assert_eq!(names, [".keep", "default_web_uid-web"]);
+}
+
+// behaviour: GC-63
+#[tokio::test(start_paused = true)]
+async fn deaths_never_wait_and_what_does_not_fit_is_left_to_the_next_pass() {
+    let bench = Bench::new(Pods::ready().active(&["uid-web"]), ContainerPolicy::default());
+    bench.dead_pod("web", 62).await;
+    let statuses = bench.runtime.containers().into_iter().map(|one| one.id);
+    let mut status = model::observed::PodStatus::empty("uid-web".into());
+    for id in statuses {
+        status.containers.push(bench.runtime.container_status(&id).await.unwrap());
+    }
+    status.containers.sort_by_key(|one| std::cmp::Reverse(one.created_at));
+    let newest = status.containers.iter().max_by_key(|one| one.created_at).unwrap().id.to_string();
+    let (task, deletor) = Deletor::new(bench.parts.clone());
+    let pod = PodName::new("default", "web");
+    let died = std::iter::once(newest.clone());
+    deletor.died(died, (&status, &pod), None, bench.clock.now());
+    assert_eq!(bench.containers().len(), 62, "nobody removes anything yet");
+    let mut tasks = JoinSet::new();
+    tasks.spawn(task.run(CancellationToken::new()));
+    bench.until("fifty are removed", |bench| bench.containers().len() == 12).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(bench.containers().len(), 12);
+    assert!(bench.containers().iter().any(|id| id.to_string() == newest));
+}

@@ -1,0 +1,262 @@
+//! Dead containers: upstream's `evictContainers`.
+//!
+//! Instances of one container of one pod are a *unit*. All of a unit goes when its pod is not there any
+//! more; else the oldest beyond the cap of each unit, then beyond a fair share of the node's cap, then
+//! the oldest of all.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::ids::{ContainerId, PodUid};
+use model::observed::{Container, ContainerState};
+use model::pod_state::{PodState, WorkerState};
+use model::verdict::{Detail, Input, Owner, Subject};
+
+use super::Facts;
+use crate::plan::{Fate, Item};
+
+/// When containers ended, as far as it is known and asked for.
+pub type ExitTimes = BTreeMap<ContainerId, Timestamp>;
+
+/// A container that may go, and what was decided of it so far.
+struct Candidate<'a> {
+    container: &'a Container,
+    /// From when its age counts.
+    since: Timestamp,
+    state: PodState,
+    decided: Option<(&'static str, Detail)>,
+}
+
+impl Candidate<'_> {
+    /// The newest of a unit first. The later attempt is the newer one even if the clock was set back,
+    /// and it is the one that the pod's worker goes by; then time and id decide.
+    fn in_unit(&self) -> impl Ord + use<> {
+        let Container { attempt, id, .. } = self.container;
+        Reverse((*attempt, self.since, id.clone()))
+    }
+
+    /// The newest of all units first.
+    fn in_all(&self) -> impl Ord + use<> {
+        let Container { attempt, id, .. } = self.container;
+        Reverse((self.since, *attempt, id.clone()))
+    }
+
+    fn remove(&mut self, rule: &'static str, detail: Detail) {
+        self.decided = Some((rule, detail));
+    }
+}
+
+/// A unit: its members, the newest first.
+type Units<'a> = BTreeMap<(&'a PodUid, &'a Arc<str>), Vec<Candidate<'a>>>;
+
+/// What becomes of each container: first those that go, pod by pod and the oldest of each container
+/// first; then those that stay.
+pub fn containers(listed: &[Container], ended: &ExitTimes, facts: &Facts<'_>) -> Vec<Item> {
+    let mut kept = Vec::new();
+    let mut units = Units::new();
+    let newest = newest_of_each(listed);
+    for container in listed {
+        let is_newest = newest.get(&(&container.pod_uid, &container.name)) == Some(&&container.id);
+        let candidate = Candidate {
+            container,
+            since: ended.get(&container.id).copied().unwrap_or(container.created_at),
+            state: facts.pods.state(&container.pod_uid),
+            decided: None,
+        };
+        if let Some((rule, detail)) = why_kept(&candidate, is_newest, facts) {
+            kept.push(decided(&candidate, Fate::Keep, rule, detail, facts.now));
+        } else {
+            let key = (&container.pod_uid, &container.name);
+            units.entry(key).or_default().push(candidate);
+        }
+    }
+    for unit in units.values_mut() {
+        unit.sort_by_key(Candidate::in_unit);
+    }
+    if facts.pods.sources_ready() {
+        remove_all_of_removable(&mut units, facts);
+    }
+    if let Some(cap) = facts.policy.per_container {
+        let detail = Detail::default().with("cap", count(cap));
+        trim_each(&mut units, cap, "per-container-cap", &detail);
+    }
+    if let Some(cap) = facts.policy.in_all {
+        trim_all(&mut units, cap);
+    }
+    let mut removed = Vec::new();
+    for unit in units.into_values() {
+        for candidate in unit.into_iter().rev() {
+            let item = item(candidate, facts);
+            if item.fate == Fate::Remove { removed.push(item) } else { kept.push(item) }
+        }
+    }
+    kept.sort_by(|one, other| one.subject.cmp(&other.subject));
+    removed.append(&mut kept);
+    removed
+}
+
+/// The latest instance of each container of each pod, whatever its state.
+fn newest_of_each(listed: &[Container]) -> BTreeMap<(&PodUid, &Arc<str>), &ContainerId> {
+    let mut newest: BTreeMap<_, &Container> = BTreeMap::new();
+    let rank = |one: &Container| (one.attempt, one.created_at, one.id.clone());
+    for container in listed {
+        let held = newest.entry((&container.pod_uid, &container.name)).or_insert(container);
+        if rank(container) > rank(held) {
+            *held = container;
+        }
+    }
+    newest.into_iter().map(|(key, container)| (key, &container.id)).collect()
+}
+
+/// Why a container is no candidate, if it is none.
+fn why_kept(
+    candidate: &Candidate<'_>,
+    is_newest: bool,
+    facts: &Facts<'_>,
+) -> Option<(&'static str, Detail)> {
+    let least = facts.policy.min_age;
+    match (candidate.container.state, candidate.state) {
+        (ContainerState::Running, _) => Some(("running", Detail::default())),
+        // As upstream would not: its caps hold for these too. But what nobody knows does not grow, and
+        // a source that is late must find all that is its own.
+        (_, PodState::NotHeard) => Some(("source-not-ready", Detail::default())),
+        _ if !is_old_enough(candidate.since, least, facts.now) => {
+            Some(("too-young", Detail::default().with("min-age", Input::Span(least))))
+        }
+        // Its worker may just be starting it, and to remove what runs is to kill it.
+        (ContainerState::Created, PodState::Known(WorkerState { terminated: false, .. }))
+            if is_newest =>
+        {
+            Some(("may-be-starting", Detail::default()))
+        }
+        _ => None,
+    }
+}
+
+/// Equality is old enough. Without a least age everything is, also what was made before the clock was
+/// set back and so lies ahead.
+fn is_old_enough(since: Timestamp, least: Duration, now: Timestamp) -> bool {
+    least.is_zero() || now.checked_sub(least).is_ok_and(|cut_off| since <= cut_off)
+}
+
+fn remove_all_of_removable(units: &mut Units<'_>, facts: &Facts<'_>) {
+    for unit in units.values_mut() {
+        let members = unit.len();
+        for candidate in unit {
+            if let Some(rule) = facts.removable(candidate.state) {
+                let detail = Detail::default()
+                    .with("pod", Input::Text(candidate.state.word().to_owned()))
+                    .with("instances", count(members));
+                candidate.remove(rule, detail);
+            }
+        }
+    }
+}
+
+fn left<'u, 'a>(unit: &'u mut [Candidate<'a>]) -> impl Iterator<Item = &'u mut Candidate<'a>> {
+    unit.iter_mut().filter(|candidate| candidate.decided.is_none())
+}
+
+fn left_of(unit: &[Candidate<'_>]) -> usize {
+    unit.iter().filter(|candidate| candidate.decided.is_none()).count()
+}
+
+/// Removes the oldest of each unit beyond a number. What was decided before counts as gone, whether or
+/// not that will succeed: otherwise more would go in its place.
+fn trim_each(units: &mut Units<'_>, keep: usize, rule: &'static str, detail: &Detail) {
+    for unit in units.values_mut() {
+        let instances = left_of(unit);
+        for (position, candidate) in left(unit).enumerate().skip(keep) {
+            let detail = detail
+                .clone()
+                .with("position", count(position + 1))
+                .with("instances", count(instances));
+            candidate.remove(rule, detail);
+        }
+    }
+}
+
+/// Enforces the node's cap: first a share for each unit, the same for all and at least one; then the
+/// oldest of all go. What division leaves over is not handed out.
+fn trim_all(units: &mut Units<'_>, cap: usize) {
+    // A unit that went with its pod is no unit any more.
+    let lefts: Vec<usize> = units.values().map(|unit| left_of(unit)).filter(|n| *n > 0).collect();
+    let (total, number) = (lefts.iter().sum::<usize>(), lefts.len());
+    if total <= cap {
+        return;
+    }
+    let share = (cap / number.max(1)).max(1);
+    let detail = Detail::default()
+        .with("cap", count(cap))
+        .with("dead", count(total))
+        .with("units", count(number))
+        .with("share", count(share));
+    trim_each(units, share, "node-cap-share", &detail);
+    let mut pool: Vec<&mut Candidate<'_>> =
+        units.values_mut().flat_map(|unit| left(unit)).collect();
+    let dead = pool.len();
+    pool.sort_by_key(|candidate| candidate.in_all());
+    for (position, candidate) in pool.into_iter().enumerate().skip(cap) {
+        let detail = Detail::default()
+            .with("cap", count(cap))
+            .with("position", count(position + 1))
+            .with("dead", count(dead));
+        candidate.remove("node-cap-oldest", detail);
+    }
+}
+
+fn item(mut candidate: Candidate<'_>, facts: &Facts<'_>) -> Item {
+    if let Some((rule, detail)) = candidate.decided.take() {
+        return decided(&candidate, Fate::Remove, rule, detail, facts.now);
+    }
+    let removable = facts.removable(candidate.state).is_some();
+    let rule = match candidate.state {
+        PodState::Unasked => "pod-state-unknown",
+        _ if removable => "source-not-ready",
+        _ => "within-caps",
+    };
+    let mut detail = Detail::default();
+    for (name, cap) in
+        [("per-container", facts.policy.per_container), ("in-all", facts.policy.in_all)]
+    {
+        if let Some(cap) = cap {
+            detail = detail.with(name, count(cap));
+        }
+    }
+    decided(&candidate, Fate::Keep, rule, detail, facts.now)
+}
+
+fn decided(
+    candidate: &Candidate<'_>,
+    fate: Fate,
+    rule: &'static str,
+    detail: Detail,
+    now: Timestamp,
+) -> Item {
+    let container = candidate.container;
+    let mut detail = detail.with("created", Input::Time(container.created_at));
+    if candidate.since != container.created_at {
+        detail = detail.with("finished", Input::Time(candidate.since));
+    }
+    let age = Duration::try_from(now.duration_since(candidate.since)).unwrap_or_default();
+    Item {
+        subject: Subject::Container(container.id.clone()),
+        name: Arc::clone(&container.name),
+        owner: Some(Owner { uid: container.pod_uid.clone(), pod: Some(container.pod.clone()) }),
+        fate,
+        rule,
+        detail: detail.with("age", Input::Span(age)),
+    }
+}
+
+/// A count as the detail of a decision.
+pub(super) fn count(number: usize) -> Input {
+    Input::Number(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+#[path = "containers_tests.rs"]
+mod tests;

@@ -1,0 +1,66 @@
+use model::ids::PodUid;
+
+use super::*;
+
+fn container(id: &str, name: &str, state: ContainerState) -> ContainerStatus {
+    ContainerStatus {
+        id: id.into(),
+        sandbox_id: "s".into(),
+        name: name.into(),
+        state,
+        created_at: Timestamp::from_second(id.parse().unwrap()).unwrap(),
+        started_at: None,
+        finished_at: None,
+        exit_code: 0,
+        image: "".into(),
+        image_ref: "".into(),
+        reason: "".into(),
+        message: "".into(),
+        log_path: "".into(),
+        labels: <_>::default(),
+        annotations: <_>::default(),
+        mounts: Vec::new(),
+    }
+}
+
+fn pod() -> PodStatus {
+    use ContainerState::{Created, Exited, Running, Unknown};
+    let containers = vec![
+        container("7", "bar", Unknown),
+        container("6", "bar", Created),
+        container("5", "bar", Running),
+        container("4", "bar", Exited),
+        container("3", "bar", Exited),
+        container("2", "bar", Exited),
+        container("1", "foo", Exited),
+    ];
+    PodStatus { containers, ..PodStatus::empty(PodUid::from("uid")) }
+}
+
+// behaviour: GC-60, GC-61, GC-62
+#[test]
+fn instances_beyond_the_newest_go_by_name_or_over_all_names() {
+    let rows: [(Which<'_>, usize, &[&str]); 8] = [
+        (Which::SameAs("4"), 0, &["4", "3", "2"]),
+        (Which::SameAs("4"), 1, &["3", "2"]),
+        (Which::SameAs("4"), 2, &["2"]),
+        (Which::All, 0, &["4", "3", "2", "1"]),
+        (Which::All, 1, &["3", "2", "1"]),
+        (Which::All, 2, &["2", "1"]),
+        (Which::SameAs("of a sandbox"), 0, &[]),
+        (Which::SameAs("4"), 9, &[]),
+    ];
+    let pod = pod();
+    for (which, keep, expected) in rows {
+        let ids: Vec<_> = beyond(&pod, which, keep).iter().map(|one| one.id.as_str()).collect();
+        assert_eq!(ids, expected, "{which:?} {keep}");
+    }
+}
+
+// behaviour: GC-64
+#[test]
+fn one_is_kept_at_least_whatever_the_cap() {
+    for (cap, expected) in [(None, 1), (Some(0), 1), (Some(1), 1), (Some(3), 3)] {
+        assert_eq!(keep(cap), expected, "{cap:?}");
+    }
+}

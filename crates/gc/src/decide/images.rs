@@ -1,0 +1,26 @@
+//! Which images go.
+//!
+//! A pass: [`detect`] who uses which image, [`sort`] out what may not go, remove what nobody used for
+//! too long ([`by_age`]), measure the disk ([`usage`]), and while it is too full, [`sweep`] the rest,
+//! least recently used first.
+
+pub mod by_age;
+pub mod candidates;
+pub mod detect;
+pub mod pins;
+pub mod policy;
+pub mod settle;
+pub mod sweep;
+pub mod usage;
+
+pub use by_age::{Ages, by_age};
+pub use candidates::{Candidate, Keeper, KeptImage, Situation, Sorted, sort};
+pub use detect::{Detected, ImageKey, Listing, Records, Seen, Times, Use, detect};
+pub use pins::{PinError, Pins};
+pub use policy::{Policy, PolicyError};
+pub use settle::{PATIENCE, Settling};
+pub use sweep::{End, Goal, Sweep, Swept};
+pub use usage::{Usage, human_size};
+
+#[cfg(test)]
+mod tests;

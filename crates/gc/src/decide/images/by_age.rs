@@ -1,0 +1,45 @@
+//! Images that nobody used for too long.
+
+use jiff::Timestamp;
+use model::verdict::{Detail, Input};
+
+use crate::decide::images::candidates::since;
+use crate::decide::images::{Candidate, Policy, Situation};
+use crate::plan::{Fate, Item};
+
+/// What age decides.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ages {
+    /// What goes, with why.
+    pub old: Vec<(Candidate, Item)>,
+    /// The rest, in the same order.
+    pub rest: Vec<Candidate>,
+}
+
+/// Parts those that nobody used for too long from the rest. Nobody knows what was used before uses
+/// were observed, so nothing is too old before that is as long ago as the maximum age.
+pub fn by_age(situation: &Situation<'_>, candidates: Vec<Candidate>) -> Ages {
+    let Situation { policy, now, .. } = *situation;
+    let observed = situation.detected.records.since.unwrap_or(now);
+    if policy.maximum_age.is_zero() || since(observed, now) <= policy.maximum_age {
+        return Ages { old: Vec::new(), rest: candidates };
+    }
+    let mut ages = Ages::default();
+    for candidate in candidates {
+        let is_old = candidate.unused_for(now) > policy.maximum_age;
+        if is_old && candidate.known_for >= policy.minimum_age {
+            let item = old_item(&candidate, policy, now);
+            ages.old.push((candidate, item));
+        } else {
+            ages.rest.push(candidate);
+        }
+    }
+    ages
+}
+
+fn old_item(candidate: &Candidate, policy: &Policy, now: Timestamp) -> Item {
+    let detail = Detail::default()
+        .with("unusedFor", Input::Span(candidate.unused_for(now)))
+        .with("maximumAge", Input::Span(policy.maximum_age));
+    candidate.item(Fate::Remove, "unused-longer-than-maximum-age", detail)
+}

@@ -1,0 +1,235 @@
+//! Which images may go at all, and in which order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::ids::PodName;
+use model::verdict::{Detail, Input, Subject};
+use podspec::image_name::ImageName;
+
+use crate::decide::images::{Detected, ImageKey, Pins, Policy, Seen, Times, Use};
+use crate::plan::{Fate, Item};
+
+/// What keeps an image besides its own merits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Keeper {
+    /// A static pod.
+    Static,
+    /// A pod that the node cannot do without.
+    Critical,
+}
+
+/// An image that a pod of the node names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptImage {
+    /// As the pod names it.
+    pub name: String,
+    /// What kind of pod.
+    pub keeper: Keeper,
+    /// Which.
+    pub pod: PodName,
+}
+
+/// All that decides about images, besides how full the disk is.
+#[derive(Debug)]
+pub struct Situation<'a> {
+    /// The images.
+    pub detected: &'a Detected,
+    /// The policy.
+    pub policy: &'a Policy,
+    /// What the operator wants to keep.
+    pub pins: &'a Pins,
+    /// Labels of images by id, as far as they are known and somebody asks for them.
+    pub labels: &'a BTreeMap<String, BTreeMap<String, String>>,
+    /// Names of images that somebody is about to use.
+    pub claimed: &'a BTreeSet<String>,
+    /// Images of pods that the operator wants to keep.
+    pub of_pods: &'a [KeptImage],
+    /// When the pass began.
+    pub now: Timestamp,
+    /// When the agent began: before that nobody was protected from it.
+    pub began: Timestamp,
+}
+
+/// An image that may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Which.
+    pub key: ImageKey,
+    /// Its names in full.
+    pub names: Arc<[String]>,
+    /// Bytes it takes, layers that it shares included.
+    pub size: u64,
+    /// When it was first seen, and last in use.
+    pub times: Times,
+    /// For how long it is known, since the agent began at most.
+    pub known_for: Duration,
+}
+
+/// What may go, the least recently used first, and what stays whatever happens.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sorted {
+    /// What may go.
+    pub candidates: Vec<Candidate>,
+    /// What stays.
+    pub kept: Vec<Item>,
+}
+
+/// Sorts out what may go. Images that were never used come first; then the least recently used; of
+/// equals the one first seen.
+pub fn sort(situation: &Situation<'_>) -> Sorted {
+    let claimed = meant(situation.claimed);
+    let of_pods: BTreeMap<String, &KeptImage> = situation
+        .of_pods
+        .iter()
+        .flat_map(|image| [(image.name.clone(), image), (full_name(&image.name), image)])
+        .collect();
+    let mut sorted = Sorted::default();
+    for image in &situation.detected.images {
+        match keeper(situation, image, &claimed, &of_pods) {
+            Some((rule, detail)) => sorted.kept.push(kept(image, rule, detail)),
+            None => sorted.candidates.push(Candidate {
+                key: image.key.clone(),
+                names: Arc::clone(&image.names),
+                size: image.size,
+                times: image.times,
+                known_for: since(situation.began.max(image.times.first_detected), situation.now),
+            }),
+        }
+    }
+    sorted.candidates.sort_by(|a, b| {
+        let order = |one: &Candidate| (one.times.last_used, one.times.first_detected);
+        order(a).cmp(&order(b)).then_with(|| a.key.cmp(&b.key))
+    });
+    sorted
+}
+
+/// The rule that keeps an image, with what it was applied to beyond the image itself.
+fn keeper(
+    situation: &Situation<'_>,
+    image: &Seen,
+    claimed: &BTreeSet<String>,
+    of_pods: &BTreeMap<String, &KeptImage>,
+) -> Option<(&'static str, Detail)> {
+    let text = |text: &str| Input::Text(text.to_owned());
+    let detail = Detail::default();
+    if let Some(used) = &image.used {
+        let detail = match used {
+            Use::Containers(count, container) => detail
+                .with("containers", Input::Number(i64::try_from(*count).unwrap_or(i64::MAX)))
+                .with("container", text(container.as_str())),
+            Use::Volume(container) => detail.with("mountedBy", text(container.as_str())),
+            Use::Sandbox => detail.with("sandbox", Input::Flag(true)),
+        };
+        return Some(("image-in-use", detail));
+    }
+    if image.pinned {
+        return Some(("image-pinned", detail));
+    }
+    if let Some(name) = is_claimed(&image.key, &image.names, claimed) {
+        return Some(("being-pulled", detail.with("claimed", text(name))));
+    }
+    let labels = situation.labels.get(&image.key.id);
+    if situation.pins.look_at_labels() && labels.is_none() {
+        return Some(("labels-unknown", detail));
+    }
+    if let Some((pattern, rule)) = situation.pins.matching(&image.names, labels) {
+        return Some((rule, detail.with("pin", text(pattern))));
+    }
+    let of_pod = image.names.iter().find_map(|name| of_pods.get(name));
+    of_pod.map(|image| {
+        let rule = match image.keeper {
+            Keeper::Static => "kept-for-static-pod",
+            Keeper::Critical => "kept-for-critical-pod",
+        };
+        (rule, detail.with("pod", Input::Text(image.pod.to_string())))
+    })
+}
+
+/// Under which name an image is claimed, if it is.
+fn is_claimed<'a>(
+    key: &'a ImageKey,
+    names: &'a [String],
+    claimed: &BTreeSet<String>,
+) -> Option<&'a str> {
+    names.iter().chain([&key.id]).find(|name| claimed.contains(*name)).map(String::as_str)
+}
+
+impl Candidate {
+    /// Under which of these names, as somebody asked for them, the image is claimed.
+    pub fn claimed_as(&self, claimed: &BTreeSet<String>) -> Option<&str> {
+        is_claimed(&self.key, &self.names, &meant(claimed))
+    }
+
+    /// For how long nobody has used it; one that was never used counts from when it was first seen.
+    pub fn unused_for(&self, now: Timestamp) -> Duration {
+        let last = self.times.last_used.unwrap_or(self.times.first_detected);
+        since(last.max(self.times.first_detected), now)
+    }
+
+    /// What becomes of it, by a rule that was applied to this besides the image itself.
+    pub fn item(&self, fate: Fate, rule: &'static str, detail: Detail) -> Item {
+        let about = about(self.size, self.times);
+        Item {
+            subject: Subject::Image(self.key.id.clone()),
+            name: self.names.first().map_or("", String::as_str).into(),
+            owner: None,
+            fate,
+            rule,
+            detail: Detail(detail.0.into_iter().chain(about.0).collect()),
+        }
+    }
+}
+
+fn kept(image: &Seen, rule: &'static str, detail: Detail) -> Item {
+    let about = about(image.size, image.times);
+    Item {
+        subject: Subject::Image(image.key.id.clone()),
+        name: image.names.first().map_or("", String::as_str).into(),
+        owner: None,
+        fate: Fate::Keep,
+        rule,
+        detail: Detail(detail.0.into_iter().chain(about.0).collect()),
+    }
+}
+
+/// What is told of every image.
+fn about(size: u64, times: Times) -> Detail {
+    let last_used = match times.last_used {
+        Some(used) => Input::Time(used),
+        None => Input::Text("never".to_owned()),
+    };
+    Detail::default()
+        .with("size", bytes(size))
+        .with("lastUsed", last_used)
+        .with("firstDetected", Input::Time(times.first_detected))
+}
+
+/// An amount of bytes as an input; more than fits is as much as fits.
+pub(crate) fn bytes(amount: u64) -> Input {
+    Input::Number(i64::try_from(amount).unwrap_or(i64::MAX))
+}
+
+/// How long ago something was; no time for what is yet to come.
+pub(crate) fn since(then: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(then)).unwrap_or(Duration::ZERO)
+}
+
+/// What names that somebody asked for may mean: as they are, for an id may look like a name, and in
+/// full.
+fn meant(names: &BTreeSet<String>) -> BTreeSet<String> {
+    names.iter().flat_map(|name| [name.clone(), full_name(name)]).collect()
+}
+
+/// A name as runtimes list it; what is no name stays as it is.
+fn full_name(name: &str) -> String {
+    match ImageName::parse(name) {
+        Some(parts) if parts.is_latest() && parts.tag.is_none() => {
+            format!("{}:latest", parts.in_full())
+        }
+        Some(parts) => parts.in_full(),
+        None => name.to_owned(),
+    }
+}

@@ -1,0 +1,195 @@
+//! Which images there are, and who uses them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::ids::ContainerId;
+use model::ports::runtime::{Image, ImageUse};
+
+/// What tells one image from another.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ImageKey {
+    /// The runtime's id.
+    pub id: String,
+    /// The handler it was pulled for; empty for the default one, and where that makes no difference.
+    pub handler: String,
+}
+
+impl fmt::Display for ImageKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.id)?;
+        if self.handler.is_empty() { Ok(()) } else { write!(f, ",{}", self.handler) }
+    }
+}
+
+impl ImageKey {
+    /// The key as it is written.
+    pub fn parse(text: &str) -> Self {
+        let (id, handler) = text.split_once(',').unwrap_or((text, ""));
+        Self { id: id.to_owned(), handler: handler.to_owned() }
+    }
+}
+
+/// What is remembered of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// When it was first seen.
+    pub first_detected: Timestamp,
+    /// When it was last seen in use, if ever.
+    pub last_used: Option<Timestamp>,
+}
+
+/// What is remembered of all images.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Records {
+    /// By image.
+    pub images: BTreeMap<ImageKey, Times>,
+    /// Since when uses are observed: what was used before, nobody knows.
+    pub since: Option<Timestamp>,
+}
+
+/// What the runtime says.
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    /// All images.
+    pub images: Vec<Image>,
+    /// Which image every container uses, live or dead.
+    pub uses: Vec<ImageUse>,
+    /// The images that containers have mounted, as the runtime refers to them.
+    pub mounted: Vec<(ContainerId, String)>,
+    /// The images of sandboxes, by name or id, where the runtime tells.
+    pub sandboxes: BTreeSet<String>,
+    /// Whether handlers make a difference.
+    pub per_handler: bool,
+}
+
+/// How an image is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Use {
+    /// Containers were made from it: how many, and one of them.
+    Containers(usize, ContainerId),
+    /// A container has it mounted.
+    Volume(ContainerId),
+    /// A sandbox was made from it.
+    Sandbox,
+}
+
+/// An image that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Which.
+    pub key: ImageKey,
+    /// Its names in full: with a tag, then with a digest.
+    pub names: Arc<[String]>,
+    /// Bytes it takes, layers that it shares included.
+    pub size: u64,
+    /// Whether the runtime asks to keep it.
+    pub pinned: bool,
+    /// When it was first seen, and last in use.
+    pub times: Times,
+    /// Who uses it now.
+    pub used: Option<Use>,
+}
+
+/// What a look at the runtime gave.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Detected {
+    /// What to remember from now on.
+    pub records: Records,
+    /// All images, in the order of their keys.
+    pub images: Vec<Seen>,
+    /// Images without an id, by what names they have: nothing can be done with them.
+    pub without_id: Vec<String>,
+}
+
+/// Who uses what, at `now`. The images were listed from `began` on: those that are new count from
+/// then.
+pub fn detect(records: &Records, listing: &Listing, began: Timestamp, now: Timestamp) -> Detected {
+    let mut detected = Detected::default();
+    let mut seen: BTreeMap<ImageKey, Seen> = BTreeMap::new();
+    for image in &listing.images {
+        let names: Vec<String> =
+            image.repo_tags.iter().chain(&image.repo_digests).cloned().collect();
+        if image.id.is_empty() {
+            detected.without_id.push(names.into_iter().next().unwrap_or_default());
+            continue;
+        }
+        let key = key(listing, &image.id, &image.runtime_handler);
+        let known = records.images.get(&key).copied();
+        let times = known.unwrap_or(Times { first_detected: began, last_used: None });
+        let entry = seen.entry(key.clone()).or_insert_with(|| Seen {
+            key,
+            names: Arc::default(),
+            size: image.size,
+            pinned: false,
+            times: not_after(times, now),
+            used: None,
+        });
+        // The same image may be listed twice; once pinned is pinned.
+        entry.pinned |= image.pinned;
+        entry.size = image.size;
+        entry.names = entry.names.iter().cloned().chain(names).collect();
+    }
+    for (key, used) in uses(listing) {
+        if let Some(image) = seen.get_mut(&key) {
+            image.times.last_used = Some(now);
+            image.used = Some(used);
+        }
+    }
+    detected.images = seen.into_values().collect();
+    let images = detected.images.iter().map(|image| (image.key.clone(), image.times)).collect();
+    let since = records.since.map_or(began, |since| since.min(now));
+    detected.records = Records { images, since: Some(since) };
+    detected
+}
+
+fn key(listing: &Listing, id: &str, handler: &str) -> ImageKey {
+    let handler = if listing.per_handler { handler } else { "" };
+    ImageKey { id: id.to_owned(), handler: handler.to_owned() }
+}
+
+/// A clock that was set back must not keep images for as long as it was ahead.
+fn not_after(times: Times, now: Timestamp) -> Times {
+    Times {
+        first_detected: times.first_detected.min(now),
+        last_used: times.last_used.map(|used| used.min(now)),
+    }
+}
+
+/// Every image that is used, with how.
+fn uses(listing: &Listing) -> BTreeMap<ImageKey, Use> {
+    let mut by_reference: BTreeMap<&str, BTreeSet<ImageKey>> = BTreeMap::new();
+    for image in &listing.images {
+        let names = image.repo_tags.iter().chain(&image.repo_digests);
+        for name in names.chain([&image.id]) {
+            let key = key(listing, &image.id, &image.runtime_handler);
+            by_reference.entry(name.as_str()).or_default().insert(key);
+        }
+    }
+    let referred = |reference: &str| by_reference.get(reference).cloned().unwrap_or_default();
+    let mut used: BTreeMap<ImageKey, Use> = BTreeMap::new();
+    for image in &listing.uses {
+        // The id is what counts; a runtime that tells a name instead means every image of that name.
+        let by_id = key(listing, &image.image_id, &image.runtime_handler);
+        let keys = referred(&image.image_id);
+        let keys = if keys.contains(&by_id) { BTreeSet::from([by_id]) } else { keys };
+        for key in keys {
+            match used.get_mut(&key) {
+                Some(Use::Containers(count, _)) => *count += 1,
+                _ => drop(used.insert(key, Use::Containers(1, image.container.clone()))),
+            }
+        }
+    }
+    // A mount does not tell the handler, so it keeps the image for all of them.
+    for (container, reference) in &listing.mounted {
+        for key in referred(reference) {
+            used.entry(key).or_insert_with(|| Use::Volume(container.clone()));
+        }
+    }
+    for key in listing.sandboxes.iter().flat_map(|reference| referred(reference)) {
+        used.entry(key).or_insert(Use::Sandbox);
+    }
+    used
+}

@@ -1,0 +1,67 @@
+//! Whether a disk has given back what a removal freed. Runtimes and file systems may do so later than
+//! they answer.
+
+use std::time::Duration;
+
+/// How long to wait for it.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long to wait between two looks.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Looks at a disk after a removal.
+#[derive(Debug, Clone)]
+pub struct Settling {
+    before: u64,
+    /// How much is enough: then there is nothing to wait for.
+    enough: u64,
+    last: Option<u64>,
+}
+
+impl Settling {
+    /// A removal was done with `before` bytes available; `enough` would be enough.
+    pub fn new(before: u64, enough: u64) -> Self {
+        Self { before, enough, last: None }
+    }
+
+    /// What was measured so long after the removal. How long to wait for the next look; nothing when
+    /// this was the last: there is enough, or more than before and no longer growing, or it is no use
+    /// to wait longer.
+    pub fn measured(&mut self, available: u64, since_removal: Duration) -> Option<Duration> {
+        let rests = self.last == Some(available) && available > self.before;
+        self.last = Some(available);
+        let left = PATIENCE.checked_sub(since_removal).filter(|left| !left.is_zero());
+        if available >= self.enough || rests { None } else { left.map(|left| left.min(PAUSE)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many looks it takes, and for how long, when the disk shows these amounts.
+    fn looks(before: u64, enough: u64, shown: impl Fn(Duration) -> u64) -> (usize, Duration) {
+        let mut settling = Settling::new(before, enough);
+        let (mut looks, mut now) = (0, Duration::ZERO);
+        loop {
+            looks += 1;
+            match settling.measured(shown(now), now) {
+                Some(wait) => now += wait,
+                None => return (looks, now),
+            }
+            assert!(looks < 100, "never settles");
+        }
+    }
+
+    // behaviour: IMG-41
+    #[test]
+    fn a_disk_has_settled_when_it_has_more_and_no_longer_gets_more() {
+        let millis = Duration::from_millis;
+        assert_eq!(looks(10, 100, |_| 30), (2, millis(250)));
+        let grows = |now: Duration| 10 + u64::try_from(now.as_millis() / 500).unwrap().min(4);
+        assert_eq!(looks(10, 100, grows), (4, millis(750)));
+        assert_eq!(looks(10, 30, |_| 30), (1, Duration::ZERO));
+        assert_eq!(looks(10, 100, |_| 10).1, PATIENCE);
+        assert_eq!(looks(10, 100, |_| 5).1, PATIENCE);
+    }
+}

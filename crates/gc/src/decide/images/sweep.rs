@@ -1,0 +1,253 @@
+//! Images that go to make room, one after the other, for as long as there is too little.
+//!
+//! A sweep is asked for the next image and told what became of it. It never adds up what images say
+//! of their size: layers are shared, so it is told what the disk shows.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::verdict::{Detail, Input};
+
+use crate::decide::images::candidates::bytes;
+use crate::decide::images::{Candidate, Policy, Usage};
+use crate::plan::{Fate, Item};
+
+/// So many removals in a row that gain nothing, and more of them will not help either.
+const FRUITLESS: u32 = 3;
+
+/// What a sweep is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    /// Room: until this much is available.
+    Room {
+        /// How full the disk was.
+        usage: Usage,
+        /// How much must be available.
+        target: u64,
+        /// Whether what becomes available is worked out from sizes and not measured.
+        estimated: bool,
+    },
+    /// Everything that may go: the node is short of disk.
+    Everything,
+}
+
+/// Why a sweep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Everything that may go has gone.
+    Exhausted,
+    /// There is enough room.
+    Enough,
+    /// Removals gain nothing.
+    Fruitless,
+    /// The disk can no longer be measured.
+    Blind,
+}
+
+/// A sweep under way.
+#[derive(Debug)]
+pub struct Sweep {
+    queue: VecDeque<Candidate>,
+    goal: Goal,
+    minimum_age: Duration,
+    thresholds: (u32, u32),
+    now: Timestamp,
+    available: u64,
+    freed: u64,
+    fruitless: u32,
+    ended: Option<End>,
+    items: Vec<Item>,
+}
+
+/// What a sweep came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Swept {
+    /// What became of every image.
+    pub items: Vec<Item>,
+    /// Bytes that became available, or by their sizes should have.
+    pub freed: u64,
+    /// Why it ended.
+    pub end: End,
+    /// Whether there is as much room as was wanted.
+    pub is_enough: bool,
+}
+
+impl Sweep {
+    /// A sweep over these, in this order, of a pass that began at `now`.
+    pub fn new(candidates: Vec<Candidate>, goal: Goal, policy: &Policy, now: Timestamp) -> Self {
+        let available = match goal {
+            Goal::Room { usage, .. } => usage.space.available,
+            Goal::Everything => 0,
+        };
+        Self {
+            queue: candidates.into(),
+            goal,
+            minimum_age: policy.minimum_age,
+            thresholds: (policy.high_threshold, policy.low_threshold),
+            now,
+            available,
+            freed: 0,
+            fruitless: 0,
+            ended: None,
+            items: Vec::new(),
+        }
+    }
+
+    /// The next image to remove, with why.
+    pub fn next_step(&mut self) -> Option<(Candidate, Item)> {
+        while self.ended.is_none() {
+            let Some(candidate) = self.queue.pop_front() else {
+                self.ended = Some(End::Exhausted);
+                break;
+            };
+            if candidate.times.last_used.is_some_and(|used| used >= self.now) {
+                let item =
+                    candidate.item(Fate::Keep, "used-since-the-pass-began", Detail::default());
+                self.items.push(item);
+            } else if candidate.known_for < self.minimum_age {
+                let detail = Detail::default()
+                    .with("knownFor", Input::Span(candidate.known_for))
+                    .with("minimumAge", Input::Span(self.minimum_age));
+                self.items.push(candidate.item(Fate::Keep, "younger-than-minimum-age", detail));
+            } else {
+                let (rule, detail) = self.reason();
+                let item = candidate.item(Fate::Remove, rule, detail);
+                return Some((candidate, item));
+            }
+        }
+        None
+    }
+
+    fn reason(&self) -> (&'static str, Detail) {
+        let detail = Detail::default();
+        match self.goal {
+            Goal::Everything => ("node-short-of-disk", detail),
+            Goal::Room { usage, target, estimated } => {
+                let number = |number: u32| Input::Number(i64::from(number));
+                let detail = detail
+                    .with("usedPercent", number(usage.percent))
+                    .with("highThresholdPercent", number(self.thresholds.0))
+                    .with("lowThresholdPercent", number(self.thresholds.1))
+                    .with("capacity", bytes(usage.space.capacity))
+                    .with("availableBefore", bytes(self.available))
+                    .with("availableWanted", bytes(target))
+                    .with("estimated", Input::Flag(estimated));
+                ("disk-over-high-threshold", detail)
+            }
+        }
+    }
+
+    /// How much was available when the disk was last measured.
+    pub fn available(&self) -> u64 {
+        self.available
+    }
+
+    /// It went; what is available now, if that is known.
+    pub fn removed(&mut self, mut item: Item, available: Option<u64>) {
+        let Goal::Room { target, .. } = self.goal else {
+            self.items.push(item);
+            return;
+        };
+        let Some(available) = available else {
+            self.ended = Some(End::Blind);
+            self.items.push(item);
+            return;
+        };
+        item.detail = item.detail.with("availableAfter", bytes(available));
+        self.items.push(item);
+        let gained = available.saturating_sub(self.available);
+        self.fruitless = if gained == 0 { self.fruitless + 1 } else { 0 };
+        self.freed = self.freed.saturating_add(gained);
+        self.available = available;
+        if available >= target {
+            self.ended = Some(End::Enough);
+        } else if self.fruitless >= FRUITLESS {
+            self.ended = Some(End::Fruitless);
+        }
+    }
+
+    /// It could not be removed, for this reason.
+    pub fn failed(&mut self, candidate: &Candidate, error: &str) {
+        self.items.push(not_removed(candidate, error));
+    }
+
+    /// What is available now, whatever the cause.
+    pub fn measured(&mut self, available: u64) {
+        self.freed = self.freed.saturating_add(available.saturating_sub(self.available));
+        self.available = available;
+        if let Goal::Room { target, .. } = self.goal
+            && available >= target
+        {
+            self.ended = Some(End::Enough);
+        }
+    }
+
+    /// Somebody claimed it meanwhile, under this name.
+    pub fn claimed(&mut self, candidate: &Candidate, name: &str) {
+        self.items.push(claimed(candidate, name));
+    }
+
+    /// What became of everything; what was not come to stays.
+    pub fn finish(mut self) -> Swept {
+        let end = self.ended.unwrap_or(End::Exhausted);
+        let rule = match end {
+            End::Exhausted | End::Enough => "enough-space-freed",
+            End::Fruitless => "removals-gain-nothing",
+            End::Blind => "disk-cannot-be-measured",
+        };
+        let left = std::mem::take(&mut self.queue);
+        let available = bytes(self.available);
+        self.items.extend(left.iter().map(|candidate| {
+            let detail = Detail::default().with("available", available.clone());
+            candidate.item(Fate::Keep, rule, detail)
+        }));
+        let is_enough = match self.goal {
+            Goal::Room { target, .. } => self.available >= target,
+            Goal::Everything => true,
+        };
+        Swept { items: self.items, freed: self.freed, end, is_enough }
+    }
+}
+
+/// The sweep as sizes foretell it: what would go if every image gave back what it says that it takes.
+pub fn foretold(mut sweep: Sweep) -> Swept {
+    while let Some((candidate, item)) = sweep.next_step() {
+        let available = sweep.available().saturating_add(candidate.size);
+        sweep.removed(item, Some(available));
+    }
+    sweep.finish()
+}
+
+/// An image that could not be removed stays.
+pub fn not_removed(candidate: &Candidate, error: &str) -> Item {
+    let detail = Detail::default().with("error", Input::Text(error.to_owned()));
+    candidate.item(Fate::Keep, "removal-failed", detail)
+}
+
+/// An image that somebody is about to use stays.
+pub fn claimed(candidate: &Candidate, name: &str) -> Item {
+    let detail = Detail::default().with("claimed", Input::Text(name.to_owned()));
+    candidate.item(Fate::Keep, "being-pulled", detail)
+}
+
+/// The disk cannot be measured, for this reason: everything stays.
+pub fn blind(candidates: &[Candidate], error: &str) -> Vec<Item> {
+    let keep = |candidate: &Candidate| {
+        let detail = Detail::default().with("error", Input::Text(error.to_owned()));
+        candidate.item(Fate::Keep, "disk-cannot-be-measured", detail)
+    };
+    candidates.iter().map(keep).collect()
+}
+
+/// There is room enough: everything stays.
+pub fn all_stay(candidates: &[Candidate], usage: Usage, policy: &Policy) -> Vec<Item> {
+    let number = |number: u32| Input::Number(i64::from(number));
+    let keep = |candidate: &Candidate| {
+        let detail = Detail::default()
+            .with("usedPercent", number(usage.percent))
+            .with("highThresholdPercent", number(policy.high_threshold));
+        candidate.item(Fate::Keep, "below-high-threshold", detail)
+    };
+    candidates.iter().map(keep).collect()
+}

@@ -1,0 +1,293 @@
+//! The rows of the behaviour table that are decided without doing anything.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use model::ids::PodName;
+use model::verdict::Input;
+
+use super::world::{BEGAN, World, at, disk, full, id, image, using};
+use crate::decide::images::*;
+use crate::plan::Fate;
+
+fn times(detected: &Detected, key: &str) -> (jiff::Timestamp, Option<jiff::Timestamp>) {
+    let times = detected.records.images[&ImageKey::parse(key)];
+    (times.first_detected, times.last_used)
+}
+
+// behaviour: IMG-1
+#[test]
+fn images_are_first_seen_by_the_first_look_and_used_by_what_runs() {
+    let mut world = World::new(vec![image("0", 1), image("1", 2), image("2", 3)]);
+    world.image("1").repo_tags.clear();
+    world.listing.uses = vec![using("a", "1"), using("b", "2")];
+    let detected = detect(&Records::default(), &world.listing, at(0), at(1));
+    assert_eq!(detected.images.len(), 3);
+    assert_eq!(times(&detected, "0"), (at(0), None));
+    assert_eq!(times(&detected, "1"), (at(0), Some(at(1))));
+    assert_eq!(times(&detected, "2"), (at(0), Some(at(1))));
+}
+
+// behaviour: IMG-2
+#[test]
+fn with_handlers_an_image_is_an_id_and_the_handler_it_was_pulled_for() {
+    let mut world = World::new(vec![image("0", 1), image("1", 2), image("2", 3)]);
+    for id in ["0", "1"] {
+        world.image(id).runtime_handler = "h".to_owned();
+    }
+    world.listing.per_handler = true;
+    world.listing.uses = vec![using("a", "1"), using("b", "2")];
+    world.listing.uses[0].runtime_handler = "h".to_owned();
+    let detected = world.detect(0);
+    let keys: Vec<String> = detected.images.iter().map(|image| image.key.to_string()).collect();
+    assert_eq!(keys, ["0,h", "1,h", "2"]);
+    let used: Vec<bool> = detected.images.iter().map(|image| image.used.is_some()).collect();
+    assert_eq!(used, [false, true, true]);
+    for key in ["0,h", "2"] {
+        assert_eq!(ImageKey::parse(key).to_string(), key);
+    }
+    // A mount does not say for which handler.
+    world.listing.uses.clear();
+    world.listing.mounted = vec![("v".into(), "1".to_owned())];
+    assert_eq!(world.detect(1).images[1].used, Some(Use::Volume("v".into())));
+}
+
+// behaviour: IMG-3, IMG-4, IMG-5
+#[test]
+fn records_come_stay_and_go_with_their_images() {
+    let mut world = World::new(vec![image("0", 1), image("1", 2)]);
+    world.listing.uses = vec![using("a", "1")];
+    world.detect(10);
+    world.listing.images.push(image("2", 3));
+    world.listing.uses.clear();
+    let second = world.detect(20);
+    assert_eq!(times(&second, "0"), (at(10), None));
+    assert_eq!(times(&second, "1"), (at(10), Some(at(10))));
+    assert_eq!(times(&second, "2"), (at(20), None));
+    world.listing.images.clear();
+    assert_eq!(world.detect(30).records.images.len(), 0);
+}
+
+// behaviour: IMG-7, IMG-8, IMG-9
+#[test]
+fn the_least_recently_used_goes_first_and_of_equals_the_first_seen() {
+    let mut world = World::new(vec![image("late", 1), image("never", 1), image("early", 1)]);
+    world.listing.uses = vec![using("a", "early"), using("b", "late")];
+    world.detect(0);
+    world.listing.uses.remove(0);
+    world.detect(10);
+    world.listing.uses.clear();
+    world.listing.images.push(image("fresh", 1));
+    world.detect(20);
+    let order: Vec<String> =
+        world.plan(300, full()).iter().map(|item| id(item).to_owned()).collect();
+    assert_eq!(order, ["never", "fresh", "early", "late"]);
+}
+
+// behaviour: IMG-14
+#[test]
+fn an_image_stays_until_it_is_just_as_old_as_it_must_be() {
+    let mut world = World::new(vec![image("0", 1)]);
+    world.policy.minimum_age = Duration::from_mins(1);
+    world.detect(10);
+    assert_eq!(world.fates(69, full()), ["0 younger-than-minimum-age"]);
+    assert_eq!(world.fates(70, full()), ["0 disk-over-high-threshold"]);
+}
+
+// behaviour: IMG-57
+#[test]
+fn after_a_start_nothing_goes_before_the_minimum_age_however_old_it_is() {
+    let mut world = World::new(vec![image("0", 1)]);
+    world.policy.minimum_age = Duration::from_mins(2);
+    world.policy.maximum_age = Duration::from_mins(5);
+    world.detect(0);
+    world.began = at(10_000);
+    assert_eq!(world.fates(10_119, full()), ["0 younger-than-minimum-age"]);
+    assert_eq!(world.fates(10_120, full()), ["0 unused-longer-than-maximum-age"]);
+}
+
+// behaviour: IMG-15, IMG-21
+#[test]
+fn images_go_from_the_high_threshold_on() {
+    let mut world = World::new(vec![image("0", 1)]);
+    world.policy.high_threshold = 90;
+    world.detect(0);
+    assert_eq!(world.fates(60, disk(100, 60)), ["0 below-high-threshold"]);
+    assert_eq!(world.fates(60, disk(100, 11)), ["0 below-high-threshold"]);
+    assert_eq!(world.fates(60, disk(100, 10)), ["0 disk-over-high-threshold"]);
+}
+
+// behaviour: IMG-22, IMG-23, IMG-24
+#[test]
+fn what_nobody_used_for_too_long_goes_once_uses_were_observed_that_long() {
+    let mut world = World::new(vec![image("0", 1), image("1", 1)]);
+    world.policy.maximum_age = Duration::from_mins(1);
+    world.listing.uses = vec![using("a", "0")];
+    world.detect(0);
+    world.listing.uses.clear();
+    let roomy = disk(100, 100);
+    let stays = ["1 below-high-threshold", "0 below-high-threshold"];
+    assert_eq!(world.fates(60, roomy), stays);
+    let goes = ["1 unused-longer-than-maximum-age", "0 unused-longer-than-maximum-age"];
+    assert_eq!(world.fates(61, roomy), goes);
+    // One that came since is counted from when it came, although nobody ever used it.
+    world.listing.images.push(image("2", 1));
+    world.detect(61);
+    assert_eq!(world.fates(62, roomy)[2], "2 below-high-threshold");
+    world.policy.maximum_age = Duration::ZERO;
+    assert!(
+        world.fates(1_000_000_000, roomy).iter().all(|fate| fate.ends_with("below-high-threshold"))
+    );
+}
+
+// behaviour: IMG-27, IMG-28, IMG-53, IMG-55
+#[test]
+fn an_image_is_used_by_containers_of_any_state_and_owner_by_mounts_and_by_sandboxes() {
+    let mut world = World::new(["a", "b", "c", "d"].map(|id| image(id, 1)).to_vec());
+    world.listing.uses = vec![using("one", "a"), using("two", "a")];
+    world.listing.mounted = vec![("three".into(), "b".to_owned())];
+    world.listing.sandboxes = BTreeSet::from(["registry.test/c:1".to_owned()]);
+    let plan = world.plan(600, full());
+    let fates: Vec<_> = plan.iter().map(|item| (id(item), item.fate, item.rule)).collect();
+    let kept = |id| (id, Fate::Keep, "image-in-use");
+    let goes = ("d", Fate::Remove, "disk-over-high-threshold");
+    assert_eq!(fates, [goes, kept("a"), kept("b"), kept("c")]);
+    assert_eq!(plan[1].detail.0[0], ("containers", Input::Number(2)));
+    assert_eq!(plan[2].detail.0[0], ("mountedBy", Input::Text("three".to_owned())));
+    assert_eq!(&*plan[0].name, "registry.test/d:1");
+}
+
+#[test]
+fn a_runtime_that_tells_a_name_instead_of_an_id_means_every_image_of_that_name() {
+    let mut world = World::new(vec![image("a", 1)]);
+    world.image("a").repo_digests = vec!["registry.test/a@sha256:1".to_owned()];
+    world.listing.uses = vec![using("one", "registry.test/a@sha256:1")];
+    assert_eq!(world.fates(600, full()), ["a image-in-use"]);
+}
+
+// behaviour: IMG-30
+#[test]
+fn a_policy_that_makes_no_sense_is_refused() {
+    let check = |high_threshold, low_threshold| {
+        Policy { high_threshold, low_threshold, ..Policy::default() }.check()
+    };
+    check(2, 1).unwrap();
+    check(2, 2).unwrap();
+    assert!(check(101, 1).unwrap_err().to_string().contains("high threshold is 101"));
+    assert!(check(2, 101).unwrap_err().to_string().contains("low threshold is 101"));
+    assert_eq!(check(1, 2), Err(PolicyError::Order { low: 2, high: 1 }));
+}
+
+// behaviour: IMG-46
+#[test]
+fn an_image_that_somebody_is_about_to_use_stays_under_whatever_name() {
+    let mut world = World::new(vec![image("a", 1), image("b", 1)]);
+    world.image("a").repo_tags = vec!["docker.io/library/busybox:latest".to_owned()];
+    world.image("b").repo_digests = vec![format!("registry.test/b@sha256:{}", "b".repeat(64))];
+    for name in ["busybox:latest", "busybox", "docker.io/library/busybox:latest"] {
+        world.claimed = BTreeSet::from([name.to_owned()]);
+        assert!(world.fates(600, full()).contains(&"a being-pulled".to_owned()), "{name}");
+    }
+    world.claimed = BTreeSet::from([format!("registry.test/b:9@sha256:{}", "b".repeat(64))]);
+    assert!(world.fates(600, full()).contains(&"b being-pulled".to_owned()));
+    world.claimed = BTreeSet::from(["a".to_owned()]);
+    assert!(world.fates(600, full()).contains(&"a being-pulled".to_owned()));
+}
+
+#[test]
+fn pinned_images_and_those_of_certain_pods_stay() {
+    let mut world = World::new(["a", "b", "c", "d"].map(|id| image(id, 1)).to_vec());
+    world.image("a").pinned = true;
+    world.pins = Pins::parse(&["registry.test/b"]).unwrap();
+    let kept = |name: &str, keeper| KeptImage {
+        name: name.to_owned(),
+        keeper,
+        pod: PodName::new("kube-system", "proxy"),
+    };
+    world.of_pods = vec![
+        kept("registry.test/c:1", Keeper::Static),
+        kept("registry.test/d:1", Keeper::Critical),
+    ];
+    assert_eq!(
+        world.fates(600, full()),
+        ["a image-pinned", "b pinned-by-name", "c kept-for-static-pod", "d kept-for-critical-pod"]
+    );
+}
+
+// behaviour: IMG-56
+#[test]
+fn an_image_that_is_listed_twice_and_once_pinned_is_pinned() {
+    let pinned = model::ports::runtime::Image { pinned: true, ..image("a", 1) };
+    for images in [vec![pinned.clone(), image("a", 1)], vec![image("a", 1), pinned]] {
+        assert_eq!(World::new(images).fates(600, full()), ["a image-pinned"]);
+    }
+}
+
+// behaviour: IMG-48
+#[test]
+fn a_clock_that_was_set_back_keeps_no_image() {
+    let mut world = World::new(vec![image("a", 1)]);
+    world.listing.uses = vec![using("one", "a")];
+    world.detect(1_000_000);
+    world.listing.uses.clear();
+    let detected = world.detect(100);
+    assert_eq!(times(&detected, "a"), (at(100), Some(at(100))));
+    assert_eq!(world.fates(101, full()), ["a disk-over-high-threshold"]);
+}
+
+#[test]
+fn what_was_used_when_the_pass_began_stays() {
+    let mut world = World::new(vec![image("a", 1)]);
+    world.listing.uses = vec![using("one", "a")];
+    world.detect(100);
+    world.listing.uses.clear();
+    assert_eq!(world.fates(100, full()), ["a used-since-the-pass-began"]);
+}
+
+// behaviour: IMG-42
+#[test]
+fn three_removals_in_a_row_that_gain_nothing_are_enough() {
+    let images = (0..9).map(|number| image(&number.to_string(), 1)).collect();
+    let mut world = World::new(images);
+    world.detect(0);
+    let candidates = {
+        let detected = world.detect(60);
+        let labels = std::collections::BTreeMap::new();
+        let situation = Situation {
+            detected: &detected,
+            policy: &world.policy,
+            pins: &world.pins,
+            labels: &labels,
+            claimed: &world.claimed,
+            of_pods: &[],
+            now: at(60),
+            began: BEGAN,
+        };
+        sort(&situation).candidates
+    };
+    let usage = Usage::of(disk(1000, 0)).unwrap();
+    let goal = Goal::Room { usage, target: 200, estimated: false };
+    let mut sweep = Sweep::new(candidates, goal, &world.policy, at(60));
+    // Two gain nothing, one does, three do not.
+    for available in [0, 0, 50, 50, 40, 40] {
+        let (_, item) = sweep.next_step().expect("it goes on");
+        sweep.removed(item, Some(available));
+    }
+    assert_eq!(sweep.next_step(), None);
+    let swept = sweep.finish();
+    assert_eq!((swept.freed, swept.end, swept.is_enough), (50, End::Fruitless, false));
+    let kept = swept.items.iter().filter(|item| item.rule == "removals-gain-nothing").count();
+    assert_eq!((swept.items.len(), kept), (9, 3));
+    let after = |item: &crate::plan::Item| item.detail.0.last().cloned();
+    assert_eq!(after(&swept.items[2]), Some(("availableAfter", Input::Number(50))));
+}
+
+// behaviour: IMG-54
+#[test]
+fn an_image_without_an_id_is_told_and_left_alone() {
+    let nameless = model::ports::runtime::Image { id: String::new(), ..image("x", 1) };
+    let mut world = World::new(vec![nameless, image("a", 1)]);
+    let detected = world.detect(0);
+    assert_eq!(detected.without_id, ["registry.test/x:1"]);
+    assert_eq!(detected.images.len(), 1);
+}

@@ -1,0 +1,70 @@
+//! Links to logs that are not there any more.
+
+use std::path::Path;
+
+use model::log_layout::LogLayout;
+use model::observed::ContainerState;
+use model::verdict::{Detail, Input, Subject};
+
+use crate::plan::{Fate, Item};
+
+/// What was found of the container that a dangling link names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// The name of the link does not say which.
+    NoId,
+    /// The runtime has it.
+    State(ContainerState),
+    /// The runtime answered, and said nothing.
+    Nothing,
+    /// The runtime does not have it, or cannot tell.
+    Failed,
+}
+
+/// What becomes of a link that leads nowhere. One of a container that may live stays: its log is just
+/// being rotated.
+pub fn dangling(root: &Path, name: &str, found: Found) -> Item {
+    let (fate, container) = match found {
+        Found::NoId => (Fate::Remove, "not-named"),
+        Found::Failed => (Fate::Remove, "not-found"),
+        Found::State(ContainerState::Exited) => (Fate::Remove, "exited"),
+        Found::Nothing => (Fate::Keep, "not-told"),
+        Found::State(_) => (Fate::Keep, "alive"),
+    };
+    let mut detail = Detail::default().with("container", Input::Text(container.to_owned()));
+    if let Some(id) = LogLayout::container_of_link(name) {
+        detail = detail.with("id", Input::Text(id.to_string()));
+    }
+    Item {
+        subject: Subject::LogLink(root.join(name)),
+        name: "".into(),
+        owner: None,
+        fate,
+        rule: "dangling-link",
+        detail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // behaviour: GC-54, GC-55, GC-56
+    #[test]
+    fn a_dangling_link_goes_unless_its_container_may_live() {
+        use ContainerState::{Created, Exited, Running, Unknown};
+        let rows = [
+            (Found::NoId, Fate::Remove),
+            (Found::Failed, Fate::Remove),
+            (Found::State(Exited), Fate::Remove),
+            (Found::Nothing, Fate::Keep),
+            (Found::State(Running), Fate::Keep),
+            (Found::State(Created), Fate::Keep),
+            (Found::State(Unknown), Fate::Keep),
+        ];
+        for (found, fate) in rows {
+            let item = dangling(Path::new("/links"), "p_ns_c-0123456.log", found);
+            assert_eq!((item.fate, item.rule), (fate, "dangling-link"), "{found:?}");
+        }
+    }
+}

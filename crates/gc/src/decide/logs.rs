@@ -1,0 +1,86 @@
+//! Log directories of pods that are not there any more: upstream's `evictPodLogsDirectories`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use model::ids::PodUid;
+use model::log_layout::LogLayout;
+use model::pod_state::PodState;
+use model::verdict::{Detail, Input, Owner, Subject};
+
+use super::PodStates;
+use crate::plan::{Fate, Item};
+
+/// What becomes of each entry of the directory of logs, given whether it is a directory itself and the
+/// pods of which something was seen alive. That the node needs room changes nothing: the logs of a pod
+/// that still exists stay. What is no directory is
+/// nobody's log; upstream would remove it.
+pub fn logs(
+    root: &Path,
+    entries: &[(String, bool)],
+    alive: &BTreeSet<PodUid>,
+    pods: &dyn PodStates,
+) -> Vec<Item> {
+    let all = entries.iter().map(|(name, is_directory)| {
+        let uid = LogLayout::pod_of_directory(name);
+        let state = pods.state(&uid);
+        let (fate, rule) = match (state.logs_removable(), state) {
+            _ if !is_directory => (Fate::Keep, "not-a-directory"),
+            _ if alive.contains(&uid) => (Fate::Keep, "pod-runs"),
+            (Some(_), _) if !pods.sources_ready() => (Fate::Keep, "source-not-ready"),
+            (Some(rule), _) => (Fate::Remove, rule),
+            (None, PodState::NotHeard) => (Fate::Keep, "source-not-ready"),
+            (None, PodState::Unasked) => (Fate::Keep, "pod-state-unknown"),
+            (None, _) => (Fate::Keep, "pod-exists"),
+        };
+        Item {
+            subject: Subject::PodLogs(root.join(name)),
+            name: "".into(),
+            owner: Some(Owner { uid, pod: None }),
+            fate,
+            rule,
+            detail: Detail::default().with("pod", Input::Text(state.word().to_owned())),
+        }
+    });
+    all.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::test_pods::Pods;
+
+    fn removed(pods: &Pods) -> Vec<String> {
+        removed_while(&[], pods)
+    }
+
+    fn removed_while(alive: &[&str], pods: &Pods) -> Vec<String> {
+        let alive = alive.iter().map(|uid| PodUid::from(*uid)).collect();
+        let names = ["123", "789", "ns_name_321", "ns_name_654"];
+        let mut entries = names.map(|name| (name.to_owned(), true)).to_vec();
+        entries.push(("a-file".to_owned(), false));
+        let items = logs(Path::new("/logs"), &entries, &alive, pods);
+        assert_eq!(items.len(), entries.len(), "every entry has its item");
+        let gone = items.into_iter().filter(|item| item.fate == Fate::Remove);
+        gone.map(|item| item.subject.to_string()).collect()
+    }
+
+    // behaviour: GC-50, GC-51, GC-58
+    #[test]
+    fn directories_of_pods_that_are_gone_go_once_all_sources_were_heard() {
+        let pods = Pods::ready().active(&["123", "321"]);
+        assert_eq!(removed(&pods), ["logs /logs/789", "logs /logs/ns_name_654"]);
+        assert_eq!(removed(&pods.clone().sources_not_ready()), [""; 0]);
+        assert_eq!(removed_while(&["789"], &pods), ["logs /logs/ns_name_654"]);
+        let ended = pods.clone().terminated(&["789"]).deleted(&["654"]);
+        assert_eq!(removed(&ended), ["logs /logs/ns_name_654"]);
+    }
+
+    // behaviour: GC-57
+    #[test]
+    fn an_evicted_pod_keeps_its_logs_until_nothing_of_it_runs() {
+        let pods = Pods::ready().active(&["123", "321", "654"]);
+        assert_eq!(removed(&pods.clone().evicting(&["789"])), [""; 0]);
+        assert_eq!(removed(&pods.evicted(&["789"])), ["logs /logs/789"]);
+    }
+}

@@ -1,0 +1,72 @@
+//! How many dead containers are kept, and for how long.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+/// From when the age of a dead container counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AgeBy {
+    /// From when it was made, as upstream.
+    #[default]
+    Created,
+    /// From when it ended.
+    Finished,
+}
+
+/// How many dead containers are kept, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContainerPolicy {
+    /// How old a container must be to go.
+    pub min_age: Duration,
+    /// How many of each container of a pod are kept; no limit without.
+    pub per_container: Option<usize>,
+    /// How many are kept on the node; no limit without.
+    pub in_all: Option<usize>,
+    /// From when the age counts, and what "oldest" means.
+    pub age_by: AgeBy,
+}
+
+/// The least age is negative.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid minimum garbage collection age: {}s", .0.as_secs_f64())]
+pub struct NegativeAge(SignedDuration);
+
+impl ContainerPolicy {
+    /// A policy as flags write it: a negative number is no limit, a negative age is refused.
+    pub fn new(
+        min_age: SignedDuration,
+        per_container: i64,
+        in_all: i64,
+    ) -> Result<Self, NegativeAge> {
+        Ok(Self {
+            min_age: Duration::try_from(min_age).map_err(|_| NegativeAge(min_age))?,
+            per_container: usize::try_from(per_container).ok(),
+            in_all: usize::try_from(in_all).ok(),
+            age_by: AgeBy::Created,
+        })
+    }
+}
+
+impl Default for ContainerPolicy {
+    fn default() -> Self {
+        let (min_age, age_by) = (Duration::ZERO, AgeBy::Created);
+        Self { min_age, per_container: Some(1), in_all: None, age_by }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // behaviour: GC-70, GC-71
+    #[test]
+    fn a_negative_number_is_no_limit_and_a_negative_age_is_refused() {
+        let second = SignedDuration::from_secs(1);
+        assert_eq!(ContainerPolicy::new(SignedDuration::ZERO, 1, -1), Ok(<_>::default()));
+        let none = ContainerPolicy::new(second, i64::MIN, -7).unwrap();
+        assert_eq!((none.per_container, none.in_all), (None, None));
+        let error = ContainerPolicy::new(-second, 1, -1).unwrap_err();
+        assert_eq!(error.to_string(), "invalid minimum garbage collection age: -1s");
+    }
+}

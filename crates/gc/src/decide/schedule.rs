@@ -1,0 +1,43 @@
+//! Which of the regular passes asks the runtime for everything.
+
+/// How many regular passes in a row may pass over the runtime. It is a slow repair: nothing that
+/// happens is missed without it, as far as anybody knows.
+const PASSED_OVER_AT_MOST: u32 = 9;
+
+/// What is remembered from one regular pass to the next.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LastPass {
+    /// Whether it was made and left nothing to do: nothing failed, and nothing will go by the passing
+    /// of time alone.
+    pub settled: bool,
+    /// How many have passed over the runtime since it was asked.
+    pub passed_over: u32,
+}
+
+/// Whether a regular pass asks the runtime for everything: when what it may remove changed since the last
+/// one, not of a few pods alone; or that one left something to do; or it was long ago.
+pub fn asks_the_runtime(last: LastPass, changed: bool) -> bool {
+    changed || !last.settled || last.passed_over >= PASSED_OVER_AT_MOST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // behaviour: GC-82
+    #[test]
+    fn a_quiet_node_is_asked_every_tenth_time() {
+        let last = |settled, passed_over| LastPass { settled, passed_over };
+        let rows = [
+            (LastPass::default(), false, true),
+            (last(true, 0), false, false),
+            (last(true, 8), false, false),
+            (last(true, 9), false, true),
+            (last(true, 0), true, true),
+            (last(false, 0), false, true),
+        ];
+        for (last, changed, expected) in rows {
+            assert_eq!(asks_the_runtime(last, changed), expected, "{last:?} {changed}");
+        }
+    }
+}

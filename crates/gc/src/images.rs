@@ -1,0 +1,152 @@
+//! Garbage collection of images.
+//!
+//! [`image_gc`] gives a handle, for whoever wants a plan or a pass, and the task that makes a pass
+//! every five minutes. All passes are the task's, one after the other; a plan looks at the same
+//! things and changes nothing.
+
+mod error;
+mod look;
+mod metrics;
+mod pass;
+mod records;
+mod task;
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use model::ids::{ContainerId, PodUid};
+use model::image_claims::ImageClaims;
+use model::observed::ContainerStatus;
+use model::ports::clock::WallClock;
+use model::ports::disk::Disks;
+use model::ports::events::NodeEvents;
+use model::ports::files::HostFiles;
+use model::ports::runtime::Runtime;
+use tokio::sync::{mpsc, oneshot};
+
+pub use error::{Errors, ImageGcError};
+pub use metrics::ImageGcMetrics;
+pub use task::ImageGcTask;
+
+use crate::decide::images::{KeptImage, Pins, Policy};
+use crate::plan::Plan;
+use look::Collector;
+
+/// What the node's pods have to do with images.
+pub trait PodImages: Debug + Send + Sync {
+    /// The images that a container has mounted, if that is known without asking the runtime.
+    fn mounted(&self, pod: &PodUid, container: &ContainerId) -> Option<Vec<String>>;
+    /// The images that static and node-critical pods name.
+    fn named(&self) -> Vec<KeptImage>;
+}
+
+/// The images among the mounts of a container.
+pub fn mounted_images(status: &ContainerStatus) -> Vec<String> {
+    let images = status.mounts.iter().map(|mount| &mount.image);
+    images.filter(|image| !image.is_empty()).cloned().collect()
+}
+
+/// What it works with.
+#[derive(Debug)]
+pub struct ImageGcParts {
+    /// The container runtime.
+    pub runtime: Arc<dyn Runtime>,
+    /// What measures disks.
+    pub disks: Arc<dyn Disks>,
+    /// The host's files: use times of images survive the agent there.
+    pub files: Arc<dyn HostFiles>,
+    /// The time of day.
+    pub clock: Arc<dyn WallClock>,
+    /// Whom people hear from about the node.
+    pub events: Arc<dyn NodeEvents>,
+    /// Images that somebody is about to use.
+    pub claims: ImageClaims,
+    /// The node's pods.
+    pub pods: Arc<dyn PodImages>,
+    /// What is counted.
+    pub metrics: ImageGcMetrics,
+}
+
+/// How it is done.
+#[derive(Debug, Clone)]
+pub struct ImageGcSettings {
+    /// When images go.
+    pub policy: Policy,
+    /// Which never do.
+    pub pins: Pins,
+    /// Whether images of static and node-critical pods never do.
+    pub keep_pods: bool,
+    /// Where the agent keeps what must survive it.
+    pub state: PathBuf,
+}
+
+/// What a pass came to.
+#[derive(Debug, Default)]
+pub struct PassReport {
+    /// What became of every image, in the order in which it was decided.
+    pub plan: Plan,
+    /// What went wrong, if anything did; what the plan says has happened all the same.
+    pub error: Option<ImageGcError>,
+}
+
+/// Asks for plans and passes. Clones ask the same task.
+#[derive(Debug, Clone)]
+pub struct ImageGc {
+    collector: Arc<Collector>,
+    requests: mpsc::Sender<Request>,
+}
+
+/// What the task is asked for.
+#[derive(Debug)]
+struct Request {
+    kind: Kind,
+    answer: oneshot::Sender<PassReport>,
+}
+
+/// A kind of pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// What is too old goes, then what must for want of room.
+    Ordinary,
+    /// Everything goes that may.
+    Everything,
+}
+
+/// How many requests may wait.
+const WAITING: usize = 8;
+
+/// Garbage collection of images, and the task that it lives in.
+pub fn image_gc(parts: ImageGcParts, settings: ImageGcSettings) -> (ImageGc, ImageGcTask) {
+    let collector = Arc::new(Collector::new(parts, settings));
+    let (requests, received) = mpsc::channel(WAITING);
+    let task = ImageGcTask::new(Arc::clone(&collector), received);
+    (ImageGc { collector, requests }, task)
+}
+
+impl ImageGc {
+    /// What a pass would do now. Nothing is removed or remembered. What a pass would gain cannot be
+    /// measured beforehand: the plan takes images by their word for their sizes.
+    pub async fn plan(&self) -> Result<Plan, ImageGcError> {
+        self.collector.plan().await
+    }
+
+    /// Makes a pass now, also where none is made by itself; or after the one that is under way.
+    pub async fn run_now(&self) -> PassReport {
+        self.ask(Kind::Ordinary).await
+    }
+
+    /// Removes every image that may go, however much room there is.
+    pub async fn delete_unused(&self) -> PassReport {
+        self.ask(Kind::Everything).await
+    }
+
+    async fn ask(&self, kind: Kind) -> PassReport {
+        let (answer, answered) = oneshot::channel();
+        let stopped = || PassReport { error: Some(ImageGcError::Stopped), ..PassReport::default() };
+        match self.requests.send(Request { kind, answer }).await {
+            Ok(()) => answered.await.unwrap_or_else(|_| stopped()),
+            Err(_) => stopped(),
+        }
+    }
+}

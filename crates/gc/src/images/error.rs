@@ -1,0 +1,87 @@
+//! What can go wrong with a pass over the images.
+
+use std::time::Duration;
+
+use model::ports::files::FileError;
+use model::ports::runtime::RuntimeError;
+
+/// A pass, or a part of it, that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageGcError {
+    /// The images cannot be listed.
+    #[error("list images")]
+    ListImages(#[source] RuntimeError),
+    /// It cannot be told which images containers use.
+    #[error("list what containers use")]
+    ListUses(#[source] RuntimeError),
+    /// It cannot be told what a container has mounted.
+    #[error("look at the mounts of a container")]
+    Mounts(#[source] RuntimeError),
+    /// It cannot be told where images lie.
+    #[error("ask for the image filesystem")]
+    Filesystem(#[source] RuntimeError),
+    /// The runtime names no file system.
+    #[error("the runtime tells no image filesystem")]
+    NoFilesystem,
+    /// The file system cannot be measured.
+    #[error("measure the image filesystem")]
+    Measure(#[source] FileError),
+    /// The file system has no room at all.
+    #[error("invalid capacity 0 on image filesystem")]
+    NoCapacity,
+    /// Images that are too old could not be removed.
+    #[error(
+        "wanted to free images older than {maximum_age:?}, encountered errors in image deletion: {errors}"
+    )]
+    Age {
+        /// How old is too old.
+        maximum_age: Duration,
+        /// Why they could not.
+        errors: Errors,
+    },
+    /// Images could not be removed to make room.
+    #[error(
+        "wanted to free {wanted} bytes, but freed {freed} bytes space with errors in image deletion: {errors}"
+    )]
+    Space {
+        /// How much was wanted.
+        wanted: u64,
+        /// How much it came to.
+        freed: u64,
+        /// Why they could not.
+        errors: Errors,
+    },
+    /// All that may go has gone, and it was not enough.
+    #[error("{0}")]
+    NotEnough(String),
+    /// The agent stops.
+    #[error("the agent stops")]
+    Stopped,
+    /// Several of these.
+    #[error("{}; {}", model::chain::Chain(&**.0), model::chain::Chain(&**.1))]
+    Both(Box<ImageGcError>, Box<ImageGcError>),
+}
+
+/// Failed removals.
+#[derive(Debug, Default)]
+pub struct Errors(pub Vec<RuntimeError>);
+
+impl std::fmt::Display for Errors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (position, error) in self.0.iter().enumerate() {
+            let gap = if position == 0 { "" } else { ", " };
+            write!(f, "{gap}{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl ImageGcError {
+    /// Both, if there are two.
+    pub(crate) fn and(first: Option<Self>, second: Option<Self>) -> Option<Self> {
+        match (first, second) {
+            (Some(first), Some(second)) => Some(Self::Both(Box::new(first), Box::new(second))),
+            (first, second) => first.or(second),
+        }
+    }
+}

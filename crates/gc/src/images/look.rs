@@ -1,0 +1,215 @@
+//! Looking at images, at who uses them, and at the disk that they lie on. Changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use model::ids::{ContainerId, SandboxId};
+use model::observed::SandboxState;
+use model::ports::disk::DiskSpace;
+use model::ports::runtime::{Code, ContainerFilter, Image, ImageUse, SandboxFilter};
+use tracing::{debug, warn};
+
+use super::{ImageGcError, ImageGcParts, ImageGcSettings};
+use crate::decide::images::{Detected, KeptImage, Listing, Records, Situation, detect};
+
+/// What all passes and plans share. Records are written by the task alone.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    pub(crate) parts: ImageGcParts,
+    pub(crate) settings: ImageGcSettings,
+    /// When the agent began.
+    pub(crate) began: Timestamp,
+    /// Never held across an await.
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    records: Records,
+    /// Labels of images by id: an id stands for its content.
+    labels: BTreeMap<String, BTreeMap<String, String>>,
+    /// The newest sandbox whose image was asked for, and its image.
+    sandbox: Option<(SandboxId, Option<String>)>,
+    /// Whether it was said that there are several file systems.
+    several: bool,
+}
+
+/// What a look gave.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    pub(crate) detected: Detected,
+    labels: BTreeMap<String, BTreeMap<String, String>>,
+    of_pods: Vec<KeptImage>,
+    claimed: BTreeSet<String>,
+    /// When it began.
+    pub(crate) now: Timestamp,
+}
+
+impl Looked {
+    pub(crate) fn situation<'a>(&'a self, collector: &'a Collector) -> Situation<'a> {
+        Situation {
+            detected: &self.detected,
+            policy: &collector.settings.policy,
+            pins: &collector.settings.pins,
+            labels: &self.labels,
+            claimed: &self.claimed,
+            of_pods: &self.of_pods,
+            now: self.now,
+            began: collector.began,
+        }
+    }
+}
+
+impl Collector {
+    pub(crate) fn new(parts: ImageGcParts, settings: ImageGcSettings) -> Self {
+        let began = parts.clock.now();
+        Self { parts, settings, began, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn records(&self) -> Records {
+        self.state().records.clone()
+    }
+
+    pub(crate) fn remember(&self, records: Records) {
+        self.state().records = records;
+    }
+
+    /// Forgets an image that was removed.
+    pub(crate) fn forget(&self, key: &crate::decide::images::ImageKey) {
+        self.state().records.images.remove(key);
+    }
+
+    /// Looks at all images. Who calls this watches the claims from before on.
+    pub(crate) async fn look(&self) -> Result<Looked, ImageGcError> {
+        let now = self.parts.clock.now();
+        let images = self.parts.runtime.list_images().await.map_err(ImageGcError::ListImages)?;
+        let uses = self.uses().await.map_err(ImageGcError::ListUses)?;
+        let listing = Listing {
+            mounted: self.mounted(&uses).await?,
+            sandboxes: self.sandbox_image().await,
+            images,
+            uses,
+            per_handler: self.settings.policy.per_handler,
+        };
+        let labels = self.labels(&listing.images).await;
+        let detected = detect(&self.records(), &listing, now, self.parts.clock.now());
+        let of_pods = if self.settings.keep_pods { self.parts.pods.named() } else { Vec::new() };
+        Ok(Looked { detected, labels, of_pods, claimed: self.parts.claims.names(), now })
+    }
+
+    /// What all containers use. A runtime that cannot tell that in one message is asked sandbox by
+    /// sandbox.
+    async fn uses(&self) -> Result<Vec<ImageUse>, model::ports::runtime::RuntimeError> {
+        let runtime = &self.parts.runtime;
+        match runtime.list_image_uses(&ContainerFilter::default()).await {
+            Err(error) if error.code == Code::ResourceExhausted => {
+                debug!(%error, "too many containers for one list; asking sandbox by sandbox");
+            }
+            answer => return answer,
+        }
+        let mut uses = Vec::new();
+        for sandbox in runtime.list_pod_sandboxes(&SandboxFilter::default()).await? {
+            let filter =
+                ContainerFilter { sandbox_id: Some(sandbox.id), ..ContainerFilter::default() };
+            uses.extend(runtime.list_image_uses(&filter).await?);
+        }
+        Ok(uses)
+    }
+
+    /// The images that containers have mounted. What a container mounts never changes, so what was
+    /// once seen of it will do.
+    async fn mounted(&self, uses: &[ImageUse]) -> Result<Vec<(ContainerId, String)>, ImageGcError> {
+        let mut mounted = Vec::new();
+        for ImageUse { container, pod_uid, .. } in uses {
+            let known = pod_uid.as_ref().and_then(|pod| self.parts.pods.mounted(pod, container));
+            let images = match known {
+                Some(images) => images,
+                None => match self.parts.runtime.container_status(container).await {
+                    Ok(status) => super::mounted_images(&status),
+                    // It went after it was listed, and its mounts with it.
+                    Err(error) if error.is_not_found() => continue,
+                    Err(error) => return Err(ImageGcError::Mounts(error)),
+                },
+            };
+            mounted.extend(images.into_iter().map(|image| (container.clone(), image)));
+        }
+        Ok(mounted)
+    }
+
+    /// The image that sandboxes are made from, where the runtime tells: that of the newest. Runtimes pin
+    /// it as well; old ones forget to, and a node without it starts no pod.
+    async fn sandbox_image(&self) -> BTreeSet<String> {
+        let filter = SandboxFilter { state: Some(SandboxState::Ready), ..SandboxFilter::default() };
+        let listed = self.parts.runtime.list_pod_sandboxes(&filter).await.unwrap_or_default();
+        let newest = listed.into_iter().max_by_key(|sandbox| sandbox.created_at);
+        let known = self.state().sandbox.clone();
+        let known_image = || known.iter().filter_map(|(_, image)| image.clone()).collect();
+        let Some(newest) = newest else { return known_image() };
+        if known.as_ref().is_some_and(|(id, _)| *id == newest.id) {
+            return known_image();
+        }
+        match self.parts.runtime.sandbox_image(&newest.id).await {
+            Ok(image) => {
+                self.state().sandbox = Some((newest.id, image.clone()));
+                image.into_iter().collect()
+            }
+            Err(error) => {
+                debug!(%error, "cannot tell the image of a sandbox");
+                known_image()
+            }
+        }
+    }
+
+    /// The labels of images, if somebody wants to know. Each is asked for once.
+    async fn labels(&self, images: &[Image]) -> BTreeMap<String, BTreeMap<String, String>> {
+        if !self.settings.pins.look_at_labels() {
+            return BTreeMap::new();
+        }
+        let mut known = std::mem::take(&mut self.state().labels);
+        known.retain(|id, _| images.iter().any(|image| image.id == *id));
+        for image in images.iter().filter(|image| !image.id.is_empty()) {
+            if known.contains_key(&image.id) {
+                continue;
+            }
+            match self.parts.runtime.image_labels(&image.id).await {
+                Ok(labels) => drop(known.insert(image.id.clone(), labels)),
+                Err(error) => debug!(%error, "cannot tell the labels of an image"),
+            }
+        }
+        self.state().labels.clone_from(&known);
+        known
+    }
+
+    /// Where images lie: the first of the runtime's file systems.
+    pub(crate) async fn directory(&self) -> Result<PathBuf, ImageGcError> {
+        let found = self.parts.runtime.image_fs_info().await.map_err(ImageGcError::Filesystem)?;
+        if found.len() > 1 && !std::mem::replace(&mut self.state().several, true) {
+            let all: Vec<_> =
+                found.iter().map(|one| one.mount_point.display().to_string()).collect();
+            warn!(
+                filesystems = all.join(", "),
+                "images lie on several file systems; only the first is looked after"
+            );
+        }
+        let first = found.into_iter().next().ok_or(ImageGcError::NoFilesystem)?;
+        Ok(first.mount_point)
+    }
+
+    /// The room on the disk. One that is not known here has none, as upstream has it.
+    pub(crate) async fn space(
+        &self,
+        directory: &std::path::Path,
+    ) -> Result<DiskSpace, ImageGcError> {
+        match self.parts.disks.space(directory).await {
+            Ok(space) => Ok(space),
+            Err(error) if error.is_not_found() => Ok(DiskSpace::default()),
+            Err(error) => Err(ImageGcError::Measure(error)),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! A pass over the images, and the plan of one.
+
+use std::path::{Path, PathBuf};
+
+use model::chain::Chain;
+use model::ports::events::{EventType, NodeEvent};
+use model::ports::runtime::RuntimeError;
+use tokio::time::{Instant, sleep};
+use tracing::{debug, info, warn};
+
+use super::look::{Collector, Looked};
+use super::metrics::Reason;
+use super::{Errors, ImageGcError, Kind, PassReport};
+use crate::decide::images::sweep::{all_stay, blind, claimed, foretold, not_removed};
+use crate::decide::images::{
+    Candidate, Goal, Settling, Sorted, Sweep, Swept, Usage, by_age, human_size, sort,
+};
+use crate::plan::{Item, Plan};
+
+/// What became of one removal.
+enum Removal {
+    Done,
+    /// Somebody claimed it first, under this name.
+    Claimed(String),
+    Failed(RuntimeError),
+}
+
+impl Collector {
+    /// What a pass would do now.
+    pub(super) async fn plan(&self) -> Result<Plan, ImageGcError> {
+        let _watch = self.parts.claims.watch();
+        let looked = self.look().await?;
+        let situation = looked.situation(self);
+        let Sorted { candidates, kept } = sort(&situation);
+        let ages = by_age(&situation, candidates);
+        let by_age: u64 = ages.old.iter().map(|(candidate, _)| candidate.size).sum();
+        let mut items: Vec<Item> = ages.old.into_iter().map(|(_, item)| item).collect();
+        let policy = &self.settings.policy;
+        items.extend(match self.usage().await.map(|(_, usage)| usage.with(by_age)) {
+            Ok(usage) if usage.is_too_much(policy) => {
+                let goal = Goal::Room { usage, target: usage.target(policy), estimated: true };
+                foretold(Sweep::new(ages.rest, goal, policy, looked.now)).items
+            }
+            Ok(usage) => all_stay(&ages.rest, usage, policy),
+            Err(error) => blind(&ages.rest, &Chain(&error).to_string()),
+        });
+        items.extend(kept);
+        Ok(Plan { items })
+    }
+
+    /// Where images lie, and how full that disk is.
+    async fn usage(&self) -> Result<(PathBuf, Usage), ImageGcError> {
+        let directory = self.directory().await?;
+        let space = self.space(&directory).await?;
+        if space.available > space.capacity {
+            debug!(space.available, space.capacity, "more is available than there is");
+        }
+        let usage = Usage::of(space).ok_or(ImageGcError::NoCapacity)?;
+        Ok((directory, usage))
+    }
+
+    /// A pass. What was found out is remembered first.
+    pub(super) async fn pass(&self, kind: Kind, looked: &Looked) -> PassReport {
+        let situation = looked.situation(self);
+        let Sorted { candidates, kept } = sort(&situation);
+        let mut report = PassReport::default();
+        match kind {
+            Kind::Everything => {
+                let policy = &self.settings.policy;
+                let sweep = Sweep::new(candidates, Goal::Everything, policy, looked.now);
+                let (swept, errors) = self.sweep(sweep, None).await;
+                report.error = space_error(u64::MAX >> 1, swept.freed, errors);
+                report.plan.items = swept.items;
+            }
+            Kind::Ordinary => {
+                let ages = by_age(&situation, candidates);
+                let by_age = self.remove_old(ages.old, &mut report.plan.items).await;
+                let by_space = self.make_room(looked, ages.rest, &mut report.plan.items).await;
+                report.error = ImageGcError::and(by_age, by_space);
+            }
+        }
+        report.plan.items.extend(kept);
+        report
+    }
+
+    /// Removes what nobody used for too long.
+    async fn remove_old(
+        &self,
+        old: Vec<(Candidate, Item)>,
+        items: &mut Vec<Item>,
+    ) -> Option<ImageGcError> {
+        let mut errors = Errors::default();
+        for (candidate, item) in old {
+            items.push(match self.remove(&candidate, &item, Reason::Age).await {
+                Removal::Done => item,
+                Removal::Claimed(name) => claimed(&candidate, &name),
+                Removal::Failed(error) => {
+                    let kept = not_removed(&candidate, &error.to_string());
+                    errors.0.push(error);
+                    kept
+                }
+            });
+        }
+        let maximum_age = self.settings.policy.maximum_age;
+        (!errors.0.is_empty()).then_some(ImageGcError::Age { maximum_age, errors })
+    }
+
+    /// Removes images if the disk is too full.
+    async fn make_room(
+        &self,
+        looked: &Looked,
+        candidates: Vec<Candidate>,
+        items: &mut Vec<Item>,
+    ) -> Option<ImageGcError> {
+        let policy = &self.settings.policy;
+        let (directory, usage) = match self.usage().await {
+            Ok(measured) => measured,
+            Err(error) => {
+                if matches!(error, ImageGcError::NoCapacity) {
+                    self.warn("InvalidDiskCapacity", error.to_string());
+                }
+                items.extend(blind(&candidates, &Chain(&error).to_string()));
+                return Some(error);
+            }
+        };
+        if !usage.is_too_much(policy) {
+            items.extend(all_stay(&candidates, usage, policy));
+            return None;
+        }
+        self.free(looked, candidates, (&directory, usage), items).await
+    }
+
+    /// Removes the least recently used until as much is available as the low threshold leaves.
+    async fn free(
+        &self,
+        looked: &Looked,
+        candidates: Vec<Candidate>,
+        (directory, usage): (&Path, Usage),
+        items: &mut Vec<Item>,
+    ) -> Option<ImageGcError> {
+        let policy = &self.settings.policy;
+        let target = usage.target(policy);
+        let wanted = target.saturating_sub(usage.space.available);
+        info!(
+            used = usage.percent,
+            high = policy.high_threshold,
+            low = policy.low_threshold,
+            wanted,
+            "disk usage on image filesystem is over the high threshold"
+        );
+        let goal = Goal::Room { usage, target, estimated: false };
+        let sweep = Sweep::new(candidates, goal, policy, looked.now);
+        let (swept, errors) = self.sweep(sweep, Some((directory, target))).await;
+        items.extend(swept.items);
+        if let Some(error) = space_error(wanted, swept.freed, errors) {
+            return Some(error);
+        }
+        (!swept.is_enough).then(|| {
+            let message = format!(
+                "Insufficient free disk space on the node's image filesystem ({}% of {} used). \
+                 Failed to free sufficient space by deleting unused images (freed {} bytes). \
+                 Investigate disk usage, as it could be used by active images, logs, volumes, or \
+                 other data.",
+                usage.percent,
+                human_size(usage.space.capacity),
+                swept.freed
+            );
+            self.warn("FreeDiskSpaceFailed", message.clone());
+            ImageGcError::NotEnough(message)
+        })
+    }
+
+    /// Removes one image after the other, and looks at the disk after each if there is one.
+    async fn sweep(&self, mut sweep: Sweep, disk: Option<(&Path, u64)>) -> (Swept, Errors) {
+        let mut errors = Errors::default();
+        while let Some((candidate, item)) = sweep.next_step() {
+            match self.remove(&candidate, &item, Reason::Space).await {
+                Removal::Done => {
+                    let available = match disk {
+                        Some((directory, target)) => {
+                            let settling = Settling::new(sweep.available(), target);
+                            self.settled(directory, settling).await
+                        }
+                        None => None,
+                    };
+                    sweep.removed(item, available);
+                }
+                Removal::Claimed(name) => sweep.claimed(&candidate, &name),
+                Removal::Failed(error) => {
+                    sweep.failed(&candidate, &error.to_string());
+                    // It may have worked for all that; then less is to be done.
+                    if let Some((directory, _)) = disk
+                        && error.may_have_happened()
+                        && let Ok(space) = self.space(directory).await
+                    {
+                        sweep.measured(space.available.min(space.capacity));
+                    }
+                    errors.0.push(error);
+                }
+            }
+        }
+        (sweep.finish(), errors)
+    }
+
+    /// What is available once the disk has given back what a removal freed.
+    async fn settled(&self, directory: &Path, mut settling: Settling) -> Option<u64> {
+        let removed = Instant::now();
+        loop {
+            let available = match self.space(directory).await {
+                Ok(space) if space.capacity > 0 => space.available.min(space.capacity),
+                Ok(_) => return None,
+                Err(error) => {
+                    warn!(error = %Chain(&error), "cannot tell what a removal gained");
+                    return None;
+                }
+            };
+            match settling.measured(available, removed.elapsed()) {
+                Some(pause) => sleep(pause).await,
+                None => return Some(available),
+            }
+        }
+    }
+
+    /// Removes an image, unless somebody claimed it since it was looked at.
+    async fn remove(&self, candidate: &Candidate, item: &Item, reason: Reason) -> Removal {
+        if let Some(name) = candidate.claimed_as(&self.parts.claims.names()) {
+            return Removal::Claimed(name.to_owned());
+        }
+        let Some(verdict) = item.verdict(self.parts.clock.now()) else {
+            unreachable!("only what goes is removed");
+        };
+        match self.parts.runtime.remove_image(&verdict).await {
+            Err(error) if !error.is_not_found() => {
+                warn!(%error, "cannot remove an image");
+                Removal::Failed(error)
+            }
+            _ => {
+                self.forget(&candidate.key);
+                self.parts.metrics.removed(reason);
+                Removal::Done
+            }
+        }
+    }
+
+    /// Tells people what is wrong with the node.
+    pub(super) fn warn(&self, reason: &'static str, message: String) {
+        self.parts.events.record(NodeEvent { kind: EventType::Warning, reason, message });
+    }
+}
+
+fn space_error(wanted: u64, freed: u64, errors: Errors) -> Option<ImageGcError> {
+    (!errors.0.is_empty()).then_some(ImageGcError::Space { wanted, freed, errors })
+}

@@ -1,0 +1,283 @@
+//! What passes remove, measure and tell.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use model::ports::runtime::{Code, Runtime as _};
+use model::verdict::{Input, Subject};
+use testkit::runtime::{Fault, Method, RemoteImage, Rule};
+use testkit::wanted::removal;
+
+use crate::world::{World, error, fates};
+
+const MIB: u64 = 1 << 20;
+
+// behaviour: IMG-6
+#[tokio::test(start_paused = true)]
+async fn only_what_nobody_uses_goes_and_what_it_frees_is_measured() {
+    let world = World::new();
+    world.image("unused", 1024);
+    let used = world.image("used", 2048);
+    world.container("web", &used, None).await;
+    let running = world.started(3072).await;
+    let report = running.gc.run_now().await;
+    assert_eq!(fates(&report.plan), ["unused disk-over-high-threshold", "used image-in-use"]);
+    let after = report.plan.items[0].detail.0.last().unwrap();
+    assert_eq!(*after, ("availableAfter", Input::Number(1024)));
+    assert_eq!(report.error.as_ref().map(ToString::to_string), None);
+    assert_eq!((world.left(), world.counted("space")), (vec!["used".to_owned()], 1));
+}
+
+// behaviour: IMG-10, IMG-11
+#[tokio::test(start_paused = true)]
+async fn pinned_images_stay_however_much_room_is_wanted() {
+    let world = World::new();
+    world.runtime.add_image(&RemoteImage::new("pinned").size(1000).pinned());
+    world.image("loose", 1000);
+    let running = world.started(2000).await;
+    let report = running.gc.delete_unused().await;
+    assert_eq!(fates(&report.plan), ["loose node-short-of-disk", "pinned image-pinned"]);
+    assert!(report.error.is_none());
+    let report = running.gc.delete_unused().await;
+    assert_eq!(fates(&report.plan), ["pinned image-pinned"]);
+    assert!(report.error.is_none());
+}
+
+// behaviour: IMG-12, IMG-29
+#[tokio::test(start_paused = true)]
+async fn all_unused_images_go_when_the_node_is_short_of_disk_even_where_none_goes_by_itself() {
+    let mut world = World::new();
+    (world.policy.high_threshold, world.policy.low_threshold) = (100, 99);
+    let used = world.image("a", 10);
+    world.image("b", 10);
+    world.image("c", 10);
+    world.container("web", &used, None).await;
+    let running = world.started(30).await;
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(world.left().len(), 3);
+    assert_eq!(world.disk.looks(), 0);
+    assert!(running.gc.delete_unused().await.error.is_none());
+    assert_eq!((world.left(), world.counted("space")), (vec!["a".to_owned()], 2));
+    running.stop().await;
+}
+
+// behaviour: IMG-13
+#[tokio::test(start_paused = true)]
+async fn young_images_stay_even_then() {
+    let mut world = World::new();
+    world.policy.minimum_age = Duration::from_secs(3);
+    world.image("a", 10);
+    world.image("b", 10);
+    let running = world.start();
+    running.gc.delete_unused().await;
+    assert_eq!(world.left().len(), 2);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    running.gc.delete_unused().await;
+    assert_eq!(world.left().len(), 0);
+}
+
+// behaviour: IMG-16
+#[tokio::test(start_paused = true)]
+async fn without_a_measure_nothing_goes_and_nobody_is_told_at_first() {
+    let world = World::new();
+    world.image("a", 100);
+    let running = world.started(100).await;
+    world.disk.fail(Some(ErrorKind::PermissionDenied));
+    let report = running.gc.run_now().await;
+    assert!(error(&report).starts_with("measure the image filesystem"), "{}", error(&report));
+    assert_eq!(fates(&report.plan), ["a disk-cannot-be-measured"]);
+    world.disk.fail(None);
+    world.runtime.inject(Rule::on(Method::ImageFsInfo, Fault::error(Code::Unavailable)).once());
+    let report = running.gc.run_now().await;
+    assert!(error(&report).starts_with("ask for the image filesystem"), "{}", error(&report));
+    world.runtime.set_image_directories(Vec::new());
+    let report = running.gc.run_now().await;
+    assert_eq!(error(&report), "the runtime tells no image filesystem");
+    assert_eq!((world.left().len(), world.reasons().len()), (1, 0));
+}
+
+// behaviour: IMG-17
+#[tokio::test(start_paused = true)]
+async fn an_image_goes_even_if_it_is_more_than_is_wanted() {
+    let world = World::new();
+    world.image("a", 450);
+    world.disk.set_others(500);
+    let running = world.started(1000).await;
+    let report = running.gc.run_now().await;
+    assert!(report.error.is_none());
+    assert_eq!(world.left(), [""; 0]);
+}
+
+// behaviour: IMG-18
+#[tokio::test(start_paused = true)]
+async fn too_little_is_told_with_the_numbers() {
+    let world = World::new();
+    world.image("a", 500 * MIB);
+    let capacity = 10 << 30;
+    world.disk.set_others(capacity / 20 * 19 - 500 * MIB);
+    let running = world.started(capacity).await;
+    let report = running.gc.run_now().await;
+    assert_eq!(world.left(), [""; 0]);
+    let event = &world.events.all()[0];
+    assert_eq!(event.reason, "FreeDiskSpaceFailed");
+    for part in ["95%", "10.0 GiB", "524288000 bytes"] {
+        assert!(event.message.contains(part), "{}", event.message);
+    }
+    assert_eq!(error(&report), event.message);
+}
+
+// behaviour: IMG-19, IMG-20
+#[tokio::test(start_paused = true)]
+async fn a_disk_without_room_is_told_and_one_that_is_not_known_here_has_none() {
+    let world = World::new();
+    world.image("a", 100);
+    let running = world.started(0).await;
+    let report = running.gc.run_now().await;
+    assert_eq!(error(&report), "invalid capacity 0 on image filesystem");
+    world.disk.set_capacity(100);
+    world.runtime.set_image_directories(vec!["/elsewhere".into()]);
+    running.gc.run_now().await;
+    assert_eq!(world.reasons(), ["InvalidDiskCapacity", "InvalidDiskCapacity"]);
+    assert_eq!(world.left().len(), 1);
+}
+
+// behaviour: IMG-49
+#[tokio::test(start_paused = true)]
+async fn of_several_file_systems_the_first_counts() {
+    let world = World::new();
+    world.image("a", 100);
+    let first = testkit::runtime::IMAGE_DIRECTORY;
+    world.runtime.set_image_directories(vec![first.into(), "/elsewhere".into()]);
+    let running = world.started(100).await;
+    assert!(running.gc.run_now().await.error.is_none());
+    assert_eq!(world.left(), [""; 0]);
+}
+
+// behaviour: IMG-23, IMG-25
+#[tokio::test(start_paused = true)]
+async fn an_old_image_that_cannot_be_removed_keeps_no_other_and_no_room_from_being_made() {
+    let mut world = World::new();
+    world.policy.maximum_age = Duration::from_mins(11);
+    let stuck = world.image("stuck", 10);
+    world.image("old", 10);
+    let running = world.started(1 << 40).await;
+    tokio::time::sleep(Duration::from_mins(9)).await;
+    world.image("new", 100);
+    world
+        .runtime
+        .inject(Rule::on(Method::RemoveImage, Fault::error(Code::Internal)).object(&stuck));
+    tokio::time::sleep(Duration::from_secs(130)).await;
+    world.disk.set_capacity(130);
+    world.disk.set_others(20);
+    let report = running.gc.run_now().await;
+    let fates = fates(&report.plan);
+    assert!(fates.contains(&"stuck removal-failed".to_owned()), "{fates:?}");
+    assert!(fates.contains(&"new disk-over-high-threshold".to_owned()), "{fates:?}");
+    assert!(error(&report).starts_with("wanted to free images older than 660s"), "{report:?}");
+    assert_eq!((world.left(), world.counted("age")), (vec!["stuck".to_owned()], 1));
+}
+
+// behaviour: IMG-26
+#[tokio::test(start_paused = true)]
+async fn an_image_that_cannot_be_removed_makes_way_for_the_next() {
+    let world = World::new();
+    let stuck = world.image("a-stuck", 500);
+    world.image("b", 500);
+    world
+        .runtime
+        .inject(Rule::on(Method::RemoveImage, Fault::error(Code::Internal)).object(&stuck));
+    let running = world.started(1000).await;
+    let report = running.gc.run_now().await;
+    assert!(error(&report).contains("but freed 500 bytes space with errors"), "{report:?}");
+    assert_eq!((world.left(), world.reasons()), (vec!["a-stuck".to_owned()], vec![]));
+}
+
+// behaviour: IMG-31
+#[tokio::test(start_paused = true)]
+async fn a_second_failure_in_a_row_is_told_and_a_success_starts_over() {
+    let world = World::new();
+    world.runtime.inject(Rule::on(Method::ListImages, Fault::error(Code::Unavailable)).times(2));
+    let running = world.start();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(world.reasons(), [""; 0]);
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(world.reasons(), ["ImageGCFailed"]);
+    assert!(world.events.all()[0].message.starts_with("list images: "), "{:?}", world.events.all());
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    world.runtime.inject(Rule::on(Method::ListImages, Fault::error(Code::Unavailable)).once());
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(world.reasons(), ["ImageGCFailed"]);
+    running.stop().await;
+}
+
+// behaviour: IMG-40, IMG-41
+#[tokio::test(start_paused = true)]
+async fn shared_layers_count_when_the_last_image_with_them_goes() {
+    let world = World::new();
+    let running = world.started(1 << 40).await;
+    // By their sizes the first one would do: 600 of the 1000 that there are.
+    let images = ["a", "b", "c", "d"].map(|name| {
+        let own = format!("own-{name}");
+        RemoteImage::new(name).layers([("base", 500), (own.as_str(), 100)])
+    });
+    world.one_by_one(&running, images.to_vec()).await;
+    world.disk.set_capacity(1000);
+    world.disk.set_lag(Duration::from_secs(2));
+    // 90 % are used; 80 % are wanted: 100 bytes, the own layer of one image.
+    let report = running.gc.run_now().await;
+    assert!(report.error.is_none(), "{report:?}");
+    assert_eq!(world.left(), ["b", "c", "d"]);
+    // 98 % are used now. One own layer is not enough, though its image's size would be more than that.
+    world.disk.set_others(180);
+    let report = running.gc.run_now().await;
+    assert!(report.error.is_none(), "{report:?}");
+    assert_eq!(world.left(), ["d"]);
+}
+
+// behaviour: IMG-42
+#[tokio::test(start_paused = true)]
+async fn removals_that_gain_nothing_end_the_pass() {
+    let world = World::new();
+    for number in 0..9 {
+        let name = format!("image-{number}");
+        world.runtime.add_image(&RemoteImage::new(&name).layers([("base", 1000)]));
+    }
+    let running = world.started(1000).await;
+    let report = running.gc.run_now().await;
+    assert_eq!(world.left().len(), 6);
+    let stayed = fates(&report.plan).iter().filter(|fate| fate.ends_with("gain-nothing")).count();
+    assert_eq!((stayed, world.reasons()), (6, vec!["FreeDiskSpaceFailed"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_worked_although_it_failed_counts() {
+    let world = World::new();
+    world.image("a", 500);
+    world.image("b", 500);
+    world.runtime.inject(Rule::on(Method::RemoveImage, Fault::late_success()).once());
+    let running = world.started(1000).await;
+    let report = running.gc.run_now().await;
+    assert_eq!(world.left().len(), 1);
+    assert!(error(&report).contains("freed 500 bytes"), "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_somebody_else_removed_meanwhile_is_no_error() {
+    let world = World::new();
+    let gone = world.image("gone", 500);
+    world.runtime.inject(Rule::on(Method::RemoveImage, Fault::error(Code::NotFound)).once());
+    let running = world.started(500).await;
+    let report = running.gc.run_now().await;
+    assert!(matches!(&report.plan.items[0].subject, Subject::Image(id) if *id == gone));
+    assert!(matches!(report.error, Some(gc::images::ImageGcError::NotEnough(_))), "{report:?}");
+    world.runtime.remove_image(&removal(Subject::Image(gone))).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_is_made_every_five_minutes() {
+    let world = World::new();
+    let running = world.start();
+    tokio::time::sleep(Duration::from_mins(21)).await;
+    assert_eq!(world.runtime.count(Method::ListImages), 5);
+    running.stop().await;
+}

@@ -1,0 +1,81 @@
+//! Plans: what a pass would do, without doing it.
+
+use std::time::Duration;
+
+use testkit::runtime::{Fault, Method, RemoteImage, Rule};
+
+use crate::world::{World, error, fates, removals};
+
+// behaviour: IMG-43
+#[tokio::test(start_paused = true)]
+async fn with_nothing_changed_the_next_pass_removes_what_the_plan_says() {
+    let mut world = World::new();
+    world.policy.maximum_age = Duration::from_mins(11);
+    world.runtime.add_image(&RemoteImage::new("pinned").size(300).pinned());
+    let used = world.image("used", 300);
+    world.container("web", &used, None).await;
+    for name in ["a", "b"] {
+        world.image(name, 40);
+    }
+    let running = world.started(1 << 40).await;
+    tokio::time::sleep(Duration::from_mins(9)).await;
+    for name in ["c", "d", "e"] {
+        world.image(name, 100);
+    }
+    running.gc.run_now().await;
+    tokio::time::sleep(Duration::from_secs(150)).await;
+    world.disk.set_capacity(1000);
+    let before = (world.left(), world.records(), world.reasons().len());
+    let plan = running.gc.plan().await.unwrap();
+    assert_eq!(before, (world.left(), world.records(), world.reasons().len()), "nothing changed");
+    let rules: Vec<&str> = plan.items.iter().map(|item| item.rule).collect();
+    let (old, space) = ("unused-longer-than-maximum-age", "disk-over-high-threshold");
+    // 980 of 1000 are used; 80 go by age, and 100 for want of room.
+    assert_eq!(rules[..3], [old, old, space]);
+    assert_eq!(rules[3..5], ["enough-space-freed", "enough-space-freed"]);
+    // In the order of their ids.
+    assert!(rules[5..].contains(&"image-in-use") && rules[5..].contains(&"image-pinned"));
+    let report = running.gc.run_now().await;
+    assert_eq!(removals(&report.plan), removals(&plan));
+    assert_eq!(fates(&report.plan), fates(&plan));
+    assert!(report.error.is_none(), "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_takes_images_by_their_word_and_says_so() {
+    let world = World::new();
+    for name in ["a", "b"] {
+        let own = format!("own-{name}");
+        let layers = [("base", 500), (own.as_str(), 100)];
+        world.runtime.add_image(&RemoteImage::new(name).layers(layers));
+    }
+    let running = world.started(700).await;
+    let plan = running.gc.plan().await.unwrap();
+    assert_eq!(removals(&plan).len(), 1);
+    let text = plan.items[0].detail.to_string();
+    assert!(text.contains("estimated true") && text.contains("availableWanted 140"), "{text}");
+    let report = running.gc.run_now().await;
+    assert_eq!(removals(&report.plan).len(), 2, "what the disk shows decides");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_of_a_disk_that_cannot_be_measured_keeps_what_age_does_not_take() {
+    let world = World::new();
+    world.image("a", 10);
+    let running = world.started(10).await;
+    world.runtime.set_image_directories(Vec::new());
+    let plan = running.gc.plan().await.unwrap();
+    assert_eq!(fates(&plan), ["a disk-cannot-be-measured"]);
+    let code = model::ports::runtime::Code::Unavailable;
+    world.runtime.inject(Rule::on(Method::ListImages, Fault::error(code)).once());
+    assert!(running.gc.plan().await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_an_agent_that_stops_is_told() {
+    let world = World::new();
+    let running = world.started(10).await;
+    let gc = running.gc.clone();
+    running.stop().await;
+    assert_eq!(error(&gc.run_now().await), "the agent stops");
+}

@@ -1,0 +1,87 @@
+//! What an agent remembers of the one before it.
+
+use std::time::Duration;
+
+use testkit::runtime::{Fault, Method, Rule};
+
+use crate::world::{World, fates};
+
+const FILE: &str = "/state/image-use.json";
+
+// behaviour: IMG-44
+#[tokio::test(start_paused = true)]
+async fn use_times_survive_a_restart_and_so_does_the_maximum_age() {
+    let mut world = World::new();
+    world.policy.maximum_age = Duration::from_mins(10);
+    let used = world.image("used", 10);
+    world.image("unused", 10);
+    world.container("web", &used, None).await;
+    let running = world.start();
+    tokio::time::sleep(Duration::from_mins(9)).await;
+    running.kill().await;
+    let before = world.records();
+    assert!(before.contains("lastUsed"), "{before}");
+    let running = world.start();
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    let report = running.gc.run_now().await;
+    assert_eq!(fates(&report.plan), ["unused unused-longer-than-maximum-age", "used image-in-use"]);
+    assert_eq!(world.left(), ["used"]);
+    assert!(!world.records().contains("unused"), "what went is forgotten");
+    running.stop().await;
+}
+
+// behaviour: IMG-45
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_damaged_is_as_good_as_none() {
+    let mut world = World::new();
+    world.policy.maximum_age = Duration::from_mins(10);
+    world.image("a", 10);
+    let running = world.start();
+    tokio::time::sleep(Duration::from_mins(9)).await;
+    running.stop().await;
+    let good = world.records();
+    let damaged = [
+        String::new(),
+        "{".to_owned(),
+        good[..good.len() / 2].to_owned(),
+        good.replace("\"version\":1", "\"version\":2"),
+        good.replacen("2026-01-01", "2025-01-01", 1),
+    ];
+    for text in damaged {
+        world.files.write(FILE, text.clone());
+        let running = world.start();
+        tokio::time::sleep(Duration::from_secs(130)).await;
+        let report = running.gc.run_now().await;
+        assert_eq!(fates(&report.plan), ["a below-high-threshold"], "{text}");
+        running.stop().await;
+    }
+    world.files.fail(FILE, std::io::ErrorKind::PermissionDenied);
+    let running = world.start();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(running.gc.run_now().await.error.is_none());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_killed_in_the_middle_of_a_pass_leaves_the_rest_to_the_next() {
+    let world = World::new();
+    for number in 0..4 {
+        world.image(&format!("image-{number}"), 250);
+    }
+    let running = world.started(1000).await;
+    let late = Fault::lost_answer();
+    world.runtime.inject(Rule::on(Method::RemoveImage, late).once());
+    let pass = running.gc.run_now();
+    let waited = tokio::time::timeout(Duration::from_secs(30), pass).await;
+    assert!(waited.is_err(), "the call hangs");
+    running.kill().await;
+    assert_eq!(world.left().len(), 3);
+    let running = world.start();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    // The one that went left room enough.
+    assert_eq!(world.left().len(), 3);
+    world.disk.set_others(250);
+    assert!(running.gc.run_now().await.error.is_none());
+    assert_eq!(world.left().len(), 2);
+    running.stop().await;
+}

@@ -1,0 +1,166 @@
+//! Who uses an image, and how that is found out.
+
+use std::time::Duration;
+
+use gc::decide::images::{Keeper, KeptImage};
+use model::ids::PodName;
+use model::ports::runtime::{Code, Image, Runtime as _};
+use testkit::runtime::{Fault, Method, RemoteImage, Rule};
+
+use crate::world::{World, error, fates};
+
+// behaviour: IMG-27, IMG-34
+#[tokio::test(start_paused = true)]
+async fn an_image_that_is_only_mounted_stays_and_a_container_that_went_meanwhile_is_no_error() {
+    let world = World::new();
+    let run = world.image("run", 10);
+    let volume = world.image("volume", 10);
+    let unused = world.image("unused", 10);
+    let known = world.container("known", &run, Some(&volume)).await;
+    world.pods.mounts.lock().unwrap().insert(known, vec![volume.clone()]);
+    let asked = world.container("asked", &run, Some(&unused)).await;
+    let running = world.started(30).await;
+    world.runtime.forget_calls();
+    let report = running.gc.delete_unused().await;
+    assert_eq!(world.left(), ["run", "unused", "volume"]);
+    assert_eq!(world.runtime.count(Method::ContainerStatus), 1, "what is known is not asked for");
+    assert_eq!(fates(&report.plan).len(), 3);
+    let rule = Rule::on(Method::ContainerStatus, Fault::error(Code::NotFound));
+    world.runtime.inject(rule.object(asked.as_str()));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let report = running.gc.delete_unused().await;
+    assert!(report.error.is_none(), "{report:?}");
+    assert_eq!(world.left(), ["run", "volume"]);
+    world.runtime.clear_faults();
+    let rule = Rule::on(Method::ContainerStatus, Fault::error(Code::Internal));
+    world.runtime.inject(rule);
+    let report = running.gc.delete_unused().await;
+    assert!(error(&report).starts_with("look at the mounts of a container"), "{report:?}");
+}
+
+// behaviour: IMG-28
+#[tokio::test(start_paused = true)]
+async fn an_image_of_a_dead_container_stays_until_the_container_is_removed() {
+    let world = World::new();
+    let image = world.image("a", 10);
+    let container = world.container("web", &image, None).await;
+    world.runtime.start_container(&container).await.unwrap();
+    world.runtime.kill_container(&container, 1);
+    let running = world.started(10).await;
+    running.gc.delete_unused().await;
+    assert_eq!(world.left(), ["a"]);
+    let subject = model::verdict::Subject::Container(container);
+    world.runtime.remove_container(&testkit::wanted::removal(subject)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    running.gc.delete_unused().await;
+    assert_eq!(world.left(), [""; 0]);
+}
+
+// behaviour: IMG-46
+#[tokio::test(start_paused = true)]
+async fn an_image_that_is_claimed_at_any_time_during_a_pass_stays() {
+    let world = World::new();
+    let running = world.started(1 << 40).await;
+    let images = ["a", "b", "c"].map(|name| RemoteImage::new(name).size(100));
+    world.one_by_one(&running, images.to_vec()).await;
+    world.disk.set_capacity(300);
+    let held = world.claims.claim("a");
+    world.disk.set_lag(Duration::from_mins(1));
+    // The first removal gains nothing for 5 s. Meanwhile the last one is wanted, for a moment.
+    let pass = running.gc.run_now();
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        drop(world.claims.claim("c"));
+    };
+    let (report, ()) = tokio::join!(pass, meanwhile);
+    let expected = ["b disk-over-high-threshold", "c being-pulled", "a being-pulled"];
+    assert_eq!(fates(&report.plan), expected);
+    assert_eq!(world.left(), ["a", "c"]);
+    drop(held);
+    running.gc.delete_unused().await;
+    assert_eq!(world.left(), [""; 0]);
+}
+
+// behaviour: IMG-47
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_too_long_is_asked_for_in_parts() {
+    let world = World::new();
+    let used = world.image("used", 10);
+    world.image("unused", 10);
+    world.container("web", &used, None).await;
+    world.container("other", &used, None).await;
+    let running = world.started(20).await;
+    let whole = Rule::on(Method::ListContainers, Fault::error(Code::ResourceExhausted)).object("");
+    world.runtime.inject(whole);
+    let report = running.gc.delete_unused().await;
+    assert!(report.error.is_none(), "{report:?}");
+    assert_eq!(world.left(), ["used"]);
+}
+
+// behaviour: IMG-50, IMG-51, IMG-52
+#[tokio::test(start_paused = true)]
+async fn what_the_operator_wants_to_keep_stays() {
+    let mut world = World::new();
+    world.pins = vec!["registry.test/*", "label:keep=yes"];
+    world.image("registry.test/pinned", 10);
+    world.runtime.add_image(&RemoteImage::new("labelled").label("keep", "yes"));
+    world.runtime.add_image(&RemoteImage::new("other").label("keep", "no"));
+    world.image("static", 10);
+    world.pods.named.lock().unwrap().push(KeptImage {
+        name: "static:latest".to_owned(),
+        keeper: Keeper::Static,
+        pod: PodName::new("default", "web"),
+    });
+    let unread = world.image("unread", 10);
+    let fault = Rule::on(Method::ImageStatus, Fault::error(Code::Internal)).object(&unread);
+    world.runtime.inject(fault);
+    let running = world.started(1 << 40).await;
+    let asked = world.runtime.count(Method::ImageStatus);
+    let mut fates = fates(&running.gc.delete_unused().await.plan);
+    fates.sort();
+    let expected = [
+        "labelled pinned-by-label",
+        "other node-short-of-disk",
+        "pinned pinned-by-name",
+        "static kept-for-static-pod",
+        "unread labels-unknown",
+    ];
+    assert_eq!(fates, expected);
+    // Labels are asked for once.
+    assert_eq!(world.runtime.count(Method::ImageStatus), asked + 1);
+}
+
+// behaviour: IMG-53
+#[tokio::test(start_paused = true)]
+async fn the_image_of_sandboxes_stays_where_the_runtime_tells_it() {
+    let world = World::new();
+    let run = world.image("run", 10);
+    world.image("pause", 10);
+    world.runtime.set_sandbox_image("docker.io/library/pause:latest");
+    world.container("web", &run, None).await;
+    let running = world.started(20).await;
+    running.gc.delete_unused().await;
+    assert_eq!(world.left(), ["pause", "run"]);
+    running.gc.delete_unused().await;
+    assert_eq!(world.runtime.count(Method::PodSandboxStatus), 1, "asked once");
+}
+
+// behaviour: IMG-54
+#[tokio::test(start_paused = true)]
+async fn an_image_without_an_id_is_told_of() {
+    let world = World::new();
+    world.runtime.list_besides(Image {
+        id: String::new(),
+        repo_tags: vec!["nameless:1".to_owned()],
+        repo_digests: Vec::new(),
+        size: 1,
+        pinned: false,
+        user: None,
+        runtime_handler: String::new(),
+    });
+    let running = world.started(10).await;
+    assert!(running.gc.delete_unused().await.error.is_none());
+    let events = world.events.all();
+    assert!(events.iter().all(|event| event.reason == "InvalidImageID"), "{events:?}");
+    assert!(events[0].message.ends_with("image: nameless:1"), "{events:?}");
+}

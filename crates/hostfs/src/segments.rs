@@ -1,0 +1,144 @@
+//! Numbered files that are written at their end, for a journal.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use model::ports::files::FileError;
+use model::ports::segments::{Lying, Segment, Segments};
+use rustix::fs::OFlags;
+
+/// How the names of segments end.
+const SUFFIX: &str = ".jsonl";
+
+/// The segments in a directory of the host: `00000001.jsonl` and so on.
+#[derive(Debug, Clone)]
+pub struct HostSegments {
+    directory: PathBuf,
+}
+
+impl HostSegments {
+    /// Those in this directory, which is made with the first of them.
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory }
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.directory.join(format!("{number:08}{SUFFIX}"))
+    }
+}
+
+/// The number of a segment by its name. Names that we do not write are somebody else's.
+fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(SUFFIX)?;
+    let plain = digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| digits.parse().ok()).flatten()
+}
+
+fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+    move |source| FileError { operation, path: path.to_owned(), source }
+}
+
+fn list(directory: &Path) -> io::Result<Vec<Lying>> {
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut lying = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let Some(number) = entry.file_name().to_str().and_then(number_of) else { continue };
+        match entry.metadata() {
+            Ok(found) if found.is_file() => lying.push(Lying { number, size: found.len() }),
+            // One that is no file, or that went meanwhile, is none of ours.
+            _ => {}
+        }
+    }
+    lying.sort_unstable();
+    Ok(lying)
+}
+
+impl Segments for HostSegments {
+    fn list(&self) -> Result<Vec<Lying>, FileError> {
+        list(&self.directory).map_err(failed("list", &self.directory))
+    }
+
+    fn append_to(&self, number: u64) -> Result<Arc<dyn Segment>, FileError> {
+        let path = self.path(number);
+        let open = || {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+            let mut options = OpenOptions::new();
+            options.create(true).append(true).mode(0o600);
+            options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(&path)
+        };
+        let file = open().map_err(failed("write", &path))?;
+        let named = AtomicBool::new(false);
+        Ok(Arc::new(HostSegment { file, directory: self.directory.clone(), named }))
+    }
+
+    fn read(&self, number: u64) -> Result<Box<dyn BufRead + Send>, FileError> {
+        let path = self.path(number);
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+        let file = options.open(&path).map_err(failed("read", &path))?;
+        Ok(Box::new(BufReader::new(file)))
+    }
+
+    fn remove(&self, number: u64) -> Result<(), FileError> {
+        let path = self.path(number);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failed("remove", &path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct HostSegment {
+    file: File,
+    directory: PathBuf,
+    /// Whether its name is on disk.
+    named: AtomicBool,
+}
+
+impl Segment for HostSegment {
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        (&self.file).write_all(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()?;
+        if !self.named.swap(true, Ordering::Relaxed) {
+            File::open(&self.directory)?.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn segments_are_for_the_agents_user_alone_and_strange_files_are_no_segments() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("ferrolet/journal");
+        let segments = HostSegments::new(directory.clone());
+        segments.append_to(3).unwrap().append(b"text\n").unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&directory), 0o700);
+        assert_eq!(mode(&directory.join("00000003.jsonl")), 0o600);
+        for name in ["1.jsonl", "00000001.json", "+0000001.jsonl", "notes"] {
+            std::fs::write(directory.join(name), "x").unwrap();
+        }
+        std::fs::create_dir(directory.join("00000009.jsonl")).unwrap();
+        assert_eq!(segments.list().unwrap(), [Lying { number: 3, size: 5 }]);
+    }
+}

@@ -1,0 +1,234 @@
+use jiff::Timestamp;
+use model::ids::PodName;
+use model::verdict::{Detail, Input, Owner, Subject};
+use proptest::prelude::*;
+use testkit::clock::VirtualClock;
+use testkit::segments::MemorySegments;
+
+use super::*;
+use crate::query::Match;
+
+fn journal(segments: &MemorySegments, max_bytes: u64) -> DiskJournal {
+    let clock = Arc::new(VirtualClock::new());
+    DiskJournal::new(Arc::new(segments.clone()), clock, "0.1.0", max_bytes)
+}
+
+fn verdict(id: &str, name: &str, pod: &str) -> Verdict {
+    Verdict {
+        subject: Subject::Container(id.into()),
+        name: name.into(),
+        owner: Some(Owner {
+            uid: format!("uid-of-{pod}").into(),
+            pod: Some(PodName::new("default", pod)),
+        }),
+        rule: "per-container-cap",
+        detail: Detail::default().with("cap", Input::Number(1)),
+        at: Timestamp::UNIX_EPOCH,
+    }
+}
+
+fn ids(found: &Found) -> Vec<&str> {
+    found.entries.iter().map(|entry| entry.id.as_str()).collect()
+}
+
+fn everything(journal: &DiskJournal) -> Found {
+    journal.find(&Query::new("web"), 10_000).unwrap()
+}
+
+/// How many bytes all segments take.
+fn bytes(segments: &MemorySegments) -> u64 {
+    segments.list().unwrap().iter().map(|lying| lying.size).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn entries_are_found_the_newest_first_by_whoever_comes_later() {
+    let segments = MemorySegments::default();
+    let first = journal(&segments, SMALLEST);
+    first.record(&verdict("c1", "main", "web"), Outcome::Removed);
+    first.record(&verdict("c2", "main", "web"), Outcome::Failed("busy"));
+    drop(first);
+    let second = journal(&segments, SMALLEST);
+    second.record(&verdict("c3", "other", "web"), Outcome::AlreadyGone);
+    assert_eq!(ids(&everything(&second)), ["c3", "c2", "c1"]);
+    assert_eq!(segments.list().unwrap().len(), 1, "it goes on in the same segment");
+    let found = second.find(&Query::new("main"), 1).unwrap();
+    assert_eq!((ids(&found), found.more, found.damaged), (vec!["c2"], true, 0));
+    assert_eq!(found.entries[0].error.as_deref(), Some("busy"));
+    assert_eq!(ids(&second.find(&Query::new("c"), 10).unwrap()), ["c3", "c2", "c1"]);
+    assert_eq!(second.find(&Query::new("nobody"), 10).unwrap(), Found::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_torn_at_any_byte_costs_that_entry_alone() {
+    let segments = MemorySegments::default();
+    let whole = journal(&segments, SMALLEST);
+    whole.record(&verdict("c1", "main", "web"), Outcome::Removed);
+    let kept = segments.content(1).unwrap().len();
+    whole.record(&verdict("c2", "main", "web"), Outcome::Removed);
+    let content = segments.content(1).unwrap();
+    for end in kept..=content.len() {
+        let segments = MemorySegments::default();
+        segments.put(1, &content[..end]);
+        let torn = journal(&segments, SMALLEST);
+        // What is whole but for the end of its line counts.
+        let is_whole = end + 1 >= content.len();
+        let before: &[&str] = if is_whole { &["c2", "c1"] } else { &["c1"] };
+        assert_eq!(ids(&everything(&torn)), before, "at {end}");
+        torn.record(&verdict("c3", "main", "web"), Outcome::Removed);
+        let found = everything(&torn);
+        assert_eq!(ids(&found), [&["c3"], before].concat(), "at {end}");
+        assert_eq!(found.damaged, u64::from(!is_whole && end > kept), "at {end}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flipped_byte_costs_its_entry_alone() {
+    let segments = MemorySegments::default();
+    let whole = journal(&segments, SMALLEST);
+    for id in ["c1", "c2", "c3"] {
+        whole.record(&verdict(id, "main", "web"), Outcome::Removed);
+    }
+    let content = segments.content(1).unwrap();
+    let length = content.len() / 3;
+    for position in length..2 * length {
+        let mut damaged = content.clone();
+        damaged[position] ^= 0x04;
+        segments.put(1, damaged);
+        let found = everything(&whole);
+        // The end of a line takes the next one with it.
+        let expected: &[&str] = if position == 2 * length - 1 { &["c1"] } else { &["c3", "c1"] };
+        assert_eq!(ids(&found), expected, "at {position}");
+        assert_eq!(found.damaged, 1, "at {position}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_segment_that_is_damaged_or_cannot_be_read_stops_nobody() {
+    let segments = MemorySegments::default();
+    segments.put(3, vec![0; 200_000]);
+    segments.put(4, "not ours\n".repeat(10));
+    let kept = journal(&segments, SMALLEST);
+    kept.record(&verdict("c1", "main", "web"), Outcome::Removed);
+    let found = everything(&kept);
+    assert_eq!((ids(&found), found.damaged), (vec!["c1"], 11));
+    segments.break_segment(4);
+    let next = journal(&segments, SMALLEST);
+    next.record(&verdict("c2", "main", "web"), Outcome::Removed);
+    let found = everything(&next);
+    assert_eq!((ids(&found), found.problems.len()), (vec!["c2"], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_costs_what_does_not_fit_and_no_more() {
+    let segments = MemorySegments::default();
+    let kept = journal(&segments, SMALLEST);
+    kept.record(&verdict("c1", "main", "web"), Outcome::Removed);
+    segments.set_room(Some(20));
+    kept.record(&verdict("c2", "main", "web"), Outcome::Removed);
+    kept.record(&verdict("c3", "main", "web"), Outcome::Removed);
+    segments.set_room(None);
+    kept.record(&verdict("c4", "main", "web"), Outcome::Removed);
+    kept.record(&verdict("c5", "main", "web"), Outcome::Removed);
+    assert_eq!(ids(&everything(&kept)), ["c5", "c4", "c1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bound_holds_at_every_moment_and_the_newest_entries_stay() {
+    let segments = MemorySegments::default();
+    // What an agent with a larger bound left.
+    for number in 1..=5 {
+        segments.put(number, vec![b'x'; 400_000]);
+    }
+    let long = "n".repeat(5000);
+    let mut kept = journal(&segments, SMALLEST);
+    for number in 0..4000_u32 {
+        let name = if number % 7 == 0 { long.as_str() } else { "main" };
+        kept.record(&verdict(&format!("c{number}"), name, "web"), Outcome::Removed);
+        assert!(bytes(&segments) <= SMALLEST, "{} at {number}", bytes(&segments));
+        if number % 500 == 0 {
+            kept = journal(&segments, SMALLEST);
+        }
+    }
+    let found = everything(&kept);
+    let expected: Vec<String> =
+        (0..4000_u32).rev().take(found.entries.len()).map(|number| format!("c{number}")).collect();
+    assert_eq!(ids(&found), expected);
+    assert!(bytes(&segments) > SMALLEST / 4 * 3, "no more goes than has to");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_with_more_than_fits_loses_its_inputs() {
+    let segments = MemorySegments::default();
+    let kept = journal(&segments, SMALLEST);
+    let mut huge = verdict("c1", "main", "web");
+    for _ in 0..100 {
+        huge.detail = huge.detail.with("text", Input::Text("\u{1}".repeat(5000)));
+    }
+    kept.record(&huge, Outcome::Failed(&"\u{1}".repeat(100_000)));
+    let found = everything(&kept);
+    assert_eq!(found.entries[0].detail.to_string(), "tooLong true");
+    assert!(segments.content(1).unwrap().len() <= decode::LONGEST_LINE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_is_on_disk_a_while_later_and_at_the_end() {
+    let segments = MemorySegments::default();
+    let kept = Arc::new(journal(&segments, SMALLEST));
+    let stop = CancellationToken::new();
+    let task = Arc::clone(&kept).keep_synced(stop.clone());
+    let play = async {
+        sleep(Duration::from_mins(1)).await;
+        assert_eq!(segments.syncs(), 0, "nothing to do, nothing done");
+        for id in ["c1", "c2", "c3"] {
+            kept.record(&verdict(id, "main", "web"), Outcome::Removed);
+        }
+        sleep(Duration::from_mins(1)).await;
+        assert_eq!(segments.syncs(), 1);
+        kept.record(&verdict("c4", "main", "web"), Outcome::Removed);
+        stop.cancel();
+    };
+    tokio::join!(task, play);
+    assert_eq!(segments.syncs(), 2);
+}
+
+/// A few words, so that questions are often about something that is there.
+fn word() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["a", "ab", "abc", "b", "ba", "web", "web-1", "default"])
+        .prop_map(str::to_owned)
+}
+
+proptest! {
+    #[test]
+    fn a_question_is_answered_as_if_all_entries_were_looked_at(
+        removals in prop::collection::vec((word(), word(), word()), 0..40),
+        what in word(),
+        limit in 1_usize..12,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let _inside = runtime.enter();
+        let segments = MemorySegments::default();
+        let clock = Arc::new(VirtualClock::new());
+        let mut kept = Vec::new();
+        for (position, (id, name, pod)) in removals.iter().enumerate() {
+            let line = decode::line(&Entry::new(
+                &verdict(id, name, pod), Outcome::Removed, clock.now(), "0.1.0",
+            ));
+            // Spread over segments, some of them with nothing.
+            let number = (position / 5 * 2) as u64;
+            let mut content = segments.content(number).unwrap_or_default();
+            content.extend_from_slice(&line);
+            segments.put(number, content);
+            kept.push(decode::entry(line.strip_suffix(b"\n").unwrap()).unwrap());
+        }
+        let query = Query::new(&what);
+        let by = |how| -> Vec<Entry> {
+            kept.iter().rev().filter(|entry| query.means(entry) == Some(how)).cloned().collect()
+        };
+        let exact = by(Match::Exact);
+        let expected = if exact.is_empty() { by(Match::Prefix) } else { exact };
+        let found = find(&segments, &query, limit).unwrap();
+        prop_assert_eq!(found.more, expected.len() > limit);
+        let newest: Vec<Entry> = expected.into_iter().take(limit).collect();
+        prop_assert_eq!(found.entries, newest);
+    }
+}

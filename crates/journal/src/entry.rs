@@ -1,0 +1,257 @@
+//! What is kept of a removal.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::ports::journal::Outcome;
+use model::verdict::{Detail, Input, Verdict};
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+/// No text of an entry is longer than this many bytes, so that its line has a bound.
+const LONGEST_TEXT: usize = 1024;
+/// An id may be a path.
+const LONGEST_ID: usize = 2048;
+
+/// What became of a removal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Became {
+    /// It was removed.
+    Removed,
+    /// It was gone before.
+    Gone,
+    /// It could not be removed.
+    Failed,
+}
+
+impl Became {
+    /// The same in a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Removed => "removed",
+            Self::Gone => "gone",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl From<Outcome<'_>> for Became {
+    fn from(outcome: Outcome<'_>) -> Self {
+        match outcome {
+            Outcome::Removed => Self::Removed,
+            Outcome::AlreadyGone => Self::Gone,
+            Outcome::Failed(_) => Self::Failed,
+        }
+    }
+}
+
+/// One removal, as it is kept and told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// When.
+    pub time: Timestamp,
+    /// What sort of thing: `container`, `sandbox`, `image`, `log`, `pod-directory`.
+    pub kind: String,
+    /// Its id or path.
+    pub id: String,
+    /// What people call it; empty when it has no name beside its id.
+    #[serde(default)]
+    pub name: String,
+    /// The pod it belonged to, as `NAMESPACE/NAME`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// That pod's uid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_uid: Option<String>,
+    /// The rule that said so.
+    pub rule: String,
+    /// What the rule was applied to.
+    #[serde(default)]
+    pub detail: Inputs,
+    /// What became of it.
+    pub outcome: Became,
+    /// Why it could not be removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The version of the agent that removed it.
+    pub version: String,
+}
+
+impl Entry {
+    /// The entry of a verdict that was carried out, or could not be.
+    pub fn new(verdict: &Verdict, outcome: Outcome<'_>, time: Timestamp, version: &str) -> Self {
+        let owner = verdict.owner.as_ref();
+        let pod = owner.and_then(|owner| owner.pod.as_ref()).map(ToString::to_string);
+        Self {
+            time,
+            kind: verdict.subject.kind().to_owned(),
+            id: shortened(&verdict.subject.id(), LONGEST_ID),
+            name: shortened(&verdict.name, LONGEST_TEXT),
+            pod: pod.map(|pod| shortened(&pod, LONGEST_TEXT)),
+            pod_uid: owner.map(|owner| shortened(owner.uid.as_str(), LONGEST_TEXT)),
+            rule: verdict.rule.to_owned(),
+            detail: Inputs::from(&verdict.detail),
+            outcome: outcome.into(),
+            error: match outcome {
+                Outcome::Failed(why) => Some(shortened(why, LONGEST_TEXT)),
+                _ => None,
+            },
+            version: version.to_owned(),
+        }
+    }
+}
+
+/// At most so many bytes of a text.
+fn shortened(text: &str, most: usize) -> String {
+    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text[..end.unwrap_or(0)].to_owned()
+}
+
+/// What a rule was applied to, as JSON, in the order in which it is told. Moments are written as
+/// RFC 3339 has them, stretches of time as `1h2m3s`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inputs(pub Vec<(String, Value)>);
+
+impl Inputs {
+    /// The input of a name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    /// The input of a name as text for people.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(plain)
+    }
+}
+
+/// A value without the quotes that JSON puts around texts.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+impl fmt::Display for Inputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, (name, value)) in self.0.iter().enumerate() {
+            let gap = if position == 0 { "" } else { ", " };
+            write!(f, "{gap}{name} {}", plain(value))?;
+        }
+        Ok(())
+    }
+}
+
+impl From<&Detail> for Inputs {
+    fn from(detail: &Detail) -> Self {
+        let value = |input: &Input| match input {
+            Input::Text(text) => Value::from(shortened(text, LONGEST_TEXT)),
+            Input::Number(number) => Value::from(*number),
+            Input::Flag(flag) => Value::from(*flag),
+            Input::Time(time) => Value::from(time.to_string()),
+            Input::Span(span) => Value::from(span_text(*span)),
+        };
+        let told = detail.0.iter().map(|(name, input)| ((*name).to_owned(), value(input)));
+        Self(told.collect())
+    }
+}
+
+/// A stretch of time as a configuration writes it: `1h2m3s`, `1.5s`. To the millisecond.
+fn span_text(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let fraction = match span.subsec_millis() {
+        0 => String::new(),
+        millis => format!(".{millis:03}").trim_end_matches('0').to_owned(),
+    };
+    let rest = format!("{}{fraction}s", seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => rest,
+        (0, _) => format!("{minutes}m{rest}"),
+        _ => format!("{hours}h{minutes}m{rest}"),
+    }
+}
+
+impl Serialize for Inputs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Inputs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Inputs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Inputs, A::Error> {
+                let mut inputs = Vec::new();
+                while let Some(input) = map.next_entry()? {
+                    inputs.push(input);
+                }
+                Ok(Inputs(inputs))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ids::PodName;
+    use model::verdict::{Owner, Subject};
+
+    use super::*;
+
+    #[test]
+    fn an_entry_is_one_line_of_json_with_all_that_explains_it() {
+        let verdict = Verdict {
+            subject: Subject::Container("c1".into()),
+            name: "main".into(),
+            owner: Some(Owner { uid: "u1".into(), pod: Some(PodName::new("default", "web")) }),
+            rule: "per-container-cap",
+            detail: Detail::default()
+                .with("position", Input::Number(3))
+                .with("age", Input::Span(Duration::from_secs(90)))
+                .with("aggressive", Input::Flag(false)),
+            at: Timestamp::UNIX_EPOCH,
+        };
+        let entry = Entry::new(&verdict, Outcome::Failed("busy"), Timestamp::UNIX_EPOCH, "0.1.0");
+        let text = serde_json::to_string(&entry).unwrap();
+        assert_eq!(
+            text,
+            r#"{"time":"1970-01-01T00:00:00Z","kind":"container","id":"c1","name":"main","pod":"default/web","podUid":"u1","rule":"per-container-cap","detail":{"position":3,"age":"1m30s","aggressive":false},"outcome":"failed","error":"busy","version":"0.1.0"}"#
+        );
+        assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), entry);
+        assert_eq!(entry.detail.to_string(), "position 3, age 1m30s, aggressive false");
+    }
+
+    #[test]
+    fn stretches_of_time_read_as_a_configuration_writes_them() {
+        let rows =
+            [(0, "0s"), (1500, "1.5s"), (90_000, "1m30s"), (3_600_000, "1h0m0s"), (1, "0.001s")];
+        for (millis, text) in rows {
+            assert_eq!(span_text(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        assert_eq!(shortened("aäb", 2), "a");
+        assert_eq!(shortened("aäb", 3), "aä");
+        assert_eq!(shortened("", 3), "");
+    }
+}

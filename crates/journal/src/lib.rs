@@ -1,0 +1,35 @@
+//! Why something was removed: every removal is put on record, and can be asked for later.
+//!
+//! ```text
+//!  who removes ──verdict──> RecordedRuntime, RecordedFiles ──> the runtime, the files
+//!                                    │ verdict and outcome
+//!                                    v
+//!                  Ledger ──> log line, metric, who watches a pass
+//!                                    └──> DiskJournal ──line──> segments ──> find
+//! ```
+//!
+//! Inputs: verdicts and what became of them, through wrappers of the ports that remove. Outputs:
+//! lines of JSON in numbered segments, and the [entries](Entry) that somebody asks for.
+//!
+//! Invariants:
+//! - nothing is removed through the wrapped ports without an entry, whatever came of it;
+//! - the segments never take more bytes than their bound; the oldest goes first;
+//! - an entry that was written outlives the process; one that is damaged, as the last one after a
+//!   crash may be, is noticed by its checksum and passed over, and so is a segment that cannot be read;
+//! - nothing of the journal is kept in memory: who asks reads it, a line at a time;
+//! - a journal that cannot be written never stops a removal.
+
+mod decode;
+mod disk;
+mod entry;
+mod find;
+mod ledger;
+mod query;
+mod recorded;
+
+pub use disk::{DiskJournal, SMALLEST};
+pub use entry::{Became, Entry, Inputs};
+pub use find::{Found, find};
+pub use ledger::{Ledger, Progress};
+pub use query::{Match, Query, Thing};
+pub use recorded::{RecordedFiles, RecordedRuntime};

@@ -1,0 +1,162 @@
+//! Which entries somebody means.
+
+use crate::entry::Entry;
+
+/// How an entry is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Match {
+    /// By a name or a whole id.
+    Exact,
+    /// By the beginning of one.
+    Prefix,
+}
+
+/// What somebody asks for: the name or id of a container, sandbox, image or pod, or a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query {
+    what: String,
+}
+
+impl Query {
+    /// A question as somebody wrote it.
+    pub fn new(what: &str) -> Self {
+        let what = what.trim();
+        // Ids are often copied with the runtime's name before them.
+        let what = what.split_once("://").map_or(what, |(_, id)| id);
+        Self { what: what.to_owned() }
+    }
+
+    /// Whether an entry is meant.
+    pub fn means(&self, entry: &Entry) -> Option<Match> {
+        let pod = entry.pod.as_deref().unwrap_or_default();
+        let uid = entry.pod_uid.as_deref().unwrap_or_default();
+        let is_image = entry.kind == "image";
+        self.means_thing(&Thing { id: &entry.id, name: &entry.name, pod, uid, is_image })
+    }
+
+    /// Whether a thing is meant.
+    pub fn means_thing(&self, thing: &Thing<'_>) -> Option<Match> {
+        let what = self.what.as_str();
+        if what.is_empty() {
+            return None;
+        }
+        let pod_name = thing.pod.rsplit('/').next().unwrap_or_default();
+        let digest = thing.id.rsplit(':').next().unwrap_or_default();
+        let file = thing.id.rsplit('/').next().unwrap_or_default();
+        let of_pod = |pod: &str| {
+            let container = what.strip_prefix(pod).and_then(|rest| rest.strip_prefix('/'));
+            !pod.is_empty() && !thing.name.is_empty() && container == Some(thing.name)
+        };
+        let exact = [thing.name, thing.id, digest, file, thing.pod, pod_name, thing.uid];
+        if exact.contains(&what)
+            || of_pod(thing.pod)
+            || of_pod(pod_name)
+            || (thing.is_image && names_image(thing.name, what))
+        {
+            return Some(Match::Exact);
+        }
+        // The name of a static pod has the node's name behind it, one of a set a number.
+        let longer = |pod: &str| pod.strip_prefix(what).is_some_and(|rest| rest.starts_with('-'));
+        let begins = [thing.id, digest, thing.uid].iter().any(|id| id.starts_with(what));
+        (begins || longer(thing.pod) || longer(pod_name)).then_some(Match::Prefix)
+    }
+}
+
+/// What a question may be about.
+#[derive(Debug, Clone, Copy)]
+pub struct Thing<'a> {
+    /// Its id or path.
+    pub id: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its pod, as `NAMESPACE/NAME`; empty if it has none.
+    pub pod: &'a str,
+    /// Its pod's uid; empty if it has none.
+    pub uid: &'a str,
+    /// Whether its name is that of an image, which may be written in shorter ways.
+    pub is_image: bool,
+}
+
+/// Whether an image may be called so: without its registry or the folders before its last name, and
+/// without its tag or digest.
+fn names_image(name: &str, what: &str) -> bool {
+    let repository = name.split_once('@').map_or(name, |(repository, _)| repository);
+    let folder = repository.rfind('/').map_or(0, |slash| slash + 1);
+    let tag = repository[folder..].find(':').map(|colon| folder + colon);
+    let forms = [name, repository, tag.map_or(repository, |tag| &repository[..tag])];
+    let is_end = |form: &str| {
+        form.strip_suffix(what).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+    };
+    forms.iter().any(|form| is_end(form))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "4f6c0e1d2a";
+
+    fn means(what: &str, thing: Thing<'_>) -> Option<Match> {
+        Query::new(what).means_thing(&thing)
+    }
+
+    #[test]
+    fn a_container_is_meant_by_its_name_its_id_or_its_pod() {
+        let thing =
+            Thing { id: ID, name: "main", pod: "default/web-node", uid: "77aa-1", is_image: false };
+        for what in [
+            "main",
+            ID,
+            "containerd://4f6c0e1d2a",
+            "default/web-node",
+            "web-node",
+            "77aa-1",
+            "default/web-node/main",
+            "web-node/main",
+            " main ",
+        ] {
+            assert_eq!(means(what, thing), Some(Match::Exact), "{what}");
+        }
+        for what in ["4f6", "4", "77aa", "web", "default/web"] {
+            assert_eq!(means(what, thing), Some(Match::Prefix), "{what}");
+        }
+        for what in ["", "mai", "f6c", "we", "other/web-node", "node", "default", "web-node/other"]
+        {
+            assert_eq!(means(what, thing), None, "{what}");
+        }
+    }
+
+    #[test]
+    fn an_image_is_meant_by_any_way_to_write_its_name() {
+        let name = "registry.example:5000/team/web:1.2";
+        let thing = Thing { id: "sha256:abcd12", name, pod: "", uid: "", is_image: true };
+        for what in [
+            name,
+            "team/web:1.2",
+            "web:1.2",
+            "web",
+            "team/web",
+            "registry.example:5000/team/web",
+            "sha256:abcd12",
+            "abcd12",
+        ] {
+            assert_eq!(means(what, thing), Some(Match::Exact), "{what}");
+        }
+        assert_eq!(means("abc", thing), Some(Match::Prefix));
+        assert_eq!(means("sha256:ab", thing), Some(Match::Prefix));
+        for what in ["eb", "web:1", "1.2", "team", "registry.example:5000"] {
+            assert_eq!(means(what, thing), None, "{what}");
+        }
+        let pinned = Thing { name: "a/web@sha256:ff", ..thing };
+        assert_eq!(means("web", pinned), Some(Match::Exact));
+    }
+
+    #[test]
+    fn a_log_is_meant_by_its_path_and_its_file() {
+        let id = "/var/log/pods/default_web_77aa/main/0.log";
+        let thing = Thing { id, name: "main", pod: "", uid: "77aa", is_image: false };
+        assert_eq!(means(id, thing), Some(Match::Exact));
+        assert_eq!(means("0.log", thing), Some(Match::Exact));
+        assert_eq!(means("/var/log/pods/default_web", thing), Some(Match::Prefix));
+    }
+}

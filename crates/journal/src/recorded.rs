@@ -1,0 +1,45 @@
+//! The ports through which the agent removes, with every removal put on record.
+
+mod files;
+mod runtime;
+
+use model::ports::journal::Outcome;
+use model::verdict::Verdict;
+
+use crate::ledger::Ledger;
+
+pub use files::RecordedFiles;
+pub use runtime::RecordedRuntime;
+
+/// Said of a removal whose end nobody waited for.
+const GIVEN_UP: &str = "given up before it was known whether it is gone";
+
+/// A removal under way. One that is given up is put on record too: it may have happened.
+struct UnderWay<'a> {
+    ledger: &'a Ledger,
+    verdict: &'a Verdict,
+    over: bool,
+}
+
+impl<'a> UnderWay<'a> {
+    fn new(ledger: &'a Ledger, verdict: &'a Verdict) -> Self {
+        Self { ledger, verdict, over: false }
+    }
+
+    fn ended(mut self, outcome: Outcome<'_>) {
+        self.over = true;
+        self.ledger.record(self.verdict, outcome);
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.ledger.record(self.verdict, Outcome::Failed(GIVEN_UP));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "recorded_tests.rs"]
+mod tests;

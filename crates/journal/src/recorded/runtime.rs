@@ -1,0 +1,142 @@
+//! A runtime whose removals are put on record.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use model::fingerprint::Fingerprint;
+use model::ids::{ContainerId, SandboxId};
+use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
+use model::ports::journal::Outcome;
+use model::ports::runtime::{
+    ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Lists, Runtime,
+    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
+};
+use model::verdict::Verdict;
+use model::wanted::{ContainerConfig, SandboxConfig};
+
+use super::UnderWay;
+use crate::ledger::Ledger;
+
+/// A runtime, with a record of what is removed.
+#[derive(Debug)]
+pub struct RecordedRuntime {
+    /// The runtime itself.
+    pub inner: Arc<dyn Runtime>,
+    /// Where removals are told.
+    pub ledger: Arc<Ledger>,
+}
+
+impl RecordedRuntime {
+    async fn recorded(
+        &self,
+        verdict: &Verdict,
+        removal: impl Future<Output = Result<(), RuntimeError>>,
+    ) -> Result<(), RuntimeError> {
+        let under_way = UnderWay::new(&self.ledger, verdict);
+        let removed = removal.await;
+        match &removed {
+            Ok(()) => under_way.ended(Outcome::Removed),
+            Err(error) if error.is_not_found() => under_way.ended(Outcome::AlreadyGone),
+            Err(error) => under_way.ended(Outcome::Failed(&error.to_string())),
+        }
+        removed
+    }
+}
+
+#[async_trait]
+impl Runtime for RecordedRuntime {
+    async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        self.recorded(verdict, self.inner.remove_pod_sandbox(verdict)).await
+    }
+    async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        self.recorded(verdict, self.inner.remove_container(verdict)).await
+    }
+    async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
+        self.recorded(verdict, self.inner.remove_image(verdict)).await
+    }
+
+    async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
+        self.inner.version().await
+    }
+    async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
+        self.inner.status().await
+    }
+    async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
+        self.inner.run_pod_sandbox(config).await
+    }
+    async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
+        self.inner.stop_pod_sandbox(id).await
+    }
+    async fn list_pod_sandboxes(
+        &self,
+        filter: &SandboxFilter,
+    ) -> Result<Vec<Sandbox>, RuntimeError> {
+        self.inner.list_pod_sandboxes(filter).await
+    }
+    async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
+        self.inner.pod_sandbox_status(id).await
+    }
+    async fn create_container(
+        &self,
+        sandbox: &SandboxId,
+        config: &ContainerConfig,
+        sandbox_config: &SandboxConfig,
+    ) -> Result<ContainerId, RuntimeError> {
+        self.inner.create_container(sandbox, config, sandbox_config).await
+    }
+    async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
+        self.inner.start_container(id).await
+    }
+    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
+        self.inner.stop_container(id, grace).await
+    }
+    async fn list_containers(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<Container>, RuntimeError> {
+        self.inner.list_containers(filter).await
+    }
+    async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
+        self.inner.list_if_changed(known).await
+    }
+    async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
+        self.inner.container_status(id).await
+    }
+    async fn exec_sync(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Option<Duration>,
+    ) -> Result<ExecOutput, RuntimeError> {
+        self.inner.exec_sync(id, command, timeout).await
+    }
+    async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
+        self.inner.image_status(image).await
+    }
+    async fn pull_image(&self, image: &str) -> Result<String, RuntimeError> {
+        self.inner.pull_image(image).await
+    }
+    async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
+        self.inner.list_images().await
+    }
+    async fn list_image_uses(
+        &self,
+        filter: &ContainerFilter,
+    ) -> Result<Vec<ImageUse>, RuntimeError> {
+        self.inner.list_image_uses(filter).await
+    }
+    async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
+        self.inner.image_labels(image).await
+    }
+    async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
+        self.inner.sandbox_image(id).await
+    }
+    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
+        self.inner.image_fs_info().await
+    }
+    async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
+        self.inner.container_events().await
+    }
+}

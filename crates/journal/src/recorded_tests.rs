@@ -1,0 +1,119 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use model::ids::{PodName, PodUid};
+use model::ports::files::{HostFiles, Removed};
+use model::ports::runtime::{Code, Runtime};
+use model::verdict::Subject;
+use prometheus::Registry;
+use testkit::clock::VirtualClock;
+use testkit::files::MemoryFiles;
+use testkit::runtime::{Fault, MemoryRuntime, Method, RemoteImage, Rule};
+use testkit::segments::MemorySegments;
+use testkit::wanted::{self, removal};
+
+use super::*;
+use crate::disk::{DiskJournal, SMALLEST};
+use crate::entry::Became;
+use crate::query::Query;
+
+struct World {
+    runtime: Arc<MemoryRuntime>,
+    recorded: RecordedRuntime,
+    files: Arc<MemoryFiles>,
+    recorded_files: RecordedFiles,
+    journal: Arc<DiskJournal>,
+    registry: Registry,
+}
+
+impl World {
+    fn new() -> Self {
+        let clock = Arc::new(VirtualClock::new());
+        let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
+        runtime.add_image(&RemoteImage::new("image"));
+        let files = Arc::new(MemoryFiles::new());
+        let segments = Arc::new(MemorySegments::default());
+        let journal = Arc::new(DiskJournal::new(segments, clock, "0.1.0", SMALLEST));
+        let registry = Registry::new();
+        let ledger = Arc::new(Ledger::new(Arc::clone(&journal) as _, &registry).unwrap());
+        let recorded =
+            RecordedRuntime { inner: Arc::clone(&runtime) as _, ledger: Arc::clone(&ledger) };
+        let recorded_files = RecordedFiles { inner: Arc::clone(&files) as _, ledger };
+        Self { runtime, recorded, files, recorded_files, journal, registry }
+    }
+
+    /// What became of all that was removed of something, the newest first.
+    fn became(&self, what: &str) -> Vec<Became> {
+        let found = self.journal.find(&Query::new(what), 100).unwrap();
+        found.entries.iter().map(|entry| entry.outcome).collect()
+    }
+
+    fn count(&self, kind: &str, outcome: &str) -> u64 {
+        let families = self.registry.gather();
+        let metrics = families.iter().flat_map(prometheus::proto::MetricFamily::get_metric);
+        let has = |metric: &&prometheus::proto::Metric, name: &str, value: &str| {
+            metric.get_label().iter().any(|label| label.name() == name && label.value() == value)
+        };
+        let mut counts = metrics
+            .filter(|metric| has(metric, "kind", kind) && has(metric, "outcome", outcome))
+            .map(|metric| metric.get_counter().get_value());
+        counts.next().map_or(0, |count| format!("{count:.0}").parse().unwrap())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_removal_of_the_runtime_is_on_record_with_what_became_of_it() {
+    let world = World::new();
+    let pod = wanted::sandbox(&PodName::new("default", "web"), &PodUid::from("u1"));
+    let sandbox = world.recorded.run_pod_sandbox(&pod).await.unwrap();
+    world.recorded.stop_pod_sandbox(&sandbox).await.unwrap();
+    let verdict = removal(Subject::Sandbox(sandbox.clone()));
+    let fault = Fault::error(Code::Internal);
+    world.runtime.inject(Rule::on(Method::RemovePodSandbox, fault).once());
+    world.recorded.remove_pod_sandbox(&verdict).await.unwrap_err();
+    world.recorded.remove_pod_sandbox(&verdict).await.unwrap();
+    let fault = Fault::error(Code::NotFound);
+    world.runtime.inject(Rule::on(Method::RemovePodSandbox, fault).once());
+    world.recorded.remove_pod_sandbox(&verdict).await.unwrap_err();
+    assert_eq!(
+        world.became(sandbox.as_str()),
+        [Became::Gone, Became::Removed, Became::Failed],
+        "the newest first"
+    );
+    for outcome in ["gone", "removed", "failed"] {
+        assert_eq!(world.count("sandbox", outcome), 1, "{outcome}");
+    }
+    world.recorded.remove_image(&removal(Subject::Image("image".to_owned()))).await.unwrap();
+    assert_eq!(world.became("image"), [Became::Removed]);
+    let unknown = removal(Subject::Container("c1".into()));
+    drop(world.recorded.remove_container(&unknown).await);
+    assert_eq!(world.became("c1").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_nobody_waits_for_is_on_record_too() {
+    let world = World::new();
+    let verdict = removal(Subject::Container("c1".into()));
+    world.runtime.inject(Rule::on(Method::RemoveContainer, Fault::hang()));
+    assert!(world.recorded.remove_container(&verdict).now_or_never().is_none());
+    assert_eq!(world.became("c1"), [Became::Failed]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_removal_of_files_is_on_record_and_whoever_watches_hears_of_it() {
+    let world = World::new();
+    world.files.write("/logs/ns_web_u1/main/0.log", "text");
+    let verdict = removal(Subject::PodLogs("/logs/ns_web_u1".into()));
+    let mut watch = world.recorded_files.ledger.watch();
+    let removed = world.recorded_files.remove(Path::new("/logs"), &verdict).await.unwrap();
+    assert_eq!(removed, Removed::Now);
+    let removed = world.recorded_files.remove(Path::new("/logs"), &verdict).await.unwrap();
+    assert_eq!(removed, Removed::Before);
+    world.recorded_files.remove(Path::new("/elsewhere"), &verdict).await.unwrap_err();
+    let expected = [Became::Failed, Became::Gone, Became::Removed];
+    assert_eq!(world.became("/logs/ns_web_u1"), expected);
+    for became in expected.iter().rev() {
+        assert_eq!(watch.recv().await.unwrap().became, *became);
+    }
+}

@@ -1,0 +1,120 @@
+//! Images that somebody is about to use: being pulled, or present and on their way into a container.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The claims on images, by the name that was asked for. Clones share them. Who starts containers
+/// writes, garbage collection reads.
+#[derive(Debug, Clone, Default)]
+pub struct ImageClaims {
+    /// Never held across an await.
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// How many claims each name has.
+    claims: BTreeMap<String, usize>,
+    /// How many watch.
+    watches: usize,
+    /// Every name that was claimed while somebody watched.
+    seen: BTreeSet<String>,
+}
+
+impl ImageClaims {
+    /// Claims an image until the answer is dropped.
+    pub fn claim(&self, name: &str) -> ImageClaim {
+        let mut shared = self.lock();
+        *shared.claims.entry(name.to_owned()).or_default() += 1;
+        if shared.watches > 0 {
+            shared.seen.insert(name.to_owned());
+        }
+        ImageClaim { claims: self.clone(), name: name.to_owned() }
+    }
+
+    /// Remembers claims until the answer is dropped, also those that are given up meanwhile: whoever
+    /// listed the containers before one of them was made must still not take its image.
+    pub fn watch(&self) -> ClaimWatch {
+        let mut shared = self.lock();
+        shared.watches += 1;
+        let held: Vec<String> = shared.claims.keys().cloned().collect();
+        shared.seen.extend(held);
+        ClaimWatch { claims: self.clone() }
+    }
+
+    /// The names that are claimed now, or were since somebody watches.
+    pub fn names(&self) -> BTreeSet<String> {
+        let shared = self.lock();
+        shared.claims.keys().chain(&shared.seen).cloned().collect()
+    }
+
+    /// Consistent even if a holder panicked: nothing here calls anything that could.
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A claim on an image; dropping it gives it up.
+#[derive(Debug)]
+pub struct ImageClaim {
+    claims: ImageClaims,
+    name: String,
+}
+
+impl Drop for ImageClaim {
+    fn drop(&mut self) {
+        let mut shared = self.claims.lock();
+        if let Some(count) = shared.claims.get_mut(&self.name) {
+            *count -= 1;
+            if *count == 0 {
+                shared.claims.remove(&self.name);
+            }
+        }
+    }
+}
+
+/// Somebody watches; dropping it ends that.
+#[derive(Debug)]
+pub struct ClaimWatch {
+    claims: ImageClaims,
+}
+
+impl Drop for ClaimWatch {
+    fn drop(&mut self) {
+        let mut shared = self.claims.lock();
+        shared.watches -= 1;
+        if shared.watches == 0 {
+            shared.seen.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_lasts_until_its_last_holder_gives_it_up() {
+        let claims = ImageClaims::default();
+        let (one, two) = (claims.claim("a"), claims.claim("a"));
+        drop(one);
+        assert_eq!(claims.names(), BTreeSet::from(["a".to_owned()]));
+        drop(two);
+        assert_eq!(claims.names(), BTreeSet::new());
+    }
+
+    #[test]
+    fn who_watches_learns_of_claims_that_were_given_up_meanwhile() {
+        let claims = ImageClaims::default();
+        let held = claims.claim("held");
+        let watch = claims.watch();
+        drop(held);
+        drop(claims.claim("short"));
+        let second = claims.watch();
+        drop(watch);
+        let both = BTreeSet::from(["held".to_owned(), "short".to_owned()]);
+        assert_eq!(claims.names(), both);
+        drop(second);
+        assert_eq!(claims.names(), BTreeSet::new());
+    }
+}

@@ -1,0 +1,146 @@
+//! Where logs lie on the node, by upstream's layout.
+
+use std::path::{Path, PathBuf};
+
+use crate::ids::{ContainerId, PodName, PodUid};
+use crate::verdict::Subject;
+
+/// The longest name that Linux file systems take.
+const LONGEST_NAME: usize = 255;
+
+/// The shortest text that upstream takes for an id in the name of a link.
+const SHORTEST_ID: usize = 6;
+
+/// What ends the name of a link.
+const LINK_SUFFIX: &str = ".log";
+
+/// Paths of log files.
+#[derive(Debug, Clone)]
+pub struct LogLayout {
+    /// `podLogsDir`, by default `/var/log/pods`.
+    pub pod_logs: PathBuf,
+    /// Links by container, for log collectors: `/var/log/containers`.
+    pub container_links: PathBuf,
+}
+
+impl LogLayout {
+    /// The name of the directory of a pod's logs.
+    pub fn pod_directory_name(pod: &PodName, uid: &PodUid) -> String {
+        format!("{}_{}_{uid}", pod.namespace, pod.name)
+    }
+
+    /// The directory of a pod's logs.
+    pub fn pod_directory(&self, pod: &PodName, uid: &PodUid) -> PathBuf {
+        self.pod_logs.join(Self::pod_directory_name(pod, uid))
+    }
+
+    /// The pod whose logs a directory of this name has: what follows the last `_`, or all of it.
+    pub fn pod_of_directory(name: &str) -> PodUid {
+        name.rsplit_once('_').map_or(name, |(_, uid)| uid).into()
+    }
+
+    /// A container's log below its pod's directory.
+    pub fn container_log(container: &str, restart_count: u32) -> String {
+        format!("{container}/{restart_count}.log")
+    }
+
+    /// The link to a container's log.
+    pub fn container_link(&self, pod: &PodName, container: &str, id: &ContainerId) -> PathBuf {
+        let mut name = format!("{}_{}_{container}-{id}", pod.name, pod.namespace);
+        let longest = LONGEST_NAME - LINK_SUFFIX.len();
+        if name.len() > longest {
+            // Names of pods and containers are ASCII; a runtime's id might not be.
+            let cut = (0..=longest).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
+            name.truncate(cut);
+        }
+        self.container_links.join(name + LINK_SUFFIX)
+    }
+
+    /// Whether an entry of the directory of links is named as a link.
+    pub fn is_link_name(name: &str) -> bool {
+        name.ends_with(LINK_SUFFIX)
+    }
+
+    /// The container whose log a link of this name leads to, if the name says. Of a name that was cut
+    /// it is the beginning of its id.
+    pub fn container_of_link(name: &str) -> Option<ContainerId> {
+        let (_, id) = name.strip_suffix(LINK_SUFFIX)?.rsplit_once('-')?;
+        (id.len() >= SHORTEST_ID).then(|| id.into())
+    }
+
+    /// All that goes with a container, in the order in which it goes: its log with the rotated parts
+    /// and the link to that before the container, because once the container is gone, nobody knows of
+    /// them. A log that lies elsewhere is not ours.
+    pub fn remains(
+        &self,
+        pod: &PodName,
+        (name, id): (&str, &ContainerId),
+        log: Option<&Path>,
+    ) -> Vec<Subject> {
+        let log = log.filter(|log| log.starts_with(&self.pod_logs));
+        let log = log.map(|log| Subject::ContainerLog(log.to_owned()));
+        let link = Subject::LogLink(self.container_link(pod, name, id));
+        log.into_iter().chain([link, Subject::Container(id.clone())]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> LogLayout {
+        LogLayout {
+            pod_logs: "/var/log/pods".into(),
+            container_links: "/var/log/containers".into(),
+        }
+    }
+
+    #[test]
+    fn paths_are_upstreams() {
+        let pod = PodName::new("default", "web");
+        let directory = layout().pod_directory(&pod, &"uid".into());
+        assert_eq!(directory, PathBuf::from("/var/log/pods/default_web_uid"));
+        assert_eq!(LogLayout::container_log("main", 3), "main/3.log");
+        let link = layout().container_link(&pod, "main", &"abc".into());
+        assert_eq!(link, PathBuf::from("/var/log/containers/web_default_main-abc.log"));
+    }
+
+    #[test]
+    fn a_link_that_would_be_too_long_is_cut() {
+        let pod = PodName::new("default", "x".repeat(253));
+        let link = layout().container_link(&pod, "main", &"abc".into());
+        let name = link.file_name().unwrap().to_str().unwrap();
+        assert_eq!(name.len(), 255);
+        assert_eq!(&name[251..], ".log");
+    }
+
+    #[test]
+    fn names_tell_whose_directories_and_links_are() {
+        for (name, uid) in [("123", "123"), ("ns_name_654", "654"), ("a_b_", "")] {
+            assert_eq!(LogLayout::pod_of_directory(name), PodUid::from(uid), "{name}");
+        }
+        let rows = [
+            ("web_default_my-main-abcdef0123.log", Some("abcdef0123")),
+            ("web_default_main-abcdef.log", Some("abcdef")),
+            ("web_default_main-abcde.log", None),
+            ("nothing.log", None),
+            ("web_default_main-abcdef0123.gz", None),
+        ];
+        for (name, id) in rows {
+            assert_eq!(LogLayout::container_of_link(name), id.map(ContainerId::from), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_container_goes_after_its_log_and_the_link() {
+        let pod = PodName::new("default", "web");
+        let remains = |log: &str| {
+            let all = layout().remains(&pod, ("main", &"abc".into()), Some(Path::new(log)));
+            all.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let link = "link /var/log/containers/web_default_main-abc.log";
+        let log = "/var/log/pods/default_web_uid/main/0.log";
+        assert_eq!(remains(log), [&format!("log {log}"), link, "container abc"]);
+        assert_eq!(remains("/elsewhere/0.log"), [link, "container abc"]);
+    }
+}

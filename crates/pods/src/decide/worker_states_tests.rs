@@ -1,0 +1,78 @@
+//! What the workers say of pods whose remains somebody looks at.
+
+use super::*;
+
+fn evict(pod: &Pod) -> Event {
+    let target = Target::Pod(Arc::new(pod.clone()));
+    Event::Asked(view::uid(pod), Update::Kill { target, grace: None, evict: true })
+}
+
+/// Evicted, deleted, terminated; nothing for a pod without a worker.
+fn state(workers: &Workers) -> Option<[bool; 3]> {
+    let state = workers.state(&"a".into())?;
+    Some([state.evicted, state.deleted, state.terminated])
+}
+
+// behaviour: GC-1, GC-2, GC-3
+#[test]
+fn why_a_pod_ends_is_remembered_until_it_is_forgotten() {
+    let pod = api_pod("a");
+    // what ends it, and what is said while it ends
+    let rows = [
+        (evict(&pod), [true, false, false]),
+        (kill(&pod, None), [false, false, false]),
+        (update(&deleted(pod.clone(), 5)), [false, true, false]),
+        (desired(&[]), [false, true, false]),
+        (ended("a", Outcome::Finished), [false, false, false]),
+    ];
+    for (ends, expected) in rows {
+        let mut workers = Workers::default();
+        play(&mut workers, vec![create(&pod)]);
+        assert_eq!(state(&workers), Some([false; 3]));
+        if !matches!(ends, Event::Ended(..)) {
+            play(&mut workers, vec![ended("a", Outcome::Done)]);
+        }
+        play(&mut workers, vec![ends.clone()]);
+        assert_eq!(state(&workers), Some(expected), "{ends:?}");
+        play(&mut workers, vec![ended("a", Outcome::Done)]);
+        let [evicted, deleted, _] = expected;
+        assert_eq!(state(&workers), Some([evicted, deleted, true]), "{ends:?}");
+        play(&mut workers, vec![ended("a", Outcome::Done), desired(&[])]);
+        assert_eq!(state(&workers), None, "{ends:?}");
+    }
+}
+
+#[test]
+fn what_only_the_runtime_knows_is_deleted_from_the_start() {
+    let mut workers = Workers::default();
+    play(&mut workers, vec![found("a")]);
+    assert_eq!(state(&workers), Some([false, true, false]));
+    play(&mut workers, vec![ended("a", Outcome::Done)]);
+    assert_eq!(state(&workers), Some([false, true, true]));
+}
+
+#[test]
+fn a_finished_pod_that_is_deleted_later_stays_as_it_is_until_it_is_forgotten() {
+    let pod = api_pod("a");
+    let mut workers = Workers::default();
+    let finished = vec![
+        create(&pod),
+        ended("a", Outcome::Finished),
+        ended("a", Outcome::Done),
+        ended("a", Outcome::Done),
+        update(&deleted(pod.clone(), 5)),
+    ];
+    play(&mut workers, finished);
+    assert_eq!(state(&workers), Some([false, false, true]));
+}
+
+// behaviour: GC-6
+#[test]
+fn a_pod_that_comes_again_while_it_ends_keeps_what_is_left_of_it() {
+    let pod = static_pod("a");
+    let mut workers = Workers::default();
+    play(&mut workers, vec![create(&pod), ended("a", Outcome::Done), desired(&[])]);
+    assert_eq!(state(&workers), Some([false, true, false]));
+    play(&mut workers, vec![create(&pod), ended("a", Outcome::Done)]);
+    assert_eq!(state(&workers), Some([false, false, true]));
+}

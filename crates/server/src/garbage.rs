@@ -1,0 +1,47 @@
+//! Garbage collection: what would go, what goes, and what went.
+
+use futures_util::StreamExt as _;
+use hyper::StatusCode;
+use journal::Query as Meant;
+
+use crate::parts::Parts;
+use crate::query::Query;
+use crate::respond::{Answer, BrokenOff, json, json_lines, problem};
+use crate::wire::WhyAnswer;
+
+/// How many entries are told to who does not say how many, and at most.
+const USUAL_ENTRIES: usize = 20;
+const MOST_ENTRIES: usize = 1000;
+
+/// What the next pass would do.
+pub(crate) async fn plan(parts: &Parts) -> Answer {
+    json(StatusCode::OK, &parts.collector.plan().await)
+}
+
+/// A pass now.
+pub(crate) async fn run(parts: &Parts) -> Answer {
+    json_lines(parts.collector.run().await.map(|line| {
+        let mut bytes = serde_json::to_vec(&line).map_err(BrokenOff::from)?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }))
+}
+
+/// What was removed.
+pub(crate) async fn why(parts: &Parts, query: &Query) -> Answer {
+    let Some(what) = query.get("what").filter(|what| !what.trim().is_empty()) else {
+        return problem(StatusCode::BAD_REQUEST, "what is asked about? say so with what=");
+    };
+    let limit = match query.get("limit").map(str::parse::<usize>) {
+        None => USUAL_ENTRIES,
+        Some(Ok(limit)) if (1..=MOST_ENTRIES).contains(&limit) => limit,
+        Some(_) => {
+            let message = format!("limit is a number from 1 to {MOST_ENTRIES}");
+            return problem(StatusCode::BAD_REQUEST, message);
+        }
+    };
+    match parts.removals.why(Meant::new(what), limit).await {
+        Ok(found) => json(StatusCode::OK, &WhyAnswer { what: what.to_owned(), found }),
+        Err(message) => problem(StatusCode::INTERNAL_SERVER_ERROR, message),
+    }
+}

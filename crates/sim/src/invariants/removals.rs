@@ -1,0 +1,99 @@
+//! What is removed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ids::{ContainerId, PodUid, SandboxId};
+use model::observed::{ContainerState, SandboxState};
+
+use super::Invariant;
+use crate::history::{Event, Instance, Record, Removed};
+use crate::plan::PodPlan;
+
+/// How long after a pod came back something of its earlier self may go that was seen before.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// Rules by which a pod's own worker removes what is in its way.
+const BY_WORKERS: [&str; 6] = [
+    "does-not-start",
+    "init-container-of-old-sandbox",
+    "name-taken",
+    "never-started",
+    "older-init-container",
+    "restart-all-containers",
+];
+
+/// Nothing that lives is removed, and of a pod that is wanted neither the last instance of a container
+/// nor the last sandbox: also by an agent that has not heard yet that it is wanted.
+#[derive(Debug, Default)]
+pub(super) struct OnlyDeadAndOld {
+    containers: BTreeMap<ContainerId, Arc<Instance>>,
+    sandboxes: BTreeMap<SandboxId, (PodUid, SandboxState)>,
+    wanted: BTreeMap<PodUid, (Duration, Arc<PodPlan>)>,
+}
+
+impl OnlyDeadAndOld {
+    /// Whether a pod is wanted, and since when in whatever version.
+    fn is_wanted(&self, uid: &PodUid, now: Duration) -> Option<&PodPlan> {
+        let (since, plan) = self.wanted.get(uid)?;
+        (now >= *since + PATIENCE).then_some(plan)
+    }
+
+    fn container(&self, id: &ContainerId, rule: &str, now: Duration) -> Result<(), String> {
+        let known = self.containers.get(id).filter(|_| !BY_WORKERS.contains(&rule));
+        let Some(one) = known else { return Ok(()) };
+        if one.state == Some(ContainerState::Running) {
+            return Err(format!("{id} runs and is removed by {rule}"));
+        }
+        let Some(plan) = self.is_wanted(&one.uid, now) else { return Ok(()) };
+        let is_regular = plan.containers.iter().any(|container| *container.name == *one.name);
+        let has_newer = self.containers.values().any(|other| {
+            (&other.uid, &other.name) == (&one.uid, &one.name)
+                && other.attempt > one.attempt
+                && other.state.is_some()
+        });
+        let was_alive = one.state == Some(ContainerState::Exited);
+        if is_regular && was_alive && !has_newer {
+            return Err(format!("{id} is the last of a wanted pod and is removed by {rule}"));
+        }
+        Ok(())
+    }
+
+    fn sandbox(&self, id: &SandboxId, rule: &str) -> Result<(), String> {
+        match self.sandboxes.get(id) {
+            Some((_, SandboxState::Ready)) => {
+                Err(format!("{id} is ready and is removed by {rule}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Invariant for OnlyDeadAndOld {
+    fn sentence(&self) -> &'static str {
+        "nothing is removed that lives, nor the last instance of what a wanted pod ran"
+    }
+
+    fn read(&mut self, record: &Record) -> Result<(), String> {
+        match &record.event {
+            Event::Wanted(uid, plan) => {
+                let since = self.wanted.get(uid).map_or(record.at, |(since, _)| *since);
+                self.wanted.insert(uid.clone(), (since, Arc::clone(plan)));
+            }
+            Event::Unwanted(uid) => drop(self.wanted.remove(uid)),
+            Event::Container(one, _) => {
+                self.containers.insert(one.id.clone(), Arc::clone(one));
+            }
+            Event::Sandbox(id, uid, state) => {
+                self.sandboxes.insert(id.clone(), (uid.clone(), *state));
+            }
+            Event::RemoveAsked(Removed::Container(id), rule) => {
+                return self.container(id, rule, record.at);
+            }
+            Event::RemoveAsked(Removed::Sandbox(id), rule) => return self.sandbox(id, rule),
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! The contract of the segments of a journal.
+
+use std::io::Read as _;
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use model::ports::segments::{Lying, Segments};
+
+/// Tries all of it on segments of which there are none yet.
+pub fn check(segments: &Arc<dyn Segments>) -> Result<()> {
+    ensure!(segments.list()?.is_empty(), "a place that does not exist has no segments");
+    let read = |number| -> Result<String> {
+        let mut text = String::new();
+        segments.read(number)?.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let first = segments.append_to(7)?;
+    first.append(b"one\n")?;
+    first.append(b"two\n")?;
+    ensure!(read(7)? == "one\ntwo\n", "what was written is read at once");
+    first.sync()?;
+    let again = segments.append_to(7)?;
+    again.append(b"three\n")?;
+    ensure!(read(7)? == "one\ntwo\nthree\n", "who opens it again goes on at its end");
+    segments.append_to(12)?;
+    let lying = [Lying { number: 7, size: 14 }, Lying { number: 12, size: 0 }];
+    ensure!(segments.list()? == lying, "they are listed by their numbers, with their sizes");
+    segments.remove(7)?;
+    segments.remove(7)?;
+    first.append(b"into nothing\n")?;
+    ensure!(segments.list()? == [Lying { number: 12, size: 0 }], "what was removed is gone");
+    let missing = segments.read(7).err();
+    ensure!(missing.is_some_and(|error| error.is_not_found()), "and cannot be read");
+    Ok(())
+}

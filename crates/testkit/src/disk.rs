@@ -1,0 +1,158 @@
+//! A disk in memory, with the images of a runtime on it.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use model::ports::disk::{DiskSpace, Disks};
+use model::ports::files::FileError;
+use tokio::time::Instant;
+
+use crate::runtime::MemoryRuntime;
+
+/// One disk, at one directory and below it. Nothing is anywhere else.
+#[derive(Debug)]
+pub struct MemoryDisk {
+    directory: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    capacity: u64,
+    /// Bytes of others.
+    others: u64,
+    runtime: Option<Arc<MemoryRuntime>>,
+    /// How long what was removed still takes room.
+    lag: Duration,
+    /// Bytes of images when somebody last looked, and what is still to be given back of earlier ones.
+    images: u64,
+    leaving: Vec<(Instant, u64)>,
+    broken: Option<ErrorKind>,
+    looks: usize,
+}
+
+impl MemoryDisk {
+    /// An empty disk.
+    pub fn new(directory: impl Into<PathBuf>, capacity: u64) -> Self {
+        let state = State {
+            capacity,
+            others: 0,
+            runtime: None,
+            lag: Duration::ZERO,
+            images: 0,
+            leaving: Vec::new(),
+            broken: None,
+            looks: 0,
+        };
+        Self { directory: directory.into(), state: Mutex::new(state) }
+    }
+
+    /// The same with the images of a runtime on it; layers that they share take room once.
+    #[must_use]
+    pub fn holding(self, runtime: Arc<MemoryRuntime>) -> Self {
+        self.state().runtime = Some(runtime);
+        self
+    }
+
+    /// What is removed takes room for this much longer.
+    pub fn set_lag(&self, lag: Duration) {
+        self.state().lag = lag;
+    }
+
+    /// Others take this much.
+    pub fn set_others(&self, bytes: u64) {
+        self.state().others = bytes;
+    }
+
+    /// It has this much room in all.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.state().capacity = bytes;
+    }
+
+    /// Every look fails, until this is called with nothing.
+    pub fn fail(&self, kind: Option<ErrorKind>) {
+        self.state().broken = kind;
+    }
+
+    /// How often somebody looked.
+    pub fn looks(&self) -> usize {
+        self.state().looks
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn look(&mut self, directory: &Path, path: &Path) -> Result<DiskSpace, ErrorKind> {
+        self.looks += 1;
+        if let Some(kind) = self.broken {
+            return Err(kind);
+        }
+        if !path.starts_with(directory) {
+            return Err(ErrorKind::NotFound);
+        }
+        let now = Instant::now();
+        let images = self.runtime.as_ref().map_or(0, |runtime| runtime.image_bytes());
+        if images < self.images && !self.lag.is_zero() {
+            self.leaving.push((now + self.lag, self.images - images));
+        }
+        self.images = images;
+        self.leaving.retain(|(until, _)| now < *until);
+        let leaving: u64 = self.leaving.iter().map(|(_, bytes)| bytes).sum();
+        let used = self.others.saturating_add(images).saturating_add(leaving);
+        Ok(DiskSpace { capacity: self.capacity, available: self.capacity.saturating_sub(used) })
+    }
+}
+
+#[async_trait]
+impl Disks for MemoryDisk {
+    async fn space(&self, path: &Path) -> Result<DiskSpace, FileError> {
+        let looked = self.state().look(&self.directory, path);
+        looked.map_err(|kind| FileError {
+            operation: "measure the disk of",
+            path: path.to_owned(),
+            source: io::Error::from(kind),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::VirtualClock;
+    use crate::contract::disk::disks_contract;
+    use crate::runtime::RemoteImage;
+
+    #[tokio::test]
+    async fn it_keeps_the_contract() {
+        let disk = MemoryDisk::new("/images", 1000);
+        disk.set_others(300);
+        disks_contract(&disk, Path::new("/images/below"), Path::new("/nowhere")).await.unwrap();
+        disk.fail(Some(ErrorKind::PermissionDenied));
+        disk.space(Path::new("/images")).await.unwrap_err();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn shared_layers_take_room_once_and_room_comes_back_late() {
+        let runtime = Arc::new(MemoryRuntime::new(Arc::new(VirtualClock::new())));
+        let one = RemoteImage::new("a").layers([("base", 100), ("a", 20)]);
+        let two = RemoteImage::new("b").layers([("base", 100), ("b", 30)]);
+        runtime.add_image(&one);
+        let id = runtime.add_image(&two);
+        assert_eq!(runtime.images().iter().map(|image| image.size).sum::<u64>(), 250);
+        let disk = MemoryDisk::new("/", 1000).holding(Arc::clone(&runtime));
+        disk.set_lag(Duration::from_secs(2));
+        let available = async || disk.space(Path::new("/")).await.unwrap().available;
+        assert_eq!(available().await, 850);
+        runtime.drop_image(&id);
+        assert_eq!(available().await, 850);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(available().await, 880);
+        assert_eq!(disk.looks(), 3);
+    }
+}

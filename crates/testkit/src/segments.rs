@@ -1,0 +1,117 @@
+//! Segments of a journal, in memory.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, Cursor, ErrorKind};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use model::ports::files::FileError;
+use model::ports::segments::{Lying, Segment, Segments};
+
+/// Segments that outlive whoever writes them. Clones are the same place.
+#[derive(Debug, Clone, Default)]
+pub struct MemorySegments {
+    place: Arc<Mutex<Place>>,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    segments: BTreeMap<u64, Vec<u8>>,
+    unreadable: Vec<u64>,
+    /// How many bytes can still be written, if not any number.
+    room: Option<usize>,
+    synced: u64,
+}
+
+impl MemorySegments {
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All bytes of a segment.
+    pub fn content(&self, number: u64) -> Option<Vec<u8>> {
+        self.place().segments.get(&number).cloned()
+    }
+
+    /// Puts a segment there, in place of what is.
+    pub fn put(&self, number: u64, content: impl Into<Vec<u8>>) {
+        self.place().segments.insert(number, content.into());
+    }
+
+    /// From now on a segment cannot be read.
+    pub fn break_segment(&self, number: u64) {
+        self.place().unreadable.push(number);
+    }
+
+    /// From now on there is room for so many bytes, or for any number.
+    pub fn set_room(&self, bytes: Option<usize>) {
+        self.place().room = bytes;
+    }
+
+    /// How often something was seen to disk.
+    pub fn syncs(&self) -> u64 {
+        self.place().synced
+    }
+}
+
+fn failed(operation: &'static str, number: u64, kind: ErrorKind) -> FileError {
+    let path = Path::new("journal").join(number.to_string());
+    FileError { operation, path, source: kind.into() }
+}
+
+impl Segments for MemorySegments {
+    fn list(&self) -> Result<Vec<Lying>, FileError> {
+        let place = self.place();
+        let lying = place.segments.iter();
+        Ok(lying
+            .map(|(number, bytes)| Lying { number: *number, size: bytes.len() as u64 })
+            .collect())
+    }
+
+    fn append_to(&self, number: u64) -> Result<Arc<dyn Segment>, FileError> {
+        self.place().segments.entry(number).or_default();
+        Ok(Arc::new(MemorySegment { all: self.clone(), number }))
+    }
+
+    fn read(&self, number: u64) -> Result<Box<dyn BufRead + Send>, FileError> {
+        let place = self.place();
+        if place.unreadable.contains(&number) {
+            return Err(failed("read", number, ErrorKind::InvalidData));
+        }
+        let content = place.segments.get(&number);
+        let content = content.ok_or_else(|| failed("read", number, ErrorKind::NotFound))?;
+        Ok(Box::new(Cursor::new(content.clone())))
+    }
+
+    fn remove(&self, number: u64) -> Result<(), FileError> {
+        self.place().segments.remove(&number);
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct MemorySegment {
+    all: MemorySegments,
+    number: u64,
+}
+
+impl Segment for MemorySegment {
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut place = self.all.place();
+        let room = place.room.unwrap_or(usize::MAX);
+        let written = &bytes[..bytes.len().min(room)];
+        if let Some(room) = &mut place.room {
+            *room -= written.len();
+        }
+        // One that was removed while it was open takes bytes that nobody will read.
+        if let Some(content) = place.segments.get_mut(&self.number) {
+            content.extend_from_slice(written);
+        }
+        if written.len() < bytes.len() { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.all.place().synced += 1;
+        Ok(())
+    }
+}

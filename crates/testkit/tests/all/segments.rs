@@ -1,0 +1,11 @@
+//! Segments in memory.
+
+use std::sync::Arc;
+
+use testkit::contract::segments::check;
+use testkit::segments::MemorySegments;
+
+#[test]
+fn segments_in_memory_keep_the_contract() {
+    check(&(Arc::new(MemorySegments::default()) as _)).unwrap();
+}

@@ -1,0 +1,139 @@
+//! What became of the garbage, as a page of Markdown.
+
+use std::fmt::Write as _;
+
+use crate::garbage::{GarbageResults, GarbageRun};
+use crate::report::{ends, head, line, short};
+use crate::results::Agent;
+use crate::spread::Spread;
+
+/// How much more memory than on an empty node a pass may need, in MiB.
+pub const GROWTH_LIMIT: f64 = 30.0;
+
+/// A row of the table: its name, and where its number comes from.
+type Row = (&'static str, fn(&GarbageRun) -> Option<f64>);
+
+const ROWS: [Row; 8] = [
+    ("until nothing is left, s", |run| run.collected.seconds),
+    ("CPU, s", |run| Some(run.collected.cpu_seconds)),
+    ("memory on an empty node, MiB", |run| Some(mebibytes(run.empty.rss_bytes))),
+    ("most memory, MiB", |run| Some(mebibytes(run.collected.memory.peak_rss_bytes))),
+    ("growth, MiB", |run| Some(growth(run))),
+    ("containers left", |run| Some(number(run.collected.left as u64))),
+    ("CRI calls", |run| Some(number(run.collected.calls.values().sum()))),
+    ("received, MiB", |run| Some(mebibytes(run.collected.received_bytes))),
+];
+
+/// How much more memory an agent needed than on an empty node, in MiB.
+pub fn growth(run: &GarbageRun) -> f64 {
+    mebibytes(run.collected.memory.peak_rss_bytes) - mebibytes(run.empty.peak_rss_bytes)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts and bytes are far below 2^52")]
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    number(bytes) / (1024.0 * 1024.0)
+}
+
+/// Our growth over the rounds, and whether it keeps the limit.
+pub fn verdict(results: &GarbageResults) -> Option<(Spread, bool)> {
+    let growth = Spread::of(of(results, Agent::Ferrolet).map(growth))?;
+    let all_gone = of(results, Agent::Ferrolet).all(|run| run.collected.left == 0);
+    Some((growth, all_gone && growth.median <= GROWTH_LIMIT))
+}
+
+fn of(results: &GarbageResults, agent: Agent) -> impl Iterator<Item = &GarbageRun> {
+    results.runs.iter().filter(move |run| run.agent == agent)
+}
+
+/// The page; `name` is that of the files beside it.
+pub fn markdown(results: &GarbageResults, name: &str) -> String {
+    let plan = &results.plan;
+    let mut page = head(&results.about, plan.rounds, name);
+    let containers = plan.containers();
+    writeln!(
+        page,
+        "\n{containers} dead containers of {} pods that nobody wants, on the in-memory runtime; each agent has {} s.\n",
+        plan.pods, plan.patience_seconds
+    )
+    .expect("a string takes every text");
+    page.push_str("| | ferrolet | | upstream | |\n|---|---:|---|---:|---|\n");
+    for (what, number) in ROWS {
+        let cells = |agent| {
+            let spread = Spread::of(of(results, agent).filter_map(number));
+            spread.map_or(("–".to_owned(), String::new()), |all| (short(all.median), ends(all)))
+        };
+        let (ours, theirs) = (cells(Agent::Ferrolet), cells(Agent::Upstream));
+        line(&mut page, &[what, &ours.0, &ours.1, &theirs.0, &theirs.1]);
+    }
+    if let Some((growth, met)) = verdict(results) {
+        let word = if met { "met" } else { "**missed**" };
+        writeln!(
+            page,
+            "\nTarget: nothing is left, and memory grows by at most {GROWTH_LIMIT} MiB: {} ({}), {word}.",
+            short(growth.median),
+            ends(growth)
+        )
+        .expect("a string takes every text");
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::garbage::{Collected, GarbagePlan};
+    use crate::rendering_tests::about;
+    use crate::results::Memory;
+
+    fn memory(mebibytes: u64) -> Memory {
+        let bytes = mebibytes << 20;
+        Memory { rss_bytes: bytes, pss_bytes: bytes, anonymous_bytes: bytes, peak_rss_bytes: bytes }
+    }
+
+    fn run(agent: Agent, peak: u64, left: usize) -> GarbageRun {
+        GarbageRun {
+            round: 1,
+            agent,
+            empty: memory(10),
+            collected: Collected {
+                memory: memory(peak),
+                seconds: (left == 0).then_some(12.5),
+                cpu_seconds: 3.0,
+                left,
+                calls: BTreeMap::from([("RemoveContainer".to_owned(), 25_000)]),
+                received_bytes: 5 << 20,
+            },
+        }
+    }
+
+    fn results(peak: u64, left: usize) -> GarbageResults {
+        let runs = vec![run(Agent::Ferrolet, peak, left), run(Agent::Upstream, 90, 25_000)];
+        GarbageResults { about: about(), plan: GarbagePlan::full(1), runs }
+    }
+
+    #[test]
+    fn the_page_tells_what_each_agent_needed_and_what_it_left() {
+        let page = markdown(&results(25, 0), "garbage");
+        for row in [
+            "| until nothing is left, s | 12.5 | 12.5–12.5 | – |  |",
+            "| growth, MiB | 15.0 | 15.0–15.0 | 80.0 | 80.0–80.0 |",
+            "| containers left | 0.000 | 0.000–0.000 | 25000 | 25000–25000 |",
+        ] {
+            assert!(page.contains(row), "{page}");
+        }
+        assert!(page.contains("15.0 (15.0–15.0), met."), "{page}");
+    }
+
+    #[test]
+    fn the_target_is_missed_by_growth_and_by_what_is_left() {
+        for (peak, left, met) in [(40, 0, true), (41, 0, false), (25, 1, false)] {
+            assert_eq!(verdict(&results(peak, left)).unwrap().1, met, "{peak} {left}");
+        }
+    }
+}

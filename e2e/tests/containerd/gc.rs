@@ -1,0 +1,242 @@
+//! What is left of pods on real containerd, and when it goes.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::ctr::{self, CtrContainer};
+use e2e::node::{NODE_NAME, Node, one_running};
+use testbed::wait;
+
+/// How long something may take that waits for the next pass, and perhaps for the one after it.
+const PASSES: Duration = Duration::from_secs(150);
+
+fn pod(name: &str, policy: &str, args: &str) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  restartPolicy: {policy}
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {{name: main, image: 'ferrolet.test/workload:1', args: {args}}}
+"
+    )
+}
+
+/// Containers of all pods, and sandboxes.
+fn counts(node: &Node) -> Result<(usize, usize)> {
+    let all = ctr::containers(node.instance())?;
+    let sandboxes = all.iter().filter(|one| one.is_sandbox()).count();
+    Ok((all.len() - sandboxes, sandboxes))
+}
+
+fn wait_for_counts(node: &Node, what: &str, wanted: (usize, usize)) -> Result<()> {
+    node.explained(wait::until(what, PASSES, || {
+        let found = counts(node)?;
+        Ok(if found == wanted { Ok(()) } else { Err(format!("{found:?}")) })
+    }))
+}
+
+/// The names in a directory of the node.
+fn names(node: &Node, directory: &str) -> Result<Vec<String>> {
+    let list = node.run("sh", &["-c", &format!("mkdir -p {directory} && ls {directory}")])?;
+    Ok(list.lines().map(ToOwned::to_owned).collect())
+}
+
+fn wait_for_names(node: &Node, directory: &str, wanted: impl Fn(&[String]) -> bool) -> Result<()> {
+    node.explained(wait::until(&format!("the names in {directory}"), PASSES, || {
+        let found = names(node, directory)?;
+        Ok(if wanted(&found) { Ok(()) } else { Err(format!("{found:?}")) })
+    }))
+}
+
+fn dead(containers: &[CtrContainer]) -> usize {
+    containers.iter().filter(|one| !one.is_alive()).count()
+}
+
+// behaviour: GC-14, GC-35, GC-60
+#[test]
+fn of_each_container_as_many_dead_ones_are_kept_as_the_flag_says_with_their_logs() -> Result<()> {
+    let mut node = Node::start()?;
+    node.configure(
+        "crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n\
+         featureGates: {KubeletCrashLoopBackOffMax: true}",
+    )?;
+    node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
+    node.start_agent_with_flags(&["--maximum-dead-containers-per-container=2"])?;
+    let mut running = node.wait_running("web")?;
+    for _ in 0..4 {
+        node.run("kill", &["-9", &running.pid.to_string()])?;
+        running = node.wait_for_containers("web", "the next one runs", |containers| {
+            one_running(containers).filter(|next| next.id != running.id)
+        })?;
+    }
+    let kept = node.wait_for_containers("web", "two dead ones are kept", |containers| {
+        (dead(containers) == 2).then(|| containers.to_vec())
+    })?;
+    ensure!(kept.iter().any(|one| one.id == running.id), "{kept:?}");
+    let logs = node.run("sh", &["-c", "cd /var/log/pods/*web*/main && ls"])?;
+    ensure!(logs.lines().eq(["2.log", "3.log", "4.log"]), "{logs}");
+    let links = names(&node, "/var/log/containers")?;
+    ensure!(links.len() == 3, "{links:?}");
+    let still = node.wait_running("web")?;
+    ensure!(still.id == running.id, "{still:?} instead of {running:?}");
+    node.stop()
+}
+
+// behaviour: GC-17, GC-19, GC-42
+#[test]
+fn on_the_node_as_many_dead_ones_are_kept_as_the_flag_says() -> Result<()> {
+    let mut node = Node::start()?;
+    for name in ["a", "b", "c"] {
+        let manifest = pod(name, "Never", "[exit, \"0\"]");
+        node.write_manifest(&format!("{name}.yaml"), &manifest)?;
+    }
+    node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
+    node.start_agent()?;
+    let web = node.wait_running("web")?;
+    for name in ["a", "b", "c"] {
+        node.wait_for_log(&["pod has ended", &format!("default/{name}-")])?;
+    }
+    wait_for_counts(&node, "each keeps its last", (4, 4))?;
+    node.stop_agent()?;
+    node.start_agent_with_flags(&["--maximum-dead-containers=1"])?;
+    wait_for_counts(&node, "one dead one is kept, and the sandboxes of pods that exist", (2, 4))?;
+    ensure!(node.wait_running("web")?.id == web.id);
+    ensure!(names(&node, "/var/log/pods")?.len() == 4, "pods that exist keep their directories");
+    node.stop()
+}
+
+// behaviour: GC-4, GC-50, GC-55, GC-76
+#[test]
+fn of_a_pod_that_is_gone_nothing_is_left_nor_of_what_nobody_knows() -> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
+    node.write_manifest("gone.yaml", &pod("gone", "Always", "[sleep, forever]"))?;
+    node.start_agent()?;
+    let web = node.wait_running("web")?;
+    node.wait_running("gone")?;
+    node.remove_manifest("gone.yaml")?;
+    let begun = std::time::Instant::now();
+    wait_for_counts(&node, "only the other is left", (1, 1))?;
+    let of_gone = |found: &[String]| found.iter().any(|name| name.contains("gone"));
+    wait_for_names(&node, "/var/log/pods", |found| !of_gone(found))?;
+    wait_for_names(&node, "/var/log/containers", |found| !of_gone(found))?;
+    let took = begun.elapsed();
+    ensure!(took < Duration::from_secs(20), "it took {took:?}");
+    let stray = "mkdir -p /var/log/pods/ns_stray_123/main && echo > /var/log/pods/ns_stray_123/main/0.log && \
+                 ln -s /nowhere /var/log/containers/stray_ns_main-0123456789abcdef.log";
+    node.run("sh", &["-c", stray])?;
+    let only_web = |found: &[String]| matches!(found, [one] if one.contains("web"));
+    wait_for_names(&node, "/var/log/pods", only_web)?;
+    wait_for_names(&node, "/var/log/containers", only_web)?;
+    ensure!(node.wait_running("web")?.id == web.id);
+    node.stop()
+}
+
+// behaviour: GC-3, GC-40, GC-43
+#[test]
+fn a_sandbox_that_died_goes_when_the_pod_has_another_and_a_finished_pod_keeps_its_own() -> Result<()>
+{
+    let mut node = Node::start()?;
+    node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
+    node.write_manifest("job.yaml", &pod("job", "Never", "[args, done]"))?;
+    node.start_agent()?;
+    let web = node.wait_running("web")?;
+    node.wait_for_log(&["pod has ended", "default/job-"])?;
+    let all = ctr::containers(node.instance())?;
+    let name = format!("web-{NODE_NAME}");
+    let sandbox = all.iter().find(|one| one.is_sandbox() && one.pod == name);
+    let sandbox = sandbox.context("the pod has a sandbox")?;
+    node.run("kill", &["-9", &sandbox.pid.to_string()])?;
+    node.wait_for_containers("web", "it runs anew", |containers| {
+        one_running(containers).filter(|next| next.id != web.id)
+    })?;
+    // The dead container of the first sandbox is the one that is kept, and its sandbox with it.
+    wait_for_counts(&node, "both sandboxes are in use", (3, 3))?;
+    let second = node.wait_running("web")?;
+    node.run("kill", &["-9", &second.pid.to_string()])?;
+    node.wait_for_containers("web", "it runs once more", |containers| {
+        one_running(containers).filter(|next| next.id != second.id)
+    })?;
+    wait_for_counts(&node, "the first sandbox goes with its container", (3, 2))?;
+    let log = node.run("sh", &["-c", "cat /var/log/pods/*job*/main/0.log"])?;
+    ensure!(log.contains("done"), "{log}");
+    node.stop()
+}
+
+// behaviour: GC-79
+#[test]
+fn an_agent_that_is_killed_in_the_middle_of_a_pass_goes_on_where_it_was() -> Result<()> {
+    const PODS: usize = 8;
+    let mut node = Node::start()?;
+    node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
+    for number in 0..PODS {
+        let manifest = pod(&format!("job{number}"), "Never", "[exit, \"0\"]");
+        node.write_manifest(&format!("job{number}.yaml"), &manifest)?;
+    }
+    node.start_agent()?;
+    let web = node.wait_running("web")?;
+    for number in 0..PODS {
+        node.wait_for_log(&["pod has ended", &format!("default/job{number}-")])?;
+    }
+    node.stop_agent()?;
+    for number in 0..PODS {
+        node.remove_manifest(&format!("job{number}.yaml"))?;
+    }
+    let mut kills = 0;
+    while counts(&node)? != (1, 1) && kills < 3 {
+        let before = counts(&node)?;
+        node.start_agent()?;
+        wait::until("something goes", PASSES, || {
+            let now = counts(&node)?;
+            Ok(if now < before { Ok(()) } else { Err(format!("{now:?}")) })
+        })?;
+        node.kill_agent()?;
+        kills += 1;
+    }
+    node.start_agent()?;
+    wait_for_counts(&node, "only the pod that is wanted is left", (1, 1))?;
+    wait_for_names(&node, "/var/log/pods", |found| found.len() == 1)?;
+    wait_for_names(&node, "/var/log/containers", |found| found.len() == 1)?;
+    ensure!(node.wait_running("web")?.id == web.id);
+    node.stop()
+}
+
+// behaviour: GC-80
+#[test]
+fn whatever_call_of_a_pass_goes_wrong_the_next_pass_makes_up_for_it() -> Result<()> {
+    let mut node = Node::start()?;
+    let proxy = node.put_proxy_before_runtime()?;
+    node.configure("runtimeRequestTimeout: 2s")?;
+    node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
+    let methods = [
+        "ListPodSandbox",
+        "ListContainers",
+        "ContainerStatus",
+        "StopPodSandbox",
+        "RemoveContainer",
+        "RemovePodSandbox",
+    ];
+    for number in 0..methods.len() {
+        let manifest = pod(&format!("job{number}"), "Never", "[exit, \"0\"]");
+        node.write_manifest(&format!("job{number}.yaml"), &manifest)?;
+    }
+    node.start_agent()?;
+    let web = node.wait_running("web")?;
+    for number in 0..methods.len() {
+        node.wait_for_log(&["pod has ended", &format!("default/job{number}-")])?;
+    }
+    for (method, kind) in methods.iter().zip(["unavailable", "deadline", "hang"].iter().cycle()) {
+        proxy.fault(&format!("{method}={kind}"))?;
+    }
+    for number in 0..methods.len() {
+        node.remove_manifest(&format!("job{number}.yaml"))?;
+    }
+    wait_for_counts(&node, "only the pod that is wanted is left", (1, 1))?;
+    wait_for_names(&node, "/var/log/pods", |found| found.len() == 1)?;
+    ensure!(node.wait_running("web")?.id == web.id);
+    node.stop()
+}

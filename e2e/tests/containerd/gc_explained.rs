@@ -1,0 +1,136 @@
+//! What goes on real containerd is told before and after, with the rule that says so.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::ctr;
+use e2e::node::{NODE_NAME, Node, program};
+use serde_json::Value;
+use testbed::wait;
+
+/// How old a dead container must be here to go.
+const OLD: &str = "--minimum-container-ttl-duration=20s";
+/// How long it may take until they are.
+const AGEING: Duration = Duration::from_secs(50);
+
+fn ended(name: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  restartPolicy: Never\n  \
+         containers:\n  - {{name: main, image: \"ferrolet.test/workload:1\", args: [exit, \"0\"]}}\n"
+    )
+}
+
+fn json(text: &str) -> Result<Value> {
+    serde_json::from_str(text).with_context(|| text.to_owned())
+}
+
+/// Kind and id of everything with this verdict in a plan.
+fn ids(plan: &Value, verdict: &str) -> BTreeSet<(String, String)> {
+    let text = |item: &Value, name: &str| item[name].as_str().unwrap_or_default().to_owned();
+    let items = plan["items"].as_array().into_iter().flatten();
+    let meant = items.filter(|item| item["verdict"] == verdict);
+    meant.map(|item| (text(item, "kind"), text(item, "id"))).collect()
+}
+
+/// What the runtime has, by id.
+fn there(node: &Node) -> Result<BTreeSet<String>> {
+    Ok(ctr::containers(node.instance())?.into_iter().map(|one| one.id).collect())
+}
+
+/// The parts of an answer about one container.
+fn explains(answer: &str, id: &str) -> Result<()> {
+    let of = "was removed";
+    for part in [id, of, "node-cap", "cap 1", "of pod default/", "age "] {
+        ensure!(answer.contains(part), "no {part:?} in {answer}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_pass_removes_just_what_its_plan_says_and_why_is_known_after_a_crash() -> Result<()> {
+    let mut node = Node::start()?;
+    for name in ["a", "b", "c"] {
+        node.write_manifest(&format!("{name}.yaml"), &ended(name))?;
+    }
+    // However full the disk of this machine is.
+    node.configure("imageGCHighThresholdPercent: 100")?;
+    node.start_agent_with_flags(&[OLD, "--maximum-dead-containers=1"])?;
+    for name in ["a", "b", "c"] {
+        node.wait_for_log(&["pod has ended", &format!("default/{name}-")])?;
+    }
+    let young = json(&node.ask(&["gc", "plan", "-o", "json"])?)?;
+    ensure!(ids(&young, "remove").is_empty(), "{young:#}");
+    ensure!(young["items"].to_string().contains("too-young"), "{young:#}");
+    let plan = node.explained(wait::until("two are old enough", AGEING, || {
+        let plan = json(&node.ask(&["gc", "plan", "-o", "json"])?)?;
+        Ok(if ids(&plan, "remove").len() == 2 { Ok(plan) } else { Err(format!("{plan:#}")) })
+    }))?;
+    let (going, before) = (ids(&plan, "remove"), there(&node)?);
+    ensure!(before.len() == 6, "a plan touches nothing: {before:?}");
+    let table = node.ask(&["gc", "plan"])?;
+    ensure!(table.contains("would remove 2 containers; would keep"), "{table}");
+    let told = node.ask(&["gc", "run", "-o", "json"])?;
+    let lines = told.lines().map(json).collect::<Result<Vec<_>>>()?;
+    let removed: BTreeSet<(String, String)> = lines
+        .iter()
+        .filter(|line| line["type"] == "REMOVED")
+        .map(|line| &line["item"])
+        .map(|item| (item["kind"].as_str().unwrap().into(), item["id"].as_str().unwrap().into()))
+        .collect();
+    ensure!(removed == going, "{removed:?} instead of {going:?}");
+    ensure!(lines.last().is_some_and(|line| line["type"] == "DONE"), "{told}");
+    let gone: BTreeSet<String> = going.into_iter().map(|(_, id)| id).collect();
+    ensure!(there(&node)? == before.difference(&gone).cloned().collect(), "{:?}", there(&node)?);
+    let after = json(&node.ask(&["gc", "plan", "-o", "json"])?)?;
+    ensure!(ids(&after, "remove").is_empty(), "{after:#}");
+    node.kill_agent()?;
+    for id in &gone {
+        explains(&node.ask(&["gc", "why", &id[..8]])?, id)?;
+    }
+    node.start_agent()?;
+    node.wait_for_answer(&["get", "pods"], "Completed")?;
+    for id in &gone {
+        explains(&node.ask(&["gc", "why", &format!("containerd://{id}")])?, id)?;
+        explains(&node.ask(&["gc", "why", "main"])?, id)?;
+    }
+    let error = node.ask(&["gc", "why", "nobody"]).unwrap_err().to_string();
+    ensure!(error.contains("nothing called \"nobody\" was removed"), "{error}");
+    ensure!(error.contains("exit status: 1"), "{error}");
+    node.stop()
+}
+
+#[test]
+fn a_bare_runtime_tells_what_is_beyond_the_caps_and_keeps_what_nobody_knows() -> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest("a.yaml", &ended("a"))?;
+    node.write_manifest("b.yaml", &ended("b"))?;
+    node.start_agent()?;
+    for name in ["a", "b"] {
+        node.wait_for_log(&["pod has ended", &format!("default/{name}-{NODE_NAME}")])?;
+    }
+    node.stop_agent()?;
+    let before = there(&node)?;
+    let (program, endpoint) = (program("ferrolet")?.display().to_string(), node.endpoint());
+    let plan = |more: &[&str]| -> Result<Value> {
+        let args = ["gc", "plan", "-o", "json", "--container-runtime-endpoint", &endpoint];
+        json(&node.run(&program, &[&args, more].concat())?)
+    };
+    let unknown = plan(&[])?;
+    ensure!(unknown["source"] == "runtime" && ids(&unknown, "remove").is_empty(), "{unknown:#}");
+    let kept = unknown["items"].as_array().into_iter().flatten();
+    let rules = kept.filter(|item| item["kind"] == "container").map(|item| item["rule"].clone());
+    ensure!(rules.eq(["pod-state-unknown"; 2]), "{unknown:#}");
+    let capped = plan(&["--maximum-dead-containers", "1"])?;
+    ensure!(ids(&capped, "remove").len() == 1, "{capped:#}");
+    ensure!(there(&node)? == before, "a plan touches nothing");
+    let error = node.ask(&["gc", "plan"]).unwrap_err().to_string();
+    ensure!(error.contains("--container-runtime-endpoint"), "{error}");
+    node.clean()?;
+    let why = node.ask(&["gc", "why", "default/a", "-o", "json"])?;
+    let entries = json(&why)?["entries"].as_array().cloned().unwrap_or_default();
+    let kinds: BTreeSet<_> = entries.iter().filter_map(|entry| entry["kind"].as_str()).collect();
+    ensure!(kinds == BTreeSet::from(["container", "log", "pod-directory", "sandbox"]), "{why}");
+    ensure!(entries.iter().all(|entry| entry["rule"] == "node-clean"), "{why}");
+    node.stop()
+}
