@@ -285,6 +285,7 @@ impl SyncLoop {
         }
         if self.parts.sources.all_ready() {
             self.parted.clear();
+            self.parts.remains.all_looked_after();
         }
     }
 
@@ -310,9 +311,6 @@ impl SyncLoop {
                     self.parts.workers.ask(uid, Update::Create(pod)).await;
                 }
             }
-        }
-        if self.parts.sources.all_ready() {
-            self.parts.remains.all_looked_after();
         }
     }
 
