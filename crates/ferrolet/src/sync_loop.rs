@@ -283,6 +283,7 @@ impl SyncLoop {
         if !self.all_are_looked_after() {
             self.look_after_the_others().await;
         }
+        // Once all sources were heard, who has no worker is gone.
         if self.parts.sources.all_ready() {
             self.parted.clear();
             self.parts.remains.all_looked_after();

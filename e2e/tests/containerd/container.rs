@@ -264,6 +264,7 @@ fn who_must_not_be_root_or_set_a_sysctl_is_told_so_and_counts_survive_the_agent(
         })?;
     }
     let logs = node.run("sh", &["-c", "ls /var/log/pods/shop_counted-*/main"])?;
-    ensure!(logs.split_whitespace().collect::<Vec<_>>() == ["0.log", "1.log", "2.log"], "{logs}");
+    // Those of the dead before the last may be gone.
+    ensure!(logs.split_whitespace().rev().take(2).eq(["2.log", "1.log"]), "{logs}");
     node.stop()
 }

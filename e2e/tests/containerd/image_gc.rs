@@ -8,8 +8,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::cri_proxy::CriProxy;
 use e2e::node::Node;
 use test_images::{Entry, Image, Layer};
-use testbed::Options;
-use testbed::wait;
+use testbed::{Options, wait};
 
 const MIB: u64 = 1 << 20;
 

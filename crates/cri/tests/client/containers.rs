@@ -198,7 +198,7 @@ async fn a_container_without_an_id_was_not_made() {
     let made = server.client().create_container(&"s1".into(), &config, &sandbox).await;
     assert_eq!(
         made.unwrap_err().to_string(),
-        "CreateContainer app of shop/web: Internal: the runtime's answer has no container id"
+        "CreateContainer app of shop/web: DataLoss: the runtime's answer has no container id"
     );
 }
 

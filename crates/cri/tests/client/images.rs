@@ -106,7 +106,7 @@ async fn a_pull_without_a_reference_is_malformed() {
     let error = server.client().pull_image("busybox").await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "PullImage busybox: Internal: the runtime's answer has no image reference"
+        "PullImage busybox: DataLoss: the runtime's answer has no image reference"
     );
 }
 

@@ -141,7 +141,7 @@ async fn a_sandbox_without_an_id_was_not_made() {
     let error = server.client().run_pod_sandbox(&sandbox_config()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "RunPodSandbox shop/web: Internal: the runtime's answer has no sandbox id"
+        "RunPodSandbox shop/web: DataLoss: the runtime's answer has no sandbox id"
     );
 }
 

@@ -80,7 +80,7 @@ async fn an_answer_that_makes_no_sense_is_an_error() {
     answer(&server, vec![], vec![]);
     server.answer_bytes("ListContainers", vec![0x0a, 0x7f, 1]);
     let error = server.client().list_if_changed(&Fingerprint::default()).await.unwrap_err();
-    assert_eq!((error.method, error.code), ("ListContainers", Code::Internal));
+    assert_eq!((error.method, error.code), ("ListContainers", Code::DataLoss));
     server.fail("ListPodSandbox", tonic::Code::Unavailable, "not now");
     let error = server.client().list_if_changed(&Fingerprint::default()).await.unwrap_err();
     assert_eq!((error.method, error.code), ("ListPodSandbox", Code::Unavailable));
