@@ -228,7 +228,9 @@ pub fn disturbed(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<
             Event::Container(one, was) if one.state.is_some() => {
                 let key = (one.uid.clone(), Arc::clone(&one.name));
                 let ended = |one: &Instance| one.state == Some(ContainerState::Exited);
-                if was.is_none() && !latest.get(&key).is_some_and(ended) {
+                // With its time a pod gets back its turn, also for what had not run when its time was up.
+                let has_its_turn = has_time_again(&one.uid) || latest.get(&key).is_some_and(ended);
+                if was.is_none() && !has_its_turn {
                     return Some(format!("it makes {} beside one that did not end", one.id));
                 }
                 latest.insert(key, (**one).clone());

@@ -177,9 +177,13 @@ fn a_pod_whose_time_was_up_may_begin_again_when_the_clock_was_set_back() {
     let pod = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
     let wanted = Wanted::from([("u".into(), Arc::new(pod))]);
     let sandbox = crate::history::Maker { uid: "u".into(), name: None, attempt: 1 };
-    let event = Event::Made(sandbox, Ok(()));
-    let news = [Record { at: Duration::ZERO, event }];
-    assert!(disturbed(&before, &news, &wanted).is_some());
-    before.sandboxes[0].age = SignedDuration::from_secs(-3600);
-    assert_eq!(disturbed(&before, &news, &wanted), None);
+    // Not all of it had run when its time was up.
+    let first = Event::Container(Arc::new(instance("b", 0, Created)), None);
+    for event in [Event::Made(sandbox, Ok(())), first] {
+        let news = [Record { at: Duration::ZERO, event }];
+        before.sandboxes[0].age = SignedDuration::from_secs(1001);
+        assert!(disturbed(&before, &news, &wanted).is_some());
+        before.sandboxes[0].age = SignedDuration::from_secs(-3600);
+        assert_eq!(disturbed(&before, &news, &wanted), None);
+    }
 }
