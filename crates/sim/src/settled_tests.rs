@@ -46,7 +46,8 @@ fn snapshot(containers: Vec<Instance>, ready: &[bool]) -> Snapshot {
         ready: *ready,
     };
     let sandboxes = ready.iter().enumerate().map(sandbox).collect();
-    Snapshot { at: Duration::from_secs(1001), containers, sandboxes }
+    let at = Duration::from_secs(1001);
+    Snapshot { at, containers, sandboxes, ..Snapshot::default() }
 }
 
 fn problem(snapshot: &Snapshot, pod: PodPlan) -> Option<String> {
@@ -120,6 +121,18 @@ fn a_pod_has_ended_some_time_after_its_deadline() {
     let until = |deadline| PodPlan { deadline: Some(deadline), ..pod(Policy::Always) };
     assert_eq!(problem(&live, until(900)), None);
     assert!(problem(&live, until(100)).is_some());
+}
+
+#[test]
+fn a_pod_that_was_robbed_of_its_remains_may_have_finished_or_run() {
+    let mut gone = snapshot(vec![], &[false]);
+    assert!(problem(&gone, pod(Policy::Never)).is_some(), "it has not run");
+    gone.robbed.insert("u".into());
+    assert_eq!(problem(&gone, pod(Policy::Never)), None);
+    assert!(problem(&gone, pod(Policy::Always)).is_some(), "it never finishes");
+    let mut live = snapshot(vec![instance("a", 0, Running)], &[true]);
+    live.robbed.insert("u".into());
+    assert!(problem(&live, pod(Policy::Never)).is_some(), "it runs in part");
 }
 
 #[test]
