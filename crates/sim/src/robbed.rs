@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::ids::{ContainerId, PodUid};
 
-use crate::history::{Event, Record};
+use crate::history::{Event, Record, Removed};
 
 /// Finds pods that came back while something of them was being removed, which was gone only later, perhaps
 /// long after the agent had given the removal up. Until then the pod looks as if it had run, and an agent
@@ -24,12 +24,14 @@ impl Robbed {
     pub(crate) fn read(&mut self, records: &[Record]) {
         for record in records {
             match &record.event {
-                Event::Wanted(uid, _) => drop(self.wanted.insert(uid.clone())),
+                Event::Wanted(uid, _) => {
+                    self.wanted.insert(uid.clone());
+                }
                 Event::Unwanted(uid) => {
                     self.wanted.remove(uid);
                     self.robbed.remove(uid);
                 }
-                Event::RemoveAsked(id) => {
+                Event::RemoveAsked(Removed::Container(id), _) => {
                     if self.pods.get(id).is_some_and(|uid| !self.wanted.contains(uid)) {
                         self.asked.insert(id.clone());
                     }
@@ -89,7 +91,10 @@ mod tests {
         let wanted = || Event::Wanted("u".into(), Arc::clone(&pod));
         let unwanted = || Event::Unwanted("u".into());
         let exited = || container(Some(model::observed::ContainerState::Exited));
-        let (asked, gone) = (|| Event::RemoveAsked("c".into()), || container(None));
+        let (asked, gone) = (
+            || Event::RemoveAsked(Removed::Container("c".into()), "pod-is-gone"),
+            || container(None),
+        );
         let rows = [
             (vec![wanted(), exited(), unwanted(), asked(), wanted(), gone()], true),
             (vec![wanted(), exited(), unwanted(), asked(), gone(), wanted()], false),
