@@ -148,7 +148,11 @@ impl Finder {
                 _ if parts.len() == 1 || first.starts_with(char::is_uppercase) => false,
                 // A primitive type or a module of the prelude: `u32::MAX`, `str::len`.
                 _ if is_primitive(first) => false,
-                _ => !PURE.contains(&first.as_str()),
+                // The decisions of another crate are held to the same rules.
+                _ => {
+                    !PURE.contains(&first.as_str())
+                        && parts.get(1).is_none_or(|part| part != "decide")
+                }
             };
         if impure {
             self.found.push(format!("`{shown}` has no place in a decision"));
@@ -268,7 +272,7 @@ mod tests {
     #[test]
     fn values_in_values_out_is_pure() {
         let text = "use std::collections::BTreeMap;\nuse std::time::Duration;\nuse model::ids::PodUid;\n\
-                    use podspec::view::{self, Uid};\nfn g() -> Uid { view::uid() }\n\
+                    use podspec::view::{self, Uid};\nuse pods::decide::worker::Update;\nfn g() -> Uid { view::uid() }\n\
                     pub fn f(now: jiff::Timestamp, m: &BTreeMap<PodUid, u32>) -> Vec<Duration> \
                     { let x = u32::MAX; Vec::new() }\n";
         assert_eq!(impurities(text).unwrap(), Vec::<String>::new());
@@ -283,6 +287,7 @@ mod tests {
             "fn f() { std::env::var(\"x\"); }",
             "fn f() -> std::time::SystemTime { panic!() }",
             "use tokio::time::sleep;",
+            "use pods::workers::WorkersTask;",
             "fn f() { tokio::spawn(x); }",
             "async fn f() {}",
             "fn f() { let a = async { 1 }; }",

@@ -16,7 +16,8 @@ pub(crate) struct Robbed {
     pods: BTreeMap<ContainerId, PodUid>,
     /// What was to be removed when nobody wanted its pod.
     asked: BTreeSet<ContainerId>,
-    robbed: BTreeSet<PodUid>,
+    /// Those that lost something.
+    losers: BTreeSet<PodUid>,
 }
 
 impl Robbed {
@@ -29,19 +30,19 @@ impl Robbed {
                 }
                 Event::Unwanted(uid) => {
                     self.wanted.remove(uid);
-                    self.robbed.remove(uid);
+                    self.losers.remove(uid);
                 }
-                Event::RemoveAsked(Removed::Container(id), _) => {
-                    if self.pods.get(id).is_some_and(|uid| !self.wanted.contains(uid)) {
-                        self.asked.insert(id.clone());
-                    }
+                Event::RemoveAsked(Removed::Container(id), _)
+                    if self.pods.get(id).is_some_and(|uid| !self.wanted.contains(uid)) =>
+                {
+                    self.asked.insert(id.clone());
                 }
                 Event::Container(one, _) => {
                     let is_robbed = one.state.is_none()
                         && self.asked.contains(&one.id)
                         && self.wanted.contains(&one.uid);
                     if is_robbed {
-                        self.robbed.insert(one.uid.clone());
+                        self.losers.insert(one.uid.clone());
                     }
                     self.pods.insert(one.id.clone(), one.uid.clone());
                 }
@@ -52,7 +53,7 @@ impl Robbed {
 
     /// Those that are wanted now.
     pub(crate) fn pods(&self) -> BTreeSet<PodUid> {
-        self.robbed.clone()
+        self.losers.clone()
     }
 }
 

@@ -143,7 +143,7 @@ fn a_sidecar_that_ends_before_the_others_is_found() {
     };
     assert!(ending(vec![stop("side")]).is_some());
     assert_eq!(ending(vec![container("a", 0, Exited, Running), stop("side")]), None);
-    let lost = container("side", 0, ContainerState::Unknown, Running);
+    let lost = container("side", 0, Unknown, Running);
     assert_eq!(ending(vec![lost, stop("side")]), None, "it is replaced");
     let mut late = vec![Event::ClockJumped; 30];
     late.push(stop("side"));
