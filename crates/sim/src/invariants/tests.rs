@@ -176,7 +176,7 @@ fn removing_what_runs_is_found() {
     let sentence = Some("nothing that runs is removed before it was asked to end");
     let runs = || [container("x", 0, Running, Created)];
     let looked = |runs| Event::Looked("x0".into(), runs);
-    let removed = || Event::RemoveAsked(Removed::Container("x0".into()), "pod-is-gone");
+    let removed = || Event::RemoveAsked(Removed::Container("x0".into()), "never-started");
     let rows = [
         (vec![looked(true), removed()], sentence),
         (vec![looked(false), looked(true), removed()], sentence),
