@@ -29,6 +29,7 @@ use crate::observe::{LoggedEvents, SystemClock};
 use crate::run_args::{DeadContainers, RunArgs};
 use crate::runtime_note::RuntimeNote;
 use crate::systemd;
+use crate::traces::Traces;
 use crate::version::USER_AGENT;
 use crate::wiring::{Agent, ImageRules, Local, ManifestUrl, Ports, Settings};
 
@@ -46,7 +47,7 @@ pub(crate) const JOURNAL: &str = "ferrolet/journal";
 const FILE_THREADS: usize = 16;
 
 /// Runs the agent.
-pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
+pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) -> Result<()> {
     for warning in &args.warnings {
         warn!(%warning, "configuration");
     }
@@ -77,7 +78,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
         .max_blocking_threads(FILE_THREADS)
         .build()
         .context("start the async runtime")?;
-    let here = Here { root_dir: &args.root_dir, socket: &socket, verbosity, watchdog };
+    let here = Here { root_dir: &args.root_dir, socket: &socket, verbosity, traces, watchdog };
     let done = runtime.block_on(serve(&config, settings, here));
     // A call to the runtime or a file that hangs must not keep the agent from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -85,7 +86,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
 }
 
 /// The node's name: as asked for, else the machine's host name; lower case in any case.
-fn node_name(wanted: Option<&str>) -> Result<String> {
+pub(crate) fn node_name(wanted: Option<&str>) -> Result<String> {
     let uname = rustix::system::uname();
     let name = match wanted {
         Some(name) => name,
@@ -229,6 +230,7 @@ struct Here<'a> {
     root_dir: &'a Path,
     socket: &'a hostfs::Socket,
     verbosity: klog::Verbosity,
+    traces: Option<Traces>,
     /// How often the service manager wants to hear that the agent is well.
     watchdog: Option<Duration>,
 }
@@ -240,6 +242,10 @@ async fn serve(
 ) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen to SIGINT")?;
+    if let Some(traces) = here.traces {
+        // It ends with the runtime, whatever it is at: what was not sent is lost.
+        tokio::spawn(traces.send()?);
+    }
     let endpoint =
         Endpoint::parse(&config.container_runtime_endpoint).context("containerRuntimeEndpoint")?;
     let image_endpoint =
