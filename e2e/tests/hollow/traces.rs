@@ -63,10 +63,7 @@ async fn on_a_port() -> Result<(String, Sent)> {
     let address = listener.local_addr().context("listen")?.to_string();
     let (passed_on, sent) = mpsc::channel(MOST);
     let service = TraceServiceServer::new(Collector(passed_on));
-    let serving = Server::builder()
-        .add_service(service)
-        .serve_with_incoming(TcpListenerStream::new(listener));
-    tokio::spawn(serving);
+    tokio::spawn(Server::builder().serve_with_incoming(service, TcpListenerStream::new(listener)));
     Ok((address, sent))
 }
 
@@ -75,10 +72,7 @@ fn on_a_socket(path: &str) -> Result<Sent> {
     let listener = UnixListener::bind(path).context("listen")?;
     let (passed_on, sent) = mpsc::channel(MOST);
     let service = TraceServiceServer::new(Collector(passed_on));
-    let serving = Server::builder()
-        .add_service(service)
-        .serve_with_incoming(UnixListenerStream::new(listener));
-    tokio::spawn(serving);
+    tokio::spawn(Server::builder().serve_with_incoming(service, UnixListenerStream::new(listener)));
     Ok(sent)
 }
 
@@ -100,11 +94,12 @@ impl Node {
         self.place.path().join(name)
     }
 
-    /// An agent that has looked at all images, and so has made its first passes.
+    /// An agent that has begun its first passes. How full the disk is must not count.
     fn agent(&self, more: &str, environment: &str) -> Result<Program> {
         let config = format!(
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
              staticPodPath: {}\ncontainerRuntimeEndpoint: unix://{}\npodLogsDir: {}\n\
+             imageGCHighThresholdPercent: 100\nimageMaximumGCAge: 1h\n\
              enableServer: false\nfailCgroupV1: false\nhealthzPort: 0\n{more}\n",
             self.path("manifests").display(),
             self.hollow.socket(),
@@ -129,7 +124,7 @@ impl Node {
         Ok(agent)
     }
 
-    /// Has a pass made over containers.
+    /// Has a pass made, over containers and then over images.
     fn pass(&self) -> Result<()> {
         let mut command = Command::new(program("ferrolet")?);
         command.args(["gc", "run", "--root-dir"]).arg(self.path("root"));
