@@ -22,6 +22,7 @@ use tonic::transport::Channel;
 use crate::deadline::{Class, Deadlines};
 use crate::endpoint::Endpoint;
 use crate::error::{Call, on, wrong_subject};
+use crate::operations::Operations;
 use crate::parts::parts;
 use crate::service::{Service, channel};
 use crate::{events, from_cri, to_cri, unchanged, verbose};
@@ -52,19 +53,31 @@ impl CriRuntime {
             client: Grpc::new(runtime_channel.clone()).max_decoding_message_size(MESSAGE_LIMIT),
             endpoint: runtime.clone(),
             deadlines: deadlines.clone(),
+            operations: None,
         };
         let runtime = Service {
             client: RuntimeServiceClient::new(runtime_channel)
                 .max_decoding_message_size(MESSAGE_LIMIT),
             endpoint: runtime.clone(),
             deadlines: deadlines.clone(),
+            operations: None,
         };
         let image = Service {
             client: ImageServiceClient::new(image_channel).max_decoding_message_size(MESSAGE_LIMIT),
             endpoint: image.clone(),
             deadlines,
+            operations: None,
         };
         Self { runtime, image, undecoded }
+    }
+
+    /// The same, with its calls counted.
+    #[must_use]
+    pub fn counted(mut self, operations: &Operations) -> Self {
+        self.runtime.operations = Some(operations.clone());
+        self.image.operations = Some(operations.clone());
+        self.undecoded.operations = Some(operations.clone());
+        self
     }
 
     async fn containers(

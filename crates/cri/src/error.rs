@@ -13,7 +13,7 @@ use crate::endpoint::Endpoint;
 /// Which method is called on which object, and how long it may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call<'a> {
-    method: &'static str,
+    pub(crate) method: &'static str,
     object: &'a str,
     pub(crate) class: Class,
 }

@@ -11,6 +11,7 @@ use tower::service_fn;
 use crate::deadline::{self, Deadlines};
 use crate::endpoint::Endpoint;
 use crate::error::Call;
+use crate::operations::Operations;
 
 /// A generated client with what its calls need besides.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub(crate) struct Service<C> {
     pub(crate) client: C,
     pub(crate) endpoint: Endpoint,
     pub(crate) deadlines: Deadlines,
+    /// Where calls are counted, if anywhere.
+    pub(crate) operations: Option<Operations>,
 }
 
 impl<C: Clone> Service<C> {
@@ -34,13 +37,17 @@ impl<C: Clone> Service<C> {
         let deadline = self.deadlines.of(call.class);
         request.set_timeout(deadline::told(deadline));
         let start = Instant::now();
-        match tokio::time::timeout(deadline, method(&mut client, request)).await {
+        let answer = match tokio::time::timeout(deadline, method(&mut client, request)).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
             // Past the deadline it was our timer's turn, only we were held up. What the runtime and
             // the transport make of a late call differs from one time to the next.
             Ok(Err(status)) if start.elapsed() < deadline => Err(failed(status)),
             Ok(Err(_)) | Err(_) => Err(call.too_slow(deadline)),
+        };
+        if let Some(operations) = &self.operations {
+            operations.done(call.method, answer.is_err(), start.elapsed());
         }
+        answer
     }
 }
 

@@ -12,7 +12,6 @@ use model::ids::{ContainerId, PodUid};
 use model::image_claims::ImageClaims;
 use model::stamp::Stamp;
 use podspec::view;
-use prometheus::Registry;
 use server::PodView as _;
 use tokio_util::sync::CancellationToken;
 
@@ -84,7 +83,6 @@ impl ImageCollection {
         settings: &Settings,
         ports: &Ports,
         (view, cache): (&Arc<NodeView>, &pleg::cache::Reader),
-        registry: &Registry,
     ) -> Self {
         let claims = ImageClaims::default();
         let needs = ImageGcParts {
@@ -95,7 +93,8 @@ impl ImageCollection {
             events: Arc::clone(&ports.node_events),
             claims: claims.clone(),
             pods: Arc::new(PodsAndImages { cache: cache.clone(), view: Arc::clone(view) }),
-            metrics: ImageGcMetrics::new(registry).expect("a new registry has no metrics yet"),
+            metrics: ImageGcMetrics::new(&ports.metrics)
+                .expect("a new registry has no metrics yet"),
         };
         let ImageRules { policy, pins, keep_static_and_critical } = settings.images.clone();
         let keep_pods = keep_static_and_critical;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use journal::{DiskJournal, Found, Ledger, Query, RecordedFiles, RecordedRuntime};
 use model::chain::Chain;
-use prometheus::Registry;
 
 use crate::version::FERROLET;
 use crate::wiring::{Ports, Settings};
@@ -20,11 +19,11 @@ pub(crate) struct Records {
 impl Records {
     /// Puts the ports that remove behind others that keep a record, so that no part of the agent can
     /// remove without one.
-    pub(crate) fn new(settings: &Settings, ports: &mut Ports, registry: &Registry) -> Self {
+    pub(crate) fn new(settings: &Settings, ports: &mut Ports) -> Self {
         let (segments, clock) = (Arc::clone(&ports.journal), Arc::clone(&ports.clock));
         let journal = DiskJournal::new(segments, clock, FERROLET, settings.journal_bytes);
         let journal = Arc::new(journal);
-        let ledger = Ledger::new(Arc::clone(&journal) as _, registry);
+        let ledger = Ledger::new(Arc::clone(&journal) as _, &ports.metrics);
         let ledger = Arc::new(ledger.expect("a new registry has no metrics yet"));
         let (inner, told) = (Arc::clone(&ports.runtime), Arc::clone(&ledger));
         ports.runtime = Arc::new(RecordedRuntime { inner, ledger: told });

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use gc::containers::{ContainerGc, Deletor, StopUnknown};
 use gc::decide::PodStates;
+use gc::decide::schedule::is_whole;
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::PodUid;
@@ -126,7 +127,10 @@ impl Remains {
         now: &Result<Arc<PodStatus>, RuntimeError>,
         events: &[LifecycleEvent],
     ) {
-        self.gc.pod_changed(uid);
+        match now {
+            Ok(status) if is_whole(status) => self.gc.pod_is_whole(uid),
+            _ => self.gc.pod_changed(uid),
+        }
         let Ok(status) = now else { return };
         let Some(pod) = status.sandboxes.first().map(|sandbox| sandbox.pod.clone()) else { return };
         let state = self.known.state(&status.uid);

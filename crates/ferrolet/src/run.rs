@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
-use cri::{CriRuntime, Deadlines, Endpoint};
+use cri::{CriRuntime, Deadlines, Endpoint, Operations};
 use fetch::Fetcher;
 use gc::decide::images::{Pins, Policy};
 use gc::policy::{AgeBy, ContainerPolicy};
@@ -31,7 +31,7 @@ use crate::runtime_note::RuntimeNote;
 use crate::systemd;
 use crate::traces::Traces;
 use crate::version::USER_AGENT;
-use crate::wiring::{Agent, ImageRules, Local, ManifestUrl, Ports, Settings};
+use crate::wiring::{Agent, ImageRules, Local, ManifestUrl, Ports, Registry, Settings};
 
 /// How long to wait between two tries to reach the runtime at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -246,14 +246,8 @@ async fn serve(
         // It ends with the runtime, whatever it is at: what was not sent is lost.
         tokio::spawn(traces.send()?);
     }
-    let endpoint =
-        Endpoint::parse(&config.container_runtime_endpoint).context("containerRuntimeEndpoint")?;
-    let image_endpoint =
-        Endpoint::parse(config.image_endpoint()).context("imageServiceEndpoint")?;
-    let timeout = config.runtime_request_timeout;
-    let request = at_least("runtimeRequestTimeout", timeout, Duration::from_secs(1));
-    let deadlines = Deadlines { request };
-    let runtime = Arc::new(CriRuntime::new(&endpoint, &image_endpoint, deadlines));
+    let metrics = Registry::new();
+    let (endpoint, runtime) = runtime(config, &metrics)?;
     // Biased here and below: a signal comes once and ends the agent.
     tokio::select! {
         biased;
@@ -286,6 +280,7 @@ async fn serve(
         journal: Arc::new(HostSegments::new(here.root_dir.join(JOURNAL))),
         node_events: Arc::new(LoggedEvents),
         disks: Arc::new(host),
+        metrics,
     };
     let mut agent = Agent::start(&settings, ports, Some(local));
     systemd::ready();
@@ -303,6 +298,22 @@ async fn serve(
         () = alive => unreachable!("it tells without end"),
         () = memory => unreachable!("it watches without end"),
     }
+}
+
+/// The container runtime, and where it listens.
+fn runtime(
+    config: &KubeletConfiguration,
+    metrics: &Registry,
+) -> Result<(Endpoint, Arc<CriRuntime>)> {
+    let endpoint =
+        Endpoint::parse(&config.container_runtime_endpoint).context("containerRuntimeEndpoint")?;
+    let image_endpoint =
+        Endpoint::parse(config.image_endpoint()).context("imageServiceEndpoint")?;
+    let timeout = config.runtime_request_timeout;
+    let request = at_least("runtimeRequestTimeout", timeout, Duration::from_secs(1));
+    let operations = Operations::new(metrics).context("count calls of the runtime")?;
+    let runtime = CriRuntime::new(&endpoint, &image_endpoint, Deadlines { request });
+    Ok((endpoint, Arc::new(runtime.counted(&operations))))
 }
 
 async fn told_to_stop(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {

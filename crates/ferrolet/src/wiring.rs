@@ -26,7 +26,7 @@ use pods::source::file::{FileSourceSettings, file_source};
 use pods::source::http::{HttpSourceSettings, http_source};
 use pods::source::{SourceName, Sources};
 use pods::workers::{WorkerParts, workers};
-use prometheus::Registry;
+pub use prometheus::Registry;
 use runtime::decide::{AllowedSysctls, BackoffLimits, NodeSettings};
 use runtime::{LogLayout, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages};
 pub use server::EventLimits;
@@ -73,6 +73,8 @@ pub struct Ports {
     pub node_events: Arc<dyn NodeEvents>,
     /// What measures disks.
     pub disks: Arc<dyn Disks>,
+    /// What is counted on the way there; what the agent itself counts comes beside it.
+    pub metrics: Registry,
 }
 
 /// What the agent is told.
@@ -192,10 +194,10 @@ impl Agent {
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let book = event_book(settings, &mut ports);
         let view = Arc::new(NodeView::new(facts(settings), Arc::clone(&ports.clock)));
-        let (stamps, registry, mut tasks) = (Stamps::default(), Registry::new(), Tasks::default());
-        let records = Records::new(settings, &mut ports, &registry);
-        let pleg = observer(settings, &ports, &stamps, &registry);
-        let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache), &registry);
+        let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
+        let records = Records::new(settings, &mut ports);
+        let pleg = observer(settings, &ports, &stamps);
+        let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache));
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
         let pod_runtime = Arc::new(pod_runtime(settings, &ports, &images.claims));
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
@@ -235,7 +237,7 @@ impl Agent {
                 log_paths: Arc::new(RuntimeLogs(pleg.cache)),
                 logs: ports.logs,
                 health: Arc::clone(&health),
-                metrics: Arc::new(Metrics(registry)),
+                metrics: Arc::new(Metrics(ports.metrics)),
                 removals: Arc::new(JournalView(Arc::clone(&records.journal))),
                 collector: Arc::new(collection),
                 verbosity,
@@ -371,7 +373,7 @@ fn directories(settings: &Settings, ports: &Ports) -> PodDirectories {
 }
 
 /// What looks at the runtime.
-fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps, registry: &Registry) -> Pleg {
+fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps) -> Pleg {
     let wants = PlegParts {
         runtime: Arc::clone(&ports.runtime),
         last_words: Arc::new(TerminationMessages {
@@ -381,7 +383,7 @@ fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps, registry: &Regi
         }),
         stamps: stamps.clone(),
         clock: Arc::clone(&ports.clock),
-        metrics: pleg::Metrics::new(registry).expect("a new registry has no metrics yet"),
+        metrics: pleg::Metrics::new(&ports.metrics).expect("a new registry has no metrics yet"),
     };
     pleg::pleg(wants, settings.pleg.clone())
 }

@@ -193,6 +193,11 @@ impl ContainerGc {
         self.shared.changed().pods.insert(uid.clone());
     }
 
+    /// Says that there is nothing of a pod that could go.
+    pub fn pod_is_whole(&self, uid: &PodUid) {
+        self.shared.changed().pods.remove(uid);
+    }
+
     /// Says that more is known than before: everything is looked at, now and not in a minute.
     pub fn everything_changed(&self) {
         self.shared.changed().all = true;

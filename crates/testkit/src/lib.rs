@@ -27,6 +27,7 @@ pub mod logs;
 #[cfg(feature = "hollow")]
 mod methods;
 pub mod mortal;
+pub mod observed;
 pub mod pods;
 #[cfg(feature = "proxy")]
 pub mod proxy;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use cri::{CriRuntime, Deadlines, Endpoint};
-use ferrolet::wiring::{Agent, Ports, Settings};
+use ferrolet::wiring::{Agent, Ports, Registry, Settings};
 use fetch::Fetcher;
 use jiff::Timestamp;
 use lexopt::prelude::*;
@@ -121,6 +121,7 @@ async fn main() -> Result<()> {
         journal: Arc::new(hostfs::HostSegments::new(args.root.join("journal"))),
         node_events: Arc::new(Told),
         disks: Arc::new(host.clone()),
+        metrics: Registry::new(),
     };
     let mut agent = Agent::start(&settings(&args.root), ports, None);
     // Biased: a signal comes once.

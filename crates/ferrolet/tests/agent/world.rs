@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, Ports, Settings};
+use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, Ports, Registry, Settings};
 use gc::policy::ContainerPolicy;
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::files::HostFiles;
@@ -117,6 +117,7 @@ impl World {
             journal: Arc::new(self.journal.clone()),
             node_events: Arc::clone(&self.node_events) as _,
             disks: Arc::clone(&self.disk) as _,
+            metrics: Registry::new(),
         };
         Agent::start(&settings, ports, None)
     }

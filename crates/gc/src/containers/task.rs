@@ -94,6 +94,9 @@ impl ContainerGcTask {
             return;
         }
         self.last.passed_over += 1;
+        if changed.pods.is_empty() {
+            return;
+        }
         for uid in changed.pods {
             self.pod(&uid).await;
         }

@@ -1,26 +1,11 @@
 use model::ids::PodUid;
+use testkit::observed;
 
 use super::*;
 
 fn container(id: &str, name: &str, state: ContainerState) -> ContainerStatus {
-    ContainerStatus {
-        id: id.into(),
-        sandbox_id: "s".into(),
-        name: name.into(),
-        state,
-        created_at: Timestamp::from_second(id.parse().unwrap()).unwrap(),
-        started_at: None,
-        finished_at: None,
-        exit_code: 0,
-        image: "".into(),
-        image_ref: "".into(),
-        reason: "".into(),
-        message: "".into(),
-        log_path: "".into(),
-        labels: <_>::default(),
-        annotations: <_>::default(),
-        mounts: Vec::new(),
-    }
+    let created_at = Timestamp::from_second(id.parse().unwrap()).unwrap();
+    ContainerStatus { created_at, ..observed::container_status(id, name, state) }
 }
 
 fn pod() -> PodStatus {

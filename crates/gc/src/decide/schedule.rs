@@ -1,8 +1,18 @@
 //! Which of the regular passes asks the runtime for everything.
 
+use model::observed::{ContainerState, PodStatus, SandboxState, SandboxStatus};
+
 /// How many regular passes in a row may pass over the runtime. It is a slow repair: nothing that
 /// happens is missed without it, as far as anybody knows.
 const PASSED_OVER_AT_MOST: u32 = 9;
+
+/// Whether nothing is left of a pod that a pass could remove: it has one sandbox, and all of it lives.
+pub fn is_whole(status: &PodStatus) -> bool {
+    let lives = |sandbox: &SandboxStatus| sandbox.state == SandboxState::Ready;
+    status.sandboxes.len() == 1
+        && status.sandboxes.iter().all(lives)
+        && status.containers.iter().all(|one| one.state == ContainerState::Running)
+}
 
 /// What is remembered from one regular pass to the next.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,7 +32,29 @@ pub fn asks_the_runtime(last: LastPass, changed: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ContainerState::{Created, Exited, Running};
+    use SandboxState::{NotReady, Ready};
+    use testkit::observed;
+
     use super::*;
+
+    // behaviour: GC-82
+    #[test]
+    fn a_pod_of_which_all_lives_leaves_nothing() {
+        let rows: [(&[SandboxState], &[ContainerState], bool); 7] = [
+            (&[Ready], &[], true),
+            (&[Ready], &[Running, Running], true),
+            (&[Ready], &[Running, Exited], false),
+            (&[Ready], &[Created], false),
+            (&[NotReady], &[], false),
+            (&[Ready, NotReady], &[Running], false),
+            (&[], &[], false),
+        ];
+        for (sandboxes, containers, whole) in rows {
+            let status = observed::pod_status(sandboxes, containers);
+            assert_eq!(is_whole(&status), whole, "{sandboxes:?} {containers:?}");
+        }
+    }
 
     // behaviour: GC-82
     #[test]

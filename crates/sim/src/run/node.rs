@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, Ports, Settings};
+use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, Ports, Registry, Settings};
 use futures_util::FutureExt as _;
 use gc::decide::images::Policy;
 use model::observed::{ContainerState, SandboxState};
@@ -131,6 +131,7 @@ impl Node {
             journal: Arc::new(self.outside.journal.clone()),
             node_events: Arc::<KeptNodeEvents>::default(),
             disks: Arc::clone(&self.outside.disk) as _,
+            metrics: Registry::new(),
         };
         let agent = Agent::start(&settings(self.hints, self.url), ports, None);
         self.agent = Some((agent, life));

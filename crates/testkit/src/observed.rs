@@ -1,0 +1,53 @@
+//! Statuses as a close look gives them, for tests of decisions.
+
+use jiff::Timestamp;
+use model::ids::{PodName, PodUid};
+use model::observed::{ContainerState, ContainerStatus, PodStatus, SandboxState, SandboxStatus};
+
+/// A container of which nothing is said but this.
+pub fn container_status(id: &str, name: &str, state: ContainerState) -> ContainerStatus {
+    ContainerStatus {
+        id: id.into(),
+        sandbox_id: "s".into(),
+        name: name.into(),
+        state,
+        created_at: Timestamp::UNIX_EPOCH,
+        started_at: None,
+        finished_at: None,
+        exit_code: 0,
+        image: "".into(),
+        image_ref: "".into(),
+        reason: "".into(),
+        message: "".into(),
+        log_path: "".into(),
+        labels: <_>::default(),
+        annotations: <_>::default(),
+        mounts: Vec::new(),
+    }
+}
+
+/// A sandbox of which nothing is said but this.
+pub fn sandbox_status(id: &str, state: SandboxState) -> SandboxStatus {
+    SandboxStatus {
+        id: id.into(),
+        pod_uid: "uid".into(),
+        pod: PodName::new("default", "web"),
+        attempt: 0,
+        state,
+        created_at: Timestamp::UNIX_EPOCH,
+        ips: Vec::new(),
+        host_network: false,
+    }
+}
+
+/// A pod of sandboxes and containers in these states.
+pub fn pod_status(sandboxes: &[SandboxState], containers: &[ContainerState]) -> PodStatus {
+    let sandbox = |(at, state): (usize, &SandboxState)| sandbox_status(&format!("s{at}"), *state);
+    let container =
+        |(at, state): (usize, &ContainerState)| container_status(&format!("c{at}"), "main", *state);
+    PodStatus {
+        sandboxes: sandboxes.iter().enumerate().map(sandbox).collect(),
+        containers: containers.iter().enumerate().map(container).collect(),
+        ..PodStatus::empty(PodUid::from("uid"))
+    }
+}
