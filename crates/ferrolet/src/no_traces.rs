@@ -18,8 +18,9 @@ impl Traces {
     pub(crate) fn layer(&self) -> Identity {
         match *self {}
     }
+}
 
-    pub(crate) fn send(self) -> Result<Pending<()>> {
-        match self {}
-    }
+#[expect(clippy::unnecessary_wraps, reason = "where there are traces, it can fail")]
+pub(crate) fn send(_: Option<Traces>) -> Result<Pending<()>> {
+    Ok(std::future::pending())
 }

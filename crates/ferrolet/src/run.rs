@@ -29,7 +29,7 @@ use crate::observe::{LoggedEvents, SystemClock};
 use crate::run_args::{DeadContainers, RunArgs};
 use crate::runtime_note::RuntimeNote;
 use crate::systemd;
-use crate::traces::Traces;
+use crate::traces::{self, Traces};
 use crate::version::USER_AGENT;
 use crate::wiring::{Agent, ImageRules, Local, ManifestUrl, Ports, Registry, Settings};
 
@@ -242,10 +242,7 @@ async fn serve(
 ) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen to SIGINT")?;
-    if let Some(traces) = here.traces {
-        // It ends with the runtime, whatever it is at: what was not sent is lost.
-        tokio::spawn(traces.send()?);
-    }
+    let traces = traces::send(here.traces)?;
     let metrics = Registry::new();
     let (endpoint, runtime) = runtime(config, &metrics)?;
     // Biased here and below: a signal comes once and ends the agent.
@@ -297,6 +294,7 @@ async fn serve(
         broken = agent.broken() => Err(broken.into()),
         () = alive => unreachable!("it tells without end"),
         () = memory => unreachable!("it watches without end"),
+        () = traces => unreachable!("it sends without end"),
     }
 }
 

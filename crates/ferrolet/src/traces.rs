@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use config::KubeletConfiguration;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry::{Context, KeyValue};
-use opentelemetry_otlp::WithExportConfig as _;
+use opentelemetry_otlp::{ExporterBuildError, WithExportConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{
@@ -97,18 +97,28 @@ impl Traces {
             .with_filter(is_sent.with_max_level_hint(LevelFilter::INFO))
     }
 
-    /// Sends spans for ever. Must be called inside a tokio runtime; dials when there is a span.
-    pub(crate) fn send(self) -> Result<impl Future<Output = ()> + Send> {
-        let Self { resource, endpoint, waiting, .. } = self;
+    fn exporter(&self) -> Result<opentelemetry_otlp::SpanExporter, ExporterBuildError> {
         let mut exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic();
         // Without an endpoint the usual environment variables count, and then `localhost:4317`.
-        if let Some(endpoint) = endpoint.as_deref().filter(|endpoint| !endpoint.is_empty()) {
+        if let Some(endpoint) = self.endpoint.as_deref().filter(|endpoint| !endpoint.is_empty()) {
             exporter = exporter.with_endpoint(address(endpoint));
         }
-        let mut exporter = exporter.with_timeout(DEADLINE).build().context("tracing.endpoint")?;
-        exporter.set_resource(&resource);
-        Ok(send(exporter, waiting))
+        let mut exporter = exporter.with_timeout(DEADLINE).build()?;
+        exporter.set_resource(&self.resource);
+        Ok(exporter)
     }
+}
+
+/// Sends spans for ever, if there are any. Must be called inside a tokio runtime; dials when there is
+/// a span.
+pub(crate) fn send(traces: Option<Traces>) -> Result<impl Future<Output = ()>> {
+    let exporter = traces.as_ref().map(Traces::exporter).transpose().context("tracing.endpoint")?;
+    Ok(async move {
+        if let (Some(exporter), Some(traces)) = (exporter, traces) {
+            forward(exporter, traces.waiting).await;
+        }
+        std::future::pending::<()>().await;
+    })
 }
 
 /// Of what begins here that many in a million; what was begun elsewhere is as it was decided there.
@@ -158,7 +168,7 @@ impl SpanProcessor for Queue {
 }
 
 /// Sends what waits. What the collector does not take is lost, and that is said once.
-async fn send(exporter: impl SpanExporter, mut waiting: mpsc::Receiver<SpanData>) {
+async fn forward(exporter: impl SpanExporter, mut waiting: mpsc::Receiver<SpanData>) {
     let mut lost = 0;
     loop {
         let mut spans = Vec::new();
@@ -226,9 +236,9 @@ mod tests {
         config.tracing =
             Some(config::Tracing { endpoint: None, sampling_rate_per_million: Some(1_000_000) });
         let mut traces = Traces::wanted(&config, "node").unwrap();
-        let tracer = traces.provider.tracer(IMAGES.scope);
+        let images = traces.provider.tracer(IMAGES.scope);
         for _ in 0..2 * WAITING {
-            drop(opentelemetry::trace::Tracer::start(&tracer, IMAGES.span));
+            drop(opentelemetry::trace::Tracer::start(&images, IMAGES.span));
         }
         let mut spans = Vec::new();
         assert_eq!(traces.waiting.recv_many(&mut spans, 2 * WAITING).await, WAITING);
