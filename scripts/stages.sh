@@ -44,5 +44,5 @@ finish() {
 
 # as_root SCRIPT ARGUMENT… : starts the script again with sudo, unless it runs as root.
 as_root() {
-    [ "$(id -u)" -eq 0 ] || exec sudo --preserve-env=CI,HOME,SOAK_COUNT,SOAK_SECONDS,SOAK_FROM,SOAK_JOBS,XDG_CACHE_HOME,FERROLET_CACHE,CARGO_TARGET_DIR env "PATH=$PATH" "$@"
+    [ "$(id -u)" -eq 0 ] || exec sudo --preserve-env=CI,HOME,SOAK_ONLY,SOAK_COUNT,SOAK_SECONDS,SOAK_FROM,SOAK_JOBS,XDG_CACHE_HOME,FERROLET_CACHE,CARGO_TARGET_DIR env "PATH=$PATH" "$@"
 }

@@ -1,4 +1,5 @@
 //! What the sync loop does about pods that come, change, go, or are found. Pure.
 
+pub(crate) mod ending;
 pub(crate) mod housekeeping;
 pub(crate) mod news;

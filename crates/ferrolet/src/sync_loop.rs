@@ -22,14 +22,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::admission::{Admission, Refusal};
+use crate::decide::ending::{Parted, kill, parted};
 use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
 use crate::decide::news::{Answer, Came, Known, answer};
 use crate::node_view::NodeView;
 use crate::pulse::Pulse;
 use crate::remains::Remains;
-
-/// How long a pod that nobody wants may take to end.
-const STRANGERS_GRACE: Duration = Duration::from_secs(1);
 
 /// How often all pods are gone through without need.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
@@ -71,6 +69,8 @@ pub(crate) struct SyncLoop {
     refused: BTreeSet<PodUid>,
     /// Pods that have a worker.
     working: BTreeSet<PodUid>,
+    /// Pods that went before it was known whether they run. Once it is, there are none.
+    parted: BTreeMap<PodUid, Arc<Pod>>,
     /// Whether it is known what runs. Before that a pod could meet its earlier self.
     listed: bool,
     /// Whether directories of pods that went while no agent ran were looked for.
@@ -79,8 +79,8 @@ pub(crate) struct SyncLoop {
 
 impl SyncLoop {
     pub(crate) fn new(parts: SyncLoopParts) -> Self {
-        let (refused, working) = (BTreeSet::new(), BTreeSet::new());
-        Self { parts, refused, working, listed: false, swept: false }
+        let (refused, working, parted) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        Self { parts, refused, working, parted, listed: false, swept: false }
     }
 
     /// Runs until told to stop, or until there is nobody left to hear from.
@@ -144,6 +144,7 @@ impl SyncLoop {
 
     async fn came(&mut self, pod: Arc<Pod>, came: Came) {
         let uid = view::uid(&pod);
+        self.parted.remove(&uid);
         let refusal = self.parts.admission.refusal(&pod);
         let known = Known {
             refused: self.refused.remove(&uid),
@@ -180,12 +181,18 @@ impl SyncLoop {
         let uid = view::uid(&pod);
         info!(pod = %view::pod_name(&pod), %uid, "pod removed");
         self.refused.remove(&uid);
-        if self.working.contains(&uid) {
-            self.parts.view.ending(&pod);
-            let update = Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
-            self.parts.workers.ask(uid, update).await;
-        } else {
-            self.parts.view.hide(&uid);
+        let all_found = self.listed && self.parts.sources.all_ready();
+        match parted(self.working.contains(&uid), all_found) {
+            Parted::Works => {
+                self.parts.view.ending(&pod);
+                let update = Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
+                self.parts.workers.ask(uid, update).await;
+            }
+            Parted::MayRun => {
+                self.parts.view.hide(&uid);
+                self.parted.insert(uid, pod);
+            }
+            Parted::Never => self.parts.view.hide(&uid),
         }
     }
 
@@ -273,10 +280,17 @@ impl SyncLoop {
         if !self.listed {
             return;
         }
-        if self.all_are_looked_after() {
-            self.tell_all_looked_after();
-            return;
+        if !self.all_are_looked_after() {
+            self.look_after_the_others().await;
         }
+        // Once all sources were heard, who has no worker is gone.
+        if self.parts.sources.all_ready() {
+            self.parted.clear();
+            self.parts.remains.all_looked_after();
+        }
+    }
+
+    async fn look_after_the_others(&mut self) {
         let live = self.parts.cache.all_live();
         let told = self.parts.sources.pods().filter(|(uid, _)| !self.refused.contains(*uid));
         let wanted = told.map(|(uid, pod)| {
@@ -299,14 +313,6 @@ impl SyncLoop {
                 }
             }
         }
-        self.tell_all_looked_after();
-    }
-
-    /// Once all sources were heard, who has no worker is gone.
-    fn tell_all_looked_after(&self) {
-        if self.parts.sources.all_ready() {
-            self.parts.remains.all_looked_after();
-        }
     }
 
     /// Whether every pod that is wanted or lives has a worker: mostly so, which is why it is asked
@@ -321,9 +327,11 @@ impl SyncLoop {
     async fn end(&mut self, uid: PodUid, name: PodName) {
         warn!(pod = %name, %uid, "a pod runs that nobody wants; stopping it");
         self.working.insert(uid.clone());
-        let target = Target::RuntimeOnly(name);
-        let update = Update::Kill { target, grace: Some(STRANGERS_GRACE), evict: false };
-        self.parts.workers.ask(uid, update).await;
+        let known = self.parted.remove(&uid);
+        if let Some(pod) = &known {
+            self.parts.view.ending(pod);
+        }
+        self.parts.workers.ask(uid, kill(known, name)).await;
     }
 }
 

@@ -64,3 +64,43 @@ impl Facts<'_> {
         state.content_removable().or_else(|| state.runtime_removable().filter(|_| self.aggressive))
     }
 }
+
+/// Whether what was decided by a rule about a pod still is, now that the pod's state is this: a pod of the
+/// same uid may have come, and counts on what is left.
+pub(crate) fn still_goes(rule: &str, state: PodState) -> bool {
+    match rule {
+        "pod-is-gone" | "pod-deleted" | "pod-evicted" => state.content_removable().is_some(),
+        "pod-terminated" => state.runtime_removable().is_some(),
+        // The others are about what is newer than it, which stays so.
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::pod_state::WorkerState;
+
+    use super::*;
+
+    // behaviour: GC-4, GC-5
+    #[test]
+    fn what_was_left_of_a_pod_stays_when_the_pod_comes_back() {
+        let state = |deleted, terminated| {
+            PodState::Known(WorkerState { evicted: false, deleted, terminated })
+        };
+        let rows = [
+            ("pod-is-gone", PodState::Gone, true),
+            ("pod-is-gone", PodState::Given, false),
+            ("pod-is-gone", state(false, false), false),
+            ("pod-deleted", PodState::Gone, true),
+            ("pod-deleted", state(true, true), true),
+            ("pod-deleted", state(false, true), false),
+            ("pod-terminated", state(false, true), true),
+            ("pod-terminated", state(false, false), false),
+            ("sandbox-older", state(false, false), true),
+        ];
+        for (rule, state, expected) in rows {
+            assert_eq!(still_goes(rule, state), expected, "{rule} {state:?}");
+        }
+    }
+}

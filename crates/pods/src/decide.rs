@@ -2,6 +2,7 @@
 
 pub mod claims;
 pub mod deadline;
+pub mod first_look;
 pub mod merge;
 pub mod requeue;
 pub mod sources;

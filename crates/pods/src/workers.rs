@@ -1,5 +1,6 @@
 //! Runs the workers' jobs: one task owns the state of all pods, each job is a task of its own.
 
+mod fresh;
 mod handle;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -260,7 +261,7 @@ impl WorkersTask {
 
     fn start(&mut self, uid: PodUid, job: Job) {
         self.unqueue(&uid);
-        let last = self.last.get(&uid).cloned().unwrap_or_default();
+        let last = self.last.get(&uid).cloned();
         let cancel = CancellationToken::new();
         let parts = self.parts.clone();
         let (for_job, token) = (uid.clone(), cancel.clone());
@@ -418,7 +419,7 @@ async fn run(
     parts: &WorkerParts,
     uid: &PodUid,
     job: Job,
-    last: LastJob,
+    last: Option<LastJob>,
     cancel: CancellationToken,
 ) -> Ran {
     let cancelled = Synced { outcome: Outcome::Cancelled, acted: false };
@@ -426,7 +427,7 @@ async fn run(
     let status = tokio::select! {
         biased;
         () = cancel.cancelled() => return cancelled.into(),
-        status = fresh_status(&*parts.statuses, uid, last) => status,
+        status = fresh::status(parts, uid, last) => status,
     };
     let status = match status {
         Ok(status) => status,
@@ -472,7 +473,7 @@ async fn terminate(
         return outcome;
     }
     let last = LastJob { ended: parts.stamps.next(), ..LastJob::default() };
-    match fresh_status(&*parts.statuses, &status.uid, last).await {
+    match fresh::status_after(&*parts.statuses, &status.uid, last).await {
         Ok(after) if !after.may_be_alive() => Outcome::Done,
         Ok(_) => {
             warn!(uid = %status.uid, "something of a pod lives although it was stopped; trying again");
@@ -483,27 +484,6 @@ async fn terminate(
             Outcome::Again(Retry::Failure)
         }
     }
-}
-
-/// A status observed after the last job. Asks for a look only when none is known or under way, so
-/// that a quiet node is not looked at more often than it is anyway.
-async fn fresh_status(
-    statuses: &dyn Statuses,
-    uid: &PodUid,
-    last: LastJob,
-) -> Result<Arc<PodStatus>, RuntimeError> {
-    let mut wait = statuses.newer_than(uid, last.ended);
-    if last.look_asked {
-        return wait.await;
-    }
-    // Biased: the status first, because asking for a look costs calls.
-    tokio::select! {
-        biased;
-        status = &mut wait => return status,
-        () = std::future::ready(()) => {}
-    }
-    statuses.look_at(uid);
-    wait.await
 }
 
 #[cfg(test)]

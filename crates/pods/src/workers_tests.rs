@@ -249,6 +249,17 @@ async fn a_look_is_asked_for_once_and_only_when_it_is_needed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_comes_back_is_not_judged_by_what_was_left_of_it_once() {
+    let bench = Bench::without_looks();
+    bench.looks.remains("a");
+    bench.create("a").await;
+    assert!(bench.after(seconds(1)).await.is_empty());
+    assert_eq!(bench.looks.asked(), 1);
+    bench.looks.remains("a");
+    assert_eq!(bench.nth(1).await.0, ["sync a"], "there is nothing newer than that");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_look_that_follows_a_job_also_serves_the_next_one() {
     let bench = Bench::without_looks();
     bench.looks.look("a", bench.stamps.next());

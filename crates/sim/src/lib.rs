@@ -25,6 +25,7 @@ pub mod mutations;
 mod outside;
 pub mod plan;
 mod random;
+mod robbed;
 pub mod run;
 pub mod settled;
 pub mod shrink;

@@ -31,15 +31,14 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "the time of a relist is that of its end",
         file: "crates/pleg/src/task.rs",
-        find: "let (at, began) = (self.stamps.next(), Instant::now());
+        find: "self.work.push(Box::pin(async move {
+            let pods = inspect::list(&*runtime, known.as_ref()).await;
+",
+        replace: "let stamps = self.stamps.clone();
         self.work.push(Box::pin(async move {
-            Done::Listed { began, at, pods: inspect::list(&*runtime).await }
-        }));",
-        replace: "let (stamps, began) = (self.stamps.clone(), Instant::now());
-        self.work.push(Box::pin(async move {
-            let pods = inspect::list(&*runtime).await;
-            Done::Listed { began, at: stamps.next(), pods }
-        }));",
+            let pods = inspect::list(&*runtime, known.as_ref()).await;
+            let at = at.max(stamps.next());
+",
     },
     Mutation {
         name: "the grace grows with every try",

@@ -144,6 +144,9 @@ async fn tell(node: &mut Node, plan: &Plan) -> Result<Duration, Broken> {
     node.calm().await?;
     let began = node.outside.elapsed();
     let settled_after = settle(node, began).await?;
+    if plan.seed % 2 == 1 {
+        spoil_all(node).await;
+    }
     a_new_agent_changes_nothing(node).await?;
     Ok(settled_after)
 }
@@ -191,6 +194,13 @@ async fn stay(node: &mut Node, time: Duration) -> Result<(), Broken> {
         }
     }
     Ok(())
+}
+
+/// Spoils every manifest, which changes nothing: what they said last holds, for the next agent too.
+async fn spoil_all(node: &mut Node) {
+    for name in node.names.clone() {
+        node.step(&What::Spoil(name)).await;
+    }
 }
 
 /// Kills the agent of a settled node, in a quiet moment, and starts another.

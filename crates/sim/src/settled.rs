@@ -1,6 +1,6 @@
 //! Whether a node is as its manifests say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ pub struct Snapshot {
     pub containers: Vec<Instance>,
     /// All sandboxes.
     pub sandboxes: Vec<SandboxSeen>,
+    /// Pods that may look finished without a trace, and may as well run.
+    pub robbed: BTreeSet<PodUid>,
 }
 
 /// A sandbox of a snapshot.
@@ -78,7 +80,11 @@ pub fn unsettled(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
             return Some(format!("{uid} {what} and nobody wants it"));
         }
     }
-    wanted.iter().find_map(|(uid, pod)| {
+    let is_excused = |uid: &PodUid, pod: &PodPlan| {
+        let may_finish = pod.policy != Policy::Always || pod.deadline.is_some();
+        may_finish && snapshot.robbed.contains(uid) && !snapshot.lives(uid)
+    };
+    wanted.iter().filter(|(uid, pod)| !is_excused(uid, pod)).find_map(|(uid, pod)| {
         unsettled_pod(snapshot, uid, pod).map(|why| format!("{} ({uid}): {why}", pod.name))
     })
 }
@@ -208,6 +214,9 @@ pub fn disturbed(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<
     let has_deadline = |uid: &PodUid| wanted.get(uid).is_some_and(|pod| pod.deadline.is_some());
     // A pod whose time was up, before somebody set the clock back.
     let has_time_again = |uid: &PodUid| {
+        if before.robbed.contains(uid) {
+            return true;
+        }
         let deadline = wanted.get(uid).and_then(|pod| pod.deadline).map(Duration::from_secs);
         let age = before.sandboxes_of(uid).map(|sandbox| sandbox.age).max();
         let age = age.map(|age| Duration::try_from(age).unwrap_or_default());
@@ -228,7 +237,9 @@ pub fn disturbed(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<
             Event::Container(one, was) if one.state.is_some() => {
                 let key = (one.uid.clone(), Arc::clone(&one.name));
                 let ended = |one: &Instance| one.state == Some(ContainerState::Exited);
-                if was.is_none() && !latest.get(&key).is_some_and(ended) {
+                // With its time a pod gets back its turn, also for what had not run when its time was up.
+                let has_its_turn = has_time_again(&one.uid) || latest.get(&key).is_some_and(ended);
+                if was.is_none() && !has_its_turn {
                     return Some(format!("it makes {} beside one that did not end", one.id));
                 }
                 latest.insert(key, (**one).clone());

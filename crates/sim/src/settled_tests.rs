@@ -46,7 +46,8 @@ fn snapshot(containers: Vec<Instance>, ready: &[bool]) -> Snapshot {
         ready: *ready,
     };
     let sandboxes = ready.iter().enumerate().map(sandbox).collect();
-    Snapshot { at: Duration::from_secs(1001), containers, sandboxes }
+    let at = Duration::from_secs(1001);
+    Snapshot { at, containers, sandboxes, ..Snapshot::default() }
 }
 
 fn problem(snapshot: &Snapshot, pod: PodPlan) -> Option<String> {
@@ -123,6 +124,18 @@ fn a_pod_has_ended_some_time_after_its_deadline() {
 }
 
 #[test]
+fn a_pod_that_was_robbed_of_its_remains_may_have_finished_or_run() {
+    let mut gone = snapshot(vec![], &[false]);
+    assert!(problem(&gone, pod(Policy::Never)).is_some(), "it has not run");
+    gone.robbed.insert("u".into());
+    assert_eq!(problem(&gone, pod(Policy::Never)), None);
+    assert!(problem(&gone, pod(Policy::Always)).is_some(), "it never finishes");
+    let mut live = snapshot(vec![instance("a", 0, Running)], &[true]);
+    live.robbed.insert("u".into());
+    assert!(problem(&live, pod(Policy::Never)).is_some(), "it runs in part");
+}
+
+#[test]
 fn a_clock_that_was_set_moves_a_deadline() {
     let until = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
     let mut live = snapshot(vec![instance("a", 0, Running)], &[true]);
@@ -177,9 +190,13 @@ fn a_pod_whose_time_was_up_may_begin_again_when_the_clock_was_set_back() {
     let pod = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
     let wanted = Wanted::from([("u".into(), Arc::new(pod))]);
     let sandbox = crate::history::Maker { uid: "u".into(), name: None, attempt: 1 };
-    let event = Event::Made(sandbox, Ok(()));
-    let news = [Record { at: Duration::ZERO, event }];
-    assert!(disturbed(&before, &news, &wanted).is_some());
-    before.sandboxes[0].age = SignedDuration::from_secs(-3600);
-    assert_eq!(disturbed(&before, &news, &wanted), None);
+    // Not all of it had run when its time was up.
+    let first = Event::Container(Arc::new(instance("b", 0, Created)), None);
+    for event in [Event::Made(sandbox, Ok(())), first] {
+        let news = [Record { at: Duration::ZERO, event }];
+        before.sandboxes[0].age = SignedDuration::from_secs(1001);
+        assert!(disturbed(&before, &news, &wanted).is_some());
+        before.sandboxes[0].age = SignedDuration::from_secs(-3600);
+        assert_eq!(disturbed(&before, &news, &wanted), None);
+    }
 }

@@ -14,6 +14,7 @@ use tracing::warn;
 
 use super::survey::Survey;
 use super::{ContainerGcParts, Report, Step};
+use crate::decide::still_goes;
 use crate::plan::{Fate, Item};
 
 /// How many containers are removed at a time, and then how many sandboxes.
@@ -52,8 +53,13 @@ struct Act<'a> {
 }
 
 impl Act<'_> {
+    /// The verdict to carry out, if it still stands: what was removed before may have taken long.
     fn verdict(&self, item: &Item) -> Option<Verdict> {
-        item.verdict(self.parts.clock.now())
+        let stands = item
+            .owner
+            .as_ref()
+            .is_none_or(|owner| still_goes(item.rule, self.parts.pods.state(&owner.uid)));
+        item.verdict(self.parts.clock.now()).filter(|_| stands)
     }
 
     fn done(&self, verdict: Verdict, outcome: Result<(), String>, report: &mut Report) {

@@ -211,7 +211,7 @@ enum Because {
 #[derive(Debug, Clone, Default)]
 pub struct Workers {
     workers: BTreeMap<PodUid, Worker>,
-    /// Static pods by name, in order of arrival, behind pods that only the runtime knows; the first one
+    /// Static pods by name, in order of arrival, behind pods that came only to be ended; the first one
     /// has the name. A pod leaves when it has finished.
     queues: BTreeMap<PodName, VecDeque<PodUid>>,
 }
@@ -264,7 +264,8 @@ impl Workers {
                 Update::Kill { target, .. } => target.clone(),
                 Update::Sync => return,
             };
-            self.welcome(uid, target);
+            let ends = matches!(update, Update::Kill { .. });
+            self.welcome(uid, target, ends);
         } else if let Update::Create(_) = &update {
             let worker = self.workers.get_mut(uid).expect("it was just found");
             if !matches!(worker.stage, Stage::Waiting | Stage::Syncing) {
@@ -313,17 +314,18 @@ impl Workers {
         }
     }
 
-    fn welcome(&mut self, uid: &PodUid, target: Target) {
+    fn welcome(&mut self, uid: &PodUid, target: Target, ends: bool) {
         let mut stage = Stage::Syncing;
         if target.holds_its_name() {
             let queue = self.queues.entry(target.name()).or_default();
-            match target {
-                // What can only be ended is ended at once, and whoever waits for the name waits for that.
-                Target::RuntimeOnly(_) => queue.push_front(uid.clone()),
-                Target::Pod(_) => queue.push_back(uid.clone()),
-            }
-            if queue.len() > 1 && matches!(target, Target::Pod(_)) {
-                stage = Stage::Waiting;
+            if ends {
+                // What runs and only has to end does so at once, and whoever waits for the name waits for that.
+                queue.push_front(uid.clone());
+            } else {
+                queue.push_back(uid.clone());
+                if queue.len() > 1 {
+                    stage = Stage::Waiting;
+                }
             }
         }
         let name = target.name();

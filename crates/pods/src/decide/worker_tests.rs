@@ -321,6 +321,32 @@ fn a_static_pod_waits_for_what_the_runtime_still_has_of_its_earlier_self() {
     assert_eq!(tell(story), expected);
 }
 
+// behaviour: WRK-18, WRK-26
+#[test]
+fn two_earlier_selves_that_are_known_both_end_as_they_say() {
+    let story = vec![
+        kill(&static_pod("1"), None),
+        kill(&static_pod("2"), None),
+        create(&static_pod("3")),
+        ended("2", Outcome::Done),
+        ended("2", Outcome::Done),
+        ended("1", Outcome::Done),
+        ended("1", Outcome::Done),
+    ];
+    let expected = [
+        "terminate 1 30",
+        "terminate 2 30",
+        "terminated 2",
+        "clean 2",
+        "finished 2",
+        "terminated 1",
+        "clean 1",
+        "finished 1",
+        "sync 3",
+    ];
+    assert_eq!(tell(story), expected);
+}
+
 // behaviour: WRK-8, WRK-9
 #[test]
 fn static_pods_of_one_name_start_in_the_order_they_came_and_skip_those_that_went() {
@@ -473,7 +499,8 @@ proptest! {
                             *other == uid || !(1..4).contains(&pod.stage)
                         });
                         let pod = watched.entry(uid.clone()).or_default();
-                        let begins = pod.stage == 0 && uid.as_str() != "4";
+                        // What is found and ended starts nothing.
+                        let begins = pod.stage == 0 && matches!(job, Job::Sync(_));
                         prop_assert!(alone || !begins, "{uid} begins while its name is taken");
                         prop_assert!(!pod.busy, "two jobs at a time");
                         pod.busy = true;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::Pod;
-use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::ids::{PodName, PodUid};
+use model::observed::{PodStatus, SandboxState, SandboxStatus};
 use model::ports::runtime::{Code, RuntimeError};
 use model::stamp::{Stamp, Stamps};
 use podspec::view;
@@ -126,6 +126,16 @@ impl Looks {
     pub(super) fn look(&self, uid: &str, began: Stamp) {
         let status = Some(Arc::new(PodStatus::empty(uid.into())));
         self.changes.fetch_add(1, Ordering::Relaxed);
+        self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
+    }
+
+    /// A look that begins now and shows a dead sandbox.
+    pub(super) fn remains(&self, uid: &str) {
+        let status = Some(Arc::new(PodStatus {
+            sandboxes: vec![dead_sandbox(uid)],
+            ..PodStatus::empty(uid.into())
+        }));
+        let began = self.stamps.next();
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
@@ -311,6 +321,19 @@ impl Bench {
     pub(super) async fn after(&self, time: Duration) -> Vec<String> {
         sleep(time).await;
         self.jobs()
+    }
+}
+
+fn dead_sandbox(uid: &str) -> SandboxStatus {
+    SandboxStatus {
+        id: "s".into(),
+        pod_uid: uid.into(),
+        pod: PodName::new("default", uid),
+        attempt: 0,
+        state: SandboxState::NotReady,
+        created_at: jiff::Timestamp::UNIX_EPOCH,
+        ips: Vec::new(),
+        host_network: false,
     }
 }
 

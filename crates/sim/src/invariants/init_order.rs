@@ -53,7 +53,10 @@ impl InitOrder {
         };
         let grace = Duration::from_secs(pod.grace);
         let is_sidecar = pod.init.iter().any(|init| init.sidecar && *init.name == *one.name);
-        if !is_sidecar || at + Duration::from_secs(1) >= since + grace {
+        // One that the runtime lost track of is stopped to be replaced, by an agent that has not heard yet that
+        // nobody wants the pod.
+        let is_lost = one.state == Some(ContainerState::Unknown);
+        if !is_sidecar || is_lost || at + Duration::from_secs(1) >= since + grace {
             return Ok(());
         }
         let regular = |other: &&Arc<Instance>| {

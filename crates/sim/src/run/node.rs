@@ -25,6 +25,7 @@ use crate::invariants::{Broken, Invariants};
 use crate::life::Life;
 use crate::outside::Outside;
 use crate::plan::{Harm, NODE, Plan, PodPlan, URL, What};
+use crate::robbed::Robbed;
 use crate::run::page;
 use crate::settled::{SandboxSeen, Snapshot, Wanted};
 
@@ -62,6 +63,7 @@ pub(super) struct Node {
     manifests: BTreeMap<String, Arc<PodPlan>>,
     chores: Vec<(Instant, Chore)>,
     invariants: Invariants,
+    robbed: Robbed,
     kept: Option<Vec<Record>>,
 }
 
@@ -100,6 +102,7 @@ impl Node {
             manifests: BTreeMap::new(),
             chores: Vec::new(),
             invariants: Invariants::default(),
+            robbed: Robbed::default(),
             kept: None,
         }
     }
@@ -203,6 +206,7 @@ impl Node {
     fn quiet(&mut self) -> Result<(), Broken> {
         self.outside.observe();
         let news = self.outside.take_news();
+        self.robbed.read(&news);
         self.invariants.read(&news)?;
         if let Some(kept) = &mut self.kept {
             kept.extend(news);
@@ -379,6 +383,7 @@ impl Node {
         Snapshot {
             at: outside.elapsed(),
             containers: containers.iter().map(|one| outside.instance(one)).collect(),
+            robbed: self.robbed.pods(),
             sandboxes: sandboxes
                 .map(|one| SandboxSeen {
                     made: outside.since_the_beginning(one.created_at),

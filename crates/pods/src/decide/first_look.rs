@@ -1,0 +1,48 @@
+//! The first look at a pod.
+
+use model::observed::PodStatus;
+
+/// Whether a status from before a pod had its worker says how the pod is. Where something of it lives it
+/// does, and where there is nothing. Remains alone may be those of an earlier pod of the same uid, and have
+/// been removed since: judged by them the pod would have finished before it began.
+pub fn holds(status: &PodStatus) -> bool {
+    let is_empty = status.sandboxes.is_empty() && status.containers.is_empty();
+    is_empty || status.may_be_alive()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use model::ids::PodName;
+    use model::observed::{SandboxState, SandboxStatus};
+
+    use super::*;
+
+    fn sandbox(state: SandboxState) -> SandboxStatus {
+        SandboxStatus {
+            id: "s".into(),
+            pod_uid: "a".into(),
+            pod: PodName::new("default", "web"),
+            attempt: 0,
+            state,
+            created_at: Timestamp::UNIX_EPOCH,
+            ips: Vec::new(),
+            host_network: false,
+        }
+    }
+
+    #[test]
+    fn only_remains_are_looked_at_again() {
+        let rows = [
+            ("nothing", vec![], true),
+            ("alive", vec![SandboxState::Ready], true),
+            ("alive, and remains", vec![SandboxState::Ready, SandboxState::NotReady], true),
+            ("remains", vec![SandboxState::NotReady], false),
+        ];
+        for (row, sandboxes, expected) in rows {
+            let sandboxes = sandboxes.into_iter().map(sandbox).collect();
+            let status = PodStatus { sandboxes, ..PodStatus::empty("a".into()) };
+            assert_eq!(holds(&status), expected, "{row}");
+        }
+    }
+}
