@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{self, config_check, describe, gc, get_pods, logs, node_clean};
 use crate::run_args::{self, Asked};
+use crate::traces::Traces;
 use crate::{klog, machine, run, run_help, version};
 
 /// Another name of the program, under which it takes the kubelet's flags at once.
@@ -156,7 +157,10 @@ fn run_agent(flags: &[OsString]) -> Result<()> {
                 _ => klog::Format::Text,
             };
             let verbosity = u8::try_from(logging.verbosity).unwrap_or(u8::MAX);
-            return run::run(*args, klog::init(format, verbosity));
+            let node_name = run::node_name(args.hostname_override.as_deref())?;
+            let traces = Traces::wanted(&args.config, &node_name);
+            let verbosity = klog::init(format, verbosity, traces.as_ref());
+            return run::run(*args, verbosity, traces);
         }
         Asked::Help => run_help::help(),
         Asked::Version => version::text(),

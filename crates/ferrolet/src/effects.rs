@@ -42,6 +42,8 @@ const FIELDS: &[&str] = &[
     "staticPodURL",
     "staticPodURLHeader",
     "syncFrequency",
+    #[cfg(feature = "otel")]
+    "tracing",
     "userNamespaces",
 ];
 
@@ -134,6 +136,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "otel")]
     fn the_document_tells_what_takes_effect() {
         let document = include_str!("../../../docs/configuration.md");
         let table = named(document, "## What takes effect", "Flags without a field");

@@ -20,6 +20,8 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, fmt as layer, reload};
 
+use crate::traces::Traces;
+
 /// How lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -41,15 +43,15 @@ impl server::Verbosity for Verbosity {
     }
 }
 
-/// Sends logs to standard error from now on.
-pub(crate) fn init(format: Format, verbosity: u8) -> Verbosity {
+/// Sends logs to standard error from now on, and spans to where they are traced, if they are.
+pub(crate) fn init(format: Format, verbosity: u8, traces: Option<&Traces>) -> Verbosity {
     let (filter, handle) = reload::Layer::new(filter(verbosity));
     let lines = layer::layer().with_writer(std::io::stderr).event_format(Klog {
         format,
         pid: std::process::id(),
         zone: TimeZone::system(),
     });
-    tracing_subscriber::registry().with(filter).with(lines).init();
+    tracing_subscriber::registry().with(filter).with(lines).with(traces.map(Traces::layer)).init();
     Verbosity(handle)
 }
 

@@ -33,6 +33,8 @@ mod sync_loop;
 mod syncer;
 mod systemd;
 mod tasks;
+#[cfg_attr(not(feature = "otel"), path = "no_traces.rs")]
+mod traces;
 mod unsupported;
 mod version;
 pub mod wiring;

@@ -29,6 +29,7 @@ use crate::observe::{LoggedEvents, SystemClock};
 use crate::run_args::{DeadContainers, RunArgs};
 use crate::runtime_note::RuntimeNote;
 use crate::systemd;
+use crate::traces::{self, Traces};
 use crate::version::USER_AGENT;
 use crate::wiring::{Agent, ImageRules, Local, ManifestUrl, Ports, Registry, Settings};
 
@@ -46,7 +47,7 @@ pub(crate) const JOURNAL: &str = "ferrolet/journal";
 const FILE_THREADS: usize = 16;
 
 /// Runs the agent.
-pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
+pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) -> Result<()> {
     for warning in &args.warnings {
         warn!(%warning, "configuration");
     }
@@ -77,7 +78,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
         .max_blocking_threads(FILE_THREADS)
         .build()
         .context("start the async runtime")?;
-    let here = Here { root_dir: &args.root_dir, socket: &socket, verbosity, watchdog };
+    let here = Here { root_dir: &args.root_dir, socket: &socket, verbosity, traces, watchdog };
     let done = runtime.block_on(serve(&config, settings, here));
     // A call to the runtime or a file that hangs must not keep the agent from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -85,7 +86,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity) -> Result<()> {
 }
 
 /// The node's name: as asked for, else the machine's host name; lower case in any case.
-fn node_name(wanted: Option<&str>) -> Result<String> {
+pub(crate) fn node_name(wanted: Option<&str>) -> Result<String> {
     let uname = rustix::system::uname();
     let name = match wanted {
         Some(name) => name,
@@ -229,6 +230,7 @@ struct Here<'a> {
     root_dir: &'a Path,
     socket: &'a hostfs::Socket,
     verbosity: klog::Verbosity,
+    traces: Option<Traces>,
     /// How often the service manager wants to hear that the agent is well.
     watchdog: Option<Duration>,
 }
@@ -240,6 +242,7 @@ async fn serve(
 ) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen to SIGINT")?;
+    let traces = traces::send(here.traces)?;
     let metrics = Registry::new();
     let (endpoint, runtime) = runtime(config, &metrics)?;
     // Biased here and below: a signal comes once and ends the agent.
@@ -291,6 +294,7 @@ async fn serve(
         broken = agent.broken() => Err(broken.into()),
         () = alive => unreachable!("it tells without end"),
         () = memory => unreachable!("it watches without end"),
+        () = traces => unreachable!("it sends without end"),
     }
 }
 

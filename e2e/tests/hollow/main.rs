@@ -5,3 +5,4 @@
 mod calls;
 mod crash;
 mod programs;
+mod traces;
