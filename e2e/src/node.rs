@@ -217,11 +217,14 @@ impl Node {
         self.ask(&["node", "clean", "--config", &config])
     }
 
-    /// Asks until the answer has a part.
+    /// Asks until the answer has a part. An agent that has just been started may not answer yet.
     pub fn wait_for_answer(&self, args: &[&str], part: &str) -> Result<String> {
         self.explained(wait::until(&format!("{args:?} says {part:?}"), PATIENCE, || {
-            let answer = self.ask(args)?;
-            Ok(if answer.contains(part) { Ok(answer) } else { Err(answer) })
+            Ok(match self.ask(args) {
+                Ok(answer) if answer.contains(part) => Ok(answer),
+                Ok(answer) => Err(answer),
+                Err(error) => Err(format!("{error:#}")),
+            })
         }))
     }
 
