@@ -53,7 +53,8 @@ fn a_tiny_node_of_dead_containers_is_cleared_by_ferrolet_and_told_of_both() {
     let [ours, theirs] = &results.runs[..] else { panic!("{results:?}") };
     assert_eq!((ours.agent, theirs.agent), (Agent::Ferrolet, Agent::Upstream));
     assert_eq!(ours.collected.left, 0, "{ours:?}");
-    assert_eq!(ours.collected.calls["RemoveContainer"], plan.containers() as u64, "{ours:?}");
+    // What one part of the agent has removed, another may have been about to.
+    assert!(ours.collected.calls["RemoveContainer"] >= plan.containers() as u64, "{ours:?}");
     assert!(ours.collected.seconds.is_some(), "{ours:?}");
     // The kubelet keeps the last instance of each until its second pass, a minute later.
     assert!(theirs.collected.left <= plan.pods, "{theirs:?}");
