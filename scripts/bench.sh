@@ -21,5 +21,5 @@ if [ "${1:-}" != built ]; then
     set -- built "$commit"
 fi
 "$CARGO_TARGET_DIR/release/bench" --out "$out" --rounds "${ROUNDS:-5}" --commit "$2"
-# One round takes up to ten minutes: the kubelet has four for what it does in passes of a minute.
+# A round takes five minutes: the kubelet has four for what it does in passes of a minute.
 exec "$CARGO_TARGET_DIR/release/bench" --out "$out" --garbage --rounds "${GARBAGE_ROUNDS:-3}" --commit "$2"

@@ -113,7 +113,7 @@ impl Node {
             .args(["run", "--hostname-override", NODE_NAME, "-v=4", "--config"])
             .arg(self.directory.join("config.yaml").display().to_string())
             .arg("--root-dir")
-            .arg(self.directory.join("root").display().to_string())
+            .arg(self.root_dir().display().to_string())
             .args(flags.iter().copied());
         let command = environment
             .iter()
@@ -193,6 +193,11 @@ impl Node {
         Ok(self.instance.start_containerd()?)
     }
 
+    /// What the agent is told is its root directory.
+    pub fn root_dir(&self) -> PathBuf {
+        self.directory.join("root")
+    }
+
     /// Whether the agent runs.
     pub fn agent_is_alive(&self) -> Result<bool> {
         Ok(self.agent()?.is_alive()?)
@@ -201,7 +206,7 @@ impl Node {
     /// Runs a command of the agent's program on this node and answers what it printed.
     pub fn ask(&self, args: &[&str]) -> Result<String> {
         let program = program("ferrolet")?.display().to_string();
-        let root = self.directory.join("root").display().to_string();
+        let root = self.root_dir().display().to_string();
         let args: Vec<&str> = args.iter().copied().chain(["--root-dir", &root]).collect();
         self.run(&program, &args)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
@@ -17,21 +18,42 @@ use model::verdict::{Detail, Input, Verdict};
 use serde_json::Value;
 use server::wire::{GcDone, GcItem, GcLine, GcPlan, GcSource, GcVerdict};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::records::Records;
+use crate::tasks::Tasks;
 use crate::wiring::{Ports, Settings};
 
-/// How many lines wait for a slow reader before the pass is told no further.
+/// How many lines wait for a slow reader.
 const LINES: usize = 64;
 
+/// How long a pass waits for whoever reads of it, each time.
+const READER: Duration = Duration::from_secs(10);
+
+/// How many people wait for their pass at a time.
+const WAITING: usize = 4;
+
+/// Whom a pass is told to.
+type Reader = mpsc::Sender<GcLine>;
+
 /// What collects garbage on this node.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Collection {
     containers: ContainerGc,
     images: ImageGc,
-    ledger: Arc<Ledger>,
     clock: Arc<dyn WallClock>,
     policy: Inputs,
+    /// Read by the task that makes passes.
+    asked: mpsc::Sender<Reader>,
+}
+
+/// Makes the passes that are asked for, one after the other, whether or not anybody still listens.
+#[derive(Debug)]
+struct Passes {
+    containers: ContainerGc,
+    images: ImageGc,
+    ledger: Arc<Ledger>,
+    asked: mpsc::Receiver<Reader>,
 }
 
 #[async_trait]
@@ -46,36 +68,56 @@ impl server::Collector for Collection {
 
     async fn run(&self) -> BoxStream<'static, GcLine> {
         let (sender, lines) = mpsc::channel(LINES);
-        let pass = self.clone().pass(sender);
-        let lines = stream::unfold(lines, |mut lines| async {
-            let line = lines.recv().await?;
-            Some((line, lines))
-        });
-        // The pass is made by whoever reads of it: it ends with its last line.
-        let pass = stream::once(pass).filter_map(|()| async { None });
-        stream::select(lines, pass).boxed()
+        // When the agent stops, nothing is told.
+        drop(self.asked.send(sender).await);
+        let next = async |mut lines: mpsc::Receiver<GcLine>| Some((lines.recv().await?, lines));
+        stream::unfold(lines, next).boxed()
     }
 }
 
 impl Collection {
-    pub(crate) fn new(
+    /// Starts the task that makes passes, and tells how to ask for them.
+    pub(crate) fn start(
         settings: &Settings,
         ports: &Ports,
         records: &Records,
-        (containers, images): (&ContainerGc, &ImageGc),
+        (containers, images): &(ContainerGc, ImageGc),
+        tasks: &mut Tasks,
     ) -> Self {
-        Self {
+        let (containers, images) = (containers.clone(), images.clone());
+        let (sender, asked) = mpsc::channel(WAITING);
+        let passes = Passes {
             containers: containers.clone(),
             images: images.clone(),
             ledger: Arc::clone(&records.ledger),
+            asked,
+        };
+        tasks.spawn("garbage collection on request", |stop| passes.run(stop));
+        Self {
+            containers,
+            images,
             clock: Arc::clone(&ports.clock),
             policy: policy(&settings.container_gc, &settings.images.policy),
+            asked: sender,
         }
+    }
+}
+
+impl Passes {
+    async fn run(mut self, stop: CancellationToken) {
+        let passes = async {
+            while let Some(reader) = self.asked.recv().await {
+                self.pass(reader).await;
+            }
+            // Nobody can ask any more: the agent stops.
+            std::future::pending::<()>().await;
+        };
+        stop.run_until_cancelled(passes).await;
     }
 
     /// A pass over everything. Images come first: the others make some of them unused, and what a plan
     /// says goes, no more and no less.
-    async fn pass(self, lines: mpsc::Sender<GcLine>) {
+    async fn pass(&self, lines: Reader) {
         let mut done = GcDone::default();
         self.images_pass(&lines, &mut done).await;
         self.containers_pass(&lines, &mut done).await;
@@ -117,8 +159,8 @@ fn chain(error: &(impl std::error::Error + 'static)) -> String {
 }
 
 async fn tell(lines: &mpsc::Sender<GcLine>, line: GcLine) {
-    // Whoever read may have gone; the pass goes on.
-    drop(lines.send(line).await);
+    // Whoever read may have gone or stopped reading; the pass goes on.
+    drop(lines.send_timeout(line, READER).await);
 }
 
 /// Tells the removal of an image; others are told by who makes them.

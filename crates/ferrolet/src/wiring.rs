@@ -179,8 +179,8 @@ pub struct Local {
 pub struct Agent {
     tasks: Tasks,
     health: Arc<dyn HealthChecks>,
-    container_gc: ContainerGc,
-    image_gc: ImageGc,
+    gc: (ContainerGc, ImageGc),
+    collector: Arc<Collection>,
     changes: watch::Receiver<u64>,
 }
 
@@ -211,8 +211,8 @@ impl Agent {
         });
         let pods = (workers_handle.states(), pod_runtime);
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
-        let image_gc = images.start(&mut tasks);
-        let collection = Collection::new(settings, &ports, &records, (&container_gc, &image_gc));
+        let gc = (container_gc, images.start(&mut tasks));
+        let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let (sources, changes) = (sources(settings, &ports, &mut tasks), view.changes());
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
@@ -239,7 +239,7 @@ impl Agent {
                 health: Arc::clone(&health),
                 metrics: Arc::new(Metrics(ports.metrics)),
                 removals: Arc::new(JournalView(Arc::clone(&records.journal))),
-                collector: Arc::new(collection),
+                collector: Arc::clone(&collector) as _,
                 verbosity,
                 clock: ports.clock,
                 version: version(),
@@ -251,17 +251,22 @@ impl Agent {
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
-        Self { tasks, health, container_gc, image_gc, changes }
+        Self { tasks, health, gc, collector, changes }
+    }
+
+    /// Asks for plans and passes over everything, as people do.
+    pub fn collector(&self) -> Arc<dyn server::Collector> {
+        Arc::clone(&self.collector) as _
     }
 
     /// Asks things of the collection of dead containers.
     pub fn container_gc(&self) -> ContainerGc {
-        self.container_gc.clone()
+        self.gc.0.clone()
     }
 
     /// Asks things of the collection of images.
     pub fn image_gc(&self) -> ImageGc {
-        self.image_gc.clone()
+        self.gc.1.clone()
     }
 
     /// Whether the agent is well.

@@ -224,7 +224,7 @@ fn last_words_are_told_also_by_the_next_agent_and_go_with_their_pod() -> Result<
         node.start_agent()?;
     }
     node.wait_for_log(&["pod has ended", "dying"])?;
-    let directory = node.instance().dir().join("node/root/pods").join(UID).display().to_string();
+    let directory = node.root_dir().join("pods").join(UID).display().to_string();
     let files = node.run("find", &[&directory, "-type", "f", "-perm", "0666"])?;
     ensure!(files.lines().count() == 3, "{files}");
     node.remove_manifest("dying.yaml")?;

@@ -207,7 +207,7 @@ fn a_pod_with_users_of_its_own_is_nobody_on_the_host_and_keeps_its_ids() -> Resu
     let map = node.run("cat", &[&owner])?;
     let map: Vec<u32> = map.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
     ensure!(map == [0, 65_536, 65_536], "{map:?}");
-    let root = node.instance().dir().join("node/root");
+    let root = node.root_dir();
     let find = || node.run("find", &[&root.join("pods").display().to_string(), "-name", "userns"]);
     let file = find()?;
     let kept = std::fs::read_to_string(file.trim())?;

@@ -117,7 +117,7 @@ impl SmallNode {
     }
 
     fn use_times(&self) -> PathBuf {
-        self.node.instance().dir().join("node/root/ferrolet/state/image-use.json")
+        self.node.root_dir().join("ferrolet/state/image-use.json")
     }
 
     /// An agent sees all images, with room in plenty, and ends. The next one knows them already.

@@ -17,7 +17,7 @@ const NO_LISTENING: &str = r#"{
 #[test]
 fn a_profile_of_the_nodes_own_and_an_unmasked_proc_take_effect() -> Result<()> {
     let mut node = Node::start()?;
-    let profiles = node.instance().dir().join("node/root/seccomp/profiles");
+    let profiles = node.root_dir().join("seccomp/profiles");
     fs::create_dir_all(&profiles)?;
     fs::write(profiles.join("quiet.json"), NO_LISTENING)?;
     let profile = "securityContext: {seccompProfile: {type: Localhost, localhostProfile: profiles/quiet.json}}";

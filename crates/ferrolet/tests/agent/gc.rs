@@ -9,6 +9,7 @@ use model::observed::Container;
 use model::ports::files::HostFiles as _;
 use model::ports::runtime::{Code, Runtime as _};
 use model::verdict::Subject;
+use server::Collector as _;
 use testkit::http::Page;
 use testkit::runtime::{Fault, Method, Rule};
 use testkit::wanted;
@@ -214,4 +215,19 @@ async fn what_went_while_no_agent_ran_is_collected_within_seconds_of_the_start()
     assert_eq!(instances(&world, "old"), 0);
     assert_eq!(world.runtime.sandboxes().len(), 1);
     assert!(world.files.look("/var/log/pods/default_old_uid-old".as_ref()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_was_asked_for_is_made_to_its_end_though_nobody_listens_any_more() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let agent = world.start();
+    world.one_runs("web").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    world.runtime.forget_calls();
+    drop(agent.collector().run().await);
+    // Images come first; then containers.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(world.runtime.count(Method::ListImages) > 0, "{:?}", world.runtime.calls());
+    assert!(world.runtime.count(Method::ListContainers) > 0, "{:?}", world.runtime.calls());
 }

@@ -34,6 +34,7 @@ pub fn known_sandbox<'a>(
 mod tests {
     use jiff::Timestamp;
     use model::ids::PodName;
+    use testkit::observed;
 
     use super::*;
 
@@ -52,24 +53,7 @@ mod tests {
     }
 
     fn old(state: ContainerState) -> PodStatus {
-        let status = ContainerStatus {
-            id: "c".into(),
-            sandbox_id: "s".into(),
-            name: "main".into(),
-            state,
-            created_at: Timestamp::UNIX_EPOCH,
-            started_at: None,
-            finished_at: None,
-            exit_code: 0,
-            image: "image".into(),
-            image_ref: "image".into(),
-            reason: "".into(),
-            message: "".into(),
-            log_path: "".into(),
-            labels: [].into(),
-            annotations: [].into(),
-            mounts: Vec::new(),
-        };
+        let status = observed::container_status("c", "main", state);
         PodStatus { containers: vec![status], ..PodStatus::empty("uid".into()) }
     }
 
@@ -103,25 +87,16 @@ mod tests {
             ("dead", NotReady, NotReady, vec![], false, true),
         ];
         for (name, now, before, ips, host_network, reused) in rows {
-            let pod = PodName::new("default", "web");
             let listed = Sandbox {
                 id: "s".into(),
                 pod_uid: "uid".into(),
-                pod: pod.clone(),
+                pod: PodName::new("default", "web"),
                 attempt: 0,
                 state: now,
                 created_at: Timestamp::UNIX_EPOCH,
             };
-            let status = SandboxStatus {
-                id: "s".into(),
-                pod_uid: "uid".into(),
-                pod,
-                attempt: 0,
-                state: before,
-                created_at: Timestamp::UNIX_EPOCH,
-                ips,
-                host_network,
-            };
+            let status =
+                SandboxStatus { ips, host_network, ..observed::sandbox_status("s", before) };
             let old = PodStatus { sandboxes: vec![status], ..PodStatus::empty("uid".into()) };
             assert_eq!(known_sandbox(&listed, Some(&old)).is_some(), reused, "{name}");
         }
