@@ -9,7 +9,6 @@ use model::observed::Container;
 use model::ports::files::HostFiles as _;
 use model::ports::runtime::{Code, Runtime as _};
 use model::verdict::Subject;
-use server::Collector as _;
 use testkit::http::Page;
 use testkit::runtime::{Fault, Method, Rule};
 use testkit::wanted;
