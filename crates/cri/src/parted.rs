@@ -172,3 +172,124 @@ fn varint(data: &mut &[u8]) -> Result<Option<u64>, Status> {
 fn malformed(error: &dyn std::fmt::Display) -> Status {
     Status::data_loss(format!("the runtime's answer has {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use proptest::prelude::*;
+    use proto::runtime_v1 as cri;
+
+    use super::*;
+
+    fn container(number: usize) -> cri::Container {
+        cri::Container {
+            id: format!("{number:064}"),
+            metadata: Some(cri::ContainerMetadata { name: "main".into(), attempt: 3 }),
+            created_at: 1 << 40,
+            ..Default::default()
+        }
+    }
+
+    /// A message as gRPC sends it.
+    fn framed(message: &[u8]) -> Vec<u8> {
+        let mut framed = vec![0];
+        framed.put_u32(u32::try_from(message.len()).unwrap());
+        framed.put_slice(message);
+        framed
+    }
+
+    fn list(containers: Vec<cri::Container>) -> Vec<u8> {
+        framed(&cri::ListContainersResponse { containers }.encode_to_vec())
+    }
+
+    /// The messages in what was handed on, which has no part of one.
+    fn messages(mut parts: &[u8]) -> Vec<cri::ListContainersResponse> {
+        let mut messages = Vec::new();
+        while !parts.is_empty() {
+            assert_eq!(parts.get_u8(), 0);
+            let length = parts.get_u32() as usize;
+            messages.push(Message::decode(&parts[..length]).unwrap());
+            parts.advance(length);
+        }
+        messages
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_or_comes_twice_however_an_answer_comes(
+            lists in prop::collection::vec(0_usize..5, 0..4),
+            sizes in prop::collection::vec(1_usize..200, 1..20),
+        ) {
+            let mut numbers = 0..;
+            let mut next = |count| (&mut numbers).take(count).map(container).collect::<Vec<_>>();
+            let lists: Vec<_> = lists.into_iter().map(|count| next(count)).collect();
+            let sent: Vec<u8> = lists.iter().cloned().flat_map(list).collect();
+            let (mut cut, mut received, mut rest) = (Cut::default(), Vec::new(), &sent[..]);
+            for size in sizes.iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                prop_assert_eq!(cut.end().is_ok(), cut.left == 0 && cut.kept.is_empty());
+                let (data, later) = rest.split_at((*size).min(rest.len()));
+                received.extend(messages(&cut.parts(data).unwrap()));
+                rest = later;
+            }
+            cut.end().unwrap();
+            prop_assert!(received.len() >= lists.len(), "an empty list is a message too");
+            let received: Vec<_> = received.into_iter().flat_map(|part| part.containers).collect();
+            prop_assert_eq!(received, lists.concat());
+        }
+
+        #[test]
+        fn no_answer_makes_it_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut cut = Cut::default();
+            for part in framed(&data).chunks(7) {
+                if cut.parts(part).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn little_of_a_long_answer_is_kept() {
+        let (mut cut, mut most, mut count) = (Cut::default(), 0, 0);
+        for data in list((0..10_000).map(container).collect()).chunks(16 << 10) {
+            let parts = cut.parts(data).unwrap();
+            most = most.max(cut.kept.len());
+            count += messages(&parts).iter().map(|part| part.containers.len()).sum::<usize>();
+        }
+        assert_eq!(count, 10_000);
+        assert!(most < 200, "{most} bytes");
+    }
+
+    #[test]
+    fn half_an_answer_is_an_error() {
+        let whole = list(vec![container(0), container(1)]);
+        // After the first entry, and within the second.
+        for length in [3, whole.len() / 2 + 3, whole.len() - 1] {
+            let mut cut = Cut::default();
+            cut.parts(&whole[..length]).unwrap();
+            assert_eq!(cut.end().unwrap_err().code(), Code::DataLoss, "{length}");
+        }
+    }
+
+    #[test]
+    fn fields_of_all_kinds_are_told_apart_and_what_is_none_is_an_error() {
+        let fields = [8, 0x96, 1, 0x11, 1, 2, 3, 4, 5, 6, 7, 8, 0x1a, 2, 1, 1, 0x25, 1, 2, 3, 4];
+        let ends = [3, 12, 16, 21];
+        for length in 0..=fields.len() {
+            let end = ends.iter().rev().find(|end| **end <= length).copied().unwrap_or(0);
+            assert_eq!(whole_fields(&fields[..length]).unwrap(), end, "{length}");
+        }
+        for wrong in [&[0x0b, 1][..], &[0xff; 11]] {
+            assert_eq!(whole_fields(wrong).unwrap_err().code(), Code::DataLoss, "{wrong:?}");
+        }
+        let too_long = u32::try_from(MESSAGE_LIMIT).unwrap() + 1;
+        let mut cut = Cut::default();
+        let error = cut.parts(&[&[0], &too_long.to_be_bytes()[..]].concat()).unwrap_err();
+        assert_eq!(error.code(), Code::OutOfRange);
+        let error = Cut::default().parts(&[1, 0, 0, 0, 0]).unwrap_err();
+        assert_eq!(error.code(), Code::Internal);
+    }
+}
