@@ -295,7 +295,7 @@ impl Runtime for CriRuntime {
         filter: &ContainerFilter,
     ) -> Result<Vec<ImageUse>, RuntimeError> {
         let object = selected_containers(filter);
-        Ok(lists::containers::<ImageUses>(&self.lists, &object, filter).await?.0)
+        Ok(lists::containers::<ImageUses>(&self.lists, &object, filter).await?.list)
     }
 
     async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {

@@ -9,8 +9,8 @@ use model::ids::{ObjectId, PodName, PodUid};
 use model::labels;
 use model::observed::{ContainerState, ContainerStatus, SandboxState, SandboxStatus};
 use model::ports::runtime::{
-    ContainerEvent, ContainerEventKind, Image, ImageFilesystem, ImageUse, ImageUser,
-    RuntimeCondition, RuntimeHandler, RuntimeStatus,
+    ContainerEvent, ContainerEventKind, Image, ImageFilesystem, ImageUser, RuntimeCondition,
+    RuntimeHandler, RuntimeStatus,
 };
 use model::wanted::Mount;
 use proto::runtime_v1 as cri;
@@ -136,20 +136,6 @@ pub(crate) fn listed_image(image: cri::Image) -> Image {
         },
         runtime_handler: image.spec.map(|spec| spec.runtime_handler).unwrap_or_default(),
     }
-}
-
-/// Which image a container uses. One of which the runtime tells no image uses none.
-pub(crate) fn image_use(container: cri::Container) -> Option<ImageUse> {
-    let image_id = match container.image_id.as_str() {
-        "" => container.image_ref,
-        _ => container.image_id,
-    };
-    Some(ImageUse {
-        container: id(container.id)?,
-        pod_uid: pod(&container.labels).map(|(uid, _)| uid),
-        image_id: id(image_id)?,
-        runtime_handler: container.image.map(|image| image.runtime_handler).unwrap_or_default(),
-    })
 }
 
 /// A file system that does not say where it is cannot be measured.

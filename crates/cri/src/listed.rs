@@ -6,9 +6,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::ids::PodName;
+use model::ids::{PodName, PodUid};
 use model::labels;
 use model::observed::{Container, ContainerState, Sandbox, SandboxState};
+use model::ports::runtime::ImageUse;
 use prost::Message;
 use prost::bytes::Bytes;
 use proto::runtime_v1 as cri;
@@ -64,6 +65,8 @@ pub(crate) struct ListedContainer {
     sandbox_id: Bytes,
     #[prost(message, optional, tag = "3")]
     metadata: Option<ContainerMetadata>,
+    #[prost(message, optional, tag = "4")]
+    image: Option<ImageSpec>,
     #[prost(bytes = "bytes", tag = "5")]
     image_ref: Bytes,
     #[prost(enumeration = "cri::ContainerState", tag = "6")]
@@ -72,6 +75,15 @@ pub(crate) struct ListedContainer {
     created_at: i64,
     #[prost(message, repeated, tag = "8")]
     labels: Vec<Label>,
+    #[prost(bytes = "bytes", tag = "10")]
+    image_id: Bytes,
+}
+
+/// `ImageSpec`.
+#[derive(Clone, PartialEq, Message)]
+struct ImageSpec {
+    #[prost(bytes = "bytes", tag = "19")]
+    runtime_handler: Bytes,
 }
 
 /// `ContainerMetadata`.
@@ -177,6 +189,22 @@ impl ListedContainer {
             state: self.observed_state(),
             created_at: from_cri::timestamp(self.created_at),
             image_ref: texts.shared(&self.image_ref)?,
+        }))
+    }
+    /// Which image it uses. One of which the runtime tells no image uses none.
+    pub(crate) fn image_use(&self, texts: &mut Texts) -> Result<Option<ImageUse>, NoText> {
+        let image = if self.image_id.is_empty() { &self.image_ref } else { &self.image_id };
+        if self.id.is_empty() || image.is_empty() {
+            return Ok(None);
+        }
+        let uid = self.label(labels::POD_UID).filter(|uid| !uid.is_empty());
+        let pod_uid = uid.map(|uid| texts.shared(uid)).transpose()?.map(PodUid::from);
+        let handler = self.image.as_ref().map(|image| &image.runtime_handler[..]);
+        Ok(Some(ImageUse {
+            container: text(&self.id)?.into(),
+            pod_uid,
+            image_id: texts.shared(image)?,
+            runtime_handler: texts.shared(handler.unwrap_or_default())?,
         }))
     }
 }

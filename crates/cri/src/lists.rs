@@ -18,7 +18,7 @@ use crate::error::{Call, on};
 use crate::listed::{ListedContainers, ListedSandboxes, NoText, Texts};
 use crate::parted::{Parted, parted};
 use crate::service::Service;
-use crate::{from_cri, to_cri};
+use crate::to_cri;
 
 /// Whose answers come in parts.
 type InParts = MapResponse<Channel, fn(HttpResponse<tonic::body::Body>) -> HttpResponse<Parted>>;
@@ -37,12 +37,18 @@ pub(crate) trait Collected: Default + Send {
     fn take(&mut self, part: Self::Part) -> Result<(), NoText>;
 }
 
+/// What came, in how many parts.
+struct Counted<C> {
+    collected: C,
+    parts: usize,
+}
+
 /// Calls a method whose answer is a list, or comes in several parts.
 async fn collect<M: Message + 'static, C: Collected>(
     lister: &mut Lister,
     request: Request<M>,
     path: &'static str,
-) -> Result<Response<(C, usize)>, Status> {
+) -> Result<Response<Counted<C>>, Status> {
     lister
         .ready()
         .await
@@ -55,7 +61,7 @@ async fn collect<M: Message + 'static, C: Collected>(
         collected.take(part).map_err(no_text)?;
         parts += 1;
     }
-    Ok(Response::new((collected, parts)))
+    Ok(Response::new(Counted { collected, parts }))
 }
 
 /// Lists by a method whose answer is one message. No message at all is no list.
@@ -65,9 +71,14 @@ async fn whole<M: Message + 'static, C: Collected>(
     request: M,
     path: &'static str,
 ) -> Result<C, RuntimeError> {
-    let method = async |lister: &mut Lister, request| collect(lister, request, path).await;
-    let (collected, parts) = service.call(call, request, method).await?;
-    if parts == 0 { Err(call.malformed("no message")) } else { Ok(collected) }
+    let method = async |lister: &mut Lister, request| {
+        let answer = collect(lister, request, path).await?.into_inner();
+        let Counted { collected, parts: 1.. } = answer else {
+            return Err(Status::internal("the answer has no message"));
+        };
+        Ok(Response::new(collected))
+    };
+    service.call(call, request, method).await
 }
 
 /// Containers, or what is asked of them. What is too large for one message is asked for in parts.
@@ -86,7 +97,7 @@ pub(crate) async fn containers<C: Collected>(
             let method = async |lister: &mut Lister, request| collect(lister, request, path).await;
             let streamed = service.call(on("StreamContainers", object), request, method).await;
             // What was asked for is what failed.
-            streamed.map(|(collected, _)| collected).map_err(|_| error)
+            streamed.map(|streamed: Counted<C>| streamed.collected).map_err(|_| error)
         }
         answer => answer,
     }
@@ -108,7 +119,7 @@ pub(crate) async fn sandboxes<C: Collected>(
             let method = async |lister: &mut Lister, request| collect(lister, request, path).await;
             let streamed = service.call(on("StreamPodSandboxes", object), request, method).await;
             // What was asked for is what failed.
-            streamed.map(|(collected, _)| collected).map_err(|_| error)
+            streamed.map(|streamed: Counted<C>| streamed.collected).map_err(|_| error)
         }
         answer => answer,
     }
@@ -157,13 +168,18 @@ impl Collected for Containers {
 
 /// The images of all entries of a list of containers.
 #[derive(Debug, Default)]
-pub(crate) struct ImageUses(pub(crate) Vec<ImageUse>);
+pub(crate) struct ImageUses {
+    texts: Texts,
+    pub(crate) list: Vec<ImageUse>,
+}
 
 impl Collected for ImageUses {
-    type Part = cri::ListContainersResponse;
+    type Part = ListedContainers;
 
-    fn take(&mut self, part: cri::ListContainersResponse) -> Result<(), NoText> {
-        self.0.extend(part.containers.into_iter().filter_map(from_cri::image_use));
+    fn take(&mut self, part: ListedContainers) -> Result<(), NoText> {
+        for entry in &part.items {
+            self.list.extend(entry.image_use(&mut self.texts)?);
+        }
         Ok(())
     }
 }

@@ -123,7 +123,7 @@ impl Cut {
         if self.left == 0 && self.kept.is_empty() {
             return Ok(());
         }
-        Err(malformed(&"an end before its end"))
+        Err(Status::data_loss("the runtime's answer has an end before its end"))
     }
 }
 
@@ -170,13 +170,13 @@ fn varint(data: &mut &[u8]) -> Result<Option<u64>, Status> {
 }
 
 fn malformed(error: &dyn std::fmt::Display) -> Status {
-    Status::data_loss(format!("the runtime's answer has {error}"))
+    Status::internal(format!("the runtime's answer has {error}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use prost::Message;
     use proptest::prelude::*;
+    use prost::Message;
     use proto::runtime_v1 as cri;
 
     use super::*;
@@ -283,7 +283,7 @@ mod tests {
             assert_eq!(whole_fields(&fields[..length]).unwrap(), end, "{length}");
         }
         for wrong in [&[0x0b, 1][..], &[0xff; 11]] {
-            assert_eq!(whole_fields(wrong).unwrap_err().code(), Code::DataLoss, "{wrong:?}");
+            assert_eq!(whole_fields(wrong).unwrap_err().code(), Code::Internal, "{wrong:?}");
         }
         let too_long = u32::try_from(MESSAGE_LIMIT).unwrap() + 1;
         let mut cut = Cut::default();
