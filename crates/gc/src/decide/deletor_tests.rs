@@ -1,5 +1,5 @@
-use model::ids::{PodName, PodUid};
-use model::observed::{Container, ContainerStatus};
+use model::ids::PodUid;
+use model::observed::ContainerStatus;
 use testkit::observed;
 
 use super::*;
@@ -19,17 +19,7 @@ fn pod() -> PodStatus {
         container("3", "bar", Exited),
         container("1", "foo", Exited),
     ];
-    let older = vec![Container {
-        id: "2".into(),
-        sandbox_id: "s".into(),
-        pod_uid: "uid".into(),
-        pod: PodName::new("default", "web"),
-        name: "bar".into(),
-        attempt: 0,
-        state: Exited,
-        created_at: Timestamp::from_second(2).unwrap(),
-        image_ref: "image".into(),
-    }];
+    let older = vec![observed::listed_container("2", "bar", Exited)];
     PodStatus { containers, older, ..PodStatus::empty(PodUid::from("uid")) }
 }
 

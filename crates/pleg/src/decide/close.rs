@@ -26,24 +26,9 @@ pub fn close(containers: &[Container], gone: &BTreeSet<usize>) -> BTreeSet<usize
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-    use model::ids::PodName;
+    use testkit::observed::listed_container;
 
     use super::*;
-
-    fn container((name, state): (&str, ContainerState)) -> Container {
-        Container {
-            id: "c".into(),
-            sandbox_id: "s".into(),
-            pod_uid: "uid".into(),
-            pod: PodName::new("default", "web"),
-            name: name.into(),
-            attempt: 0,
-            state,
-            created_at: Timestamp::UNIX_EPOCH,
-            image_ref: "image".into(),
-        }
-    }
 
     #[test]
     fn of_those_that_ended_the_newest_two_of_each_name_and_all_others_are_looked_at() {
@@ -61,7 +46,7 @@ mod tests {
             ("b", Exited),
             ("a", Exited),
         ]
-        .map(container);
+        .map(|(name, state)| listed_container("c", name, state));
         let looked = |gone: &[usize]| {
             let close = close(&listed, &gone.iter().copied().collect());
             close.into_iter().collect::<Vec<_>>()
