@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use crate::life::Life;
 use crate::outside::{Asked, Outside};
 use crate::plan::Fault;
+use crate::removal::Removal;
 
 /// The disk of one agent.
 #[derive(Debug)]
@@ -148,6 +149,7 @@ impl HostFiles for FaultyFiles {
     }
 
     async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError> {
+        let _removal = Removal::new(&self.outside, &self.life, verdict);
         let work = HostFiles::remove(&*self.outside.files, root, verdict);
         self.writing("remove", root, work).await
     }

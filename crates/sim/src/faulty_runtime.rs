@@ -24,6 +24,7 @@ use crate::history::{Event, Maker, Removed};
 use crate::life::Life;
 use crate::outside::{Asked, Outside, is_effect};
 use crate::plan::Fault;
+use crate::removal::Removal;
 
 /// How long a call may take, as the real adapter has it.
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -237,7 +238,7 @@ impl Runtime for FaultyRuntime {
         let config = config.clone();
         let work = self.work(move |runtime| async move { runtime.run_pod_sandbox(&config).await });
         let answer = self.call(call, work).await;
-        let told = answer.as_ref().map(|_| ()).map_err(|error| error.code);
+        let told = answer.as_ref().map(ToString::to_string).map_err(|error| error.code);
         self.outside.record(Event::Made(maker, told));
         answer
     }
@@ -252,6 +253,7 @@ impl Runtime for FaultyRuntime {
 
     async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
         self.remove_asked(verdict);
+        let _removal = Removal::new(&self.outside, &self.life, verdict);
         let call = Call::new(Method::RemovePodSandbox, self.outside.short(&subject(verdict)));
         let verdict = verdict.clone();
         let work =
@@ -297,7 +299,7 @@ impl Runtime for FaultyRuntime {
             runtime.create_container(&sandbox, &config, &sandbox_config).await
         });
         let answer = self.call(call, work).await;
-        let told = answer.as_ref().map(|_| ()).map_err(|error| error.code);
+        let told = answer.as_ref().map(ToString::to_string).map_err(|error| error.code);
         self.outside.record(Event::Made(maker, told));
         answer
     }
@@ -336,6 +338,7 @@ impl Runtime for FaultyRuntime {
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
         self.remove_asked(verdict);
+        let _removal = Removal::new(&self.outside, &self.life, verdict);
         let call = Call::new(Method::RemoveContainer, self.outside.short(&subject(verdict)));
         let verdict = verdict.clone();
         let work =
@@ -389,6 +392,7 @@ impl Runtime for FaultyRuntime {
 
     async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
         let call = Call::new(Method::RemoveImage, subject(verdict));
+        let _removal = Removal::new(&self.outside, &self.life, verdict);
         if let Subject::Image(id) = &verdict.subject {
             let mut users = self.outside.runtime.containers();
             users.retain(|container| *container.image_ref == **id);

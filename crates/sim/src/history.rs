@@ -2,12 +2,14 @@
 //! containers and sandboxes, and what people and fate did. Times count from the beginning and are those
 //! of a steady clock.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{ContainerState, SandboxState};
 use model::ports::runtime::Code;
+use model::verdict::Subject;
 
 use crate::plan::PodPlan;
 
@@ -25,6 +27,8 @@ pub struct Record {
 pub enum Event {
     /// An agent started; they are counted.
     AgentStarted(u32),
+    /// The agent was killed.
+    AgentDied,
     /// The clock was set.
     ClockJumped,
     /// From now on the pod is wanted, in this version.
@@ -41,14 +45,43 @@ pub enum Event {
     Looked(ContainerId, bool),
     /// The agent asked for something to be removed, by this rule.
     RemoveAsked(Removed, &'static str),
+    /// A removal of something begins, by this rule.
+    RemovalBegan(Thing, &'static str),
+    /// The agent has heard what became of a removal, or does not want to know any more.
+    RemovalEnded(Thing),
+    /// The journal has an entry of a removal, by this rule.
+    Written(Thing, String),
+    /// Something is not there any more.
+    Gone(Thing),
     /// The agent asked for an image to go, which these containers use.
     ImageRemovalAsked(String, Vec<ContainerId>),
-    /// The agent asked for a container or, without a name, a sandbox; and was told so.
-    Made(Maker, Result<(), Code>),
+    /// The agent asked for a container or, without a name, a sandbox; and was told its id, or why there is none.
+    Made(Maker, Result<String, Code>),
     /// A container is in another state than before.
     Container(Arc<Instance>, Option<ContainerState>),
     /// A sandbox is in another state than before.
     Sandbox(SandboxId, PodUid, SandboxState),
+}
+
+/// Something that may be removed, as the journal knows it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Thing {
+    /// What sort of thing.
+    pub kind: String,
+    /// Its id or path.
+    pub id: String,
+}
+
+impl From<&Subject> for Thing {
+    fn from(subject: &Subject) -> Self {
+        Self { kind: subject.kind().to_owned(), id: subject.id().into_owned() }
+    }
+}
+
+impl fmt::Display for Thing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.id)
+    }
 }
 
 /// What is to be removed.

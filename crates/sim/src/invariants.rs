@@ -8,6 +8,7 @@ mod grace;
 mod images;
 mod init_order;
 mod numbers;
+mod on_record;
 mod one_live;
 mod one_self;
 mod removals;
@@ -60,6 +61,7 @@ impl Default for Invariants {
             Box::<removals::OnlyDeadAndOld>::default(),
             Box::<removed::RemovedAfterItsEnd>::default(),
             Box::<images::UsedImagesStay>::default(),
+            Box::<on_record::OnRecord>::default(),
         ])
     }
 }

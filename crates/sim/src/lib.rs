@@ -17,6 +17,7 @@
 mod clock;
 mod faulty_files;
 mod faulty_runtime;
+mod faulty_segments;
 mod faulty_web;
 pub mod history;
 pub mod invariants;
@@ -25,6 +26,7 @@ pub mod mutations;
 mod outside;
 pub mod plan;
 mod random;
+mod removal;
 mod robbed;
 pub mod run;
 pub mod settled;

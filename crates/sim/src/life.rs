@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::history::Event;
 use crate::outside::Outside;
 use crate::plan::Doom;
 
@@ -58,6 +59,7 @@ impl Life {
         }
         let number = self.number;
         self.outside.happened("agent killed");
+        self.outside.record(Event::AgentDied);
         self.outside.say(format!("FAULT    agent {number} dies {when} {what}"));
         // How long it stays away is read by whoever buries it.
         *self.doom.lock().unwrap_or_else(PoisonError::into_inner) = Some(doom);

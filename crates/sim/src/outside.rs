@@ -2,6 +2,7 @@
 //! disk, the clock; the faults in store; and the record of it all.
 
 mod faults;
+mod vanished;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +32,7 @@ use crate::trace::Trace;
 
 use faults::Store;
 pub(crate) use faults::{Asked, is_effect};
+use vanished::There;
 
 /// All of it. Nothing here is held across an await.
 #[derive(Debug)]
@@ -60,6 +62,7 @@ struct State {
     news: Vec<Record>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     sandboxes: BTreeMap<SandboxId, SandboxState>,
+    there: There,
 }
 
 impl Outside {
@@ -175,6 +178,7 @@ impl Outside {
         let mut news = Vec::new();
         {
             let mut state = self.state();
+            let gone = state.there.gone(&containers, &sandboxes);
             for sandbox in sandboxes {
                 let old = state.sandboxes.insert(sandbox.id.clone(), sandbox.state);
                 if old != Some(sandbox.state) {
@@ -193,6 +197,7 @@ impl Outside {
                 state.trace.name(new.id.as_str(), short);
                 news.push(Event::Container(new, old));
             }
+            news.extend(gone);
         }
         for event in news {
             self.say_event(&event);

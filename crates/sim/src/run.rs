@@ -2,6 +2,7 @@
 
 mod node;
 mod page;
+mod reading;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -148,6 +149,7 @@ async fn tell(node: &mut Node, plan: &Plan) -> Result<Duration, Broken> {
         spoil_all(node).await;
     }
     a_new_agent_changes_nothing(node).await?;
+    node.journal_can_be_read()?;
     Ok(settled_after)
 }
 
@@ -207,7 +209,7 @@ async fn spoil_all(node: &mut Node) {
 async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
     stay(node, Duration::from_mins(2)).await?;
     node.kill_agent();
-    node.outside.take_news();
+    node.quiet()?;
     let before = node.snapshot();
     node.start_agent();
     node.keep_news();

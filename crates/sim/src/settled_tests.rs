@@ -174,7 +174,7 @@ fn only_ended_containers_may_be_started_by_a_new_agent() {
         (vec![new("b"), new("b")], true),
         (vec![Event::StopAsked("a0".into(), Duration::ZERO)], true),
         (vec![new("b"), Event::StopAsked("b1".into(), Duration::ZERO)], true),
-        (vec![Event::Made(sandbox, Ok(()))], true),
+        (vec![Event::Made(sandbox, Ok("s".to_owned()))], true),
     ];
     for (events, expected) in rows {
         let news: Vec<Record> =
@@ -192,7 +192,7 @@ fn a_pod_whose_time_was_up_may_begin_again_when_the_clock_was_set_back() {
     let sandbox = crate::history::Maker { uid: "u".into(), name: None, attempt: 1 };
     // Not all of it had run when its time was up.
     let first = Event::Container(Arc::new(instance("b", 0, Created)), None);
-    for event in [Event::Made(sandbox, Ok(())), first] {
+    for event in [Event::Made(sandbox, Ok("s".to_owned())), first] {
         let news = [Record { at: Duration::ZERO, event }];
         before.sandboxes[0].age = SignedDuration::from_secs(1001);
         assert!(disturbed(&before, &news, &wanted).is_some());

@@ -1,17 +1,20 @@
 //! Acting on what was seen after the last action.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::observed::ContainerState;
 use model::ports::runtime::Code;
 
 use super::Invariant;
 use crate::history::{Event, Maker, Record};
 
-/// Who asks for something that it was told it has looked too early.
+/// Who asks for something that it was told it has looked too early. What is gone may be made again, under the
+/// same number.
 #[derive(Debug, Default)]
 pub(super) struct ActsOnFreshLooks {
-    told: BTreeSet<Maker>,
+    /// What the agent was told it has, by its id.
+    told: BTreeMap<String, Maker>,
+    /// Ids of what is gone: that may be so before the agent is told of it.
+    gone: BTreeSet<String>,
 }
 
 impl Invariant for ActsOnFreshLooks {
@@ -21,16 +24,18 @@ impl Invariant for ActsOnFreshLooks {
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
         match &record.event {
-            Event::Made(maker, Ok(())) => {
-                self.told.insert(maker.clone());
+            Event::Made(maker, Ok(id)) if !self.gone.contains(id) => {
+                self.told.insert(id.clone(), maker.clone());
             }
-            Event::Made(maker, Err(Code::FailedPrecondition)) if self.told.contains(maker) => {
+            Event::Made(maker, Err(Code::FailedPrecondition))
+                if self.told.values().any(|told| told == maker) =>
+            {
                 let what = maker.name.as_deref().unwrap_or("the sandbox");
                 return Err(format!("{what} number {} of {}", maker.attempt, maker.uid));
             }
-            Event::Container(one, Some(ContainerState::Created)) if one.state.is_none() => {
-                let (uid, name) = (one.uid.clone(), Some(one.name.clone()));
-                self.told.remove(&Maker { uid, name, attempt: one.attempt });
+            Event::Gone(thing) => {
+                self.told.remove(&thing.id);
+                self.gone.insert(thing.id.clone());
             }
             _ => {}
         }

@@ -6,7 +6,7 @@ use model::observed::SandboxState;
 use model::ports::runtime::Code;
 
 use super::*;
-use crate::history::{Event, Instance, Maker, Removed};
+use crate::history::{Event, Instance, Maker, Removed, Thing};
 use crate::plan::{ContainerPlan, PodPlan, Policy, Program};
 
 fn seconds(seconds: u64) -> Duration {
@@ -301,16 +301,22 @@ fn a_restart_without_a_wait_is_found() {
 fn asking_for_what_is_known_to_be_there_is_found() {
     let maker =
         |name: Option<&str>| Maker { uid: "u".into(), name: name.map(Arc::from), attempt: 0 };
-    let made = |name| Event::Made(maker(name), Ok(()));
+    let made = |name| Event::Made(maker(name), Ok("id".to_owned()));
     let refused = |name| Event::Made(maker(name), Err(Code::FailedPrecondition));
     let failed = |name| Event::Made(maker(name), Err(Code::DeadlineExceeded));
-    let removed = || with(container("a", 0, Created, Created), |one| one.state = None);
+    let removed = |kind: &str| {
+        let thing = Thing { kind: kind.to_owned(), id: "id".to_owned() };
+        [Event::RemovalBegan(thing.clone(), "old"), Event::Gone(thing)]
+    };
+    let [asked, gone] = removed("container");
+    let [asked_sandbox, gone_sandbox] = removed("sandbox");
     let sentence = Some("the agent does not ask for what it knows to be there");
     let rows = [
         (vec![made(None), refused(None)], sentence),
         (vec![made(Some("a")), refused(Some("a"))], sentence),
         (vec![failed(Some("a")), refused(Some("a"))], None),
-        (vec![made(Some("a")), removed(), refused(Some("a"))], None),
+        (vec![made(Some("a")), asked, gone, refused(Some("a"))], None),
+        (vec![made(None), asked_sandbox, gone_sandbox, refused(None)], None),
     ];
     for (events, expected) in rows {
         assert_eq!(broken(events.clone()), expected, "{events:?}");

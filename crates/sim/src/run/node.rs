@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::faulty_files::FaultyFiles;
 use crate::faulty_runtime::FaultyRuntime;
+use crate::faulty_segments::FaultySegments;
 use crate::faulty_web::FaultyWeb;
 use crate::history::{Event, Record};
 use crate::invariants::{Broken, Invariants};
@@ -27,6 +28,7 @@ use crate::outside::Outside;
 use crate::plan::{Harm, NODE, Plan, PodPlan, URL, What};
 use crate::robbed::Robbed;
 use crate::run::page;
+use crate::run::reading::Reading;
 use crate::settled::{SandboxSeen, Snapshot, Wanted};
 
 /// How often the invariants are asked when nothing else happens.
@@ -64,6 +66,7 @@ pub(super) struct Node {
     chores: Vec<(Instant, Chore)>,
     invariants: Invariants,
     robbed: Robbed,
+    reading: Reading,
     kept: Option<Vec<Record>>,
 }
 
@@ -103,6 +106,7 @@ impl Node {
             chores: Vec::new(),
             invariants: Invariants::default(),
             robbed: Robbed::default(),
+            reading: Reading::default(),
             kept: None,
         }
     }
@@ -131,7 +135,11 @@ impl Node {
             logs: Arc::new(testkit::logs::MemoryLogs::default()),
             clock: Arc::clone(&self.outside.clock) as _,
             events: Arc::<KeptEvents>::default(),
-            journal: Arc::new(self.outside.journal.clone()),
+            journal: Arc::new(FaultySegments {
+                outside: outside(),
+                life: Arc::clone(&life),
+                torn: Arc::default(),
+            }),
             node_events: Arc::<KeptNodeEvents>::default(),
             disks: Arc::clone(&self.outside.disk) as _,
             metrics: Registry::new(),
@@ -142,9 +150,12 @@ impl Node {
 
     /// As `kill -9`: nothing of it goes on, nothing is tidied up.
     pub(super) fn kill_agent(&mut self) {
-        if self.agent.take().is_some() {
+        if let Some((agent, life)) = self.agent.take() {
             self.outside.say(format!("FAULT    agent {} is killed", self.agents));
             self.outside.happened("agent killed");
+            self.outside.record(Event::AgentDied);
+            life.over.cancel();
+            drop(agent);
         }
     }
 
@@ -203,10 +214,12 @@ impl Node {
     }
 
     /// A moment at which nobody has anything to do.
-    fn quiet(&mut self) -> Result<(), Broken> {
+    pub(super) fn quiet(&mut self) -> Result<(), Broken> {
         self.outside.observe();
+        self.outside.look_around();
         let news = self.outside.take_news();
         self.robbed.read(&news);
+        self.reading.read(&news);
         self.invariants.read(&news)?;
         if let Some(kept) = &mut self.kept {
             kept.extend(news);
@@ -216,6 +229,10 @@ impl Node {
             Some(how) => Err(Broken { invariant: "nothing panics", how }),
             None => Ok(()),
         }
+    }
+
+    pub(super) fn journal_can_be_read(&self) -> Result<(), Broken> {
+        self.reading.check(&self.outside.journal)
     }
 
     /// From now on what happens is kept.

@@ -1,0 +1,36 @@
+//! A removal that an agent waits for.
+
+use std::sync::Arc;
+
+use model::verdict::Verdict;
+
+use crate::history::{Event, Thing};
+use crate::life::Life;
+use crate::outside::Outside;
+
+/// Told when it begins, and when the agent has heard of its end or has given it up; not if the agent dies.
+#[derive(Debug)]
+pub(crate) struct Removal {
+    outside: Arc<Outside>,
+    life: Arc<Life>,
+    thing: Thing,
+}
+
+impl Removal {
+    pub(crate) fn new(outside: &Arc<Outside>, life: &Arc<Life>, verdict: &Verdict) -> Self {
+        let thing = Thing::from(&verdict.subject);
+        let (outside, life) = (Arc::clone(outside), Arc::clone(life));
+        if !life.over.is_cancelled() {
+            outside.record(Event::RemovalBegan(thing.clone(), verdict.rule));
+        }
+        Self { outside, life, thing }
+    }
+}
+
+impl Drop for Removal {
+    fn drop(&mut self) {
+        if !self.life.over.is_cancelled() {
+            self.outside.record(Event::RemovalEnded(self.thing.clone()));
+        }
+    }
+}

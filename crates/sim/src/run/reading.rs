@@ -1,0 +1,41 @@
+//! Reading the journal after all.
+
+use journal::{Query, find};
+use model::ports::segments::Segments;
+
+use crate::history::{Event, Record, Thing};
+use crate::invariants::Broken;
+
+/// What the journal must have.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    last: Option<Thing>,
+    deaths: u64,
+}
+
+impl Reading {
+    /// Takes the next records in.
+    pub(super) fn read(&mut self, records: &[Record]) {
+        for record in records {
+            match &record.event {
+                Event::Written(thing, _) => self.last = Some(thing.clone()),
+                Event::AgentDied => self.deaths += 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether it can be read past the places where agents died, of which each spoils one entry.
+    pub(super) fn check(&self, segments: &dyn Segments) -> Result<(), Broken> {
+        let Some(Thing { id, .. }) = &self.last else { return Ok(()) };
+        let how = match find(segments, &Query::new(id), 1) {
+            Err(error) => error.to_string(),
+            Ok(found) if found.entries.is_empty() => format!("it does not know of {id}"),
+            Ok(found) if found.damaged > self.deaths || !found.problems.is_empty() => {
+                format!("{} entries are damaged: {:?}", found.damaged, found.problems)
+            }
+            Ok(_) => return Ok(()),
+        };
+        Err(Broken { invariant: "the journal can be read", how })
+    }
+}
