@@ -1,6 +1,6 @@
 //! What is left of pods: what the sync loop tells whoever collects it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use model::chain::Chain;
 use model::ids::PodUid;
 use model::lifecycle::LifecycleEvent;
 use model::observed::{Container, ContainerStatus, PodStatus};
-use model::pod_state::PodState;
+use model::pod_state::{PodState, WorkerState};
 use model::ports::clock::WallClock;
 use model::ports::runtime::RuntimeError;
 use pods::WorkerStates;
@@ -32,6 +32,8 @@ struct Told {
     /// The pods that sources give, those that were refused included, and whether they may run for so
     /// long only.
     given: BTreeMap<PodUid, bool>,
+    /// Pods for which a worker was asked, which may not have begun.
+    working: BTreeSet<PodUid>,
     /// Whether every source was heard.
     sources_ready: bool,
     /// Whether whatever runs and whatever is wanted has a worker since: who has none is gone.
@@ -59,6 +61,8 @@ impl PodStates for KnownPods {
         match self.workers.get(uid) {
             Some(worker) => PodState::Known(worker),
             None if told.given.contains_key(uid) => PodState::Given,
+            // It lives and is about to be ended.
+            None if told.working.contains(uid) => PodState::Known(WorkerState::default()),
             None if told.looked_after => PodState::Gone,
             None => PodState::NotHeard,
         }
@@ -103,6 +107,16 @@ impl Remains {
         if before != sources_ready {
             self.gc.everything_changed();
         }
+    }
+
+    /// A worker is about to be asked for a pod.
+    pub(crate) fn worked_on(&self, uid: &PodUid) {
+        self.known.told().working.insert(uid.clone());
+    }
+
+    /// A pod has no worker any more.
+    pub(crate) fn forgotten(&self, uid: &PodUid) {
+        self.known.told().working.remove(uid);
     }
 
     /// All sources were heard, and whatever runs or is wanted has a worker.
@@ -176,5 +190,18 @@ mod tests {
         known.told().looked_after = true;
         assert_eq!(states(&known), [PodState::Given, PodState::Gone]);
         assert!(known.sources_ready() && !known.needs_first_sandbox(&a));
+    }
+
+    #[test]
+    fn a_stranger_that_is_about_to_be_ended_is_not_gone() {
+        let known = KnownPods::new(WorkerStates::default());
+        let uid = PodUid::from("a");
+        known.told().sources_ready = true;
+        known.told().looked_after = true;
+        known.told().working.insert(uid.clone());
+        assert_eq!(known.state(&uid), PodState::Known(WorkerState::default()));
+        assert_eq!(known.state(&uid).content_removable(), None);
+        known.told().working.remove(&uid);
+        assert_eq!(known.state(&uid), PodState::Gone);
     }
 }

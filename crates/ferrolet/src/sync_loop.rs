@@ -213,6 +213,7 @@ impl SyncLoop {
             }
             News::Forgotten(uid) => {
                 self.working.remove(&uid);
+                self.parts.remains.forgotten(&uid);
                 // As if it had come anew: why it was refused must not get lost over its end.
                 if let Some(pod) = self.parts.sources.get(&uid).cloned() {
                     self.came(pod, Came::Added).await;
@@ -308,11 +309,17 @@ impl SyncLoop {
                 Step::End(uid, name) => self.end(uid, name).await,
                 Step::Create(uid) => {
                     let Some(pod) = self.parts.sources.get(&uid).cloned() else { continue };
-                    self.working.insert(uid.clone());
+                    self.work_on(&uid);
                     self.parts.workers.ask(uid, Update::Create(pod)).await;
                 }
             }
         }
+    }
+
+    fn work_on(&mut self, uid: &PodUid) {
+        self.working.insert(uid.clone());
+        // Before the worker is asked: until it begins, nobody else would know.
+        self.parts.remains.worked_on(uid);
     }
 
     /// Whether every pod that is wanted or lives has a worker: mostly so, which is why it is asked
@@ -326,7 +333,7 @@ impl SyncLoop {
     /// Ends a pod of the runtime that no source wants.
     async fn end(&mut self, uid: PodUid, name: PodName) {
         warn!(pod = %name, %uid, "a pod runs that nobody wants; stopping it");
-        self.working.insert(uid.clone());
+        self.work_on(&uid);
         let known = self.parted.remove(&uid);
         if let Some(pod) = &known {
             self.parts.view.ending(pod);

@@ -84,6 +84,14 @@ impl FaultyRuntime {
         })
     }
 
+    /// Remembers what a living agent asks for, after all that happened before.
+    fn asked(&self, event: Event) {
+        if !self.life.over.is_cancelled() {
+            self.outside.observe();
+            self.outside.record(event);
+        }
+    }
+
     /// Remembers what is to be removed, and how it is at that moment.
     fn remove_asked(&self, verdict: &Verdict) {
         let removed = match &verdict.subject {
@@ -91,8 +99,7 @@ impl FaultyRuntime {
             Subject::Sandbox(id) => Removed::Sandbox(id.clone()),
             _ => return,
         };
-        self.outside.observe();
-        self.outside.record(Event::RemoveAsked(removed, verdict.rule));
+        self.asked(Event::RemoveAsked(removed, verdict.rule));
     }
 
     /// Something to ask the real runtime.
@@ -244,7 +251,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
-        self.outside.asked(Event::StopSandboxAsked(id.clone()));
+        self.asked(Event::StopSandboxAsked(id.clone()));
         let call = Call::new(Method::StopPodSandbox, self.outside.short(id.as_str()));
         let id = id.clone();
         let work = self.work(move |runtime| async move { runtime.stop_pod_sandbox(&id).await });
@@ -305,7 +312,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        self.outside.asked(Event::StartAsked(id.clone()));
+        self.asked(Event::StartAsked(id.clone()));
         let call = Call::new(Method::StartContainer, self.outside.short(id.as_str()));
         let id = id.clone();
         let work = self.work(move |runtime| async move { runtime.start_container(&id).await });
@@ -313,7 +320,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
-        self.outside.asked(Event::StopAsked(id.clone(), grace));
+        self.asked(Event::StopAsked(id.clone(), grace));
         let object = format!("{} within {grace:?}", self.outside.short(id.as_str()));
         let mut call = Call::new(Method::StopContainer, object);
         call.deadline += grace;
@@ -397,7 +404,7 @@ impl Runtime for FaultyRuntime {
             let mut users = self.outside.runtime.containers();
             users.retain(|container| *container.image_ref == **id);
             let users = users.into_iter().map(|container| container.id).collect();
-            self.outside.record(Event::ImageRemovalAsked(id.clone(), users));
+            self.asked(Event::ImageRemovalAsked(id.clone(), users));
         }
         let verdict = verdict.clone();
         let work = self.work(move |runtime| async move { runtime.remove_image(&verdict).await });

@@ -142,12 +142,6 @@ impl Outside {
         self.state().news.push(Record { at, event });
     }
 
-    /// Remembers what the agent asks for, after all that happened before.
-    pub(crate) fn asked(&self, event: Event) {
-        self.observe();
-        self.record(event);
-    }
-
     /// What happened since this was last asked.
     pub(crate) fn take_news(&self) -> Vec<Record> {
         std::mem::take(&mut self.state().news)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::ids::{ContainerId, PodUid};
+use model::ids::PodUid;
 
 use crate::history::{Event, Record, Removed};
 
@@ -13,9 +13,10 @@ use crate::history::{Event, Record, Removed};
 #[derive(Debug, Default)]
 pub(crate) struct Robbed {
     wanted: BTreeSet<PodUid>,
-    pods: BTreeMap<ContainerId, PodUid>,
+    /// Whose containers and sandboxes are, by their ids.
+    pods: BTreeMap<String, PodUid>,
     /// What was to be removed when nobody wanted its pod.
-    asked: BTreeSet<ContainerId>,
+    asked: BTreeSet<String>,
     /// Those that lost something.
     losers: BTreeSet<PodUid>,
 }
@@ -32,22 +33,28 @@ impl Robbed {
                     self.wanted.remove(uid);
                     self.losers.remove(uid);
                 }
-                Event::RemoveAsked(Removed::Container(id), _)
-                    if self.pods.get(id).is_some_and(|uid| !self.wanted.contains(uid)) =>
-                {
-                    self.asked.insert(id.clone());
-                }
+                Event::RemoveAsked(Removed::Container(id), _) => self.asked(id.as_str()),
+                Event::RemoveAsked(Removed::Sandbox(id), _) => self.asked(id.as_str()),
                 Event::Container(one, _) => {
-                    let is_robbed = one.state.is_none()
-                        && self.asked.contains(&one.id)
-                        && self.wanted.contains(&one.uid);
-                    if is_robbed {
-                        self.losers.insert(one.uid.clone());
+                    self.pods.insert(one.id.to_string(), one.uid.clone());
+                }
+                Event::Sandbox(id, uid, _) => {
+                    self.pods.insert(id.to_string(), uid.clone());
+                }
+                Event::Gone(thing) => {
+                    let owner = self.pods.get(&thing.id).filter(|uid| self.wanted.contains(*uid));
+                    if let Some(uid) = owner.filter(|_| self.asked.contains(&thing.id)) {
+                        self.losers.insert(uid.clone());
                     }
-                    self.pods.insert(one.id.clone(), one.uid.clone());
                 }
                 _ => {}
             }
+        }
+    }
+
+    fn asked(&mut self, id: &str) {
+        if self.pods.get(id).is_some_and(|uid| !self.wanted.contains(uid)) {
+            self.asked.insert(id.to_owned());
         }
     }
 
@@ -62,11 +69,13 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use model::observed::{ContainerState, SandboxState};
+
     use super::*;
-    use crate::history::Instance;
+    use crate::history::{Instance, Thing};
     use crate::plan::{Plan, What};
 
-    fn container(state: Option<model::observed::ContainerState>) -> Event {
+    fn exited() -> Event {
         let one = Instance {
             id: "c".into(),
             sandbox: "s".into(),
@@ -74,7 +83,7 @@ mod tests {
             name: "a".into(),
             attempt: 0,
             definition: String::new(),
-            state,
+            state: Some(ContainerState::Exited),
             exit_code: 0,
             started: None,
             finished: None,
@@ -91,16 +100,23 @@ mod tests {
         let pod = plan.expect("every plan has pods");
         let wanted = || Event::Wanted("u".into(), Arc::clone(&pod));
         let unwanted = || Event::Unwanted("u".into());
-        let exited = || container(Some(model::observed::ContainerState::Exited));
+        let thing = |kind: &str, id: &str| Thing { kind: kind.to_owned(), id: id.to_owned() };
         let (asked, gone) = (
             || Event::RemoveAsked(Removed::Container("c".into()), "pod-is-gone"),
-            || container(None),
+            || Event::Gone(thing("container", "c")),
         );
+        let sandbox = || Event::Sandbox("s".into(), "u".into(), SandboxState::NotReady);
+        let asked_sandbox = || Event::RemoveAsked(Removed::Sandbox("s".into()), "pod-is-gone");
+        let gone_sandbox = || Event::Gone(thing("sandbox", "s"));
         let rows = [
             (vec![wanted(), exited(), unwanted(), asked(), wanted(), gone()], true),
             (vec![wanted(), exited(), unwanted(), asked(), gone(), wanted()], false),
             (vec![wanted(), exited(), asked(), gone()], false),
             (vec![wanted(), exited(), unwanted(), asked(), wanted(), gone(), unwanted()], false),
+            (
+                vec![wanted(), sandbox(), unwanted(), asked_sandbox(), wanted(), gone_sandbox()],
+                true,
+            ),
         ];
         for (row, (events, expected)) in rows.into_iter().enumerate() {
             let mut robbed = Robbed::default();

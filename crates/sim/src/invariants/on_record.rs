@@ -13,8 +13,8 @@ pub(super) struct OnRecord {
     open: BTreeMap<Thing, Vec<&'static str>>,
     /// Removals that died with their agent.
     lost: BTreeSet<Thing>,
-    /// What was to go, whatever came of it.
-    recorded: BTreeSet<Thing>,
+    /// What was to go, and how often: it may come back, and go late.
+    recorded: BTreeMap<Thing, usize>,
     /// A removal that the agent has just heard the end of.
     heard: Option<Thing>,
 }
@@ -30,7 +30,7 @@ impl OnRecord {
         if rules.is_empty() {
             self.open.remove(thing);
         }
-        self.recorded.insert(thing.clone());
+        *self.recorded.entry(thing.clone()).or_default() += 1;
         Ok(())
     }
 }
@@ -60,8 +60,10 @@ impl Invariant for OnRecord {
                 }
             }
             Event::Gone(thing) => {
-                let known = self.recorded.remove(thing) | self.lost.remove(thing);
-                if !known && !self.open.contains_key(thing) {
+                let entries = self.recorded.get_mut(thing).filter(|entries| **entries > 0);
+                if let Some(entries) = entries {
+                    *entries -= 1;
+                } else if !self.open.contains_key(thing) && !self.lost.remove(thing) {
                     return Err(format!("{thing} is gone, and nothing is on record"));
                 }
             }
@@ -93,7 +95,16 @@ mod tests {
             (vec![began(), ended(), gone()], false),
             (vec![began(), ended(), written("other")], false),
             (vec![written("old")], false),
-            // What comes back has to go again.
+            // What comes back has to go again, which may be the end of an earlier removal.
+            (
+                [began(), ended(), written("old")]
+                    .into_iter()
+                    .cycle()
+                    .take(6)
+                    .chain([gone(), gone()])
+                    .collect(),
+                true,
+            ),
             (vec![began(), ended(), written("old"), gone(), gone()], false),
             // What the agent had not heard of dies with it, and nothing else does.
             (vec![began(), died(), started(), gone()], true),
