@@ -45,8 +45,11 @@ impl Life {
         answer
     }
 
-    /// Counts a call; the doom that comes with it, if one does.
+    /// Counts a call; the doom that comes with it, if one does. What the dead still ask for does not count.
     fn count(&self) -> Option<Doom> {
+        if self.over.is_cancelled() {
+            return None;
+        }
         let mut doom = self.doom.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = doom.as_mut()?;
         waiting.nth = waiting.nth.saturating_sub(1);
