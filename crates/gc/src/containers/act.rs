@@ -128,7 +128,8 @@ impl Act<'_> {
                     return Err("it runs by now".to_owned());
                 }
                 Ok(status) => {
-                    if container.state == ContainerState::Unknown {
+                    // Since it was listed it may have ended.
+                    if status.state == ContainerState::Unknown {
                         self.parts.stop.stop(container, &status).await?;
                     }
                     log = Some(status.log_path).filter(|path| !log_goes && !path.is_empty());

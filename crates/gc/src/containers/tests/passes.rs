@@ -56,6 +56,24 @@ async fn one_of_unknown_state_is_stopped_first_and_stays_if_that_fails() {
     assert_eq!(bench.containers(), []);
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_that_has_ended_since_its_state_was_unknown_is_not_stopped() {
+    let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(0));
+    let sandbox = bench.sandbox("web", 0).await;
+    let id = bench.container("web", &sandbox, 0).await;
+    bench.runtime.lose_container(&id);
+    let late = Fault::late_answer(Duration::from_secs(10));
+    bench.runtime.inject(Rule::on(Method::ListContainers, late).once());
+    let ends = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        bench.runtime.stop_pod_sandbox(&sandbox).await.unwrap();
+    };
+    let (report, ()) = tokio::join!(bench.pass(false), ends);
+    assert_eq!((report.removed, report.failed), (1, 0), "{report:?}");
+    let methods = [Method::StopContainer, Method::RemoveContainer];
+    assert_eq!(bench.calls(&methods), [Method::RemoveContainer]);
+}
+
 // behaviour: GC-28
 #[tokio::test(start_paused = true)]
 async fn nothing_goes_in_place_of_what_cannot_be_removed() {
