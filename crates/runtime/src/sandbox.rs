@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::labels;
-use model::wanted::{DnsConfig, LinuxResources, NamespaceMode, SandboxConfig, UserNamespace};
+use model::wanted::{DnsConfig, NamespaceMode, SandboxConfig, UserNamespace};
 use podspec::view;
 
 use crate::decide::{
-    ConfigError, NodeSettings, kernel_hostname, pod_hostname, pod_sysctls, port_mappings,
-    sandbox_resources, sandbox_security,
+    ConfigError, NodeSettings, kernel_hostname, overhead_resources, pod_hostname, pod_sysctls,
+    port_mappings, sandbox_resources, sandbox_security,
 };
 use model::log_layout::LogLayout;
 
@@ -61,7 +61,7 @@ pub(crate) fn sandbox_config(
         security: sandbox_security(pod)?,
         sysctls: pod_sysctls(pod),
         resources: sandbox_resources(pod, &node.limits, &node.machine),
-        overhead: LinuxResources::default(),
+        overhead: overhead_resources(pod, &node.limits, &node.machine),
         cgroup_parent: String::new(),
         pod_uid: uid,
         pod: name,

@@ -439,6 +439,7 @@ fn subject_id(verdict: &Verdict) -> String {
         | Subject::PodLogs(path)
         | Subject::ContainerLog(path)
         | Subject::LogLink(path) => path.display().to_string(),
+        Subject::Cgroup(name) => name.to_string(),
     }
 }
 
