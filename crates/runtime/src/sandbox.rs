@@ -22,6 +22,8 @@ pub(crate) struct SandboxFacts {
     pub(crate) dns: DnsConfig,
     /// Whose user ids it has.
     pub(crate) users: UserNamespace,
+    /// Where its cgroups go; empty leaves that to the runtime.
+    pub(crate) cgroup_parent: String,
 }
 
 /// What the runtime is asked for.
@@ -62,7 +64,7 @@ pub(crate) fn sandbox_config(
         sysctls: pod_sysctls(pod),
         resources: sandbox_resources(pod, &node.limits, &node.machine),
         overhead: overhead_resources(pod, &node.limits, &node.machine),
-        cgroup_parent: String::new(),
+        cgroup_parent: facts.cgroup_parent,
         pod_uid: uid,
         pod: name,
         attempt: facts.attempt,
@@ -107,8 +109,12 @@ mod tests {
 
     fn config(pod: &Pod) -> SandboxConfig {
         let logs = LogLayout { pod_logs: "/logs".into(), container_links: "/links".into() };
-        let facts =
-            SandboxFacts { attempt: 2, dns: DnsConfig::default(), users: UserNamespace::Node };
+        let facts = SandboxFacts {
+            attempt: 2,
+            dns: DnsConfig::default(),
+            users: UserNamespace::Node,
+            cgroup_parent: String::new(),
+        };
         sandbox_config(pod, facts, &logs, &NodeSettings::default()).unwrap()
     }
 

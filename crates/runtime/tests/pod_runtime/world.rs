@@ -64,6 +64,7 @@ impl World {
         let events = Arc::new(KeptEvents::default());
         let (web, logs) = (Arc::new(MemoryWeb::default()), Arc::new(MemoryLogs::default()));
         let pods = PodRuntime::new(RuntimeParts {
+            cgroups: None,
             claims: ImageClaims::default(),
             runtime: Arc::clone(&runtime) as _,
             files: Arc::clone(&files) as _,
