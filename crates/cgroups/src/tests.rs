@@ -216,3 +216,32 @@ async fn no_link_is_followed_out_of_a_hierarchy() {
     assert!(world.remove(&pod).await.is_err());
     assert!(outside.path().join("pod1").exists());
 }
+
+// behaviour: CGR-14
+#[tokio::test(start_paused = true)]
+async fn a_cgroup_that_stays_busy_is_given_up_and_can_be_tried_again() {
+    let world = Below::v1();
+    let pod = name("/kubepods/pod1");
+    let below = name("/kubepods/pod1/container");
+    world.cgroups.create(&below, &CgroupValues::default()).await.unwrap();
+    let procs = world.path("memory", &below).join("cgroup.procs");
+    fs::write(&procs, "0\n").unwrap();
+    let error = world.remove(&pod).await.unwrap_err().to_string();
+    assert_eq!(error, "cgroup /kubepods/pod1 still has processes {0}");
+    fs::write(&procs, "").unwrap();
+    assert_eq!(world.remove(&pod).await.unwrap(), Removed::Now);
+    assert_eq!(world.cgroups.children(&name("/kubepods")).await.unwrap(), [].into());
+}
+
+#[tokio::test]
+async fn a_thousand_pods_leave_nothing() {
+    for world in [Below::v1(), Below::v2()] {
+        for number in 0..1000 {
+            let pod = name(&format!("/kubepods/burstable/pod{number}"));
+            world.cgroups.create(&pod.child("c").unwrap(), &CgroupValues::default()).await.unwrap();
+            world.remove(&pod).await.unwrap();
+        }
+        let left = world.cgroups.children(&name("/kubepods/burstable")).await.unwrap();
+        assert_eq!(left, [].into());
+    }
+}

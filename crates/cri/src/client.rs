@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use model::cgroup::CgroupDriver;
 use model::fingerprint::Fingerprint;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
@@ -78,6 +79,19 @@ impl CriRuntime {
         self.image.operations = Some(operations.clone());
         self.undecoded.operations = Some(operations.clone());
         self
+    }
+
+    /// Who makes cgroups, if the runtime says.
+    pub async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RuntimeError> {
+        let call = on("RuntimeConfig", ALL);
+        let method = RuntimeServiceClient::runtime_config;
+        let answer = self.runtime.call(call, cri::RuntimeConfigRequest {}, method).await?;
+        let Some(linux) = answer.linux else { return Ok(None) };
+        match cri::CgroupDriver::try_from(linux.cgroup_driver) {
+            Ok(cri::CgroupDriver::Systemd) => Ok(Some(CgroupDriver::Systemd)),
+            Ok(cri::CgroupDriver::Cgroupfs) => Ok(Some(CgroupDriver::Cgroupfs)),
+            Err(_) => Err(call.malformed("an unknown cgroup driver")),
+        }
     }
 
     async fn containers(

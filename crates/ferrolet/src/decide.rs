@@ -3,3 +3,4 @@
 pub(crate) mod ending;
 pub(crate) mod housekeeping;
 pub(crate) mod news;
+pub(crate) mod node_resources;

@@ -9,8 +9,9 @@
 
 mod admission;
 mod adopt;
+pub mod cgroup_sweep;
 pub mod cli;
-pub mod collection;
+mod collection;
 pub mod commands;
 mod decide;
 mod effects;
@@ -18,6 +19,7 @@ mod image_gc;
 mod klog;
 mod machine;
 mod memory;
+mod node_cgroups;
 mod node_settings;
 mod node_view;
 mod observe;

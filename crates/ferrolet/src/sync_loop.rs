@@ -261,6 +261,7 @@ impl SyncLoop {
         let (sources, working) = (&self.parts.sources, &self.working);
         self.parts.view.retain(|uid| sources.get(uid).is_some() || working.contains(uid));
         self.look_after_all().await;
+        self.parts.remains.housekeeping();
         if self.listed && self.parts.sources.all_ready() && !self.swept {
             self.swept = true;
             self.sweep_directories().await;

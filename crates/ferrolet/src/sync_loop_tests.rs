@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::*;
+use crate::cgroup_sweep::CgroupSweep;
 use crate::remains::KnownPods;
 
 /// Stops the sandboxes of pods that end, and does nothing else.
@@ -103,7 +104,7 @@ fn remains(
     };
     let (_, deletor) = Deletor::new(parts.clone());
     let (_, gc) = container_gc(parts);
-    Remains::new(known, (gc, deletor), Arc::clone(clock) as _)
+    Remains::new(known, (gc, deletor), Arc::clone(clock) as _, CgroupSweep::default())
 }
 
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use gc::images::ImageGc;
 use gc::policy::ContainerPolicy;
 use journal::SMALLEST;
 use model::image_claims::ImageClaims;
+use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock;
 use model::ports::disk::Disks;
 use model::ports::events::{Events, NodeEvents};
@@ -28,7 +29,9 @@ use pods::source::{SourceName, Sources};
 use pods::workers::{WorkerParts, workers};
 pub use prometheus::Registry;
 use runtime::decide::{AllowedSysctls, BackoffLimits, NodeSettings};
-use runtime::{LogLayout, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages};
+use runtime::{
+    LogLayout, PodCgroups, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages,
+};
 pub use server::EventLimits;
 use server::{EventBook, HealthChecks, PodView as _, Verbosity};
 use status::decide::NodeFacts;
@@ -37,9 +40,12 @@ use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::adopt::Adoption;
+use crate::cgroup_sweep::CgroupSweep;
 use crate::collection::Collection;
 use crate::image_gc::ImageCollection;
 pub use crate::image_gc::ImageRules;
+pub use crate::node_cgroups::NodeCgroups;
+use crate::node_cgroups::enforce;
 use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
 use crate::pulse::Pulse;
 use crate::records::{JournalView, Records};
@@ -73,6 +79,8 @@ pub struct Ports {
     pub node_events: Arc<dyn NodeEvents>,
     /// What measures disks.
     pub disks: Arc<dyn Disks>,
+    /// The host's cgroups; none when the node looks after none.
+    pub cgroups: Option<Arc<dyn Cgroups>>,
     /// What is counted on the way there; what the agent itself counts comes beside it.
     pub metrics: Registry,
 }
@@ -114,6 +122,8 @@ pub struct Settings {
     pub container_gc: ContainerPolicy,
     /// Which images go.
     pub images: ImageRules,
+    /// Which cgroups there are.
+    pub cgroups: NodeCgroups,
     /// Where it is told whether the agent is well.
     pub healthz: Option<SocketAddr>,
 }
@@ -139,6 +149,7 @@ impl Settings {
             journal_bytes: SMALLEST,
             container_gc: ContainerPolicy::default(),
             images: ImageRules::default(),
+            cgroups: NodeCgroups::default(),
             healthz: None,
         }
     }
@@ -199,7 +210,9 @@ impl Agent {
         let pleg = observer(settings, &ports, &stamps);
         let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache));
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
-        let pod_runtime = Arc::new(pod_runtime(settings, &ports, &images.claims));
+        let cgroups = pod_cgroups(settings, &ports, &mut tasks);
+        let parts = (images.claims.clone(), cgroups.clone());
+        let pod_runtime = Arc::new(pod_runtime(settings, &ports, parts));
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
         let (workers_task, workers_handle, news) = workers(WorkerParts {
             syncer: Arc::new(syncer(settings, &ports, &view, &pod_runtime)),
@@ -209,7 +222,7 @@ impl Agent {
             events: Arc::clone(&ports.events),
             resync: settings.resync,
         });
-        let pods = (workers_handle.states(), pod_runtime);
+        let pods = (workers_handle.states(), pod_runtime, cgroups);
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let gc = (container_gc, images.start(&mut tasks));
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
@@ -305,7 +318,7 @@ fn event_book(settings: &Settings, ports: &mut Ports) -> Arc<EventBook> {
 fn collect_containers(
     settings: &Settings,
     ports: &Ports,
-    (states, pod_runtime): (WorkerStates, Arc<PodRuntime>),
+    (states, pod_runtime, cgroups): (WorkerStates, Arc<PodRuntime>, Option<Arc<PodCgroups>>),
     tasks: &mut Tasks,
 ) -> (Remains, ContainerGc) {
     let known = Arc::new(KnownPods::new(states));
@@ -315,8 +328,26 @@ fn collect_containers(
     let (gc_task, container_gc) = container_gc(gc);
     tasks.spawn("container deletor", |stop| deletor_task.run(stop));
     tasks.spawn("container garbage collection", |stop| gc_task.run(stop));
-    let remains = Remains::new(known, (container_gc.clone(), deletor), Arc::clone(&ports.clock));
+    let sweep = CgroupSweep::default();
+    if let Some(cgroups) = cgroups {
+        let (sweep, pods) = (sweep.clone(), Arc::clone(&known) as _);
+        tasks.spawn("cgroups of pods that are gone", |stop| sweep.run(cgroups, pods, stop));
+    }
+    let clock = Arc::clone(&ports.clock);
+    let remains = Remains::new(known, (container_gc.clone(), deletor), clock, sweep);
     (remains, container_gc)
+}
+
+/// The pods' cgroups, if they have any. All pods together are limited from now on.
+fn pod_cgroups(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Option<Arc<PodCgroups>> {
+    let (port, cgroups) = (Arc::clone(ports.cgroups.as_ref()?), &settings.cgroups);
+    if !cgroups.pods.root.is_root() {
+        let (port, events) = (Arc::clone(&port), Arc::clone(&ports.node_events));
+        let cgroups = cgroups.clone();
+        tasks.spawn("node allocatable", |stop| enforce(port, cgroups, events, stop));
+    }
+    let clock = Arc::clone(&ports.clock);
+    cgroups.per_pod.then(|| Arc::new(PodCgroups::new(port, clock, cgroups.pods.clone())))
 }
 
 /// Starts to tell whether the agent is well, where it is to be told.
@@ -426,7 +457,11 @@ fn container_gc_parts(
 }
 
 /// What acts on the runtime for pods.
-fn pod_runtime(settings: &Settings, ports: &Ports, claims: &ImageClaims) -> PodRuntime {
+fn pod_runtime(
+    settings: &Settings,
+    ports: &Ports,
+    (claims, cgroups): (ImageClaims, Option<Arc<PodCgroups>>),
+) -> PodRuntime {
     PodRuntime::new(RuntimeParts {
         runtime: Arc::clone(&ports.runtime),
         files: Arc::clone(&ports.files),
@@ -437,7 +472,8 @@ fn pod_runtime(settings: &Settings, ports: &Ports, claims: &ImageClaims) -> PodR
         pods: settings.pods(),
         node: settings.node.clone(),
         restart_backoff: settings.restart_backoff,
-        claims: claims.clone(),
+        claims,
+        cgroups,
     })
 }
 

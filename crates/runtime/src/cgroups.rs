@@ -66,6 +66,27 @@ pub struct PodCgroups {
     written: tokio::sync::Mutex<Option<i64>>,
 }
 
+/// Makes the cgroups of the classes, or writes to those that are there what they should have.
+pub async fn make_class_cgroups(
+    port: &dyn Cgroups,
+    settings: &PodCgroupSettings,
+) -> Result<(), CgroupError> {
+    for class in CLASSES {
+        let name = class_cgroup(&settings.root, class);
+        let mut values = class_values(class, 0, settings);
+        if port.check(&name).await.is_err() {
+            port.create(&name, &values).await?;
+            continue;
+        }
+        if class == QosClass::Burstable {
+            // Its pods may run already; what they ask for is known when they were looked at.
+            values.cpu_shares = None;
+        }
+        port.update(&name, &values).await?;
+    }
+    Ok(())
+}
+
 impl PodCgroups {
     /// Those below the root that the settings name, which is there.
     pub fn new(
@@ -80,24 +101,6 @@ impl PodCgroups {
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<PodUid, i64>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes the cgroups of the classes, or writes to those that are there what they should have.
-    pub async fn make_classes(&self) -> Result<(), CgroupError> {
-        for class in CLASSES {
-            let name = class_cgroup(&self.settings.root, class);
-            let mut values = class_values(class, 0, &self.settings);
-            if self.port.check(&name).await.is_err() {
-                self.port.create(&name, &values).await?;
-                continue;
-            }
-            if class == QosClass::Burstable {
-                // Its pods may run already; what they ask for is known when they were looked at.
-                values.cpu_shares = None;
-            }
-            self.port.update(&name, &values).await?;
-        }
-        Ok(())
     }
 
     /// Where the runtime is to put what it makes for a pod.

@@ -35,7 +35,7 @@ mod start;
 mod user_namespaces;
 
 pub use act::{PodRuntime, Progress, RuntimeParts};
-pub use cgroups::{PodCgroupError, PodCgroups};
+pub use cgroups::{PodCgroupError, PodCgroups, make_class_cgroups};
 pub use error::{ReleaseError, RemoveError, SandboxConfigError, StartError, SyncError};
 pub use hooks::HookFailure;
 pub use last_words::TerminationMessages;

@@ -48,6 +48,11 @@ impl MemoryCgroups {
         std::mem::take(&mut self.state().effects)
     }
 
+    /// Makes a cgroup.
+    pub fn make(&self, name: &CgroupName) {
+        self.state().make(name);
+    }
+
     /// Puts a process into a cgroup, which is made.
     pub fn enter(&self, name: &CgroupName) {
         let mut state = self.state();

@@ -2,6 +2,7 @@
 
 mod actions;
 mod calls;
+mod cgroups;
 mod commands;
 mod crash;
 mod gc;

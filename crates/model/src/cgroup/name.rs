@@ -46,6 +46,18 @@ impl CgroupName {
         parts.into_iter().try_fold(Self::root(), |name, part| name.child(part))
     }
 
+    /// The cgroup at a path as its driver has it. Of a slice the last name tells all.
+    pub fn at(driver: CgroupDriver, path: &str) -> Result<Self, CgroupNameError> {
+        if driver == CgroupDriver::Cgroupfs {
+            return Self::parse(path);
+        }
+        let last = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or_default();
+        let parts = last.strip_suffix(SLICE).unwrap_or(last).split('-').map(unescaped);
+        let name: Option<Vec<String>> = parts.collect();
+        let name = name.ok_or_else(|| CgroupNameError(path.to_owned()))?;
+        name.iter().try_fold(Self::root(), |name, part| name.child(part))
+    }
+
     /// A cgroup in this one.
     pub fn child(&self, name: &str) -> Result<Self, CgroupNameError> {
         if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
@@ -175,6 +187,18 @@ mod tests {
         }
         assert!(CgroupName::parse("/a/../b").is_err());
         assert_eq!(CgroupName::parse("//a//b/").unwrap(), named("/a/b"));
+    }
+
+    #[test]
+    fn a_path_of_either_driver_names_a_cgroup() {
+        let at = |driver, path| CgroupName::at(driver, path).unwrap().to_string();
+        assert_eq!(at(CgroupDriver::Cgroupfs, "/kube/reserved"), "/kube/reserved");
+        assert_eq!(
+            at(CgroupDriver::Systemd, "/kube.slice/kube-reserved_x.slice"),
+            "/kube/reserved-x"
+        );
+        assert_eq!(at(CgroupDriver::Systemd, "system.slice"), "/system");
+        assert!(CgroupName::at(CgroupDriver::Systemd, "/").is_err());
     }
 
     #[test]

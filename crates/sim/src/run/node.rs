@@ -134,6 +134,7 @@ impl Node {
             journal: Arc::new(self.outside.journal.clone()),
             node_events: Arc::<KeptNodeEvents>::default(),
             disks: Arc::clone(&self.outside.disk) as _,
+            cgroups: None,
             metrics: Registry::new(),
         };
         let agent = Agent::start(&settings(self.hints, self.url), ports, None);
