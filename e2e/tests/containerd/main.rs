@@ -5,6 +5,7 @@
 )]
 
 mod actions;
+mod cgroups;
 mod container;
 mod contract;
 mod faults;

@@ -8,6 +8,7 @@ use gc::policy::ContainerPolicy;
 use model::cgroup::CgroupName;
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::cgroups::Cgroups;
+use model::ports::events::EventType;
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
@@ -147,6 +148,13 @@ impl World {
             *container.pod.name == name && container.state == ContainerState::Running
         });
         containers
+    }
+
+    /// What somebody should look at of the node.
+    pub(crate) fn node_warnings(&self) -> Vec<&'static str> {
+        let events = self.node_events.all().into_iter();
+        let warnings = events.filter(|event| event.kind == EventType::Warning);
+        warnings.map(|event| event.reason).collect()
     }
 
     /// The cgroups of pods that there are.
