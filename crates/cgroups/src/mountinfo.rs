@@ -51,15 +51,12 @@ fn unescaped(text: &str) -> String {
     while let Some((before, after)) = rest.split_once('\\') {
         plain.push_str(before);
         let number = after.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match number {
-            Some(byte) => {
-                plain.push(byte.into());
-                rest = &after[3..];
-            }
-            None => {
-                plain.push('\\');
-                rest = after;
-            }
+        if let Some(byte) = number {
+            plain.push(byte.into());
+            rest = &after[3..];
+        } else {
+            plain.push('\\');
+            rest = after;
         }
     }
     plain + rest

@@ -15,7 +15,7 @@ pub(crate) struct Write {
 }
 
 impl Write {
-    fn new(controller: &'static str, file: &str, content: impl ToString) -> Self {
+    fn new(controller: &'static str, file: &str, content: &impl ToString) -> Self {
         let (file, content) = (file.to_owned(), content.to_string());
         Self { controller, file, content, optional: false }
     }
@@ -47,16 +47,16 @@ fn v1(values: &CgroupValues) -> Vec<Write> {
         writes.push(Write::new("cpuset", "cpuset.cpus", cpus));
     }
     if let Some(limit) = values.memory_limit {
-        writes.push(Write::new("memory", "memory.limit_in_bytes", limit));
+        writes.push(Write::new("memory", "memory.limit_in_bytes", &limit));
     }
     if let Some(shares) = values.cpu_shares {
-        writes.push(Write::new("cpu", "cpu.shares", shares));
+        writes.push(Write::new("cpu", "cpu.shares", &shares));
     }
     if let Some(period) = values.cpu_period {
-        writes.push(Write::new("cpu", "cpu.cfs_period_us", period));
+        writes.push(Write::new("cpu", "cpu.cfs_period_us", &period));
     }
     if let Some(quota) = values.cpu_quota.filter(|quota| *quota != 0) {
-        writes.push(Write::new("cpu", "cpu.cfs_quota_us", quota));
+        writes.push(Write::new("cpu", "cpu.cfs_quota_us", &quota));
     }
     writes.extend(values.pids_limit.map(pids));
     writes
@@ -67,16 +67,16 @@ fn v2(values: &CgroupValues) -> Vec<Write> {
     const PERIOD: u64 = 100_000;
     let mut writes: Vec<Write> = values.pids_limit.map(pids).into_iter().collect();
     if let Some(limit) = values.memory_limit {
-        writes.push(Write::new("memory", "memory.max", limit));
+        writes.push(Write::new("memory", "memory.max", &limit));
     }
     if let Some(shares) = values.cpu_shares {
-        writes.push(Write::new("cpu", "cpu.weight", cpu::weight(shares)));
+        writes.push(Write::new("cpu", "cpu.weight", &cpu::weight(shares)));
     }
     if values.cpu_quota.is_some_and(|quota| quota != 0) || values.cpu_period.is_some() {
         let quota = values.cpu_quota.filter(|quota| *quota > 0);
         let quota = quota.map_or_else(|| "max".to_owned(), |quota| quota.to_string());
         let period = values.cpu_period.unwrap_or(PERIOD);
-        writes.push(Write::new("cpu", "cpu.max", format!("{quota} {period}")));
+        writes.push(Write::new("cpu", "cpu.max", &format!("{quota} {period}")));
     }
     if let Some(cpus) = &values.cpu_set {
         writes.push(Write::new("cpuset", "cpuset.cpus", cpus));
@@ -86,7 +86,7 @@ fn v2(values: &CgroupValues) -> Vec<Write> {
 
 /// Of nothing there is at least one: systemd knows no limit of none.
 fn pids(limit: u64) -> Write {
-    Write::new("pids", "pids.max", limit.max(1))
+    Write::new("pids", "pids.max", &limit.max(1))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use testkit::cgroups::MemoryCgroups;
 use testkit::events::KeptNodeEvents;
+use tokio::task::JoinSet;
 
 use super::*;
 
@@ -86,7 +87,8 @@ async fn all_pods_together_are_limited_as_soon_as_that_can_be() {
     port.set_broken(&name("/kubepods"), true);
     let stop = CancellationToken::new();
     let parts = (Arc::clone(&port) as _, Arc::clone(&events) as _);
-    let task = tokio::spawn(enforce(parts.0, cgroups(), parts.1, stop.clone()));
+    let mut task = JoinSet::new();
+    task.spawn(enforce(parts.0, cgroups(), parts.1, stop.clone()));
     tokio::time::sleep(RETRY + RETRY / 2).await;
     assert_eq!(told(&events).iter().map(|(why, _)| *why).collect::<Vec<_>>(), [NOT_ENFORCED; 2]);
     port.set_broken(&name("/kubepods"), false);
@@ -95,5 +97,5 @@ async fn all_pods_together_are_limited_as_soon_as_that_can_be() {
     let message = "Updated Node Allocatable limit across pods".to_owned();
     assert_eq!(told(&events)[2..], [(ENFORCED, message)]);
     stop.cancel();
-    task.await.unwrap();
+    task.join_next().await.unwrap().unwrap();
 }

@@ -31,7 +31,7 @@ use crate::node_cgroups;
 use crate::node_settings::{node_ips, node_settings};
 use crate::observe::{LoggedEvents, SystemClock};
 use crate::run_args::{DeadContainers, RunArgs};
-use crate::runtime_note::RuntimeNote;
+use crate::runtime_note::{CgroupsNote, RuntimeNote};
 use crate::systemd;
 use crate::traces::{self, Traces};
 use crate::version::USER_AGENT;
@@ -274,6 +274,7 @@ async fn serve(
     let socket = format!("unix://{}", endpoint.path().display());
     let note =
         RuntimeNote::new(socket, settings.pod_logs.clone(), settings.container_links.clone());
+    let note = note.with_cgroups(cgroups_note(&settings, cgroups.as_deref()));
     note.write(&host, here.root_dir).await.context("note which runtime is used")?;
     let listener = here.socket.listener().context("listen on the agent's socket")?;
     let local = Local {
@@ -349,6 +350,12 @@ async fn cgroups(
     let port = node_cgroups::open(driver)?;
     node_cgroups::prepare(&*port, &settings.cgroups, &LoggedEvents).await?;
     Ok(Some(port))
+}
+
+/// Where whoever cleans up after this agent finds the cgroups of its pods.
+fn cgroups_note(settings: &Settings, port: Option<&dyn Cgroups>) -> Option<CgroupsNote> {
+    let root = settings.cgroups.per_pod.then(|| settings.cgroups.pods.root.to_string())?;
+    Some(CgroupsNote { root, systemd: port?.driver() == CgroupDriver::Systemd })
 }
 
 /// Who makes cgroups, as the runtime says; one that cannot say leaves it to the configuration.

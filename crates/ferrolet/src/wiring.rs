@@ -210,9 +210,7 @@ impl Agent {
         let pleg = observer(settings, &ports, &stamps);
         let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache));
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
-        let cgroups = pod_cgroups(settings, &ports, &mut tasks);
-        let parts = (images.claims.clone(), cgroups.clone());
-        let pod_runtime = Arc::new(pod_runtime(settings, &ports, parts));
+        let pod_runtime = pod_runtime(settings, &ports, &images.claims, &mut tasks);
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
         let (workers_task, workers_handle, news) = workers(WorkerParts {
             syncer: Arc::new(syncer(settings, &ports, &view, &pod_runtime)),
@@ -222,7 +220,7 @@ impl Agent {
             events: Arc::clone(&ports.events),
             resync: settings.resync,
         });
-        let pods = (workers_handle.states(), pod_runtime, cgroups);
+        let pods = (workers_handle.states(), pod_runtime);
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let gc = (container_gc, images.start(&mut tasks));
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
@@ -318,10 +316,10 @@ fn event_book(settings: &Settings, ports: &mut Ports) -> Arc<EventBook> {
 fn collect_containers(
     settings: &Settings,
     ports: &Ports,
-    (states, pod_runtime, cgroups): (WorkerStates, Arc<PodRuntime>, Option<Arc<PodCgroups>>),
+    (states, pod_runtime): (WorkerStates, Arc<PodRuntime>),
     tasks: &mut Tasks,
 ) -> (Remains, ContainerGc) {
-    let known = Arc::new(KnownPods::new(states));
+    let (known, cgroups) = (Arc::new(KnownPods::new(states)), pod_runtime.cgroups());
     let stop = Arc::new(StopThroughRuntime(pod_runtime)) as _;
     let gc = container_gc_parts(settings, ports, (Arc::clone(&known) as _, stop));
     let (deletor_task, deletor) = Deletor::new(gc.clone());
@@ -460,9 +458,10 @@ fn container_gc_parts(
 fn pod_runtime(
     settings: &Settings,
     ports: &Ports,
-    (claims, cgroups): (ImageClaims, Option<Arc<PodCgroups>>),
-) -> PodRuntime {
-    PodRuntime::new(RuntimeParts {
+    claims: &ImageClaims,
+    tasks: &mut Tasks,
+) -> Arc<PodRuntime> {
+    Arc::new(PodRuntime::new(RuntimeParts {
         runtime: Arc::clone(&ports.runtime),
         files: Arc::clone(&ports.files),
         http: Arc::clone(&ports.pod_http),
@@ -472,9 +471,9 @@ fn pod_runtime(
         pods: settings.pods(),
         node: settings.node.clone(),
         restart_backoff: settings.restart_backoff,
-        claims,
-        cgroups,
-    })
+        claims: claims.clone(),
+        cgroups: pod_cgroups(settings, ports, tasks),
+    }))
 }
 
 /// What makes pods as specified.

@@ -96,6 +96,11 @@ impl PodRuntime {
         Self { parts, images: Images::new(), user_namespaces, restarts }
     }
 
+    /// The pods' cgroups, if they have any.
+    pub fn cgroups(&self) -> Option<Arc<PodCgroups>> {
+        self.parts.cgroups.clone()
+    }
+
     pub(crate) fn reporter(&self, pod: &Pod, container: &str) -> Reporter<'_> {
         Reporter::of_container(&*self.parts.events, pod, container)
     }

@@ -20,8 +20,8 @@ use podspec::{QosClass, view};
 use tracing::{debug, info, warn};
 
 use crate::decide::{
-    CLASSES, PodCgroupSettings, class_cgroup, class_share, class_values, pod_cgroup,
-    pod_cgroup_values, pod_of_cgroup,
+    CLASSES, PodCgroupSettings, cgroups_of_pod, class_cgroup, class_share, class_values,
+    pod_cgroup, pod_cgroup_values, pod_of_cgroup,
 };
 use turns::Turns;
 
@@ -205,10 +205,8 @@ impl PodCgroups {
 
     /// Removes what is left of the cgroup of a pod that is gone, whichever class it was of.
     pub async fn sweep_one(&self, uid: &PodUid, is_gone: &(dyn Fn(&PodUid) -> bool + Sync)) {
-        for class in self.parents() {
-            if let Ok(name) = class.child(&format!("pod{uid}")) {
-                self.remove_left(&name, uid, is_gone).await;
-            }
+        for name in cgroups_of_pod(&self.settings.root, uid) {
+            self.remove_left(&name, uid, is_gone).await;
         }
     }
 

@@ -185,8 +185,11 @@ fn whatever_an_agent_that_was_killed_left_goes_with_the_next_one() -> Result<()>
     let state = format!("/proc/{}/stat", process.trim());
     let gone = format!("! grep -qv ') Z ' {state} 2> /dev/null");
     node.run("sh", &["-c", &gone]).context("the process in it is dead")?;
-    node.remove_manifest("stays.yaml")?;
-    wait_for_none(&node)?;
+    // Whoever cleans the node up leaves none, not even those above the pods'.
+    node.stop_agent()?;
+    node.clean()?;
+    let left = node.run("sh", &["-c", "find /sys/fs/cgroup -type d -name kubepods"])?;
+    ensure!(left.is_empty(), "{left}");
     node.stop()
 }
 

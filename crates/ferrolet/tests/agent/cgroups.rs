@@ -8,7 +8,7 @@ use testkit::wanted;
 use crate::world::World;
 
 fn name(path: &str) -> CgroupName {
-    CgroupName::parse(path).unwrap()
+    CgroupName::parse(path).expect("the name of a cgroup")
 }
 
 #[tokio::test(start_paused = true)]

@@ -55,7 +55,8 @@ impl World {
         let disk = MemoryDisk::new(IMAGE_DIRECTORY, 1 << 40).holding(Arc::clone(&runtime));
         let cgroups = MemoryCgroups::default();
         for class in ["burstable", "besteffort"] {
-            cgroups.make(&CgroupName::parse(&format!("/kubepods/{class}")).unwrap());
+            let name = CgroupName::parse(&format!("/kubepods/{class}"));
+            cgroups.make(&name.expect("the name of a cgroup"));
         }
         Self {
             runtime,

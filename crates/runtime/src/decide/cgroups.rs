@@ -47,6 +47,13 @@ pub fn pod_cgroup(root: &CgroupName, pod: &Pod) -> Result<CgroupName, CgroupName
     class_cgroup(root, qos_class(pod)).child(&format!("{POD}{}", view::uid(pod)))
 }
 
+/// The cgroups of which one was a pod's, whichever class it was of.
+pub fn cgroups_of_pod(root: &CgroupName, uid: &PodUid) -> Vec<CgroupName> {
+    let parents = CLASSES.into_iter().chain([QosClass::Guaranteed]);
+    let own = format!("{POD}{uid}");
+    parents.filter_map(|class| class_cgroup(root, class).child(&own).ok()).collect()
+}
+
 /// Whose cgroup it is, if it is a pod's.
 pub fn pod_of_cgroup(name: &CgroupName) -> Option<PodUid> {
     name.last().strip_prefix(POD).filter(|uid| !uid.is_empty()).map(PodUid::from)

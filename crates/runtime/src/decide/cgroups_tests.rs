@@ -51,6 +51,7 @@ fn a_pod_lies_in_the_cgroup_of_its_class() {
         let name = pod_cgroup(&settings().root, &pod).unwrap();
         assert_eq!(name.to_string(), format!("{expected}{}", view::uid(&pod)));
         assert_eq!(pod_of_cgroup(&name), Some(view::uid(&pod)));
+        assert!(cgroups_of_pod(&settings().root, &view::uid(&pod)).contains(&name));
     }
     for class in CLASSES {
         assert_eq!(pod_of_cgroup(&class_cgroup(&settings().root, class)), None);
