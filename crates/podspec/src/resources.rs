@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use model::names::qualified_name;
 
 use crate::quantity::Quantity;
 use crate::view::is_sidecar;
@@ -21,6 +22,24 @@ pub const MEMORY: &str = "memory";
 pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// Huge pages; their size follows.
 pub const HUGE_PAGES_PREFIX: &str = "hugepages-";
+
+/// How many pods there can be.
+pub const PODS: &str = "pods";
+
+/// Whether a vendor adds it to nodes.
+pub fn is_extended(name: &str) -> bool {
+    !is_native(name)
+        && !name.starts_with("requests.")
+        && qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+/// Whether it is counted in whole numbers, and is none of those that every node has.
+pub fn is_scalar(name: &str) -> bool {
+    is_extended(name)
+        || is_huge_pages(name)
+        || name.contains("kubernetes.io/")
+        || name.starts_with("attachable-volumes-")
+}
 
 /// Whether it is a resource of the system itself and not one that a vendor adds.
 pub(crate) fn is_native(name: &str) -> bool {

@@ -17,8 +17,8 @@ impl KeptEvents {
     }
 
     /// The reasons of the events so far.
-    pub fn reasons(&self) -> Vec<&'static str> {
-        self.all().iter().map(|event| event.reason).collect()
+    pub fn reasons(&self) -> Vec<String> {
+        self.all().iter().map(|event| event.reason.to_string()).collect()
     }
 }
 

@@ -159,9 +159,6 @@ fn is_sidecar(pod: &Pod, container: &Container) -> bool {
 
 /// Static pods are critical anyway; the class says how much.
 fn is_node_critical(pod: &Pod) -> bool {
-    let Some(spec) = view::spec(pod) else { return false };
-    let critical = view::is_static(pod)
-        || view::is_mirror(pod)
-        || spec.priority.is_some_and(|priority| priority >= 2_000_000_000);
-    critical && spec.priority_class_name.as_deref() == Some("system-node-critical")
+    let class = view::spec(pod).and_then(|spec| spec.priority_class_name.as_deref());
+    view::is_critical(pod) && class == Some("system-node-critical")
 }
