@@ -156,7 +156,9 @@ impl Runtime for CriRuntime {
         let call = on("Status", ALL);
         let answer = self.runtime.call(call, request, RuntimeServiceClient::status).await?;
         let handlers = answer.runtime_handlers.into_iter().map(from_cri::runtime_handler).collect();
-        let status = answer.status.map(|status| from_cri::runtime_status(&status, handlers));
+        let features = answer.features.unwrap_or_default();
+        let status =
+            answer.status.map(|status| from_cri::runtime_status(&status, handlers, features));
         status.ok_or_else(|| call.malformed("no status"))
     }
 

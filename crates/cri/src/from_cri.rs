@@ -12,7 +12,7 @@ use model::observed::{
 };
 use model::ports::runtime::{
     ContainerEvent, ContainerEventKind, Image, ImageFilesystem, ImageUse, ImageUser,
-    RuntimeCondition, RuntimeHandler, RuntimeStatus,
+    RuntimeCondition, RuntimeFeatures, RuntimeHandler, RuntimeStatus,
 };
 use model::wanted::Mount;
 use proto::runtime_v1 as cri;
@@ -213,6 +213,7 @@ pub(crate) fn container_event(event: cri::ContainerEventResponse) -> Option<Cont
 pub(crate) fn runtime_status(
     status: &cri::RuntimeStatus,
     handlers: Vec<RuntimeHandler>,
+    features: cri::RuntimeFeatures,
 ) -> RuntimeStatus {
     let condition = |kind: &str| {
         let found = status.conditions.iter().find(|condition| condition.r#type == kind);
@@ -230,7 +231,11 @@ pub(crate) fn runtime_status(
         )
     };
     let (runtime, network) = (condition("RuntimeReady"), condition("NetworkReady"));
-    RuntimeStatus { runtime, network, handlers }
+    let features = RuntimeFeatures {
+        supplemental_groups_policy: features.supplemental_groups_policy,
+        user_namespaces_host_network: features.user_namespaces_host_network,
+    };
+    RuntimeStatus { runtime, network, handlers, features }
 }
 
 pub(crate) fn runtime_handler(handler: cri::RuntimeHandler) -> RuntimeHandler {

@@ -19,12 +19,18 @@ const FIELDS: &[&str] = &[
     "cpuCFSQuotaPeriod",
     "crashLoopBackOff",
     "enforceNodeAllocatable",
+    "evictionHard.memory.available",
+    "evictionHard.nodefs.available",
     "failCgroupV1",
     "featureGates.ContainerStopSignals",
     "featureGates.CustomCPUCFSQuotaPeriod",
     "featureGates.EventedPLEG",
+    "featureGates.NodeDeclaredFeatures",
+    "featureGates.PodLevelResources",
+    "featureGates.RestartAllContainersOnContainerExits",
     "featureGates.RuntimeClassInImageCriAPI",
     "featureGates.ReduceDefaultCrashLoopBackOffDecay",
+    "featureGates.UserNamespacesHostNetworkSupport",
     "fileCheckFrequency",
     "httpCheckFrequency",
     "healthzBindAddress",
@@ -37,10 +43,13 @@ const FIELDS: &[&str] = &[
     "kind",
     "kubeReserved",
     "kubeReservedCgroup",
+    "localStorageCapacityIsolation",
     "logging.format",
     "logging.verbosity",
+    "maxPods",
     "podLogsDir",
     "podPidsLimit",
+    "podsPerCore",
     "resolvConf",
     "runtimeRequestTimeout",
     "seccompDefault",
@@ -70,6 +79,7 @@ const FLAGS: &[&str] = &[
     "maximum-dead-containers-per-container",
     "minimum-container-ttl-duration",
     "node-ip",
+    "node-labels",
     "root-dir",
     "version",
 ];
@@ -191,10 +201,10 @@ mod tests {
 
     #[test]
     fn flags_and_fields_without_effect_are_named() {
-        let flags = FlagSet::parse(["--kubeconfig=/a", "--node-ip=::1", "--max-pods=7"]).unwrap();
+        let flags = FlagSet::parse(["--kubeconfig=/a", "--node-ip=::1", "--port=7"]).unwrap();
         let loaded = config::load_sources(None, None, &flags).unwrap();
         let named = without_effect(&flags, &loaded.config);
-        assert_eq!(named, ["--kubeconfig", "maxPods"]);
+        assert_eq!(named, ["--kubeconfig", "port"]);
         let flags = FlagSet::parse(["--config=x"]).unwrap();
         let mut config = KubeletConfiguration::of_empty_file();
         config.authentication.x509.client_ca_file = "/ca".to_owned();

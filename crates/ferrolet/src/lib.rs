@@ -8,6 +8,7 @@
 //! - SIGTERM and SIGINT end the agent and leave the pods running.
 
 mod admission;
+mod admission_metrics;
 mod adopt;
 pub mod cgroup_sweep;
 pub mod cli;

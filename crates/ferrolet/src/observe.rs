@@ -23,9 +23,10 @@ pub(crate) struct LoggedEvents;
 impl Events for LoggedEvents {
     fn record(&self, event: PodEvent) {
         let PodEvent { pod_uid: uid, pod, field_path, kind, reason, message } = event;
+        let reason = &*reason;
         match kind {
-            EventType::Normal => info!(%pod, %uid, %field_path, reason = &*reason, note = %message, "event"),
-            EventType::Warning => warn!(%pod, %uid, %field_path, reason = &*reason, note = %message, "event"),
+            EventType::Normal => info!(%pod, %uid, %field_path, reason, note = %message, "event"),
+            EventType::Warning => warn!(%pod, %uid, %field_path, reason, note = %message, "event"),
         }
     }
 }

@@ -15,7 +15,7 @@ use hostfs::HostSegments;
 use model::cgroup::CgroupDriver;
 use model::ports::cgroups::Cgroups;
 use model::ports::http::Headers;
-use model::ports::runtime::{Code, Runtime, RuntimeError};
+use model::ports::runtime::{Code, Runtime, RuntimeError, RuntimeFeatures};
 use model::trouble::Trouble;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
@@ -24,6 +24,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
+use crate::decide::node::{admission_node, go_arch, with_runtime};
 use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::klog;
 use crate::memory;
@@ -36,7 +37,7 @@ use crate::systemd;
 use crate::traces::{self, Traces};
 use crate::version::USER_AGENT;
 use crate::wiring::{
-    Agent, ImageRules, Local, ManifestUrl, NodeCgroups, Ports, Registry, Settings,
+    Agent, ImageRules, Local, ManifestUrl, Node, NodeCgroups, Ports, Registry, Settings,
 };
 
 /// How long to wait between two tries to reach the runtime at the start.
@@ -77,7 +78,9 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     check_reserved(&config, &node_resources(&config, &machine, disk).capacity)?;
     let ips = node_ips(&args.node_ip, &node_name)?;
     let node = node_settings(&config, &args.root_dir, ips, machine, disk);
-    let mut settings = settings(&config, node_name, node)?;
+    let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
+    let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
+    let mut settings = settings(&config, node_name, node, admission)?;
     settings.apply(&args.own);
     settings.container_gc = container_policy(args.dead_containers, &args.own)?;
     settings.images = image_rules(&config, &args.own)?;
@@ -114,6 +117,7 @@ fn settings(
     config: &KubeletConfiguration,
     node_name: String,
     node: NodeSettings,
+    admission: Node,
 ) -> Result<Settings> {
     if config.static_pod_path.is_empty() && config.static_pod_url.is_empty() {
         bail!(
@@ -135,6 +139,7 @@ fn settings(
             SHORTEST_PERIOD,
         ),
         manifest_url: manifest_url(config),
+        admission,
         node,
         unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
         stop_signals: gates.get("ContainerStopSignals") == Some(&true),
@@ -268,6 +273,7 @@ async fn serve(
         name = wait_for_runtime(&*runtime, endpoint.path()) => settings.runtime_name = name,
     }
     let cgroups = cgroups(config, &mut settings, &runtime).await?;
+    settings.admission = with_runtime(settings.admission, runtime_features(&*runtime).await);
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
     // Whoever cleans up after this agent must find the runtime without it.
@@ -328,6 +334,17 @@ fn runtime(
     let operations = Operations::new(metrics).context("count calls of the runtime")?;
     let runtime = CriRuntime::new(&endpoint, &image_endpoint, Deadlines { request });
     Ok((endpoint, Arc::new(runtime.counted(&operations))))
+}
+
+/// What the runtime can do. One that does not say can do nothing besides what all can.
+async fn runtime_features(runtime: &dyn Runtime) -> RuntimeFeatures {
+    match runtime.status().await {
+        Ok(status) => status.features,
+        Err(error) => {
+            warn!(%error, "the runtime does not say what it can do");
+            RuntimeFeatures::default()
+        }
+    }
 }
 
 /// The node's cgroups, if it looks after any: those above the pods' are made, whatever is in the way

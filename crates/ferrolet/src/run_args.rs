@@ -1,5 +1,6 @@
 //! The command line of `ferrolet run`: that of the kubelet, by its rules.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,8 @@ pub(crate) struct RunArgs {
     pub(crate) hostname_override: Option<String>,
     /// The node's addresses; empty to find out.
     pub(crate) node_ip: String,
+    /// The node's labels, besides those that every node has.
+    pub(crate) node_labels: BTreeMap<String, String>,
     /// How many dead containers are kept, and for how long.
     pub(crate) dead_containers: DeadContainers,
 }
@@ -116,6 +119,7 @@ pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, R
         root_dir: PathBuf::from(flags.text("root-dir")),
         hostname_override: name.map(str::to_owned),
         node_ip: flags.text("node-ip").to_owned(),
+        node_labels: flags.node_labels(),
         dead_containers: DeadContainers {
             min_age: flags.duration("minimum-container-ttl-duration").unwrap_or_default(),
             per_container: flags.integer("maximum-dead-containers-per-container").unwrap_or(1),

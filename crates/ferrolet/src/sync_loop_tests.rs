@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::*;
+use crate::admission_metrics::AdmissionMetrics;
 use crate::cgroup_sweep::CgroupSweep;
 use crate::remains::KnownPods;
 
@@ -165,6 +166,8 @@ impl Bench {
                 sysctls: AllowedSysctls::new((6, 1), &[]),
                 apparmor: false,
                 stop_signals: false,
+                node: crate::decide::node::roomy("node"),
+                metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
             },
             remains,
         });

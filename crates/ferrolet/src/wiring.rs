@@ -23,6 +23,7 @@ use model::ports::segments::Segments;
 use model::stamp::Stamps;
 use pleg::{Pleg, PlegParts};
 use pods::WorkerStates;
+pub use pods::decide::admission::Node;
 use pods::source::file::{FileSourceSettings, file_source};
 use pods::source::http::{HttpSourceSettings, http_source};
 use pods::source::{SourceName, Sources};
@@ -33,15 +34,17 @@ use runtime::{
     LogLayout, PodCgroups, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages,
 };
 pub use server::EventLimits;
-use server::{EventBook, HealthChecks, PodView as _, Verbosity};
+use server::{EventBook, HealthChecks, PodView, Verbosity};
 use status::decide::NodeFacts;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 
 use crate::admission::Admission;
+use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
 use crate::cgroup_sweep::CgroupSweep;
 use crate::collection::Collection;
+use crate::decide::node::roomy;
 use crate::image_gc::ImageCollection;
 pub use crate::image_gc::ImageRules;
 pub use crate::node_cgroups::NodeCgroups;
@@ -108,6 +111,8 @@ pub struct Settings {
     pub resync: Duration,
     /// The node, as it is configured and found.
     pub node: NodeSettings,
+    /// What pods meet on it.
+    pub admission: Node,
     /// Kernel parameters that pods may set besides those that are safe.
     pub unsafe_sysctls: Vec<String>,
     /// How long a container waits that keeps failing.
@@ -129,7 +134,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Those of a node without a source of pods, as upstream has them where it is not told otherwise.
+    /// Those of a node without a source of pods and with room for all that come, as upstream has them where it is not told otherwise.
     pub fn new(node_name: &str, runtime_name: &str, node: NodeSettings) -> Self {
         Self {
             node_name: node_name.to_owned(),
@@ -142,6 +147,7 @@ impl Settings {
             container_links: "/var/log/containers".into(),
             resync: Duration::from_mins(1),
             node,
+            admission: roomy(node_name),
             unsafe_sysctls: Vec::new(),
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             pleg: pleg::Settings::default(),
@@ -192,7 +198,7 @@ pub struct Agent {
     health: Arc<dyn HealthChecks>,
     gc: (ContainerGc, ImageGc),
     collector: Arc<Collection>,
-    changes: watch::Receiver<u64>,
+    view: Arc<NodeView>,
 }
 
 /// A long task of the agent ended, which none should.
@@ -224,10 +230,9 @@ impl Agent {
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let gc = (container_gc, images.start(&mut tasks));
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
-        let (sources, changes) = (sources(settings, &ports, &mut tasks), view.changes());
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
-            sources,
+            sources: sources(settings, &ports, &mut tasks),
             pleg: pleg.health.clone(),
             lifecycle: pleg.events,
             cache: pleg.cache.clone(),
@@ -237,13 +242,13 @@ impl Agent {
             events: ports.events,
             view: Arc::clone(&view),
             pulse: pulse.clone(),
-            admission: admission(settings),
+            admission: admission(settings, &ports.metrics),
             remains,
         });
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
         if let Some(Local { listener, verbosity }) = local {
             let answers = server::Parts {
-                pods: view,
+                pods: Arc::clone(&view) as _,
                 events: book,
                 log_paths: Arc::new(RuntimeLogs(pleg.cache)),
                 logs: ports.logs,
@@ -262,7 +267,7 @@ impl Agent {
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
-        Self { tasks, health, gc, collector, changes }
+        Self { tasks, health, gc, collector, view }
     }
 
     /// Asks for plans and passes over everything, as people do.
@@ -287,7 +292,12 @@ impl Agent {
 
     /// A number that changes with every pod that comes, goes, or has another status.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.clone()
+        self.view.changes()
+    }
+
+    /// The pods, with what is known of them.
+    pub fn pods(&self) -> Arc<dyn PodView> {
+        Arc::clone(&self.view) as _
     }
 
     /// Waits for a part to break, which none should.
@@ -423,10 +433,16 @@ fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps) -> Pleg {
 }
 
 /// What the node lets pods do.
-fn admission(settings: &Settings) -> Admission {
+fn admission(settings: &Settings, registry: &Registry) -> Admission {
     let machine = &settings.node.machine;
     let sysctls = AllowedSysctls::new(machine.kernel, &settings.unsafe_sysctls);
-    Admission { sysctls, apparmor: machine.apparmor, stop_signals: settings.stop_signals }
+    Admission {
+        sysctls,
+        apparmor: machine.apparmor,
+        stop_signals: settings.stop_signals,
+        node: settings.admission.clone(),
+        metrics: AdmissionMetrics::new(registry).expect("nobody else counts what is let in"),
+    }
 }
 
 fn log_layout(settings: &Settings) -> LogLayout {

@@ -5,6 +5,7 @@
 )]
 
 mod actions;
+mod admission;
 mod cgroups;
 mod container;
 mod contract;

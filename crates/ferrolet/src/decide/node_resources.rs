@@ -8,10 +8,7 @@ use config::{
 use model::cgroup::{CgroupDriver, CgroupName, CgroupNameError, CgroupValues, cpu};
 use model::machine::Machine;
 use podspec::quantity::Quantity;
-use podspec::resources::{Amounts, CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY};
-
-/// How many pods there can be.
-const PODS: &str = "pods";
+use podspec::resources::{Amounts, CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY, PODS};
 
 /// The node's resources.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The whole agent on an in-memory outside, with a clock that the tests move.
 
 mod actions;
+mod admission;
 mod calls;
 mod cgroups;
 mod commands;

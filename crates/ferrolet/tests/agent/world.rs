@@ -40,6 +40,8 @@ pub(crate) struct World {
     pub(crate) web: Arc<MemoryWeb>,
     /// What agents are told to ask.
     pub(crate) url: Option<&'static str>,
+    /// What pods can have of the node, where that is not as much as they like.
+    pub(crate) allocatable: Vec<(&'static str, &'static str)>,
     /// How many dead containers agents keep.
     pub(crate) container_gc: ContainerPolicy,
     clock: Arc<VirtualClock>,
@@ -66,6 +68,7 @@ impl World {
             node_events: Arc::default(),
             web: Arc::default(),
             url: None,
+            allocatable: Vec::new(),
             container_gc: ContainerPolicy::default(),
             disk: Arc::new(disk),
             images: ImageRules::default(),
@@ -112,7 +115,7 @@ impl World {
             ids_per_pod: 65_536,
             ..NodeSettings::default()
         };
-        let settings = Settings {
+        let mut settings = Settings {
             manifests: Some("/manifests".into()),
             manifest_url: self.url.map(|url| ManifestUrl {
                 url: url.to_owned(),
@@ -124,6 +127,10 @@ impl World {
             cgroups: NodeCgroups::of_pods("/kubepods"),
             ..Settings::new("node", "memory", node)
         };
+        for (name, amount) in &self.allocatable {
+            let amount = amount.parse().expect("an amount");
+            settings.admission.allocatable.insert((*name).to_owned(), amount);
+        }
         let ports = Ports {
             runtime,
             files,

@@ -36,9 +36,9 @@ impl fmt::Display for Needs {
 
 impl Needs {
     /// What is missing once these pods have gone too.
-    fn after<'a>(&self, gone: impl IntoIterator<Item = &'a Arc<Pod>> + Clone) -> Self {
+    fn after(&self, gone: &[&Arc<Pod>]) -> Self {
         let left = self.0.iter().filter_map(|(resource, amount)| {
-            let freed = gone.clone().into_iter().map(|pod| freed_by(pod, resource));
+            let freed = gone.iter().map(|pod| freed_by(pod, resource));
             let left = freed.fold(*amount, i64::saturating_sub);
             (left > 0).then(|| (resource.clone(), left))
         });
@@ -71,10 +71,8 @@ pub(super) fn victims(pod: &Pod, there: &[Arc<Pod>], lacking: &[Insufficient]) -
     let best_effort = of(QosClass::BestEffort);
     let burstable = of(QosClass::Burstable);
     let guaranteed = of(QosClass::Guaranteed);
-    let with = |one: &[&'_ Arc<Pod>], other: &[&'_ Arc<Pod>]| {
-        needs.after(one.iter().chain(other).copied().collect::<Vec<_>>())
-    };
-    let least = with(&best_effort, &burstable).after(guaranteed.iter().copied());
+    let with = |one: &[&Arc<Pod>], other: &[&Arc<Pod>]| needs.after(&[one, other].concat());
+    let least = with(&best_effort, &burstable).after(&guaranteed);
     if !least.are_met() {
         return Preempting::NotEnough(least);
     }
@@ -104,7 +102,7 @@ fn nearest(mut pods: Vec<&Arc<Pod>>, mut needs: Needs) -> Vec<&Arc<Pod>> {
         }
         let Some((index, _)) = best else { return chosen };
         let pod = pods.swap_remove(index);
-        needs = needs.after([pod]);
+        needs = needs.after(&[pod]);
         chosen.push(pod);
     }
     chosen

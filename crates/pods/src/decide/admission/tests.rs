@@ -248,7 +248,7 @@ fn a_port_of_the_host_is_taken_once() {
         )
     };
     let web = || with("{containerPort: 1, hostPort: 80}");
-    let rows = [
+    let rows = vec![
         (web(), web(), false),
         (web(), with("{containerPort: 1, hostPort: 81}"), true),
         (web(), with("{containerPort: 80}"), true),

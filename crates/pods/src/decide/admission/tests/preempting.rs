@@ -36,7 +36,7 @@ fn only_a_critical_pod_preempts_and_only_what_matters_less() {
     let (high, low) = (Some(2_000_001_000), Some(100));
     let asks = |priority: Option<i32>| of_class("new", "burstable", "3", priority);
     let there = |priority: Option<i32>| of_class("there", "burstable", "2", priority);
-    let rows = [
+    let rows = vec![
         ("critical over another", asks(high), there(low), true),
         ("over one without a priority", asks(high), there(None), true),
         ("higher, but not critical", asks(Some(200)), there(low), false),
