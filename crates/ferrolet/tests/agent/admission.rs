@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use ferrolet::wiring::Agent;
 use k8s_openapi::api::core::v1::PodStatus;
+use testkit::mortal::Moment;
 use testkit::runtime::Method;
 
+use crate::crash::start_mortal;
 use crate::world::World;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
@@ -228,4 +230,54 @@ async fn a_new_version_of_a_pod_needs_no_room_beside_the_old_one() {
     let old = world.one_runs("web").await;
     write(&world, "web", "1800m", "");
     world.replaced("web", &old).await;
+}
+
+/// A lesser pod runs, and a critical one comes; answers whether the agent died on the way.
+async fn preemption(world: &World, ends: Option<Moment>) -> bool {
+    write(world, "a-lesser", "1500m", "priority: 0");
+    let (agent, over) = start_mortal(world, ends);
+    let tale = async {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        write(world, "critical", "1", "priority: 2000001000");
+        tokio::time::sleep(Duration::from_mins(2)).await;
+    };
+    // Biased: it dies once.
+    let died = tokio::select! {
+        biased;
+        () = over.cancelled() => true,
+        () = tale => false,
+    };
+    drop(agent);
+    died
+}
+
+// behaviour: ADM-19
+#[tokio::test(start_paused = true)]
+async fn whenever_the_agent_dies_the_critical_pod_has_its_place_in_the_end() {
+    let has_its_place = |world: &World, moment: Option<Moment>| {
+        let running = (world.running("critical").len(), world.running("a-lesser").len());
+        assert_eq!(running, (1, 0), "{moment:?}");
+    };
+    let world = small_world();
+    assert!(!preemption(&world, None).await);
+    has_its_place(&world, None);
+    let mut deaths = 0;
+    for effect in 1.. {
+        let mut lived = true;
+        for moment in [Moment::Before(effect), Moment::After(effect)] {
+            let world = small_world();
+            if !preemption(&world, Some(moment)).await {
+                continue;
+            }
+            (lived, deaths) = (false, deaths + 1);
+            write(&world, "critical", "1", "priority: 2000001000");
+            let _agent = world.start();
+            tokio::time::sleep(Duration::from_mins(2)).await;
+            has_its_place(&world, Some(moment));
+        }
+        if lived {
+            break;
+        }
+    }
+    assert!(deaths > 10, "only {deaths} deaths");
 }

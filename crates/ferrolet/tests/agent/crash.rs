@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ferrolet::wiring::Agent;
 use model::observed::{Container, ContainerState};
 use testkit::mortal::{Death, Life, Moment, MortalCgroups, MortalFiles, MortalRuntime};
 use tokio_util::sync::CancellationToken;
@@ -50,18 +51,24 @@ const STAGED: &str = "
     lifecycle: {postStart: {exec: {command: [/workload, sleep, '1']}}}
 ";
 
-/// Pods come and one goes; answers whether the agent died on the way.
-async fn story(world: &World, ends: Option<Moment>) -> bool {
+/// Starts an agent that dies at a moment, if there is one, and tells when it has.
+pub(crate) fn start_mortal(world: &World, ends: Option<Moment>) -> (Agent, CancellationToken) {
     let over = CancellationToken::new();
     let life = Arc::new(Life::new(ends, Over(over.clone())));
     let runtime = MortalRuntime { life: Arc::clone(&life), inner: Arc::clone(&world.runtime) as _ };
     let files = MortalFiles { life: Arc::clone(&life), inner: Arc::clone(&world.files) as _ };
     let cgroups = MortalCgroups { life, inner: Arc::clone(&world.cgroups) as _ };
+    let agent = world.start_with(Arc::new(runtime), Arc::new(files), Arc::new(cgroups));
+    (agent, over)
+}
+
+/// Pods come and one goes; answers whether the agent died on the way.
+async fn story(world: &World, ends: Option<Moment>) -> bool {
     world.write_manifest("web", "Always", "[sleep, forever]");
     world.write_manifest("job", "Never", "[exit, \"0\"]");
     world.write_manifest("gone", "Always", "[sleep, forever]");
     world.write_spec("staged", STAGED);
-    let agent = world.start_with(Arc::new(runtime), Arc::new(files), Arc::new(cgroups));
+    let (agent, over) = start_mortal(world, ends);
     let tale = async {
         tokio::time::sleep(Duration::from_mins(2)).await;
         world.remove_manifest("gone");
