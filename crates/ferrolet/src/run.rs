@@ -24,7 +24,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
-use crate::decide::node::{admission_node, go_arch, with_runtime};
+use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::klog;
 use crate::memory;
@@ -46,6 +46,9 @@ const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 /// How often the runtime is asked for its cgroup driver, and how long to wait in between.
 const DRIVER_TRIES: u32 = 3;
 const DRIVER_RETRY: Duration = Duration::from_secs(2);
+
+/// How long the start waits for what the runtime can do, which hardly any pod asks for.
+const FEATURES_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The shortest period at which anything is done again and again.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
@@ -273,7 +276,7 @@ async fn serve(
         name = wait_for_runtime(&*runtime, endpoint.path()) => settings.runtime_name = name,
     }
     let cgroups = cgroups(config, &mut settings, &runtime).await?;
-    settings.admission = with_runtime(settings.admission, runtime_features(&*runtime).await);
+    settings.admission.runtime = runtime_features(&*runtime).await;
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
     // Whoever cleans up after this agent must find the runtime without it.
@@ -336,15 +339,15 @@ fn runtime(
     Ok((endpoint, Arc::new(runtime.counted(&operations))))
 }
 
-/// What the runtime can do. One that does not say can do nothing besides what all can.
+/// What the runtime can do. One that does not say in time can do nothing besides what all can, until
+/// it is asked again.
 async fn runtime_features(runtime: &dyn Runtime) -> RuntimeFeatures {
-    match runtime.status().await {
-        Ok(status) => status.features,
-        Err(error) => {
-            warn!(%error, "the runtime does not say what it can do");
-            RuntimeFeatures::default()
-        }
+    match tokio::time::timeout(FEATURES_PATIENCE, runtime.status()).await {
+        Ok(Ok(status)) => return status.features,
+        Ok(Err(error)) => warn!(%error, "the runtime does not say what it can do"),
+        Err(_) => warn!("the runtime takes long to say what it can do"),
     }
+    RuntimeFeatures::default()
 }
 
 /// The node's cgroups, if it looks after any: those above the pods' are made, whatever is in the way

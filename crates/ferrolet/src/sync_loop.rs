@@ -31,6 +31,7 @@ use crate::decide::news::{Answer, Came, Known, answer};
 use crate::node_view::NodeView;
 use crate::pulse::Pulse;
 use crate::remains::Remains;
+use crate::runtime_state::Ready;
 use admit::Arrivals;
 
 /// How often all pods are gone through without need.
@@ -61,6 +62,8 @@ pub(crate) struct SyncLoopParts {
     pub(crate) pulse: Pulse,
     /// Which pods may run.
     pub(crate) admission: Admission,
+    /// What the runtime can do.
+    pub(crate) runtime: Ready,
     /// What is left of pods.
     pub(crate) remains: Remains,
 }

@@ -24,6 +24,7 @@ use super::*;
 use crate::admission_metrics::AdmissionMetrics;
 use crate::cgroup_sweep::CgroupSweep;
 use crate::remains::KnownPods;
+use crate::runtime_state::runtime_state;
 
 /// Stops the sandboxes of pods that end, and does nothing else.
 #[derive(Debug)]
@@ -162,6 +163,7 @@ impl Bench {
             events: Arc::new(KeptEvents::default()),
             view: Arc::clone(&view),
             pulse: pulse.clone(),
+            runtime: runtime_state(Arc::clone(&runtime) as _).1,
             admission: Admission {
                 sysctls: AllowedSysctls::new((6, 1), &[]),
                 apparmor: false,

@@ -220,7 +220,7 @@ impl Agent {
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
         let (workers_task, workers_handle, news) = workers(WorkerParts {
             syncer: Arc::new(syncer(settings, &ports, &view, &pod_runtime)),
-            statuses: Arc::new(PlegStatuses { cache, requests, ready }),
+            statuses: Arc::new(PlegStatuses { cache, requests, ready: ready.clone() }),
             stamps,
             clock: Arc::clone(&ports.clock),
             events: Arc::clone(&ports.events),
@@ -243,6 +243,7 @@ impl Agent {
             view: Arc::clone(&view),
             pulse: pulse.clone(),
             admission: admission(settings, &ports.metrics),
+            runtime: ready,
             remains,
         });
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);

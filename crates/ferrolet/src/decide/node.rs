@@ -36,15 +36,6 @@ pub(crate) fn admission_node(
     }
 }
 
-/// Takes over what the runtime can do.
-pub(crate) fn with_runtime(mut node: Node, features: RuntimeFeatures) -> Node {
-    node.supplemental_groups_policy = features.supplemental_groups_policy;
-    if !features.user_namespaces_host_network {
-        node.abilities.remove(&Ability::UserNamespacesHostNetworkSupport);
-    }
-    node
-}
-
 /// A node that has room for whatever comes, and can do everything.
 pub(crate) fn roomy(name: &str) -> Node {
     let all = [(CPU, "1M"), (MEMORY, "1Ei"), (EPHEMERAL_STORAGE, "1Ei"), (PODS, "1M")];
@@ -53,7 +44,10 @@ pub(crate) fn roomy(name: &str) -> Node {
         name: name.to_owned(),
         labels: labels(name, "amd64"),
         allocatable: all.iter().map(|(name, text)| ((*name).to_owned(), amount(text))).collect(),
-        supplemental_groups_policy: true,
+        runtime: RuntimeFeatures {
+            supplemental_groups_policy: true,
+            user_namespaces_host_network: true,
+        },
         abilities: Ability::ALL.into(),
         ..Node::default()
     }
@@ -120,11 +114,8 @@ mod tests {
         config.feature_gates.insert("UserNamespacesHostNetworkSupport".to_owned(), true);
         let gated = of(&config, &[]);
         assert!(!gated.abilities.contains(&Ability::PodLevelResources));
-        let ability = Ability::UserNamespacesHostNetworkSupport;
-        assert!(gated.abilities.contains(&ability));
-        // The runtime has its say too.
-        let features = RuntimeFeatures { supplemental_groups_policy: true, ..<_>::default() };
-        let gated = with_runtime(gated, features);
-        assert!(!gated.abilities.contains(&ability) && gated.supplemental_groups_policy);
+        assert!(gated.abilities.contains(&Ability::UserNamespacesHostNetworkSupport));
+        // The runtime has not said yet what it can do.
+        assert_eq!(gated.runtime, RuntimeFeatures::default());
     }
 }

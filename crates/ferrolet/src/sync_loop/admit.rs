@@ -96,6 +96,9 @@ impl SyncLoop {
         if waiting.is_empty() {
             return;
         }
+        if let Some(features) = self.parts.runtime.features() {
+            self.parts.admission.node.runtime = features;
+        }
         let came = waiting.iter().filter_map(|uid| {
             let pod = self.parts.sources.get(uid)?;
             let (lives, status) =

@@ -14,7 +14,9 @@ const IMAGE: &str = "ferrolet.test/workload:1";
 
 /// A node with two processors.
 fn small_world() -> World {
-    World { allocatable: vec![("cpu", "2")], ..World::new() }
+    let mut world = World::new();
+    world.allocatable = vec![("cpu", "2")];
+    world
 }
 
 /// Writes the manifest of a pod that asks for processors and runs for ever.

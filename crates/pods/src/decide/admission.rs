@@ -111,7 +111,7 @@ fn system(pod: &Pod, node: &Node) -> Option<Rejection> {
     }
     let context = spec.security_context.as_ref();
     let policy = context.and_then(|context| context.supplemental_groups_policy.as_deref());
-    if policy == Some("Strict") && !node.supplemental_groups_policy {
+    if policy == Some("Strict") && !node.runtime.supplemental_groups_policy {
         let message = "SupplementalGroupsPolicy=Strict is not supported in this node";
         return Some(Rejection::new("SupplementalGroupsPolicyNotSupported", message));
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Taint;
+use model::ports::runtime::RuntimeFeatures;
 use podspec::resources::Amounts;
 
 /// Something that pods can ask for and not every node does.
@@ -53,9 +54,9 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// What pods can have of it.
     pub allocatable: Amounts,
-    /// Whether the runtime gives a process no other groups than a pod names.
-    pub supplemental_groups_policy: bool,
-    /// What it can do.
+    /// What its runtime can do.
+    pub runtime: RuntimeFeatures,
+    /// What it can do, as far as its runtime does not matter.
     pub abilities: BTreeSet<Ability>,
     /// Whether it is being shut down.
     pub shutting_down: bool,
@@ -63,6 +64,10 @@ pub struct Node {
 
 impl Node {
     pub(super) fn can(&self, ability: Ability) -> bool {
-        self.abilities.contains(&ability)
+        let by_runtime = match ability {
+            Ability::UserNamespacesHostNetworkSupport => self.runtime.user_namespaces_host_network,
+            _ => true,
+        };
+        by_runtime && self.abilities.contains(&ability)
     }
 }

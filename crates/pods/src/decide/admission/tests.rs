@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, Taint};
+use model::ports::runtime::RuntimeFeatures;
 use podspec::quantity::Quantity;
 use podspec::resources::Amounts;
 use podspec::{annotations, decode};
@@ -56,6 +57,10 @@ pub(super) fn node() -> Node {
             ("example.com/gpu", "2"),
             ("pods", "10"),
         ]),
+        runtime: RuntimeFeatures {
+            supplemental_groups_policy: false,
+            user_namespaces_host_network: true,
+        },
         abilities: Ability::ALL.into(),
         ..Node::default()
     }
@@ -348,7 +353,8 @@ fn a_pod_for_another_system_is_not_let_in() {
         assert_eq!((told.0.as_str(), told.1.as_str()), (reason, message));
     }
     let strict = pod("new", "securityContext: {supplementalGroupsPolicy: Strict}");
-    let node = Node { supplemental_groups_policy: true, ..node() };
+    let mut node = node();
+    node.runtime.supplemental_groups_policy = true;
     assert_eq!(admission(&strict, &Occupancy::default(), &node), Decision::Admit);
 }
 
@@ -401,6 +407,11 @@ fn a_pod_is_refused_for_what_the_node_cannot_do() {
             assert_eq!(features(&pod, &node), None, "nobody asks");
         }
     }
+    let mut plain = node();
+    plain.runtime.user_namespaces_host_network = false;
+    let own_users = pod("new", "hostNetwork: true, hostUsers: false");
+    let refusal = features(&own_users, &plain).expect("the runtime cannot do it");
+    assert_eq!(refusal.reason, "PodFeatureUnsupported");
     let node = Node { shutting_down: true, ..node() };
     let message = "Pod was rejected as the node is shutting down.";
     assert_eq!(features(&pod("new", ""), &node), Some(Rejection::new("NodeShutdown", message)));
