@@ -148,7 +148,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("config.yaml");
         let text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
-                    syncFrequency: 7s\nfileCheckFrequency: 8s\nlogging: {verbosity: 2}\nmaxPods: 3\n";
+                    syncFrequency: 7s\nfileCheckFrequency: 8s\nlogging: {verbosity: 2}\nport: 3\n";
         hostfs::replace(&file, text.as_bytes()).unwrap();
         let file = file.to_str().unwrap();
         let args = run(&["--config", file, "--sync_frequency=9s", "-v5", "--root-dir", "/r"]);
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(args.config.file_check_frequency.to_std().as_secs(), 8);
         assert_eq!(args.config.logging.verbosity, 5);
         assert_eq!((args.root_dir, args.hostname_override), (PathBuf::from("/r"), None));
-        assert_eq!(args.without_effect, ["maxPods"]);
+        assert_eq!(args.without_effect, ["port"]);
     }
 
     #[test]
