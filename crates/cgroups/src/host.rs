@@ -49,7 +49,7 @@ impl HostCgroups {
 
     /// Kills what is in a cgroup and below it.
     pub(crate) async fn kill(&self, name: &CgroupName) -> Result<(), CgroupError> {
-        self.blocking(name, |tree, place| tree.kill(place)).await
+        self.blocking(name, Tree::kill).await
     }
 
     fn place(&self, name: &CgroupName) -> Place {

@@ -111,4 +111,10 @@ impl Cgroups for SystemdCgroups {
 
 #[cfg(test)]
 #[path = "systemd/tests.rs"]
+#[allow(
+    clippy::unused_self,
+    clippy::used_underscore_binding,
+    clippy::too_many_arguments,
+    reason = "methods of a bus have the arguments that the bus says"
+)]
 mod tests;

@@ -53,13 +53,11 @@ impl Manager {
 
     async fn proxy(&self) -> zbus::Result<Proxy<'static>> {
         let mut known = self.connection.lock().await;
-        let connection = match &*known {
-            Some(connection) => connection.clone(),
-            None => {
-                let builder = zbus::connection::Builder::system().method_timeout(PATIENCE);
-                let made = builder.build().await?;
-                known.insert(made).clone()
-            }
+        let connection = if let Some(connection) = &*known {
+            connection.clone()
+        } else {
+            let builder = zbus::connection::Builder::system().method_timeout(PATIENCE);
+            known.insert(builder.build().await?).clone()
         };
         drop(known);
         let proxy = zbus::proxy::Builder::new(&connection)
