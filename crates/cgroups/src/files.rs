@@ -26,6 +26,18 @@ impl Place {
         hierarchy.root.join(self.directories.join("/"))
     }
 
+    /// Its directory in a hierarchy, if it is there. Whatever else keeps it from being opened does not
+    /// mean that it is not.
+    pub(crate) fn find(&self, hierarchy: &Hierarchy) -> Result<Option<OwnedFd>, CgroupError> {
+        match beneath::directory(&hierarchy.root, &self.directories) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            directory => {
+                let opened = directory.map(Some);
+                opened.map_err(|source| failed("open", self.path(hierarchy), source))
+            }
+        }
+    }
+
     pub(crate) fn open(&self, hierarchy: &Hierarchy) -> Result<OwnedFd, CgroupError> {
         beneath::directory(&hierarchy.root, &self.directories)
             .map_err(|source| failed("open", self.path(hierarchy), source))
@@ -36,8 +48,8 @@ impl Tree {
     /// That the cgroup is there as a whole.
     pub(crate) fn check(&self, place: &Place) -> Result<(), CgroupError> {
         let missing = match self.version {
-            Version::V1 => self.missing_directories(place),
-            Version::V2 => self.missing_controllers(place),
+            Version::V1 => self.missing_directories(place)?,
+            Version::V2 => self.missing_controllers(place)?,
         };
         if missing.is_empty() {
             return Ok(());
@@ -45,22 +57,27 @@ impl Tree {
         Err(CgroupError::Missing { name: place.name.clone(), missing: missing.join(", ") })
     }
 
-    fn missing_directories(&self, place: &Place) -> Vec<String> {
-        let used = self.hierarchies.iter().filter(|hierarchy| hierarchy.is_used());
-        let missing = used.filter(|hierarchy| place.open(hierarchy).is_err());
-        missing.map(|hierarchy| place.path(hierarchy).display().to_string()).collect()
+    fn missing_directories(&self, place: &Place) -> Result<Vec<String>, CgroupError> {
+        let mut missing = Vec::new();
+        for hierarchy in self.hierarchies.iter().filter(|hierarchy| hierarchy.is_used()) {
+            if place.find(hierarchy)?.is_none() {
+                missing.push(place.path(hierarchy).display().to_string());
+            }
+        }
+        Ok(missing)
     }
 
-    fn missing_controllers(&self, place: &Place) -> Vec<String> {
+    fn missing_controllers(&self, place: &Place) -> Result<Vec<String>, CgroupError> {
+        const FILE: &str = "cgroup.controllers";
         let hierarchy = &self.hierarchies[0];
-        let read = place.open(hierarchy).ok();
-        let read = read.and_then(|directory| beneath::read(&directory, "cgroup.controllers").ok());
-        let Some(read) = read else {
-            return vec![place.path(hierarchy).display().to_string()];
+        let Some(directory) = place.find(hierarchy)? else {
+            return Ok(vec![place.path(hierarchy).display().to_string()]);
         };
+        let read = beneath::read(&directory, FILE)
+            .map_err(|source| failed("read", place.path(hierarchy).join(FILE), source))?;
         let enabled: BTreeSet<&str> = read.split_whitespace().collect();
         let missing = self.needed().filter(|controller| !enabled.contains(controller));
-        missing.map(|controller| format!("controller {controller}")).collect()
+        Ok(missing.map(|controller| format!("controller {controller}")).collect())
     }
 
     /// Writes values to a cgroup that is there. The kernel refuses some as long as others are as they
@@ -97,11 +114,8 @@ impl Tree {
     pub(crate) fn directories_in(&self, place: &Place) -> Result<BTreeSet<String>, CgroupError> {
         let mut names = BTreeSet::new();
         for hierarchy in &self.hierarchies {
-            let directory = match beneath::directory(&hierarchy.root, &place.directories) {
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                directory => directory,
-            };
-            let found = directory.and_then(|directory| beneath::directories(&directory));
+            let Some(directory) = place.find(hierarchy)? else { continue };
+            let found = beneath::directories(&directory);
             names.extend(found.map_err(|source| failed("list", place.path(hierarchy), source))?);
         }
         Ok(names)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::chain::Chain;
+use model::machine::Cgroups as Version;
 use model::ports::cgroups::{CgroupError, Cgroups, subject};
 use model::ports::files::Removed;
 use model::verdict::Verdict;
@@ -23,12 +24,32 @@ const ATTEMPTS: u32 = 9;
 #[derive(Debug, Clone)]
 pub struct HostCgroups {
     tree: Tree,
+    driver: CgroupDriver,
 }
 
 impl HostCgroups {
     /// Those in these hierarchies.
     pub fn new(tree: Tree) -> Self {
-        Self { tree }
+        Self { tree, driver: CgroupDriver::Cgroupfs }
+    }
+
+    /// The same, where a driver has them.
+    pub(crate) fn of_driver(tree: Tree, driver: CgroupDriver) -> Self {
+        Self { tree, driver }
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        self.tree.version
+    }
+
+    /// Whether anything is left of a cgroup, in whichever hierarchy.
+    pub(crate) async fn is_left(&self, name: &CgroupName) -> Result<bool, CgroupError> {
+        self.blocking(name, |tree, place| Ok(tree.is_left(place))).await
+    }
+
+    /// Kills what is in a cgroup and below it.
+    pub(crate) async fn kill(&self, name: &CgroupName) -> Result<(), CgroupError> {
+        self.blocking(name, Tree::kill).await
     }
 
     fn place(&self, name: &CgroupName) -> Place {
@@ -53,7 +74,7 @@ impl HostCgroups {
 #[async_trait]
 impl Cgroups for HostCgroups {
     fn driver(&self) -> CgroupDriver {
-        CgroupDriver::Cgroupfs
+        self.driver
     }
 
     async fn check(&self, name: &CgroupName) -> Result<(), CgroupError> {

@@ -23,6 +23,7 @@ mod kill;
 mod make;
 mod mountinfo;
 mod remove;
+mod systemd;
 mod tree;
 mod write;
 
@@ -32,4 +33,5 @@ mod fake;
 mod tests;
 
 pub use host::HostCgroups;
+pub use systemd::{Manager, SystemdCgroups};
 pub use tree::Tree;

@@ -7,14 +7,14 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
-use jiff::Timestamp;
 use model::cgroup::{CgroupName, CgroupValues};
 use model::machine::Cgroups as Version;
 use model::ports::cgroups::{CgroupError, Cgroups};
 use model::ports::files::Removed;
-use model::verdict::{Detail, Subject, Verdict};
+use model::verdict::Subject;
 use testkit::contract::assert_kept;
 use testkit::contract::cgroups::{World, play_all};
+use testkit::wanted::removal;
 
 use crate::write::writes;
 use crate::{HostCgroups, Tree, fake};
@@ -56,15 +56,7 @@ impl Below {
     }
 
     async fn remove(&self, name: &CgroupName) -> Result<Removed, CgroupError> {
-        let verdict = Verdict {
-            subject: Subject::Cgroup(name.clone()),
-            name: "".into(),
-            owner: None,
-            rule: "test",
-            detail: Detail::default(),
-            at: Timestamp::UNIX_EPOCH,
-        };
-        self.cgroups.remove(&verdict).await
+        self.cgroups.remove(&removal(Subject::Cgroup(name.clone()))).await
     }
 }
 

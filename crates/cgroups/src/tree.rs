@@ -91,15 +91,6 @@ impl Tree {
         Ok(Self { version: Version::V2, hierarchies, kernel })
     }
 
-    /// The same hierarchies, all from a directory in each of their roots.
-    #[must_use]
-    pub fn below(mut self, name: &str) -> Self {
-        for hierarchy in &mut self.hierarchies {
-            hierarchy.root.push(name);
-        }
-        self
-    }
-
     /// Where the hierarchies are.
     pub fn roots(&self) -> impl Iterator<Item = &Path> {
         self.hierarchies.iter().map(|hierarchy| hierarchy.root.as_path())

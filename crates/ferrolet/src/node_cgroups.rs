@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use cgroups::{HostCgroups, Tree};
+use cgroups::{HostCgroups, Manager, SystemdCgroups, Tree};
 use config::KubeletConfiguration;
 use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::chain::Chain;
@@ -84,10 +84,7 @@ pub(crate) fn open(driver: CgroupDriver) -> Result<Arc<dyn Cgroups>> {
     let tree = Tree::of_machine().context("find the cgroups of this machine")?;
     match driver {
         CgroupDriver::Cgroupfs => Ok(Arc::new(HostCgroups::new(tree))),
-        CgroupDriver::Systemd => bail!(
-            "the cgroup driver is systemd, which is not supported yet: use cgroupfs in the runtime \
-             and in cgroupDriver, or set cgroupsPerQOS: false and enforceNodeAllocatable: []"
-        ),
+        CgroupDriver::Systemd => Ok(Arc::new(SystemdCgroups::new(tree, Manager::system()))),
     }
 }
 

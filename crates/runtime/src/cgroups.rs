@@ -31,6 +31,15 @@ pub enum PodCgroupError {
     /// Its uid makes no name.
     #[error("name the pod's cgroup")]
     Name(#[source] CgroupNameError),
+    /// It could not be looked at.
+    #[error("look at cgroup {name}")]
+    Look {
+        /// Which.
+        name: CgroupName,
+        /// Why.
+        #[source]
+        source: CgroupError,
+    },
     /// It could not be made.
     #[error("make cgroup {name}")]
     Make {
@@ -114,9 +123,13 @@ impl PodCgroups {
     }
 
     /// Whether the cgroup of a pod is there as a whole.
-    pub(crate) async fn is_there(&self, pod: &Pod) -> bool {
-        let Ok(name) = pod_cgroup(&self.settings.root, pod) else { return false };
-        self.port.check(&name).await.is_ok()
+    pub(crate) async fn is_there(&self, pod: &Pod) -> Result<bool, PodCgroupError> {
+        let name = pod_cgroup(&self.settings.root, pod).map_err(PodCgroupError::Name)?;
+        match self.port.check(&name).await {
+            Ok(()) => Ok(true),
+            Err(CgroupError::Missing { .. }) => Ok(false),
+            Err(source) => Err(PodCgroupError::Look { name, source }),
+        }
     }
 
     /// Sees to it that a pod has its cgroup.

@@ -55,7 +55,7 @@ impl PodRuntime {
             return Ok(false);
         }
         let runs = status.containers.iter().any(|one| one.state == ContainerState::Running);
-        if runs && !cgroups.is_there(pod).await {
+        if runs && !cgroups.is_there(pod).await.map_err(SyncError::Cgroup)? {
             let name = view::pod_name(pod);
             info!(pod = %name, uid = %status.uid, "pod runs outside of its cgroup; stopping it");
             self.kill(pod, status, None).await?;

@@ -24,6 +24,8 @@ struct State {
     processes: BTreeMap<CgroupName, usize>,
     /// Cgroups that cannot be made, limited or removed.
     broken: BTreeSet<CgroupName>,
+    /// Cgroups that cannot be looked at.
+    unseen: BTreeSet<CgroupName>,
     /// What was done, in this order.
     effects: Vec<String>,
 }
@@ -75,6 +77,11 @@ impl MemoryCgroups {
         }
     }
 
+    /// A cgroup cannot be looked at any more.
+    pub fn hide(&self, name: &CgroupName) {
+        self.state().unseen.insert(name.clone());
+    }
+
     /// Somebody else removes a cgroup.
     pub fn vanish(&self, name: &CgroupName) {
         self.state().cgroups.retain(|one, _| !is_in(one, name));
@@ -84,6 +91,14 @@ impl MemoryCgroups {
 /// Whether a cgroup is another or somewhere in it.
 fn is_in(name: &CgroupName, other: &CgroupName) -> bool {
     name == other || name.parent().is_some_and(|parent| is_in(&parent, other))
+}
+
+fn denied(operation: &str, name: &CgroupName) -> CgroupError {
+    CgroupError::File {
+        operation: operation.to_owned(),
+        path: name.to_string().into(),
+        source: io::ErrorKind::PermissionDenied.into(),
+    }
 }
 
 impl State {
@@ -96,11 +111,7 @@ impl State {
 
     fn act(&mut self, operation: &str, name: &CgroupName) -> Result<(), CgroupError> {
         if self.broken.contains(name) {
-            return Err(CgroupError::File {
-                operation: operation.to_owned(),
-                path: name.to_string().into(),
-                source: io::ErrorKind::PermissionDenied.into(),
-            });
+            return Err(denied(operation, name));
         }
         self.effects.push(format!("{operation} {name}"));
         Ok(())
@@ -141,7 +152,11 @@ impl Cgroups for MemoryCgroups {
     }
 
     async fn check(&self, name: &CgroupName) -> Result<(), CgroupError> {
-        self.state().check(name)
+        let state = self.state();
+        if state.unseen.contains(name) {
+            return Err(denied("open", name));
+        }
+        state.check(name)
     }
 
     async fn create(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {

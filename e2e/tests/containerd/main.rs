@@ -15,5 +15,6 @@ mod gc;
 mod gc_explained;
 mod image_gc;
 mod kernel;
+mod kernel_cgroups;
 mod network;
 mod standalone;

@@ -71,7 +71,8 @@ pub trait Cgroups: Debug + Send + Sync {
     /// Who makes them, which tells where they lie.
     fn driver(&self) -> CgroupDriver;
 
-    /// That a cgroup is there as a whole; what it lacks is the error.
+    /// That a cgroup is there as a whole; what it lacks is [`CgroupError::Missing`], and only that means
+    /// that it is not.
     async fn check(&self, name: &CgroupName) -> Result<(), CgroupError>;
 
     /// Makes a cgroup and those on the way to it, where they are not there, and writes its values. A

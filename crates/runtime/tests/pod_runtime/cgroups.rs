@@ -97,6 +97,19 @@ async fn a_pod_that_runs_without_its_cgroup_starts_over_in_it() {
     assert_ne!(last.running(&pod, "main").await, before);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_cgroup_cannot_be_looked_at_goes_on() {
+    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+    let pod = forever();
+    world.synced(&pod).await;
+    let before = world.running(&pod, "main").await;
+    let next = world.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
+    cgroups.hide(&name(WEB));
+    let error = next.sync(&pod).await.unwrap_err();
+    assert!(matches!(error, SyncError::Cgroup(_)), "{error}");
+    assert_eq!(next.running(&pod, "main").await, before);
+}
+
 // behaviour: CGR-5, CGR-11
 #[tokio::test(start_paused = true)]
 async fn a_class_has_what_its_pods_ask_for_as_long_as_they_are_there() {

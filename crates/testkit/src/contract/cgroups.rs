@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
-use jiff::Timestamp;
 use model::cgroup::{CgroupName, CgroupValues};
 use model::ports::cgroups::{CgroupError, Cgroups};
 use model::ports::files::Removed;
-use model::verdict::{Detail, Subject, Verdict};
+use model::verdict::Subject;
 
 use super::{Play, Report};
+use crate::wanted::removal;
 
 /// Cgroups, and how to look at them from beside.
 #[async_trait]
@@ -54,19 +54,8 @@ pub async fn play_all(world: &dyn World) -> Vec<Report> {
     reports
 }
 
-fn verdict(subject: Subject) -> Verdict {
-    Verdict {
-        subject,
-        name: "".into(),
-        owner: None,
-        rule: "test",
-        detail: Detail::default(),
-        at: Timestamp::UNIX_EPOCH,
-    }
-}
-
 async fn remove(world: &dyn World, name: &CgroupName) -> Result<Removed> {
-    let verdict = verdict(Subject::Cgroup(name.clone()));
+    let verdict = removal(Subject::Cgroup(name.clone()));
     world.cgroups().remove(&verdict).await.with_context(|| format!("remove {name}"))
 }
 
@@ -159,10 +148,10 @@ async fn a_cgroup_goes_with_all_that_is_in_it(world: &dyn World) -> Result<()> {
 }
 
 async fn nothing_else_is_removed(world: &dyn World) -> Result<()> {
-    let image = verdict(Subject::Image("image".to_owned()));
+    let image = removal(Subject::Image("image".to_owned()));
     let refused = world.cgroups().remove(&image).await;
     ensure!(matches!(refused, Err(CgroupError::NoCgroup(_))), "{refused:?}");
-    let root = verdict(Subject::Cgroup(CgroupName::root()));
+    let root = removal(Subject::Cgroup(CgroupName::root()));
     ensure!(world.cgroups().remove(&root).await.is_err(), "the root stays");
     world.cgroups().check(&world.base()).await.context("and so does all in it")
 }
