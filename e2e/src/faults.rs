@@ -50,8 +50,9 @@ const fn caused_by(cause: &'static str, method: &'static str, stage: Stage) -> R
 
 /// Every method that the agent calls in a round. No image goes in one; for `RemoveImage` there are
 /// tests of their own.
-pub const METHODS: [Row; 21] = [
+pub const METHODS: [Row; 22] = [
     row("Version", Stage::Start),
+    row("RuntimeConfig", Stage::Start),
     row("GetContainerEvents", Stage::Start),
     row("ListPodSandbox", Stage::Start),
     row("ListContainers", Stage::Start),

@@ -8,6 +8,7 @@ const DOCUMENTS: &[&str] = &[
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "README.md",
+    "docs/admission.md",
     "docs/benchmarks/README.md",
     "docs/configuration.md",
     "docs/gc.md",

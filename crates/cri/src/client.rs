@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use model::cgroup::CgroupDriver;
 use model::fingerprint::Fingerprint;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
@@ -78,6 +79,19 @@ impl CriRuntime {
         self.lists.operations = Some(operations.clone());
         self
     }
+
+    /// Who makes cgroups, if the runtime says.
+    pub async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RuntimeError> {
+        let call = on("RuntimeConfig", ALL);
+        let method = RuntimeServiceClient::runtime_config;
+        let answer = self.runtime.call(call, cri::RuntimeConfigRequest {}, method).await?;
+        let Some(linux) = answer.linux else { return Ok(None) };
+        match cri::CgroupDriver::try_from(linux.cgroup_driver) {
+            Ok(cri::CgroupDriver::Systemd) => Ok(Some(CgroupDriver::Systemd)),
+            Ok(cri::CgroupDriver::Cgroupfs) => Ok(Some(CgroupDriver::Cgroupfs)),
+            Err(_) => Err(call.malformed("an unknown cgroup driver")),
+        }
+    }
 }
 
 /// Whom a filter selects, for errors.
@@ -120,7 +134,9 @@ impl Runtime for CriRuntime {
         let call = on("Status", ALL);
         let answer = self.runtime.call(call, request, RuntimeServiceClient::status).await?;
         let handlers = answer.runtime_handlers.into_iter().map(from_cri::runtime_handler).collect();
-        let status = answer.status.map(|status| from_cri::runtime_status(&status, handlers));
+        let features = answer.features.unwrap_or_default();
+        let status =
+            answer.status.map(|status| from_cri::runtime_status(&status, handlers, features));
         status.ok_or_else(|| call.malformed("no status"))
     }
 

@@ -10,7 +10,7 @@ use model::labels;
 use model::observed::{ContainerState, ContainerStatus, SandboxState, SandboxStatus};
 use model::ports::runtime::{
     ContainerEvent, ContainerEventKind, Image, ImageFilesystem, ImageUser, RuntimeCondition,
-    RuntimeHandler, RuntimeStatus,
+    RuntimeFeatures, RuntimeHandler, RuntimeStatus,
 };
 use model::wanted::Mount;
 use proto::runtime_v1 as cri;
@@ -167,6 +167,7 @@ pub(crate) fn container_event(event: cri::ContainerEventResponse) -> Option<Cont
 pub(crate) fn runtime_status(
     status: &cri::RuntimeStatus,
     handlers: Vec<RuntimeHandler>,
+    features: cri::RuntimeFeatures,
 ) -> RuntimeStatus {
     let condition = |kind: &str| {
         let found = status.conditions.iter().find(|condition| condition.r#type == kind);
@@ -184,7 +185,11 @@ pub(crate) fn runtime_status(
         )
     };
     let (runtime, network) = (condition("RuntimeReady"), condition("NetworkReady"));
-    RuntimeStatus { runtime, network, handlers }
+    let features = RuntimeFeatures {
+        supplemental_groups_policy: features.supplemental_groups_policy,
+        user_namespaces_host_network: features.user_namespaces_host_network,
+    };
+    RuntimeStatus { runtime, network, handlers, features }
 }
 
 pub(crate) fn runtime_handler(handler: cri::RuntimeHandler) -> RuntimeHandler {

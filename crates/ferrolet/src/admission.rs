@@ -1,8 +1,10 @@
-//! Whether a pod may run on this node at all.
+//! Whether a pod may run on this node at all: upstream's chain of admission handlers, in its order.
 
 use k8s_openapi::api::core::v1::Pod;
+use pods::decide::admission::{Decision, Node, Occupancy, Rejection, admission, features};
 use runtime::decide::{AllowedSysctls, apparmor_refusal};
 
+use crate::admission_metrics::AdmissionMetrics;
 use crate::unsupported::unsupported;
 
 /// What the node lets pods do.
@@ -14,30 +16,49 @@ pub(crate) struct Admission {
     pub(crate) apparmor: bool,
     /// Whether containers may say which signal ends them.
     pub(crate) stop_signals: bool,
-}
-
-/// Why a pod does not run.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    /// Upstream's word, where it has one.
-    pub(crate) reason: &'static str,
-    /// A sentence.
-    pub(crate) message: String,
+    /// The node itself.
+    pub(crate) node: Node,
+    /// Counts what comes of it.
+    pub(crate) metrics: AdmissionMetrics,
 }
 
 impl Admission {
-    /// Why the pod must not run here, if so.
-    pub(crate) fn refusal(&self, pod: &Pod) -> Option<Refusal> {
+    /// What the pod relies on and the agent does not do, if anything.
+    pub(crate) fn unsupported(&self, pod: &Pod) -> Option<Rejection> {
         let ignored = unsupported(pod, self.stop_signals);
-        if !ignored.is_empty() {
-            let message = format!("not supported: {}", ignored.join(", "));
-            return Some(Refusal { reason: "UnsupportedFields", message });
+        let message = || format!("not supported: {}", ignored.join(", "));
+        (!ignored.is_empty()).then(|| Rejection::new("UnsupportedFields", message()))
+    }
+
+    /// Why a pod must not run on that has changed, if so. What it takes of the node is not asked
+    /// again, as upstream has it.
+    pub(crate) fn refusal(&self, pod: &Pod) -> Option<Rejection> {
+        let forbidden = || self.forbidden_sysctl(pod);
+        self.unsupported(pod).or_else(forbidden).or_else(|| self.lacks_apparmor(pod))
+    }
+
+    /// Whether a pod that comes is let in beside those that are there. Nobody makes room for one that
+    /// is refused for something else.
+    pub(crate) fn decide(&self, pod: &Pod, there: &Occupancy) -> Decision {
+        if let Some(rejection) = self.forbidden_sysctl(pod) {
+            return Decision::Reject(rejection);
         }
-        if let Err(forbidden) = self.sysctls.admit(pod) {
-            return Some(Refusal { reason: "SysctlForbidden", message: forbidden.to_string() });
+        let decision = admission(pod, there, &self.node);
+        if let Decision::Reject(_) = decision {
+            return decision;
         }
+        let rejection = self.lacks_apparmor(pod).or_else(|| features(pod, &self.node));
+        rejection.map_or(decision, Decision::Reject)
+    }
+
+    fn forbidden_sysctl(&self, pod: &Pod) -> Option<Rejection> {
+        let forbidden = self.sysctls.admit(pod).err()?;
+        Some(Rejection::new("SysctlForbidden", forbidden.to_string()))
+    }
+
+    fn lacks_apparmor(&self, pod: &Pod) -> Option<Rejection> {
         let message = apparmor_refusal(pod, self.apparmor)?;
-        Some(Refusal { reason: "AppArmor", message })
+        Some(Rejection::new("AppArmor", message))
     }
 }
 
@@ -46,44 +67,98 @@ mod tests {
     use podspec::{Origin, read_manifest};
 
     use super::*;
+    use crate::decide::node::roomy;
+
+    fn rules() -> Admission {
+        Admission {
+            sysctls: AllowedSysctls::new((6, 1), &[]),
+            apparmor: false,
+            stop_signals: false,
+            node: roomy("node"),
+            metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
+        }
+    }
+
+    fn pod(spec: &str) -> Pod {
+        let manifest = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: web}}\nspec:\n  {spec}\n  \
+             containers: [{{name: main, image: 'image:1'}}]\n"
+        );
+        let origin = Origin::File("/manifests/web.yaml".into());
+        read_manifest(manifest.as_bytes(), &origin, "node").unwrap().pods.remove(0)
+    }
+
+    const SYSCTL: &str = "sysctls: [{name: net.core.somaxconn, value: '9'}]";
+    const APPARMOR: &str = "appArmorProfile: {type: RuntimeDefault}";
 
     // behaviour: CON-64
     #[test]
     fn a_pod_is_refused_for_what_the_node_does_not_do_or_allow() {
         let rows = [
-            ("hostIPC: true", None),
-            ("securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: '1'}]}", None),
+            ("hostIPC: true".to_owned(), None),
             (
-                "volumes: [{name: v, emptyDir: {}}]",
+                "securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: '1'}]}"
+                    .to_owned(),
+                None,
+            ),
+            (
+                "volumes: [{name: v, emptyDir: {}}]".to_owned(),
                 Some(("UnsupportedFields", "not supported: spec.volumes")),
             ),
             (
-                "securityContext: {sysctls: [{name: net.core.somaxconn, value: '9'}]}",
+                format!("securityContext: {{{SYSCTL}}}"),
                 Some((
                     "SysctlForbidden",
                     "forbidden sysctl: \"net.core.somaxconn\" not allowlisted",
                 )),
             ),
             (
-                "securityContext: {appArmorProfile: {type: RuntimeDefault}}",
+                format!("securityContext: {{{APPARMOR}}}"),
                 Some(("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")),
             ),
         ];
-        let admission = Admission {
-            sysctls: AllowedSysctls::new((6, 1), &[]),
-            apparmor: false,
-            stop_signals: false,
-        };
         for (spec, expected) in rows {
-            let manifest = format!(
-                "apiVersion: v1\nkind: Pod\nmetadata: {{name: web}}\nspec:\n  {spec}\n  \
-                 containers: [{{name: main, image: 'image:1'}}]\n"
-            );
-            let origin = Origin::File("/manifests/web.yaml".into());
-            let pod = read_manifest(manifest.as_bytes(), &origin, "node").unwrap().pods.remove(0);
-            let refusal = admission.refusal(&pod);
-            let told = refusal.as_ref().map(|told| (told.reason, told.message.as_str()));
+            let refusal = rules().refusal(&pod(&spec));
+            let told = refusal.as_ref().map(|told| (&*told.reason, told.message.as_str()));
             assert_eq!(told, expected, "{spec}");
         }
+    }
+
+    // behaviour: ADM-11
+    #[test]
+    fn the_first_link_of_the_chain_that_refuses_a_pod_is_told() {
+        let mut rules = rules();
+        rules.node.shutting_down = true;
+        let selector = "nodeSelector: {zone: south}";
+        let rows = [
+            (format!("{selector}\n  securityContext: {{{SYSCTL}, {APPARMOR}}}"), "SysctlForbidden"),
+            (format!("{selector}\n  securityContext: {{{APPARMOR}}}"), "NodeAffinity"),
+            (format!("securityContext: {{{APPARMOR}}}"), "AppArmor"),
+            ("resources: {limits: {cpu: 1}}".to_owned(), "PodLevelResourcesNotSupported"),
+            ("hostIPC: true".to_owned(), "NodeShutdown"),
+        ];
+        rules.node.abilities.clear();
+        for (spec, expected) in rows {
+            match rules.decide(&pod(&spec), &Occupancy::default()) {
+                Decision::Reject(rejection) => assert_eq!(rejection.reason, expected, "{spec}"),
+                other => panic!("{spec}: {other:?}"),
+            }
+        }
+    }
+
+    // behaviour: ADM-14
+    #[test]
+    fn nobody_makes_room_for_a_pod_that_is_refused_anyway() {
+        let mut rules = rules();
+        rules.node.allocatable.insert("pods".to_owned(), "1".parse().unwrap());
+        let mut lesser = pod("priority: 1");
+        lesser.metadata.uid = Some("lesser".to_owned());
+        let there: Occupancy = [std::sync::Arc::new(lesser)].into_iter().collect();
+        let critical = "priorityClassName: system-node-critical";
+        let plan = rules.decide(&pod(critical), &there);
+        assert!(matches!(plan, Decision::Preempt(_)), "{plan:?}");
+        let refused = format!("{critical}\n  securityContext: {{{APPARMOR}}}");
+        let refused = rules.decide(&pod(&refused), &there);
+        assert!(matches!(refused, Decision::Reject(_)), "{refused:?}");
     }
 }

@@ -1,5 +1,8 @@
 //! What the sync loop does about pods that come, change, go, or are found. Pure.
 
+pub(crate) mod arrival;
 pub(crate) mod ending;
 pub(crate) mod housekeeping;
 pub(crate) mod news;
+pub(crate) mod node;
+pub(crate) mod node_resources;

@@ -9,18 +9,28 @@ use serde_json::Value;
 const FIELDS: &[&str] = &[
     "allowedUnsafeSysctls",
     "apiVersion",
+    "cgroupDriver",
+    "cgroupRoot",
+    "cgroupsPerQOS",
     "clusterDNS",
     "clusterDomain",
     "containerRuntimeEndpoint",
     "cpuCFSQuota",
     "cpuCFSQuotaPeriod",
     "crashLoopBackOff",
+    "enforceNodeAllocatable",
+    "evictionHard.memory.available",
+    "evictionHard.nodefs.available",
     "failCgroupV1",
     "featureGates.ContainerStopSignals",
     "featureGates.CustomCPUCFSQuotaPeriod",
     "featureGates.EventedPLEG",
+    "featureGates.NodeDeclaredFeatures",
+    "featureGates.PodLevelResources",
+    "featureGates.RestartAllContainersOnContainerExits",
     "featureGates.RuntimeClassInImageCriAPI",
     "featureGates.ReduceDefaultCrashLoopBackOffDecay",
+    "featureGates.UserNamespacesHostNetworkSupport",
     "fileCheckFrequency",
     "httpCheckFrequency",
     "healthzBindAddress",
@@ -31,9 +41,15 @@ const FIELDS: &[&str] = &[
     "imageMinimumGCAge",
     "imageServiceEndpoint",
     "kind",
+    "kubeReserved",
+    "kubeReservedCgroup",
+    "localStorageCapacityIsolation",
     "logging.format",
     "logging.verbosity",
+    "maxPods",
     "podLogsDir",
+    "podPidsLimit",
+    "podsPerCore",
     "resolvConf",
     "runtimeRequestTimeout",
     "seccompDefault",
@@ -42,6 +58,8 @@ const FIELDS: &[&str] = &[
     "staticPodURL",
     "staticPodURLHeader",
     "syncFrequency",
+    "systemReserved",
+    "systemReservedCgroup",
     #[cfg(feature = "otel")]
     "tracing",
     "userNamespaces",
@@ -61,6 +79,7 @@ const FLAGS: &[&str] = &[
     "maximum-dead-containers-per-container",
     "minimum-container-ttl-duration",
     "node-ip",
+    "node-labels",
     "root-dir",
     "version",
 ];
@@ -182,10 +201,10 @@ mod tests {
 
     #[test]
     fn flags_and_fields_without_effect_are_named() {
-        let flags = FlagSet::parse(["--kubeconfig=/a", "--node-ip=::1", "--max-pods=7"]).unwrap();
+        let flags = FlagSet::parse(["--kubeconfig=/a", "--node-ip=::1", "--port=7"]).unwrap();
         let loaded = config::load_sources(None, None, &flags).unwrap();
         let named = without_effect(&flags, &loaded.config);
-        assert_eq!(named, ["--kubeconfig", "maxPods"]);
+        assert_eq!(named, ["--kubeconfig", "port"]);
         let flags = FlagSet::parse(["--config=x"]).unwrap();
         let mut config = KubeletConfiguration::of_empty_file();
         config.authentication.x509.client_ca_file = "/ca".to_owned();

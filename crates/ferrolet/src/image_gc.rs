@@ -19,9 +19,6 @@ use crate::node_view::NodeView;
 use crate::tasks::Tasks;
 use crate::wiring::{Ports, Settings};
 
-/// Pods of this priority and above are those that a node cannot do without.
-const CRITICAL: i32 = 2_000_000_000;
-
 /// Which images go, as the agent is told.
 #[derive(Debug, Clone, Default)]
 pub struct ImageRules {
@@ -60,10 +57,9 @@ impl PodImages for PodsAndImages {
 
 /// The images of a pod that is static or critical.
 fn kept_images(pod: &Pod) -> Vec<KeptImage> {
-    let priority = view::spec(pod).and_then(|spec| spec.priority);
     let keeper = if view::is_static(pod) {
         Keeper::Static
-    } else if priority.is_some_and(|priority| priority >= CRITICAL) {
+    } else if view::is_critical(pod) {
         Keeper::Critical
     } else {
         return Vec::new();
@@ -138,6 +134,8 @@ mod tests {
     use k8s_openapi::api::core::v1::{Container, PodSpec};
 
     use super::*;
+
+    const CRITICAL: i32 = 2_000_000_000;
 
     // behaviour: IMG-52
     #[test]

@@ -8,9 +8,11 @@
 //! - SIGTERM and SIGINT end the agent and leave the pods running.
 
 mod admission;
+mod admission_metrics;
 mod adopt;
+pub mod cgroup_sweep;
 pub mod cli;
-pub mod collection;
+mod collection;
 pub mod commands;
 mod decide;
 mod effects;
@@ -18,6 +20,7 @@ mod image_gc;
 mod klog;
 mod machine;
 mod memory;
+mod node_cgroups;
 mod node_settings;
 mod node_view;
 mod observe;

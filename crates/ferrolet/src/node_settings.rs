@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use config::{Amount, EvictionSignal, KubeletConfiguration, ReservedResource};
+use config::KubeletConfiguration;
 use model::machine::{Cgroups, Machine};
-use podspec::quantity::Quantity;
-use podspec::resources::{Amounts, CPU, EPHEMERAL_STORAGE, MEMORY};
 use runtime::decide::{LimitSettings, NodeSettings};
 use tracing::warn;
+
+use crate::decide::node_resources::node_resources;
 
 /// Over which time processor limits are counted where the configuration may not say.
 const CPU_PERIOD: Duration = Duration::from_millis(100);
@@ -40,7 +40,7 @@ pub(crate) fn node_settings(
     NodeSettings {
         root_dir: root_dir.to_owned(),
         ips,
-        allocatable: allocatable(config, &machine, disk),
+        allocatable: node_resources(config, &machine, disk).allocatable,
         limits: LimitSettings {
             cpu_period: config.cpu_cfs_quota.then_some(period),
             oom_kills_all: machine.cgroups == Cgroups::V2
@@ -52,52 +52,6 @@ pub(crate) fn node_settings(
         resolv_conf: resolv_conf.map(Into::into),
         seccomp_default: config.seccomp_default,
         ids_per_pod: ids.and_then(|ids| u32::try_from(ids).ok()).unwrap_or(IDS_PER_POD),
-    }
-}
-
-/// What pods can have of the node: what is left when the reserves are taken off.
-fn allocatable(config: &KubeletConfiguration, machine: &Machine, disk: u64) -> Amounts {
-    let reserved = |resource: ReservedResource, in_units: fn(&Quantity) -> i64| -> i128 {
-        let each = [&config.kube_reserved, &config.system_reserved];
-        each.iter()
-            .filter_map(|list| list.get(&resource))
-            .map(|amount| i128::from(in_units(amount)))
-            .sum()
-    };
-    let kept_free = |signal: EvictionSignal, capacity: u64| -> i128 {
-        config.eviction_hard.get(&signal).map_or(0, |amount| threshold(amount, capacity))
-    };
-    let huge_pages: u64 = machine.huge_pages.iter().map(|pages| pages.size * pages.count).sum();
-    let cpu =
-        i128::from(machine.cpus) * 1000 - reserved(ReservedResource::Cpu, Quantity::milli_value);
-    let memory = i128::from(machine.memory)
-        - i128::from(huge_pages)
-        - reserved(ReservedResource::Memory, Quantity::value)
-        - kept_free(EvictionSignal::MemoryAvailable, machine.memory);
-    let storage = i128::from(disk)
-        - reserved(ReservedResource::EphemeralStorage, Quantity::value)
-        - kept_free(EvictionSignal::NodeFsAvailable, disk);
-    let amount = |name: &str, number: i128, unit: &str| {
-        let text = format!("{}{unit}", number.max(0));
-        (name.to_owned(), Quantity::parse(&text).expect("a number is a quantity"))
-    };
-    [amount(CPU, cpu, "m"), amount(MEMORY, memory, ""), amount(EPHEMERAL_STORAGE, storage, "")]
-        .into()
-}
-
-/// Shares are counted with the precision that upstream has.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    reason = "a share of some bytes, rounded as upstream does"
-)]
-fn threshold(amount: &Amount, capacity: u64) -> i128 {
-    match amount {
-        Amount::Quantity(quantity) => quantity.value().into(),
-        Amount::Percentage(share) => {
-            let share = share.percent() as f32 / 100.0;
-            (capacity as f64 * f64::from(share)) as i128
-        }
     }
 }
 
@@ -165,7 +119,8 @@ mod tests {
         assert_eq!((node.ids_per_pod, node.cluster_dns.len()), (65_536, 0));
         // 4 GiB less 16 MiB of huge pages and 100 MiB kept free; a tenth of the disk is kept free.
         let memory = ((4_u64 << 30) - (116 << 20)).to_string();
-        assert_eq!(amounts(&node), ["2", "90k", memory.as_str()]);
+        let huge = (16_u64 << 20).to_string();
+        assert_eq!(amounts(&node), ["2", "90k", &huge, &memory, "110"]);
     }
 
     #[test]
@@ -184,7 +139,8 @@ mod tests {
         assert_eq!(node.ids_per_pod, 131_072);
         let amounts: Vec<String> = node.allocatable.values().map(ToString::to_string).collect();
         let memory = ((2_u64 << 30) - (16 << 20)).to_string();
-        assert_eq!(amounts, ["1250m", "99k", memory.as_str()]);
+        let huge = (16_u64 << 20).to_string();
+        assert_eq!(amounts, ["1250m", "99k", &huge, &memory, "110"]);
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub(crate) struct NodeView {
     refused: Mutex<Vec<RefusedManifest>>,
     statuses: StatusStore,
     reader: StatusReader,
+    /// Held while a status is made from the one before: what one writer says must not get lost over
+    /// another. Never held across an await.
+    publishing: Mutex<()>,
     /// Counts changes of either; read by who watches.
     changes: watch::Sender<u64>,
     node: NodeFacts,
@@ -54,7 +57,8 @@ impl NodeView {
         let reader = statuses.reader();
         let changes = watch::Sender::new(0);
         let (pods, refused) = (Mutex::default(), Mutex::default());
-        Self { pods, refused, statuses, reader, changes, node, clock }
+        let publishing = Mutex::default();
+        Self { pods, refused, statuses, reader, publishing, changes, node, clock }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PodUid, Arc<Pod>>> {
@@ -80,6 +84,7 @@ impl NodeView {
             phase: Some("Failed".to_owned()),
             reason: Some(reason.to_owned()),
             message: Some(message.to_owned()),
+            qos_class: Some(podspec::qos_class(pod).as_str().to_owned()),
             start_time: Some(Time(self.clock.now())),
             ..v1::PodStatus::default()
         };
@@ -123,6 +128,7 @@ impl NodeView {
 
     /// How the pod is, by what was observed of it.
     pub(crate) fn publish(&self, pod: &Pod, observed: &PodStatus, outlook: &Outlook<'_>) {
+        let publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let previous = self.reader.get(&observed.uid);
         let none = BTreeMap::new();
         let status = pod_status(&StatusInput {
@@ -135,7 +141,9 @@ impl NodeView {
             node: &self.node,
             now: self.clock.now(),
         });
-        if self.statuses.set(&observed.uid, status) {
+        let is_new = self.statuses.set(&observed.uid, status);
+        drop(publishing);
+        if is_new {
             self.changed();
         }
     }

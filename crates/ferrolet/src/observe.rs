@@ -23,6 +23,7 @@ pub(crate) struct LoggedEvents;
 impl Events for LoggedEvents {
     fn record(&self, event: PodEvent) {
         let PodEvent { pod_uid: uid, pod, field_path, kind, reason, message } = event;
+        let reason = &*reason;
         match kind {
             EventType::Normal => info!(%pod, %uid, %field_path, reason, note = %message, "event"),
             EventType::Warning => warn!(%pod, %uid, %field_path, reason, note = %message, "event"),

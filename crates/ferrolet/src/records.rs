@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use journal::{DiskJournal, Found, Ledger, Query, RecordedFiles, RecordedRuntime};
+use journal::{DiskJournal, Found, Ledger, Query, RecordedCgroups, RecordedFiles, RecordedRuntime};
 use model::chain::Chain;
 
 use crate::version::FERROLET;
@@ -29,6 +29,10 @@ impl Records {
         ports.runtime = Arc::new(RecordedRuntime { inner, ledger: told });
         let (inner, told) = (Arc::clone(&ports.files), Arc::clone(&ledger));
         ports.files = Arc::new(RecordedFiles { inner, ledger: told });
+        if let Some(inner) = ports.cgroups.take() {
+            let ledger = Arc::clone(&ledger);
+            ports.cgroups = Some(Arc::new(RecordedCgroups { inner, ledger }));
+        }
         Self { journal, ledger }
     }
 }

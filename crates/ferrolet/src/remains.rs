@@ -19,6 +19,8 @@ use pods::WorkerStates;
 use podspec::view;
 use runtime::PodRuntime;
 
+use crate::cgroup_sweep::CgroupSweep;
+
 /// Which pods there are, by the sources and by the workers.
 #[derive(Debug)]
 pub(crate) struct KnownPods {
@@ -81,6 +83,7 @@ pub(crate) struct Remains {
     gc: ContainerGc,
     deletor: Deletor,
     clock: Arc<dyn WallClock>,
+    cgroups: CgroupSweep,
 }
 
 impl Remains {
@@ -88,8 +91,14 @@ impl Remains {
         known: Arc<KnownPods>,
         (gc, deletor): (ContainerGc, Deletor),
         clock: Arc<dyn WallClock>,
+        cgroups: CgroupSweep,
     ) -> Self {
-        Self { known, gc, deletor, clock }
+        Self { known, gc, deletor, clock, cgroups }
+    }
+
+    /// Looks for what was missed.
+    pub(crate) fn housekeeping(&self) {
+        self.cgroups.everything();
     }
 
     /// These pods are given by sources.
@@ -124,6 +133,7 @@ impl Remains {
         let before = std::mem::replace(&mut self.known.told().looked_after, true);
         if !before {
             self.gc.everything_changed();
+            self.cgroups.everything();
         }
     }
 
@@ -131,6 +141,9 @@ impl Remains {
     pub(crate) fn ended(&self, uid: &PodUid) {
         if self.known.state(uid).content_removable().is_some() {
             self.gc.pod_is_removable(uid);
+        }
+        if self.known.state(uid) == PodState::Gone {
+            self.cgroups.of_pod(uid);
         }
     }
 

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
+use config::{CgroupDriver as Configured, FerroletConfiguration, GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint, Operations};
 use fetch::Fetcher;
 use gc::decide::images::{Pins, Policy};
 use gc::policy::{AgeBy, ContainerPolicy};
 use hostfs::HostSegments;
+use model::cgroup::CgroupDriver;
+use model::ports::cgroups::Cgroups;
 use model::ports::http::Headers;
-use model::ports::runtime::Runtime;
+use model::ports::runtime::{Code, Runtime, RuntimeError, RuntimeFeatures};
 use model::trouble::Trouble;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
@@ -22,19 +24,31 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
+use crate::decide::node::{admission_node, go_arch};
+use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::klog;
 use crate::memory;
+use crate::node_cgroups;
 use crate::node_settings::{node_ips, node_settings};
 use crate::observe::{LoggedEvents, SystemClock};
 use crate::run_args::{DeadContainers, RunArgs};
-use crate::runtime_note::RuntimeNote;
+use crate::runtime_note::{CgroupsNote, RuntimeNote};
 use crate::systemd;
 use crate::traces::{self, Traces};
 use crate::version::USER_AGENT;
-use crate::wiring::{Agent, ImageRules, Local, ManifestUrl, Ports, Registry, Settings};
+use crate::wiring::{
+    Agent, ImageRules, Local, ManifestUrl, Node, NodeCgroups, Ports, Registry, Settings,
+};
 
 /// How long to wait between two tries to reach the runtime at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
+
+/// How often the runtime is asked for its cgroup driver, and how long to wait in between.
+const DRIVER_TRIES: u32 = 3;
+const DRIVER_RETRY: Duration = Duration::from_secs(2);
+
+/// How long the start waits for what the runtime can do, which hardly any pod asks for.
+const FEATURES_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The shortest period at which anything is done again and again.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
@@ -64,9 +78,12 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
         .with_context(|| format!("use the root directory {}", args.root_dir.display()))?;
     let machine = hostfs::machine().context("look at the machine")?;
     let disk = hostfs::disk_bytes(&args.root_dir).context("look at the disk")?;
+    check_reserved(&config, &node_resources(&config, &machine, disk).capacity)?;
     let ips = node_ips(&args.node_ip, &node_name)?;
     let node = node_settings(&config, &args.root_dir, ips, machine, disk);
-    let mut settings = settings(&config, node_name, node)?;
+    let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
+    let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
+    let mut settings = settings(&config, node_name, node, admission)?;
     settings.apply(&args.own);
     settings.container_gc = container_policy(args.dead_containers, &args.own)?;
     settings.images = image_rules(&config, &args.own)?;
@@ -103,6 +120,7 @@ fn settings(
     config: &KubeletConfiguration,
     node_name: String,
     node: NodeSettings,
+    admission: Node,
 ) -> Result<Settings> {
     if config.static_pod_path.is_empty() && config.static_pod_url.is_empty() {
         bail!(
@@ -124,6 +142,7 @@ fn settings(
             SHORTEST_PERIOD,
         ),
         manifest_url: manifest_url(config),
+        admission,
         node,
         unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
         stop_signals: gates.get("ContainerStopSignals") == Some(&true),
@@ -136,6 +155,8 @@ fn settings(
         container_gc: ContainerPolicy::default(),
         // So do these in part.
         images: ImageRules::default(),
+        // The runtime says who makes them.
+        cgroups: NodeCgroups::default(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
         healthz: healthz_address(config),
         restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
@@ -254,12 +275,15 @@ async fn serve(
         }
         name = wait_for_runtime(&*runtime, endpoint.path()) => settings.runtime_name = name,
     }
+    let cgroups = cgroups(config, &mut settings, &runtime).await?;
+    settings.admission.runtime = runtime_features(&*runtime).await;
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
     // Whoever cleans up after this agent must find the runtime without it.
     let socket = format!("unix://{}", endpoint.path().display());
     let note =
         RuntimeNote::new(socket, settings.pod_logs.clone(), settings.container_links.clone());
+    let note = note.with_cgroups(cgroups_note(&settings, cgroups.as_deref()));
     note.write(&host, here.root_dir).await.context("note which runtime is used")?;
     let listener = here.socket.listener().context("listen on the agent's socket")?;
     let local = Local {
@@ -277,6 +301,7 @@ async fn serve(
         journal: Arc::new(HostSegments::new(here.root_dir.join(JOURNAL))),
         node_events: Arc::new(LoggedEvents),
         disks: Arc::new(host),
+        cgroups,
         metrics,
     };
     let mut agent = Agent::start(&settings, ports, Some(local));
@@ -312,6 +337,64 @@ fn runtime(
     let operations = Operations::new(metrics).context("count calls of the runtime")?;
     let runtime = CriRuntime::new(&endpoint, &image_endpoint, Deadlines { request });
     Ok((endpoint, Arc::new(runtime.counted(&operations))))
+}
+
+/// What the runtime can do. One that does not say in time can do nothing besides what all can, until
+/// it is asked again.
+async fn runtime_features(runtime: &dyn Runtime) -> RuntimeFeatures {
+    match tokio::time::timeout(FEATURES_PATIENCE, runtime.status()).await {
+        Ok(Ok(status)) => return status.features,
+        Ok(Err(error)) => warn!(%error, "the runtime does not say what it can do"),
+        Err(_) => warn!("the runtime takes long to say what it can do"),
+    }
+    RuntimeFeatures::default()
+}
+
+/// The node's cgroups, if it looks after any: those above the pods' are made, whatever is in the way
+/// keeps the agent from starting.
+async fn cgroups(
+    config: &KubeletConfiguration,
+    settings: &mut Settings,
+    runtime: &CriRuntime,
+) -> Result<Option<Arc<dyn Cgroups>>> {
+    let asked = cgroup_driver(runtime).await.context("ask the runtime for its cgroup driver")?;
+    let driver = asked.unwrap_or(match config.cgroup_driver {
+        Configured::Cgroupfs => CgroupDriver::Cgroupfs,
+        Configured::Systemd => CgroupDriver::Systemd,
+    });
+    let node = &settings.node;
+    settings.cgroups = NodeCgroups::new(config, &node.machine, &node.limits, driver)?;
+    if !settings.cgroups.is_any() {
+        return Ok(None);
+    }
+    let port = node_cgroups::open(driver)?;
+    node_cgroups::prepare(&*port, &settings.cgroups, &LoggedEvents).await?;
+    Ok(Some(port))
+}
+
+/// Where whoever cleans up after this agent finds the cgroups of its pods.
+fn cgroups_note(settings: &Settings, port: Option<&dyn Cgroups>) -> Option<CgroupsNote> {
+    let root = settings.cgroups.per_pod.then(|| settings.cgroups.pods.root.to_string())?;
+    Some(CgroupsNote { root, systemd: port?.driver() == CgroupDriver::Systemd })
+}
+
+/// Who makes cgroups, as the runtime says; one that cannot say leaves it to the configuration.
+async fn cgroup_driver(runtime: &CriRuntime) -> Result<Option<CgroupDriver>, RuntimeError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match runtime.cgroup_driver().await {
+            Err(error) if error.code == Code::Unimplemented => {
+                warn!(%error, "the runtime does not tell its cgroup driver; using cgroupDriver");
+                return Ok(None);
+            }
+            Err(error) if tries < DRIVER_TRIES => {
+                warn!(%error, "the runtime did not tell its cgroup driver; trying again");
+                tokio::time::sleep(DRIVER_RETRY).await;
+            }
+            answer => return answer,
+        }
+    }
 }
 
 async fn told_to_stop(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {

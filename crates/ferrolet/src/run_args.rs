@@ -1,5 +1,6 @@
 //! The command line of `ferrolet run`: that of the kubelet, by its rules.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,8 @@ pub(crate) struct RunArgs {
     pub(crate) hostname_override: Option<String>,
     /// The node's addresses; empty to find out.
     pub(crate) node_ip: String,
+    /// The node's labels, besides those that every node has.
+    pub(crate) node_labels: BTreeMap<String, String>,
     /// How many dead containers are kept, and for how long.
     pub(crate) dead_containers: DeadContainers,
 }
@@ -116,6 +119,7 @@ pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, R
         root_dir: PathBuf::from(flags.text("root-dir")),
         hostname_override: name.map(str::to_owned),
         node_ip: flags.text("node-ip").to_owned(),
+        node_labels: flags.node_labels(),
         dead_containers: DeadContainers {
             min_age: flags.duration("minimum-container-ttl-duration").unwrap_or_default(),
             per_container: flags.integer("maximum-dead-containers-per-container").unwrap_or(1),
@@ -144,7 +148,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("config.yaml");
         let text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
-                    syncFrequency: 7s\nfileCheckFrequency: 8s\nlogging: {verbosity: 2}\nmaxPods: 3\n";
+                    syncFrequency: 7s\nfileCheckFrequency: 8s\nlogging: {verbosity: 2}\nport: 3\n";
         hostfs::replace(&file, text.as_bytes()).unwrap();
         let file = file.to_str().unwrap();
         let args = run(&["--config", file, "--sync_frequency=9s", "-v5", "--root-dir", "/r"]);
@@ -152,7 +156,7 @@ mod tests {
         assert_eq!(args.config.file_check_frequency.to_std().as_secs(), 8);
         assert_eq!(args.config.logging.verbosity, 5);
         assert_eq!((args.root_dir, args.hostname_override), (PathBuf::from("/r"), None));
-        assert_eq!(args.without_effect, ["maxPods"]);
+        assert_eq!(args.without_effect, ["port"]);
     }
 
     #[test]

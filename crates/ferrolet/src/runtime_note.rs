@@ -24,6 +24,19 @@ pub struct RuntimeNote {
     pub pod_logs_dir: PathBuf,
     /// Where links to logs are.
     pub container_links_dir: PathBuf,
+    /// Where pods have cgroups of their own, if they have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_cgroups: Option<CgroupsNote>,
+}
+
+/// Where an agent's pods have their cgroups.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CgroupsNote {
+    /// The one of all pods, from the root.
+    pub root: String,
+    /// Whether systemd makes them.
+    pub systemd: bool,
 }
 
 /// What is read of a note before the rest is.
@@ -64,7 +77,15 @@ impl RuntimeNote {
         pod_logs_dir: PathBuf,
         container_links_dir: PathBuf,
     ) -> Self {
-        Self { version: VERSION, runtime_endpoint, pod_logs_dir, container_links_dir }
+        let (version, pod_cgroups) = (VERSION, None);
+        Self { version, runtime_endpoint, pod_logs_dir, container_links_dir, pod_cgroups }
+    }
+
+    /// With cgroups for pods.
+    #[must_use]
+    pub fn with_cgroups(mut self, cgroups: Option<CgroupsNote>) -> Self {
+        self.pod_cgroups = cgroups;
+        self
     }
 
     /// Writes the note, to disk, before it returns.
@@ -101,6 +122,8 @@ mod tests {
         let (files, root) = (MemoryFiles::new(), Path::new("/var/lib/kubelet"));
         assert_eq!(RuntimeNote::read(&files, root).await.unwrap(), None);
         let note = RuntimeNote::new("unix:///a.sock".to_owned(), "/logs".into(), "/links".into());
+        let cgroups = CgroupsNote { root: "/kubepods".to_owned(), systemd: false };
+        let note = note.with_cgroups(Some(cgroups));
         note.write(&files, root).await.unwrap();
         assert_eq!(RuntimeNote::read(&files, root).await.unwrap(), Some(note));
     }

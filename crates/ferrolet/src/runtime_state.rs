@@ -1,4 +1,4 @@
-//! Whether the runtime says that it can run containers.
+//! Whether the runtime says that it can run containers, and what else it says it can do.
 //!
 //! A runtime that does not answer at all needs no word here: nothing is done for a pod before a look
 //! at it succeeded.
@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::ports::runtime::Runtime;
+use model::ports::runtime::{Runtime, RuntimeFeatures};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -19,23 +19,37 @@ const PERIOD_NOT_READY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct RuntimeState {
     runtime: Arc<dyn Runtime>,
-    /// Whether it is ready. Closed when the task ends.
-    ready: watch::Sender<bool>,
+    /// What it said. Closed when the task ends.
+    said: watch::Sender<Said>,
+}
+
+/// What the runtime said.
+#[derive(Debug)]
+struct Said {
+    /// Whether it is ready.
+    ready: bool,
+    /// What it can do, once it was asked.
+    features: Option<RuntimeFeatures>,
 }
 
 /// Tells whether the runtime is ready.
 #[derive(Debug, Clone)]
-pub(crate) struct Ready(watch::Receiver<bool>);
+pub(crate) struct Ready(watch::Receiver<Said>);
 
 impl Ready {
     /// Whether the runtime is ready, as far as is known.
     pub(crate) fn is_ready(&self) -> bool {
-        *self.0.borrow()
+        self.0.borrow().ready
+    }
+
+    /// What the runtime can do, if it has said so.
+    pub(crate) fn features(&self) -> Option<RuntimeFeatures> {
+        self.0.borrow().features
     }
 
     /// Waits until the runtime is ready; for ever once nobody asks it any more.
     pub(crate) async fn wait(&self) {
-        if self.0.clone().wait_for(|ready| *ready).await.is_err() {
+        if self.0.clone().wait_for(|said| said.ready).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -43,8 +57,8 @@ impl Ready {
 
 /// The task and what it tells. A runtime that was not asked yet is taken to be ready.
 pub(crate) fn runtime_state(runtime: Arc<dyn Runtime>) -> (RuntimeState, Ready) {
-    let (ready, receiver) = watch::channel(true);
-    (RuntimeState { runtime, ready }, Ready(receiver))
+    let (said, receiver) = watch::channel(Said { ready: true, features: None });
+    (RuntimeState { runtime, said }, Ready(receiver))
 }
 
 impl RuntimeState {
@@ -56,7 +70,8 @@ impl RuntimeState {
                 () = stop.cancelled() => return,
                 () = self.ask() => {}
             }
-            let period = if *self.ready.borrow() { PERIOD } else { PERIOD_NOT_READY };
+            let is_ready = self.said.borrow().ready;
+            let period = if is_ready { PERIOD } else { PERIOD_NOT_READY };
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -66,17 +81,21 @@ impl RuntimeState {
     }
 
     async fn ask(&self) {
-        let runtime = match self.runtime.status().await {
-            Ok(status) => status.runtime,
+        let status = match self.runtime.status().await {
+            Ok(status) => status,
             Err(error) => {
                 debug!(%error, "the runtime does not say how it is");
                 return;
             }
         };
-        if self
-            .ready
-            .send_if_modified(|ready| std::mem::replace(ready, runtime.ready) != runtime.ready)
-        {
+        let (runtime, features) = (status.runtime, Some(status.features));
+        let mut changed = false;
+        self.said.send_if_modified(|said| {
+            said.features = features;
+            changed = std::mem::replace(&mut said.ready, runtime.ready) != runtime.ready;
+            changed
+        });
+        if changed {
             let (reason, message) = (runtime.reason, runtime.message);
             if runtime.ready {
                 info!("the runtime is ready again");

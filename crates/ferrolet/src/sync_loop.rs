@@ -3,6 +3,9 @@
 //! Work is done where something changed. Once a minute all pods are gone through, which repairs what
 //! was missed and finds nothing otherwise.
 
+mod admit;
+
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +24,15 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::admission::{Admission, Refusal};
+use crate::admission::Admission;
 use crate::decide::ending::{Parted, kill, parted};
 use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
 use crate::decide::news::{Answer, Came, Known, answer};
 use crate::node_view::NodeView;
 use crate::pulse::Pulse;
 use crate::remains::Remains;
+use crate::runtime_state::Ready;
+use admit::Arrivals;
 
 /// How often all pods are gone through without need.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
@@ -57,6 +62,8 @@ pub(crate) struct SyncLoopParts {
     pub(crate) pulse: Pulse,
     /// Which pods may run.
     pub(crate) admission: Admission,
+    /// What the runtime can do.
+    pub(crate) runtime: Ready,
     /// What is left of pods.
     pub(crate) remains: Remains,
 }
@@ -67,6 +74,8 @@ pub(crate) struct SyncLoop {
     parts: SyncLoopParts,
     /// Pods that cannot be run.
     refused: BTreeSet<PodUid>,
+    /// Pods that are to be let in, and those that were.
+    arrivals: Arrivals,
     /// Pods that have a worker.
     working: BTreeSet<PodUid>,
     /// Pods that went before it was known whether they run. Once it is, there are none.
@@ -80,7 +89,8 @@ pub(crate) struct SyncLoop {
 impl SyncLoop {
     pub(crate) fn new(parts: SyncLoopParts) -> Self {
         let (refused, working, parted) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
-        Self { parts, refused, working, parted, listed: false, swept: false }
+        let arrivals = Arrivals::default();
+        Self { parts, refused, arrivals, working, parted, listed: false, swept: false }
     }
 
     /// Runs until told to stop, or until there is nobody left to hear from.
@@ -92,7 +102,8 @@ impl SyncLoop {
             self.parts.pulse.beat();
             // Biased: stopping first; the first list comes once, the tick once a minute; then what is
             // wanted, which changes at the pace of people; then news, at most two for each pod that
-            // ends; lifecycle events are merged by pod and so wait without growing.
+            // ends, and room that was made, once for each critical pod that needs some; lifecycle
+            // events are merged by pod and so wait without growing.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -109,6 +120,7 @@ impl SyncLoop {
                     Some(news) => self.heard(news).await,
                     None => return,
                 },
+                made = self.arrivals.room_made() => self.room_made(made).await,
                 events = self.parts.lifecycle.take() => self.happened(events).await,
             }
         }
@@ -117,7 +129,8 @@ impl SyncLoop {
     async fn source_changed(&mut self, change: SourceChange) {
         self.parts.view.refusals(self.parts.sources.refusals());
         for refused in &change.refused {
-            self.tell_refused(&refused.pod, &refused.uid, "FailedValidation", &refused.to_string());
+            let reason = "FailedValidation".into();
+            self.tell_refused(&refused.pod, &refused.uid, reason, &refused.to_string());
         }
         // Before anything comes of it: nothing of a pod that came may go.
         self.tell_known();
@@ -145,25 +158,29 @@ impl SyncLoop {
     async fn came(&mut self, pod: Arc<Pod>, came: Came) {
         let uid = view::uid(&pod);
         self.parted.remove(&uid);
-        let refusal = self.parts.admission.refusal(&pod);
-        let known = Known {
-            refused: self.refused.remove(&uid),
-            working: self.working.contains(&uid),
-            supported: refusal.is_none(),
+        let working = self.working.contains(&uid);
+        let refusal = if working {
+            self.parts.admission.refusal(&pod)
+        } else {
+            self.parts.admission.unsupported(&pod)
         };
+        let was_refused = self.refused.remove(&uid);
+        if was_refused {
+            // What was said of its last version holds no more.
+            self.parts.view.hide(&uid);
+        }
+        let known = Known { refused: was_refused, working, supported: refusal.is_none() };
         let answer = answer(came, known);
         if !matches!(answer, Answer::Refuse { .. }) {
-            info!(pod = %view::pod_name(&pod), %uid, ?came, "pod taken in");
+            info!(pod = %view::pod_name(&pod), %uid, ?came, "pod came");
             self.parts.view.show(&pod);
         }
         match answer {
             Answer::Refuse { kill } => {
-                let name = view::pod_name(&pod);
-                if let Some(Refusal { reason, message }) = refusal {
-                    self.tell_refused(&name, &uid, reason, &message);
-                    self.parts.view.refuse(&pod, reason, &format!("Pod was rejected: {message}"));
+                self.arrivals.went(&uid);
+                if let Some(rejection) = refusal {
+                    self.reject(&pod, &rejection);
                 }
-                self.refused.insert(uid.clone());
                 if kill {
                     let update =
                         Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
@@ -171,7 +188,7 @@ impl SyncLoop {
                 }
             }
             // By looking after all pods, which follows.
-            Answer::Admit => {}
+            Answer::Admit => self.arrivals.came(uid),
             Answer::StartOver => self.parts.workers.ask(uid, Update::Create(pod)).await,
             Answer::Update => self.parts.workers.ask(uid, Update::Update(pod)).await,
         }
@@ -181,6 +198,7 @@ impl SyncLoop {
         let uid = view::uid(&pod);
         info!(pod = %view::pod_name(&pod), %uid, "pod removed");
         self.refused.remove(&uid);
+        self.arrivals.went(&uid);
         let all_found = self.listed && self.parts.sources.all_ready();
         match parted(self.working.contains(&uid), all_found) {
             Parted::Works => {
@@ -196,7 +214,7 @@ impl SyncLoop {
         }
     }
 
-    fn tell_refused(&self, name: &PodName, uid: &PodUid, reason: &'static str, message: &str) {
+    fn tell_refused(&self, name: &PodName, uid: &PodUid, reason: Cow<'static, str>, message: &str) {
         let event = PodEvent::warning(uid.clone(), name.clone(), reason, message.to_owned());
         self.parts.events.record(event);
     }
@@ -262,6 +280,7 @@ impl SyncLoop {
         let (sources, working) = (&self.parts.sources, &self.working);
         self.parts.view.retain(|uid| sources.get(uid).is_some() || working.contains(uid));
         self.look_after_all().await;
+        self.parts.remains.housekeeping();
         if self.listed && self.parts.sources.all_ready() && !self.swept {
             self.swept = true;
             self.sweep_directories().await;
@@ -281,6 +300,7 @@ impl SyncLoop {
         if !self.listed {
             return;
         }
+        self.admit_waiting();
         if !self.all_are_looked_after() {
             self.look_after_the_others().await;
         }
@@ -307,6 +327,7 @@ impl SyncLoop {
         for step in all {
             match step {
                 Step::End(uid, name) => self.end(uid, name).await,
+                Step::Create(uid) if self.arrivals.is_held(&uid) => {}
                 Step::Create(uid) => {
                     let Some(pod) = self.parts.sources.get(&uid).cloned() else { continue };
                     self.work_on(&uid);

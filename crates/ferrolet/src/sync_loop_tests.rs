@@ -21,7 +21,10 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::*;
+use crate::admission_metrics::AdmissionMetrics;
+use crate::cgroup_sweep::CgroupSweep;
 use crate::remains::KnownPods;
+use crate::runtime_state::runtime_state;
 
 /// Stops the sandboxes of pods that end, and does nothing else.
 #[derive(Debug)]
@@ -103,7 +106,7 @@ fn remains(
     };
     let (_, deletor) = Deletor::new(parts.clone());
     let (_, gc) = container_gc(parts);
-    Remains::new(known, (gc, deletor), Arc::clone(clock) as _)
+    Remains::new(known, (gc, deletor), Arc::clone(clock) as _, CgroupSweep::default())
 }
 
 #[derive(Debug)]
@@ -160,10 +163,13 @@ impl Bench {
             events: Arc::new(KeptEvents::default()),
             view: Arc::clone(&view),
             pulse: pulse.clone(),
+            runtime: runtime_state(Arc::clone(&runtime) as _).1,
             admission: Admission {
                 sysctls: AllowedSysctls::new((6, 1), &[]),
                 apparmor: false,
                 stop_signals: false,
+                node: crate::decide::node::roomy("node"),
+                metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
             },
             remains,
         });

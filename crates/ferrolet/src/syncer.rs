@@ -105,7 +105,11 @@ impl PodSyncer for Syncer {
         if deadline.is_some_and(|deadline| deadline <= self.clock.now()) {
             let message = "Pod was active on the node longer than the specified deadline";
             self.warn(pod, "DeadlineExceeded", message.to_owned());
-            let failure = Failure { reason: "DeadlineExceeded", message: message.to_owned() };
+            let failure = Failure {
+                reason: "DeadlineExceeded",
+                message: message.to_owned(),
+                disruption: None,
+            };
             self.publish(pod, status, Some(&failure), false);
             return Synced { outcome: Outcome::Finished, acted: false };
         }

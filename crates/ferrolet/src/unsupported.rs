@@ -52,24 +52,23 @@ fn pod_fields(spec: &PodSpec) -> Vec<&'static str> {
         // Acted on.
         active_deadline_seconds: _, containers: _, dns_config: _, dns_policy: _,
         ephemeral_containers: _, host_aliases: _, host_ipc: _, host_network: _, host_pid: _,
-        host_users: _, hostname: _, hostname_override: _, init_containers: _, restart_policy: _,
-        security_context: _, set_hostname_as_fqdn: _, share_process_namespace: _, subdomain: _,
-        termination_grace_period_seconds: _,
+        host_users: _, hostname: _, hostname_override: _, init_containers: _, os: _,
+        restart_policy: _,
+        resources: _, security_context: _, set_hostname_as_fqdn: _, share_process_namespace: _,
+        subdomain: _, termination_grace_period_seconds: _,
         // For others than the node: schedulers, controllers, and the API server.
         affinity: _, automount_service_account_token: _, enable_service_links: _, node_name: _,
         node_selector: _, preemption_policy: _, priority: _, priority_class_name: _,
         scheduler_name: _, scheduling_gates: _, service_account: _, service_account_name: _,
         tolerations: _, topology_spread_constraints: _, image_pull_secrets: _,
         // Not acted on yet.
-        os, overhead, readiness_gates, resource_claims, resources, runtime_class_name, volumes,
+        overhead, readiness_gates, resource_claims, runtime_class_name, volumes,
         scheduling_group,
     } = spec;
     set_fields(&[
-        ("os", os.as_ref().is_some_and(|os| os.name != "linux")),
         ("overhead", overhead.as_ref().is_some_and(|overhead| !overhead.is_empty())),
         ("readinessGates", has_any(readiness_gates.as_ref())),
         ("resourceClaims", has_any(resource_claims.as_ref())),
-        ("resources", resources.is_some()),
         ("runtimeClassName", runtime_class_name.is_some()),
         ("schedulingGroup", scheduling_group.is_some()),
         ("volumes", has_any(volumes.as_ref())),

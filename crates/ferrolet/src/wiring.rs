@@ -11,6 +11,7 @@ use gc::images::ImageGc;
 use gc::policy::ContainerPolicy;
 use journal::SMALLEST;
 use model::image_claims::ImageClaims;
+use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock;
 use model::ports::disk::Disks;
 use model::ports::events::{Events, NodeEvents};
@@ -22,24 +23,32 @@ use model::ports::segments::Segments;
 use model::stamp::Stamps;
 use pleg::{Pleg, PlegParts};
 use pods::WorkerStates;
+pub use pods::decide::admission::Node;
 use pods::source::file::{FileSourceSettings, file_source};
 use pods::source::http::{HttpSourceSettings, http_source};
 use pods::source::{SourceName, Sources};
 use pods::workers::{WorkerParts, workers};
 pub use prometheus::Registry;
 use runtime::decide::{AllowedSysctls, BackoffLimits, NodeSettings};
-use runtime::{LogLayout, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages};
+use runtime::{
+    LogLayout, PodCgroups, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages,
+};
 pub use server::EventLimits;
-use server::{EventBook, HealthChecks, PodView as _, Verbosity};
+use server::{EventBook, HealthChecks, PodView, Verbosity};
 use status::decide::NodeFacts;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 
 use crate::admission::Admission;
+use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
+use crate::cgroup_sweep::CgroupSweep;
 use crate::collection::Collection;
+use crate::decide::node::roomy;
 use crate::image_gc::ImageCollection;
 pub use crate::image_gc::ImageRules;
+pub use crate::node_cgroups::NodeCgroups;
+use crate::node_cgroups::enforce;
 use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
 use crate::pulse::Pulse;
 use crate::records::{JournalView, Records};
@@ -73,6 +82,8 @@ pub struct Ports {
     pub node_events: Arc<dyn NodeEvents>,
     /// What measures disks.
     pub disks: Arc<dyn Disks>,
+    /// The host's cgroups; none when the node looks after none.
+    pub cgroups: Option<Arc<dyn Cgroups>>,
     /// What is counted on the way there; what the agent itself counts comes beside it.
     pub metrics: Registry,
 }
@@ -100,6 +111,8 @@ pub struct Settings {
     pub resync: Duration,
     /// The node, as it is configured and found.
     pub node: NodeSettings,
+    /// What pods meet on it.
+    pub admission: Node,
     /// Kernel parameters that pods may set besides those that are safe.
     pub unsafe_sysctls: Vec<String>,
     /// How long a container waits that keeps failing.
@@ -114,12 +127,14 @@ pub struct Settings {
     pub container_gc: ContainerPolicy,
     /// Which images go.
     pub images: ImageRules,
+    /// Which cgroups there are.
+    pub cgroups: NodeCgroups,
     /// Where it is told whether the agent is well.
     pub healthz: Option<SocketAddr>,
 }
 
 impl Settings {
-    /// Those of a node without a source of pods, as upstream has them where it is not told otherwise.
+    /// Those of a node without a source of pods and with room for all that come, as upstream has them where it is not told otherwise.
     pub fn new(node_name: &str, runtime_name: &str, node: NodeSettings) -> Self {
         Self {
             node_name: node_name.to_owned(),
@@ -132,6 +147,7 @@ impl Settings {
             container_links: "/var/log/containers".into(),
             resync: Duration::from_mins(1),
             node,
+            admission: roomy(node_name),
             unsafe_sysctls: Vec::new(),
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             pleg: pleg::Settings::default(),
@@ -139,6 +155,7 @@ impl Settings {
             journal_bytes: SMALLEST,
             container_gc: ContainerPolicy::default(),
             images: ImageRules::default(),
+            cgroups: NodeCgroups::default(),
             healthz: None,
         }
     }
@@ -181,7 +198,7 @@ pub struct Agent {
     health: Arc<dyn HealthChecks>,
     gc: (ContainerGc, ImageGc),
     collector: Arc<Collection>,
-    changes: watch::Receiver<u64>,
+    view: Arc<NodeView>,
 }
 
 /// A long task of the agent ended, which none should.
@@ -199,11 +216,11 @@ impl Agent {
         let pleg = observer(settings, &ports, &stamps);
         let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache));
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
-        let pod_runtime = Arc::new(pod_runtime(settings, &ports, &images.claims));
+        let pod_runtime = pod_runtime(settings, &ports, &images.claims, &mut tasks);
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
         let (workers_task, workers_handle, news) = workers(WorkerParts {
             syncer: Arc::new(syncer(settings, &ports, &view, &pod_runtime)),
-            statuses: Arc::new(PlegStatuses { cache, requests, ready }),
+            statuses: Arc::new(PlegStatuses { cache, requests, ready: ready.clone() }),
             stamps,
             clock: Arc::clone(&ports.clock),
             events: Arc::clone(&ports.events),
@@ -213,10 +230,9 @@ impl Agent {
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let gc = (container_gc, images.start(&mut tasks));
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
-        let (sources, changes) = (sources(settings, &ports, &mut tasks), view.changes());
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
-            sources,
+            sources: sources(settings, &ports, &mut tasks),
             pleg: pleg.health.clone(),
             lifecycle: pleg.events,
             cache: pleg.cache.clone(),
@@ -226,13 +242,14 @@ impl Agent {
             events: ports.events,
             view: Arc::clone(&view),
             pulse: pulse.clone(),
-            admission: admission(settings),
+            admission: admission(settings, &ports.metrics),
+            runtime: ready,
             remains,
         });
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
         if let Some(Local { listener, verbosity }) = local {
             let answers = server::Parts {
-                pods: view,
+                pods: Arc::clone(&view) as _,
                 events: book,
                 log_paths: Arc::new(RuntimeLogs(pleg.cache)),
                 logs: ports.logs,
@@ -251,7 +268,7 @@ impl Agent {
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
         tasks.spawn("sync loop", |stop| sync_loop.run(stop));
-        Self { tasks, health, gc, collector, changes }
+        Self { tasks, health, gc, collector, view }
     }
 
     /// Asks for plans and passes over everything, as people do.
@@ -276,7 +293,12 @@ impl Agent {
 
     /// A number that changes with every pod that comes, goes, or has another status.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.clone()
+        self.view.changes()
+    }
+
+    /// The pods, with what is known of them.
+    pub fn pods(&self) -> Arc<dyn PodView> {
+        Arc::clone(&self.view) as _
     }
 
     /// Waits for a part to break, which none should.
@@ -308,15 +330,33 @@ fn collect_containers(
     (states, pod_runtime): (WorkerStates, Arc<PodRuntime>),
     tasks: &mut Tasks,
 ) -> (Remains, ContainerGc) {
-    let known = Arc::new(KnownPods::new(states));
+    let (known, cgroups) = (Arc::new(KnownPods::new(states)), pod_runtime.cgroups());
     let stop = Arc::new(StopThroughRuntime(pod_runtime)) as _;
     let gc = container_gc_parts(settings, ports, (Arc::clone(&known) as _, stop));
     let (deletor_task, deletor) = Deletor::new(gc.clone());
     let (gc_task, container_gc) = container_gc(gc);
     tasks.spawn("container deletor", |stop| deletor_task.run(stop));
     tasks.spawn("container garbage collection", |stop| gc_task.run(stop));
-    let remains = Remains::new(known, (container_gc.clone(), deletor), Arc::clone(&ports.clock));
+    let sweep = CgroupSweep::default();
+    if let Some(cgroups) = cgroups {
+        let (sweep, pods) = (sweep.clone(), Arc::clone(&known) as _);
+        tasks.spawn("cgroups of pods that are gone", |stop| sweep.run(cgroups, pods, stop));
+    }
+    let clock = Arc::clone(&ports.clock);
+    let remains = Remains::new(known, (container_gc.clone(), deletor), clock, sweep);
     (remains, container_gc)
+}
+
+/// The pods' cgroups, if they have any. All pods together are limited from now on.
+fn pod_cgroups(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Option<Arc<PodCgroups>> {
+    let (port, cgroups) = (Arc::clone(ports.cgroups.as_ref()?), &settings.cgroups);
+    if !cgroups.pods.root.is_root() {
+        let (port, events) = (Arc::clone(&port), Arc::clone(&ports.node_events));
+        let cgroups = cgroups.clone();
+        tasks.spawn("node allocatable", |stop| enforce(port, cgroups, events, stop));
+    }
+    let clock = Arc::clone(&ports.clock);
+    cgroups.per_pod.then(|| Arc::new(PodCgroups::new(port, clock, cgroups.pods.clone())))
 }
 
 /// Starts to tell whether the agent is well, where it is to be told.
@@ -394,10 +434,16 @@ fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps) -> Pleg {
 }
 
 /// What the node lets pods do.
-fn admission(settings: &Settings) -> Admission {
+fn admission(settings: &Settings, registry: &Registry) -> Admission {
     let machine = &settings.node.machine;
     let sysctls = AllowedSysctls::new(machine.kernel, &settings.unsafe_sysctls);
-    Admission { sysctls, apparmor: machine.apparmor, stop_signals: settings.stop_signals }
+    Admission {
+        sysctls,
+        apparmor: machine.apparmor,
+        stop_signals: settings.stop_signals,
+        node: settings.admission.clone(),
+        metrics: AdmissionMetrics::new(registry).expect("nobody else counts what is let in"),
+    }
 }
 
 fn log_layout(settings: &Settings) -> LogLayout {
@@ -426,8 +472,13 @@ fn container_gc_parts(
 }
 
 /// What acts on the runtime for pods.
-fn pod_runtime(settings: &Settings, ports: &Ports, claims: &ImageClaims) -> PodRuntime {
-    PodRuntime::new(RuntimeParts {
+fn pod_runtime(
+    settings: &Settings,
+    ports: &Ports,
+    claims: &ImageClaims,
+    tasks: &mut Tasks,
+) -> Arc<PodRuntime> {
+    Arc::new(PodRuntime::new(RuntimeParts {
         runtime: Arc::clone(&ports.runtime),
         files: Arc::clone(&ports.files),
         http: Arc::clone(&ports.pod_http),
@@ -438,7 +489,8 @@ fn pod_runtime(settings: &Settings, ports: &Ports, claims: &ImageClaims) -> PodR
         node: settings.node.clone(),
         restart_backoff: settings.restart_backoff,
         claims: claims.clone(),
-    })
+        cgroups: pod_cgroups(settings, ports, tasks),
+    }))
 }
 
 /// What makes pods as specified.

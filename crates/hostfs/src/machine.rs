@@ -32,7 +32,9 @@ fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
     let memory = memory_bytes(&memory).ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, "no MemTotal in /proc/meminfo")
     })?;
-    let online = cpu_list(&text("sys/devices/system/cpu/online"));
+    let cpu_set = text("sys/devices/system/cpu/online").trim().to_owned();
+    let online = cpu_list(&cpu_set);
+    let limits = ["pid_max", "threads-max"].map(|file| text(&format!("proc/sys/kernel/{file}")));
     let throttle = cpu_list(&text("sys/devices/system/cpu/possible"))
         .into_iter()
         .map(|cpu| PathBuf::from(format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle")));
@@ -43,6 +45,8 @@ fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
     Ok(Machine {
         memory,
         cpus: u32::try_from(online.len()).unwrap_or(u32::MAX).max(1),
+        cpu_set,
+        most_pids: limits.iter().filter_map(|limit| limit.trim().parse().ok()).min(),
         kernel: kernel_version(release),
         huge_pages: huge_pages(&root.join("sys/kernel/mm/hugepages")),
         thermal_throttle: throttle.map(|path| path.to_string_lossy().into_owned()).collect(),
@@ -124,6 +128,8 @@ mod tests {
             ("proc/meminfo", "MemTotal:       16316412 kB\nMemFree: 1 kB\n"),
             ("proc/self/cgroup", "0::/user.slice\n"),
             ("sys/fs/cgroup/user.slice/memory.swap.max", "max\n"),
+            ("proc/sys/kernel/pid_max", "4194304\n"),
+            ("proc/sys/kernel/threads-max", "127000\n"),
             ("sys/devices/system/cpu/online", "0-2,5\n"),
             ("sys/devices/system/cpu/possible", "0-7\n"),
             ("sys/devices/system/cpu/cpu1/thermal_throttle/count", "0"),
@@ -136,6 +142,8 @@ mod tests {
         let expected = Machine {
             memory: 16_316_412 * 1024,
             cpus: 4,
+            cpu_set: "0-2,5".to_owned(),
+            most_pids: Some(127_000),
             kernel: (6, 1),
             huge_pages: vec![
                 HugePages { size: 2 << 20, count: 7 },

@@ -1,5 +1,6 @@
 //! The ports through which the agent removes, with every removal put on record.
 
+mod cgroups;
 mod files;
 mod runtime;
 
@@ -8,6 +9,7 @@ use model::verdict::Verdict;
 
 use crate::ledger::Ledger;
 
+pub use cgroups::RecordedCgroups;
 pub use files::RecordedFiles;
 pub use runtime::RecordedRuntime;
 
@@ -29,6 +31,11 @@ impl<'a> UnderWay<'a> {
     fn ended(mut self, outcome: Outcome<'_>) {
         self.over = true;
         self.ledger.record(self.verdict, outcome);
+    }
+
+    /// There was nothing to remove.
+    fn was_nothing(mut self) {
+        self.over = true;
     }
 }
 

@@ -2,11 +2,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use model::cgroup::CgroupName;
 use model::ids::{PodName, PodUid};
+use model::ports::cgroups::Cgroups as _;
 use model::ports::files::{HostFiles, Removed};
 use model::ports::runtime::{Code, Runtime};
 use model::verdict::Subject;
 use prometheus::Registry;
+use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
 use testkit::files::MemoryFiles;
 use testkit::runtime::{Fault, MemoryRuntime, Method, RemoteImage, Rule};
@@ -116,4 +119,22 @@ async fn every_removal_of_files_is_on_record_and_whoever_watches_hears_of_it() {
     for became in expected.iter().rev() {
         assert_eq!(watch.recv().await.unwrap().became, *became);
     }
+}
+
+#[tokio::test]
+async fn removals_of_cgroups_are_on_record_if_there_was_something() {
+    let world = World::new();
+    let ledger = Arc::new(Ledger::new(Arc::clone(&world.journal) as _, &Registry::new()).unwrap());
+    let inner = Arc::new(MemoryCgroups::default());
+    let cgroups = RecordedCgroups { inner: Arc::clone(&inner) as _, ledger };
+    let name = CgroupName::parse("/kubepods/pod1").unwrap();
+    let verdict = removal(Subject::Cgroup(name.clone()));
+    assert_eq!(cgroups.remove(&verdict).await.unwrap(), Removed::Before);
+    assert_eq!(world.became("/kubepods/pod1"), []);
+    inner.enter(&name);
+    inner.set_broken(&name, true);
+    cgroups.remove(&verdict).await.unwrap_err();
+    inner.set_broken(&name, false);
+    assert_eq!(cgroups.remove(&verdict).await.unwrap(), Removed::Now);
+    assert_eq!(world.became("/kubepods/pod1"), [Became::Removed, Became::Failed]);
 }

@@ -26,6 +26,10 @@ pub struct Machine {
     pub memory: u64,
     /// How many processors there are.
     pub cpus: u32,
+    /// Which ones, as the kernel lists them: `0-3,8`.
+    pub cpu_set: String,
+    /// How many processes and threads there can be, if the kernel tells.
+    pub most_pids: Option<u64>,
     /// The first two numbers of the kernel's version.
     pub kernel: (u32, u32),
     /// Which huge pages there are, by size.

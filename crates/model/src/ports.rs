@@ -1,6 +1,7 @@
 //! The ports: how the agent reaches the outside. Adapters implement them for the real thing, the
 //! test kit in memory; both pass the same contract tests.
 
+pub mod cgroups;
 pub mod clock;
 pub mod disk;
 pub mod events;

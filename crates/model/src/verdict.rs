@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::cgroup::CgroupName;
 use crate::ids::{ContainerId, PodName, PodUid, SandboxId};
 
 /// What is to be removed.
@@ -27,10 +28,13 @@ pub enum Subject {
     ContainerLog(PathBuf),
     /// A link to a container's log, by its own path.
     LogLink(PathBuf),
+    /// The cgroup of a pod.
+    Cgroup(CgroupName),
 }
 
 impl Subject {
-    /// What sort of thing it is, in one word: `container`, `sandbox`, `image`, `pod-directory`, `log`.
+    /// What sort of thing it is, in one word: `container`, `sandbox`, `image`, `pod-directory`, `log`,
+    /// `cgroup`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Container(_) => "container",
@@ -38,6 +42,7 @@ impl Subject {
             Self::Image(_) => "image",
             Self::PodDirectory(_) => "pod-directory",
             Self::PodLogs(_) | Self::ContainerLog(_) | Self::LogLink(_) => "log",
+            Self::Cgroup(_) => "cgroup",
         }
     }
 
@@ -51,6 +56,7 @@ impl Subject {
             | Self::PodLogs(path)
             | Self::ContainerLog(path)
             | Self::LogLink(path) => path.to_string_lossy(),
+            Self::Cgroup(name) => name.to_string().into(),
         }
     }
 }
@@ -65,6 +71,7 @@ impl fmt::Display for Subject {
             Self::PodLogs(path) => write!(f, "logs {}", path.display()),
             Self::ContainerLog(path) => write!(f, "log {}", path.display()),
             Self::LogLink(path) => write!(f, "link {}", path.display()),
+            Self::Cgroup(name) => write!(f, "cgroup {name}"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What to do with pods that come, change and go. Pure.
 
+pub mod admission;
 pub mod claims;
 pub mod deadline;
 pub mod first_look;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use model::names::qualified_name;
 
 use crate::quantity::Quantity;
 use crate::view::is_sidecar;
@@ -21,6 +22,24 @@ pub const MEMORY: &str = "memory";
 pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// Huge pages; their size follows.
 pub const HUGE_PAGES_PREFIX: &str = "hugepages-";
+
+/// How many pods there can be.
+pub const PODS: &str = "pods";
+
+/// Whether a vendor adds it to nodes.
+pub fn is_extended(name: &str) -> bool {
+    !is_native(name)
+        && !name.starts_with("requests.")
+        && qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+/// Whether it is counted in whole numbers, and is none of those that every node has.
+pub fn is_scalar(name: &str) -> bool {
+    is_extended(name)
+        || is_huge_pages(name)
+        || name.contains("kubernetes.io/")
+        || name.starts_with("attachable-volumes-")
+}
 
 /// Whether it is a resource of the system itself and not one that a vendor adds.
 pub(crate) fn is_native(name: &str) -> bool {
@@ -49,14 +68,67 @@ pub(crate) fn amounts(list: Option<&ResourceList>) -> Amounts {
         .collect()
 }
 
-/// What the containers of a pod ask for together.
+/// What a pod asks for without its overhead: as a whole, and else what its containers need together.
 pub fn pod_requests(pod: &Pod) -> Amounts {
+    whole(pod, |part| part.requests.as_ref())
+}
+
+/// What a pod may use without its overhead: as a whole, and else what its containers may use together.
+pub fn pod_limits(pod: &Pod) -> Amounts {
+    whole(pod, |part| part.limits.as_ref())
+}
+
+/// What a pod asks for together with what it takes to run it.
+pub fn pod_requests_with_overhead(pod: &Pod) -> Amounts {
+    let mut requests = pod_requests(pod);
+    add(&mut requests, &overhead(pod));
+    requests
+}
+
+/// What a pod may use together with what it takes to run it. That is not limited alone.
+pub fn pod_limits_with_overhead(pod: &Pod) -> Amounts {
+    let mut limits = pod_limits(pod);
+    let mut overhead = overhead(pod);
+    overhead.retain(|name, _| limits.contains_key(name));
+    add(&mut limits, &overhead);
+    limits
+}
+
+/// What it takes to run a pod besides its containers.
+pub fn overhead(pod: &Pod) -> Amounts {
+    amounts(pod.spec.as_ref().and_then(|spec| spec.overhead.as_ref()))
+}
+
+/// What the containers of a pod need together, whatever the pod asks for as a whole.
+pub fn containers_requests(pod: &Pod) -> Amounts {
     pod.spec.as_ref().map(|spec| aggregate(spec, |part| part.requests.as_ref())).unwrap_or_default()
 }
 
-/// What the containers of a pod may use together.
-pub fn pod_limits(pod: &Pod) -> Amounts {
-    pod.spec.as_ref().map(|spec| aggregate(spec, |part| part.limits.as_ref())).unwrap_or_default()
+/// What a pod asks for as a whole, if it does.
+pub fn requests_of_whole(pod: &Pod) -> Amounts {
+    of_whole(pod, |part| part.requests.as_ref())
+}
+
+/// What a pod may use as a whole, if it says.
+pub fn limits_of_whole(pod: &Pod) -> Amounts {
+    of_whole(pod, |part| part.limits.as_ref())
+}
+
+/// Picks one of the two lists.
+type Select = fn(&ResourceRequirements) -> Option<&ResourceList>;
+
+fn whole(pod: &Pod, select: Select) -> Amounts {
+    let Some(spec) = &pod.spec else { return Amounts::new() };
+    let mut amounts = aggregate(spec, select);
+    amounts.extend(of_whole(pod, select));
+    amounts
+}
+
+fn of_whole(pod: &Pod, select: Select) -> Amounts {
+    let part = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
+    let mut amounts = amounts(part.and_then(select));
+    amounts.retain(|name, _| is_pod_level(name));
+    amounts
 }
 
 /// What a container asks for.
@@ -71,10 +143,7 @@ pub fn limits(container: &Container) -> Amounts {
 
 /// What the containers of a pod need together: all regular ones and sidecars, or a regular init
 /// container with the sidecars before it, whichever is more.
-pub(crate) fn aggregate(
-    spec: &PodSpec,
-    select: fn(&ResourceRequirements) -> Option<&ResourceList>,
-) -> Amounts {
+pub(crate) fn aggregate(spec: &PodSpec, select: Select) -> Amounts {
     let of = |container: &Container| amounts(container.resources.as_ref().and_then(select));
     let mut total = Amounts::new();
     for container in &spec.containers {
@@ -114,7 +183,10 @@ fn raise(to: &mut Amounts, at_least: Amounts) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Amounts, aggregate};
+    use super::{
+        Amounts, aggregate, pod_limits, pod_limits_with_overhead, pod_requests,
+        pod_requests_with_overhead,
+    };
     use crate::decode;
 
     fn requests(containers: &str) -> Vec<(String, String)> {
@@ -158,5 +230,48 @@ mod tests {
         assert_eq!(requests(&spec(sidecar)), cpu("3"));
         assert_eq!(requests(&spec(&format!("{sidecar}, {init}"))), cpu("6"));
         assert_eq!(requests(&spec(&format!("{init}, {sidecar}"))), cpu("5"));
+    }
+    fn told(amounts: Amounts) -> String {
+        let told = amounts.into_iter().map(|(name, amount)| format!("{name} {amount}"));
+        told.collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn what_a_pod_says_of_itself_counts_instead_of_its_containers() {
+        let container = "{name: a, resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 2}}}";
+        let rows = [
+            ("", "cpu 1, memory 1Gi", "cpu 2", "cpu 1, memory 1Gi", "cpu 2"),
+            (
+                "resources: {requests: {cpu: 3}, limits: {memory: 4Gi}}",
+                "cpu 3, memory 1Gi",
+                "cpu 2, memory 4Gi",
+                "cpu 3, memory 1Gi",
+                "cpu 2, memory 4Gi",
+            ),
+            (
+                "resources: {limits: {hugepages-2Mi: 4Mi, ephemeral-storage: 1Gi}}",
+                "cpu 1, memory 1Gi",
+                "cpu 2, hugepages-2Mi 4Mi",
+                "cpu 1, memory 1Gi",
+                "cpu 2, hugepages-2Mi 4Mi",
+            ),
+            (
+                "overhead: {cpu: 250m, memory: 64Mi}",
+                "cpu 1, memory 1Gi",
+                "cpu 2",
+                "cpu 1250m, memory 1088Mi",
+                "cpu 2250m",
+            ),
+        ];
+        for (more, requests, limits, with, limited_with) in rows {
+            let manifest = format!(
+                "# YAML\n{{apiVersion: v1, kind: Pod, spec: {{containers: [{container}], {more}}}}}"
+            );
+            let pod = decode(manifest.as_bytes()).unwrap().pods.remove(0);
+            assert_eq!(told(pod_requests(&pod)), requests, "{more}");
+            assert_eq!(told(pod_limits(&pod)), limits, "{more}");
+            assert_eq!(told(pod_requests_with_overhead(&pod)), with, "{more}");
+            assert_eq!(told(pod_limits_with_overhead(&pod)), limited_with, "{more}");
+        }
     }
 }

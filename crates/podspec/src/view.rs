@@ -63,6 +63,27 @@ pub fn is_mirror(pod: &Pod) -> bool {
     annotation(pod, annotations::CONFIG_MIRROR).is_some()
 }
 
+/// Pods of this priority and above are those that a node or a cluster cannot do without.
+const CRITICAL: i32 = 2_000_000_000;
+
+/// The classes that every cluster has, and what they are worth.
+const SYSTEM_CLASSES: [(&str, i32); 2] =
+    [("system-cluster-critical", CRITICAL), ("system-node-critical", CRITICAL + 1000)];
+
+/// How much the pod matters compared with others, if it says. An API server writes the number of a
+/// class into the pod; of a manifest only the classes that are always there are known.
+pub fn priority(pod: &Pod) -> Option<i32> {
+    let spec = spec(pod)?;
+    let class = spec.priority_class_name.as_deref();
+    let of_class = || SYSTEM_CLASSES.iter().find(|(name, _)| class == Some(*name));
+    spec.priority.or_else(|| of_class().map(|(_, priority)| *priority))
+}
+
+/// Whether the node or the cluster cannot do without the pod; static pods are of that kind.
+pub fn is_critical(pod: &Pod) -> bool {
+    is_static(pod) || is_mirror(pod) || priority(pod).is_some_and(|priority| priority >= CRITICAL)
+}
+
 fn annotation<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
     pod.metadata.annotations.as_ref()?.get(name).map(String::as_str)
 }

@@ -18,6 +18,7 @@ use podspec::view;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::cgroups::PodCgroups;
 use crate::decide::{
     Backoff, BackoffLimits, NodeSettings, PodActions, SandboxPlan, Situation, pod_actions,
 };
@@ -48,6 +49,8 @@ pub struct RuntimeParts {
     pub node: NodeSettings,
     /// How long a container that keeps failing waits.
     pub restart_backoff: BackoffLimits,
+    /// The pods' cgroups; none when pods have none of their own.
+    pub cgroups: Option<Arc<PodCgroups>>,
     /// Where images are claimed that containers are about to be made from.
     pub claims: ImageClaims,
 }
@@ -93,6 +96,11 @@ impl PodRuntime {
         Self { parts, images: Images::new(), user_namespaces, restarts }
     }
 
+    /// The pods' cgroups, if they have any.
+    pub fn cgroups(&self) -> Option<Arc<PodCgroups>> {
+        self.parts.cgroups.clone()
+    }
+
     pub(crate) fn reporter(&self, pod: &Pod, container: &str) -> Reporter<'_> {
         Reporter::of_container(&*self.parts.events, pod, container)
     }
@@ -109,6 +117,9 @@ impl PodRuntime {
         cancel: &CancellationToken,
     ) -> Result<Progress, SyncError> {
         let Situation { pod, status, .. } = *situation;
+        if self.meet_cgroup(pod, status).await? {
+            return Ok(Progress::Again);
+        }
         let actions = pod_actions(situation);
         if actions.is_nothing() {
             return Ok(Progress::Nothing);
@@ -128,6 +139,8 @@ impl PodRuntime {
                 (id.clone(), config, of_node.unwrap_or_else(|| status.ips.clone()))
             }
             SandboxPlan::Create { attempt, .. } => {
+                // It may have gone with the last process in it.
+                self.make_cgroup(pod).await?;
                 self.make_directories(pod).await?;
                 let (sandbox, config) = self.create_sandbox(pod, *attempt).await?;
                 // What was observed are the addresses of an earlier sandbox.

@@ -7,6 +7,7 @@
 
 mod actions;
 mod backoff;
+mod cgroups;
 mod config_error;
 mod dns;
 #[cfg(test)]
@@ -51,6 +52,10 @@ pub use actions::{
     ContainerKill, ContainerRemoval, ContainerReset, ContainerStart, PodActions, Role, SandboxPlan,
 };
 pub use backoff::{Backoff, BackoffLimits, Turn};
+pub use cgroups::{
+    CLASSES, PodCgroupSettings, cgroups_of_pod, class_cgroup, class_share, class_values,
+    pod_cgroup, pod_cgroup_values, pod_of_cgroup,
+};
 pub use config_error::ConfigError;
 pub use dns::{NodeDns, PodDns, ResolvConfError, parse_resolv_conf, pod_dns};
 pub use environment::{environment, expand};
@@ -70,7 +75,7 @@ pub use probe_results::{ProbeResult, ProbeResults};
 pub use pull::{Fetch, fetch, with_default_tag};
 pub use reasons::{KillPod, KillReason, StartReason};
 pub use resource_ref::container_resource;
-pub use resources::{LimitSettings, container_resources, sandbox_resources};
+pub use resources::{LimitSettings, container_resources, overhead_resources, sandbox_resources};
 pub use security::{
     Confinement, apparmor_profile, apparmor_refusal, container_security, described,
     sandbox_security,

@@ -1,10 +1,12 @@
 //! What goes wrong while a pod is synced.
 
 use jiff::Timestamp;
+use model::cgroup::CgroupNameError;
 use model::chain::Chain;
 use model::ports::files::FileError;
 use model::ports::runtime::RuntimeError;
 
+use crate::cgroups::PodCgroupError;
 use crate::decide::{ConfigError, ResolvConfError};
 use crate::hooks::HookFailure;
 use crate::user_namespaces::UserNamespaceError;
@@ -150,6 +152,20 @@ pub enum SandboxConfigError {
     /// There are no user ids for it.
     #[error(transparent)]
     UserNamespace(UserNamespaceError),
+    /// Its uid makes no name for a cgroup.
+    #[error(transparent)]
+    Cgroup(CgroupNameError),
+}
+
+/// Why the node still keeps something for a pod that has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ReleaseError {
+    /// Its cgroup.
+    #[error(transparent)]
+    Cgroup(PodCgroupError),
+    /// Its user ids.
+    #[error(transparent)]
+    UserNamespace(UserNamespaceError),
 }
 
 /// Why a pod is not as specified after a sync.
@@ -182,6 +198,9 @@ pub enum SyncError {
         #[source]
         source: RuntimeError,
     },
+    /// The pod has no cgroup.
+    #[error("see to the pod's cgroup")]
+    Cgroup(#[source] PodCgroupError),
     /// The pod's log directory cannot be made.
     #[error("make the pod's log directory")]
     LogDirectory(#[source] FileError),

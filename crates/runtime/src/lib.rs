@@ -15,6 +15,7 @@
 //! - what the runtime finishes after its call was given up is used or removed, and never in the way.
 
 mod act;
+mod cgroups;
 mod container;
 mod create;
 mod create_sandbox;
@@ -34,7 +35,8 @@ mod start;
 mod user_namespaces;
 
 pub use act::{PodRuntime, Progress, RuntimeParts};
-pub use error::{RemoveError, SandboxConfigError, StartError, SyncError};
+pub use cgroups::{PodCgroupError, PodCgroups, make_class_cgroups};
+pub use error::{ReleaseError, RemoveError, SandboxConfigError, StartError, SyncError};
 pub use hooks::HookFailure;
 pub use last_words::TerminationMessages;
 pub use model::log_layout::LogLayout;

@@ -6,17 +6,19 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::chain::Chain;
 use model::ids::SandboxId;
+use model::observed::{ContainerState, PodStatus};
 use model::ports::events::EventType::Warning;
 use model::ports::files::FileError;
 use model::wanted::{DnsConfig, Mount, SandboxConfig, UserNamespace};
 use podspec::view;
+use tracing::info;
 
 use crate::act::PodRuntime;
 use crate::decide::{
     HOSTS_PATH, NodeDns, described, host_network_hosts, managed_hosts, parse_resolv_conf, pod_dns,
     pod_hostname, wants_hosts_file,
 };
-use crate::error::{SandboxConfigError, SyncError};
+use crate::error::{ReleaseError, SandboxConfigError, SyncError};
 use crate::sandbox::{SandboxFacts, sandbox_config};
 use crate::user_namespaces::UserNamespaceError;
 
@@ -41,6 +43,38 @@ impl PodRuntime {
         Ok(())
     }
 
+    /// Sees to a pod's cgroup when this agent meets the pod first. What runs without one is ended, to
+    /// run in it; answers whether that was so.
+    pub(crate) async fn meet_cgroup(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+    ) -> Result<bool, SyncError> {
+        let Some(cgroups) = &self.parts.cgroups else { return Ok(false) };
+        if cgroups.knows(&status.uid) {
+            return Ok(false);
+        }
+        let runs = status.containers.iter().any(|one| one.state == ContainerState::Running);
+        if runs && !cgroups.is_there(pod).await.map_err(SyncError::Cgroup)? {
+            let name = view::pod_name(pod);
+            info!(pod = %name, uid = %status.uid, "pod runs outside of its cgroup; stopping it");
+            self.kill(pod, status, None).await?;
+            return Ok(true);
+        }
+        self.make_cgroup(pod).await?;
+        Ok(false)
+    }
+
+    /// Makes the pod's cgroup, if it is not there.
+    pub(crate) async fn make_cgroup(&self, pod: &Pod) -> Result<(), SyncError> {
+        let Some(cgroups) = &self.parts.cgroups else { return Ok(()) };
+        cgroups.ensure(pod).await.map_err(|error| {
+            let message = format!("unable to ensure pod container exists: {}", Chain(&error));
+            self.pod_reporter(pod).event(Warning, "FailedToCreatePodContainer", message);
+            SyncError::Cgroup(error)
+        })
+    }
+
     /// What the runtime is asked for to make the pod's sandbox.
     pub(crate) async fn sandbox_config(
         &self,
@@ -49,7 +83,10 @@ impl PodRuntime {
     ) -> Result<SandboxConfig, SandboxConfigError> {
         let dns = self.dns(pod).await?;
         let users = self.users(pod).await.map_err(SandboxConfigError::UserNamespace)?;
-        let facts = SandboxFacts { attempt, dns, users };
+        let cgroups = self.parts.cgroups.as_ref();
+        let cgroup_parent = cgroups.map(|cgroups| cgroups.parent(pod)).transpose();
+        let cgroup_parent = cgroup_parent.map_err(SandboxConfigError::Cgroup)?.unwrap_or_default();
+        let facts = SandboxFacts { attempt, dns, users, cgroup_parent };
         sandbox_config(pod, facts, &self.parts.logs, &self.parts.node)
             .map_err(SandboxConfigError::Config)
     }
@@ -108,11 +145,15 @@ impl PodRuntime {
     }
 
     /// Forgets what the node keeps for a pod of which nothing is left in the runtime.
-    pub async fn release(&self, pod: &Pod) -> Result<(), UserNamespaceError> {
+    pub async fn release(&self, pod: &Pod) -> Result<(), ReleaseError> {
+        if let Some(cgroups) = &self.parts.cgroups {
+            cgroups.release(pod).await.map_err(ReleaseError::Cgroup)?;
+        }
         if view::spec(pod).and_then(|spec| spec.host_users) != Some(false) {
             return Ok(());
         }
-        self.user_namespaces.release(&view::uid(pod), &*self.parts.files).await
+        let released = self.user_namespaces.release(&view::uid(pod), &*self.parts.files).await;
+        released.map_err(ReleaseError::UserNamespace)
     }
 
     /// The addresses of a pod whose sandbox was just made. A runtime that does not tell is no reason

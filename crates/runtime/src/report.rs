@@ -35,7 +35,7 @@ impl<'a> Reporter<'a> {
             pod: self.pod.clone(),
             field_path: Arc::clone(&self.field_path),
             kind,
-            reason,
+            reason: reason.into(),
             message,
         });
     }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::labels;
-use model::wanted::{DnsConfig, LinuxResources, NamespaceMode, SandboxConfig, UserNamespace};
+use model::wanted::{DnsConfig, NamespaceMode, SandboxConfig, UserNamespace};
 use podspec::view;
 
 use crate::decide::{
-    ConfigError, NodeSettings, kernel_hostname, pod_hostname, pod_sysctls, port_mappings,
-    sandbox_resources, sandbox_security,
+    ConfigError, NodeSettings, kernel_hostname, overhead_resources, pod_hostname, pod_sysctls,
+    port_mappings, sandbox_resources, sandbox_security,
 };
 use model::log_layout::LogLayout;
 
@@ -22,6 +22,8 @@ pub(crate) struct SandboxFacts {
     pub(crate) dns: DnsConfig,
     /// Whose user ids it has.
     pub(crate) users: UserNamespace,
+    /// Where its cgroups go; empty leaves that to the runtime.
+    pub(crate) cgroup_parent: String,
 }
 
 /// What the runtime is asked for.
@@ -61,8 +63,8 @@ pub(crate) fn sandbox_config(
         security: sandbox_security(pod)?,
         sysctls: pod_sysctls(pod),
         resources: sandbox_resources(pod, &node.limits, &node.machine),
-        overhead: LinuxResources::default(),
-        cgroup_parent: String::new(),
+        overhead: overhead_resources(pod, &node.limits, &node.machine),
+        cgroup_parent: facts.cgroup_parent,
         pod_uid: uid,
         pod: name,
         attempt: facts.attempt,
@@ -107,8 +109,12 @@ mod tests {
 
     fn config(pod: &Pod) -> SandboxConfig {
         let logs = LogLayout { pod_logs: "/logs".into(), container_links: "/links".into() };
-        let facts =
-            SandboxFacts { attempt: 2, dns: DnsConfig::default(), users: UserNamespace::Node };
+        let facts = SandboxFacts {
+            attempt: 2,
+            dns: DnsConfig::default(),
+            users: UserNamespace::Node,
+            cgroup_parent: String::new(),
+        };
         sandbox_config(pod, facts, &logs, &NodeSettings::default()).unwrap()
     }
 

@@ -88,7 +88,7 @@ impl EventBook {
         let entry = &pages.entries[pages.by_pod.get(pod)?.last()?];
         Some(LastEvent {
             kind: kind(entry.event.kind).to_owned(),
-            reason: entry.event.reason.to_owned(),
+            reason: entry.event.reason.to_string(),
             message: entry.event.message.clone(),
             time: entry.last,
         })
@@ -125,7 +125,7 @@ impl NodeEvents for EventBook {
             pod: PodName::new("", Arc::clone(node)),
             field_path: "".into(),
             kind: event.kind,
-            reason: event.reason,
+            reason: event.reason.into(),
             message: event.message.clone(),
         };
         let now = self.clock.now();
@@ -187,7 +187,7 @@ impl Entry {
             pod_uid: self.event.pod_uid.to_string(),
             field_path: self.event.field_path.to_string(),
             kind: kind(self.event.kind).to_owned(),
-            reason: self.event.reason.to_owned(),
+            reason: self.event.reason.to_string(),
             message: self.event.message.clone(),
             count: self.count,
             first_time: self.first,

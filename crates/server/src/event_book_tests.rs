@@ -15,7 +15,7 @@ fn event(pod: &str, reason: &'static str, message: &str) -> PodEvent {
         pod: PodName::new("default", pod),
         field_path: "".into(),
         kind: EventType::Normal,
-        reason,
+        reason: reason.into(),
         message: message.to_owned(),
     }
 }
@@ -55,7 +55,7 @@ async fn a_difference_in_any_part_makes_another_event() {
     let first = event("web", "BackOff", "a");
     Events::record(&book, first.clone());
     Events::record(&book, PodEvent { message: "b".to_owned(), ..first.clone() });
-    Events::record(&book, PodEvent { reason: "Failed", ..first.clone() });
+    Events::record(&book, PodEvent { reason: "Failed".into(), ..first.clone() });
     Events::record(&book, PodEvent { kind: EventType::Warning, ..first.clone() });
     Events::record(&book, PodEvent { field_path: "spec.containers{main}".into(), ..first.clone() });
     Events::record(&book, PodEvent { pod_uid: "another".into(), ..first });

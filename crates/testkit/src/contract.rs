@@ -14,6 +14,7 @@ macro_rules! cases {
     };
 }
 
+pub mod cgroups;
 pub mod disk;
 pub mod files;
 pub mod http;

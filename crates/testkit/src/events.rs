@@ -16,9 +16,14 @@ impl KeptEvents {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether there was one for this reason.
+    pub fn has(&self, reason: &str) -> bool {
+        self.all().iter().any(|event| event.reason == reason)
+    }
+
     /// The reasons of the events so far.
-    pub fn reasons(&self) -> Vec<&'static str> {
-        self.all().iter().map(|event| event.reason).collect()
+    pub fn reasons(&self) -> Vec<String> {
+        self.all().iter().map(|event| event.reason.to_string()).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 //! Whatever changes the outside counts as an effect; looking at it does not. What dying means is up to
 //! the test: the end of a process, or of all tasks of an agent in this one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
+use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
+use model::ports::cgroups::{CgroupError, Cgroups};
 use model::ports::files::{
     DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed,
 };
@@ -91,6 +93,37 @@ impl Life {
         if self.death.is_over() || self.ends == Some(moment) {
             self.death.die().await;
         }
+    }
+}
+
+/// Cgroups that an agent dies over.
+#[derive(Debug)]
+pub struct MortalCgroups {
+    /// The agent's.
+    pub life: Arc<Life>,
+    /// The cgroups themselves.
+    pub inner: Arc<dyn Cgroups>,
+}
+
+#[async_trait]
+impl Cgroups for MortalCgroups {
+    fn driver(&self) -> CgroupDriver {
+        self.inner.driver()
+    }
+    async fn check(&self, name: &CgroupName) -> Result<(), CgroupError> {
+        self.inner.check(name).await
+    }
+    async fn create(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+        self.life.effect(self.inner.create(name, values)).await
+    }
+    async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+        self.life.effect(self.inner.update(name, values)).await
+    }
+    async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError> {
+        self.inner.children(name).await
+    }
+    async fn remove(&self, verdict: &Verdict) -> Result<Removed, CgroupError> {
+        self.life.effect(self.inner.remove(verdict)).await
     }
 }
 

@@ -121,6 +121,7 @@ async fn main() -> Result<()> {
         journal: Arc::new(hostfs::HostSegments::new(args.root.join("journal"))),
         node_events: Arc::new(Told),
         disks: Arc::new(host.clone()),
+        cgroups: None,
         metrics: Registry::new(),
     };
     let mut agent = Agent::start(&settings(&args.root), ports, None);

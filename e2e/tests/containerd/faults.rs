@@ -27,6 +27,7 @@ fn a_sandbox_that_comes_after_its_pod_has_gone_is_ended() -> Result<()> {
 fn a_runtime_that_cannot_be_looked_at_for_a_while_costs_no_pod() -> Result<()> {
     rounds(&[
         ("Version", "unavailable"),
+        ("RuntimeConfig", "unavailable"),
         ("GetContainerEvents", "unavailable"),
         ("ListPodSandbox", "hang"),
         ("ListContainers", "deadline"),

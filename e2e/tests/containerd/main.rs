@@ -5,6 +5,8 @@
 )]
 
 mod actions;
+mod admission;
+mod cgroups;
 mod container;
 mod contract;
 mod faults;
@@ -13,5 +15,6 @@ mod gc;
 mod gc_explained;
 mod image_gc;
 mod kernel;
+mod kernel_cgroups;
 mod network;
 mod standalone;

@@ -76,10 +76,18 @@ async fn what_each_handler_can_do_is_told() {
     };
     let old = cri::RuntimeHandler { name: "old".into(), features: None };
     let runtime_handlers = vec![handler("", true, false), handler("kata", false, true), old];
-    let answer = cri::StatusResponse { runtime_handlers, ..answer(vec![]) };
+    let features = Some(cri::RuntimeFeatures {
+        supplemental_groups_policy: true,
+        user_namespaces_host_network: false,
+    });
+    let answer = cri::StatusResponse { runtime_handlers, features, ..answer(vec![]) };
     server.answer("Status", &answer);
-    let told = server.client().status().await.unwrap().handlers;
+    let told = server.client().status().await.unwrap();
+    let all =
+        (told.features.supplemental_groups_policy, told.features.user_namespaces_host_network);
+    assert_eq!(all, (true, false));
     let told: Vec<_> = told
+        .handlers
         .iter()
         .map(|one| (one.name.as_str(), one.user_namespaces, one.recursive_read_only_mounts))
         .collect();

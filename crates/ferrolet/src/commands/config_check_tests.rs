@@ -71,15 +71,17 @@ fn what_is_ours_is_taken_off_and_the_rest_are_the_kubelets_flags() {
 
 #[test]
 fn the_configuration_in_effect_is_told_in_yaml_that_gives_the_same_again() {
-    let files =
-        Files::new(&[("kubelet.yaml", &format!("{HEADER}maxPods: 7\nsyncFrequency: 90s\n"))]);
+    let files = Files::new(&[(
+        "kubelet.yaml",
+        &format!("{HEADER}maxPods: 7\nport: 8\nsyncFrequency: 90s\n"),
+    )]);
     let first = told(&[&files.path("kubelet.yaml"), "--pods-per-core=2"], CgroupVersion::V2);
     assert_eq!(first.outcome, Ok(()));
     for line in ["maxPods: 7", "syncFrequency: 1m30s", "podsPerCore: 2", "healthzPort: 10248"] {
         assert!(first.out.lines().any(|told| told == line), "{line}:\n{}", first.out);
     }
     let notes = "warning: --pods-per-core: the flag is deprecated, set podsPerCore in the file given \
-                 by --config\nwarning: no effect yet: maxPods, podsPerCore\n";
+                 by --config\nwarning: no effect yet: port\n";
     assert_eq!(first.notes, notes);
     hostfs::replace(&PathBuf::from(files.path("again.yaml")), first.out.as_bytes()).unwrap();
     let again = told(&[&files.path("again.yaml")], CgroupVersion::V2);

@@ -13,17 +13,20 @@ use anyhow::{Context, Result, bail};
 use config::{FerroletConfiguration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
 use hostfs::HostSegments;
-use journal::{DiskJournal, Ledger, RecordedFiles, RecordedRuntime};
+use journal::{DiskJournal, Ledger, RecordedCgroups, RecordedFiles, RecordedRuntime};
+use model::cgroup::{CgroupDriver, CgroupName};
 use model::chain::Chain;
+use model::ports::cgroups::Cgroups;
 use model::ports::runtime::Runtime as _;
 use prometheus::Registry;
 use runtime::LogLayout;
 
 use self::act::Cleaner;
 use super::Place;
+use crate::node_cgroups;
 use crate::observe::SystemClock;
 use crate::run::JOURNAL;
-use crate::runtime_note::RuntimeNote;
+use crate::runtime_note::{CgroupsNote, RuntimeNote};
 use crate::version::FERROLET;
 
 /// The least that a call is given, as in `run`.
@@ -78,7 +81,8 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
             inner: Arc::new(runtime),
             ledger: Arc::clone(&ledger),
         }),
-        files: Arc::new(RecordedFiles { inner: Arc::new(files), ledger }),
+        files: Arc::new(RecordedFiles { inner: Arc::new(files), ledger: Arc::clone(&ledger) }),
+        cgroups: target.cgroups.map(|note| cgroups(&note, ledger)).transpose()?,
         clock: Arc::new(SystemClock),
         logs: target.logs,
         pods: root_dir.join("pods"),
@@ -95,6 +99,14 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     }
     let failed: Vec<String> = outcome.failed.iter().map(ToString::to_string).collect();
     bail!("not removed: {}", failed.join(", "))
+}
+
+/// The host's cgroups, and the one of all pods.
+fn cgroups(note: &CgroupsNote, ledger: Arc<Ledger>) -> Result<(Arc<dyn Cgroups>, CgroupName)> {
+    let driver = if note.systemd { CgroupDriver::Systemd } else { CgroupDriver::Cgroupfs };
+    let root = CgroupName::parse(&note.root).context("the note of the pods' cgroups")?;
+    let inner = node_cgroups::open(driver)?;
+    Ok((Arc::new(RecordedCgroups { inner, ledger }), root))
 }
 
 fn summary(removed: usize) -> String {
@@ -119,6 +131,8 @@ fn request_timeout(config: Option<&KubeletConfiguration>) -> Duration {
 struct Target {
     endpoint: String,
     logs: LogLayout,
+    /// Where pods have cgroups of their own, if they have.
+    cgroups: Option<CgroupsNote>,
 }
 
 /// The runtime and the logs that are meant: as asked for, else as the configuration says, else as
@@ -137,11 +151,13 @@ fn target(
         );
     };
     let links = note.as_ref().map(|note| note.container_links_dir.clone());
+    let cgroups = note.as_ref().and_then(|note| note.pod_cgroups.clone());
     let configured = config.map(|config| PathBuf::from(&config.pod_logs_dir));
     let noted = note.map(|note| note.pod_logs_dir);
     let default = || PathBuf::from(KubeletConfiguration::default().pod_logs_dir);
     Ok(Target {
         endpoint,
+        cgroups,
         logs: LogLayout {
             pod_logs: configured.or(noted).unwrap_or_else(default),
             container_links: links.unwrap_or_else(|| Path::new("/var/log/containers").to_owned()),

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ferrolet::wiring::Agent;
 use model::observed::{Container, ContainerState};
-use testkit::mortal::{Death, Life, Moment, MortalFiles, MortalRuntime};
+use testkit::mortal::{Death, Life, Moment, MortalCgroups, MortalFiles, MortalRuntime};
 use tokio_util::sync::CancellationToken;
 
 use crate::world::World;
@@ -50,17 +51,24 @@ const STAGED: &str = "
     lifecycle: {postStart: {exec: {command: [/workload, sleep, '1']}}}
 ";
 
-/// Pods come and one goes; answers whether the agent died on the way.
-async fn story(world: &World, ends: Option<Moment>) -> bool {
+/// Starts an agent that dies at a moment, if there is one, and tells when it has.
+pub(crate) fn start_mortal(world: &World, ends: Option<Moment>) -> (Agent, CancellationToken) {
     let over = CancellationToken::new();
     let life = Arc::new(Life::new(ends, Over(over.clone())));
     let runtime = MortalRuntime { life: Arc::clone(&life), inner: Arc::clone(&world.runtime) as _ };
-    let files = MortalFiles { life, inner: Arc::clone(&world.files) as _ };
+    let files = MortalFiles { life: Arc::clone(&life), inner: Arc::clone(&world.files) as _ };
+    let cgroups = MortalCgroups { life, inner: Arc::clone(&world.cgroups) as _ };
+    let agent = world.start_with(Arc::new(runtime), Arc::new(files), Arc::new(cgroups));
+    (agent, over)
+}
+
+/// Pods come and one goes; answers whether the agent died on the way.
+async fn story(world: &World, ends: Option<Moment>) -> bool {
     world.write_manifest("web", "Always", "[sleep, forever]");
     world.write_manifest("job", "Never", "[exit, \"0\"]");
     world.write_manifest("gone", "Always", "[sleep, forever]");
     world.write_spec("staged", STAGED);
-    let agent = world.start_with(Arc::new(runtime), Arc::new(files));
+    let (agent, over) = start_mortal(world, ends);
     let tale = async {
         tokio::time::sleep(Duration::from_mins(2)).await;
         world.remove_manifest("gone");
@@ -76,13 +84,15 @@ async fn story(world: &World, ends: Option<Moment>) -> bool {
     died
 }
 
-// behaviour: WRK-23, GC-79
+// behaviour: WRK-23, GC-79, CGR-13
 #[tokio::test(start_paused = true)]
 async fn whenever_the_agent_dies_the_next_one_ends_up_where_it_would_have() {
     let world = World::new();
     story(&world, None).await;
     let expected = end_state(&world);
     assert_eq!(expected.len(), 5, "{expected:?}");
+    let cgroups = world.pod_cgroups();
+    assert_eq!(cgroups.len(), 2, "those of pods that run: {cgroups:?}");
     let mut deaths = 0;
     for effect in 1.. {
         let mut lived = true;
@@ -98,6 +108,7 @@ async fn whenever_the_agent_dies_the_next_one_ends_up_where_it_would_have() {
             world.remove_manifest("gone");
             tokio::time::sleep(Duration::from_mins(2)).await;
             assert_eq!(end_state(&world), expected, "{moment:?}");
+            assert_eq!(world.pod_cgroups(), cgroups, "{moment:?}");
             let after = world.runtime.containers();
             let stays = |ran: &&Container| *ran.pod.name != *"gone-node";
             let started = |ran: &&Container| ran.state != ContainerState::Created;

@@ -1,7 +1,9 @@
 //! The whole agent on an in-memory outside, with a clock that the tests move.
 
 mod actions;
+mod admission;
 mod calls;
+mod cgroups;
 mod commands;
 mod crash;
 mod gc;

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, Ports, Registry, Settings};
+use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, NodeCgroups, Ports, Registry, Settings};
 use gc::policy::ContainerPolicy;
+use model::cgroup::CgroupName;
 use model::observed::{Container, ContainerState, SandboxState};
+use model::ports::cgroups::Cgroups;
+use model::ports::events::EventType;
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use runtime::decide::NodeSettings;
+use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
 use testkit::disk::MemoryDisk;
 use testkit::events::{KeptEvents, KeptNodeEvents};
@@ -32,9 +36,12 @@ pub(crate) struct World {
     pub(crate) disk: Arc<MemoryDisk>,
     /// Which images go, as agents are told.
     pub(crate) images: ImageRules,
+    pub(crate) cgroups: Arc<MemoryCgroups>,
     pub(crate) web: Arc<MemoryWeb>,
     /// What agents are told to ask.
     pub(crate) url: Option<&'static str>,
+    /// What pods can have of the node, where that is not as much as they like.
+    pub(crate) allocatable: Vec<(&'static str, &'static str)>,
     /// How many dead containers agents keep.
     pub(crate) container_gc: ContainerPolicy,
     clock: Arc<VirtualClock>,
@@ -48,6 +55,11 @@ impl World {
         runtime.add_image(&image);
         let (files, events) = (Arc::new(MemoryFiles::new()), Arc::new(KeptEvents::default()));
         let disk = MemoryDisk::new(IMAGE_DIRECTORY, 1 << 40).holding(Arc::clone(&runtime));
+        let cgroups = MemoryCgroups::default();
+        for class in ["burstable", "besteffort"] {
+            let name = CgroupName::parse(&format!("/kubepods/{class}"));
+            cgroups.make(&name.expect("the name of a cgroup"));
+        }
         Self {
             runtime,
             files,
@@ -56,9 +68,11 @@ impl World {
             node_events: Arc::default(),
             web: Arc::default(),
             url: None,
+            allocatable: Vec::new(),
             container_gc: ContainerPolicy::default(),
             disk: Arc::new(disk),
             images: ImageRules::default(),
+            cgroups: Arc::new(cgroups),
             clock,
         }
     }
@@ -83,11 +97,17 @@ impl World {
     }
 
     pub(crate) fn start(&self) -> Agent {
-        self.start_with(Arc::clone(&self.runtime) as _, Arc::clone(&self.files) as _)
+        let (runtime, files) = (Arc::clone(&self.runtime), Arc::clone(&self.files));
+        self.start_with(runtime as _, files as _, Arc::clone(&self.cgroups) as _)
     }
 
     /// Starts an agent that reaches the outside through others.
-    pub(crate) fn start_with(&self, runtime: Arc<dyn Runtime>, files: Arc<dyn HostFiles>) -> Agent {
+    pub(crate) fn start_with(
+        &self,
+        runtime: Arc<dyn Runtime>,
+        files: Arc<dyn HostFiles>,
+        cgroups: Arc<dyn Cgroups>,
+    ) -> Agent {
         let node = NodeSettings {
             root_dir: "/var/lib/kubelet".into(),
             cluster_dns: vec![[10, 96, 0, 10].into()],
@@ -95,7 +115,7 @@ impl World {
             ids_per_pod: 65_536,
             ..NodeSettings::default()
         };
-        let settings = Settings {
+        let mut settings = Settings {
             manifests: Some("/manifests".into()),
             manifest_url: self.url.map(|url| ManifestUrl {
                 url: url.to_owned(),
@@ -104,8 +124,13 @@ impl World {
             }),
             container_gc: self.container_gc,
             images: self.images.clone(),
+            cgroups: NodeCgroups::of_pods("/kubepods"),
             ..Settings::new("node", "memory", node)
         };
+        for (name, amount) in &self.allocatable {
+            let amount = amount.parse().expect("an amount");
+            settings.admission.allocatable.insert((*name).to_owned(), amount);
+        }
         let ports = Ports {
             runtime,
             files,
@@ -117,6 +142,7 @@ impl World {
             journal: Arc::new(self.journal.clone()),
             node_events: Arc::clone(&self.node_events) as _,
             disks: Arc::clone(&self.disk) as _,
+            cgroups: Some(cgroups),
             metrics: Registry::new(),
         };
         Agent::start(&settings, ports, None)
@@ -130,6 +156,19 @@ impl World {
             *container.pod.name == name && container.state == ContainerState::Running
         });
         containers
+    }
+
+    /// What somebody should look at of the node.
+    pub(crate) fn node_warnings(&self) -> Vec<&'static str> {
+        let events = self.node_events.all().into_iter();
+        let warnings = events.filter(|event| event.kind == EventType::Warning);
+        warnings.map(|event| event.reason).collect()
+    }
+
+    /// The cgroups of pods that there are.
+    pub(crate) fn pod_cgroups(&self) -> Vec<String> {
+        let names = self.cgroups.all().into_keys().filter(|name| name.last().starts_with("pod"));
+        names.map(|name| name.to_string()).collect()
     }
 
     pub(crate) fn live_sandboxes(&self) -> usize {

@@ -1,5 +1,6 @@
 //! Events: what people are told about a pod.
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -26,15 +27,20 @@ pub struct PodEvent {
     /// How much it matters.
     pub kind: EventType,
     /// Upstream's word for it.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// A sentence.
     pub message: String,
 }
 
 impl PodEvent {
     /// Something about a whole pod that somebody should look at.
-    pub fn warning(pod_uid: PodUid, pod: PodName, reason: &'static str, message: String) -> Self {
-        let kind = EventType::Warning;
+    pub fn warning(
+        pod_uid: PodUid,
+        pod: PodName,
+        reason: impl Into<Cow<'static, str>>,
+        message: String,
+    ) -> Self {
+        let (kind, reason) = (EventType::Warning, reason.into());
         Self { pod_uid, pod, field_path: "".into(), kind, reason, message }
     }
 }

@@ -142,6 +142,17 @@ pub struct RuntimeStatus {
     pub network: RuntimeCondition,
     /// The ways it has of running pods, and what each can do; none when it does not say.
     pub handlers: Vec<RuntimeHandler>,
+    /// What it can do in all of these ways.
+    pub features: RuntimeFeatures,
+}
+
+/// What a runtime can do, as it says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RuntimeFeatures {
+    /// Whether a process can have no other groups than a pod names.
+    pub supplemental_groups_policy: bool,
+    /// Whether a pod with the host's network can have user ids of its own.
+    pub user_namespaces_host_network: bool,
 }
 
 /// A way of running pods that a runtime class can name.

@@ -4,18 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
+use model::cgroup::{cpu, huge_page_size};
 use model::machine::{Cgroups, HugePages, Machine};
 use model::wanted::{HugePageLimit, LinuxResources};
 use podspec::quantity::Quantity;
 use podspec::resources::{self, Amounts, CPU, HUGE_PAGES_PREFIX, MEMORY};
 use podspec::{QosClass, qos_class, view};
-
-/// Shares of one processor, and the fewest and most that the kernel knows.
-const SHARES_PER_CPU: i64 = 1024;
-const LEAST_SHARES: i64 = 2;
-const MOST_SHARES: i64 = 262_144;
-/// Microseconds; the kernel takes no shorter quota.
-const LEAST_QUOTA: i64 = 1000;
 
 /// How ready the kernel is to kill what is promised all its memory, and what is promised none.
 const GUARANTEED: i64 = -997;
@@ -38,7 +32,10 @@ pub fn container_resources(
     settings: &LimitSettings,
     machine: &Machine,
 ) -> LinuxResources {
-    let (requests, limits) = (resources::requests(container), resources::limits(container));
+    let requests = resources::requests(container);
+    // Where a container has no limit of its own, that of its pod is one for it.
+    let mut limits = resources::limits_of_whole(pod);
+    limits.extend(set(resources::limits(container)));
     let mut told = linux(&requests, &limits, settings, machine);
     told.oom_score_adj = oom_score_adj(pod, container, machine.memory);
     told.huge_page_limits =
@@ -55,9 +52,28 @@ pub fn container_resources(
     told
 }
 
+/// Without amounts of nothing, which are no limits.
+fn set(mut amounts: Amounts) -> Amounts {
+    amounts.retain(|name, amount| !matches!(name.as_str(), CPU | MEMORY) || !amount.is_zero());
+    amounts
+}
+
 /// What the containers of a pod may use together, for runtimes that size a sandbox by it.
 pub fn sandbox_resources(pod: &Pod, settings: &LimitSettings, machine: &Machine) -> LinuxResources {
     linux(&resources::pod_requests(pod), &resources::pod_limits(pod), settings, machine)
+}
+
+/// What it takes to run a pod besides its containers, which is all that it may take.
+pub fn overhead_resources(
+    pod: &Pod,
+    settings: &LimitSettings,
+    machine: &Machine,
+) -> LinuxResources {
+    let overhead = resources::overhead(pod);
+    if overhead.is_empty() {
+        return LinuxResources::default();
+    }
+    linux(&overhead, &overhead, settings, machine)
 }
 
 fn linux(
@@ -69,30 +85,18 @@ fn linux(
     let cpu_limit = limits.get(CPU).map_or(0, Quantity::milli_value);
     let cpu_request = requests.get(CPU).map_or(cpu_limit, Quantity::milli_value);
     let mut told = LinuxResources {
-        cpu_shares: cpu_shares(cpu_request),
+        cpu_shares: cpu::shares(cpu_request).cast_signed(),
         memory_limit: limits.get(MEMORY).map_or(0, Quantity::value),
         ..LinuxResources::default()
     };
     if let Some(period) = settings.cpu_period {
         told.cpu_period = i64::try_from(period.as_micros()).unwrap_or(i64::MAX);
-        told.cpu_quota = cpu_quota(cpu_limit, told.cpu_period);
+        told.cpu_quota = cpu::quota(cpu_limit, told.cpu_period);
     }
     if machine.cgroups == Cgroups::V2 && settings.oom_kills_all {
         told.unified = BTreeMap::from([("memory.oom.group".to_owned(), "1".to_owned())]);
     }
     told
-}
-
-/// The fewest for a container that asks for none, as the kernel would have it.
-fn cpu_shares(milli: i64) -> i64 {
-    (milli.saturating_mul(SHARES_PER_CPU) / 1000).clamp(LEAST_SHARES, MOST_SHARES)
-}
-
-fn cpu_quota(milli: i64, period: i64) -> i64 {
-    if milli == 0 {
-        return 0;
-    }
-    (milli.saturating_mul(period) / 1000).max(LEAST_QUOTA)
 }
 
 /// Nothing unless the container asks for it.
@@ -103,21 +107,10 @@ fn huge_pages(pages: HugePages, limits: &Amounts) -> HugePageLimit {
     };
     let wanted = limits.iter().find(|(name, _)| of_size(name) == Some(true));
     let limit = wanted.map_or(0, |(_, amount)| amount.value());
-    HugePageLimit { page_size: size_name(pages.size), limit: u64::try_from(limit).unwrap_or(0) }
-}
-
-/// A size as the names of the kernel's control files have it.
-fn size_name(bytes: u64) -> String {
-    let mut size = bytes;
-    let mut unit = "B";
-    for larger in ["KB", "MB", "GB", "TB", "PB"] {
-        if size < 1024 {
-            break;
-        }
-        size /= 1024;
-        unit = larger;
+    HugePageLimit {
+        page_size: huge_page_size(pages.size),
+        limit: u64::try_from(limit).unwrap_or(0),
     }
-    format!("{size}{unit}")
 }
 
 /// The less a container asks for, the sooner it is killed when it uses more.
@@ -134,8 +127,9 @@ fn oom_score_adj(pod: &Pod, container: &Container, memory: u64) -> i64 {
         Ok(memory) if memory > 0 => 1000 - requested.saturating_mul(1000) / memory,
         _ => 1000,
     };
+    let left = unassigned_memory(pod);
     let request = |container: &Container| {
-        resources::requests(container).get(MEMORY).map_or(0, Quantity::value)
+        left + resources::requests(container).get(MEMORY).map_or(0, Quantity::value)
     };
     let mut adjust = score(request(container));
     if is_sidecar(pod, container) {
@@ -147,6 +141,17 @@ fn oom_score_adj(pod: &Pod, container: &Container, memory: u64) -> i64 {
     adjust.clamp(1000 + GUARANTEED, BEST_EFFORT - 1)
 }
 
+/// Each container's share of the memory that its pod asks for as a whole beyond what they ask for.
+fn unassigned_memory(pod: &Pod) -> i64 {
+    let Some(whole) = resources::requests_of_whole(pod).get(MEMORY).map(Quantity::value) else {
+        return 0;
+    };
+    let assigned = resources::containers_requests(pod).get(MEMORY).map_or(0, Quantity::value);
+    let containers = view::containers(pod).len() + view::init_containers(pod).len();
+    let containers = i64::try_from(containers).unwrap_or(i64::MAX).max(1);
+    if whole == 0 { 0 } else { (whole - assigned) / containers }
+}
+
 fn is_sidecar(pod: &Pod, container: &Container) -> bool {
     let inits = view::init_containers(pod);
     inits.iter().any(|init| init.name == container.name && view::is_sidecar(init))
@@ -154,9 +159,6 @@ fn is_sidecar(pod: &Pod, container: &Container) -> bool {
 
 /// Static pods are critical anyway; the class says how much.
 fn is_node_critical(pod: &Pod) -> bool {
-    let Some(spec) = view::spec(pod) else { return false };
-    let critical = view::is_static(pod)
-        || view::is_mirror(pod)
-        || spec.priority.is_some_and(|priority| priority >= 2_000_000_000);
-    critical && spec.priority_class_name.as_deref() == Some("system-node-critical")
+    let class = view::spec(pod).and_then(|spec| spec.priority_class_name.as_deref());
+    view::is_critical(pod) && class == Some("system-node-critical")
 }

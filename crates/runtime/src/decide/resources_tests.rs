@@ -10,7 +10,7 @@ use model::wanted::{HugePageLimit, LinuxResources};
 use proptest::prelude::*;
 use testkit::pods;
 
-use super::resources::{LimitSettings, container_resources, sandbox_resources};
+use super::resources::{LimitSettings, container_resources, overhead_resources, sandbox_resources};
 
 /// Names and amounts.
 type Listed<'a> = &'a [(&'a str, &'a str)];
@@ -169,6 +169,44 @@ fn a_sandbox_is_told_what_its_containers_need_together() {
         ..LinuxResources::default()
     };
     assert_eq!(told, expected);
+}
+
+#[test]
+fn what_a_pod_may_use_as_a_whole_limits_each_container_without_a_limit() {
+    let plain = container(&[], &[]);
+    let limited = container(&[("cpu", "100m"), ("memory", "1Gi")], &[("memory", "2Gi")]);
+    let whole = container(&[("memory", "4Gi")], &[("cpu", "2"), ("memory", "4Gi")]).resources;
+    let mut pod = pod(vec![plain.clone(), limited.clone()]);
+    pod.spec.as_mut().unwrap().resources = whole;
+    let told = |container| container_resources(&pod, container, &settings(), &machine());
+    let (plain, limited) = (told(&plain), told(&limited));
+    let gib = GIB.cast_signed();
+    assert_eq!((plain.cpu_shares, plain.cpu_quota, plain.memory_limit), (2048, 200_000, 4 * gib));
+    assert_eq!((limited.cpu_shares, limited.cpu_quota), (102, 200_000));
+    assert_eq!(limited.memory_limit, 2 * gib);
+    // Three gibibytes are nobody's own; each of the two has half of them.
+    assert_eq!((plain.oom_score_adj, limited.oom_score_adj), (850, 750));
+    let together = sandbox_resources(&pod, &settings(), &machine());
+    assert_eq!((together.cpu_shares, together.memory_limit), (102, 4 * gib));
+}
+
+#[test]
+fn what_it_takes_to_run_a_pod_is_told_apart() {
+    let mut pod = pod(vec![container(&[("cpu", "1")], &[])]);
+    let told = overhead_resources(&pod, &settings(), &machine());
+    assert_eq!(told, LinuxResources::default());
+    let overhead = container(&[("cpu", "250m"), ("memory", "64Mi")], &[]).resources.unwrap();
+    pod.spec.as_mut().unwrap().overhead = overhead.requests;
+    let told = overhead_resources(&pod, &settings(), &machine());
+    let expected = LinuxResources {
+        cpu_period: 100_000,
+        cpu_quota: 25_000,
+        cpu_shares: 256,
+        memory_limit: 64 << 20,
+        ..LinuxResources::default()
+    };
+    assert_eq!(told, expected);
+    assert_eq!(sandbox_resources(&pod, &settings(), &machine()).cpu_shares, 1024);
 }
 
 proptest! {

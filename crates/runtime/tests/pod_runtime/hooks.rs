@@ -176,7 +176,7 @@ async fn a_server_without_tls_is_asked_again_without() {
         "request to HTTPS lifecycle hook {address}:8080 got HTTP response, retry with HTTP succeeded"
     );
     assert_eq!(world.last_message("LifecycleHTTPFallback"), message);
-    assert!(!world.events.reasons().contains(&"FailedPreStopHook"));
+    assert!(!world.events.has("FailedPreStopHook"));
 }
 
 // behaviour: ACT-88

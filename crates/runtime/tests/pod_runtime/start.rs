@@ -50,11 +50,12 @@ async fn a_new_pod_gets_a_sandbox_log_directories_and_its_containers() {
         .events
         .all()
         .iter()
-        .map(|event| (event.reason, event.field_path.to_string(), event.kind))
+        .map(|event| (event.reason.to_string(), event.field_path.to_string(), event.kind))
         .collect();
     let each = |name: &str| {
         let path = format!("spec.containers{{{name}}}");
-        ["Pulled", "Created", "Started"].map(|reason| (reason, path.clone(), EventType::Normal))
+        ["Pulled", "Created", "Started"]
+            .map(|reason| (reason.to_owned(), path.clone(), EventType::Normal))
     };
     assert_eq!(events, [each("main"), each("side")].concat());
 }

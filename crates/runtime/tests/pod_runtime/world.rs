@@ -7,15 +7,19 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use model::cgroup::CgroupName;
 use model::ids::{ContainerId, SandboxId};
 use model::image_claims::ImageClaims;
 use model::observed::{ContainerState, PodStatus, pods_by_uid};
+use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock;
 use model::ports::last_words::LastWords as _;
 use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
 use podspec::view;
-use runtime::decide::{BackoffLimits, NodeSettings, ProbeResults, Situation};
-use runtime::{LogLayout, PodRuntime, Progress, RuntimeParts, SyncError, TerminationMessages};
+use runtime::decide::{BackoffLimits, NodeSettings, PodCgroupSettings, ProbeResults, Situation};
+use runtime::{
+    LogLayout, PodCgroups, PodRuntime, Progress, RuntimeParts, SyncError, TerminationMessages,
+};
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;
 use testkit::files::MemoryFiles;
@@ -36,6 +40,7 @@ pub(crate) struct World {
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
     pub(crate) pods: PodRuntime,
+    pub(crate) cgroups: Option<Arc<PodCgroups>>,
     pub(crate) web: Arc<MemoryWeb>,
     pub(crate) logs: Arc<MemoryLogs>,
     words: TerminationMessages,
@@ -57,13 +62,37 @@ impl World {
     }
 
     pub(crate) fn with(node: NodeSettings) -> Self {
+        Self::with_cgroups(node, None)
+    }
+
+    /// On a node where pods have cgroups of their own.
+    pub(crate) fn with_cgroups(node: NodeSettings, cgroups: Option<Arc<dyn Cgroups>>) -> Self {
         let clock = Arc::new(VirtualClock::new());
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
         runtime.add_image(&RemoteImage::new(IMAGE));
+        Self::on((runtime, clock), node, cgroups)
+    }
+
+    /// Another executor on the same runtime.
+    pub(crate) fn again(&self, node: NodeSettings, cgroups: Option<Arc<dyn Cgroups>>) -> Self {
+        Self::on((Arc::clone(&self.runtime), Arc::clone(&self.clock)), node, cgroups)
+    }
+
+    fn on(
+        (runtime, clock): (Arc<MemoryRuntime>, Arc<VirtualClock>),
+        node: NodeSettings,
+        cgroups: Option<Arc<dyn Cgroups>>,
+    ) -> Self {
         let files = Arc::new(MemoryFiles::new());
         let events = Arc::new(KeptEvents::default());
         let (web, logs) = (Arc::new(MemoryWeb::default()), Arc::new(MemoryLogs::default()));
+        let cgroups = cgroups.map(|port| {
+            let root = CgroupName::parse("/kubepods").unwrap();
+            let settings = PodCgroupSettings { root, ..PodCgroupSettings::default() };
+            Arc::new(PodCgroups::new(port, Arc::clone(&clock) as _, settings))
+        });
         let pods = PodRuntime::new(RuntimeParts {
+            cgroups: cgroups.clone(),
             claims: ImageClaims::default(),
             runtime: Arc::clone(&runtime) as _,
             files: Arc::clone(&files) as _,
@@ -84,7 +113,7 @@ impl World {
             pods: PODS.into(),
         };
         let restart_all = AtomicBool::new(false);
-        Self { runtime, files, events, pods, web, logs, words, restart_all, clock }
+        Self { runtime, files, events, pods, cgroups, web, logs, words, restart_all, clock }
     }
 
     /// What a look at the pod shows now.

@@ -270,7 +270,7 @@ impl World {
                 pod: PodName::new("default", pod),
                 field_path: "".into(),
                 kind: EventType::Normal,
-                reason,
+                reason: reason.into(),
                 message: "told".to_owned(),
             },
         );

@@ -19,6 +19,8 @@ const CONTAINERS_READY: &str = "ContainersReady";
 const SCHEDULED: &str = "PodScheduled";
 const RESTARTING_ALL: &str = "AllContainersRestarting";
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
+/// Why a pod goes that the node ends for others' sake.
+const BY_KUBELET: &str = "TerminationByKubelet";
 
 /// Conditions that the node alone writes. What is not here is somebody else's and stays as it is.
 const OWNED: &[&str] = &[
@@ -93,6 +95,12 @@ fn foreign(input: &StatusInput<'_>) -> Vec<PodCondition> {
             Some(place) => place.clone_from(disruption),
             None => kept.push(disruption.clone()),
         }
+    }
+    if let Some(message) = input.failure.and_then(|failure| failure.disruption) {
+        let message = Some(message.to_owned());
+        let claim = Claim { reason: Some(BY_KUBELET), message, ..Claim::YES };
+        kept.retain(|one| one.type_ != DISRUPTION_TARGET);
+        kept.push(published(input, DISRUPTION_TARGET, claim));
     }
     kept
 }

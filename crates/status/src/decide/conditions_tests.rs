@@ -11,7 +11,7 @@ use crate::decide::container_statuses::Containers;
 use crate::decide::test_pods::{
     NOW, World, condition, container, find, instance, pod, sandbox, sidecar, time, with_init,
 };
-use crate::decide::{Phase, conditions};
+use crate::decide::{Failure, Phase, conditions};
 
 /// What a condition says: `True`, `False REASON`, `False REASON: MESSAGE`, or `-` without one.
 fn says(status: &PodStatus, type_: &str) -> String {
@@ -336,4 +336,27 @@ fn conditions_of_others_stay_as_they_are_and_come_first() {
     let found = world.status();
     assert_eq!(types(&found), [&["ex.io/up", "DisruptionTarget"], &own[..]].concat());
     assert_eq!(says(&found, "DisruptionTarget"), "True");
+}
+
+// behaviour: ADM-19
+#[test]
+fn a_pod_that_the_node_ends_for_others_says_so_from_then_on() {
+    let mut world = World::new(pod("Always", &["a"]), vec![]);
+    world.failure = Some(Failure {
+        reason: "Preempting",
+        message: "make room".to_owned(),
+        disruption: Some("for a critical pod"),
+    });
+    let told = world.status();
+    let condition = find(&told, "DisruptionTarget").expect("the condition").clone();
+    assert_eq!((condition.status.as_str(), told.phase.as_deref()), ("True", Some("Failed")));
+    assert_eq!(condition.reason.as_deref(), Some("TerminationByKubelet"));
+    assert_eq!(condition.message.as_deref(), Some("for a critical pod"));
+    world.previous = Some(told);
+    world.failure = None;
+    world.stopped_for_good = true;
+    let later = world.status();
+    assert_eq!(find(&later, "DisruptionTarget"), Some(&condition));
+    assert_eq!(later.reason.as_deref(), Some("Preempting"));
+    assert_eq!(later.message.as_deref(), Some("make room"));
 }

@@ -52,6 +52,8 @@ pub struct Failure {
     pub reason: &'static str,
     /// In a sentence.
     pub message: String,
+    /// What the condition `DisruptionTarget` says, where the node ended the pod for others' sake.
+    pub disruption: Option<&'static str>,
 }
 
 /// What a pod's status tells of its node.

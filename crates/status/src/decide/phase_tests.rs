@@ -193,8 +193,10 @@ fn a_terminal_phase_is_never_left_the_apis_before_the_one_told_before() {
         (Some(told("Running", None)), Some(told("Succeeded", None)), ("Succeeded", None)),
     ];
     for (api, previous, (phase, reason)) in rows {
-        for failure in [None, Some(Failure { reason: "DeadlineExceeded", message: String::new() })]
-        {
+        for failure in [
+            None,
+            Some(Failure { reason: "DeadlineExceeded", message: String::new(), disruption: None }),
+        ] {
             let mut world = World::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)]);
             world.pod.status.clone_from(&api);
             world.previous.clone_from(&previous);
@@ -232,7 +234,7 @@ fn a_pod_past_its_deadline_has_failed() {
         .with_previous(told("Running", None));
     assert_eq!(shown(&world), ("Running".to_owned(), None));
     let message = "it was active for too long".to_owned();
-    world.failure = Some(Failure { reason: "DeadlineExceeded", message });
+    world.failure = Some(Failure { reason: "DeadlineExceeded", message, disruption: None });
     assert_eq!(shown(&world), ("Failed".to_owned(), Some("DeadlineExceeded".to_owned())));
 }
 

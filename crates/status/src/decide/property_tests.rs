@@ -214,7 +214,7 @@ prop_compose! {
         stopped_for_good in any::<bool>(),
         now in any_time(),
     ) -> World {
-        let failure = failed.map(|reason| Failure { reason, message: "no room".to_owned() });
+        let failure = failed.map(|reason| Failure { reason, message: "no room".to_owned(), disruption: None });
         let mut world = World { observed, previous, failure, stopped_for_good, now, ..World::new(pod, vec![]) };
         let wait = Waiting { reason: "CrashLoopBackOff", message: String::new() };
         world.start_failures = failing.into_iter().map(|name| (name.to_owned(), wait.clone())).collect();

@@ -104,8 +104,8 @@ impl RuntimeService for Hollow {
             status: Some(cri::RuntimeStatus { conditions }),
             runtime_handlers: handlers.collect(),
             features: Some(cri::RuntimeFeatures {
-                supplemental_groups_policy: true,
-                user_namespaces_host_network: false,
+                supplemental_groups_policy: status.features.supplemental_groups_policy,
+                user_namespaces_host_network: status.features.user_namespaces_host_network,
             }),
             ..cri::StatusResponse::default()
         }))

@@ -13,7 +13,7 @@ use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
     Code, ContainerEvents, ContainerFilter, ExecOutput, Image, ImageFilesystem, ImageUse, Runtime,
-    RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
+    RuntimeError, RuntimeFeatures, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
@@ -226,6 +226,10 @@ impl Runtime for MemoryRuntime {
                 runtime: world.runtime.clone(),
                 network: world.network.clone(),
                 handlers: world.handlers.clone(),
+                features: RuntimeFeatures {
+                    supplemental_groups_policy: true,
+                    user_namespaces_host_network: false,
+                },
             })
         });
         self.call(Method::Status, String::new(), effect).await
@@ -439,6 +443,7 @@ fn subject_id(verdict: &Verdict) -> String {
         | Subject::PodLogs(path)
         | Subject::ContainerLog(path)
         | Subject::LogLink(path) => path.display().to_string(),
+        Subject::Cgroup(name) => name.to_string(),
     }
 }
 

@@ -6,14 +6,17 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
+use model::cgroup::CgroupName;
 use model::chain::Chain;
 use model::ids::{PodName, PodUid};
 use model::observed::{RuntimePod, pods_by_uid};
+use model::ports::cgroups::{CgroupError, Cgroups};
 use model::ports::clock::WallClock;
 use model::ports::files::{FileError, HostFiles};
 use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, SandboxFilter};
 use model::verdict::{Detail, Owner, Subject, Verdict};
 use runtime::LogLayout;
+use runtime::decide::{CLASSES, cgroups_of_pod, class_cgroup};
 
 use super::decide::{PodRemoval, RULE, grace, may_run, plan};
 
@@ -36,6 +39,8 @@ pub struct Cleaner {
     pub logs: LogLayout,
     /// Where pods have files of their own.
     pub pods: PathBuf,
+    /// The host's cgroups and the one of all pods, if pods have cgroups of their own.
+    pub cgroups: Option<(Arc<dyn Cgroups>, CgroupName)>,
 }
 
 /// What became of the pods.
@@ -54,6 +59,8 @@ enum StepError {
     Runtime(RuntimeError),
     #[error(transparent)]
     File(FileError),
+    #[error(transparent)]
+    Cgroup(CgroupError),
 }
 
 /// What is gone need not be ended or removed.
@@ -91,6 +98,7 @@ impl Cleaner {
                 failed.push(removal.pod.clone());
             }
         }
+        self.remove_empty_cgroups(tell).await;
         Ok(Cleaned { removed: removals.len() - failed.len(), failed })
     }
 
@@ -149,7 +157,36 @@ impl Cleaner {
             let verdict = self.verdict(removal, Subject::Sandbox(id.clone()), "");
             unless_gone(self.runtime.remove_pod_sandbox(&verdict).await)?;
         }
+        if let Some((cgroups, root)) = &self.cgroups {
+            for name in cgroups_of_pod(root, &removal.uid) {
+                let verdict = self.verdict(removal, Subject::Cgroup(name), "");
+                cgroups.remove(&verdict).await.map_err(StepError::Cgroup)?;
+            }
+        }
         Ok(())
+    }
+
+    /// Removes the cgroups above the pods', where no pod of anybody is left in them.
+    async fn remove_empty_cgroups(&self, tell: Tell<'_>) {
+        let Some((cgroups, root)) = &self.cgroups else { return };
+        let classes = CLASSES.into_iter().map(|class| class_cgroup(root, class));
+        for name in classes.chain([root.clone()]) {
+            let is_empty = cgroups.children(&name).await.is_ok_and(|children| children.is_empty());
+            if !is_empty || name.is_root() {
+                continue;
+            }
+            let verdict = Verdict {
+                subject: Subject::Cgroup(name.clone()),
+                name: "".into(),
+                owner: None,
+                rule: RULE,
+                detail: Detail::default(),
+                at: self.clock.now(),
+            };
+            if let Err(error) = cgroups.remove(&verdict).await {
+                tell(&format!("cgroup {name}: {}", Chain(&error)));
+            }
+        }
     }
 
     async fn remove_file(

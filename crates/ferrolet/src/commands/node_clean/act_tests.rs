@@ -6,6 +6,7 @@ use std::time::Duration;
 use model::ids::ContainerId;
 use model::labels;
 use model::ports::runtime::Code;
+use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
 use testkit::files::MemoryFiles;
 use testkit::runtime::{Fault, MemoryRuntime, Method, RemoteImage, Rule};
@@ -18,6 +19,7 @@ const IMAGE: &str = "ferrolet.test/workload:1";
 struct Node {
     runtime: Arc<MemoryRuntime>,
     files: Arc<MemoryFiles>,
+    cgroups: Arc<MemoryCgroups>,
     cleaner: Cleaner,
     told: Mutex<Vec<String>>,
 }
@@ -29,14 +31,16 @@ impl Node {
         runtime.add_image(&RemoteImage::new(IMAGE).entrypoint(["/workload"]));
         let files = Arc::new(MemoryFiles::new());
         let logs = LogLayout { pod_logs: "/logs".into(), container_links: "/links".into() };
+        let cgroups = Arc::new(MemoryCgroups::default());
         let cleaner = Cleaner {
             runtime: Arc::clone(&runtime) as _,
             files: Arc::clone(&files) as _,
             clock,
             logs,
             pods: "/pods".into(),
+            cgroups: Some((Arc::clone(&cgroups) as _, CgroupName::parse("/kubepods").unwrap())),
         };
-        Self { runtime, files, cleaner, told: Mutex::default() }
+        Self { runtime, files, cgroups, cleaner, told: Mutex::default() }
     }
 
     /// A pod with a container that runs these arguments.
@@ -82,6 +86,27 @@ async fn nothing_is_left_of_any_pod_and_again_is_nothing_to_do() {
     assert_eq!(node.list("/links").await, [""; 0]);
     assert_eq!(node.list("/pods").await, [""; 0]);
     assert_eq!(node.clean().await, (0, vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cgroups_of_pods_go_with_them_and_those_above_when_no_others_are_left() {
+    let node = Node::new();
+    let name = |path: &str| CgroupName::parse(path).unwrap();
+    node.add("web", &["sleep", "forever"], 30).await;
+    let others = [name("/kubepods/burstable/podother"), name("/system")];
+    for cgroup in &others {
+        node.cgroups.enter(cgroup);
+    }
+    node.cgroups.enter(&name("/kubepods/besteffort/poduid-of-web/container"));
+    assert_eq!(node.clean().await, (1, vec![]));
+    let left = |node: &Node| -> Vec<String> {
+        node.cgroups.all().keys().map(ToString::to_string).collect()
+    };
+    let above = ["/kubepods", "/kubepods/burstable", "/kubepods/burstable/podother", "/system"];
+    assert_eq!(left(&node), above);
+    node.cgroups.vanish(&others[0]);
+    assert_eq!(node.clean().await, (0, vec![]));
+    assert_eq!(left(&node), ["/system"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -201,7 +201,7 @@ impl Node {
                 pod: PodName::new(namespace, name),
                 field_path: "".into(),
                 kind: EventType::Normal,
-                reason,
+                reason: reason.into(),
                 message: format!("about {reason}"),
             },
         );

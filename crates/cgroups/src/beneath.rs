@@ -1,0 +1,63 @@
+//! Directories and control files below the root of a hierarchy, whatever their names say.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, open, openat2};
+
+/// More than any control file has.
+const LONGEST_FILE: u64 = 4 << 20;
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Links are followed on the way to the root alone: hierarchies are mounted where people like.
+fn resolve() -> ResolveFlags {
+    ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS
+}
+
+/// Opens the directory that these names lead to from a root.
+pub(crate) fn directory(root: &Path, names: &[String]) -> io::Result<OwnedFd> {
+    let root = open(root, DIRECTORY, Mode::empty())?;
+    if names.is_empty() {
+        return Ok(root);
+    }
+    Ok(openat2(&root, names.join("/"), DIRECTORY, Mode::empty(), resolve())?)
+}
+
+/// Opens a directory in another.
+pub(crate) fn child(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    Ok(openat2(parent, name, DIRECTORY, Mode::empty(), resolve())?)
+}
+
+/// The content of a control file.
+pub(crate) fn read(directory: &OwnedFd, file: &str) -> io::Result<String> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = File::from(openat2(directory, file, flags, Mode::empty(), resolve())?);
+    let mut text = String::new();
+    file.take(LONGEST_FILE).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Writes to a control file, which the kernel made. It takes a value whole or not at all.
+pub(crate) fn write(directory: &OwnedFd, file: &str, content: &str) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::CLOEXEC;
+    let file = openat2(directory, file, flags, Mode::empty(), resolve())?;
+    rustix::io::retry_on_intr(|| rustix::io::write(&file, content.as_bytes()))?;
+    Ok(())
+}
+
+/// The names of the directories in one.
+pub(crate) fn directories(directory: &OwnedFd) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        // Names that are no text are nobody's that we know.
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        if entry.file_type() == FileType::Directory && !matches!(name, "." | "..") {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}

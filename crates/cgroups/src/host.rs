@@ -1,0 +1,126 @@
+//! The port.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
+use model::chain::Chain;
+use model::machine::Cgroups as Version;
+use model::ports::cgroups::{CgroupError, Cgroups, subject};
+use model::ports::files::Removed;
+use model::verdict::Verdict;
+use tracing::warn;
+
+use crate::files::Place;
+use crate::remove::Attempt;
+use crate::tree::Tree;
+
+/// How long to wait before a busy cgroup is tried again, at first; and how often that is doubled.
+const PAUSE: Duration = Duration::from_millis(5);
+const ATTEMPTS: u32 = 9;
+
+/// The cgroups of this machine, made by the agent itself.
+#[derive(Debug, Clone)]
+pub struct HostCgroups {
+    tree: Tree,
+    driver: CgroupDriver,
+}
+
+impl HostCgroups {
+    /// Those in these hierarchies.
+    pub fn new(tree: Tree) -> Self {
+        Self { tree, driver: CgroupDriver::Cgroupfs }
+    }
+
+    /// The same, where a driver has them.
+    pub(crate) fn of_driver(tree: Tree, driver: CgroupDriver) -> Self {
+        Self { tree, driver }
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        self.tree.version
+    }
+
+    /// Whether anything is left of a cgroup, in whichever hierarchy.
+    pub(crate) async fn is_left(&self, name: &CgroupName) -> Result<bool, CgroupError> {
+        self.blocking(name, |tree, place| Ok(tree.is_left(place))).await
+    }
+
+    /// Kills what is in a cgroup and below it.
+    pub(crate) async fn kill(&self, name: &CgroupName) -> Result<(), CgroupError> {
+        self.blocking(name, Tree::kill).await
+    }
+
+    fn place(&self, name: &CgroupName) -> Place {
+        Place { name: name.clone(), directories: name.directories(self.driver()) }
+    }
+
+    /// Does something with files where it holds nobody up.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        name: &CgroupName,
+        work: impl FnOnce(&Tree, &Place) -> Result<T, CgroupError> + Send + 'static,
+    ) -> Result<T, CgroupError> {
+        let (tree, place) = (self.tree.clone(), self.place(name));
+        let done = tokio::task::spawn_blocking(move || work(&tree, &place)).await;
+        done.unwrap_or_else(|panicked| {
+            let source = std::io::Error::other(panicked);
+            Err(crate::tree::failed("look after", name.to_string().into(), source))
+        })
+    }
+}
+
+#[async_trait]
+impl Cgroups for HostCgroups {
+    fn driver(&self) -> CgroupDriver {
+        self.driver
+    }
+
+    async fn check(&self, name: &CgroupName) -> Result<(), CgroupError> {
+        self.blocking(name, Tree::check).await
+    }
+
+    async fn create(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+        let values = values.clone();
+        self.blocking(name, move |tree, place| {
+            tree.make(place)?;
+            if let Err(error) = tree.update(place, &values) {
+                warn!(cgroup = %place.name, error = %Chain(&error), "a new cgroup is not limited as it should be");
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+        let values = values.clone();
+        self.blocking(name, move |tree, place| {
+            tree.check(place)?;
+            tree.update(place, &values)
+        })
+        .await
+    }
+
+    async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError> {
+        let found = self.blocking(name, Tree::directories_in).await?;
+        let child = |directory: &String| name.child_of_directory(self.driver(), directory);
+        Ok(found.iter().filter_map(child).collect())
+    }
+
+    async fn remove(&self, verdict: &Verdict) -> Result<Removed, CgroupError> {
+        let name = subject(verdict)?;
+        let (mut pause, mut removed) = (PAUSE, Removed::Before);
+        let mut left = BTreeSet::new();
+        for _ in 0..ATTEMPTS {
+            match self.blocking(name, Tree::try_remove).await? {
+                Attempt::Gone(Removed::Now) => return Ok(Removed::Now),
+                Attempt::Gone(Removed::Before) => return Ok(removed),
+                Attempt::Busy(pids) => (removed, left) = (Removed::Now, pids),
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        Err(CgroupError::Busy { name: name.clone(), pids: left })
+    }
+}

@@ -1,0 +1,44 @@
+//! Killing what is in a cgroup.
+
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::beneath;
+
+/// The processes in a cgroup itself.
+pub(crate) fn processes(directory: &OwnedFd) -> BTreeSet<i32> {
+    let text = beneath::read(directory, "cgroup.procs").unwrap_or_default();
+    text.lines().filter_map(|line| line.trim().parse().ok()).collect()
+}
+
+/// Kills what is in a cgroup and, where the kernel does that by itself, below it. Answers what was in
+/// it.
+pub(crate) fn kill(directory: &OwnedFd) -> BTreeSet<i32> {
+    let found = processes(directory);
+    if beneath::write(directory, "cgroup.kill", "1").is_ok() {
+        return found;
+    }
+    // A frozen process does not die.
+    if beneath::read(directory, "freezer.state").is_ok_and(|state| state.trim() != "THAWED") {
+        // Where it stays frozen, it shows as a process that does not die.
+        beneath::write(directory, "freezer.state", "THAWED").ok();
+    }
+    // A number of 0 stands for a process that we cannot see.
+    let named = found.iter().filter_map(|pid| Pid::from_raw(*pid));
+    let handles: Vec<(i32, OwnedFd)> = named
+        .filter_map(|pid| {
+            Some((pid.as_raw_nonzero().get(), pidfd_open(pid, PidfdFlags::empty()).ok()?))
+        })
+        .collect();
+    // Looked at once more: a number that was given to another process meanwhile is not in here.
+    let still = processes(directory);
+    for (pid, handle) in handles {
+        if still.contains(&pid) {
+            // It may have ended by itself; whoever asked looks again.
+            pidfd_send_signal(handle, Signal::KILL).ok();
+        }
+    }
+    found
+}

@@ -1,0 +1,120 @@
+//! Cgroups that systemd makes: a slice for each.
+//!
+//! systemd must know of a cgroup and of its limits, or it takes them back when it next looks. What it
+//! cannot be told, and hierarchies that it leaves alone, are written beside it.
+
+mod manager;
+mod properties;
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
+use model::chain::Chain;
+use model::ports::cgroups::{CgroupError, Cgroups, subject};
+use model::ports::files::Removed;
+use model::verdict::Verdict;
+use tracing::warn;
+
+use crate::host::HostCgroups;
+use crate::tree::Tree;
+pub use manager::Manager;
+use properties::{Property, limits, of_slice, rounded};
+
+/// The units of a service manager.
+#[async_trait]
+pub(crate) trait Units: Debug + Send + Sync {
+    /// Starts a slice; one that is there is left as it is.
+    async fn start(&self, unit: &str, properties: Vec<Property>) -> Result<(), CgroupError>;
+    /// Changes a slice until it is stopped.
+    async fn set(&self, unit: &str, properties: Vec<Property>) -> Result<(), CgroupError>;
+    /// Stops a slice, if it is there.
+    async fn stop(&self, unit: &str) -> Result<(), CgroupError>;
+}
+
+/// The cgroups of this machine, made by systemd.
+#[derive(Debug, Clone)]
+pub struct SystemdCgroups {
+    files: HostCgroups,
+    units: Arc<dyn Units>,
+}
+
+impl SystemdCgroups {
+    /// Those in these hierarchies.
+    pub fn new(tree: Tree, manager: Manager) -> Self {
+        Self::with(tree, Arc::new(manager))
+    }
+
+    fn with(tree: Tree, units: Arc<dyn Units>) -> Self {
+        Self { files: HostCgroups::of_driver(tree, CgroupDriver::Systemd), units }
+    }
+}
+
+/// The unit of a cgroup; the root has one too.
+fn unit(name: &CgroupName) -> String {
+    name.directories(CgroupDriver::Systemd).pop().unwrap_or_else(|| "-.slice".to_owned())
+}
+
+#[async_trait]
+impl Cgroups for SystemdCgroups {
+    fn driver(&self) -> CgroupDriver {
+        CgroupDriver::Systemd
+    }
+
+    async fn check(&self, name: &CgroupName) -> Result<(), CgroupError> {
+        self.files.check(name).await
+    }
+
+    async fn create(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+        let parent = name.parent().unwrap_or_default();
+        let (own, values) = (unit(name), rounded(values));
+        let version = self.files.version();
+        self.units.start(&own, of_slice(version, name, &unit(&parent))).await?;
+        let told = limits(version, &values);
+        if !told.is_empty()
+            && let Err(error) = self.units.set(&own, told).await
+        {
+            warn!(cgroup = %name, error = %Chain(&error), "a new cgroup is not limited as it should be");
+        }
+        self.files.create(name, &values).await
+    }
+
+    async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+        self.files.check(name).await?;
+        let values = rounded(values);
+        let told = limits(self.files.version(), &values);
+        if !told.is_empty() {
+            self.units.set(&unit(name), told).await?;
+        }
+        self.files.update(name, &values).await
+    }
+
+    async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError> {
+        self.files.children(name).await
+    }
+
+    async fn remove(&self, verdict: &Verdict) -> Result<Removed, CgroupError> {
+        let name = subject(verdict)?;
+        if name.is_root() || !self.files.is_left(name).await? {
+            return self.files.remove(verdict).await;
+        }
+        // Killed first: systemd would ask them to end, and wait.
+        self.files.kill(name).await?;
+        self.units.stop(&unit(name)).await?;
+        // What systemd took with it was there a moment ago.
+        self.files.remove(verdict).await?;
+        Ok(Removed::Now)
+    }
+}
+
+#[cfg(test)]
+#[path = "systemd/tests.rs"]
+#[allow(
+    clippy::unused_self,
+    clippy::used_underscore_binding,
+    clippy::too_many_arguments,
+    reason = "methods of a bus have the arguments that the bus says"
+)]
+mod tests;

@@ -1,0 +1,213 @@
+//! systemd over D-Bus.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use model::ports::cgroups::CgroupError;
+use zbus::proxy::SignalStream;
+use zbus::{Connection, OwnedObjectPath, Proxy, Variant};
+
+use super::Units;
+use super::properties::{Property, Setting};
+
+const SERVICE: &str = "org.freedesktop.systemd1";
+const PATH: &str = "/org/freedesktop/systemd1";
+const INTERFACE: &str = "org.freedesktop.systemd1.Manager";
+
+/// How long systemd may take for a job.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What systemd says when there is nothing to do.
+const SETTLED: [&str; 2] =
+    ["org.freedesktop.systemd1.UnitExists", "org.freedesktop.systemd1.NoSuchUnit"];
+
+/// The end of a job: its number, its path, its unit, and how it ended.
+type JobRemoved = (u32, OwnedObjectPath, String, String);
+
+/// Name and value.
+type Told<'a> = Vec<(&'a str, Variant<'a>)>;
+
+/// A property of units that come along, of which there are none.
+type Others<'a> = Vec<(&'a str, Told<'a>)>;
+
+/// The service manager of this machine. Connects when it is first needed, and again when the connection
+/// is lost.
+#[derive(Debug, Default)]
+pub struct Manager {
+    /// Held while a connection is made, so that one is.
+    connection: tokio::sync::Mutex<Option<Connection>>,
+}
+
+impl Manager {
+    /// The manager on the system's bus.
+    pub fn system() -> Self {
+        Self::default()
+    }
+
+    /// The one at the other end of a connection.
+    #[cfg(test)]
+    pub(crate) fn connected(connection: Connection) -> Self {
+        Self { connection: tokio::sync::Mutex::new(Some(connection)) }
+    }
+
+    async fn proxy(&self) -> zbus::Result<Proxy<'static>> {
+        let mut known = self.connection.lock().await;
+        let connection = if let Some(connection) = &*known {
+            connection.clone()
+        } else {
+            let builder = zbus::connection::Builder::system().method_timeout(PATIENCE);
+            known.insert(builder.build().await?).clone()
+        };
+        drop(known);
+        let proxy = zbus::proxy::Builder::new(&connection)
+            .destination(SERVICE)
+            .path(PATH)
+            .interface(INTERFACE)
+            .cache_properties(zbus::proxy::CacheProperties::No);
+        proxy.build().await
+    }
+
+    /// Asks for something, on another connection if the one that there was is lost. Answers how a job
+    /// ended, where it made one.
+    async fn ask(&self, unit: &str, request: Request) -> Result<Option<String>, CgroupError> {
+        let failed = |message: String| CgroupError::Systemd {
+            operation: request.operation(),
+            unit: unit.to_owned(),
+            message,
+        };
+        let mut is_first = true;
+        loop {
+            let answer = tokio::time::timeout(PATIENCE, self.send(unit, &request)).await;
+            match answer.map_err(|_| failed("no answer".to_owned()))? {
+                Err(zbus::Error::InputOutput(_)) if is_first => {
+                    self.connection.lock().await.take();
+                    is_first = false;
+                }
+                answer => return answer.map_err(|error| failed(error.to_string())),
+            }
+        }
+    }
+
+    async fn send(&self, unit: &str, request: &Request) -> zbus::Result<Option<String>> {
+        let proxy = self.proxy().await?;
+        match request {
+            Request::Start(properties) => {
+                let mut ends = ends(&proxy).await?;
+                let body = (unit, "replace", told(properties), Others::new());
+                let job = proxy.call("StartTransientUnit", &body).await;
+                ended(&mut ends, job).await
+            }
+            Request::Stop => {
+                let mut ends = ends(&proxy).await?;
+                let job = proxy.call("StopUnit", &(unit, "replace")).await;
+                ended(&mut ends, job).await
+            }
+            Request::Set(properties) => {
+                // Until the machine is started again.
+                let runtime = true;
+                let body = (unit, runtime, told(properties));
+                let () = proxy.call("SetUnitProperties", &body).await?;
+                Ok(None)
+            }
+            Request::Reset => {
+                let () = proxy.call("ResetFailedUnit", &(unit,)).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Lets systemd forget a unit that failed.
+    async fn reset(&self, unit: &str) {
+        // One that did not fail cannot be reset.
+        if let Err(error) = self.ask(unit, Request::Reset).await {
+            tracing::debug!(%error, "a unit is not reset");
+        }
+    }
+}
+
+/// What is asked of systemd.
+#[derive(Debug)]
+enum Request {
+    Start(Vec<Property>),
+    Set(Vec<Property>),
+    Stop,
+    Reset,
+}
+
+impl Request {
+    fn operation(&self) -> &'static str {
+        match self {
+            Self::Start(_) => "start",
+            Self::Set(_) => "limit",
+            Self::Stop => "stop",
+            Self::Reset => "reset",
+        }
+    }
+}
+
+/// Listens to the ends of jobs. Before a job is asked for: it may end at once.
+async fn ends(proxy: &Proxy<'static>) -> zbus::Result<SignalStream<'static>> {
+    let ends = proxy.receive_signal("JobRemoved").await?;
+    let () = proxy.call("Subscribe", &()).await?;
+    Ok(ends)
+}
+
+/// Waits for the end of a job. There is none when all is as it should be: the unit is there, or is not.
+async fn ended(
+    ends: &mut SignalStream<'static>,
+    job: zbus::Result<OwnedObjectPath>,
+) -> zbus::Result<Option<String>> {
+    let job = match job {
+        Err(zbus::Error::MethodError(name, ..)) if SETTLED.contains(&name.as_str()) => {
+            return Ok(None);
+        }
+        job => job?,
+    };
+    while let Some(end) = ends.next().await {
+        let (_, path, _, result): JobRemoved = end.body().deserialize()?;
+        if path == job {
+            return Ok(Some(result));
+        }
+    }
+    Err(zbus::Error::Failure("the bus went before the job ended".to_owned()))
+}
+
+fn told(properties: &[Property]) -> Told<'_> {
+    let value = |setting: &Setting| match setting.clone() {
+        Setting::Flag(flag) => Variant::from(flag),
+        Setting::Number(number) => Variant::from(number),
+        Setting::Text(text) => Variant::from(text),
+        Setting::Texts(texts) => Variant::from(texts),
+        Setting::Bytes(bytes) => Variant::from(bytes),
+    };
+    properties.iter().map(|Property(name, setting)| (*name, value(setting))).collect()
+}
+
+#[async_trait]
+impl Units for Manager {
+    async fn start(&self, unit: &str, properties: Vec<Property>) -> Result<(), CgroupError> {
+        let request = Request::Start(properties);
+        match self.ask(unit, request).await?.as_deref() {
+            None | Some("done") => Ok(()),
+            Some(result) => {
+                self.reset(unit).await;
+                let message = format!("the job ended as {result}");
+                Err(CgroupError::Systemd { operation: "start", unit: unit.to_owned(), message })
+            }
+        }
+    }
+
+    async fn set(&self, unit: &str, properties: Vec<Property>) -> Result<(), CgroupError> {
+        self.ask(unit, Request::Set(properties)).await.map(drop)
+    }
+
+    async fn stop(&self, unit: &str) -> Result<(), CgroupError> {
+        let ended = self.ask(unit, Request::Stop).await?;
+        if let Some(result) = ended.filter(|result| result != "done") {
+            tracing::warn!(unit, result, "a unit did not stop as it should; going on");
+        }
+        self.reset(unit).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,225 @@
+//! The driver on a small systemd at the other end of a socket, with trees in plain directories.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use model::machine::Cgroups as Version;
+use model::verdict::Subject;
+use testkit::wanted::removal;
+use zbus::object_server::SignalEmitter;
+use zbus::{Connection, Guid, OwnedObjectPath, OwnedVariant, connection, interface};
+
+use super::*;
+use crate::fake;
+
+/// The units that there are, each with its properties as text.
+type Started = Arc<Mutex<BTreeMap<String, BTreeMap<String, String>>>>;
+
+/// A service manager that keeps its units in memory.
+struct FakeSystemd {
+    units: Started,
+    jobs: u32,
+}
+
+/// What is refused, in systemd's words.
+#[derive(Debug, zbus::DBusError)]
+#[zbus(prefix = "org.freedesktop.systemd1")]
+enum Refusal {
+    UnitExists(String),
+    NoSuchUnit(String),
+    #[zbus(error)]
+    Bus(zbus::Error),
+}
+
+impl FakeSystemd {
+    async fn job(
+        &mut self,
+        emitter: &SignalEmitter<'_>,
+        unit: String,
+    ) -> Result<OwnedObjectPath, Refusal> {
+        self.jobs += 1;
+        let path = format!("/org/freedesktop/systemd1/job/{}", self.jobs);
+        let path = OwnedObjectPath::try_from(path).unwrap();
+        // Another's job first, then this one's.
+        let other = OwnedObjectPath::try_from("/org/freedesktop/systemd1/job/0").unwrap();
+        Self::job_removed(emitter, 0, other, "other.slice".to_owned(), "failed".to_owned()).await?;
+        Self::job_removed(emitter, self.jobs, path.clone(), unit, "done".to_owned()).await?;
+        Ok(path)
+    }
+}
+
+fn written(properties: Vec<(String, OwnedVariant)>) -> BTreeMap<String, String> {
+    properties.into_iter().map(|(name, value)| (name, format!("{:?}", *value))).collect()
+}
+
+#[interface(name = "org.freedesktop.systemd1.Manager")]
+impl FakeSystemd {
+    fn subscribe(&self) {}
+
+    async fn start_transient_unit(
+        &mut self,
+        #[zbus(signal_emitter)] emitter: SignalEmitter<'_>,
+        unit: String,
+        _mode: String,
+        properties: Vec<(String, OwnedVariant)>,
+        _others: Vec<(String, Vec<(String, OwnedVariant)>)>,
+    ) -> Result<OwnedObjectPath, Refusal> {
+        if self.units.lock().unwrap().contains_key(&unit) {
+            return Err(Refusal::UnitExists(unit));
+        }
+        self.units.lock().unwrap().insert(unit.clone(), written(properties));
+        self.job(&emitter, unit).await
+    }
+
+    fn set_unit_properties(
+        &self,
+        unit: String,
+        _runtime: bool,
+        properties: Vec<(String, OwnedVariant)>,
+    ) -> Result<(), Refusal> {
+        let mut units = self.units.lock().unwrap();
+        let Some(known) = units.get_mut(&unit) else { return Err(Refusal::NoSuchUnit(unit)) };
+        known.extend(written(properties));
+        Ok(())
+    }
+
+    async fn stop_unit(
+        &mut self,
+        #[zbus(signal_emitter)] emitter: SignalEmitter<'_>,
+        unit: String,
+        _mode: String,
+    ) -> Result<OwnedObjectPath, Refusal> {
+        if self.units.lock().unwrap().remove(&unit).is_none() {
+            return Err(Refusal::NoSuchUnit(unit));
+        }
+        self.job(&emitter, unit).await
+    }
+
+    fn reset_failed_unit(&self, unit: String) -> Result<(), Refusal> {
+        Err(Refusal::NoSuchUnit(unit))
+    }
+
+    #[zbus(signal)]
+    async fn job_removed(
+        emitter: &SignalEmitter<'_>,
+        id: u32,
+        job: OwnedObjectPath,
+        unit: String,
+        result: String,
+    ) -> zbus::Result<()>;
+}
+
+struct World {
+    root: tempfile::TempDir,
+    cgroups: SystemdCgroups,
+    units: Started,
+    _systemd: Connection,
+}
+
+impl World {
+    async fn new(version: Version) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let tree = match version {
+            Version::V1 => fake::v1(root.path()),
+            Version::V2 => fake::v2(root.path(), "cpu cpuset memory pids\n"),
+        };
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let units = Started::default();
+        let manager = FakeSystemd { units: Arc::clone(&units), jobs: 0 };
+        let server = connection::Builder::unix_stream(theirs)
+            .server(Guid::generate())
+            .p2p()
+            .serve_at("/org/freedesktop/systemd1", manager)
+            .build();
+        let client = connection::Builder::unix_stream(ours).p2p().build();
+        let (server, client) = tokio::try_join!(server, client).unwrap();
+        let cgroups = SystemdCgroups::with(tree, Arc::new(Manager::connected(client)));
+        Self { root, cgroups, units, _systemd: server }
+    }
+
+    fn units(&self) -> Vec<String> {
+        self.units.lock().unwrap().keys().cloned().collect()
+    }
+
+    fn property(&self, unit: &str, name: &str) -> Option<String> {
+        self.units.lock().unwrap().get(unit)?.get(name).cloned()
+    }
+
+    fn file(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+}
+
+fn pod() -> CgroupName {
+    CgroupName::parse("/kubepods/burstable/pod1-2").unwrap()
+}
+
+const UNIT: &str = "kubepods-burstable-pod1_2.slice";
+const SLICES: &str = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice";
+
+#[tokio::test]
+async fn a_slice_is_started_limited_and_stopped() {
+    let world = World::new(Version::V2).await;
+    let values = CgroupValues {
+        cpu_shares: Some(512),
+        cpu_quota: Some(1100),
+        cpu_period: Some(100_000),
+        memory_limit: Some(64 << 20),
+        ..CgroupValues::default()
+    };
+    for _ in 0..2 {
+        world.cgroups.create(&pod(), &values).await.unwrap();
+        world.cgroups.check(&pod()).await.unwrap();
+        assert_eq!(world.units(), [UNIT]);
+    }
+    for (name, expected) in [
+        ("MemoryMax", "67108864"),
+        ("CPUWeight", "20"),
+        ("CPUQuotaPerSecUSec", "20000"),
+        ("DefaultDependencies", "false"),
+        ("Wants", "kubepods-burstable.slice"),
+    ] {
+        let found = world.property(UNIT, name).unwrap_or_default();
+        assert!(found.contains(expected), "{name}: {found}");
+    }
+    let read = |file: &str| fs::read_to_string(world.file(&format!("{SLICES}/{file}"))).unwrap();
+    assert_eq!((read("cpu.max"), read("memory.max")), ("2000 100000".into(), "67108864".into()));
+    let more = CgroupValues { pids_limit: Some(7), ..CgroupValues::default() };
+    world.cgroups.update(&pod(), &more).await.unwrap();
+    assert!(world.property(UNIT, "TasksMax").unwrap().contains('7'));
+    assert_eq!(read("pids.max"), "7");
+    let parent = CgroupName::parse("/kubepods/burstable").unwrap();
+    assert_eq!(world.cgroups.children(&parent).await.unwrap(), [pod()].into());
+    let verdict = removal(Subject::Cgroup(pod()));
+    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
+    assert_eq!(world.units(), [""; 0]);
+    assert!(!world.file(SLICES).exists());
+    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Before);
+}
+
+#[tokio::test]
+async fn the_first_version_has_slices_in_every_hierarchy() {
+    let world = World::new(Version::V1).await;
+    let values = CgroupValues { cpu_shares: Some(512), ..CgroupValues::default() };
+    world.cgroups.create(&pod(), &values).await.unwrap();
+    let shares = fs::read_to_string(world.file(&format!("cpu,cpuacct/{SLICES}/cpu.shares")));
+    assert_eq!(shares.unwrap(), "512");
+    assert!(world.file(&format!("memory/{SLICES}")).exists());
+    assert!(world.property(UNIT, "CPUShares").unwrap().contains("512"));
+}
+
+#[tokio::test]
+async fn what_systemd_refuses_is_told_with_its_words() {
+    let world = World::new(Version::V2).await;
+    world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
+    world.units.lock().unwrap().clear();
+    let values = CgroupValues { cpu_shares: Some(2), ..CgroupValues::default() };
+    let error = world.cgroups.update(&pod(), &values).await.unwrap_err().to_string();
+    assert!(error.starts_with(&format!("ask systemd to limit {UNIT}: ")), "{error}");
+    assert!(error.contains("NoSuchUnit"), "{error}");
+    let verdict = removal(Subject::Cgroup(pod()));
+    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now, "without its unit too");
+}

@@ -1,0 +1,239 @@
+//! The port on trees in plain directories.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context as _, Result, ensure};
+use async_trait::async_trait;
+use model::cgroup::{CgroupName, CgroupValues};
+use model::machine::Cgroups as Version;
+use model::ports::cgroups::{CgroupError, Cgroups};
+use model::ports::files::Removed;
+use model::verdict::Subject;
+use testkit::contract::assert_kept;
+use testkit::contract::cgroups::{World, play_all};
+use testkit::wanted::removal;
+
+use crate::write::writes;
+use crate::{HostCgroups, Tree, fake};
+
+const ALL: &str = "cpuset cpu io memory hugetlb pids misc\n";
+
+/// Cgroups below a temporary directory.
+struct Below {
+    root: tempfile::TempDir,
+    tree: Tree,
+    cgroups: HostCgroups,
+    entered: Mutex<Vec<Child>>,
+}
+
+impl Below {
+    fn new(tree: impl FnOnce(&Path) -> Tree) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let tree = tree(root.path());
+        let cgroups = HostCgroups::new(tree.clone());
+        Self { root, tree, cgroups, entered: Mutex::default() }
+    }
+
+    fn v1() -> Self {
+        Self::new(fake::v1)
+    }
+
+    fn v2() -> Self {
+        Self::new(|root| fake::v2(root, ALL))
+    }
+
+    /// The directory of a cgroup in the hierarchy with a controller.
+    fn path(&self, controller: &str, name: &CgroupName) -> PathBuf {
+        let root = &self.tree.with(controller).unwrap().root;
+        root.join(name.to_string().trim_start_matches('/'))
+    }
+
+    fn read(&self, controller: &str, name: &CgroupName, file: &str) -> String {
+        fs::read_to_string(self.path(controller, name).join(file)).unwrap().trim().to_owned()
+    }
+
+    async fn remove(&self, name: &CgroupName) -> Result<Removed, CgroupError> {
+        self.cgroups.remove(&removal(Subject::Cgroup(name.clone()))).await
+    }
+}
+
+impl Drop for Below {
+    fn drop(&mut self) {
+        for child in self.entered.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+#[async_trait]
+impl World for Below {
+    fn cgroups(&self) -> &dyn Cgroups {
+        &self.cgroups
+    }
+
+    fn base(&self) -> CgroupName {
+        CgroupName::root()
+    }
+
+    async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<()> {
+        for write in writes(self.tree.version, values) {
+            let found = self.read(write.controller, name, &write.file);
+            ensure!(found == write.content, "{}: {found} and not {}", write.file, write.content);
+        }
+        Ok(())
+    }
+
+    async fn enter(&self, name: &CgroupName) -> Result<()> {
+        let child = Command::new("sleep").arg("60").spawn().context("start a process")?;
+        for root in self.tree.roots() {
+            let path = root.join(name.to_string().trim_start_matches('/'));
+            fs::write(path.join("cgroup.procs"), format!("{}\n", child.id()))?;
+        }
+        self.entered.lock().unwrap_or_else(PoisonError::into_inner).push(child);
+        Ok(())
+    }
+
+    async fn all_are_dead(&self) -> Result<bool> {
+        if self.tree.version == Version::V2 {
+            // Here nobody hears what is written to `cgroup.kill`.
+            return Ok(fs::read_dir(self.root.path())?
+                .flatten()
+                .all(|entry| !entry.path().is_dir()));
+        }
+        let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = entered.iter_mut().map(|child| Ok(child.try_wait()?.is_some()));
+        Ok(ended.collect::<Result<Vec<_>>>()?.into_iter().all(|ended| ended))
+    }
+}
+
+// behaviour: CGR-1
+#[tokio::test]
+async fn both_versions_keep_the_contract() {
+    for world in [Below::v1(), Below::v2()] {
+        assert_eq!(assert_kept(&play_all(&world).await), [], "{:?}", world.tree.version);
+    }
+}
+
+fn name(path: &str) -> CgroupName {
+    CgroupName::parse(path).unwrap()
+}
+
+#[tokio::test]
+async fn a_cgroup_of_the_first_version_inherits_its_processors() {
+    let world = Below::v1();
+    let pod = name("/kubepods/burstable/pod1");
+    world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
+    assert_eq!(world.read("cpuset", &pod, "cpuset.cpus"), "0-3");
+    assert_eq!(world.read("cpuset", &pod, "cpuset.mems"), "0");
+    let own = CgroupValues { cpu_set: Some("1".to_owned()), ..CgroupValues::default() };
+    world.cgroups.update(&pod, &own).await.unwrap();
+    world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
+    assert_eq!(world.read("cpuset", &pod, "cpuset.cpus"), "1");
+}
+
+#[tokio::test]
+async fn a_cgroup_that_lacks_a_hierarchy_is_not_there_and_made_whole() {
+    let world = Below::v1();
+    let pod = name("/kubepods/pod1");
+    world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
+    fs::remove_dir_all(world.path("memory", &pod)).unwrap();
+    let missing = world.cgroups.check(&pod).await.unwrap_err().to_string();
+    let lacks = world.path("memory", &pod).display().to_string();
+    assert_eq!(missing, format!("cgroup /kubepods/pod1 is missing in {lacks}"));
+    let parent = name("/kubepods");
+    let told = world.cgroups.children(&parent).await.unwrap();
+    assert_eq!(told, [pod.clone()].into(), "a part of it is enough to be found");
+    world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
+    world.cgroups.check(&pod).await.unwrap();
+}
+
+#[tokio::test]
+async fn controllers_of_the_second_version_are_handed_down() {
+    let world = Below::v2();
+    let pod = name("/kubepods/pod1");
+    world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
+    let down = world.read("cpu", &name("/kubepods"), "cgroup.subtree_control");
+    assert_eq!(down, "+cpu +cpuset +hugetlb +io +memory +misc +pids");
+    fs::write(world.path("cpu", &pod).join("cgroup.controllers"), "cpu memory\n").unwrap();
+    let missing = world.cgroups.check(&pod).await.unwrap_err().to_string();
+    assert_eq!(
+        missing,
+        "cgroup /kubepods/pod1 is missing in controller cpuset, controller hugetlb, controller pids"
+    );
+}
+
+#[tokio::test]
+async fn what_the_machine_cannot_limit_is_told_unless_it_is_huge_pages() {
+    let world = Below::new(|root| fake::v2(root, "cpu cpuset memory\n"));
+    let pod = name("/kubepods/pod1");
+    world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
+    world.cgroups.check(&pod).await.unwrap();
+    let huge = CgroupValues { huge_pages: [(2 << 20, 0)].into(), ..CgroupValues::default() };
+    world.cgroups.update(&pod, &huge).await.unwrap();
+    let pids = CgroupValues {
+        pids_limit: Some(7),
+        memory_limit: Some(1 << 20),
+        ..CgroupValues::default()
+    };
+    let error = world.cgroups.update(&pod, &pids).await.unwrap_err().to_string();
+    assert_eq!(error, "cgroup /kubepods/pod1 is missing in controller pids");
+    assert_eq!(world.read("memory", &pod, "memory.max"), "1048576", "the rest is written");
+}
+
+#[tokio::test]
+async fn a_cgroup_in_which_nothing_can_be_limited_is_refused() {
+    let world = Below::v2();
+    let pod = name("/kubepods/pod1");
+    world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
+    fs::write(world.path("cpu", &pod).join("cgroup.type"), "domain invalid\n").unwrap();
+    let error = world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap_err();
+    assert!(matches!(error, CgroupError::Mode { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn no_link_is_followed_out_of_a_hierarchy() {
+    let world = Below::v1();
+    let outside = tempfile::tempdir().unwrap();
+    fs::create_dir(outside.path().join("pod1")).unwrap();
+    for root in world.tree.roots() {
+        std::os::unix::fs::symlink(outside.path(), root.join("kubepods")).unwrap();
+    }
+    let pod = name("/kubepods/pod1");
+    assert!(world.cgroups.check(&pod).await.is_err());
+    assert!(world.cgroups.create(&pod, &CgroupValues::default()).await.is_err());
+    assert!(world.remove(&pod).await.is_err());
+    assert!(outside.path().join("pod1").exists());
+}
+
+// behaviour: CGR-14
+#[tokio::test(start_paused = true)]
+async fn a_cgroup_that_stays_busy_is_given_up_and_can_be_tried_again() {
+    let world = Below::v1();
+    let pod = name("/kubepods/pod1");
+    let below = name("/kubepods/pod1/container");
+    world.cgroups.create(&below, &CgroupValues::default()).await.unwrap();
+    let procs = world.path("memory", &below).join("cgroup.procs");
+    fs::write(&procs, "0\n").unwrap();
+    let error = world.remove(&pod).await.unwrap_err().to_string();
+    assert_eq!(error, "cgroup /kubepods/pod1 still has processes {0}");
+    fs::write(&procs, "").unwrap();
+    assert_eq!(world.remove(&pod).await.unwrap(), Removed::Now);
+    assert_eq!(world.cgroups.children(&name("/kubepods")).await.unwrap(), [].into());
+}
+
+#[tokio::test]
+async fn many_pods_leave_nothing() {
+    for world in [Below::v1(), Below::v2()] {
+        for number in 0..30 {
+            let pod = name(&format!("/kubepods/burstable/pod{number}"));
+            world.cgroups.create(&pod.child("c").unwrap(), &CgroupValues::default()).await.unwrap();
+            world.remove(&pod).await.unwrap();
+        }
+        let left = world.cgroups.children(&name("/kubepods/burstable")).await.unwrap();
+        assert_eq!(left, [].into());
+    }
+}

@@ -1,0 +1,73 @@
+//! Looks for cgroups of pods that are gone, apart from the sync loop: what is in them may take a while
+//! to end.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gc::decide::PodStates;
+use model::ids::PodUid;
+use model::pod_state::PodState;
+use runtime::PodCgroups;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// What is to be looked for.
+#[derive(Debug, Default)]
+struct Asked {
+    everything: bool,
+    pods: BTreeSet<PodUid>,
+}
+
+/// Asks for a look. Cheap, and never waits.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CgroupSweep {
+    asked: Arc<Mutex<Asked>>,
+    wake: Arc<Notify>,
+}
+
+impl CgroupSweep {
+    /// At everything.
+    pub(crate) fn everything(&self) {
+        self.ask(|asked| asked.everything = true);
+    }
+
+    /// At what a pod that is gone may have left.
+    pub(crate) fn of_pod(&self, uid: &PodUid) {
+        self.ask(|asked| {
+            asked.pods.insert(uid.clone());
+        });
+    }
+
+    fn ask(&self, ask: impl FnOnce(&mut Asked)) {
+        ask(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner));
+        self.wake.notify_one();
+    }
+
+    fn take(&self) -> Asked {
+        std::mem::take(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Looks whenever that is asked for.
+    pub(crate) async fn run(
+        self,
+        cgroups: Arc<PodCgroups>,
+        pods: Arc<dyn PodStates>,
+        stop: CancellationToken,
+    ) {
+        let is_gone = |uid: &PodUid| pods.sources_ready() && pods.state(uid) == PodState::Gone;
+        let looks = async {
+            loop {
+                self.wake.notified().await;
+                let Asked { everything, pods } = self.take();
+                if everything {
+                    cgroups.sweep(&is_gone).await;
+                } else {
+                    for uid in &pods {
+                        cgroups.sweep_one(uid, &is_gone).await;
+                    }
+                }
+            }
+        };
+        stop.run_until_cancelled(looks).await;
+    }
+}

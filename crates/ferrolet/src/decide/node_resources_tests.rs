@@ -1,0 +1,167 @@
+//! Tables for what the node has and keeps back.
+
+use model::machine::{Cgroups, HugePages};
+use proptest::prelude::*;
+
+use super::*;
+
+const GIB: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
+
+fn config(fields: &str) -> KubeletConfiguration {
+    let text = format!(
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{fields}\n"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.yaml");
+    hostfs::replace(&file, text.as_bytes()).unwrap();
+    let flags = config::flags::FlagSet::parse([""; 0]).unwrap();
+    config::load_sources(Some(&file), None, &flags).unwrap().config
+}
+
+fn machine() -> Machine {
+    Machine {
+        memory: 4 * GIB,
+        cpus: 2,
+        cpu_set: "0-1".to_owned(),
+        most_pids: Some(32_768),
+        huge_pages: vec![HugePages { size: 2 * MIB, count: 8 }],
+        cgroups: Cgroups::V2,
+        ..Machine::default()
+    }
+}
+
+fn told(amounts: &Amounts) -> String {
+    let each = amounts.iter().map(|(name, amount)| format!("{name} {amount}"));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+// behaviour: CGR-20
+#[test]
+fn pods_can_have_what_is_left() {
+    let rows = [
+        ("", "2", "90k", 4 * GIB - 116 * MIB, 110),
+        ("maxPods: 7\npodsPerCore: 5", "2", "90k", 4 * GIB - 116 * MIB, 7),
+        ("podsPerCore: 5", "2", "90k", 4 * GIB - 116 * MIB, 10),
+        (
+            "kubeReserved: {cpu: 500m, memory: 1Gi, ephemeral-storage: 1k}\n\
+             systemReserved: {cpu: 250m, memory: 512Mi}\n\
+             evictionHard: {memory.available: 25%, nodefs.available: 1k}",
+            "1250m",
+            "98k",
+            4 * GIB - GIB - 512 * MIB - GIB - 16 * MIB,
+            110,
+        ),
+        ("kubeReserved: {cpu: '3', memory: 5Gi}", "0", "90k", 0, 110),
+    ];
+    for (fields, cpu, disk, memory, pods) in rows {
+        let config = config(fields);
+        let found = node_resources(&config, &machine(), 100_000);
+        let expected = format!(
+            "cpu {cpu}, ephemeral-storage {disk}, hugepages-2Mi {}, memory {memory}, pods {pods}",
+            16 * MIB
+        );
+        assert_eq!(told(&found.allocatable), expected, "{fields}");
+        let memory = 4 * GIB;
+        let all = format!(
+            "cpu 2, ephemeral-storage 100k, hugepages-2Mi {}, memory {memory}, pods {pods}",
+            16 * MIB
+        );
+        assert_eq!(told(&found.capacity), all, "{fields}");
+    }
+    let off = config("localStorageCapacityIsolation: false");
+    let found = node_resources(&off, &machine(), 100_000);
+    assert!(!found.capacity.contains_key(EPHEMERAL_STORAGE));
+}
+
+// behaviour: CGR-21
+#[test]
+fn no_more_can_be_kept_back_than_there_is() {
+    let check = |fields: &str| {
+        let config = config(fields);
+        let capacity = node_resources(&config, &machine(), 100_000).capacity;
+        check_reserved(&config, &capacity).map_err(|error| error.to_string())
+    };
+    assert_eq!(check(""), Ok(()));
+    assert_eq!(check("kubeReserved: {cpu: '2'}"), Ok(()));
+    let expected = "invalid Node Allocatable configuration. Resource \"cpu\" has a reservation of \
+                    2500m but capacity of 2. Expected capacity >= reservation.";
+    let found = check("kubeReserved: {cpu: '2'}\nsystemReserved: {cpu: 500m}");
+    assert_eq!(found, Err(expected.to_owned()));
+    let found = check("kubeReserved: {memory: 4Gi}").unwrap_err();
+    assert!(found.contains("\"memory\""), "what eviction keeps free counts: {found}");
+}
+
+// behaviour: CGR-8
+#[test]
+fn all_pods_together_get_what_is_left_where_that_is_enforced() {
+    let reserved = "kubeReserved: {cpu: 500m, memory: 1Gi, pid: '1000'}\n\
+                    systemReserved: {memory: 512Mi, pid: '68'}\n";
+    let values = values_for_pods(&config(reserved), &machine());
+    let expected = CgroupValues {
+        cpu_shares: Some(1536),
+        cpu_set: Some("0-1".to_owned()),
+        memory_limit: Some(4 * GIB - GIB - 512 * MIB),
+        pids_limit: Some(31_700),
+        huge_pages: BTreeMap::from([(2 * MIB, 16 * MIB)]),
+        ..CgroupValues::default()
+    };
+    assert_eq!(values, expected);
+    let off = format!("{reserved}enforceNodeAllocatable: [none]");
+    let values = values_for_pods(&config(&off), &machine());
+    assert_eq!((values.cpu_shares, values.pids_limit), (Some(2048), Some(32_768)));
+    assert_eq!(values.memory_limit, Some(4 * GIB));
+}
+
+// behaviour: CGR-22
+#[test]
+fn what_is_kept_back_is_a_limit_where_that_is_enforced() {
+    let fields = "kubeReserved: {cpu: 500m, memory: 1Gi, pid: '1000'}\n\
+                  systemReserved: {cpu: 250m}\n\
+                  kubeReservedCgroup: /kube.slice\nsystemReservedCgroup: /system.slice\n";
+    let found = |enforce: &str, driver| {
+        let config = config(&format!("{fields}enforceNodeAllocatable: [{enforce}]"));
+        reserved_cgroups(&config, &machine(), driver).unwrap()
+    };
+    assert_eq!(found("pods", CgroupDriver::Cgroupfs), []);
+    let both = found("pods, kube-reserved, system-reserved-compressible", CgroupDriver::Systemd);
+    let of: Vec<_> = both.iter().map(|one| (one.purpose, one.name.to_string())).collect();
+    let kube = ("Kube Reserved", "/kube".to_owned());
+    let system = ("System Reserved Compressible", "/system".to_owned());
+    assert_eq!(of, [kube, system]);
+    let expected = CgroupValues {
+        cpu_shares: Some(512),
+        cpu_set: Some("0-1".to_owned()),
+        memory_limit: Some(GIB),
+        pids_limit: Some(1000),
+        huge_pages: BTreeMap::from([(2 * MIB, 0)]),
+        ..CgroupValues::default()
+    };
+    assert_eq!(both[0].values, expected);
+    let expected = CgroupValues {
+        cpu_shares: Some(256),
+        cpu_set: Some("0-1".to_owned()),
+        ..CgroupValues::default()
+    };
+    assert_eq!(both[1].values, expected);
+}
+
+proptest! {
+    #[test]
+    fn what_pods_can_have_is_never_less_than_nothing_nor_more_than_all(
+        cpu in 0_u32..10_000,
+        memory in 0_u64..8 * GIB,
+        share in 1_u32..100,
+    ) {
+        let config = config(&format!(
+            "kubeReserved: {{cpu: {cpu}m, memory: '{memory}'}}\n\
+             evictionHard: {{memory.available: {share}%}}"
+        ));
+        let found = node_resources(&config, &machine(), 100_000);
+        for (name, left) in &found.allocatable {
+            prop_assert!(!left.is_negative() && *left <= found.capacity[name], "{}", name);
+        }
+        let limit = values_for_pods(&config, &machine()).memory_limit.unwrap();
+        prop_assert!(i128::from(limit) >= found.allocatable[MEMORY].value().into());
+    }
+}

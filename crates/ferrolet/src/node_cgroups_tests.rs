@@ -1,0 +1,101 @@
+//! The node's own cgroups, in memory.
+
+use testkit::cgroups::MemoryCgroups;
+use testkit::events::KeptNodeEvents;
+use tokio::task::JoinSet;
+
+use super::*;
+
+fn name(path: &str) -> CgroupName {
+    CgroupName::parse(path).unwrap()
+}
+
+fn cgroups() -> NodeCgroups {
+    let mut cgroups = NodeCgroups::of_pods("/kubepods");
+    cgroups.values.memory_limit = Some(1 << 30);
+    cgroups
+}
+
+fn reserved() -> ReservedCgroup {
+    ReservedCgroup {
+        purpose: "System Reserved Compressible",
+        setting: "/system".to_owned(),
+        name: name("/system"),
+        values: CgroupValues { cpu_shares: Some(256), ..CgroupValues::default() },
+    }
+}
+
+fn told(events: &KeptNodeEvents) -> Vec<(&'static str, String)> {
+    events.all().into_iter().map(|event| (event.reason, event.message)).collect()
+}
+
+// behaviour: CGR-7
+#[tokio::test]
+async fn the_cgroups_above_pods_are_made_once() {
+    let (port, events) = (MemoryCgroups::default(), KeptNodeEvents::default());
+    prepare(&port, &cgroups(), &events).await.unwrap();
+    let all = port.all();
+    let names: Vec<String> = all.keys().map(ToString::to_string).collect();
+    assert_eq!(names, ["/kubepods", "/kubepods/besteffort", "/kubepods/burstable"]);
+    assert_eq!(all[&name("/kubepods")].memory_limit, Some(1 << 30));
+    assert_eq!(all[&name("/kubepods/besteffort")].cpu_shares, Some(2));
+    let asked = CgroupValues { cpu_shares: Some(512), ..CgroupValues::default() };
+    port.update(&name("/kubepods/burstable"), &asked).await.unwrap();
+    port.effects();
+    prepare(&port, &cgroups(), &events).await.unwrap();
+    assert_eq!(port.effects(), ["update /kubepods/burstable", "update /kubepods/besteffort"]);
+    let shares = port.all()[&name("/kubepods/burstable")].cpu_shares;
+    assert_eq!(shares, Some(512), "its pods run already");
+}
+
+// behaviour: CGR-6
+#[tokio::test]
+async fn without_its_root_or_with_one_that_cannot_be_written_the_agent_does_not_start() {
+    let (port, events) = (MemoryCgroups::default(), KeptNodeEvents::default());
+    let elsewhere = NodeCgroups { root: name("/elsewhere"), ..cgroups() };
+    let error = prepare(&port, &elsewhere, &events).await.unwrap_err();
+    let error = format!("{error:#}");
+    assert_eq!(error, "cgroupRoot: cgroup /elsewhere is missing in memory");
+    port.set_broken(&name("/kubepods"), true);
+    let error = format!("{:#}", prepare(&port, &cgroups(), &events).await.unwrap_err());
+    assert_eq!(error, "make the cgroup of all pods: create /kubepods: permission denied");
+}
+
+// behaviour: CGR-23
+#[tokio::test]
+async fn cgroups_of_others_are_limited_and_never_made() {
+    let (port, events) = (MemoryCgroups::default(), KeptNodeEvents::default());
+    let cgroups = NodeCgroups { reserved: vec![reserved()], ..NodeCgroups::default() };
+    let error = prepare(&port, &cgroups, &events).await.unwrap_err().to_string();
+    let expected = "Failed to enforce System Reserved Compressible Cgroup Limits on \"/system\": \
+                    cgroup /system is missing in memory";
+    assert_eq!(error, expected);
+    assert_eq!(told(&events), [(NOT_ENFORCED, expected.to_owned())]);
+    assert_eq!(port.effects(), [""; 0]);
+    port.create(&name("/system"), &CgroupValues::default()).await.unwrap();
+    prepare(&port, &cgroups, &events).await.unwrap();
+    assert_eq!(port.all()[&name("/system")].cpu_shares, Some(256));
+    let expected = "Updated limits on system reserved cgroup /system".to_owned();
+    assert_eq!(told(&events)[1..], [(ENFORCED, expected)]);
+}
+
+// behaviour: CGR-24
+#[tokio::test(start_paused = true)]
+async fn all_pods_together_are_limited_as_soon_as_that_can_be() {
+    let (port, events) = (Arc::new(MemoryCgroups::default()), Arc::new(KeptNodeEvents::default()));
+    prepare(&*port, &NodeCgroups::of_pods("/kubepods"), &*events).await.unwrap();
+    port.set_broken(&name("/kubepods"), true);
+    let stop = CancellationToken::new();
+    let parts = (Arc::clone(&port) as _, Arc::clone(&events) as _);
+    let mut task = JoinSet::new();
+    task.spawn(enforce(parts.0, cgroups(), parts.1, stop.clone()));
+    tokio::time::sleep(RETRY + RETRY / 2).await;
+    assert_eq!(told(&events).iter().map(|(why, _)| *why).collect::<Vec<_>>(), [NOT_ENFORCED; 2]);
+    port.set_broken(&name("/kubepods"), false);
+    tokio::time::sleep(RETRY).await;
+    assert_eq!(port.all()[&name("/kubepods")].memory_limit, Some(1 << 30));
+    let message = "Updated Node Allocatable limit across pods".to_owned();
+    assert_eq!(told(&events)[2..], [(ENFORCED, message)]);
+    stop.cancel();
+    task.join_next().await.unwrap().unwrap();
+}

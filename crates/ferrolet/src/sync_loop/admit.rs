@@ -1,0 +1,224 @@
+//! Lets pods in once it is known what runs, and makes room for critical ones.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::PodUid;
+use model::observed::PodStatus;
+use model::ports::events::PodEvent;
+use pods::decide::admission::{Decision, Occupancy, Preemption, Rejection};
+use pods::decide::worker::Target;
+use podspec::view;
+use status::decide::Failure;
+use tokio::task::JoinSet;
+use tracing::{error, info, warn};
+
+use super::SyncLoop;
+use crate::decide::arrival::{Standing, in_order, standing};
+use crate::node_view::Outlook;
+
+const PREEMPTING: &str = "Preempting";
+const PREEMPTED: &str = "Preempted in order to admit critical pod";
+const DISRUPTED: &str = "Pod was preempted by Kubelet to accommodate a critical pod.";
+
+/// The grace of a pod that does not say, which is none.
+const NO_GRACE: Duration = Duration::ZERO;
+
+/// Which pods were let in, and which are to be.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    /// Pods that nobody has decided about, in the order in which they came.
+    waiting: Vec<PodUid>,
+    /// Pods that were let in and take something of the node as long as they have not ended.
+    counted: BTreeSet<PodUid>,
+    /// Pods that were let in and get no worker before others have made room.
+    held: BTreeSet<PodUid>,
+    /// Pods that make room. Nobody counts them any more.
+    leaving: BTreeSet<PodUid>,
+    /// Waits for pods to end; what each gives is read by the loop. Dropped with the loop.
+    rooms: JoinSet<Room>,
+}
+
+/// Pods that ended, or did not, to make room for another.
+#[derive(Debug)]
+struct Room {
+    pod: PodUid,
+    resource: String,
+    /// Each with whether it has ended in time.
+    victims: Vec<(PodUid, bool)>,
+}
+
+impl Arrivals {
+    /// A pod came that is to be let in.
+    pub(super) fn came(&mut self, uid: PodUid) {
+        self.counted.remove(&uid);
+        if !self.waiting.contains(&uid) {
+            self.waiting.push(uid);
+        }
+    }
+
+    /// A pod went.
+    pub(super) fn went(&mut self, uid: &PodUid) {
+        self.waiting.retain(|waiting| waiting != uid);
+        self.counted.remove(uid);
+        self.held.remove(uid);
+    }
+
+    /// Whether a pod waits for others to make room.
+    pub(super) fn is_held(&self, uid: &PodUid) -> bool {
+        self.held.contains(uid)
+    }
+
+    /// Waits until room was made for a pod; for ever while none is being made.
+    pub(super) async fn room_made(&mut self) -> RoomMade {
+        match self.rooms.join_next().await {
+            Some(Ok(room)) => RoomMade(Some(room)),
+            Some(Err(error)) => {
+                error!(%error, "who waited for room is gone");
+                RoomMade(None)
+            }
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// That room was made, or that nobody knows whether it was.
+#[derive(Debug)]
+pub(super) struct RoomMade(Option<Room>);
+
+impl SyncLoop {
+    /// Decides about the pods that came. Only to be asked once it is known what runs.
+    pub(super) fn admit_waiting(&mut self) {
+        let waiting = std::mem::take(&mut self.arrivals.waiting);
+        if waiting.is_empty() {
+            return;
+        }
+        if let Some(features) = self.parts.runtime.features() {
+            self.parts.admission.node.runtime = features;
+        }
+        let came = waiting.iter().filter_map(|uid| {
+            let pod = self.parts.sources.get(uid)?;
+            let (lives, status) =
+                (self.parts.cache.live(uid).is_some(), self.parts.cache.get(uid).ok());
+            Some((Arc::clone(pod), standing(pod, lives, status.as_deref())))
+        });
+        let came = in_order(came.collect());
+        let mut there = self.occupancy();
+        for (pod, standing) in came {
+            let decision = match standing {
+                Standing::New => self.parts.admission.decide(&pod, &there),
+                Standing::Runs | Standing::Over => Decision::Admit,
+            };
+            match decision {
+                Decision::Admit => {}
+                Decision::Reject(rejection) => {
+                    self.reject(&pod, &rejection);
+                    continue;
+                }
+                Decision::Preempt(plan) => {
+                    there = there.without(&plan.victims);
+                    self.make_room(&pod, plan);
+                }
+            }
+            let uid = view::uid(&pod);
+            info!(pod = %view::pod_name(&pod), %uid, ?standing, "pod taken in");
+            if standing != Standing::Over {
+                self.arrivals.counted.insert(uid);
+                there.add(pod);
+            }
+        }
+    }
+
+    /// What those take of the node that were let in and have not ended.
+    fn occupancy(&self) -> Occupancy {
+        let (arrivals, states) = (&self.arrivals, self.parts.workers.states());
+        let has_ended = |uid: &PodUid| states.get(uid).is_some_and(|state| state.terminated);
+        let pods = self.parts.sources.pods().filter(|(uid, _)| {
+            arrivals.counted.contains(*uid) && !arrivals.leaving.contains(*uid) && !has_ended(uid)
+        });
+        pods.map(|(_, pod)| Arc::clone(pod)).collect()
+    }
+
+    /// The pod does not run, and people hear why.
+    pub(super) fn reject(&mut self, pod: &Arc<Pod>, rejection: &Rejection) {
+        let Rejection { reason, message } = rejection;
+        let (uid, name) = (view::uid(pod), view::pod_name(pod));
+        info!(pod = %name, %uid, %reason, %message, "pod refused");
+        self.tell_refused(&name, &uid, reason.clone(), message);
+        self.parts.admission.metrics.rejected(reason);
+        self.parts.view.refuse(pod, reason, &format!("Pod was rejected: {message}"));
+        self.arrivals.counted.remove(&uid);
+        self.refused.insert(uid);
+    }
+
+    /// Ends others for a pod, which gets its worker when they have ended or took too long.
+    fn make_room(&mut self, pod: &Pod, plan: Preemption) {
+        let (workers, mut ends) = (self.parts.workers.clone(), Vec::new());
+        for uid in plan.victims {
+            let Some(victim) = self.parts.sources.get(&uid).cloned() else { continue };
+            info!(
+                pod = %view::pod_name(&victim), %uid, resource = plan.resource,
+                critical = %view::pod_name(pod), "pod makes room for a critical one"
+            );
+            self.tell_preempted(&victim, &uid);
+            // One that has no worker yet gets this one, and never another.
+            self.working.insert(uid.clone());
+            self.arrivals.held.remove(&uid);
+            self.arrivals.leaving.insert(uid.clone());
+            let workers = workers.clone();
+            ends.push(async move {
+                let (grace, target) = (grace(&victim), Target::Pod(victim));
+                let ended = workers.kill_and_wait(uid.clone(), target, grace, true).await;
+                (uid, ended.is_ok())
+            });
+        }
+        let uid = view::uid(pod);
+        self.arrivals.held.insert(uid.clone());
+        self.arrivals.rooms.spawn(async move {
+            Room { pod: uid, resource: plan.resource, victims: join_all(ends).await }
+        });
+    }
+
+    fn tell_preempted(&self, victim: &Arc<Pod>, uid: &PodUid) {
+        let name = view::pod_name(victim);
+        let message = PREEMPTED.to_owned();
+        let event = PodEvent::warning(uid.clone(), name, PREEMPTING, message.clone());
+        self.parts.events.record(event);
+        let failure = Failure { reason: PREEMPTING, message, disruption: Some(DISRUPTED) };
+        let observed = self.parts.cache.get(uid);
+        let observed = observed.unwrap_or_else(|_| Arc::new(PodStatus::empty(uid.clone())));
+        let outlook = Outlook { failure: Some(&failure), ..Outlook::default() };
+        self.parts.view.publish(victim, &observed, &outlook);
+    }
+
+    /// Room was made: who waited for it starts, also when others took too long.
+    pub(super) async fn room_made(&mut self, made: RoomMade) {
+        let RoomMade(Some(Room { pod, resource, victims })) = made else {
+            // Nobody will tell any more.
+            self.arrivals.held.clear();
+            self.arrivals.leaving.clear();
+            self.look_after_all().await;
+            return;
+        };
+        for (victim, has_ended) in victims {
+            self.arrivals.leaving.remove(&victim);
+            if has_ended {
+                self.parts.admission.metrics.preempted(&resource);
+            } else {
+                warn!(uid = %victim, "a pod takes too long to make room");
+            }
+        }
+        self.arrivals.held.remove(&pod);
+        self.look_after_all().await;
+    }
+}
+
+/// How long a pod may take to end, as it says itself.
+fn grace(pod: &Pod) -> Duration {
+    let seconds = view::spec(pod).and_then(|spec| spec.termination_grace_period_seconds);
+    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    seconds.map_or(NO_GRACE, Duration::from_secs)
+}

@@ -1,0 +1,285 @@
+//! Who is let in, and who makes room.
+
+use std::time::Duration;
+
+use ferrolet::wiring::Agent;
+use k8s_openapi::api::core::v1::PodStatus;
+use testkit::mortal::Moment;
+use testkit::runtime::Method;
+
+use crate::crash::start_mortal;
+use crate::world::World;
+
+const IMAGE: &str = "ferrolet.test/workload:1";
+
+/// A node with two processors.
+fn small_world() -> World {
+    let mut world = World::new();
+    world.allocatable = vec![("cpu", "2")];
+    world
+}
+
+/// Writes the manifest of a pod that asks for processors and runs for ever.
+fn write(world: &World, name: &str, cpu: &str, more: &str) {
+    let container = format!(
+        "{{name: main, image: \"{IMAGE}\", args: [sleep, forever], \
+         resources: {{requests: {{cpu: {cpu}}}}}}}"
+    );
+    world.write_spec(name, &format!("  {more}\n  containers: [{container}]\n"));
+}
+
+/// The status of a pod, as anybody is told.
+fn status(agent: &Agent, pod: &str) -> Option<PodStatus> {
+    let name = format!("{pod}-node");
+    let pods = agent.pods().pods();
+    let found = pods.into_iter().find(|known| known.pod.metadata.name.as_ref() == Some(&name))?;
+    Some((*found.status?).clone())
+}
+
+/// Waits until a pod has failed; gives its reason and message.
+async fn failed(world: &World, agent: &Agent, pod: &str) -> (String, String) {
+    let failed = |_: &World| {
+        let status = status(agent, pod)?;
+        let has_failed = status.phase.as_deref() == Some("Failed");
+        has_failed.then(|| (status.reason.unwrap_or_default(), status.message.unwrap_or_default()))
+    };
+    world.until(&format!("{pod} has failed"), failed).await
+}
+
+fn sandboxes_of(world: &World, pod: &str) -> usize {
+    let name = format!("{pod}-node");
+    world.runtime.sandboxes().iter().filter(|sandbox| *sandbox.pod.name == name).count()
+}
+
+// behaviour: ADM-16
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_asks_for_too_much_stays_refused_and_touches_nothing() {
+    let world = small_world();
+    write(&world, "big", "3", "");
+    write(&world, "fits", "2", "");
+    let agent = world.start();
+    let (reason, message) = failed(&world, &agent, "big").await;
+    assert_eq!(reason, "UnexpectedAdmissionError");
+    let missing = "no set of running pods found to reclaim resources: [(res: cpu, q: 1000), ]";
+    assert!(message.starts_with("Pod was rejected: ") && message.ends_with(missing), "{message}");
+    let told = world.events.all();
+    let told = told.iter().find(|event| event.reason == reason).expect("an event");
+    assert_eq!(format!("Pod was rejected: {}", told.message), message);
+    let class = status(&agent, "big").and_then(|status| status.qos_class);
+    assert_eq!(class.as_deref(), Some("Burstable"));
+    // What was refused takes nothing, and does not come back when there is room.
+    world.one_runs("fits").await;
+    world.remove_manifest("fits");
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(failed(&world, &agent, "big").await, (reason, message));
+    assert_eq!(sandboxes_of(&world, "big"), 0);
+    assert_eq!(world.runtime.count(Method::RunPodSandbox), 1);
+    // Another version is another pod.
+    write(&world, "big", "1", "");
+    world.one_runs("big").await;
+    assert_eq!(status(&agent, "big").and_then(|status| status.reason), None);
+}
+
+// behaviour: ADM-6, ADM-16, ADM-18
+#[tokio::test(start_paused = true)]
+async fn the_second_pod_with_a_port_of_the_host_is_refused() {
+    let world = World::new();
+    for name in ["a-first", "b-second"] {
+        let ports = "ports: [{containerPort: 80, hostPort: 8080}]";
+        let container =
+            format!("{{name: main, image: \"{IMAGE}\", args: [sleep, forever], {ports}}}");
+        world.write_spec(name, &format!("  containers: [{container}]\n"));
+    }
+    let agent = world.start();
+    world.one_runs("a-first").await;
+    let (reason, message) = failed(&world, &agent, "b-second").await;
+    let why = "node(s) didn't have free ports for the requested pod ports";
+    assert_eq!(reason, "NodePorts");
+    assert_eq!(message, format!("Pod was rejected: Predicate NodePorts failed: {why}"));
+    assert_eq!(sandboxes_of(&world, "b-second"), 0);
+}
+
+// behaviour: ADM-4
+#[tokio::test(start_paused = true)]
+async fn a_pod_for_other_nodes_is_refused() {
+    let world = World::new();
+    write(&world, "here", "1", "nodeSelector: {kubernetes.io/hostname: node}");
+    write(&world, "there", "1", "nodeSelector: {disk: fast}");
+    let agent = world.start();
+    world.one_runs("here").await;
+    assert_eq!(failed(&world, &agent, "there").await.0, "NodeAffinity");
+}
+
+// behaviour: ADM-19, ADM-23
+#[tokio::test(start_paused = true)]
+async fn a_critical_pod_starts_when_a_lesser_one_has_made_room() {
+    let world = small_world();
+    let lesser = format!(
+        "  priority: 0\n  terminationGracePeriodSeconds: 60\n  containers: [{{name: main, \
+         image: \"{IMAGE}\", args: [trap, TERM, --exit, \"0\", --delay, 20s], \
+         resources: {{requests: {{cpu: 1500m}}}}}}]\n"
+    );
+    world.write_spec("lesser", &lesser);
+    write(&world, "beside", "500m", "priority: 5");
+    let agent = world.start();
+    let old = world.one_runs("lesser").await;
+    let beside = world.one_runs("beside").await;
+    write(&world, "critical", "1", "priorityClassName: system-node-critical");
+    let told = failed(&world, &agent, "lesser").await;
+    let message = "Preempted in order to admit critical pod".to_owned();
+    assert_eq!(told, ("Preempting".to_owned(), message.clone()));
+    let new = world
+        .until("the critical pod runs", |world| {
+            let both = world.running("critical").len() + world.running("lesser").len();
+            assert!(both <= 1, "one takes the place of the other");
+            world.running("critical").pop()
+        })
+        .await;
+    let waited = new.created_at.duration_since(old.created_at).as_secs();
+    assert!(waited >= 20, "{waited} s");
+    let event = world.events.all().into_iter().find(|event| event.reason == "Preempting");
+    assert_eq!(event.map(|event| event.message), Some(message));
+    // It stays so.
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(failed(&world, &agent, "lesser").await, told);
+    let status = status(&agent, "lesser").unwrap();
+    let conditions = status.conditions.unwrap_or_default();
+    let target = conditions.iter().find(|one| one.type_ == "DisruptionTarget").unwrap();
+    assert_eq!(target.reason.as_deref(), Some("TerminationByKubelet"));
+    let disrupted = "Pod was preempted by Kubelet to accommodate a critical pod.";
+    assert_eq!(target.message.as_deref(), Some(disrupted));
+    assert!(world.running("lesser").is_empty());
+    assert_eq!(world.one_runs("beside").await, beside);
+    // A new agent finds the node as it is.
+    agent.stop().await;
+    let agent = world.start();
+    failed(&world, &agent, "lesser").await;
+    assert_eq!(world.one_runs("critical").await, new);
+    assert_eq!(world.one_runs("beside").await, beside);
+}
+
+// behaviour: ADM-19
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_makes_room_before_it_began_never_begins() {
+    let world = small_world();
+    write(&world, "a-lesser", "1500m", "priority: 0");
+    write(&world, "b-critical", "1", "priority: 2000001000");
+    let agent = world.start();
+    world.one_runs("b-critical").await;
+    assert_eq!(failed(&world, &agent, "a-lesser").await.0, "Preempting");
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(sandboxes_of(&world, "a-lesser"), 0);
+    world.one_runs("b-critical").await;
+    // Its place is free again once the manifest is gone.
+    world.remove_manifest("a-lesser");
+    write(&world, "c-other", "1", "");
+    world.one_runs("c-other").await;
+}
+
+// behaviour: ADM-17
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_runs_stays_when_the_next_agent_has_less_to_give() {
+    let mut world = small_world();
+    write(&world, "web", "1500m", "");
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    agent.stop().await;
+    world.allocatable = vec![("cpu", "1")];
+    write(&world, "a-new", "100m", "");
+    world.runtime.forget_calls();
+    let agent = world.start();
+    // It came first, and yet what runs counts before it.
+    failed(&world, &agent, "a-new").await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(world.one_runs("web").await, web);
+    assert_eq!(status(&agent, "web").and_then(|status| status.phase).as_deref(), Some("Running"));
+    for method in [Method::RunPodSandbox, Method::StopContainer, Method::StartContainer] {
+        assert_eq!(world.runtime.count(method), 0, "{method:?}");
+    }
+}
+
+// behaviour: ADM-20
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_over_takes_nothing_and_is_told_as_before_by_the_next_agent() {
+    let world = small_world();
+    let job = format!(
+        "  restartPolicy: Never\n  containers: [{{name: main, image: \"{IMAGE}\", \
+         args: [exit, \"0\"], resources: {{requests: {{cpu: 2}}}}}}]\n"
+    );
+    world.write_spec("job", &job);
+    let agent = world.start();
+    let is_over = |agent: &Agent| {
+        let phase = status(agent, "job").and_then(|status| status.phase);
+        (phase.as_deref() == Some("Succeeded")).then_some(())
+    };
+    world.until("the job is done", |_| is_over(&agent)).await;
+    world.until("nothing lives", |world| (world.live_sandboxes() == 0).then_some(())).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    write(&world, "a-web", "2", "");
+    let web = world.one_runs("a-web").await;
+    agent.stop().await;
+    let agent = world.start();
+    world.until("the job is done", |_| is_over(&agent)).await;
+    assert_eq!(world.one_runs("a-web").await, web);
+}
+
+// behaviour: ADM-16
+#[tokio::test(start_paused = true)]
+async fn a_new_version_of_a_pod_needs_no_room_beside_the_old_one() {
+    let world = small_world();
+    write(&world, "web", "1500m", "");
+    let _agent = world.start();
+    let old = world.one_runs("web").await;
+    write(&world, "web", "1800m", "");
+    world.replaced("web", &old).await;
+}
+
+/// A lesser pod runs, and a critical one comes; answers whether the agent died on the way.
+async fn preemption(world: &World, ends: Option<Moment>) -> bool {
+    write(world, "a-lesser", "1500m", "priority: 0");
+    let (agent, over) = start_mortal(world, ends);
+    let tale = async {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        write(world, "critical", "1", "priority: 2000001000");
+        tokio::time::sleep(Duration::from_mins(2)).await;
+    };
+    // Biased: it dies once.
+    let died = tokio::select! {
+        biased;
+        () = over.cancelled() => true,
+        () = tale => false,
+    };
+    drop(agent);
+    died
+}
+
+// behaviour: ADM-19
+#[tokio::test(start_paused = true)]
+async fn whenever_the_agent_dies_the_critical_pod_has_its_place_in_the_end() {
+    let has_its_place = |world: &World, moment: Option<Moment>| {
+        let running = (world.running("critical").len(), world.running("a-lesser").len());
+        assert_eq!(running, (1, 0), "{moment:?}");
+    };
+    let world = small_world();
+    assert!(!preemption(&world, None).await);
+    has_its_place(&world, None);
+    let mut deaths = 0;
+    for effect in 1.. {
+        let mut lived = true;
+        for moment in [Moment::Before(effect), Moment::After(effect)] {
+            let world = small_world();
+            if !preemption(&world, Some(moment)).await {
+                continue;
+            }
+            (lived, deaths) = (false, deaths + 1);
+            write(&world, "critical", "1", "priority: 2000001000");
+            let _agent = world.start();
+            tokio::time::sleep(Duration::from_mins(2)).await;
+            has_its_place(&world, Some(moment));
+        }
+        if lived {
+            break;
+        }
+    }
+    assert!(deaths > 10, "only {deaths} deaths");
+}

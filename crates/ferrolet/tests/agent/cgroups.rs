@@ -1,0 +1,83 @@
+//! The cgroups of pods, as the agent makes and removes them.
+
+use journal::{Became, Query, find};
+use model::cgroup::CgroupName;
+use model::ports::runtime::Runtime as _;
+use testkit::wanted;
+
+use crate::world::World;
+
+fn name(path: &str) -> CgroupName {
+    CgroupName::parse(path).expect("the name of a cgroup")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_has_its_cgroup_from_its_start_to_its_end() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    world.write_manifest("job", "Never", "[exit, \"0\"]");
+    let _agent = world.start();
+    let web = world.one_runs("web").await;
+    let own = format!("/kubepods/besteffort/pod{}", web.pod_uid);
+    world
+        .until("the job's is gone", |world| (world.pod_cgroups() == [own.clone()]).then_some(()))
+        .await;
+    world.remove_manifest("web");
+    world.until("none is left", |world| world.pod_cgroups().is_empty().then_some(())).await;
+    assert!(world.running("web").is_empty());
+    let entries = find(&world.journal, &Query::new(&own), 10).unwrap().entries;
+    let told: Vec<_> = entries.iter().map(|one| (one.kind.as_str(), one.rule.as_str())).collect();
+    assert_eq!(told, [("cgroup", "pod-has-ended")]);
+    assert_eq!(entries[0].outcome, Became::Removed);
+    assert!(entries[0].pod.is_some());
+}
+
+// behaviour: CGR-15
+#[tokio::test(start_paused = true)]
+async fn cgroups_of_pods_that_went_while_no_agent_ran_are_removed_once_all_sources_are_heard() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let left = name("/kubepods/burstable/podgone");
+    world.cgroups.enter(&left.child("container").unwrap());
+    let _agent = world.start();
+    let web = world.one_runs("web").await;
+    let own = format!("/kubepods/besteffort/pod{}", web.pod_uid);
+    world.until("it is gone", |world| (world.pod_cgroups() == [own.clone()]).then_some(())).await;
+    assert_eq!(world.cgroups.processes(), 0);
+    let entries = find(&world.journal, &Query::new("/kubepods/burstable/podgone"), 10);
+    let entries = entries.unwrap().entries;
+    assert_eq!(entries[0].rule, "pod-is-gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cgroup_that_does_not_go_is_tried_again() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let left = name("/kubepods/podgone");
+    world.cgroups.enter(&left);
+    world.cgroups.set_broken(&left, true);
+    let _agent = world.start();
+    let web = world.one_runs("web").await;
+    let own = name(&format!("/kubepods/besteffort/pod{}", web.pod_uid));
+    world.cgroups.set_broken(&own, true);
+    world.remove_manifest("web");
+    world.until("it has ended", |world| world.running("web").is_empty().then_some(())).await;
+    tokio::time::sleep(std::time::Duration::from_mins(3)).await;
+    assert_eq!(world.pod_cgroups().len(), 2);
+    for name in [&left, &own] {
+        world.cgroups.set_broken(name, false);
+    }
+    world.until("both are gone", |world| world.pod_cgroups().is_empty().then_some(())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cgroup_of_a_pod_that_nobody_wants_goes_with_it() {
+    let world = World::new();
+    let pod = model::ids::PodName::new("default", "stranger-node");
+    let stranger = wanted::sandbox(&pod, &"stranger".into());
+    world.runtime.run_pod_sandbox(&stranger).await.unwrap();
+    world.cgroups.enter(&name("/kubepods/podstranger"));
+    let _agent = world.start();
+    world.until("it is gone", |world| world.pod_cgroups().is_empty().then_some(())).await;
+    assert_eq!(world.live_sandboxes(), 0);
+}

@@ -1,0 +1,54 @@
+//! Cgroups: how they are named, and what is written to them.
+
+pub mod cpu;
+mod name;
+
+use std::collections::BTreeMap;
+
+pub use name::{CgroupDriver, CgroupName, CgroupNameError};
+
+/// What is written to a cgroup. What is `None` or missing stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CgroupValues {
+    /// Share of the processors when they are short, as the first version of cgroups counts it.
+    pub cpu_shares: Option<u64>,
+    /// Microseconds of processor time in each period; -1 for as much as there is.
+    pub cpu_quota: Option<i64>,
+    /// Microseconds over which processor time is counted.
+    pub cpu_period: Option<u64>,
+    /// Processors, as the kernel lists them: `0-3,8`.
+    pub cpu_set: Option<String>,
+    /// Bytes of memory; none is no limit.
+    pub memory_limit: Option<u64>,
+    /// How many processes and threads there may be.
+    pub pids_limit: Option<u64>,
+    /// Bytes for each size of huge pages, in bytes too.
+    pub huge_pages: BTreeMap<u64, u64>,
+}
+
+/// The size of huge pages as the names of the kernel's control files have it: `2MB`.
+pub fn huge_page_size(bytes: u64) -> String {
+    let mut size = bytes;
+    let mut unit = "B";
+    for larger in ["KB", "MB", "GB", "TB", "PB"] {
+        if size < 1024 {
+            break;
+        }
+        size /= 1024;
+        unit = larger;
+    }
+    format!("{size}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::huge_page_size;
+
+    #[test]
+    fn sizes_of_huge_pages_are_named_as_the_kernel_names_them() {
+        let rows = [(64 << 10, "64KB"), (2 << 20, "2MB"), (1 << 30, "1GB"), (512, "512B")];
+        for (bytes, expected) in rows {
+            assert_eq!(huge_page_size(bytes), expected);
+        }
+    }
+}

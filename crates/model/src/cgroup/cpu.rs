@@ -1,0 +1,99 @@
+//! How thousandths of processors become what the kernel counts in.
+
+/// Shares of one processor, and the fewest and most that the kernel knows.
+const SHARES_PER_CPU: i64 = 1024;
+/// The fewest shares, which is what somebody gets who asks for none.
+pub const LEAST_SHARES: u64 = 2;
+const MOST_SHARES: u64 = 262_144;
+
+/// The most of what the second version of cgroups has in place of shares; the least is 1.
+const MOST_WEIGHT: u64 = 10_000;
+
+/// Microseconds; the kernel takes no shorter quota.
+const LEAST_QUOTA: i64 = 1000;
+
+/// Shares for thousandths of a processor.
+pub fn shares(milli: i64) -> u64 {
+    let shares = milli.max(0).saturating_mul(SHARES_PER_CPU) / 1000;
+    shares.unsigned_abs().clamp(LEAST_SHARES, MOST_SHARES)
+}
+
+/// Microseconds of processor time in each period of so many; 0 for no limit.
+pub fn quota(milli: i64, period: i64) -> i64 {
+    if milli == 0 {
+        return 0;
+    }
+    (milli.saturating_mul(period) / 1000).max(LEAST_QUOTA)
+}
+
+/// What the second version of cgroups has in place of these shares.
+pub fn weight(shares: u64) -> u64 {
+    if shares >= MOST_SHARES {
+        return MOST_WEIGHT;
+    }
+    1 + shares.saturating_sub(LEAST_SHARES) * (MOST_WEIGHT - 1) / (MOST_SHARES - LEAST_SHARES)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn thousandths_become_shares_and_weights() {
+        let rows = [
+            (0, 2, 1),
+            (1, 2, 1),
+            (2, 2, 1),
+            (3, 3, 1),
+            (100, 102, 4),
+            (250, 256, 10),
+            (500, 512, 20),
+            (1000, 1024, 39),
+            (1500, 1536, 59),
+            (4000, 4096, 157),
+            (255_999, 262_142, 9999),
+            (256_000, 262_144, 10_000),
+            (1_000_000, 262_144, 10_000),
+            (i64::MAX, 262_144, 10_000),
+            (-5, 2, 1),
+        ];
+        for (milli, expected, expected_weight) in rows {
+            assert_eq!(shares(milli), expected, "{milli}");
+            assert_eq!(weight(expected), expected_weight, "{milli}");
+        }
+        assert_eq!(weight(0), 1);
+    }
+
+    #[test]
+    fn thousandths_become_a_quota_of_a_period() {
+        let rows = [
+            (0, 100_000, 0),
+            (1, 100_000, 1000),
+            (9, 100_000, 1000),
+            (10, 100_000, 1000),
+            (11, 100_000, 1100),
+            (200, 100_000, 20_000),
+            (500, 100_000, 50_000),
+            (1000, 100_000, 100_000),
+            (1500, 100_000, 150_000),
+            (200, 10_000, 2000),
+            (100, 10_000, 1000),
+        ];
+        for (milli, period, expected) in rows {
+            assert_eq!(quota(milli, period), expected, "{milli} of {period}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn who_asks_for_more_gets_no_less(a in 0_i64..400_000, b in 0_i64..400_000) {
+            let (less, more) = (a.min(b), a.max(b));
+            prop_assert!(shares(less) <= shares(more));
+            prop_assert!(weight(shares(less)) <= weight(shares(more)));
+            prop_assert!((1..=MOST_WEIGHT).contains(&weight(shares(a))));
+            prop_assert!(quota(less, 100_000) <= quota(more, 100_000));
+        }
+    }
+}

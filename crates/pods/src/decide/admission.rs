@@ -1,0 +1,168 @@
+//! Whether the node lets a pod in: the predicates of upstream's kubelet, in its order and words.
+//!
+//! ```text
+//!  pod ──> system ──> resources, affinity, name, ports, taints ──> admitted
+//!             │                    │ only resources, and the pod is critical
+//!             v                    v
+//!          rejected          who must make room ──> nobody can: rejected
+//! ```
+//!
+//! What a pod asks of the node's abilities is checked by [`features`].
+
+mod affinity;
+mod features;
+mod node;
+mod occupancy;
+mod ports;
+mod preemption;
+mod resources;
+mod taints;
+
+use std::borrow::Cow;
+
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::PodUid;
+use podspec::view;
+
+pub use features::features;
+pub use node::{Ability, Node};
+pub use occupancy::Occupancy;
+use preemption::{Preempting, victims};
+use resources::{Insufficient, insufficient};
+
+/// The system that all containers here are made for.
+const OS: &str = "linux";
+const OS_LABEL: &str = "kubernetes.io/os";
+
+/// Why a pod is not let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// Upstream's word for it.
+    pub reason: Cow<'static, str>,
+    /// A sentence.
+    pub message: String,
+}
+
+impl Rejection {
+    /// For a reason that is known by name.
+    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { reason: reason.into(), message: message.into() }
+    }
+
+    /// A predicate that upstream's scheduler knows too.
+    fn by_predicate(name: &'static str, why: &str) -> Self {
+        Self::new(name, format!("Predicate {name} failed: {why}"))
+    }
+}
+
+/// What becomes of a pod that comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It is let in.
+    Admit,
+    /// It is not.
+    Reject(Rejection),
+    /// It is, after others have gone.
+    Preempt(Preemption),
+}
+
+/// Who makes room for a critical pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preemption {
+    /// Who goes.
+    pub victims: Vec<PodUid>,
+    /// What there was too little of, first of all.
+    pub resource: String,
+}
+
+/// Whether a pod is let in beside those that are there.
+pub fn admission(pod: &Pod, there: &Occupancy, node: &Node) -> Decision {
+    if let Some(rejection) = system(pod, node) {
+        return Decision::Reject(rejection);
+    }
+    let lacking = insufficient(pod, there, node);
+    let others = other_failures(pod, there, node);
+    if lacking.is_empty() && others.is_empty() {
+        return Decision::Admit;
+    }
+    if view::is_critical(pod) {
+        // Room can be made; nothing else can be changed.
+        return match others.into_iter().next() {
+            Some(rejection) => Decision::Reject(rejection),
+            None => make_room(pod, there, &lacking),
+        };
+    }
+    let first = lacking.iter().map(Insufficient::rejection).chain(others).next();
+    first.map_or(Decision::Admit, Decision::Reject)
+}
+
+/// What no preemption helps against and is looked at first.
+fn system(pod: &Pod, node: &Node) -> Option<Rejection> {
+    let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(OS_LABEL));
+    if label.is_some_and(|label| label != OS) {
+        let message =
+            "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label";
+        return Some(Rejection::new("PodOSSelectorNodeLabelDoesNotMatch", message));
+    }
+    let spec = view::spec(pod)?;
+    if spec.os.as_ref().is_some_and(|os| os.name != OS) {
+        let message = "Failed to admit pod as the OS field doesn't match node OS";
+        return Some(Rejection::new("PodOSNotSupported", message));
+    }
+    let context = spec.security_context.as_ref();
+    let policy = context.and_then(|context| context.supplemental_groups_policy.as_deref());
+    if policy == Some("Strict") && !node.runtime.supplemental_groups_policy {
+        let message = "SupplementalGroupsPolicy=Strict is not supported in this node";
+        return Some(Rejection::new("SupplementalGroupsPolicyNotSupported", message));
+    }
+    None
+}
+
+/// What fails besides resources, in order.
+fn other_failures(pod: &Pod, there: &Occupancy, node: &Node) -> Vec<Rejection> {
+    let named = view::spec(pod).and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+    let checks = [
+        (
+            affinity::matches(pod, node),
+            "NodeAffinity",
+            "node(s) didn't match Pod's node affinity/selector",
+        ),
+        (
+            named.is_empty() || named == node.name,
+            "NodeName",
+            "node(s) didn't match the requested node name",
+        ),
+        (
+            there.has_free_ports(pod),
+            "NodePorts",
+            "node(s) didn't have free ports for the requested pod ports",
+        ),
+        (
+            view::is_static(pod) || taints::are_tolerated(pod, node),
+            "TaintToleration",
+            "node(s) had taints that the pod didn't tolerate",
+        ),
+    ];
+    let failed = checks.into_iter().filter(|(holds, ..)| !holds);
+    failed.map(|(_, name, why)| Rejection::by_predicate(name, why)).collect()
+}
+
+fn make_room(pod: &Pod, there: &Occupancy, lacking: &[Insufficient]) -> Decision {
+    match victims(pod, there.pods(), lacking) {
+        Preempting::Victims(victims) => {
+            let resource = lacking.first().map(|first| first.resource.clone());
+            Decision::Preempt(Preemption { victims, resource: resource.unwrap_or_default() })
+        }
+        Preempting::NotEnough(missing) => {
+            let message = format!(
+                "Unexpected error while attempting to recover from admission failure: preemption: \
+                 error finding a set of pods to preempt: no set of running pods found to reclaim \
+                 resources: {missing}"
+            );
+            Decision::Reject(Rejection::new("UnexpectedAdmissionError", message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

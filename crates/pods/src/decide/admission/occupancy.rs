@@ -1,0 +1,63 @@
+//! What the pods of the node take of it together.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::PodUid;
+use podspec::view;
+
+use super::ports::UsedPorts;
+use super::resources::{Units, taken};
+
+/// The pods that count, added up.
+#[derive(Debug, Clone, Default)]
+pub struct Occupancy {
+    pods: Vec<Arc<Pod>>,
+    requests: Units,
+    ports: UsedPorts,
+}
+
+impl Occupancy {
+    /// One more pod counts.
+    pub fn add(&mut self, pod: Arc<Pod>) {
+        for (name, amount) in taken(&pod) {
+            let sum = self.requests.entry(name).or_default();
+            *sum = sum.saturating_add(amount);
+        }
+        self.ports.add(&pod);
+        self.pods.push(pod);
+    }
+
+    /// Without these pods.
+    #[must_use]
+    pub fn without(&self, gone: &[PodUid]) -> Self {
+        let gone: BTreeSet<&PodUid> = gone.iter().collect();
+        let stay = self.pods.iter().filter(|pod| !gone.contains(&view::uid(pod)));
+        stay.cloned().collect()
+    }
+
+    pub(super) fn pods(&self) -> &[Arc<Pod>] {
+        &self.pods
+    }
+
+    pub(super) fn count(&self) -> i64 {
+        i64::try_from(self.pods.len()).unwrap_or(i64::MAX)
+    }
+
+    pub(super) fn requests(&self) -> &Units {
+        &self.requests
+    }
+
+    pub(super) fn has_free_ports(&self, pod: &Pod) -> bool {
+        self.ports.are_free_for(pod)
+    }
+}
+
+impl FromIterator<Arc<Pod>> for Occupancy {
+    fn from_iter<T: IntoIterator<Item = Arc<Pod>>>(pods: T) -> Self {
+        let mut all = Self::default();
+        pods.into_iter().for_each(|pod| all.add(pod));
+        all
+    }
+}

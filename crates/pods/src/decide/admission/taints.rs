@@ -1,0 +1,42 @@
+//! Whether a pod tolerates what the node does to those that do not.
+
+use k8s_openapi::api::core::v1::{Pod, Taint, Toleration};
+use podspec::view;
+
+use super::{Ability, Node};
+
+/// Whether a pod tolerates every taint that would end it here. Those that only keep it from being
+/// sent here are the scheduler's.
+pub(super) fn are_tolerated(pod: &Pod, node: &Node) -> bool {
+    let tolerations = view::spec(pod).and_then(|spec| spec.tolerations.as_deref());
+    let compare = node.can(Ability::TaintTolerationComparisonOperators);
+    let mut taints = node.taints.iter().filter(|taint| taint.effect == "NoExecute");
+    taints.all(|taint| {
+        let mut tolerations = tolerations.unwrap_or_default().iter();
+        tolerations.any(|toleration| tolerates(toleration, taint, compare))
+    })
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint, compare: bool) -> bool {
+    let given = |field: &'_ Option<String>| field.clone().filter(|text| !text.is_empty());
+    if given(&toleration.effect).is_some_and(|effect| effect != taint.effect)
+        || given(&toleration.key).is_some_and(|key| key != taint.key)
+    {
+        return false;
+    }
+    let value = toleration.value.as_deref().unwrap_or_default();
+    let found = taint.value.as_deref().unwrap_or_default();
+    let numbers = || Some((whole_number(found)?, whole_number(value)?));
+    match toleration.operator.as_deref().unwrap_or_default() {
+        "" | "Equal" => value == found,
+        "Exists" => true,
+        "Lt" if compare => numbers().is_some_and(|(found, limit)| found < limit),
+        "Gt" if compare => numbers().is_some_and(|(found, limit)| found > limit),
+        _ => false,
+    }
+}
+
+/// A number without plus, leading zeroes and blanks.
+fn whole_number(text: &str) -> Option<i64> {
+    text.parse().ok().filter(|number: &i64| number.to_string() == text)
+}

@@ -1,0 +1,418 @@
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, Taint};
+use model::ports::runtime::RuntimeFeatures;
+use podspec::quantity::Quantity;
+use podspec::resources::Amounts;
+use podspec::{annotations, decode};
+
+use super::*;
+
+mod laws;
+mod preempting;
+
+/// A pod of the API with one container and whatever `more` says.
+pub(super) fn pod(name: &str, more: &str) -> Pod {
+    with_containers(name, &format!("containers: [{{name: main}}], {more}"))
+}
+
+/// A pod of the API that asks for so much.
+pub(super) fn asking(name: &str, requests: &str) -> Pod {
+    let resources = format!("resources: {{requests: {{{requests}}}}}");
+    with_containers(name, &format!("containers: [{{name: main, {resources}}}]"))
+}
+
+pub(super) fn with_containers(name: &str, spec: &str) -> Pod {
+    let manifest = format!("# YAML\n{{apiVersion: v1, kind: Pod, spec: {{{spec}}}}}");
+    let mut pod = decode(manifest.as_bytes()).expect(spec).pods.remove(0);
+    pod.metadata.name = Some(name.to_owned());
+    pod.metadata.uid = Some(name.to_owned());
+    pod
+}
+
+pub(super) fn made_static(mut pod: Pod) -> Pod {
+    let annotations = pod.metadata.annotations.get_or_insert_default();
+    annotations.insert(annotations::CONFIG_SOURCE.to_owned(), "file".to_owned());
+    pod
+}
+
+fn amounts(list: &[(&str, &str)]) -> Amounts {
+    let each = list
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), Quantity::parse(text).expect("an amount")));
+    each.collect()
+}
+
+/// Four processors, 8 GiB, ten pods.
+pub(super) fn node() -> Node {
+    let labels = [("kubernetes.io/os", "linux"), ("zone", "north"), ("cores", "4")];
+    Node {
+        name: "node-1".to_owned(),
+        labels: labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        allocatable: amounts(&[
+            ("cpu", "4"),
+            ("memory", "8Gi"),
+            ("ephemeral-storage", "100Gi"),
+            ("hugepages-2Mi", "64Mi"),
+            ("example.com/gpu", "2"),
+            ("pods", "10"),
+        ]),
+        runtime: RuntimeFeatures {
+            supplemental_groups_policy: false,
+            user_namespaces_host_network: true,
+        },
+        abilities: Ability::ALL.into(),
+        ..Node::default()
+    }
+}
+
+fn occupied(pods: impl IntoIterator<Item = Pod>) -> Occupancy {
+    pods.into_iter().map(Arc::new).collect()
+}
+
+/// The reason and message of a pod that is not let in; nothing of one that is.
+fn refused(pod: &Pod, there: &Occupancy, node: &Node) -> (String, String) {
+    match admission(pod, there, node) {
+        Decision::Admit => (String::new(), String::new()),
+        Decision::Reject(Rejection { reason, message }) => (reason.into_owned(), message),
+        Decision::Preempt(plan) => panic!("{plan:?}"),
+    }
+}
+
+// behaviour: ADM-1, ADM-3
+#[test]
+fn a_pod_needs_as_much_as_it_asks_for() {
+    let there = occupied([asking(
+        "there",
+        "cpu: 1500m, memory: 2Gi, ephemeral-storage: 60Gi, hugepages-2Mi: 32Mi, \
+         example.com/gpu: 1, example.com/license: 3",
+    )]);
+    let rows = [
+        ("", ""),
+        ("cpu: 2500m, memory: 6Gi, ephemeral-storage: 40Gi", ""),
+        ("cpu: 2501m", "cpu, requested: 2501, used: 1500, capacity: 4000"),
+        (
+            "memory: 6442450945",
+            "memory, requested: 6442450945, used: 2147483648, capacity: 8589934592",
+        ),
+        (
+            "ephemeral-storage: 41Gi",
+            "ephemeral-storage, requested: 44023414784, used: 64424509440, capacity: 107374182400",
+        ),
+        (
+            "hugepages-2Mi: 34Mi",
+            "hugepages-2Mi, requested: 35651584, used: 33554432, capacity: 67108864",
+        ),
+        ("hugepages-1Gi: 1Gi", "hugepages-1Gi, requested: 1073741824, used: 0, capacity: 0"),
+        ("example.com/gpu: 2", "example.com/gpu, requested: 2, used: 1, capacity: 2"),
+        ("example.com/gpu: 1", ""),
+        // The cluster's, not the node's.
+        ("example.com/license: 9", ""),
+        // The first that is short is named.
+        ("memory: 9Gi, cpu: 9", "cpu, requested: 9000, used: 1500, capacity: 4000"),
+    ];
+    for (requests, expected) in rows {
+        let (reason, message) = refused(&asking("new", requests), &there, &node());
+        if expected.is_empty() {
+            assert_eq!((reason.as_str(), message.as_str()), ("", ""), "{requests}");
+            continue;
+        }
+        let resource = expected.split(',').next().unwrap();
+        assert_eq!(reason, format!("OutOf{resource}"), "{requests}");
+        assert_eq!(message, format!("Node didn't have enough resource: {expected}"), "{requests}");
+    }
+}
+
+// behaviour: ADM-1
+#[test]
+fn there_are_no_more_pods_than_the_node_takes() {
+    let pods = |count: usize| occupied((0..count).map(|each| pod(&format!("pod-{each}"), "")));
+    assert_eq!(admission(&pod("new", ""), &pods(9), &node()), Decision::Admit);
+    let (reason, message) = refused(&asking("new", "cpu: 9"), &pods(10), &node());
+    assert_eq!(reason, "OutOfpods");
+    let expected = "Node didn't have enough resource: pods, requested: 1, used: 10, capacity: 10";
+    assert_eq!(message, expected);
+}
+
+// behaviour: ADM-2
+#[test]
+fn what_a_pod_asks_for_counts_init_containers_sidecars_overhead_and_the_whole() {
+    let main = "containers: [{name: a, resources: {requests: {cpu: 1}}}]";
+    let rows = [
+        (main.to_owned(), 1000),
+        (format!("{main}, overhead: {{cpu: 250m}}"), 1250),
+        (
+            format!("{main}, initContainers: [{{name: i, resources: {{requests: {{cpu: 3}}}}}}]"),
+            3000,
+        ),
+        (
+            format!(
+                "{main}, initContainers: [{{name: s, restartPolicy: Always, resources: \
+                 {{requests: {{cpu: 500m}}}}}}]"
+            ),
+            1500,
+        ),
+        (format!("{main}, resources: {{requests: {{cpu: 2}}}}, overhead: {{cpu: 1}}"), 3000),
+    ];
+    for (spec, milli) in rows {
+        let there = occupied([with_containers("there", &spec)]);
+        let free = 4000 - milli;
+        let fits = asking("new", &format!("cpu: {free}m"));
+        assert_eq!(admission(&fits, &there, &node()), Decision::Admit, "{spec}");
+        let (reason, message) =
+            refused(&asking("new", &format!("cpu: {}m", free + 1)), &there, &node());
+        assert_eq!(reason, "OutOfcpu", "{spec}");
+        assert!(message.contains(&format!("used: {milli},")), "{message}");
+    }
+}
+
+// behaviour: ADM-4
+#[test]
+fn a_pod_runs_only_where_its_selector_and_affinity_say() {
+    let required = |terms: &str| {
+        format!(
+            "affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: \
+             {{nodeSelectorTerms: [{terms}]}}}}}}"
+        )
+    };
+    let label = |expression: &str| required(&format!("{{matchExpressions: [{{{expression}}}]}}"));
+    let field = |expression: &str| required(&format!("{{matchFields: [{{{expression}}}]}}"));
+    let rows = [
+        ("nodeSelector: {zone: north}".to_owned(), true),
+        ("nodeSelector: {zone: south}".to_owned(), false),
+        ("nodeSelector: {zone: north, disk: fast}".to_owned(), false),
+        (required(""), false),
+        (required("{}"), false),
+        (required("{}, {matchExpressions: [{key: zone, operator: Exists}]}"), true),
+        (label("key: zone, operator: In, values: [south, north]"), true),
+        (label("key: zone, operator: In, values: [south]"), false),
+        (label("key: zone, operator: In, values: []"), false),
+        (label("key: zone, operator: NotIn, values: [south]"), true),
+        (label("key: zone, operator: NotIn, values: [north]"), false),
+        (label("key: disk, operator: NotIn, values: [fast]"), true),
+        (label("key: disk, operator: Exists"), false),
+        (label("key: disk, operator: DoesNotExist"), true),
+        (label("key: zone, operator: DoesNotExist"), false),
+        (label("key: zone, operator: Exists, values: [north]"), false),
+        (label("key: cores, operator: Gt, values: ['3']"), true),
+        (label("key: cores, operator: Gt, values: ['4']"), false),
+        (label("key: cores, operator: Lt, values: ['5']"), true),
+        (label("key: zone, operator: Lt, values: ['5']"), false),
+        (label("key: cores, operator: Lt, values: [many]"), false),
+        (label("key: zone, operator: Near, values: [north]"), false),
+        (label("key: 'a b', operator: DoesNotExist"), false),
+        (field("key: metadata.name, operator: In, values: [node-1]"), true),
+        (field("key: metadata.name, operator: In, values: [node-2]"), false),
+        (field("key: metadata.name, operator: NotIn, values: [node-2]"), true),
+        (field("key: metadata.name, operator: Exists"), false),
+        (
+            required(
+                "{matchExpressions: [{key: zone, operator: Exists}], \
+                 matchFields: [{key: metadata.name, operator: In, values: [node-2]}]}",
+            ),
+            false,
+        ),
+    ];
+    for (spec, fits) in rows {
+        let (reason, message) = refused(&pod("new", &spec), &Occupancy::default(), &node());
+        if fits {
+            assert_eq!(reason, "", "{spec}");
+        } else {
+            assert_eq!(reason, "NodeAffinity", "{spec}");
+            let why = "node(s) didn't match Pod's node affinity/selector";
+            assert_eq!(message, format!("Predicate NodeAffinity failed: {why}"));
+        }
+    }
+}
+
+// behaviour: ADM-5
+#[test]
+fn a_pod_for_another_node_is_not_let_in() {
+    let (reason, message) =
+        refused(&pod("new", "nodeName: node-2"), &Occupancy::default(), &node());
+    assert_eq!(reason, "NodeName");
+    let expected = "Predicate NodeName failed: node(s) didn't match the requested node name";
+    assert_eq!(message, expected);
+    let ours = pod("new", "nodeName: node-1");
+    assert_eq!(admission(&ours, &Occupancy::default(), &node()), Decision::Admit);
+}
+
+// behaviour: ADM-6
+#[test]
+fn a_port_of_the_host_is_taken_once() {
+    let with = |ports: &str| {
+        with_containers("one", &format!("containers: [{{name: main, ports: [{ports}]}}]"))
+    };
+    let init = |policy: &str| {
+        with_containers(
+            "one",
+            &format!(
+                "containers: [{{name: main}}], initContainers: [{{name: i, {policy} \
+                 ports: [{{containerPort: 1, hostPort: 80}}]}}]"
+            ),
+        )
+    };
+    let web = || with("{containerPort: 1, hostPort: 80}");
+    let rows = vec![
+        (web(), web(), false),
+        (web(), with("{containerPort: 1, hostPort: 81}"), true),
+        (web(), with("{containerPort: 80}"), true),
+        (web(), with("{containerPort: 1, hostPort: 80, protocol: UDP}"), true),
+        (web(), with("{containerPort: 1, hostPort: 80, hostIP: 10.0.0.1}"), false),
+        (with("{containerPort: 1, hostPort: 80, hostIP: 10.0.0.1}"), web(), false),
+        (
+            with("{containerPort: 1, hostPort: 80, hostIP: 10.0.0.1}"),
+            with("{containerPort: 1, hostPort: 80, hostIP: 10.0.0.2}"),
+            true,
+        ),
+        (
+            with("{containerPort: 1, hostPort: 80, hostIP: 10.0.0.1}"),
+            with("{containerPort: 1, hostPort: 80, hostIP: 10.0.0.1}"),
+            false,
+        ),
+        (init("restartPolicy: Always,"), web(), false),
+        // Its time is over before others get theirs.
+        (init(""), web(), true),
+    ];
+    for (there, new, fits) in rows {
+        let told = refused(&new, &occupied([there.clone()]), &node());
+        let why = "node(s) didn't have free ports for the requested pod ports";
+        let expected = format!("Predicate NodePorts failed: {why}");
+        let expected = if fits { Default::default() } else { ("NodePorts".to_owned(), expected) };
+        assert_eq!(told, expected, "{:?} {:?}", there.spec, new.spec);
+    }
+}
+
+// behaviour: ADM-7
+#[test]
+fn a_taint_that_ends_pods_keeps_them_out_unless_they_are_static() {
+    let taint = |value: &str, effect: &str| Taint {
+        key: "maintenance".to_owned(),
+        value: Some(value.to_owned()),
+        effect: effect.to_owned(),
+        ..Taint::default()
+    };
+    let tolerating = |toleration: &str| format!("tolerations: [{{{toleration}}}]");
+    let rows = [
+        ("5", "NoExecute", String::new(), false),
+        ("5", "NoSchedule", String::new(), true),
+        ("5", "PreferNoSchedule", String::new(), true),
+        ("5", "NoExecute", tolerating("operator: Exists"), true),
+        ("5", "NoExecute", tolerating("key: maintenance, operator: Exists"), true),
+        ("5", "NoExecute", tolerating("key: other, operator: Exists"), false),
+        ("5", "NoExecute", tolerating("key: maintenance, value: '5'"), true),
+        ("5", "NoExecute", tolerating("key: maintenance, operator: Equal, value: '6'"), false),
+        ("5", "NoExecute", tolerating("operator: Exists, effect: NoSchedule"), false),
+        ("5", "NoExecute", tolerating("key: maintenance, operator: Lt, value: '6'"), true),
+        ("5", "NoExecute", tolerating("key: maintenance, operator: Lt, value: '5'"), false),
+        ("5", "NoExecute", tolerating("key: maintenance, operator: Gt, value: '4'"), true),
+        ("5", "NoExecute", tolerating("key: maintenance, operator: Gt, value: '04'"), false),
+    ];
+    for (value, effect, spec, fits) in rows {
+        let node = Node { taints: vec![taint(value, effect)], ..node() };
+        let new = pod("new", &spec);
+        let (reason, message) = refused(&new, &Occupancy::default(), &node);
+        assert_eq!(reason, if fits { "" } else { "TaintToleration" }, "{effect} {spec}");
+        let why = "node(s) had taints that the pod didn't tolerate";
+        assert!(fits || message == format!("Predicate TaintToleration failed: {why}"));
+        let fixed = admission(&made_static(new), &Occupancy::default(), &node);
+        assert_eq!(fixed, Decision::Admit, "{effect} {spec}");
+    }
+    let mut plain = Node { taints: vec![taint("5", "NoExecute")], ..node() };
+    plain.abilities.remove(&Ability::TaintTolerationComparisonOperators);
+    let new = pod("new", &tolerating("key: maintenance, operator: Lt, value: '6'"));
+    assert_eq!(refused(&new, &Occupancy::default(), &plain).0, "TaintToleration");
+}
+
+// behaviour: ADM-8
+#[test]
+fn a_pod_for_another_system_is_not_let_in() {
+    let mut labelled = pod("new", "");
+    labelled.metadata.labels = Some([(OS_LABEL.to_owned(), "windows".to_owned())].into());
+    let rows = [
+        (
+            labelled,
+            "PodOSSelectorNodeLabelDoesNotMatch",
+            "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
+        ),
+        (
+            pod("new", "os: {name: windows}"),
+            "PodOSNotSupported",
+            "Failed to admit pod as the OS field doesn't match node OS",
+        ),
+        (pod("new", "os: {name: linux}"), "", ""),
+        (
+            pod("new", "securityContext: {supplementalGroupsPolicy: Strict}"),
+            "SupplementalGroupsPolicyNotSupported",
+            "SupplementalGroupsPolicy=Strict is not supported in this node",
+        ),
+        (pod("new", "securityContext: {supplementalGroupsPolicy: Merge}"), "", ""),
+    ];
+    for (pod, reason, message) in rows {
+        let told = refused(&pod, &Occupancy::default(), &node());
+        assert_eq!((told.0.as_str(), told.1.as_str()), (reason, message));
+    }
+    let strict = pod("new", "securityContext: {supplementalGroupsPolicy: Strict}");
+    let mut node = node();
+    node.runtime.supplemental_groups_policy = true;
+    assert_eq!(admission(&strict, &Occupancy::default(), &node), Decision::Admit);
+}
+
+// behaviour: ADM-9
+#[test]
+fn of_several_failures_the_first_counts_and_for_a_critical_pod_the_first_that_room_does_not_help() {
+    let new = with_containers(
+        "new",
+        "nodeName: node-2, nodeSelector: {zone: south}, \
+         containers: [{name: main, resources: {requests: {cpu: 9}}}]",
+    );
+    assert_eq!(refused(&new, &Occupancy::default(), &node()).0, "OutOfcpu");
+    let fixed = made_static(new);
+    assert_eq!(refused(&fixed, &Occupancy::default(), &node()).0, "NodeAffinity");
+}
+
+// behaviour: ADM-10
+#[test]
+fn a_pod_is_refused_for_what_the_node_cannot_do() {
+    let restarting = "restartPolicy: Never, containers: [{name: main, restartPolicy: Never, \
+                      restartPolicyRules: [{action: RestartAllContainers}]}]";
+    let rows = [
+        (
+            pod("new", "resources: {limits: {cpu: 1}}"),
+            Ability::PodLevelResources,
+            "PodLevelResourcesNotSupported",
+            "PodLevelResources feature gate is disabled",
+        ),
+        (
+            with_containers("new", restarting),
+            Ability::RestartAllContainersOnContainerExits,
+            "PodFeatureUnsupported",
+            "Pod requires node features that are not available: \
+             RestartAllContainersOnContainerExits",
+        ),
+        (
+            pod("new", "hostNetwork: true, hostUsers: false"),
+            Ability::UserNamespacesHostNetworkSupport,
+            "PodFeatureUnsupported",
+            "Pod requires node features that are not available: UserNamespacesHostNetworkSupport",
+        ),
+    ];
+    for (pod, ability, reason, message) in rows {
+        let mut node = node();
+        assert_eq!(features(&pod, &node), None, "{reason}");
+        node.abilities.remove(&ability);
+        assert_eq!(features(&pod, &node), Some(Rejection::new(reason, message)));
+        if reason == "PodFeatureUnsupported" {
+            node.abilities.remove(&Ability::NodeDeclaredFeatures);
+            assert_eq!(features(&pod, &node), None, "nobody asks");
+        }
+    }
+    let mut plain = node();
+    plain.runtime.user_namespaces_host_network = false;
+    let own_users = pod("new", "hostNetwork: true, hostUsers: false");
+    let refusal = features(&own_users, &plain).expect("the runtime cannot do it");
+    assert_eq!(refusal.reason, "PodFeatureUnsupported");
+    let node = Node { shutting_down: true, ..node() };
+    let message = "Pod was rejected as the node is shutting down.";
+    assert_eq!(features(&pod("new", ""), &node), Some(Rejection::new("NodeShutdown", message)));
+}

@@ -1,0 +1,168 @@
+//! Who makes room for whom.
+
+use super::*;
+
+/// Asks for `cpu` and is of that class and priority.
+fn of_class(name: &str, class: &str, cpu: &str, priority: Option<i32>) -> Pod {
+    let resources = match class {
+        "guaranteed" => {
+            format!("limits: {{cpu: {cpu}, memory: 1Mi}}, requests: {{cpu: {cpu}, memory: 1Mi}}")
+        }
+        "burstable" => format!("requests: {{cpu: {cpu}}}"),
+        _ => String::new(),
+    };
+    let resources = format!("containers: [{{name: main, resources: {{{resources}}}}}]");
+    let mut pod = with_containers(name, &resources);
+    pod.spec.as_mut().unwrap().priority = priority;
+    pod
+}
+
+/// What a critical pod that asks for `requests` meets beside others.
+fn meets(new: &Pod, there: &[Pod]) -> Result<Vec<String>, String> {
+    match admission(new, &occupied(there.iter().cloned()), &node()) {
+        Decision::Admit => Ok(Vec::new()),
+        Decision::Preempt(plan) => Ok(plan.victims.iter().map(ToString::to_string).collect()),
+        Decision::Reject(Rejection { reason, message }) => Err(format!("{reason}: {message}")),
+    }
+}
+
+fn critical(requests: &str) -> Pod {
+    made_static(asking("critical", requests))
+}
+
+// behaviour: ADM-12
+#[test]
+fn only_a_critical_pod_preempts_and_only_what_matters_less() {
+    let (high, low) = (Some(2_000_001_000), Some(100));
+    let asks = |priority: Option<i32>| of_class("new", "burstable", "3", priority);
+    let there = |priority: Option<i32>| of_class("there", "burstable", "2", priority);
+    let rows = vec![
+        ("critical over another", asks(high), there(low), true),
+        ("over one without a priority", asks(high), there(None), true),
+        ("higher, but not critical", asks(Some(200)), there(low), false),
+        ("not over its equal", asks(high), there(high), false),
+        ("of two critical ones over the lower", asks(high), there(Some(2_000_000_000)), true),
+        ("static over another", made_static(asks(None)), there(low), true),
+        ("static, but says nothing", made_static(asks(None)), made_static(there(None)), false),
+        ("static over static", made_static(asks(Some(5))), made_static(there(Some(4))), true),
+        ("not the other way", made_static(asks(Some(4))), made_static(there(Some(5))), false),
+    ];
+    for (case, new, there, preempts) in rows {
+        let is_critical = view::is_critical(&new);
+        match meets(&new, &[there]) {
+            Ok(victims) => assert!(preempts && victims == ["there"], "{case}: {victims:?}"),
+            Err(refusal) if is_critical => {
+                let expected = "UnexpectedAdmissionError: Unexpected error while attempting to \
+                                recover from admission failure: preemption: error finding a set of \
+                                pods to preempt: no set of running pods found to reclaim \
+                                resources: [(res: cpu, q: 1000), ]";
+                assert!(!preempts && refusal == expected, "{case}: {refusal}");
+            }
+            Err(refusal) => assert!(!preempts && refusal.starts_with("OutOfcpu"), "{case}"),
+        }
+    }
+}
+
+// behaviour: ADM-23
+#[test]
+fn the_classes_that_every_cluster_has_are_known_by_name() {
+    let of = |class: &str| {
+        let spec = format!("priorityClassName: {class}");
+        view::priority(&pod("one", &spec))
+    };
+    assert_eq!(of("system-node-critical"), Some(2_000_001_000));
+    assert_eq!(of("system-cluster-critical"), Some(2_000_000_000));
+    assert_eq!(of("mine"), None);
+    let said = pod("one", "priorityClassName: system-node-critical, priority: 7");
+    assert_eq!(view::priority(&said), Some(7));
+}
+
+// behaviour: ADM-13
+#[test]
+fn those_go_that_cost_least() {
+    let guaranteed = |name, cpu| of_class(name, "guaranteed", cpu, None);
+    let burstable = |name, cpu| of_class(name, "burstable", cpu, None);
+    let best_effort = |name| of_class(name, "best effort", "", None);
+    let rows: Vec<(&str, &str, Vec<Pod>, Vec<&str>)> = vec![
+        ("there is room", "cpu: 1", vec![burstable("a", "3")], vec![]),
+        (
+            "a lower class before a higher",
+            "cpu: 2",
+            vec![guaranteed("g", "2"), burstable("b", "2")],
+            vec!["b"],
+        ),
+        (
+            "a higher class only for what the lower cannot give",
+            "cpu: 3",
+            vec![guaranteed("g", "2"), burstable("b", "1"), guaranteed("h", "1")],
+            vec!["b", "g"],
+        ),
+        (
+            "the one that fits best",
+            "cpu: 2",
+            vec![burstable("small", "500m"), burstable("large", "2"), burstable("fits", "1500m")],
+            // 2000 asked, 4000 taken: 2000 missing; only the large one gives them alone.
+            vec!["large"],
+        ),
+        (
+            "of those that give enough the one that asks for least",
+            "cpu: 1",
+            vec![burstable("b", "1500m"), burstable("c", "2500m")],
+            vec!["b"],
+        ),
+        (
+            "few rather than many",
+            "cpu: 1500m",
+            vec![burstable("a", "1"), burstable("b", "1"), burstable("c", "2")],
+            vec!["c"],
+        ),
+        (
+            "two where one is not enough",
+            "cpu: 3",
+            vec![burstable("a", "2"), burstable("b", "2")],
+            vec!["b", "a"],
+        ),
+        (
+            "who asks for nothing frees a place",
+            "",
+            (0..10)
+                .map(|each| best_effort(["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"][each]))
+                .collect(),
+            vec!["9"],
+        ),
+    ];
+    for (case, requests, there, expected) in rows {
+        let victims = meets(&critical(requests), &there);
+        let expected = expected.into_iter().map(ToOwned::to_owned).collect::<Vec<_>>();
+        assert_eq!(victims, Ok(expected), "{case}");
+    }
+}
+
+// behaviour: ADM-13
+#[test]
+fn several_resources_count_the_same() {
+    let there = [
+        asking("processors", "cpu: 3, memory: 1Gi"),
+        asking("memory", "cpu: 500m, memory: 6Gi"),
+        asking("both", "cpu: 500m, memory: 1Gi"),
+    ];
+    // One gives all processors and a quarter of the memory, the other the reverse: the one that asks
+    // for less memory goes first.
+    let both = critical("cpu: 2, memory: 4Gi");
+    assert_eq!(meets(&both, &there), Ok(vec!["processors".to_owned(), "memory".to_owned()]));
+    let plan = admission(&critical("memory: 4Gi"), &occupied(there), &node());
+    let victims = vec!["memory".into()];
+    assert_eq!(plan, Decision::Preempt(Preemption { victims, resource: "memory".to_owned() }));
+}
+
+// behaviour: ADM-14
+#[test]
+fn nobody_goes_where_it_would_not_help() {
+    let there = [asking("a", "cpu: 1"), made_static(asking("b", "cpu: 2"))];
+    let refusal = meets(&critical("cpu: 3, memory: 9Gi"), &there).unwrap_err();
+    let missing = "[(res: cpu, q: 1000), (res: memory, q: 1073741824), ]";
+    assert!(
+        refusal.starts_with("UnexpectedAdmissionError: ") && refusal.ends_with(missing),
+        "{refusal}"
+    );
+}

@@ -1,0 +1,47 @@
+//! One at a time for each pod.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use model::ids::PodUid;
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+
+/// Whose turn it is with each pod. Pods that nobody is at are not remembered.
+#[derive(Debug, Default)]
+pub(crate) struct Turns(Mutex<BTreeMap<PodUid, Arc<Turn<()>>>>);
+
+impl Turns {
+    /// Waits for one's turn with a pod; it ends when what is answered goes.
+    pub(crate) async fn take(&self, uid: &PodUid) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(all.entry(uid.clone()).or_default())
+        };
+        turn.lock_owned().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_test::{assert_pending, assert_ready, task};
+
+    use super::*;
+
+    #[test]
+    fn each_pod_is_one_at_a_time_and_others_do_not_wait() {
+        let turns = Turns::default();
+        let (a, b) = (PodUid::from("a"), PodUid::from("b"));
+        let first = assert_ready!(task::spawn(turns.take(&a)).poll());
+        let mut second = task::spawn(turns.take(&a));
+        assert_pending!(second.poll());
+        drop(assert_ready!(task::spawn(turns.take(&b)).poll()));
+        drop(first);
+        assert!(second.is_woken());
+        drop(assert_ready!(second.poll()));
+        drop(second);
+        drop(assert_ready!(task::spawn(turns.take(&b)).poll()));
+        let kept = turns.0.lock().unwrap().len();
+        assert_eq!(kept, 1, "only the last one is remembered");
+    }
+}

@@ -1,0 +1,144 @@
+//! Which cgroups pods have, and what is written to them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use model::cgroup::{CgroupName, CgroupNameError, CgroupValues, cpu};
+use model::ids::PodUid;
+use podspec::quantity::Quantity;
+use podspec::resources::{self, Amounts, CPU, HUGE_PAGES_PREFIX, MEMORY};
+use podspec::{QosClass, qos_class, view};
+
+/// What a pod's cgroup is called: this and the pod's uid.
+const POD: &str = "pod";
+
+/// What the classes do not limit.
+const UNLIMITED_HUGE_PAGES: u64 = 1 << 62;
+
+/// Where pods have their cgroups, and what holds for all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodCgroupSettings {
+    /// The cgroup of all pods.
+    pub root: CgroupName,
+    /// Over which time processor limits are counted; none when they are not enforced.
+    pub cpu_period: Option<Duration>,
+    /// How many processes a pod may have, if that is limited.
+    pub pids_limit: Option<u64>,
+    /// Which sizes of huge pages there are.
+    pub huge_page_sizes: Vec<u64>,
+}
+
+/// The cgroup of a class. Pods that are promised all that they use lie beside the other classes.
+pub fn class_cgroup(root: &CgroupName, class: QosClass) -> CgroupName {
+    let name = match class {
+        QosClass::Guaranteed => return root.clone(),
+        QosClass::Burstable => "burstable",
+        QosClass::BestEffort => "besteffort",
+    };
+    root.child(name).expect("a plain word is a name")
+}
+
+/// The classes that have cgroups of their own.
+pub const CLASSES: [QosClass; 2] = [QosClass::Burstable, QosClass::BestEffort];
+
+/// The cgroup of a pod.
+pub fn pod_cgroup(root: &CgroupName, pod: &Pod) -> Result<CgroupName, CgroupNameError> {
+    class_cgroup(root, qos_class(pod)).child(&format!("{POD}{}", view::uid(pod)))
+}
+
+/// The cgroups of which one was a pod's, whichever class it was of.
+pub fn cgroups_of_pod(root: &CgroupName, uid: &PodUid) -> Vec<CgroupName> {
+    let parents = CLASSES.into_iter().chain([QosClass::Guaranteed]);
+    let own = format!("{POD}{uid}");
+    parents.filter_map(|class| class_cgroup(root, class).child(&own).ok()).collect()
+}
+
+/// Whose cgroup it is, if it is a pod's.
+pub fn pod_of_cgroup(name: &CgroupName) -> Option<PodUid> {
+    name.last().strip_prefix(POD).filter(|uid| !uid.is_empty()).map(PodUid::from)
+}
+
+/// What is written to a pod's cgroup. A limit counts for the whole only when each part has one.
+pub fn pod_cgroup_values(pod: &Pod, settings: &PodCgroupSettings) -> CgroupValues {
+    let requests = resources::pod_requests_with_overhead(pod);
+    let limits = resources::pod_limits_with_overhead(pod);
+    let milli = |amounts: &Amounts| amounts.get(CPU).map_or(0, Quantity::milli_value);
+    let memory = limits.get(MEMORY).map_or(0, Quantity::value);
+    let mut values = CgroupValues {
+        cpu_shares: Some(cpu::shares(milli(&requests))),
+        pids_limit: settings.pids_limit,
+        huge_pages: huge_pages(&requests, &settings.huge_page_sizes),
+        ..CgroupValues::default()
+    };
+    let (all_cpu, all_memory) = match qos_class(pod) {
+        QosClass::BestEffort => {
+            values.cpu_shares = Some(cpu::LEAST_SHARES);
+            (false, false)
+        }
+        QosClass::Burstable => (is_limited(pod, CPU), is_limited(pod, MEMORY)),
+        QosClass::Guaranteed => (true, true),
+    };
+    if all_cpu {
+        match settings.cpu_period {
+            Some(period) => {
+                let period = i64::try_from(period.as_micros()).unwrap_or(i64::MAX);
+                values.cpu_quota = Some(cpu::quota(milli(&limits), period));
+                values.cpu_period = Some(period.unsigned_abs());
+            }
+            None => values.cpu_quota = Some(-1),
+        }
+    }
+    if all_memory {
+        values.memory_limit = Some(memory.unsigned_abs()).filter(|limit| *limit > 0);
+    }
+    values
+}
+
+/// Whether the pod as a whole, or each of its containers, may use only so much.
+fn is_limited(pod: &Pod, name: &str) -> bool {
+    let has = |limits: &Amounts| limits.get(name).is_some_and(|amount| !amount.is_zero());
+    let mut containers = view::containers(pod).iter().chain(view::init_containers(pod));
+    has(&resources::limits_of_whole(pod))
+        || containers.all(|container| has(&resources::limits(container)))
+}
+
+/// Nothing of the sizes that the pod does not ask for.
+fn huge_pages(requests: &Amounts, sizes: &[u64]) -> BTreeMap<u64, u64> {
+    let mut limits: BTreeMap<u64, u64> = sizes.iter().map(|size| (*size, 0)).collect();
+    for (name, amount) in requests {
+        let size = name.strip_prefix(HUGE_PAGES_PREFIX).and_then(|size| Quantity::parse(size).ok());
+        let Some(size) = size.map(|size| size.value().unsigned_abs()) else { continue };
+        if let Some(limit) = limits.get_mut(&size) {
+            *limit += amount.value().unsigned_abs();
+        }
+    }
+    limits
+}
+
+/// How many thousandths of a processor a pod adds to its class.
+pub fn class_share(pod: &Pod) -> i64 {
+    if qos_class(pod) != QosClass::Burstable {
+        return 0;
+    }
+    let requests = resources::pod_requests_with_overhead(pod);
+    requests.get(CPU).map_or(0, Quantity::milli_value)
+}
+
+/// What is written to the cgroup of a class whose pods ask for so many thousandths of a processor.
+pub fn class_values(class: QosClass, milli: i64, settings: &PodCgroupSettings) -> CgroupValues {
+    let shares = match class {
+        QosClass::BestEffort => cpu::LEAST_SHARES,
+        QosClass::Burstable | QosClass::Guaranteed => cpu::shares(milli),
+    };
+    let sizes = settings.huge_page_sizes.iter();
+    CgroupValues {
+        cpu_shares: Some(shares),
+        huge_pages: sizes.map(|size| (*size, UNLIMITED_HUGE_PAGES)).collect(),
+        ..CgroupValues::default()
+    }
+}
+
+#[cfg(test)]
+#[path = "cgroups_tests.rs"]
+mod tests;

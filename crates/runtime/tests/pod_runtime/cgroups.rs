@@ -1,0 +1,156 @@
+//! Pods with cgroups of their own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use model::cgroup::{CgroupDriver, CgroupName};
+use model::ids::PodUid;
+use runtime::decide::NodeSettings;
+use runtime::{ReleaseError, SyncError};
+use testkit::cgroups::MemoryCgroups;
+use testkit::pods;
+use testkit::runtime::Method;
+
+use crate::world::{IMAGE, World, forever};
+
+fn world(driver: CgroupDriver) -> (World, Arc<MemoryCgroups>) {
+    let cgroups = Arc::new(MemoryCgroups::new(driver));
+    for class in ["burstable", "besteffort"] {
+        cgroups.make(&name(&format!("/kubepods/{class}")));
+    }
+    let port = Arc::clone(&cgroups) as _;
+    (World::with_cgroups(NodeSettings::default(), Some(port)), cgroups)
+}
+
+fn name(path: &str) -> CgroupName {
+    CgroupName::parse(path).unwrap()
+}
+
+/// A pod that asks for processors.
+fn asking(pod: &str, cpu: &str) -> Pod {
+    let mut pod = pods::pod(pod).container("main", IMAGE, ["sleep", "forever"]).build();
+    let requests = BTreeMap::from([("cpu".to_owned(), Quantity(cpu.to_owned()))]);
+    pod.spec.as_mut().unwrap().containers[0].resources =
+        Some(ResourceRequirements { requests: Some(requests), ..ResourceRequirements::default() });
+    pod
+}
+
+const WEB: &str = "/kubepods/besteffort/poduid-of-web";
+
+// behaviour: CGR-2
+#[tokio::test(start_paused = true)]
+async fn a_pods_cgroup_is_made_before_its_sandbox_which_lies_in_it() {
+    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+    let pod = forever();
+    world.synced(&pod).await;
+    assert_eq!(cgroups.effects(), ["update /kubepods/burstable", &format!("create {WEB}")]);
+    assert_eq!(cgroups.all()[&name(WEB)].cpu_shares, Some(2));
+    let sandbox = world.runtime.sandbox_config(&world.sandbox(&pod).await).unwrap();
+    assert_eq!(sandbox.cgroup_parent, WEB);
+    assert!(!world.sync(&pod).await.unwrap());
+    assert_eq!(cgroups.effects(), [""; 0], "a pod that is as specified costs nothing");
+    let (other, _) = self::world(CgroupDriver::Systemd);
+    other.synced(&pod).await;
+    let sandbox = other.runtime.sandbox_config(&other.sandbox(&pod).await).unwrap();
+    assert_eq!(
+        sandbox.cgroup_parent,
+        "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-poduid_of_web.slice"
+    );
+}
+
+// behaviour: CGR-3
+#[tokio::test(start_paused = true)]
+async fn without_its_cgroup_a_pod_does_not_start() {
+    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+    cgroups.set_broken(&name(WEB), true);
+    let error = world.sync(&forever()).await.unwrap_err();
+    assert!(matches!(error, SyncError::Cgroup(_)), "{error}");
+    assert_eq!(world.events.reasons(), ["FailedToCreatePodContainer"]);
+    let said = world.last_message("FailedToCreatePodContainer");
+    assert!(said.starts_with("unable to ensure pod container exists: "), "{said}");
+    assert_eq!(world.calls(), []);
+    cgroups.set_broken(&name(WEB), false);
+    world.synced(&forever()).await;
+    let mut pod = forever();
+    pod.metadata.uid = Some("../uid".into());
+    assert!(matches!(world.sync(&pod).await, Err(SyncError::Cgroup(_))));
+}
+
+// behaviour: CGR-4
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_runs_without_its_cgroup_starts_over_in_it() {
+    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+    let pod = forever();
+    world.synced(&pod).await;
+    let before = world.running(&pod, "main").await;
+    let next = world.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
+    assert!(!next.sync(&pod).await.unwrap(), "it is in its cgroup");
+    assert_eq!(next.running(&pod, "main").await, before);
+    cgroups.vanish(&name(WEB));
+    let last = world.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
+    assert!(last.sync(&pod).await.unwrap());
+    assert!(last.calls().contains(&Method::StopContainer));
+    last.synced(&pod).await;
+    assert!(cgroups.all().contains_key(&name(WEB)));
+    assert_ne!(last.running(&pod, "main").await, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_cgroup_cannot_be_looked_at_goes_on() {
+    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+    let pod = forever();
+    world.synced(&pod).await;
+    let before = world.running(&pod, "main").await;
+    let next = world.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
+    cgroups.hide(&name(WEB));
+    let error = next.sync(&pod).await.unwrap_err();
+    assert!(matches!(error, SyncError::Cgroup(_)), "{error}");
+    assert_eq!(next.running(&pod, "main").await, before);
+}
+
+// behaviour: CGR-5, CGR-11
+#[tokio::test(start_paused = true)]
+async fn a_class_has_what_its_pods_ask_for_as_long_as_they_are_there() {
+    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+    let (a, b) = (asking("a", "250m"), asking("b", "500m"));
+    let shares = || cgroups.all()[&name("/kubepods/burstable")].cpu_shares;
+    world.synced(&a).await;
+    assert_eq!(shares(), Some(256));
+    world.synced(&b).await;
+    assert_eq!(shares(), Some(768));
+    let own = name("/kubepods/burstable/poduid-of-a");
+    cgroups.enter(&own.child("container").unwrap());
+    world.pods.release(&a).await.unwrap();
+    assert_eq!((shares(), cgroups.processes()), (Some(512), 0));
+    assert!(!cgroups.all().contains_key(&own));
+    world.pods.release(&a).await.unwrap();
+    let own = name("/kubepods/burstable/poduid-of-b");
+    cgroups.set_broken(&own, true);
+    let error = world.pods.release(&b).await.unwrap_err();
+    assert!(matches!(error, ReleaseError::Cgroup(_)), "{error}");
+    assert_eq!(shares(), Some(512), "it is still there");
+}
+
+// behaviour: CGR-12
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_pods_that_are_gone_is_found_in_every_class() {
+    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+    let left = ["/kubepods/podg", "/kubepods/burstable/podb", "/kubepods/besteffort/pode"];
+    let others = ["/kubepods/besteffort/other", "/kubepods/system", "/podx"];
+    for path in left.iter().chain(&others) {
+        cgroups.enter(&name(path));
+    }
+    world.synced(&forever()).await;
+    cgroups.effects();
+    let is_gone = |uid: &PodUid| uid.as_str() != "uid-of-web" && uid.as_str() != "b";
+    let of_pods = world.cgroups.as_ref().unwrap();
+    of_pods.sweep(&is_gone).await;
+    assert_eq!(cgroups.effects(), ["remove /kubepods/besteffort/pode", "remove /kubepods/podg"]);
+    of_pods.sweep_one(&"b".into(), &is_gone).await;
+    assert_eq!(cgroups.effects(), [""; 0]);
+    of_pods.sweep_one(&"b".into(), &|_| true).await;
+    assert_eq!(cgroups.effects(), ["remove /kubepods/burstable/podb"]);
+    assert!(others.iter().all(|path| cgroups.all().contains_key(&name(path))));
+}

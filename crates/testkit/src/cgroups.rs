@@ -1,0 +1,236 @@
+//! Cgroups in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
+use model::ports::cgroups::{CgroupError, Cgroups, subject};
+use model::ports::files::Removed;
+use model::verdict::Verdict;
+
+/// A tree of cgroups. The root is always there.
+#[derive(Debug, Default)]
+pub struct MemoryCgroups {
+    driver: CgroupDriver,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    cgroups: BTreeMap<CgroupName, CgroupValues>,
+    /// How many processes are in each.
+    processes: BTreeMap<CgroupName, usize>,
+    /// Cgroups that cannot be made, limited or removed.
+    broken: BTreeSet<CgroupName>,
+    /// Cgroups that cannot be looked at.
+    unseen: BTreeSet<CgroupName>,
+    /// What was done, in this order.
+    effects: Vec<String>,
+}
+
+impl MemoryCgroups {
+    /// An empty tree of this driver.
+    pub fn new(driver: CgroupDriver) -> Self {
+        Self { driver, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All cgroups that there are, with what was written to them.
+    pub fn all(&self) -> BTreeMap<CgroupName, CgroupValues> {
+        self.state().cgroups.clone()
+    }
+
+    /// What was done since the last question: `create /a`, `update /a`, `remove /a`.
+    pub fn effects(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().effects)
+    }
+
+    /// Makes a cgroup.
+    pub fn make(&self, name: &CgroupName) {
+        self.state().make(name);
+    }
+
+    /// Puts a process into a cgroup, which is made.
+    pub fn enter(&self, name: &CgroupName) {
+        let mut state = self.state();
+        state.make(name);
+        *state.processes.entry(name.clone()).or_default() += 1;
+    }
+
+    /// How many processes there are.
+    pub fn processes(&self) -> usize {
+        self.state().processes.values().sum()
+    }
+
+    /// Nothing can be done to a cgroup any more, or again.
+    pub fn set_broken(&self, name: &CgroupName, broken: bool) {
+        let all = &mut self.state().broken;
+        if broken {
+            all.insert(name.clone());
+        } else {
+            all.remove(name);
+        }
+    }
+
+    /// A cgroup cannot be looked at any more.
+    pub fn hide(&self, name: &CgroupName) {
+        self.state().unseen.insert(name.clone());
+    }
+
+    /// Somebody else removes a cgroup.
+    pub fn vanish(&self, name: &CgroupName) {
+        self.state().cgroups.retain(|one, _| !is_in(one, name));
+    }
+}
+
+/// Whether a cgroup is another or somewhere in it.
+fn is_in(name: &CgroupName, other: &CgroupName) -> bool {
+    name == other || name.parent().is_some_and(|parent| is_in(&parent, other))
+}
+
+fn denied(operation: &str, name: &CgroupName) -> CgroupError {
+    CgroupError::File {
+        operation: operation.to_owned(),
+        path: name.to_string().into(),
+        source: io::ErrorKind::PermissionDenied.into(),
+    }
+}
+
+impl State {
+    fn make(&mut self, name: &CgroupName) {
+        if let Some(parent) = name.parent() {
+            self.make(&parent);
+            self.cgroups.entry(name.clone()).or_default();
+        }
+    }
+
+    fn act(&mut self, operation: &str, name: &CgroupName) -> Result<(), CgroupError> {
+        if self.broken.contains(name) {
+            return Err(denied(operation, name));
+        }
+        self.effects.push(format!("{operation} {name}"));
+        Ok(())
+    }
+
+    fn check(&self, name: &CgroupName) -> Result<(), CgroupError> {
+        if name.is_root() || self.cgroups.contains_key(name) {
+            return Ok(());
+        }
+        Err(CgroupError::Missing { name: name.clone(), missing: "memory".to_owned() })
+    }
+
+    fn write(&mut self, name: &CgroupName, values: &CgroupValues) {
+        let Some(kept) = self.cgroups.get_mut(name) else { return };
+        let CgroupValues {
+            cpu_shares,
+            cpu_quota,
+            cpu_period,
+            cpu_set,
+            memory_limit,
+            pids_limit,
+            huge_pages,
+        } = values.clone();
+        kept.cpu_shares = cpu_shares.or(kept.cpu_shares);
+        kept.cpu_quota = cpu_quota.or(kept.cpu_quota);
+        kept.cpu_period = cpu_period.or(kept.cpu_period);
+        kept.cpu_set = cpu_set.or(kept.cpu_set.take());
+        kept.memory_limit = memory_limit.or(kept.memory_limit);
+        kept.pids_limit = pids_limit.or(kept.pids_limit);
+        kept.huge_pages.extend(huge_pages);
+    }
+}
+
+#[async_trait]
+impl Cgroups for MemoryCgroups {
+    fn driver(&self) -> CgroupDriver {
+        self.driver
+    }
+
+    async fn check(&self, name: &CgroupName) -> Result<(), CgroupError> {
+        let state = self.state();
+        if state.unseen.contains(name) {
+            return Err(denied("open", name));
+        }
+        state.check(name)
+    }
+
+    async fn create(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+        let mut state = self.state();
+        state.act("create", name)?;
+        state.make(name);
+        state.write(name, values);
+        Ok(())
+    }
+
+    async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+        let mut state = self.state();
+        state.check(name)?;
+        state.act("update", name)?;
+        state.write(name, values);
+        Ok(())
+    }
+
+    async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError> {
+        let state = self.state();
+        let is_child = |one: &&CgroupName| one.parent().as_ref() == Some(name);
+        Ok(state.cgroups.keys().filter(is_child).cloned().collect())
+    }
+
+    async fn remove(&self, verdict: &Verdict) -> Result<Removed, CgroupError> {
+        let name = subject(verdict)?;
+        let mut state = self.state();
+        if name.is_root() {
+            return Err(CgroupError::Busy { name: name.clone(), pids: BTreeSet::new() });
+        }
+        if state.check(name).is_err() {
+            return Ok(Removed::Before);
+        }
+        state.act("remove", name)?;
+        state.cgroups.retain(|one, _| !is_in(one, name));
+        state.processes.retain(|one, _| !is_in(one, name));
+        Ok(Removed::Now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Result, ensure};
+
+    use super::*;
+    use crate::contract::assert_kept;
+    use crate::contract::cgroups::{World, play_all};
+
+    #[async_trait]
+    impl World for MemoryCgroups {
+        fn cgroups(&self) -> &dyn Cgroups {
+            self
+        }
+        fn base(&self) -> CgroupName {
+            CgroupName::root()
+        }
+        async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<()> {
+            let all = self.all();
+            ensure!(all.get(name) == Some(values), "{name}: {:?}", all.get(name));
+            Ok(())
+        }
+        async fn enter(&self, name: &CgroupName) -> Result<()> {
+            self.enter(name);
+            Ok(())
+        }
+        async fn all_are_dead(&self) -> Result<bool> {
+            Ok(self.processes() == 0)
+        }
+    }
+
+    #[tokio::test]
+    async fn cgroups_in_memory_keep_the_contract() {
+        for driver in [CgroupDriver::Cgroupfs, CgroupDriver::Systemd] {
+            assert_eq!(assert_kept(&play_all(&MemoryCgroups::new(driver)).await), []);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The contract of cgroups, kept by those of this machine's kernel.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use async_trait::async_trait;
+use cgroups::{HostCgroups, Tree};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use model::cgroup::{CgroupName, CgroupValues, cpu};
+use model::ports::cgroups::Cgroups;
+use model::verdict::Subject;
+use testkit::contract::assert_kept;
+use testkit::contract::cgroups::{World, play_all};
+use testkit::wanted::removal;
+
+/// How many pods come and go, and how many at a time.
+const PODS: usize = 1000;
+const AT_A_TIME: usize = 8;
+
+/// A cgroup of this machine, for this process alone.
+struct Kernel {
+    tree: Tree,
+    cgroups: HostCgroups,
+    base: CgroupName,
+    entered: Mutex<Vec<Child>>,
+}
+
+impl Kernel {
+    async fn new() -> Result<Self> {
+        let tree = Tree::of_machine()?;
+        let cgroups = HostCgroups::new(tree.clone());
+        let base = CgroupName::parse(&format!("/ferrolet-contract-{}", std::process::id()))?;
+        cgroups.create(&base, &CgroupValues::default()).await?;
+        Ok(Self { tree, cgroups, base, entered: Mutex::default() })
+    }
+
+    /// A file of a cgroup, in whichever hierarchy it is.
+    fn file(&self, name: &CgroupName, file: &str) -> Option<PathBuf> {
+        let below = |root: &Path| root.join(name.to_string().trim_start_matches('/')).join(file);
+        self.tree.roots().map(below).find(|path| path.exists())
+    }
+
+    fn says(&self, name: &CgroupName, files: [(&str, String); 2]) -> Result<()> {
+        for (file, expected) in files {
+            let Some(path) = self.file(name, file) else { continue };
+            let found = fs::read_to_string(&path)?;
+            ensure!(found.trim() == expected, "{}: {found} and not {expected}", path.display());
+            return Ok(());
+        }
+        anyhow::bail!("{name} has no such file")
+    }
+
+    /// Whether all processes that were put into cgroups have ended.
+    fn ended(&self) -> Result<bool> {
+        let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = entered.iter_mut().map(|child| Ok(child.try_wait()?.is_some()));
+        Ok(ended.collect::<Result<Vec<_>>>()?.into_iter().all(|ended| ended))
+    }
+
+    async fn remove(&self, name: &CgroupName) -> Result<()> {
+        self.cgroups.remove(&removal(Subject::Cgroup(name.clone()))).await?;
+        Ok(())
+    }
+
+    /// Pods come and go, several at a time.
+    async fn play_pods(&self) -> Result<()> {
+        let parent = self.base.child("burstable")?;
+        let pods = stream::iter(0..PODS).map(async |number| {
+            let pod = parent.child(&format!("pod{number}"))?;
+            let values = CgroupValues { cpu_shares: Some(102), ..CgroupValues::default() };
+            self.cgroups.create(&pod.child("container")?, &values).await?;
+            self.remove(&pod).await
+        });
+        pods.buffer_unordered(AT_A_TIME).try_collect::<Vec<()>>().await?;
+        let left = self.cgroups.children(&parent).await?;
+        ensure!(left.is_empty(), "{left:?}");
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl World for Kernel {
+    fn cgroups(&self) -> &dyn Cgroups {
+        &self.cgroups
+    }
+
+    fn base(&self) -> CgroupName {
+        self.base.clone()
+    }
+
+    async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<()> {
+        if let Some(shares) = values.cpu_shares {
+            let weight = cpu::weight(shares).to_string();
+            self.says(name, [("cpu.shares", shares.to_string()), ("cpu.weight", weight)])?;
+        }
+        if let (Some(quota), Some(period)) = (values.cpu_quota, values.cpu_period) {
+            let most = if quota < 0 { "max".to_owned() } else { quota.to_string() };
+            let both = ("cpu.max", format!("{most} {period}"));
+            self.says(name, [("cpu.cfs_quota_us", quota.to_string()), both])?;
+        }
+        if let Some(limit) = values.memory_limit {
+            let limit = limit.to_string();
+            self.says(name, [("memory.limit_in_bytes", limit.clone()), ("memory.max", limit)])?;
+        }
+        if let Some(limit) = values.pids_limit {
+            let limit = limit.to_string();
+            self.says(name, [("pids.max", limit.clone()), ("pids.max", limit)])?;
+        }
+        Ok(())
+    }
+
+    async fn enter(&self, name: &CgroupName) -> Result<()> {
+        let child = Command::new("sleep").arg("60").spawn().context("start a process")?;
+        for root in self.tree.roots() {
+            let procs = root.join(name.to_string().trim_start_matches('/')).join("cgroup.procs");
+            fs::write(&procs, child.id().to_string()).context("put a process into a cgroup")?;
+        }
+        self.entered.lock().unwrap_or_else(PoisonError::into_inner).push(child);
+        Ok(())
+    }
+
+    async fn all_are_dead(&self) -> Result<bool> {
+        // A process that has left its cgroup may take another moment to be dead.
+        let deadline = Instant::now() + Duration::from_secs(1);
+        loop {
+            let dead = self.ended()?;
+            if dead || Instant::now() >= deadline {
+                return Ok(dead);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+// behaviour: CGR-1
+#[tokio::test(flavor = "multi_thread")]
+async fn the_kernels_cgroups_keep_the_contract_and_a_thousand_pods_leave_none() -> Result<()> {
+    let kernel = Kernel::new().await?;
+    let (reports, pods) = (play_all(&kernel).await, kernel.play_pods().await);
+    // Whatever came of it, nothing of it stays.
+    kernel.remove(&kernel.base).await?;
+    assert_eq!(assert_kept(&reports), []);
+    pods
+}
