@@ -98,7 +98,10 @@ impl Instance {
     }
 
     /// Starts a control plane in the instance and waits until it answers. It ends with the instance.
-    pub fn start_control_plane(&self, options: &ControlPlaneOptions) -> Result<ControlPlane, Error> {
+    pub fn start_control_plane(
+        &self,
+        options: &ControlPlaneOptions,
+    ) -> Result<ControlPlane, Error> {
         self.parts.check_control_plane().map_err(Error::Cache)?;
         let place = Place {
             dir: self.dir.clone(),

@@ -50,12 +50,10 @@ fn objects_live_and_the_controller_manager_deletes_the_orphans_of_a_deleted_node
     agent.patch("/api/v1/nodes/stays/status", Patch::Merge, &ready)?;
     api.patch("/api/v1/nodes/stays", Patch::Merge, &json!({ "spec": { "taints": null } }))?;
     api.create(pods, &pod("placed", None))?;
-    let placed = api.wait(
-        &format!("{pods}/placed"),
-        "the pod is bound",
-        Duration::from_mins(1),
-        |pod| Some(pod?["spec"]["nodeName"].as_str()?.to_owned()),
-    )?;
+    let placed =
+        api.wait(&format!("{pods}/placed"), "the pod is bound", Duration::from_mins(1), |pod| {
+            Some(pod?["spec"]["nodeName"].as_str()?.to_owned())
+        })?;
     assert_eq!(placed, "stays");
 
     let printed = cluster.kubectl(&["get", "pods", "-n", "first", "-o", "name"])?;

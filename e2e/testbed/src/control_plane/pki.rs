@@ -75,7 +75,8 @@ impl User {
 
     /// The name of its files; no two users share it.
     fn file_name(&self) -> String {
-        let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
+        let plain =
+            |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
         match &self.group {
             Some(group) => format!("{}@{}", plain(&self.name), plain(group)),
             None => plain(&self.name),

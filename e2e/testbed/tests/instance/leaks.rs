@@ -96,7 +96,7 @@ fn a_holder_killed_while_a_container_and_a_control_plane_run_leaves_nothing() {
     for component in Component::ALL {
         // As long as the kernel keeps it.
         let program: String = component.program().chars().take(15).collect();
-        assert!(difference.contains(program), "no {program} in\n{difference}");
+        assert!(difference.contains(&program), "no {program} in\n{difference}");
     }
     holder.child.kill().unwrap();
     holder.child.wait().unwrap();
