@@ -45,14 +45,8 @@ impl Api {
             .enable_all()
             .build()
             .context("start a runtime for the client")?;
-        let kubeconfig = Kubeconfig::read_from(kubeconfig).context("read the kubeconfig")?;
-        let client = runtime.block_on(async {
-            let options = KubeConfigOptions::default();
-            let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-            config.read_timeout = Some(ANSWER);
-            anyhow::Ok(Client::try_from(config)?)
-        });
-        Ok(Self { client: client.context("make a client")?, runtime })
+        let client = runtime.block_on(client(kubeconfig, Some(ANSWER)))?;
+        Ok(Self { runtime, client })
     }
 
     fn request(&self, method: &str, path: &str, body: Option<(&str, &Value)>) -> Result<Value> {
@@ -146,6 +140,16 @@ impl Api {
         let gone = |object: Option<&Value>| object.is_none().then_some(());
         self.wait(path, &format!("{path} is gone"), time, gone)
     }
+}
+
+/// A client with the credentials of a kubeconfig; an answer that takes longer is given up.
+pub(crate) async fn client(kubeconfig: &Path, answer: Option<Duration>) -> Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).context("read the kubeconfig")?;
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.context("use the kubeconfig")?;
+    config.read_timeout = answer;
+    Client::try_from(config).context("make a client")
 }
 
 /// The code with which the API server refused.

@@ -12,6 +12,7 @@
 )]
 
 pub mod api;
+pub mod api_proxy;
 pub mod cluster;
 pub mod cri_proxy;
 pub mod ctr;

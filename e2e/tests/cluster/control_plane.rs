@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use e2e::api::{Patch, status_code};
+use e2e::api::{Api, Patch, status_code};
+use e2e::api_proxy::ApiProxy;
 use e2e::cluster::Cluster;
+use e2e::node::PATIENCE;
+use hyper::{Method, StatusCode};
 use serde_json::json;
-use testbed::{ControlPlaneOptions, User};
+use testbed::{Command, ControlPlaneOptions, User, wait};
 
 use crate::objects::{node, pod};
 
@@ -36,7 +39,7 @@ fn objects_live_and_the_controller_manager_deletes_the_orphans_of_a_deleted_node
 
     // A node's user may report of its own pods alone.
     let kubeconfig = cluster.kubeconfig(&User::node("stays"))?;
-    let agent = e2e::api::Api::new(&kubeconfig)?;
+    let agent = Api::new(&kubeconfig)?;
     let running = json!({ "status": { "phase": "Running" } });
     agent.patch(&format!("{pods}/kept/status"), Patch::Merge, &running)?;
     let refused = agent.patch(&format!("{pods}/orphan/status"), Patch::Merge, &running);
@@ -67,5 +70,43 @@ fn objects_live_and_the_controller_manager_deletes_the_orphans_of_a_deleted_node
     api.delete("/api/v1/nodes/gone")?;
     api.wait_gone(&format!("{pods}/orphan"), ORPHAN)?;
     api.get(&format!("{pods}/kept"))?.context("the pod of a node that is there")?;
+    cluster.stop()
+}
+
+#[test]
+fn a_proxy_tells_what_was_asked_and_lets_a_test_be_first() -> Result<()> {
+    let cluster = Cluster::start(&ControlPlaneOptions::default())?;
+    cluster.make_namespace("first")?;
+    let own = Api::new(cluster.control_plane().admin_kubeconfig())?;
+    let proxy =
+        ApiProxy::start(cluster.instance().host_ip(), cluster.control_plane().admin_kubeconfig())?;
+    let kubeconfig = cluster.instance().dir().join("proxy.kubeconfig");
+    proxy.write_kubeconfig(&kubeconfig)?;
+    let api = Api::new(&kubeconfig)?;
+    let pods = "/api/v1/namespaces/first/pods";
+    proxy.before(Method::POST, "/pods", move || {
+        own.create(pods, &pod("a", None)).expect("nobody was faster");
+    });
+    let refused = api.create(pods, &pod("a", None)).unwrap_err();
+    assert_eq!(status_code(&refused), Some(409), "{refused:#}");
+    api.create(pods, &pod("b", None))?;
+    let asked: Vec<_> = proxy.asked().into_iter().map(|asked| asked.status).collect();
+    assert_eq!(asked, [Some(StatusCode::CONFLICT), Some(StatusCode::CREATED)]);
+    assert_eq!(proxy.asked()[1].body["metadata"]["name"], "b");
+    // From inside, and with an answer that goes on for a while.
+    let kubectl = testbed::Cache::from_env()?.parts().program("kubectl").display().to_string();
+    let watch = Command::new(kubectl)
+        .args(["--kubeconfig", &kubeconfig.display().to_string(), "get", "pods", "-n", "first"])
+        .args(["--watch", "--output", "name"]);
+    let watch = cluster.instance().spawn("watch", &watch)?;
+    let seen = |name: &str| {
+        wait::until(&format!("{name} is seen"), PATIENCE, || {
+            let log = watch.log();
+            Ok(if log.contains(name) { Ok(()) } else { Err(log) })
+        })
+    };
+    seen("pod/a")?;
+    api.create(pods, &pod("c", None))?;
+    seen("pod/c")?;
     cluster.stop()
 }
