@@ -95,6 +95,12 @@ impl Flags<'_> {
             // There is one API server; nobody needs the list of them.
             flag("endpoint-reconciler-type", "none"),
             flag("client-ca-file", self.file("ca.crt").display()),
+            // Others ask for this as the API server starts; nobody has a certificate of that name.
+            flag("requestheader-client-ca-file", self.file("ca.crt").display()),
+            flag("requestheader-allowed-names", "front-proxy-client"),
+            flag("requestheader-username-headers", "X-Remote-User"),
+            flag("requestheader-group-headers", "X-Remote-Group"),
+            flag("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
             flag("service-account-key-file", self.file("sa.pub").display()),
             flag("service-account-signing-key-file", self.file("sa.key").display()),
             flag("service-account-issuer", "https://kubernetes.default.svc"),
