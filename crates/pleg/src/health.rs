@@ -5,11 +5,19 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+/// A relist that succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Relisted {
+    pub(crate) began: Instant,
+    /// How much longer than usual the next one waits, because the node is quiet.
+    pub(crate) rest: Duration,
+}
+
 /// Tells when the last successful relist began. Written by the relist task, which closes it when it
 /// ends.
 #[derive(Debug, Clone)]
 pub struct Health {
-    pub(crate) relisted: watch::Receiver<Option<Instant>>,
+    pub(crate) relisted: watch::Receiver<Option<Relisted>>,
     pub(crate) threshold: Duration,
 }
 
@@ -39,12 +47,12 @@ impl Health {
 
     /// Whether the last successful relist is recent enough at `now`.
     pub fn check(&self, now: Instant) -> Result<(), Unhealthy> {
-        let Some(relisted) = *self.relisted.borrow() else {
+        let Some(Relisted { began, rest }) = *self.relisted.borrow() else {
             return Err(Unhealthy::NeverRelisted);
         };
-        let since = now.saturating_duration_since(relisted);
-        if since > self.threshold {
-            return Err(Unhealthy::Stale { since, threshold: self.threshold });
+        let (since, threshold) = (now.saturating_duration_since(began), self.threshold + rest);
+        if since > threshold {
+            return Err(Unhealthy::Stale { since, threshold });
         }
         Ok(())
     }

@@ -28,8 +28,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::cache::{Observation, Reader, Writer, cache};
-use crate::decide::{PodRecord, diff};
-use crate::health::Health;
+use crate::decide::{PodRecord, Since, diff, relist_period};
+use crate::health::{Health, Relisted};
 use crate::hints::{Hint, Hints};
 use crate::inspect::{self, Before};
 use crate::marks::Marks;
@@ -44,7 +44,8 @@ const LONGEST_RETRY: Duration = Duration::from_secs(8);
 pub struct Settings {
     /// From the end of a relist to the start of the next.
     pub relist_period: Duration,
-    /// The same while the runtime tells what happens: then a relist only repairs what was missed.
+    /// The same while the runtime tells what happens: then a relist only repairs what was missed. It may
+    /// be five times as long where nothing happens.
     pub relist_period_with_hints: Duration,
     /// Whether to listen to what the runtime tells.
     pub hints: bool,
@@ -126,6 +127,8 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         work: FuturesUnordered::new(),
         next: Some(Instant::now()),
         in_full: false,
+        stirred: false,
+        period: Duration::ZERO,
         trouble: Trouble::default(),
     };
     Pleg { task, cache: reader, events, requests, health }
@@ -142,8 +145,8 @@ pub struct Relist {
     events: Marks<LifecycleEvent>,
     /// Written by whoever wants a pod looked at, taken here.
     requests: Marks<()>,
-    /// Start of the last successful relist; closed when the task ends.
-    relisted: watch::Sender<Option<Instant>>,
+    /// The last successful relist; closed when the task ends.
+    relisted: watch::Sender<Option<Relisted>>,
     /// Bounds the inspections under way.
     permits: Arc<Semaphore>,
     /// The same for pods whose status could not be read before, so that they do not stand in the way of
@@ -160,6 +163,10 @@ pub struct Relist {
     next: Option<Instant>,
     /// Whether the next relist compares every pod, whatever the runtime says.
     in_full: bool,
+    /// Whether anything was heard or found since the last relist began.
+    stirred: bool,
+    /// How long the last relist waited.
+    period: Duration,
     /// With listing the runtime.
     trouble: Trouble,
 }
@@ -259,6 +266,7 @@ impl Relist {
 
     fn start_relist(&mut self) {
         self.next = None;
+        self.stirred = false;
         let runtime = Arc::clone(&self.runtime);
         // Taken before the first call: what happens during the listing may or may not be in it.
         let (at, began) = (self.stamps.next(), Instant::now());
@@ -272,6 +280,9 @@ impl Relist {
     }
 
     fn look_at(&mut self, uid: PodUid) {
+        self.stirred = true;
+        let soon = Instant::now() + self.settings.relist_period_with_hints;
+        self.next = self.next.map(|next| next.min(soon));
         if let Some(busy) = self.busy.get_mut(&uid) {
             busy.again = true;
             return;
@@ -314,7 +325,13 @@ impl Relist {
 
     fn listed(&mut self, began: Instant, at: Stamp, pods: Result<Listed, RuntimeError>) {
         // Until it is listed, nobody knows what was not told.
-        let rarely = matches!(pods, Ok(Listed::Pods(_) | Listed::AsKnown)) && self.hints.flow();
+        let since = match pods {
+            Ok(Listed::AsKnown) if self.hints.flow() && !self.stirred => Since::Quiet,
+            Ok(Listed::Pods(_) | Listed::AsKnown) if self.hints.flow() => Since::Stirred,
+            _ => Since::Deaf,
+        };
+        let periods = (self.settings.relist_period, self.settings.relist_period_with_hints);
+        self.period = relist_period(since, periods, self.period);
         match pods {
             Ok(pods) => {
                 if let Some(lasted) = self.trouble.over(Instant::now().into_std()) {
@@ -333,12 +350,7 @@ impl Relist {
                 }
             }
         }
-        let period = if rarely {
-            self.settings.relist_period_with_hints
-        } else {
-            self.settings.relist_period
-        };
-        self.next = Some(Instant::now() + period);
+        self.next = Some(Instant::now() + self.period);
     }
 
     /// A look at a pod failed: tries again before long, however far away the next relist is.
@@ -368,8 +380,9 @@ impl Relist {
             });
         }
         self.writer.relisted(at, self.busy.keys().cloned().collect());
-        let last = self.relisted.send_replace(Some(began));
-        self.metrics.relisted(began.elapsed(), last.map(|last| began.duration_since(last)));
+        let rest = self.period.saturating_sub(self.settings.relist_period_with_hints);
+        let last = self.relisted.send_replace(Some(Relisted { began, rest }));
+        self.metrics.relisted(began.elapsed(), last.map(|last| began.duration_since(last.began)));
         self.metrics.seen_at(self.clock.now().as_duration().as_secs_f64());
     }
 

@@ -10,6 +10,7 @@ use testbed::wait;
 
 use crate::place::{CREATE, START, Stage};
 use crate::results::Death;
+use crate::runtime::Deaths;
 use crate::usage;
 
 /// How long a restart may take.
@@ -24,29 +25,33 @@ pub fn play(stage: &Stage<'_>, count: usize) -> Result<Vec<Death>> {
     let victims: Vec<String> = stage.runtime.running()?.into_values().take(count).collect();
     ensure!(victims.len() == count, "only {} of {count} containers run", victims.len());
     let shares = u32::try_from(count)?;
+    let deaths = stage.runtime.deaths()?;
     let each = victims.iter().zip(0..shares);
     each.map(|(victim, number)| {
         thread::sleep(QUIET + QUIET * number / shares);
-        death(stage, victim).with_context(|| format!("death of container {victim}"))
+        death(stage, &deaths, victim).with_context(|| format!("death of container {victim}"))
     })
     .collect()
 }
 
-fn death(stage: &Stage<'_>, container: &str) -> Result<Death> {
+fn death(stage: &Stage<'_>, deaths: &Deaths, container: &str) -> Result<Death> {
     let pid = Pid::from_raw(usage::container_pid(container)?).context("a process has a number")?;
     let killed = Timestamp::now();
     kill_process(pid, Signal::KILL).context("kill the container's process")?;
     let script = stage.proxy.script();
-    let (created, running) = wait::until("another container runs", PATIENCE, || {
+    let (told, created, running) = wait::until("another container runs", PATIENCE, || {
         let first = |times: Vec<Timestamp>| times.into_iter().find(|at| *at >= killed);
-        Ok(match (first(script.arrivals(CREATE)), first(script.done(START))) {
-            (Some(created), Some(running)) => Ok((created, running)),
+        let seen =
+            (deaths.told(container), first(script.arrivals(CREATE)), first(script.done(START)));
+        Ok(match seen {
+            (Some(told), Some(created), Some(running)) => Ok((told, created, running)),
             seen => Err(format!("{seen:?}")),
         })
     })?;
     let running_now = stage.runtime.running()?;
     ensure!(!running_now.values().any(|id| id == container), "the container did not die");
     Ok(Death {
+        told_seconds: told.duration_since(killed).as_secs_f64(),
         create_seconds: created.duration_since(killed).as_secs_f64(),
         running_seconds: running.duration_since(killed).as_secs_f64(),
     })

@@ -20,13 +20,15 @@ pub const RESIDENT: &str = "resident memory, MiB";
 pub const CPU: &str = "CPU, ms per minute";
 /// Calls to the runtime while nothing happens.
 pub const CALLS: &str = "CRI calls per minute";
+/// From a death to the earliest moment at which an agent can know of it.
+pub const TO_TOLD: &str = "death until the runtime tells of it, ms";
 /// From a death to the call.
 pub const TO_CREATE: &str = "death to CreateContainer, ms";
 /// From a death to the end of the call that starts it.
 pub const TO_RUNNING: &str = "death to running again, ms";
 
 /// All of them, in the order of the report.
-pub const METRICS: [Metric; 11] = [
+pub const METRICS: [Metric; 12] = [
     Metric { name: RESIDENT, of: |run| Some(mebibytes(run.steady.memory.rss_bytes)) },
     Metric {
         name: "proportional memory, MiB",
@@ -41,6 +43,7 @@ pub const METRICS: [Metric; 11] = [
             Some(per_minute(run, number(bytes) / 1024.0))
         },
     },
+    Metric { name: TO_TOLD, of: |run| deaths(run, |death| death.told_seconds) },
     Metric { name: TO_CREATE, of: |run| deaths(run, |death| death.create_seconds) },
     Metric { name: TO_RUNNING, of: |run| deaths(run, |death| death.running_seconds) },
     Metric { name: "start to all pods running, s", of: |run| start(run, |start| start.seconds) },

@@ -61,10 +61,10 @@ impl Plan {
             name: name.to_owned(),
             on,
             pods,
-            // Files and caches are looked at a second time.
-            warm_up: seconds(20),
-            // Long enough for what agents do once a minute.
-            window: seconds(60),
+            // Both agents look at every pod again after 60 to 90 s; then it is quiet.
+            warm_up: seconds(90),
+            // Long enough for what agents do once in two minutes.
+            window: seconds(120),
             deaths: 0,
             died_meanwhile: 0,
         };

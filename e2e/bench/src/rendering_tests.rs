@@ -39,14 +39,19 @@ fn run(round: u32, scenario: &str, agent: Agent, upstream: f64) -> Run {
             received_bytes: 512,
         },
         deaths: if scenario == PODS_30 {
-            vec![
-                Death { create_seconds: 0.01 * times, running_seconds: 0.1 * times },
-                Death { create_seconds: 0.03 * times, running_seconds: 0.3 * times },
-            ]
+            vec![death(0.01, times), death(0.03, times)]
         } else {
             Vec::new()
         },
         restart: (scenario == HOLLOW_1000).then(|| converged(10)),
+    }
+}
+
+fn death(seconds: f64, times: f64) -> Death {
+    Death {
+        told_seconds: seconds / 2.0,
+        create_seconds: seconds * times,
+        running_seconds: seconds * times * 10.0,
     }
 }
 

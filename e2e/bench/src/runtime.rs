@@ -1,5 +1,7 @@
 //! The runtime, seen directly: what runs in it, and emptying it.
 
+mod deaths;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +15,8 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
+
+pub use deaths::Deaths;
 
 /// How long the runtime may take for a call.
 const CALL: Duration = Duration::from_mins(1);

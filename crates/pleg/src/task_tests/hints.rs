@@ -30,20 +30,34 @@ async fn a_death_is_heard_at_once_and_costs_three_filtered_calls() {
     }
 }
 
-// behaviour: PLEG-40, PLEG-44
+// behaviour: PLEG-40, PLEG-44, PLEG-49
 #[tokio::test(start_paused = true)]
-async fn a_thousand_quiet_pods_cost_two_calls_a_minute() {
+async fn a_thousand_quiet_pods_cost_two_calls_in_five_minutes() {
     let runtime = runtime();
     for pod in 0..1000 {
         run(&runtime, &format!("pod-{pod}"), FOREVER).await;
     }
     let mut node = Node::with(&runtime, Settings::default());
     node.hear("pod-999").await;
-    node.at(seconds(90)).await;
     runtime.forget_calls();
-    node.at(seconds(90 + 600)).await;
-    assert_eq!(runtime.calls().len(), 20, "two lists a minute for ten minutes");
-    assert_eq!(node.health.check(Instant::now()), Ok(()));
+    node.at(seconds(59)).await;
+    assert_eq!(runtime.calls().len(), 0, "just listed");
+    node.at(seconds(15 * 60)).await;
+    assert_eq!(runtime.count(Method::ListContainers), 4, "after 1, 3, 7 and 12 minutes");
+    runtime.forget_calls();
+    for minute in 16..=60 {
+        node.at(seconds(minute * 60)).await;
+        assert_eq!(node.health.check(Instant::now()), Ok(()));
+    }
+    assert_eq!(
+        runtime.calls().len(),
+        18,
+        "two lists in five minutes for three quarters of an hour"
+    );
+    node.look_at("pod-7");
+    runtime.forget_calls();
+    node.at(seconds(61 * 60 + 1)).await;
+    assert_eq!(runtime.count(Method::ListContainers), 2, "of the pod, and of all within a minute");
 }
 
 // behaviour: PLEG-42

@@ -1,0 +1,8 @@
+//! What talks to an API server, on a real control plane. Needs root and the parts that `make testbed` builds.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests on the real thing: real files, processes and time"
+)]
+
+mod control_plane;
+mod objects;
