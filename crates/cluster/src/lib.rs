@@ -27,12 +27,14 @@ mod urls;
 
 use std::sync::Arc;
 
+use model::ports::cluster::ApiError;
+
 pub use connect::{ConnectError, Connection};
 pub use decode::pod::Exclusion;
 pub use selector::{Selector, SelectorError};
 
 use self::bucket::Bucket;
-use self::call::Caller;
+use self::call::{Call, Caller};
 
 /// How fast one may call.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,5 +72,15 @@ impl Cluster {
             exclusion: Arc::new(exclusion),
             source: Arc::new(source),
         }
+    }
+
+    /// Where the server is.
+    pub fn address(&self) -> &str {
+        self.caller.connection.address()
+    }
+
+    /// Whether the server says that it is well.
+    pub async fn is_healthy(&self) -> Result<(), ApiError> {
+        self.caller.read(Call::get("/healthz".to_owned()).in_own_lane()).await.map(drop)
     }
 }

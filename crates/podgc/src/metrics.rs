@@ -30,6 +30,7 @@ pub struct Metrics {
     missing_nodes: IntGauge,
     concurrency: IntGauge,
     leads: GaugeVec,
+    running: GaugeVec,
 }
 
 fn counter(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
@@ -102,6 +103,13 @@ impl Metrics {
                 ),
                 &["name"],
             )?,
+            running: GaugeVec::new(
+                Opts::new(
+                    "running_managed_controllers",
+                    "Controllers that run: 1 for yes, 0 for no.",
+                ),
+                &["name", "manager"],
+            )?,
         };
         metrics.register(registry)?;
         Ok(metrics)
@@ -125,6 +133,7 @@ impl Metrics {
         registry.register(Box::new(self.quarantined.clone()))?;
         registry.register(Box::new(self.cycle.clone()))?;
         registry.register(Box::new(self.last_cycle.clone()))?;
+        registry.register(Box::new(self.running.clone()))?;
         registry.register(Box::new(self.leads.clone()))
     }
 
@@ -169,6 +178,12 @@ impl Metrics {
 
     pub(crate) fn concurrency(&self, limit: usize) {
         self.concurrency.set(whole(limit));
+    }
+
+    /// Whether the controller runs.
+    pub(crate) fn runs(&self, runs: bool) {
+        let labels = ["pod-garbage-collector-controller", "ferrolet-pod-gc"];
+        self.running.with_label_values(&labels).set(f64::from(u8::from(runs)));
     }
 
     /// Whether this process leads in the election of that name.

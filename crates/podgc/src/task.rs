@@ -103,6 +103,7 @@ impl PodGc {
             () = self.cache.synced() => {}
         }
         info!(pods = self.cache.lock().pods(), "all pods and nodes are known");
+        self.metrics.runs(true);
         while !stop.is_cancelled() {
             let begun = Instant::now();
             self.cycle(&stop).await;
@@ -113,6 +114,7 @@ impl PodGc {
                 () = tokio::time::sleep(PERIOD) => {}
             }
         }
+        self.metrics.runs(false);
     }
 
     /// The four passes.
