@@ -21,6 +21,7 @@ mod memory;
 mod node_settings;
 mod node_view;
 mod observe;
+mod pod_gc;
 mod pulse;
 mod records;
 mod remains;

@@ -1,6 +1,7 @@
 //! The ports through which the agent removes, with every removal put on record.
 
 mod files;
+mod pods;
 mod runtime;
 
 use model::ports::journal::Outcome;
@@ -9,6 +10,7 @@ use model::verdict::Verdict;
 use crate::ledger::Ledger;
 
 pub use files::RecordedFiles;
+pub use pods::RecordedPods;
 pub use runtime::RecordedRuntime;
 
 /// Said of a removal whose end nobody waited for.
@@ -29,6 +31,13 @@ impl<'a> UnderWay<'a> {
     fn ended(mut self, outcome: Outcome<'_>) {
         self.over = true;
         self.ledger.record(self.verdict, outcome);
+    }
+}
+
+impl UnderWay<'_> {
+    /// It was refused before anything was done.
+    fn never_began(mut self) {
+        self.over = true;
     }
 }
 

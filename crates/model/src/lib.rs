@@ -11,6 +11,7 @@
 #![warn(missing_docs)]
 
 pub mod chain;
+pub mod cluster;
 pub mod fingerprint;
 pub mod ids;
 pub mod image_claims;

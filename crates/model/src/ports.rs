@@ -2,6 +2,7 @@
 //! test kit in memory; both pass the same contract tests.
 
 pub mod clock;
+pub mod cluster;
 pub mod disk;
 pub mod events;
 pub mod files;

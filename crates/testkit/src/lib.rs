@@ -16,6 +16,7 @@
 //! program `cri-proxy`: it stands between a node agent and any runtime and spoils calls.
 
 pub mod clock;
+pub mod cluster;
 pub mod contract;
 pub mod disk;
 pub mod events;
