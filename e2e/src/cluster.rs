@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use testbed::{ControlPlane, ControlPlaneOptions, Instance, Options, Runtime, User};
 
-use crate::api::Api;
+use crate::api::{Api, status_code};
 
 /// A control plane and a client that may do everything.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Cluster {
     }
 
     /// Makes a namespace in which pods can be made: with the service account that they have unless they
-    /// say otherwise, which a controller would make.
+    /// say otherwise, which a controller makes where one runs.
     pub fn make_namespace(&self, name: &str) -> Result<()> {
         let namespace =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
@@ -59,8 +59,11 @@ impl Cluster {
         let account = json!({
             "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" },
         });
-        self.api.create(&format!("/api/v1/namespaces/{name}/serviceaccounts"), &account)?;
-        Ok(())
+        match self.api.create(&format!("/api/v1/namespaces/{name}/serviceaccounts"), &account) {
+            // The controller was faster.
+            Err(error) if status_code(&error) == Some(409) => Ok(()),
+            other => other.map(drop),
+        }
     }
 
     /// Runs kubectl as somebody who may do everything, and answers what it printed.

@@ -64,7 +64,10 @@ mod tests {
             bucket.take().await;
         }
         let took = begun.elapsed();
-        assert!(took >= Duration::from_millis(4990) && took <= Duration::from_millis(5200), "{took:?}");
+        assert!(
+            took >= Duration::from_millis(4990) && took <= Duration::from_millis(5200),
+            "{took:?}"
+        );
         tokio::time::sleep(Duration::from_millis(500)).await;
         let begun = Instant::now();
         for _ in 0..10 {

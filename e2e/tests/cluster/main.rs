@@ -4,5 +4,9 @@
     reason = "tests on the real thing: real files, processes and time"
 )]
 
+mod collector;
 mod control_plane;
 mod objects;
+mod pod_gc;
+mod scenario;
+mod twins;
