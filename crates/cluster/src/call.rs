@@ -53,7 +53,13 @@ pub(crate) const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json
 
 impl Call {
     pub(crate) fn get(path: String) -> Self {
-        Self { method: Method::GET, path, content_type: JSON, body: Vec::new(), lane: Lane::Ordinary }
+        Self {
+            method: Method::GET,
+            path,
+            content_type: JSON,
+            body: Vec::new(),
+            lane: Lane::Ordinary,
+        }
     }
 
     pub(crate) fn json(method: Method, path: String, body: &serde_json::Value) -> Self {
@@ -101,7 +107,8 @@ impl Caller {
     /// Sends a call and waits for the whole answer.
     pub(crate) async fn read(&self, call: Call) -> Result<Vec<u8>, ApiError> {
         let answer = self.send(call).await?;
-        let body = timeout(ANSWER, Limited::new(answer.into_body(), LONGEST_ANSWER).collect()).await;
+        let body =
+            timeout(ANSWER, Limited::new(answer.into_body(), LONGEST_ANSWER).collect()).await;
         let body = body.map_err(|_| ApiError::TooSlow(ANSWER))?;
         Ok(body.map_err(ApiError::Unreachable)?.to_bytes().into())
     }

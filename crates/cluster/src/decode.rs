@@ -66,7 +66,10 @@ fn pairs<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<'a>
             Ok(Vec::new())
         }
 
-        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de>, A::Error> {
+        fn visit_map<A: serde::de::MapAccess<'de>>(
+            self,
+            mut map: A,
+        ) -> Result<Pairs<'de>, A::Error> {
             let mut pairs = Vec::new();
             while let Some((Text(key), Text(value))) = map.next_entry()? {
                 pairs.push((key, value));

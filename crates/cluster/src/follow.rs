@@ -226,8 +226,10 @@ impl<'a, K: Kind> Follower<'a, K> {
     async fn events(&mut self, query: &str, mut initial: bool) -> Result<Ended, ApiError> {
         let lasts = WATCH + jittered(WATCH);
         let seconds = lasts.as_secs();
-        let path =
-            format!("{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}", K::PATH);
+        let path = format!(
+            "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}",
+            K::PATH
+        );
         let answer = self.caller.send(Call::get(path)).await?;
         let mut lines = Lines::new(answer.into_body(), lasts + SILENCE);
         let mut told = false;
@@ -256,7 +258,9 @@ impl<'a, K: Kind> Follower<'a, K> {
     fn take(&mut self, line: &[u8], initial: bool) -> Result<Taken, ApiError> {
         let event: Event<'_, K::Object<'_>> = match serde_json::from_slice(line) {
             Ok(event) => event,
-            Err(error) => return failure(line).unwrap_or(Err(ApiError::Unreadable(Box::new(error)))),
+            Err(error) => {
+                return failure(line).unwrap_or(Err(ApiError::Unreadable(Box::new(error))));
+            }
         };
         let metadata = event.object.metadata();
         let version = metadata.resource_version.clone().into_owned();

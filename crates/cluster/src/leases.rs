@@ -43,7 +43,12 @@ impl Leases for Cluster {
 }
 
 impl Cluster {
-    async fn write(&self, method: Method, path: String, lease: ApiLease) -> Result<Lease, ApiError> {
+    async fn write(
+        &self,
+        method: Method,
+        path: String,
+        lease: ApiLease,
+    ) -> Result<Lease, ApiError> {
         let body = serde_json::to_value(lease);
         let body = body.map_err(|error| ApiError::Unreadable(Box::new(error)))?;
         let call = Call::json(method, path, &body).in_own_lane();

@@ -138,8 +138,7 @@ mod tests {
             observed_generation: 2,
             since: Timestamp::constant(1_767_225_600, 5),
         };
-        let status =
-            FailedStatus { observed_generation: Some(2), disruption: Some(disruption) };
+        let status = FailedStatus { observed_generation: Some(2), disruption: Some(disruption) };
         let expected = json!({
             "metadata": {"uid": "u1"},
             "status": {

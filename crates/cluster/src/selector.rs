@@ -4,7 +4,9 @@ use std::str::FromStr;
 
 /// Why a selector is not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{requirement:?} is no requirement; write key, !key, key=value, key!=value or key in (a,b)")]
+#[error(
+    "{requirement:?} is no requirement; write key, !key, key=value, key!=value or key in (a,b)"
+)]
 pub struct SelectorError {
     /// The part that is not understood.
     pub requirement: String,

@@ -119,8 +119,10 @@ impl Cache {
     /// All pods were told.
     pub fn complete_pods(&mut self) {
         let untold = self.by_uid.iter().map(|slot| &self.slots[*slot as usize]);
-        let untold: Vec<Uid> =
-            untold.filter(|slot| slot.told != self.pod_round).map(|slot| slot.uid.clone()).collect();
+        let untold: Vec<Uid> = untold
+            .filter(|slot| slot.told != self.pod_round)
+            .map(|slot| slot.uid.clone())
+            .collect();
         for uid in &untold {
             self.forget(uid);
         }

@@ -34,9 +34,9 @@ fn detail(view: &PodView<'_>, rule: &Rule) -> Detail {
             .with("position", number(excess.position))
     };
     let of_rule = match rule {
-        Rule::OverThreshold(number) | Rule::OverNamespaceCap(number) | Rule::OverNodeCap(number) => {
-            excess(number)
-        }
+        Rule::OverThreshold(number)
+        | Rule::OverNamespaceCap(number)
+        | Rule::OverNodeCap(number) => excess(number),
         Rule::OverTtl { age, ttl } => {
             Detail::default().with("age", Input::Span(*age)).with("ttl", Input::Span(*ttl))
         }
@@ -62,7 +62,9 @@ fn detail(view: &PodView<'_>, rule: &Rule) -> Detail {
 pub fn sentence(rule: &Rule, node: &str) -> String {
     let of = |excess: &Excess, place: &str| {
         let Excess { terminated, allowed, position } = excess;
-        format!("{terminated} terminated pods {place}, {allowed} may stay; it is number {position} to go")
+        format!(
+            "{terminated} terminated pods {place}, {allowed} may stay; it is number {position} to go"
+        )
     };
     match rule {
         Rule::OverThreshold(excess) => of(excess, "in the cluster"),

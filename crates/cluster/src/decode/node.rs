@@ -63,7 +63,8 @@ mod tests {
     #[test]
     fn a_node_is_ready_by_its_first_condition_and_out_of_service_by_the_key_of_a_taint() {
         let ready = |status: &str| format!(r#"{{"type":"Ready","status":"{status}"}}"#);
-        let taint = r#"{"key":"node.kubernetes.io/out-of-service","value":"x","effect":"NoSchedule"}"#;
+        let taint =
+            r#"{"key":"node.kubernetes.io/out-of-service","value":"x","effect":"NoSchedule"}"#;
         let rows = [
             (ready("True"), "", (true, false)),
             (ready("False"), "", (false, false)),

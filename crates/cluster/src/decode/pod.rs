@@ -89,9 +89,10 @@ impl Pod<'_> {
             (Some(_), Some(0)) => Deletion::Forced,
             (Some(_), _) => Deletion::Graceful,
         };
-        let disrupted = status.conditions.iter().find(|condition| {
-            condition.kind == "DisruptionTarget" && condition.status == "True"
-        });
+        let disrupted = status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == "DisruptionTarget" && condition.status == "True");
         let ends = status.container_statuses.iter().chain(&status.init_container_statuses);
         let finished = ends.filter_map(|one| one.state.terminated.as_ref()?.finished_at).max();
         let is_excluded = exclusion.labels.means(|key| value(&metadata.labels, key))

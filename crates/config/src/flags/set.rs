@@ -38,9 +38,11 @@ impl FlagSet {
 
     /// The last text given for the flag, or its default.
     pub fn text(&self, name: &str) -> &str {
-        self.texts(name).last().copied().unwrap_or_else(|| match self.find(name).map(|f| f.target) {
-            Some(Target::Own { default, .. }) => default,
-            _ => "",
+        self.texts(name).last().copied().unwrap_or_else(|| {
+            match self.find(name).map(|f| f.target) {
+                Some(Target::Own { default, .. }) => default,
+                _ => "",
+            }
         })
     }
 

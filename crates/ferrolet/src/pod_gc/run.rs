@@ -135,11 +135,8 @@ async fn work(args: &PodGcArguments) -> Result<()> {
 
 async fn parts(args: &PodGcArguments) -> Result<Parts> {
     let host = host_name();
-    let connection = Connection::find(
-        args.server.kubeconfig.clone(),
-        args.server.master.as_deref(),
-        USER_AGENT,
-    );
+    let connection =
+        Connection::find(args.server.kubeconfig.clone(), args.server.master.as_deref(), USER_AGENT);
     let connection = connection.await.context("find the API server")?;
     let exclusion = Exclusion {
         labels: args.exclude_labels.parse().context("--exclude-labels")?,
@@ -158,10 +155,7 @@ async fn parts(args: &PodGcArguments) -> Result<Parts> {
     let ledger = Ledger::new(Arc::clone(&journal) as _, &registry).context("count deletions")?;
     let election = args.election.as_ref().map(|election| {
         let settings = ElectionSettings {
-            lease: LeaseName {
-                namespace: election.namespace.clone(),
-                name: election.name.clone(),
-            },
+            lease: LeaseName { namespace: election.namespace.clone(), name: election.name.clone() },
             policy: ElectionPolicy {
                 identity: format!("{host}_{}", random_uuid()),
                 lease_duration: election.lease_duration,
@@ -188,8 +182,8 @@ async fn open_port(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) -> R
     let now = SystemClock.now();
     let config = tls::config(serving, &host_name(), &Host::default(), now).await?;
     let listener = TcpListener::bind((serving.address.as_str(), serving.port)).await;
-    let listener = listener
-        .with_context(|| format!("listen on {} port {}", serving.address, serving.port))?;
+    let listener =
+        listener.with_context(|| format!("listen on {} port {}", serving.address, serving.port))?;
     let page = Arc::new(Page {
         health: Health { election: parts.election.clone(), cache: Arc::clone(&parts.cache) },
         access: Access { reviews: Arc::clone(&parts.cluster) as _ },

@@ -120,7 +120,11 @@ async fn answer(
             return plain(StatusCode::INTERNAL_SERVER_ERROR, text);
         }
     }
-    if path == "/metrics" { metrics(&page.registry) } else { plain(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()) }
+    if path == "/metrics" {
+        metrics(&page.registry)
+    } else {
+        plain(StatusCode::NOT_FOUND, "404 page not found\n".to_owned())
+    }
 }
 
 fn token(request: &Request<Incoming>) -> Option<String> {

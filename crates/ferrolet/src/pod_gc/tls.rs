@@ -29,7 +29,9 @@ pub(super) async fn config(
 ) -> Result<ServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let (chain, key) = match (&serving.cert_file, &serving.key_file) {
-        (Some(cert), Some(key)) => (certificates(files, cert).await?, private_key(files, key).await?),
+        (Some(cert), Some(key)) => {
+            (certificates(files, cert).await?, private_key(files, key).await?)
+        }
         _ => self_signed(host, now)?,
     };
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -55,10 +57,7 @@ pub(super) async fn config(
     Ok(config)
 }
 
-async fn certificates(
-    files: &dyn HostFiles,
-    path: &Path,
-) -> Result<Vec<CertificateDer<'static>>> {
+async fn certificates(files: &dyn HostFiles, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let named = || format!("read certificates from {}", path.display());
     let pem = files.read(path, LONGEST).await.with_context(named)?;
     let found: Vec<_> =

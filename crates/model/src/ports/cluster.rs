@@ -114,11 +114,8 @@ pub trait Leases: Debug + Send + Sync {
     async fn lease(&self, name: &LeaseName) -> Result<Option<Lease>, ApiError>;
 
     /// Makes it; a conflict when it exists.
-    async fn create_lease(
-        &self,
-        name: &LeaseName,
-        record: &LeaseRecord,
-    ) -> Result<Lease, ApiError>;
+    async fn create_lease(&self, name: &LeaseName, record: &LeaseRecord)
+    -> Result<Lease, ApiError>;
 
     /// Replaces what it says; a conflict when it is not at this version any more.
     async fn update_lease(

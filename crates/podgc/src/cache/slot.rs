@@ -37,7 +37,11 @@ pub(super) struct Slot {
 
 impl Default for Slot {
     fn default() -> Self {
-        Self::new(PodRecord { is_excluded: true, ..PodRecord::default() }, (NO_NAME, NO_NAME), false)
+        Self::new(
+            PodRecord { is_excluded: true, ..PodRecord::default() },
+            (NO_NAME, NO_NAME),
+            false,
+        )
     }
 }
 

@@ -24,7 +24,13 @@ impl Pace {
     /// A pace of at most so many at a time.
     pub fn new(most: usize) -> Self {
         let most = most.max(1);
-        Self { most, limit: most, well: 0, paused_until: Duration::ZERO, settled_at: Duration::ZERO }
+        Self {
+            most,
+            limit: most,
+            well: 0,
+            paused_until: Duration::ZERO,
+            settled_at: Duration::ZERO,
+        }
     }
 
     /// How many may be under way.

@@ -32,11 +32,7 @@ impl Quarantine {
     /// Takes the names that pods have and the cache of nodes has not. One that waits already keeps its
     /// earlier time. One that is due begins to wait anew at once, as in upstream's queue: whatever the
     /// answer about it, it is not asked about again before the time is over.
-    pub fn step<'a>(
-        &mut self,
-        missing: impl Iterator<Item = &'a str>,
-        now: Duration,
-    ) -> Step {
+    pub fn step<'a>(&mut self, missing: impl Iterator<Item = &'a str>, now: Duration) -> Step {
         let mut before = std::mem::take(&mut self.waiting);
         let mut step = Step::default();
         for name in missing {

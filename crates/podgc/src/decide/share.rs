@@ -20,7 +20,8 @@ mod tests {
 
     #[test]
     fn a_share_is_rounded_down_but_never_to_nothing() {
-        let rows = [(1000, 10.0, 100), (1009, 10.0, 100), (5, 10.0, 1), (0, 10.0, 1), (200, 0.5, 1)];
+        let rows =
+            [(1000, 10.0, 100), (1009, 10.0, 100), (5, 10.0, 1), (0, 10.0, 1), (200, 0.5, 1)];
         for (pods, percent, most) in rows {
             assert_eq!(most_removals(pods, percent), most, "{percent}% of {pods}");
         }

@@ -137,10 +137,9 @@ fn too_many(pods: &dyn TerminatedPods, threshold: u32, going: &mut Going) {
 }
 
 /// Pods of the same time by name, then by namespace, so that equal inputs give equal plans.
-fn by_name<'a>(
-    mut pods: impl Iterator<Item = PodView<'a>>,
-) -> impl Iterator<Item = PodView<'a>> {
-    let same = |a: &PodView<'_>, b: &PodView<'_>| (a.is_evicted, a.order) == (b.is_evicted, b.order);
+fn by_name<'a>(mut pods: impl Iterator<Item = PodView<'a>>) -> impl Iterator<Item = PodView<'a>> {
+    let same =
+        |a: &PodView<'_>, b: &PodView<'_>| (a.is_evicted, a.order) == (b.is_evicted, b.order);
     let mut next = pods.next();
     let mut group = Vec::new().into_iter();
     std::iter::from_fn(move || {

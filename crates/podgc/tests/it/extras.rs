@@ -119,8 +119,7 @@ async fn a_dry_run_only_tells() {
 // behaviour: PGC-97
 #[tokio::test(start_paused = true)]
 async fn a_cycle_removes_no_more_than_its_share_of_all_pods() {
-    let mut world =
-        World::new(PodGcSettings { max_deletion_percent: Some(10.0), ..threshold(1) });
+    let mut world = World::new(PodGcSettings { max_deletion_percent: Some(10.0), ..threshold(1) });
     for number in 0..50 {
         world.cluster.create_pod(aged(&format!("t{number:02}"), Failed, number + 1));
         world.cluster.create_pod(aged(&format!("r{number:02}"), Running, number + 1));

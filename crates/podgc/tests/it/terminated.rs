@@ -9,11 +9,7 @@ fn evicted(name: &str, created: i64) -> PodRecord {
 }
 
 /// Pods, a threshold, and which go in which order.
-async fn row(
-    pods: impl IntoIterator<Item = PodRecord>,
-    most: i64,
-    gone: &[&str],
-) -> World {
+async fn row(pods: impl IntoIterator<Item = PodRecord>, most: i64, gone: &[&str]) -> World {
     let mut world = World::new(threshold(most));
     for pod in pods {
         world.cluster.create_pod(pod);
@@ -72,7 +68,8 @@ async fn below_the_threshold_nothing_goes() {
 // behaviour: PGC-5
 #[tokio::test(start_paused = true)]
 async fn the_evicted_go_first_however_young() {
-    let world = row([aged("a", Failed, 1), aged("b", Succeeded, 2), evicted("c", 3)], 1, &["c", "a"]);
+    let world =
+        row([aged("a", Failed, 1), aged("b", Succeeded, 2), evicted("c", 3)], 1, &["c", "a"]);
     assert_eq!(world.await.left(), ["b"]);
 }
 

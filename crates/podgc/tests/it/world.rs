@@ -111,7 +111,11 @@ impl World {
             for one in family.get_metric() {
                 let labels: Vec<&str> = one.get_label().iter().map(|label| label.value()).collect();
                 if labels == [namespace, reason] {
-                    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+                    #[expect(
+                        clippy::cast_possible_truncation,
+                        clippy::cast_sign_loss,
+                        reason = "a count"
+                    )]
                     return one.get_counter().get_value() as u64;
                 }
             }

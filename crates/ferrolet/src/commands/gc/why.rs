@@ -54,7 +54,9 @@ pub async fn why(
     let (answer, runs) = match agent.gc_why(what, limit).await {
         Ok(answer) => (answer, true),
         // Its journal is there without it.
-        Err(AgentError::NoAgent(_)) => (from_files(args.place.root_dir.join(JOURNAL), what, limit)?, false),
+        Err(AgentError::NoAgent(_)) => {
+            (from_files(args.place.root_dir.join(JOURNAL), what, limit)?, false)
+        }
         Err(error) => return Err(error.into()),
     };
     tell_damage(&answer);
