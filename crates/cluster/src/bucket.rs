@@ -54,7 +54,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn after_a_burst_calls_keep_to_the_rate() {
         let bucket = Bucket::new(Rate { per_second: 20.0, burst: 30 });
-        tokio::time::sleep(Duration::from_secs(100)).await;
+        sleep(Duration::from_secs(100)).await;
         let begun = Instant::now();
         for _ in 0..30 {
             bucket.take().await;
@@ -68,7 +68,7 @@ mod tests {
             took >= Duration::from_millis(4990) && took <= Duration::from_millis(5200),
             "{took:?}"
         );
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        sleep(Duration::from_millis(500)).await;
         let begun = Instant::now();
         for _ in 0..10 {
             bucket.take().await;

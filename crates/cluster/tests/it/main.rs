@@ -1,0 +1,5 @@
+//! The adapter against a server that answers by a script.
+
+mod feeds;
+mod server;
+mod writes;
