@@ -1,14 +1,14 @@
 //! Who collects: our controller, or the one of the controller manager.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use e2e::api::Patch;
 use e2e::cluster::Cluster;
 use e2e::node::program;
 use serde_json::json;
-use testbed::{Command, Component, Process};
+use testbed::{Command, Component, Process, User};
 
 use crate::objects::pod;
 use crate::scenario::FINALIZER;
@@ -30,8 +30,8 @@ impl Collector {
         let threshold = format!("--terminated-pod-gc-threshold={threshold}");
         match self {
             Self::Ferrolet => {
-                let kubeconfig = cluster.control_plane().admin_kubeconfig();
-                start_pod_gc(cluster, "pod-gc", kubeconfig, &[&threshold])?;
+                let kubeconfig = deployed(cluster)?;
+                start_pod_gc(cluster, "pod-gc", &kubeconfig, &[&threshold])?;
             }
             Self::ControllerManager => {
                 let flags =
@@ -43,6 +43,17 @@ impl Collector {
         }
         Ok(())
     }
+}
+
+/// Gives our controller the rights that it is deployed with, and answers a kubeconfig with no others.
+pub(crate) fn deployed(cluster: &Cluster) -> Result<PathBuf> {
+    let rbac = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/pod-gc/rbac.yaml");
+    // Where the cluster sees it, wherever this work tree lies.
+    let seen = cluster.instance().dir().join("rbac.yaml");
+    std::fs::copy(&rbac, &seen).with_context(|| format!("read {}", rbac.display()))?;
+    cluster.kubectl(&["apply", "-f", &seen.display().to_string()])?;
+    // A service account is a user of this name.
+    cluster.kubeconfig(&User::new("system:serviceaccount:kube-system:ferrolet-pod-gc"))
 }
 
 /// Starts our controller inside the cluster's instance.
