@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, Collected, Limited};
 use kube::client::Body;
 use model::ports::cluster::ApiError;
 use serde::Deserialize;
@@ -122,7 +122,7 @@ async fn refused(answer: Response<Body>) -> ApiError {
     let retry_after = retry_after.map(Duration::from_secs);
     let body = Limited::new(answer.into_body(), LONGEST_REFUSAL).collect();
     let body = timeout(ANSWER, body).await.ok().and_then(Result::ok);
-    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = body.map(Collected::to_bytes).unwrap_or_default();
     let refusal: Refusal = serde_json::from_slice(&body).unwrap_or_default();
     meaning(status, retry_after, refusal.message)
 }

@@ -11,6 +11,7 @@
 //! - a feed never ends: it begins anew where it broke, or from a list when the server has forgotten that;
 //! - ordinary calls keep to a rate; leases, reviews and events do not wait for it.
 
+mod access;
 mod bucket;
 mod call;
 mod connect;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 
 use model::ports::cluster::ApiError;
 
+pub use access::{NEEDED, Permission};
 pub use connect::{ConnectError, Connection};
 pub use decode::pod::Exclusion;
 pub use selector::{Selector, SelectorError};

@@ -38,7 +38,6 @@ pub fn flags() -> &'static [Flag] {
 
 /// What the controller is told.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub struct PodGcArguments {
     /// How to reach the API server.
     pub server: Server,

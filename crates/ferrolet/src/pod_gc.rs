@@ -1,6 +1,8 @@
 //! `ferrolet pod-gc`: the Pod GC controller of a cluster.
 
 mod access;
+#[cfg(test)]
+mod deploy_tests;
 mod health;
 mod help;
 mod run;

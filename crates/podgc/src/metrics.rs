@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use prometheus::core::Collector;
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
     Opts, Registry,
@@ -20,9 +21,7 @@ pub struct Metrics {
     planned: IntCounterVec,
     put_off: IntCounter,
     events_dropped: IntCounter,
-    quarantined: IntGaugeVec,
-    quarantine_adds: IntCounterVec,
-    quarantine_retries: IntCounterVec,
+    quarantine: QueueMetrics,
     cycle: Histogram,
     last_cycle: Gauge,
     pods: IntGauge,
@@ -33,108 +32,85 @@ pub struct Metrics {
     running: GaugeVec,
 }
 
-fn counter(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
-    IntCounterVec::new(Opts::new(name, help), labels)
+/// Upstream's metrics of a queue.
+#[derive(Debug, Clone)]
+struct QueueMetrics {
+    depth: IntGaugeVec,
+    adds: IntCounterVec,
+    retries: IntCounterVec,
+}
+
+/// A metric that is in a registry from now on.
+fn registered<T: Collector + Clone + 'static>(
+    registry: &Registry,
+    metric: Result<T, prometheus::Error>,
+) -> Result<T, prometheus::Error> {
+    let metric = metric?;
+    registry.register(Box::new(metric.clone()))?;
+    Ok(metric)
 }
 
 impl Metrics {
     /// Metrics in the given registry.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let metrics = Self {
-            deletions: counter(
+        let by_pod = |name: &str, help: &str| {
+            let labels = &["namespace", "reason"];
+            registered(registry, IntCounterVec::new(Opts::new(name, help), labels))
+        };
+        let count = |name: &str, help: &str| registered(registry, IntCounter::new(name, help));
+        let level = |name: &str, help: &str| registered(registry, IntGauge::new(name, help));
+        let state = |name: &str, help: &str, labels: &[&str]| {
+            registered(registry, GaugeVec::new(Opts::new(name, help), labels))
+        };
+        let last = "ferrolet_pod_gc_last_cycle_timestamp_seconds";
+        let last_cycle = Gauge::new(last, "When the last cycle ended.");
+        let cycle = HistogramOpts::new("ferrolet_pod_gc_cycle_seconds", "How long cycles took.")
+            .buckets(vec![0.000_1, 0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0]);
+        Ok(Self {
+            deletions: by_pod(
                 "pod_gc_collector_force_delete_pods_total",
                 "Pods that the Pod GC tried to delete by force, whatever came of it.",
-                &["namespace", "reason"],
             )?,
-            errors: counter(
+            errors: by_pod(
                 "pod_gc_collector_force_delete_pod_errors_total",
                 "Pods that the Pod GC tried to delete by force and could not.",
-                &["namespace", "reason"],
             )?,
-            planned: counter(
+            planned: by_pod(
                 "ferrolet_pod_gc_dry_run_deletions_total",
                 "Pods that would have been deleted without --dry-run.",
-                &["namespace", "reason"],
             )?,
-            put_off: IntCounter::new(
+            put_off: count(
                 "ferrolet_pod_gc_put_off_total",
                 "Deletions left to a later cycle by --max-deletion-percent.",
             )?,
-            events_dropped: IntCounter::new(
+            events_dropped: count(
                 "ferrolet_pod_gc_events_dropped_total",
                 "Events about deletions that were not written.",
             )?,
-            quarantined: IntGaugeVec::new(
-                Opts::new("workqueue_depth", "Names that wait in a queue."),
-                &["name"],
-            )?,
-            quarantine_adds: counter(
-                "workqueue_adds_total",
-                "Names that were put into a queue.",
-                &["name"],
-            )?,
-            quarantine_retries: counter(
-                "workqueue_retries_total",
-                "Names that were put into a queue for later.",
-                &["name"],
-            )?,
-            cycle: Histogram::with_opts(
-                HistogramOpts::new("ferrolet_pod_gc_cycle_seconds", "How long cycles took.")
-                    .buckets(vec![0.000_1, 0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0]),
-            )?,
-            last_cycle: Gauge::new(
-                "ferrolet_pod_gc_last_cycle_timestamp_seconds",
-                "When the last cycle ended.",
-            )?,
-            pods: IntGauge::new("ferrolet_pod_gc_pods", "Pods in the cluster.")?,
-            terminated: IntGauge::new("ferrolet_pod_gc_terminated_pods", "Terminated pods.")?,
-            missing_nodes: IntGauge::new(
+            quarantine: QueueMetrics::new(registry)?,
+            cycle: registered(registry, Histogram::with_opts(cycle))?,
+            last_cycle: registered(registry, last_cycle)?,
+            pods: level("ferrolet_pod_gc_pods", "Pods in the cluster.")?,
+            terminated: level("ferrolet_pod_gc_terminated_pods", "Terminated pods.")?,
+            missing_nodes: level(
                 "ferrolet_pod_gc_missing_nodes",
                 "Names of nodes that pods have and that do not exist.",
             )?,
-            concurrency: IntGauge::new(
+            concurrency: level(
                 "ferrolet_pod_gc_concurrency",
                 "How many deletions may be under way at a time.",
             )?,
-            leads: GaugeVec::new(
-                Opts::new(
-                    "leader_election_master_status",
-                    "Whether this process leads: 1 for yes, 0 for no.",
-                ),
+            leads: state(
+                "leader_election_master_status",
+                "Whether this process leads: 1 for yes, 0 for no.",
                 &["name"],
             )?,
-            running: GaugeVec::new(
-                Opts::new(
-                    "running_managed_controllers",
-                    "Controllers that run: 1 for yes, 0 for no.",
-                ),
+            running: state(
+                "running_managed_controllers",
+                "Controllers that run: 1 for yes, 0 for no.",
                 &["name", "manager"],
             )?,
-        };
-        metrics.register(registry)?;
-        Ok(metrics)
-    }
-
-    fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
-        for counters in [
-            &self.deletions,
-            &self.errors,
-            &self.planned,
-            &self.quarantine_adds,
-            &self.quarantine_retries,
-        ] {
-            registry.register(Box::new(counters.clone()))?;
-        }
-        for gauge in [&self.pods, &self.terminated, &self.missing_nodes, &self.concurrency] {
-            registry.register(Box::new(gauge.clone()))?;
-        }
-        registry.register(Box::new(self.put_off.clone()))?;
-        registry.register(Box::new(self.events_dropped.clone()))?;
-        registry.register(Box::new(self.quarantined.clone()))?;
-        registry.register(Box::new(self.cycle.clone()))?;
-        registry.register(Box::new(self.last_cycle.clone()))?;
-        registry.register(Box::new(self.running.clone()))?;
-        registry.register(Box::new(self.leads.clone()))
+        })
     }
 
     /// A deletion was tried; whether it worked.
@@ -159,9 +135,9 @@ impl Metrics {
     }
 
     pub(crate) fn quarantined(&self, waiting: usize, added: usize) {
-        self.quarantined.with_label_values(&[QUEUE]).set(whole(waiting));
-        self.quarantine_adds.with_label_values(&[QUEUE]).inc_by(added as u64);
-        self.quarantine_retries.with_label_values(&[QUEUE]).inc_by(added as u64);
+        self.quarantine.depth.with_label_values(&[QUEUE]).set(whole(waiting));
+        self.quarantine.adds.with_label_values(&[QUEUE]).inc_by(added as u64);
+        self.quarantine.retries.with_label_values(&[QUEUE]).inc_by(added as u64);
     }
 
     pub(crate) fn cycled(&self, took: Duration, now: jiff::Timestamp) {
@@ -189,6 +165,23 @@ impl Metrics {
     /// Whether this process leads in the election of that name.
     pub(crate) fn leads(&self, name: &str, leads: bool) {
         self.leads.with_label_values(&[name]).set(f64::from(u8::from(leads)));
+    }
+}
+
+impl QueueMetrics {
+    fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let count = |name: &str, help: &str| {
+            registered(registry, IntCounterVec::new(Opts::new(name, help), &["name"]))
+        };
+        let depth = Opts::new("workqueue_depth", "Names that wait in a queue.");
+        Ok(Self {
+            depth: registered(registry, IntGaugeVec::new(depth, &["name"]))?,
+            adds: count("workqueue_adds_total", "Names that were put into a queue.")?,
+            retries: count(
+                "workqueue_retries_total",
+                "Names that were put into a queue for later.",
+            )?,
+        })
     }
 }
 

@@ -178,10 +178,10 @@ impl PodGc {
 
     async fn orphaned(&mut self, stop: &CancellationToken) -> Vec<Removal> {
         let now = self.start.elapsed();
-        let step = self.quarantine.step(self.cache.lock().missing_nodes(), now);
-        self.metrics.quarantined(self.quarantine.len(), step.added);
+        let wait = self.quarantine.step(self.cache.lock().missing_nodes(), now);
+        self.metrics.quarantined(self.quarantine.len(), wait.added);
         let mut gone = BTreeMap::new();
-        for (name, missing_for) in step.due {
+        for (name, missing_for) in wait.due {
             if stop.is_cancelled() {
                 return Vec::new();
             }
@@ -197,8 +197,7 @@ impl PodGc {
         if gone.is_empty() {
             return Vec::new();
         }
-        let removals = orphaned(self.cache.lock().all(), &gone);
-        removals
+        orphaned(self.cache.lock().all(), &gone)
     }
 
     /// As much of what was decided as the cycle may still remove.

@@ -12,12 +12,12 @@ use model::verdict::{Detail, Owner, Subject, Verdict};
 
 use crate::server::{Server, busy, ok, refused};
 
-fn target() -> PodTarget {
+pub(crate) fn target() -> PodTarget {
     let version = Version::from(7);
     PodTarget { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), version }
 }
 
-fn verdict() -> Verdict {
+pub(crate) fn verdict() -> Verdict {
     Verdict {
         subject: Subject::Pod("u1".into()),
         name: "".into(),

@@ -24,7 +24,7 @@ pub(super) struct Name {
 #[derive(Debug, Default)]
 pub(super) struct Names {
     seed: DefaultHashBuilder,
-    names: Vec<Name>,
+    all: Vec<Name>,
     free: Vec<u32>,
     table: HashTable<u32>,
 }
@@ -33,26 +33,26 @@ impl Names {
     /// The number of a name that is used once more.
     pub(super) fn take(&mut self, text: &str) -> u32 {
         if let Some(id) = self.find(text) {
-            self.names[id as usize].users += 1;
+            self.all[id as usize].users += 1;
             return id;
         }
         let name = Name { text: text.into(), users: 1, ..Name::default() };
         let id = if let Some(id) = self.free.pop() {
-            self.names[id as usize] = name;
+            self.all[id as usize] = name;
             id
         } else {
-            self.names.push(name);
-            u32::try_from(self.names.len() - 1).expect("fewer names than fit into memory")
+            self.all.push(name);
+            u32::try_from(self.all.len() - 1).expect("fewer names than fit into memory")
         };
-        let (seed, names) = (&self.seed, &self.names);
-        let hash = |id: &u32| seed.hash_one(&*names[*id as usize].text);
+        let (seed, all) = (&self.seed, &self.all);
+        let hash = |id: &u32| seed.hash_one(&*all[*id as usize].text);
         self.table.insert_unique(hash(&id), id, hash);
         id
     }
 
     /// One use less.
     pub(super) fn let_go(&mut self, id: u32) {
-        let name = &mut self.names[id as usize];
+        let name = &mut self.all[id as usize];
         name.users -= 1;
         if name.users > 0 {
             return;
@@ -66,20 +66,20 @@ impl Names {
 
     /// The number of a name that is used.
     pub(super) fn find(&self, text: &str) -> Option<u32> {
-        let is_it = |id: &u32| &*self.names[*id as usize].text == text;
+        let is_it = |id: &u32| &*self.all[*id as usize].text == text;
         self.table.find(self.seed.hash_one(text), is_it).copied()
     }
 
     pub(super) fn get(&self, id: u32) -> &Name {
-        &self.names[id as usize]
+        &self.all[id as usize]
     }
 
     pub(super) fn get_mut(&mut self, id: u32) -> &mut Name {
-        &mut self.names[id as usize]
+        &mut self.all[id as usize]
     }
 
     pub(super) fn text(&self, id: u32) -> &str {
-        &self.names[id as usize].text
+        &self.all[id as usize].text
     }
 
     /// The numbers of all names that are used.

@@ -20,11 +20,11 @@ pub fn terminated(
     }
     if let Some(cap) = policy.per_namespace {
         let over = pods.namespaces_over(cap);
-        too_many_of(pods, &Cap { cap, over, of: Of::Namespace }, &mut going);
+        too_many_of(pods, &Cap { allowed: cap, over, of: Of::Namespace }, &mut going);
     }
     if let Some(cap) = policy.per_node {
         let over = pods.nodes_over(cap);
-        too_many_of(pods, &Cap { cap, over, of: Of::Node }, &mut going);
+        too_many_of(pods, &Cap { allowed: cap, over, of: Of::Node }, &mut going);
     }
     if let Ok(threshold) = u32::try_from(policy.threshold)
         && threshold > 0
@@ -78,7 +78,7 @@ impl Of {
 /// A cap, and who is over it.
 #[derive(Debug)]
 struct Cap<'a> {
-    cap: u32,
+    allowed: u32,
     over: Vec<(&'a str, u32)>,
     of: Of,
 }
@@ -99,11 +99,11 @@ fn too_many_of(pods: &dyn TerminatedPods, cap: &Cap<'_>, going: &mut Going) {
     }
     for pod in by_name(pods.in_order()) {
         let Some((terminated, taken)) = groups.get_mut(cap.of.name(&pod)) else { continue };
-        if *taken >= terminated.saturating_sub(cap.cap) || going.chosen.contains(&pod.id) {
+        if *taken >= terminated.saturating_sub(cap.allowed) || going.chosen.contains(&pod.id) {
             continue;
         }
         *taken += 1;
-        let excess = Excess { terminated: *terminated, allowed: cap.cap, position: *taken };
+        let excess = Excess { terminated: *terminated, allowed: cap.allowed, position: *taken };
         going.chosen.insert(pod.id);
         going.choose(
             &pod,
