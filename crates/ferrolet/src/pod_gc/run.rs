@@ -91,7 +91,7 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     let journal = Arc::clone(&parts.journal);
     tasks.spawn("journal", |stop| journal.keep_synced(stop));
     open_port(args, &parts, &mut tasks).await?;
-    let begin = async {
+    let first = async {
         wait_for_server(&parts.cluster).await?;
         sleep(args.start_interval).await;
         if let Some(election) = &parts.election {
@@ -106,7 +106,7 @@ async fn work(args: &PodGcArguments) -> Result<()> {
             info!(signal = name, "told to stop");
             return Ok(());
         }
-        begun = begin => begun?,
+        done = first => done?,
     }
     start(args, &parts, &mut tasks);
     let lost = async {
