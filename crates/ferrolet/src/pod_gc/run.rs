@@ -11,7 +11,6 @@ use hostfs::{Host, HostSegments};
 use journal::{DiskJournal, Ledger, RecordedPods};
 use model::chain::Chain;
 use model::cluster::LeaseName;
-use model::ports::clock::WallClock as _;
 use model::ports::cluster::{Nodes as _, PodFeed as _};
 use podgc::cache::{Cache, SharedCache};
 use podgc::decide::election::ElectionPolicy;
@@ -30,7 +29,8 @@ use tracing::{info, warn};
 use super::access::Access;
 use super::health::Health;
 use super::serve::{Page, serve};
-use super::{tls, why};
+use super::tls::Keys;
+use super::why;
 use crate::observe::SystemClock;
 use crate::tasks::Tasks;
 use crate::version::FERROLET;
@@ -179,8 +179,8 @@ async fn open_port(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) -> R
     if serving.port == 0 {
         return Ok(());
     }
-    let now = SystemClock.now();
-    let config = tls::config(serving, &host_name(), &Host::default(), now).await?;
+    let (files, clock) = (Arc::new(Host::default()), Arc::new(SystemClock));
+    let keys = Keys::read(serving, &host_name(), files, clock).await?;
     let listener = TcpListener::bind((serving.address.as_str(), serving.port)).await;
     let listener =
         listener.with_context(|| format!("listen on {} port {}", serving.address, serving.port))?;
@@ -189,7 +189,7 @@ async fn open_port(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) -> R
         access: Access { reviews: Arc::clone(&parts.cluster) as _ },
         registry: parts.registry.clone(),
     });
-    tasks.spawn("port", |stop| serve(page, listener, Arc::new(config), stop));
+    tasks.spawn("port", |stop| serve(page, listener, keys, stop));
     Ok(())
 }
 
