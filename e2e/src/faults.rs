@@ -50,11 +50,13 @@ const fn caused_by(cause: &'static str, method: &'static str, stage: Stage) -> R
 
 /// Every method that the agent calls in a round. No image goes in one; for `RemoveImage` there are
 /// tests of their own.
-pub const METHODS: [Row; 19] = [
+pub const METHODS: [Row; 21] = [
     row("Version", Stage::Start),
     row("GetContainerEvents", Stage::Start),
     row("ListPodSandbox", Stage::Start),
     row("ListContainers", Stage::Start),
+    caused_by("ListPodSandbox=too-large", "StreamPodSandboxes", Stage::Start),
+    caused_by("ListContainers=too-large", "StreamContainers", Stage::Start),
     row("PodSandboxStatus", Stage::Start),
     row("ContainerStatus", Stage::Start),
     row("ImageStatus", Stage::Start),

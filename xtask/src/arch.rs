@@ -36,7 +36,7 @@ enum Layer {
 const LAYERS: &[(Layer, &[&str])] = &[
     (Layer::Model, &["model"]),
     (Layer::Ground, &["proto", "sys"]),
-    (Layer::Shared, &["config", "podspec", "journal"]),
+    (Layer::Shared, &["checkpoint", "config", "podspec", "journal"]),
     (Layer::Adapter, &["cri", "csi", "cluster", "hostfs", "fetch", "cgroups"]),
     (
         Layer::Subsystem,

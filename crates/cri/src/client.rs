@@ -16,20 +16,19 @@ use model::wanted::{ContainerConfig, SandboxConfig};
 use proto::runtime_v1 as cri;
 use proto::runtime_v1::image_service_client::ImageServiceClient;
 use proto::runtime_v1::runtime_service_client::RuntimeServiceClient;
-use tonic::client::Grpc;
 use tonic::transport::Channel;
 
 use crate::deadline::{Class, Deadlines};
 use crate::endpoint::Endpoint;
 use crate::error::{Call, on, wrong_subject};
+use crate::lists::{Containers, ImageUses, Lister, Sandboxes, lister};
 use crate::operations::Operations;
-use crate::parts::parts;
 use crate::service::{Service, channel};
-use crate::{events, from_cri, to_cri, unchanged, verbose};
+use crate::{events, from_cri, lists, to_cri, unchanged, verbose};
 
 /// A list of some ten thousand containers is larger than gRPC's usual 4 MiB, and a node that cannot
 /// list cannot clean up either.
-const MESSAGE_LIMIT: usize = 64 << 20;
+pub(crate) const MESSAGE_LIMIT: usize = 64 << 20;
 
 /// What a call is on when it is about no object in particular.
 pub(crate) const ALL: &str = "of the runtime";
@@ -39,8 +38,8 @@ pub(crate) const ALL: &str = "of the runtime";
 pub struct CriRuntime {
     runtime: Service<RuntimeServiceClient<Channel>>,
     image: Service<ImageServiceClient<Channel>>,
-    /// The runtime again, for answers that are not decoded at once.
-    undecoded: Service<Grpc<Channel>>,
+    /// The runtime again, for lists.
+    lists: Service<Lister>,
 }
 
 impl CriRuntime {
@@ -49,8 +48,8 @@ impl CriRuntime {
     pub fn new(runtime: &Endpoint, image: &Endpoint, deadlines: Deadlines) -> Self {
         let runtime_channel = channel(runtime);
         let image_channel = if runtime == image { runtime_channel.clone() } else { channel(image) };
-        let undecoded = Service {
-            client: Grpc::new(runtime_channel.clone()).max_decoding_message_size(MESSAGE_LIMIT),
+        let lists = Service {
+            client: lister(runtime_channel.clone()).max_decoding_message_size(MESSAGE_LIMIT),
             endpoint: runtime.clone(),
             deadlines: deadlines.clone(),
             operations: None,
@@ -68,7 +67,7 @@ impl CriRuntime {
             deadlines,
             operations: None,
         };
-        Self { runtime, image, undecoded }
+        Self { runtime, image, lists }
     }
 
     /// The same, with its calls counted.
@@ -76,33 +75,8 @@ impl CriRuntime {
     pub fn counted(mut self, operations: &Operations) -> Self {
         self.runtime.operations = Some(operations.clone());
         self.image.operations = Some(operations.clone());
-        self.undecoded.operations = Some(operations.clone());
+        self.lists.operations = Some(operations.clone());
         self
-    }
-
-    async fn containers(
-        &self,
-        filter: &ContainerFilter,
-    ) -> Result<Vec<cri::Container>, RuntimeError> {
-        let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str));
-        let filter = Some(to_cri::container_filter(filter));
-        let request = cri::ListContainersRequest { filter: filter.clone() };
-        let call = on("ListContainers", &object);
-        let method = RuntimeServiceClient::list_containers;
-        match self.runtime.call(call, request, method).await {
-            Ok(answer) => Ok(answer.containers),
-            Err(error) if error.is_too_large() => {
-                let (call, request) =
-                    (on("StreamContainers", &object), cri::StreamContainersRequest { filter });
-                let method = RuntimeServiceClient::stream_containers;
-                match parts(&self.runtime, call, request, method).await {
-                    Ok(parts) => Ok(parts.into_iter().flat_map(|part| part.containers).collect()),
-                    // What was asked for is what failed.
-                    Err(_) => Err(error),
-                }
-            }
-            Err(error) => Err(error),
-        }
     }
 }
 
@@ -113,6 +87,10 @@ fn selected(pod: Option<&PodUid>, id: Option<&str>) -> String {
         (Some(pod), None) => format!("of pod {pod}"),
         (None, None) => "of all pods".to_owned(),
     }
+}
+
+fn selected_containers(filter: &ContainerFilter) -> String {
+    selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str))
 }
 
 fn image_spec(image: &str) -> cri::ImageSpec {
@@ -180,25 +158,7 @@ impl Runtime for CriRuntime {
         filter: &SandboxFilter,
     ) -> Result<Vec<Sandbox>, RuntimeError> {
         let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(SandboxId::as_str));
-        let filter = Some(to_cri::sandbox_filter(filter));
-        let request = cri::ListPodSandboxRequest { filter: filter.clone() };
-        let call = on("ListPodSandbox", &object);
-        let method = RuntimeServiceClient::list_pod_sandbox;
-        let items = match self.runtime.call(call, request, method).await {
-            Ok(answer) => answer.items,
-            Err(error) if error.is_too_large() => {
-                let (call, request) =
-                    (on("StreamPodSandboxes", &object), cri::StreamPodSandboxesRequest { filter });
-                let method = RuntimeServiceClient::stream_pod_sandboxes;
-                match parts(&self.runtime, call, request, method).await {
-                    Ok(parts) => parts.into_iter().flat_map(|part| part.pod_sandboxes).collect(),
-                    // What was asked for is what failed.
-                    Err(_) => return Err(error),
-                }
-            }
-            Err(error) => return Err(error),
-        };
-        Ok(items.into_iter().filter_map(from_cri::sandbox).collect())
+        Ok(lists::sandboxes::<Sandboxes>(&self.lists, &object, filter).await?.list)
     }
 
     async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
@@ -261,12 +221,12 @@ impl Runtime for CriRuntime {
         &self,
         filter: &ContainerFilter,
     ) -> Result<Vec<Container>, RuntimeError> {
-        let containers = self.containers(filter).await?;
-        Ok(containers.into_iter().filter_map(from_cri::container).collect())
+        let object = selected_containers(filter);
+        Ok(lists::containers::<Containers>(&self.lists, &object, filter).await?.list)
     }
 
     async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
-        unchanged::list_if_changed(&self.undecoded, known).await
+        unchanged::list_if_changed(&self.lists, known).await
     }
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
@@ -334,8 +294,8 @@ impl Runtime for CriRuntime {
         &self,
         filter: &ContainerFilter,
     ) -> Result<Vec<ImageUse>, RuntimeError> {
-        let containers = self.containers(filter).await?;
-        Ok(containers.into_iter().filter_map(from_cri::image_use).collect())
+        let object = selected_containers(filter);
+        Ok(lists::containers::<ImageUses>(&self.lists, &object, filter).await?.list)
     }
 
     async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {

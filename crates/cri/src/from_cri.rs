@@ -7,12 +7,10 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use model::ids::{ObjectId, PodName, PodUid};
 use model::labels;
-use model::observed::{
-    Container, ContainerState, ContainerStatus, Sandbox, SandboxState, SandboxStatus,
-};
+use model::observed::{ContainerState, ContainerStatus, SandboxState, SandboxStatus};
 use model::ports::runtime::{
-    ContainerEvent, ContainerEventKind, Image, ImageFilesystem, ImageUse, ImageUser,
-    RuntimeCondition, RuntimeHandler, RuntimeStatus,
+    ContainerEvent, ContainerEventKind, Image, ImageFilesystem, ImageUser, RuntimeCondition,
+    RuntimeHandler, RuntimeStatus,
 };
 use model::wanted::Mount;
 use proto::runtime_v1 as cri;
@@ -22,7 +20,7 @@ fn id<T: From<String>>(id: String) -> Option<T> {
     (!id.is_empty()).then(|| id.into())
 }
 
-fn timestamp(nanoseconds: i64) -> Timestamp {
+pub(crate) fn timestamp(nanoseconds: i64) -> Timestamp {
     Timestamp::from_nanosecond(nanoseconds.into())
         .expect("64 bits of nanoseconds are within the range of a timestamp")
 }
@@ -48,42 +46,12 @@ pub(crate) fn container_state(state: cri::ContainerState) -> ContainerState {
     }
 }
 
-pub(crate) fn sandbox(sandbox: cri::PodSandbox) -> Option<Sandbox> {
-    let state = sandbox_state(sandbox.state());
-    let metadata = sandbox.metadata?;
-    Some(Sandbox {
-        id: id(sandbox.id)?,
-        pod_uid: id(metadata.uid)?,
-        pod: PodName::new(metadata.namespace, metadata.name),
-        attempt: metadata.attempt,
-        state,
-        created_at: timestamp(sandbox.created_at),
-    })
-}
-
 /// The pod that a container belongs to; the CRI has no field for it, so its maker labels it.
 fn pod(labels: &BTreeMap<String, String>) -> Option<(PodUid, PodName)> {
     let uid = id(labels.get(labels::POD_UID)?.clone())?;
     let namespace = labels.get(labels::POD_NAMESPACE)?.as_str();
     let name = labels.get(labels::POD_NAME)?.as_str();
     Some((uid, PodName::new(namespace, name)))
-}
-
-pub(crate) fn container(container: cri::Container) -> Option<Container> {
-    let state = container_state(container.state());
-    let metadata = container.metadata?;
-    let (pod_uid, pod) = pod(&container.labels)?;
-    Some(Container {
-        id: id(container.id)?,
-        sandbox_id: container.pod_sandbox_id.into(),
-        pod_uid,
-        pod,
-        name: metadata.name.into(),
-        attempt: metadata.attempt,
-        state,
-        created_at: timestamp(container.created_at),
-        image_ref: container.image_ref.into(),
-    })
 }
 
 pub(crate) fn sandbox_status(status: cri::PodSandboxStatus) -> Option<SandboxStatus> {
@@ -168,20 +136,6 @@ pub(crate) fn listed_image(image: cri::Image) -> Image {
         },
         runtime_handler: image.spec.map(|spec| spec.runtime_handler).unwrap_or_default(),
     }
-}
-
-/// Which image a container uses. One of which the runtime tells no image uses none.
-pub(crate) fn image_use(container: cri::Container) -> Option<ImageUse> {
-    let image_id = match container.image_id.as_str() {
-        "" => container.image_ref,
-        _ => container.image_id,
-    };
-    Some(ImageUse {
-        container: id(container.id)?,
-        pod_uid: pod(&container.labels).map(|(uid, _)| uid),
-        image_id: id(image_id)?,
-        runtime_handler: container.image.map(|image| image.runtime_handler).unwrap_or_default(),
-    })
 }
 
 /// A file system that does not say where it is cannot be measured.

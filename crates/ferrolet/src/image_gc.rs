@@ -43,8 +43,14 @@ struct PodsAndImages {
 impl PodImages for PodsAndImages {
     fn mounted(&self, pod: &PodUid, container: &ContainerId) -> Option<Vec<String>> {
         let status = self.cache.get(pod).ok()?;
-        let instance = status.containers.iter().find(|instance| instance.id == *container)?;
-        Some(mounted_images(instance))
+        if let Some(instance) = status.containers.iter().find(|one| one.id == *container) {
+            return Some(mounted_images(instance));
+        }
+        // What a container of a pod mounts is the same for all its instances, only which image is
+        // meant by it may not be.
+        let older = status.older.iter().find(|one| one.id == *container)?;
+        let mounted = mounted_images(status.latest(&older.name)?);
+        mounted.is_empty().then_some(mounted)
     }
 
     fn named(&self) -> Vec<KeptImage> {

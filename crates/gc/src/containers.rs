@@ -167,7 +167,7 @@ impl ContainerGc {
     /// What the next pass would remove and keep. Looks, and changes nothing.
     pub async fn plan(&self) -> Planned {
         let survey = survey::all(&self.shared.parts, false, &mut ExitTimes::new()).await;
-        survey.planned()
+        survey.planned(&self.shared.parts)
     }
 
     /// Makes a pass now, after the one that is under way.

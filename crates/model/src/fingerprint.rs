@@ -53,6 +53,16 @@ impl Fingerprint {
         self.unsettled += u64::from(mark == Mark::Unsettled);
     }
 
+    /// Of all that both stand for.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            objects: self.objects + other.objects,
+            unsettled: self.unsettled + other.unsettled,
+            sum: self.sum.wrapping_add(other.sum),
+        }
+    }
+
     /// Of two lists.
     pub fn of(sandboxes: &[Sandbox], containers: &[Container]) -> Self {
         let mut fingerprint = Self::default();
@@ -116,6 +126,8 @@ mod tests {
         for (objects, same) in rows {
             assert_eq!(known.vouches_for(&fingerprint(objects)), *same, "{objects:?}");
         }
+        let (one, other) = (&[("s", ReadySandbox)], &[("c", RunningContainer)]);
+        assert_eq!(fingerprint(one).and(fingerprint(other)), known);
         let similar: std::collections::BTreeSet<u64> = (0..10_000)
             .flat_map(|number| {
                 let id = format!("{number:064x}");

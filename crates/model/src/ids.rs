@@ -29,6 +29,12 @@ macro_rules! id {
             }
         }
 
+        impl From<Arc<str>> for $name {
+            fn from(text: Arc<str>) -> Self {
+                Self(text)
+            }
+        }
+
         impl Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0

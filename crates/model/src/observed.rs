@@ -187,6 +187,7 @@ pub fn pods_by_uid(
         pod.containers.push(container);
     }
     for pod in pods.values_mut() {
+        pod.containers.shrink_to_fit();
         pod.sandboxes.sort_by(|a, b| {
             (b.attempt, b.created_at, &a.id).cmp(&(a.attempt, a.created_at, &b.id))
         });
@@ -208,12 +209,59 @@ pub struct PodStatus {
     pub sandboxes: Vec<SandboxStatus>,
     /// Its containers, the newest first.
     pub containers: Vec<ContainerStatus>,
+    /// Ended instances that nobody looked at closely, the newest first: there may be very many, and
+    /// those of the same name that ended after them say all that is asked. Where one is here, at least
+    /// two of its name are among `containers`.
+    pub older: Vec<Container>,
+}
+
+/// What is known of every instance of a container, however closely it was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instance<'a> {
+    /// The runtime's id.
+    pub id: &'a ContainerId,
+    /// The sandbox it lives in.
+    pub sandbox_id: &'a SandboxId,
+    /// Its name in the pod's specification.
+    pub name: &'a Arc<str>,
+    /// Its state.
+    pub state: ContainerState,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The image it was made from, as the runtime refers to it.
+    pub image_ref: &'a Arc<str>,
+}
+
+impl<'a> From<&'a ContainerStatus> for Instance<'a> {
+    fn from(status: &'a ContainerStatus) -> Self {
+        let ContainerStatus { id, sandbox_id, name, state, created_at, image_ref, .. } = status;
+        Self { id, sandbox_id, name, state: *state, created_at: *created_at, image_ref }
+    }
+}
+
+impl<'a> From<&'a Container> for Instance<'a> {
+    fn from(listed: &'a Container) -> Self {
+        let Container { id, sandbox_id, name, state, created_at, image_ref, .. } = listed;
+        Self { id, sandbox_id, name, state: *state, created_at: *created_at, image_ref }
+    }
 }
 
 impl PodStatus {
     /// The status of a pod of which the runtime has nothing.
     pub fn empty(uid: PodUid) -> Self {
-        Self { uid, ips: Vec::new(), sandboxes: Vec::new(), containers: Vec::new() }
+        Self {
+            uid,
+            ips: Vec::new(),
+            sandboxes: Vec::new(),
+            containers: Vec::new(),
+            older: Vec::new(),
+        }
+    }
+
+    /// All instances of containers; those of one name that ended come with the newest first.
+    pub fn instances(&self) -> impl Iterator<Item = Instance<'_>> {
+        let containers = self.containers.iter().map(Instance::from);
+        containers.chain(self.older.iter().map(Instance::from))
     }
 
     /// The newest instance of a container of the pod's specification.

@@ -49,7 +49,9 @@ impl Entry {
     fn says_absent(&self) -> bool {
         let status = self.observation.as_ref();
         status.is_ok_and(|status| {
-            status.sandboxes.is_empty() && status.containers.is_empty() && status.ips.is_empty()
+            status.sandboxes.is_empty()
+                && status.instances().next().is_none()
+                && status.ips.is_empty()
         })
     }
 }

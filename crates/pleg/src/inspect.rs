@@ -1,17 +1,17 @@
 //! The calls that a look takes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use model::fingerprint::Fingerprint;
 use model::ids::PodUid;
-use model::observed::{PodStatus, RuntimePod, pods_by_uid};
+use model::observed::{Container, ContainerStatus, PodStatus, RuntimePod, pods_by_uid};
 use model::ports::last_words::LastWords;
 use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError, SandboxFilter};
 
-use crate::decide::{known_container, known_sandbox, pod_status};
+use crate::decide::{close, known_container, known_sandbox, pod_status};
 
 /// Everything that the runtime has, by pod; `None` when that is just what is known.
 pub(crate) async fn list(
@@ -56,9 +56,9 @@ pub(crate) struct Before {
     pub(crate) holds: bool,
 }
 
-/// The status of all parts of a pod; what is known and still holds is not read again. What vanished
-/// since it was listed is left out; any other failure fails the whole, because half a status would
-/// start containers that already run.
+/// The status of all parts of a pod; what is known and still holds is not read again, nor what has ended
+/// long ago. What vanished since it was listed is left out; any other failure fails the whole, because
+/// half a status would start containers that already run.
 pub(crate) async fn status(
     (runtime, words): (&dyn Runtime, &dyn LastWords),
     pod: RuntimePod,
@@ -69,28 +69,68 @@ pub(crate) async fn status(
         Some(known) => Ok(known.clone()),
         None => runtime.pod_sandbox_status(&sandbox.id).await,
     });
-    let containers = pod.containers.iter().map(async |listed| {
-        if let Some(known) = known_container(listed, old) {
-            return Ok(known.clone());
+    let containers = async {
+        let (mut read, mut gone) = (BTreeMap::new(), BTreeSet::new());
+        loop {
+            let next = close(&pod.containers, &gone);
+            let next = next.into_iter().filter(|position| !read.contains_key(position));
+            let answers = join_all(next.map(async |position| {
+                let listed = &pod.containers[position];
+                (position, container((runtime, words), listed, old).await)
+            }));
+            let answers = answers.await;
+            if answers.is_empty() {
+                return read;
+            }
+            // In the place of one that is gone comes the one that ended before it.
+            let denied = answers.iter().filter(|(_, answer)| is_denial(answer));
+            gone.extend(denied.map(|(position, _)| *position));
+            read.extend(answers);
         }
-        let mut status = runtime.container_status(&listed.id).await?;
-        status.sandbox_id = listed.sandbox_id.clone();
-        words.add(&mut status).await;
-        Ok(status)
-    });
-    let (sandboxes, containers) = join(join_all(sandboxes), join_all(containers)).await;
+    };
+    let (sandboxes, mut containers) = join(join_all(sandboxes), containers).await;
     // One that is read again after a failure is taken at its word, or the pod might never be.
     if before.holds
-        && let Some(denial) = first_denial(&sandboxes).or_else(|| first_denial(&containers))
+        && let Some(denial) = first_denial(&sandboxes).or_else(|| first_denial(containers.values()))
     {
         confirm(runtime, &pod, denial).await?;
     }
-    Ok(pod_status(pod.uid, found(sandboxes)?, found(containers)?, before.status.as_deref()))
+    let (mut statuses, mut older) = (Vec::new(), Vec::new());
+    for (position, listed) in pod.containers.into_iter().enumerate() {
+        match containers.remove(&position) {
+            Some(answer) => statuses.push(answer),
+            None => older.push(listed),
+        }
+    }
+    older.shrink_to_fit();
+    let containers = (found(statuses)?, older);
+    Ok(pod_status(pod.uid, found(sandboxes)?, containers, before.status.as_deref()))
+}
+
+async fn container(
+    (runtime, words): (&dyn Runtime, &dyn LastWords),
+    listed: &Container,
+    old: Option<&PodStatus>,
+) -> Result<ContainerStatus, RuntimeError> {
+    if let Some(known) = known_container(listed, old) {
+        return Ok(known.clone());
+    }
+    let mut status = runtime.container_status(&listed.id).await?;
+    status.sandbox_id = listed.sandbox_id.clone();
+    words.add(&mut status).await;
+    Ok(status)
+}
+
+fn is_denial<T>(answer: &Result<T, RuntimeError>) -> bool {
+    answer.as_ref().is_err_and(RuntimeError::is_not_found)
 }
 
 /// The first part that the runtime says it does not have.
-fn first_denial<T>(answers: &[Result<T, RuntimeError>]) -> Option<&RuntimeError> {
-    answers.iter().filter_map(|answer| answer.as_ref().err()).find(|error| error.is_not_found())
+fn first_denial<'a, T: 'a>(
+    answers: impl IntoIterator<Item = &'a Result<T, RuntimeError>>,
+) -> Option<&'a RuntimeError> {
+    let errors = answers.into_iter().filter_map(|answer| answer.as_ref().err());
+    errors.into_iter().find(|error| error.is_not_found())
 }
 
 /// Lists the pod again: a runtime that still lists what it denies contradicts itself, and who believed
@@ -109,10 +149,7 @@ async fn confirm(
 }
 
 fn found<T>(answers: Vec<Result<T, RuntimeError>>) -> Result<Vec<T>, RuntimeError> {
-    answers
-        .into_iter()
-        .filter(|answer| !answer.as_ref().is_err_and(RuntimeError::is_not_found))
-        .collect()
+    answers.into_iter().filter(|answer| !is_denial(answer)).collect()
 }
 
 /// What a look gives, or an error when it takes too long.

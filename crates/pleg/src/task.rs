@@ -473,7 +473,8 @@ impl Relist {
         self.work.push(Box::pin(async move {
             let _permit = permits.acquire().await.expect("the semaphore is never closed");
             let uid = pod.uid.clone();
-            let status = inspect::status((&*runtime, &*words), pod, &old);
+            // Only what has a permit needs room for it: very many may wait.
+            let status = Box::pin(inspect::status((&*runtime, &*words), pod, &old));
             let status = inspect::within(deadline, ("ContainerStatus", &uid), status).await;
             let observation = status.map(Arc::new);
             Done::Inspected(Inspected { uid, at, seen, counts, events, observation })

@@ -1,6 +1,7 @@
 //! Removing what containers leave behind.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::ContainerId;
@@ -58,7 +59,12 @@ impl PodRuntime {
         if unused && !self.never_started(id).await? {
             return Ok(());
         }
-        let log = instance.map(|instance| Path::new(&*instance.log_path));
+        let log_path = match instance {
+            Some(instance) => Some(Arc::clone(&instance.log_path)),
+            // One that nobody looked at closely yet.
+            None => self.log_path(id).await?,
+        };
+        let log = log_path.as_deref().map(Path::new);
         let logs = &self.parts.logs;
         for subject in logs.remains(&view::pod_name(pod), (name, id), log) {
             let verdict = self.verdict(subject, rule, name, Some(owner(pod, status)));
@@ -71,6 +77,15 @@ impl PodRuntime {
             }
         }
         Ok(())
+    }
+
+    /// Where the log of an instance is; nowhere if the instance is gone.
+    async fn log_path(&self, id: &ContainerId) -> Result<Option<Arc<str>>, RemoveError> {
+        match self.parts.runtime.container_status(id).await {
+            Ok(status) => Ok(Some(status.log_path)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(RemoveError::Container(error)),
+        }
     }
 
     async fn remove_file(&self, root: &Path, verdict: &Verdict) -> Result<(), RemoveError> {

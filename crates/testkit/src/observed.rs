@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use model::ids::{PodName, PodUid};
-use model::observed::{ContainerState, ContainerStatus, PodStatus, SandboxState, SandboxStatus};
+use model::observed::{
+    Container, ContainerState, ContainerStatus, PodStatus, SandboxState, SandboxStatus,
+};
 
 /// A container of which nothing is said but this.
 pub fn container_status(id: &str, name: &str, state: ContainerState) -> ContainerStatus {
@@ -49,5 +51,20 @@ pub fn pod_status(sandboxes: &[SandboxState], containers: &[ContainerState]) -> 
         sandboxes: sandboxes.iter().enumerate().map(sandbox).collect(),
         containers: containers.iter().enumerate().map(container).collect(),
         ..PodStatus::empty(PodUid::from("uid"))
+    }
+}
+
+/// A container of pod `default/web` as a list shows it.
+pub fn listed_container(id: &str, name: &str, state: ContainerState) -> Container {
+    Container {
+        id: id.into(),
+        sandbox_id: "s".into(),
+        pod_uid: PodUid::from("uid"),
+        pod: PodName::new("default", "web"),
+        name: name.into(),
+        attempt: 0,
+        state,
+        created_at: Timestamp::UNIX_EPOCH,
+        image_ref: "image".into(),
     }
 }

@@ -70,7 +70,7 @@ impl Plan {
         };
         let scenarios = vec![
             scenario(IDLE, On::Containerd, 0),
-            Scenario { deaths: 5, ..scenario(PODS_30, On::Containerd, 30) },
+            Scenario { deaths: 10, ..scenario(PODS_30, On::Containerd, 30) },
             scenario(HOLLOW_100, On::Hollow, 100),
             Scenario { died_meanwhile: 10, ..scenario(HOLLOW_1000, On::Hollow, 1000) },
         ];

@@ -31,6 +31,8 @@ const MESSAGE_LIMIT: usize = 64 << 20;
 #[derive(Debug, Clone)]
 pub struct Direct {
     client: RuntimeServiceClient<Channel>,
+    /// The same without an end to a call.
+    patient: RuntimeServiceClient<Channel>,
     handle: Handle,
 }
 
@@ -43,11 +45,13 @@ impl Direct {
             let socket = socket.clone();
             async move { UnixStream::connect(socket).await.map(TokioIo::new) }
         });
-        let channel = Endpoint::from(Uri::from_static("http://localhost"))
-            .timeout(CALL)
-            .connect_with_connector_lazy(connect);
-        let client = RuntimeServiceClient::new(channel).max_decoding_message_size(MESSAGE_LIMIT);
-        Self { client, handle: handle.clone() }
+        let endpoint = Endpoint::from(Uri::from_static("http://localhost"));
+        let client = |endpoint: Endpoint| {
+            let channel = endpoint.connect_with_connector_lazy(connect.clone());
+            RuntimeServiceClient::new(channel).max_decoding_message_size(MESSAGE_LIMIT)
+        };
+        let (patient, client) = (client(endpoint.clone()), client(endpoint.timeout(CALL)));
+        Self { client, patient, handle: handle.clone() }
     }
 
     /// The ids of all containers that run, by the names of their pods.

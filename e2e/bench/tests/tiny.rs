@@ -28,7 +28,7 @@ fn a_tiny_run_measures_everything_of_both_agents() {
         let names: Vec<&str> =
             rows.iter().filter(|r| r.scenario == scenario.name).map(|r| r.metric).collect();
         let starts = usize::from(scenario.pods > 0) * 2;
-        let deaths = usize::from(scenario.deaths > 0) * 2;
+        let deaths = usize::from(scenario.deaths > 0) * 3;
         let restarts = usize::from(scenario.died_meanwhile > 0) * 2;
         assert_eq!(names.len(), 5 + starts + deaths + restarts, "{}: {names:?}", scenario.name);
     }

@@ -39,6 +39,11 @@ fn a_runtime_that_cannot_be_looked_at_for_a_while_costs_no_pod() -> Result<()> {
 }
 
 #[test]
+fn lists_that_are_too_large_and_break_off_in_parts_cost_no_pod() -> Result<()> {
+    rounds(&[("StreamPodSandboxes", "hang"), ("StreamContainers", "unavailable")])
+}
+
+#[test]
 fn a_runtime_that_fails_to_do_what_it_is_told_does_it_in_the_end() -> Result<()> {
     rounds(&[
         ("RunPodSandbox", "late"),

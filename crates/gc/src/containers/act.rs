@@ -1,12 +1,12 @@
 //! Carrying decisions out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use model::chain::Chain;
-use model::ids::{ContainerId, PodUid, SandboxId};
+use model::ids::{PodUid, SandboxId};
 use model::observed::{Container, ContainerState};
 use model::ports::runtime::RuntimeError;
 use model::verdict::{Subject, Verdict};
@@ -73,27 +73,23 @@ impl Act<'_> {
         (self.tell)(Step { verdict, outcome });
     }
 
-    /// Removes containers; answers in which sandboxes some are left that should be gone.
+    /// Removes containers; answers in which sandboxes some are left.
     async fn containers<'s>(
         &self,
         survey: &'s Survey,
         report: &mut Report,
     ) -> BTreeSet<&'s SandboxId> {
-        let listed: BTreeMap<&ContainerId, &Container> =
-            survey.listed.iter().map(|container| (&container.id, container)).collect();
         let logs_go = survey.pods_without_logs();
-        let removals = survey.containers.iter().filter(|item| item.fate == Fate::Remove);
-        let doomed = removals.filter_map(|item| match &item.subject {
-            Subject::Container(id) => Some((item, *listed.get(id)?)),
-            _ => None,
-        });
-        let doomed: Vec<(&Item, &Container)> = doomed.collect();
-        let mut waiting = doomed.into_iter();
+        let mut decided = survey.containers(self.parts);
         let (mut under_way, mut occupied) = (FuturesUnordered::new(), BTreeSet::new());
         loop {
             while under_way.len() < REMOVALS_AT_A_TIME
-                && let Some((item, container)) = waiting.next()
+                && let Some((item, container)) = decided.next()
             {
+                if item.fate == Fate::Keep {
+                    occupied.insert(&container.sandbox_id);
+                    continue;
+                }
                 let log_goes = logs_go.contains(&container.pod_uid);
                 under_way.push(self.doomed_container(item, container, log_goes));
             }
@@ -108,11 +104,11 @@ impl Act<'_> {
 
     async fn doomed_container<'s>(
         &self,
-        item: &Item,
+        item: Item,
         container: &'s Container,
         log_goes: bool,
     ) -> (&'s Container, Option<(Verdict, Result<(), String>)>) {
-        let Some(verdict) = self.verdict(item) else { return (container, None) };
+        let Some(verdict) = self.verdict(&item) else { return (container, None) };
         let outcome = self.container(container, &verdict, log_goes).await;
         (container, Some((verdict, outcome)))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::ids::PodName;
-use model::observed::{Container, ContainerState, ContainerStatus, PodStatus};
+use model::observed::{Container, ContainerState, Instance, PodStatus};
 use model::verdict::Verdict;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -61,17 +61,17 @@ impl Deletor {
         let died: BTreeSet<String> = ids.collect();
         // One of each name is enough, and there may be very many.
         let mut names = BTreeSet::new();
-        let known = status.containers.iter().filter(|one| died.contains(one.id.as_str()));
-        let one_each = known.filter(|one| names.insert(&one.name));
+        let known = status.instances().filter(|one| died.contains(one.id.as_str()));
+        let one_each = known.filter(|one| names.insert(one.name));
         for id in one_each.map(|one| one.id.to_string()).chain(died.first().cloned()) {
             let which = if all.is_some() { Which::All } else { Which::SameAs(&id) };
-            doomed.extend(beyond(status, which, keep).into_iter().map(|one| (&one.id, one)));
+            doomed.extend(beyond(status, which, keep).into_iter().map(|one| (one.id, one)));
         }
         let mut left = 0;
         for instance in doomed.into_values() {
-            let item = item(instance, (status, pod.clone()), rule, (keep, now));
+            let item = item(&instance, (status, pod.clone()), rule, (keep, now));
             let Some(verdict) = item.verdict(now) else { continue };
-            let removal = Removal { container: listed(instance, status, pod), verdict };
+            let removal = Removal { container: listed(&instance, status, pod), verdict };
             left += usize::from(self.queue.try_send(removal).is_err());
         }
         if left > 0 {
@@ -81,17 +81,17 @@ impl Deletor {
 }
 
 /// An instance as a list would show it.
-fn listed(instance: &ContainerStatus, status: &PodStatus, pod: &PodName) -> Container {
+fn listed(instance: &Instance<'_>, status: &PodStatus, pod: &PodName) -> Container {
     Container {
         id: instance.id.clone(),
         sandbox_id: instance.sandbox_id.clone(),
         pod_uid: status.uid.clone(),
         pod: pod.clone(),
-        name: Arc::clone(&instance.name),
+        name: Arc::clone(instance.name),
         attempt: 0,
         state: ContainerState::Exited,
         created_at: instance.created_at,
-        image_ref: Arc::clone(&instance.image_ref),
+        image_ref: Arc::clone(instance.image_ref),
     }
 }
 

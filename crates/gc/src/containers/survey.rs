@@ -1,6 +1,6 @@
 //! Looking at what there is, and deciding what becomes of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -24,14 +24,22 @@ use crate::policy::AgeBy;
 /// How many containers are looked at closely at a time.
 const LOOKS_AT_A_TIME: usize = 4;
 
-/// What was found and decided.
-#[derive(Debug, Default)]
+/// What was found and decided. Of containers it is decided anew whenever somebody wants to know: there may
+/// be very many, and what was decided of all of them at once would need more room than they do.
+#[derive(Debug)]
 pub(super) struct Survey {
-    /// What the runtime listed.
+    /// What the runtime listed, pod by pod.
     pub(super) listed: Vec<Container>,
+    /// Whether any of it may go.
+    decides_containers: bool,
+    /// When containers ended, if that counts.
+    ended: ExitTimes,
+    aggressive: bool,
+    now: Timestamp,
+    /// Whether time alone may make something go.
+    pub(super) something_is_too_young: bool,
     /// Pods of which something lives.
     alive: BTreeSet<PodUid>,
-    pub(super) containers: Vec<Item>,
     pub(super) sandboxes: Vec<Item>,
     pub(super) logs: Vec<Item>,
     pub(super) links: Vec<Item>,
@@ -39,10 +47,57 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// All of it as a plan, in the order in which it is carried out.
-    pub(super) fn planned(self) -> Planned {
-        let parts = [self.containers, self.sandboxes, self.logs, self.links];
-        Planned { plan: Plan { items: parts.concat() }, problems: self.problems }
+    fn new(parts: &ContainerGcParts, aggressive: bool) -> Self {
+        Self {
+            listed: Vec::new(),
+            decides_containers: true,
+            ended: ExitTimes::new(),
+            aggressive,
+            now: parts.clock.now(),
+            something_is_too_young: false,
+            alive: BTreeSet::new(),
+            sandboxes: Vec::new(),
+            logs: Vec::new(),
+            links: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    fn facts<'a>(&self, parts: &'a ContainerGcParts) -> Facts<'a> {
+        let Self { aggressive, now, .. } = *self;
+        Facts { pods: &*parts.pods, policy: &parts.policy, aggressive, now }
+    }
+
+    /// What becomes of each container, pod by pod, decided when it is asked for. A cap of the node makes one
+    /// decision of all.
+    pub(super) fn containers<'s>(
+        &'s self,
+        parts: &ContainerGcParts,
+    ) -> impl Iterator<Item = (Item, &'s Container)> {
+        let facts = self.facts(parts);
+        let listed = if self.decides_containers { &self.listed[..] } else { &[] };
+        let together = parts.policy.in_all.is_some();
+        let pods = listed.chunk_by(move |one, next| together || one.pod_uid == next.pod_uid);
+        pods.flat_map(move |listed| {
+            let by_id: BTreeMap<&ContainerId, &Container> =
+                listed.iter().map(|container| (&container.id, container)).collect();
+            let items = containers(listed, &self.ended, &facts).into_iter();
+            items.filter_map(move |item| match &item.subject {
+                Subject::Container(id) => by_id.get(id).map(|container| (item, *container)),
+                _ => None,
+            })
+        })
+    }
+
+    /// All of it as a plan, in the order in which it is carried out; of containers first all that go.
+    pub(super) fn planned(self, parts: &ContainerGcParts) -> Planned {
+        let all = self.containers(parts).map(|(item, _)| item);
+        let (mut items, mut kept): (Vec<Item>, Vec<Item>) =
+            all.partition(|item| item.fate == Fate::Remove);
+        kept.sort_by(|one, other| one.subject.cmp(&other.subject));
+        items.append(&mut kept);
+        items.extend([self.sandboxes, self.logs, self.links].into_iter().flatten());
+        Planned { plan: Plan { items }, problems: self.problems }
     }
 
     /// The pods whose logs go as a whole.
@@ -51,9 +106,27 @@ impl Survey {
         gone.filter_map(|item| Some(item.owner.as_ref()?.uid.clone())).collect()
     }
 
-    /// Whether time alone may make something go.
-    pub(super) fn something_is_too_young(&self) -> bool {
-        self.containers.iter().any(|item| item.rule == "too-young")
+    /// Takes the containers in; tells in which sandboxes some stay.
+    fn take(
+        &mut self,
+        parts: &ContainerGcParts,
+        mut listed: Vec<Container>,
+    ) -> BTreeSet<SandboxId> {
+        listed.sort_by(|one, other| one.pod_uid.cmp(&other.pod_uid));
+        self.listed = listed;
+        if !self.decides_containers {
+            return self.listed.iter().map(|container| container.sandbox_id.clone()).collect();
+        }
+        let (mut in_use, mut too_young) = (BTreeSet::new(), false);
+        for (item, container) in self.containers(parts).filter(|(item, _)| item.fate == Fate::Keep)
+        {
+            too_young |= item.rule == "too-young";
+            if !in_use.contains(&container.sandbox_id) {
+                in_use.insert(container.sandbox_id.clone());
+            }
+        }
+        self.something_is_too_young = too_young;
+        in_use
     }
 }
 
@@ -63,15 +136,15 @@ pub(super) async fn all(
     aggressive: bool,
     ended: &mut ExitTimes,
 ) -> Survey {
-    let mut survey = Survey::default();
-    of_runtime(parts, aggressive, (None, ended), &mut survey).await;
+    let mut survey = Survey::new(parts, aggressive);
+    of_runtime(parts, (None, ended), &mut survey).await;
     of_files(parts, &mut survey).await;
     survey
 }
 
 /// Looks at logs and links alone.
 pub(super) async fn files(parts: &ContainerGcParts) -> Survey {
-    let mut survey = Survey::default();
+    let mut survey = Survey::new(parts, false);
     of_files(parts, &mut survey).await;
     survey
 }
@@ -93,8 +166,8 @@ async fn of_files(parts: &ContainerGcParts, survey: &mut Survey) {
 
 /// Looks at what is left of one pod.
 pub(super) async fn pod(parts: &ContainerGcParts, uid: &PodUid) -> Survey {
-    let mut survey = Survey::default();
-    let pod = of_runtime(parts, false, (Some(uid), &mut <_>::default()), &mut survey).await;
+    let mut survey = Survey::new(parts, false);
+    let pod = of_runtime(parts, (Some(uid), &mut <_>::default()), &mut survey).await;
     let name = if let Some(pod) = &pod {
         Some(LogLayout::pod_directory_name(pod, uid))
     } else {
@@ -119,7 +192,6 @@ fn named(entry: Entry) -> Option<(String, bool)> {
 /// Looks at what the runtime has, of all pods or of one; tells the name of one.
 async fn of_runtime(
     parts: &ContainerGcParts,
-    aggressive: bool,
     (pod, ended): (Option<&PodUid>, &mut ExitTimes),
     survey: &mut Survey,
 ) -> Option<model::ids::PodName> {
@@ -131,30 +203,30 @@ async fn of_runtime(
         Ok(found) => (found, None),
         Err(error) => (Vec::new(), Some(PassError::List("sandboxes", error))),
     };
-    let facts =
-        Facts { pods: &*parts.pods, policy: &parts.policy, aggressive, now: parts.clock.now() };
-    let mut decides_containers = true;
     let mut listed = lists::containers(runtime, pod, &found).await;
     if let Err(error) = listed {
         // Containers stay in this pass; for the sandboxes it is tried once more.
         survey.problems.push(PassError::List("containers", error));
-        decides_containers = false;
+        survey.decides_containers = false;
         listed = lists::containers(runtime, pod, &found).await;
     }
+    let mut name = found.first().map(|sandbox| sandbox.pod.clone());
     match listed {
         Ok(listed) => {
-            if decides_containers {
+            if survey.decides_containers {
                 learn_exit_times(parts, &listed, ended).await;
-                survey.containers = containers(&listed, ended, &facts);
+                survey.ended.clone_from(ended);
             }
+            name = name.or_else(|| listed.first().map(|container| container.pod.clone()));
             survey.alive = alive(&found, &listed);
-            survey.sandboxes = sandboxes(&found, &in_use(&listed, &survey.containers), &facts);
-            survey.listed = listed;
+            survey.now = parts.clock.now();
+            let in_use = survey.take(parts, listed);
+            survey.sandboxes = sandboxes(&found, &in_use, &survey.facts(parts));
         }
         Err(error) => survey.problems.push(PassError::List("containers", error)),
     }
     survey.problems.extend(trouble);
-    name_of(&found, &survey.listed)
+    name
 }
 
 /// The pods of which something may live.
@@ -163,19 +235,6 @@ fn alive(sandboxes: &[Sandbox], containers: &[Container]) -> BTreeSet<PodUid> {
     let running = containers.iter().filter(|container| container.state == ContainerState::Running);
     let uids = ready.map(|sandbox| &sandbox.pod_uid).chain(running.map(|one| &one.pod_uid));
     uids.cloned().collect()
-}
-
-fn name_of(sandboxes: &[Sandbox], containers: &[Container]) -> Option<model::ids::PodName> {
-    let of_sandbox = sandboxes.first().map(|sandbox| sandbox.pod.clone());
-    of_sandbox.or_else(|| containers.first().map(|container| container.pod.clone()))
-}
-
-/// The sandboxes in which a container is that stays.
-fn in_use<'a>(listed: &'a [Container], decided: &[Item]) -> BTreeSet<&'a SandboxId> {
-    let removed: BTreeSet<&Subject> =
-        decided.iter().filter(|item| item.fate == Fate::Remove).map(|item| &item.subject).collect();
-    let stays = |one: &&Container| !removed.contains(&Subject::Container(one.id.clone()));
-    listed.iter().filter(stays).map(|container| &container.sandbox_id).collect()
 }
 
 /// Learns when containers ended, if that counts. It never changes, so each is asked once.

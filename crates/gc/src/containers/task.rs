@@ -124,7 +124,7 @@ impl ContainerGcTask {
             let mut found = survey::all(parts, aggressive, ended).await;
             let mut report = act::carry_out(parts, &found, tell).await;
             report.problems.append(&mut found.problems);
-            (report, found.something_is_too_young())
+            (report, found.something_is_too_young)
         };
         // What upstream's trace of a pass is called.
         let (report, waits) = pass.instrument(info_span!("Containers/GarbageCollect")).await;
@@ -151,7 +151,7 @@ impl ContainerGcTask {
         for problem in &found.problems {
             warn!(%uid, error = %Chain(problem), "cannot look at what is left of a pod; the next pass will");
         }
-        if report.failed > 0 || !found.problems.is_empty() || found.something_is_too_young() {
+        if report.failed > 0 || !found.problems.is_empty() || found.something_is_too_young {
             self.shared.changed().pods.insert(uid.clone());
         }
     }

@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::decide::test_pods::Pods;
-use crate::plan::Fate;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 

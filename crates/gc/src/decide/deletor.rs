@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::ids::PodName;
-use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::observed::{ContainerState, Instance, PodStatus};
 use model::verdict::{Detail, Input, Owner, Subject};
 
 use super::containers::count;
@@ -23,27 +23,23 @@ pub enum Which<'a> {
 
 /// The instances to remove beyond the newest `keep`, the newest first, as the status has them. Only those that ended are
 /// counted; neither age nor the node's cap is asked.
-pub fn beyond<'a>(
-    status: &'a PodStatus,
-    which: Which<'_>,
-    keep: usize,
-) -> Vec<&'a ContainerStatus> {
+pub fn beyond<'a>(status: &'a PodStatus, which: Which<'_>, keep: usize) -> Vec<Instance<'a>> {
     let name = match which {
         Which::All => None,
-        Which::SameAs(id) => match status.containers.iter().find(|one| one.id.as_str() == id) {
-            Some(died) => Some(&died.name),
+        Which::SameAs(id) => match status.instances().find(|one| one.id.as_str() == id) {
+            Some(died) => Some(died.name),
             None => return Vec::new(),
         },
     };
-    let ended = status.containers.iter().filter(|one| {
-        one.state == ContainerState::Exited && name.is_none_or(|name| one.name == *name)
+    let ended = status.instances().filter(|one| {
+        one.state == ContainerState::Exited && name.is_none_or(|name| one.name == name)
     });
     ended.skip(keep).collect()
 }
 
 /// Why one goes.
 pub fn item(
-    instance: &ContainerStatus,
+    instance: &Instance<'_>,
     owner: (&PodStatus, PodName),
     rule: &'static str,
     (keep, now): (usize, Timestamp),
@@ -52,7 +48,7 @@ pub fn item(
     let (status, pod) = owner;
     Item {
         subject: Subject::Container(instance.id.clone()),
-        name: Arc::clone(&instance.name),
+        name: Arc::clone(instance.name),
         owner: Some(Owner { uid: status.uid.clone(), pod: Some(pod) }),
         fate: Fate::Remove,
         rule,

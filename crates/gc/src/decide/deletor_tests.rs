@@ -1,4 +1,5 @@
 use model::ids::PodUid;
+use model::observed::ContainerStatus;
 use testkit::observed;
 
 use super::*;
@@ -16,10 +17,10 @@ fn pod() -> PodStatus {
         container("5", "bar", Running),
         container("4", "bar", Exited),
         container("3", "bar", Exited),
-        container("2", "bar", Exited),
         container("1", "foo", Exited),
     ];
-    PodStatus { containers, ..PodStatus::empty(PodUid::from("uid")) }
+    let older = vec![observed::listed_container("2", "bar", Exited)];
+    PodStatus { containers, older, ..PodStatus::empty(PodUid::from("uid")) }
 }
 
 // behaviour: GC-60, GC-61, GC-62
@@ -29,9 +30,9 @@ fn instances_beyond_the_newest_go_by_name_or_over_all_names() {
         (Which::SameAs("4"), 0, &["4", "3", "2"]),
         (Which::SameAs("4"), 1, &["3", "2"]),
         (Which::SameAs("4"), 2, &["2"]),
-        (Which::All, 0, &["4", "3", "2", "1"]),
-        (Which::All, 1, &["3", "2", "1"]),
-        (Which::All, 2, &["2", "1"]),
+        (Which::All, 0, &["4", "3", "1", "2"]),
+        (Which::All, 1, &["3", "1", "2"]),
+        (Which::All, 2, &["1", "2"]),
         (Which::SameAs("of a sandbox"), 0, &[]),
         (Which::SameAs("4"), 9, &[]),
     ];

@@ -14,11 +14,7 @@ use crate::plan::{Fate, Item};
 
 /// What becomes of each sandbox, given those that containers will still be in. Those that go come
 /// first, pod by pod and the oldest of each first. Neither age nor caps count for sandboxes.
-pub fn sandboxes(
-    listed: &[Sandbox],
-    in_use: &BTreeSet<&SandboxId>,
-    facts: &Facts<'_>,
-) -> Vec<Item> {
+pub fn sandboxes(listed: &[Sandbox], in_use: &BTreeSet<SandboxId>, facts: &Facts<'_>) -> Vec<Item> {
     let mut pods: BTreeMap<&PodUid, Vec<&Sandbox>> = BTreeMap::new();
     for sandbox in listed {
         pods.entry(&sandbox.pod_uid).or_default().push(sandbox);

@@ -26,9 +26,9 @@ fn dead(pod: &str, created: i64) -> Sandbox {
 }
 
 fn decide(listed: &[Sandbox], used: &[&str], pods: &Pods, aggressive: bool) -> Vec<Item> {
-    let used: Vec<SandboxId> = used.iter().map(|id| SandboxId::from(*id)).collect();
+    let used: BTreeSet<SandboxId> = used.iter().map(|id| SandboxId::from(*id)).collect();
     let (policy, now) = (&ContainerPolicy::default(), Timestamp::from_second(1_000_000).unwrap());
-    let items = sandboxes(listed, &used.iter().collect(), &Facts { pods, policy, aggressive, now });
+    let items = sandboxes(listed, &used, &Facts { pods, policy, aggressive, now });
     assert_eq!(items.len(), listed.len(), "every sandbox has its item");
     items
 }

@@ -11,7 +11,7 @@ pub fn is_whole(status: &PodStatus) -> bool {
     let lives = |sandbox: &SandboxStatus| sandbox.state == SandboxState::Ready;
     status.sandboxes.len() == 1
         && status.sandboxes.iter().all(lives)
-        && status.containers.iter().all(|one| one.state == ContainerState::Running)
+        && status.instances().all(|one| one.state == ContainerState::Running)
 }
 
 /// What is remembered from one regular pass to the next.

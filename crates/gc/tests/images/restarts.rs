@@ -44,7 +44,7 @@ async fn a_file_that_is_damaged_is_as_good_as_none() {
         String::new(),
         "{".to_owned(),
         good[..good.len() / 2].to_owned(),
-        good.replace("\"version\":1", "\"version\":2"),
+        good.replace("\"version\":2", "\"version\":3"),
         good.replacen("2026-01-01", "2025-01-01", 1),
     ];
     for text in damaged {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -181,9 +182,9 @@ pub struct ImageUse {
     /// The pod it belongs to, if any.
     pub pod_uid: Option<PodUid>,
     /// The image's id, or how the runtime refers to it when it does not tell the id.
-    pub image_id: String,
+    pub image_id: Arc<str>,
     /// The handler the image was pulled for; empty for the default one.
-    pub runtime_handler: String,
+    pub runtime_handler: Arc<str>,
 }
 
 /// A file system that images lie on.

@@ -1,14 +1,14 @@
 //! The status of a pod from the statuses of its parts.
 
 use model::ids::PodUid;
-use model::observed::{ContainerStatus, PodStatus, SandboxState, SandboxStatus};
+use model::observed::{Container, ContainerStatus, PodStatus, SandboxState, SandboxStatus};
 
 /// Puts a pod's status together; the parts come in the order of the list, newest first. A pod whose
 /// sandbox is dead keeps the addresses it had, so that its last status still says where it was.
 pub fn pod_status(
     uid: PodUid,
     sandboxes: Vec<SandboxStatus>,
-    containers: Vec<ContainerStatus>,
+    (containers, older): (Vec<ContainerStatus>, Vec<Container>),
     old: Option<&PodStatus>,
 ) -> PodStatus {
     let mut ips = sandboxes.first().map(|sandbox| sandbox.ips.clone()).unwrap_or_default();
@@ -16,7 +16,7 @@ pub fn pod_status(
     if ips.is_empty() && !alive {
         ips = old.map(|old| old.ips.clone()).unwrap_or_default();
     }
-    PodStatus { uid, ips, sandboxes, containers }
+    PodStatus { uid, ips, sandboxes, containers, older }
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
         ];
         let old = PodStatus { ips: addresses(&["10.0.0.1"]), ..PodStatus::empty("uid".into()) };
         for (name, sandboxes, expected) in rows {
-            let status = pod_status("uid".into(), sandboxes, vec![], Some(&old));
+            let status = pod_status("uid".into(), sandboxes, Default::default(), Some(&old));
             assert_eq!(status.ips, addresses(&expected), "{name}");
         }
     }

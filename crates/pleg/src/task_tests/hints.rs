@@ -30,7 +30,7 @@ async fn a_death_is_heard_at_once_and_costs_three_filtered_calls() {
     }
 }
 
-// behaviour: PLEG-40, PLEG-44, PLEG-49
+// behaviour: PLEG-40, PLEG-44, PLEG-50
 #[tokio::test(start_paused = true)]
 async fn a_thousand_quiet_pods_cost_two_calls_in_five_minutes() {
     let runtime = runtime();

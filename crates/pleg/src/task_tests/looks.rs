@@ -11,7 +11,8 @@ use testkit::wanted;
 use tokio_test::{assert_pending, task};
 
 use super::node::{
-    FOREVER, Node, Watched, container, millis, run, runtime, sandbox, seconds, start, uid, web,
+    FOREVER, IMAGE, Node, Watched, container, millis, pod, run, runtime, sandbox, seconds, start,
+    uid, web,
 };
 use crate::Settings;
 use crate::cache::Observation;
@@ -230,4 +231,46 @@ async fn each_who_waits_gets_what_is_new_enough_for_them_and_who_gave_up_nothing
     assert_pending!(waits.poll());
     assert_eq!(state(&waits.await), ContainerState::Exited);
     assert_eq!(node.elapsed(), millis(2500));
+}
+
+// behaviour: PLEG-49
+#[tokio::test(start_paused = true)]
+async fn of_very_many_dead_instances_the_newest_are_looked_at_closely() {
+    let Watched { runtime, mut node, web, main } = web().await;
+    let mut dead = Vec::new();
+    for attempt in 1..=20 {
+        let mut config = wanted::container(&pod("web"), "main", IMAGE, FOREVER);
+        config.attempt = attempt;
+        let id = runtime.create_container(&web, &config, &pod("web")).await.unwrap();
+        runtime.start_container(&id).await.unwrap();
+        runtime.kill_container(&id, 1);
+        dead.insert(0, id);
+    }
+    runtime.forget_calls();
+    assert_eq!(node.hear("web").await.len(), 20);
+    assert_eq!(runtime.count(Method::ContainerStatus), 2);
+    let known = |node: &Node| {
+        let status = node.cache.get(&uid("web")).unwrap();
+        let close: Vec<_> = status.containers.iter().map(|one| one.id.clone()).collect();
+        let older: Vec<_> = status.older.iter().map(|one| one.id.clone()).collect();
+        (close, older)
+    };
+    let close = vec![dead[0].clone(), dead[1].clone(), main.clone()];
+    assert_eq!(known(&node), (close, dead[2..].to_vec()));
+
+    let removal = wanted::removal(Subject::Container(dead[0].clone()));
+    runtime.remove_container(&removal).await.unwrap();
+    assert_eq!(node.hear("web").await, [Removed(container(&dead[0]))]);
+    assert_eq!(runtime.count(Method::ContainerStatus), 3);
+    let close = vec![dead[1].clone(), dead[2].clone(), main.clone()];
+    assert_eq!(known(&node), (close, dead[3..].to_vec()));
+
+    // One that is denied, and still is when it is asked for again, makes room for the next as well.
+    let gone = Fault::error(Code::NotFound);
+    runtime.inject(Rule::on(Method::ContainerStatus, gone).object(dead[3].as_str()).times(2));
+    let removal = wanted::removal(Subject::Container(dead[1].clone()));
+    runtime.remove_container(&removal).await.unwrap();
+    assert_eq!(node.hear("web").await, [Removed(container(&dead[1]))]);
+    let close = vec![dead[2].clone(), dead[4].clone(), main];
+    assert_eq!(known(&node), (close, dead[5..].to_vec()));
 }

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use checkpoint::{Checkpoint, Format};
 use model::chain::Chain;
 use model::ports::files::{FileError, HostFiles, is_draft};
 use podspec::Origin;
@@ -16,11 +17,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tracing::warn;
 
-/// The version of what is written here.
-const VERSION: u32 = 1;
-
-/// The largest file to read back. A manifest grows when it is written as JSON, but not this much.
-const LIMIT: u64 = 4 * podspec::MAX_MANIFEST_BYTES as u64;
+/// How it is written. A manifest grows when it is written as JSON, but not this much.
+const FORMAT: Format = Format { version: 2, limit: 4 * podspec::MAX_MANIFEST_BYTES as u64 };
 
 /// A hash that stands for content.
 pub(super) type Digest = [u8; 32];
@@ -39,27 +37,9 @@ pub(super) struct LastGood {
 /// What a file of the directory says.
 #[derive(Debug, Serialize, Deserialize)]
 struct Saved {
-    version: u32,
     /// Where the manifest comes from; for people, and to tell a file that was copied here.
     origin: String,
     content: String,
-    /// Of origin and content.
-    checksum: String,
-}
-
-/// Why a file is of no use.
-#[derive(Debug, thiserror::Error)]
-enum Useless {
-    #[error("cannot be read")]
-    Unreadable(#[source] FileError),
-    #[error("is damaged")]
-    Syntax(#[source] serde_json::Error),
-    #[error("has version {0}, not {VERSION}")]
-    Version(u32),
-    #[error("is about another manifest")]
-    Foreign,
-    #[error("is damaged: its checksum is wrong")]
-    Checksum,
 }
 
 impl LastGood {
@@ -69,44 +49,26 @@ impl LastGood {
 
     /// The last good version of a manifest, if there is one.
     pub(super) async fn load(&self, origin: &Origin) -> Option<String> {
-        let path = self.path(origin);
-        match self.read(origin, &path).await {
-            Ok(content) => content,
+        let file = self.file(origin);
+        let path = file.path().display();
+        match file.read().await {
+            Ok(Some(saved)) if saved.origin == describe(origin) => Some(saved.content),
+            Ok(Some(_)) => {
+                warn!(file = %path, "a kept manifest is about another manifest; ignored");
+                None
+            }
+            Ok(None) => None,
             Err(error) => {
-                let error = Chain(&error);
-                warn!(file = %path.display(), %error, "a kept manifest is of no use; ignored");
+                warn!(file = %path, error = %Chain(&error), "a kept manifest is of no use; ignored");
                 None
             }
         }
     }
 
-    async fn read(&self, origin: &Origin, path: &Path) -> Result<Option<String>, Useless> {
-        let bytes = match self.files.read(path, LIMIT).await {
-            Ok(bytes) => bytes,
-            Err(error) if error.is_not_found() => return Ok(None),
-            Err(error) => return Err(Useless::Unreadable(error)),
-        };
-        let saved: Saved = serde_json::from_slice(&bytes).map_err(Useless::Syntax)?;
-        if saved.version != VERSION {
-            return Err(Useless::Version(saved.version));
-        }
-        if saved.checksum != checksum(&saved.origin, &saved.content) {
-            return Err(Useless::Checksum);
-        }
-        if saved.origin != describe(origin) {
-            return Err(Useless::Foreign);
-        }
-        Ok(Some(saved.content))
-    }
-
     /// Puts a good version on disk, in place of the one before.
     pub(super) async fn keep(&self, origin: &Origin, content: &str) -> Result<(), FileError> {
-        let described = describe(origin);
-        let checksum = checksum(&described, content);
-        let saved =
-            Saved { version: VERSION, origin: described, content: content.to_owned(), checksum };
-        let bytes = serde_json::to_vec(&saved).expect("texts and numbers are JSON");
-        self.files.write_durably(&self.path(origin), &bytes).await
+        let saved = Saved { origin: describe(origin), content: content.to_owned() };
+        self.file(origin).write(&saved).await
     }
 
     /// Forgets a manifest that is gone.
@@ -145,6 +107,10 @@ impl LastGood {
     fn path(&self, origin: &Origin) -> PathBuf {
         self.directory.join(file_name(origin))
     }
+
+    fn file(&self, origin: &Origin) -> Checkpoint<Saved> {
+        Checkpoint::new(Arc::clone(&self.files), self.path(origin), FORMAT)
+    }
 }
 
 fn file_name(origin: &Origin) -> String {
@@ -167,12 +133,6 @@ fn describe(origin: &Origin) -> String {
         Origin::File(path) => path.to_string_lossy().into_owned(),
         Origin::Url(url) => url.clone(),
     }
-}
-
-fn checksum(origin: &str, content: &str) -> String {
-    // The length keeps the two apart.
-    let hash = Sha256::new().chain_update(origin.len().to_le_bytes());
-    hex(&hash.chain_update(origin).chain_update(content).finalize())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -8,27 +8,13 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 }
 
 proptest! {
-    /// What is kept comes back; what was damaged in any one byte does not, and nothing else does.
     #[test]
-    fn what_is_kept_comes_back_unless_it_is_damaged(
-        content in ".{0,60}",
-        place in "[a-z/é]{1,12}",
-        at in any::<proptest::sample::Index>(),
-        byte in any::<u8>(),
-    ) {
+    fn what_is_kept_comes_back_until_it_is_forgotten(content in ".{0,60}", place in "[a-z/é]{1,12}") {
         block_on(async {
-            let files = Arc::new(MemoryFiles::new());
-            let disk = LastGood::new(Arc::clone(&files) as _, "/state".into());
+            let disk = LastGood::new(Arc::new(MemoryFiles::new()), "/state".into());
             for origin in [Origin::File(place.clone().into()), Origin::Url(place.clone())] {
                 disk.keep(&origin, &content).await.unwrap();
                 prop_assert_eq!(disk.load(&origin).await, Some(content.clone()));
-                let path = disk.path(&origin);
-                let mut bytes = files.content(&path).unwrap();
-                let at = at.index(bytes.len());
-                bytes[at] = byte;
-                files.write(&path, bytes);
-                let loaded = disk.load(&origin).await;
-                prop_assert!(loaded.is_none() || loaded.as_ref() == Some(&content), "{loaded:?}");
                 disk.forget(&origin).await;
                 prop_assert_eq!(disk.load(&origin).await, None);
             }

@@ -1,7 +1,7 @@
 //! Instances that have no business any more: older ones that live, and remains.
 
 use k8s_openapi::api::core::v1::Pod;
-use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::observed::{ContainerState, ContainerStatus, Instance, PodStatus};
 use podspec::view;
 
 use super::actions::{ContainerKill, ContainerRemoval};
@@ -28,10 +28,10 @@ pub(super) fn superseded(pod: &Pod, status: &PodStatus) -> Vec<ContainerKill> {
 pub(super) fn removals(pod: &Pod, status: &PodStatus) -> Vec<ContainerRemoval> {
     let never_started = older(pod, status)
         .filter(|instance| instance.state == ContainerState::Created)
-        .map(|instance| removal(instance, "never-started"));
+        .map(|instance| removal(instance.into(), "never-started"));
     let of_inits = view::init_containers(pod).iter().flat_map(|init| {
-        let ended = status.containers.iter().filter(|instance| {
-            *instance.name == *init.name
+        let ended = status.instances().filter(|instance| {
+            **instance.name == *init.name
                 && matches!(instance.state, ContainerState::Exited | ContainerState::Unknown)
         });
         ended.skip(1).map(|instance| removal(instance, "older-init-container"))
@@ -43,12 +43,12 @@ pub(super) fn removals(pod: &Pod, status: &PodStatus) -> Vec<ContainerRemoval> {
 /// `purgeInitContainers`.
 pub(super) fn of_init_containers(pod: &Pod, status: &PodStatus) -> Vec<ContainerRemoval> {
     let inits = view::init_containers(pod);
-    let instances = status.containers.iter();
-    let of_inits = instances.filter(|one| inits.iter().any(|init| *init.name == *one.name));
+    let instances = status.instances();
+    let of_inits = instances.filter(|one| inits.iter().any(|init| *init.name == **one.name));
     of_inits.map(|instance| removal(instance, "init-container-of-old-sandbox")).collect()
 }
 
-fn removal(instance: &ContainerStatus, rule: &'static str) -> ContainerRemoval {
+fn removal(instance: Instance<'_>, rule: &'static str) -> ContainerRemoval {
     ContainerRemoval { id: instance.id.clone(), name: instance.name.to_string(), rule }
 }
 

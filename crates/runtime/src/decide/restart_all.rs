@@ -1,7 +1,7 @@
 //! All containers of a pod start over.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
-use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::observed::{ContainerState, Instance, PodStatus};
 use podspec::restart::restarts_all_after;
 use podspec::view;
 
@@ -30,12 +30,15 @@ fn split(
             } else {
                 &mut targets
             };
-            list.push(reset(one, !exited));
+            list.push(reset(one.into(), !exited));
         }
+        // Those after them say why all start over.
+        let older = status.older.iter().filter(|one| *one.name == *container.name);
+        targets.extend(older.map(|one| reset(one.into(), false)));
     }
     (sources, targets)
 }
 
-fn reset(instance: &ContainerStatus, kill: bool) -> ContainerReset {
+fn reset(instance: Instance<'_>, kill: bool) -> ContainerReset {
     ContainerReset { id: instance.id.clone(), name: instance.name.to_string(), kill }
 }

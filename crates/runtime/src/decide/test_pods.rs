@@ -71,5 +71,5 @@ pub(crate) fn instance(
 }
 
 pub(crate) fn status(sandboxes: Vec<SandboxStatus>, containers: Vec<ContainerStatus>) -> PodStatus {
-    PodStatus { uid: "uid".into(), ips: Vec::new(), sandboxes, containers }
+    PodStatus { sandboxes, containers, ..PodStatus::empty("uid".into()) }
 }

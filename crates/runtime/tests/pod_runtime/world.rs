@@ -107,7 +107,7 @@ impl World {
             self.words.add(status).await;
         }
         let ips = sandboxes.first().map(|sandbox| sandbox.ips.clone()).unwrap_or_default();
-        PodStatus { uid, ips, sandboxes, containers }
+        PodStatus { ips, sandboxes, containers, ..PodStatus::empty(uid) }
     }
 
     /// A sync on what a look shows now. Afterwards the record of calls has the sync's alone.

@@ -45,6 +45,7 @@ impl Way {
             Kind::Unavailable => Ok(refusal(Code::Unavailable, method)),
             Kind::NotFound => Ok(refusal(Code::NotFound, method)),
             Kind::Deadline => Ok(refusal(Code::DeadlineExceeded, method)),
+            Kind::TooLarge => Ok(refusal(Code::ResourceExhausted, method)),
             Kind::Hang | Kind::Late => {
                 changed(&mut cleared).await;
                 self.pass(method, request).await

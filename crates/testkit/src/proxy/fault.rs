@@ -17,6 +17,9 @@ pub enum Kind {
     NotFound,
     /// Answered `DEADLINE_EXCEEDED`; the runtime never hears of it.
     Deadline,
+    /// Answered `RESOURCE_EXHAUSTED`, as if the answer were larger than a message may be; the runtime
+    /// never hears of it.
+    TooLarge,
     /// Neither answered nor passed on. If its caller still waits when the faults are cleared, it is
     /// passed on then.
     Hang,
@@ -28,8 +31,8 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Unavailable, Self::NotFound, Self::Deadline, Self::Hang, Self::Late];
+    pub const ALL: [Self; 6] =
+        [Self::Unavailable, Self::NotFound, Self::Deadline, Self::TooLarge, Self::Hang, Self::Late];
 }
 
 impl fmt::Display for Kind {
@@ -38,6 +41,7 @@ impl fmt::Display for Kind {
             Self::Unavailable => "unavailable",
             Self::NotFound => "not-found",
             Self::Deadline => "deadline",
+            Self::TooLarge => "too-large",
             Self::Hang => "hang",
             Self::Late => "late",
         })

@@ -204,8 +204,8 @@ impl ContainerRecord {
         ImageUse {
             container: self.id.clone(),
             pod_uid: self.config.labels.get(labels::POD_UID).map(|uid| uid.as_str().into()),
-            image_id: self.image_id.clone(),
-            runtime_handler: String::new(),
+            image_id: self.image_id.as_str().into(),
+            runtime_handler: "".into(),
         }
     }
 

@@ -89,7 +89,6 @@ async fn one_that_was_started_since_it_was_listed_is_left_alone() {
     let mut survey = survey::all(&bench.parts, false, &mut <_>::default()).await;
     // As the list would have shown it a moment before.
     survey.listed[0].state = model::observed::ContainerState::Created;
-    survey.containers[0].fate = Fate::Remove;
     let report = act::carry_out(&bench.parts, &survey, &|_| {}).await;
     assert_eq!((report.removed, report.failed), (0, 1));
     assert_eq!(bench.containers(), [id]);
@@ -242,7 +241,7 @@ async fn by_exit_time_age_counts_from_the_end_and_each_container_is_asked_once()
     bench.runtime.kill_container(&second, 0);
     let mut ended = <_>::default();
     let survey = survey::all(&bench.parts, false, &mut ended).await;
-    let planned = survey.planned().plan;
+    let planned = survey.planned(&bench.parts).plan;
     let gone: Vec<_> = planned.removals().map(|item| item.subject.clone()).collect();
     assert_eq!(gone, [model::verdict::Subject::Container(first)]);
     bench.runtime.forget_calls();

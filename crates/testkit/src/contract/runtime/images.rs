@@ -72,7 +72,7 @@ pub(super) async fn a_container_says_which_image_it_uses(bench: &Bench<'_>) -> R
         let listed = bench.runtime.list_image_uses(&filter).await?;
         let used = listed.iter().find(|used| used.container == container);
         let used = used.with_context(|| format!("it is not in {listed:?}"))?;
-        ensure!(used.image_id == image.id, "{used:?}, but the image is {}", image.id);
+        ensure!(*used.image_id == *image.id, "{used:?}, but the image is {}", image.id);
         ensure!(used.pod_uid.as_ref() == Some(&pod.config.pod_uid), "{used:?}");
     }
     Ok(())

@@ -94,7 +94,7 @@ proptest! {
         let items = world.plan(NOW, disk(1000, available));
         for id in removed(&items) {
             let name = format!("registry.test/{id}:1");
-            prop_assert!(world.listing.uses.iter().all(|used| used.image_id != id));
+            prop_assert!(world.listing.uses.iter().all(|used| *used.image_id != *id));
             prop_assert!(world.listing.mounted.iter().all(|(_, image)| *image != id));
             prop_assert!(world.listing.images.iter().all(|image| image.id != id || !image.pinned));
             prop_assert!(!world.claimed.contains(&name));

@@ -37,7 +37,7 @@ fn with_handlers_an_image_is_an_id_and_the_handler_it_was_pulled_for() {
     }
     world.listing.per_handler = true;
     world.listing.uses = vec![using("a", "1"), using("b", "2")];
-    world.listing.uses[0].runtime_handler = "h".to_owned();
+    world.listing.uses[0].runtime_handler = "h".into();
     let detected = world.detect(0);
     let keys: Vec<String> = detected.images.iter().map(|image| image.key.to_string()).collect();
     assert_eq!(keys, ["0,h", "1,h", "2"]);

@@ -34,8 +34,8 @@ pub(super) fn using(container: &str, image: &str) -> ImageUse {
     ImageUse {
         container: container.into(),
         pod_uid: None,
-        image_id: image.to_owned(),
-        runtime_handler: String::new(),
+        image_id: image.into(),
+        runtime_handler: "".into(),
     }
 }
 

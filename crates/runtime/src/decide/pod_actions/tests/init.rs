@@ -3,6 +3,8 @@
 use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes, Probe};
 use model::observed::ContainerState::{self, Created, Exited, Running, Unknown};
 
+use testkit::observed::listed_container;
+
 use super::*;
 use crate::decide::probe_results::ProbeResult;
 use crate::decide::reasons::KillReason;
@@ -242,4 +244,10 @@ fn only_the_newest_end_of_an_init_container_is_kept() {
     assert_eq!(removals(&pruned), ["c1", "c0"]);
     assert_eq!(kills(&pruned), ["c0"]);
     assert_eq!(started(&pruned), [(Role::Init, 0)]);
+    // Those that nobody looked at closely go too.
+    let ended = ["c2", "c1"].map(|id| instance(id, "one", Exited, 1)).to_vec();
+    let observed =
+        PodStatus { older: vec![listed_container("c0", "one", Exited)], ..in_live_sandbox(ended) };
+    let pruned = actions(&initializing("Always", two()), &observed);
+    assert_eq!(removals(&pruned), ["c1", "c0"]);
 }

@@ -7,6 +7,8 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::observed::ContainerState::{Created, Exited, Running, Unknown};
 
+use testkit::observed::listed_container;
+
 use super::*;
 use crate::decide::probe_results::ProbeResult;
 use crate::decide::reasons::KillReason;
@@ -178,12 +180,14 @@ fn a_pod_that_starts_over_loses_every_instance_the_one_that_asked_for_it_last() 
         instance("s1", "side", Running, 0),
         instance("a0", "asks", Exited, 1),
     ]);
+    let observed = PodStatus { older: vec![listed_container("a", "asks", Exited)], ..observed };
     let probes = ProbeResults::default();
     let situation = Situation { pod: &pod, status: &observed, probes: &probes, restart_all: true };
     let actions = pod_actions(&situation);
     let resets: Vec<_> =
         actions.reset.iter().map(|reset| (reset.id.as_str(), reset.kill)).collect();
-    let expected = [("a0", false), ("b1", true), ("i1", false), ("s1", true), ("a1", false)];
+    let expected =
+        [("a0", false), ("a", false), ("b1", true), ("i1", false), ("s1", true), ("a1", false)];
     assert_eq!(resets, expected);
     assert_eq!((actions.start.len(), actions.kill.len(), actions.kill_pod), (0, 0, None));
 }

@@ -1,0 +1,185 @@
+//! Lists of everything, however long.
+
+use model::fingerprint::{Fingerprint, Mark};
+use model::observed::{Container, Sandbox};
+use model::ports::runtime::{ContainerFilter, ImageUse, RuntimeError, SandboxFilter};
+use prost::Message;
+use proto::runtime_v1 as cri;
+use tonic::client::Grpc;
+use tonic::codegen::http::Response as HttpResponse;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
+use tonic_prost::ProstCodec;
+use tower::ServiceExt as _;
+use tower::util::MapResponse;
+
+use crate::error::{Call, on};
+use crate::listed::{ListedContainers, ListedSandboxes, NoText, Texts};
+use crate::parted::{Parted, parted};
+use crate::service::Service;
+use crate::to_cri;
+
+/// Whose answers come in parts.
+type InParts = MapResponse<Channel, fn(HttpResponse<tonic::body::Body>) -> HttpResponse<Parted>>;
+
+/// Lists a runtime.
+pub(crate) type Lister = Grpc<InParts>;
+
+pub(crate) fn lister(channel: Channel) -> Lister {
+    Grpc::new(channel.map_response(parted as fn(_) -> _))
+}
+
+/// What is made of the parts of a list.
+pub(crate) trait Collected: Default + Send {
+    type Part: Message + Default + 'static;
+
+    fn take(&mut self, part: Self::Part) -> Result<(), NoText>;
+}
+
+/// What came, in how many parts.
+struct Counted<C> {
+    collected: C,
+    parts: usize,
+}
+
+/// Calls a method whose answer is a list, or comes in several parts.
+async fn collect<M: Message + 'static, C: Collected>(
+    lister: &mut Lister,
+    request: Request<M>,
+    path: &'static str,
+) -> Result<Response<Counted<C>>, Status> {
+    lister
+        .ready()
+        .await
+        .map_err(|error| Status::unknown(format!("Service was not ready: {error}")))?;
+    let codec = ProstCodec::<M, C::Part>::default();
+    let answer = lister.server_streaming(request, PathAndQuery::from_static(path), codec).await?;
+    let (mut stream, mut collected, mut parts) = (answer.into_inner(), C::default(), 0);
+    while let Some(part) = stream.message().await? {
+        let no_text = |NoText| Status::data_loss("the runtime's answer has a text that is none");
+        collected.take(part).map_err(no_text)?;
+        parts += 1;
+    }
+    Ok(Response::new(Counted { collected, parts }))
+}
+
+/// Lists by a method whose answer is one message. No message at all is no list.
+async fn whole<M: Message + 'static, C: Collected>(
+    service: &Service<Lister>,
+    call: Call<'_>,
+    request: M,
+    path: &'static str,
+) -> Result<C, RuntimeError> {
+    let method = async |lister: &mut Lister, request| {
+        let answer = collect(lister, request, path).await?.into_inner();
+        let Counted { collected, parts: 1.. } = answer else {
+            return Err(Status::internal("the answer has no message"));
+        };
+        Ok(Response::new(collected))
+    };
+    service.call(call, request, method).await
+}
+
+/// Containers, or what is asked of them. What is too large for one message is asked for in parts.
+pub(crate) async fn containers<C: Collected>(
+    service: &Service<Lister>,
+    object: &str,
+    filter: &ContainerFilter,
+) -> Result<C, RuntimeError> {
+    let filter = Some(to_cri::container_filter(filter));
+    let request = cri::ListContainersRequest { filter: filter.clone() };
+    let path = "/runtime.v1.RuntimeService/ListContainers";
+    match whole(service, on("ListContainers", object), request, path).await {
+        Err(error) if error.is_too_large() => {
+            let request = cri::StreamContainersRequest { filter };
+            let path = "/runtime.v1.RuntimeService/StreamContainers";
+            let method = async |lister: &mut Lister, request| collect(lister, request, path).await;
+            let streamed = service.call(on("StreamContainers", object), request, method).await;
+            // What was asked for is what failed.
+            streamed.map(|streamed: Counted<C>| streamed.collected).map_err(|_| error)
+        }
+        answer => answer,
+    }
+}
+
+/// Sandboxes. What is too large for one message is asked for in parts.
+pub(crate) async fn sandboxes<C: Collected>(
+    service: &Service<Lister>,
+    object: &str,
+    filter: &SandboxFilter,
+) -> Result<C, RuntimeError> {
+    let filter = Some(to_cri::sandbox_filter(filter));
+    let request = cri::ListPodSandboxRequest { filter: filter.clone() };
+    let path = "/runtime.v1.RuntimeService/ListPodSandbox";
+    match whole(service, on("ListPodSandbox", object), request, path).await {
+        Err(error) if error.is_too_large() => {
+            let request = cri::StreamPodSandboxesRequest { filter };
+            let path = "/runtime.v1.RuntimeService/StreamPodSandboxes";
+            let method = async |lister: &mut Lister, request| collect(lister, request, path).await;
+            let streamed = service.call(on("StreamPodSandboxes", object), request, method).await;
+            // What was asked for is what failed.
+            streamed.map(|streamed: Counted<C>| streamed.collected).map_err(|_| error)
+        }
+        answer => answer,
+    }
+}
+
+/// All entries of a list of sandboxes. One that belongs to no pod counts in the fingerprint, though the
+/// list leaves it out.
+#[derive(Debug, Default)]
+pub(crate) struct Sandboxes {
+    texts: Texts,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) list: Vec<Sandbox>,
+}
+
+impl Collected for Sandboxes {
+    type Part = ListedSandboxes;
+
+    fn take(&mut self, part: ListedSandboxes) -> Result<(), NoText> {
+        for entry in &part.items {
+            self.fingerprint.add(entry.id(), Mark::from(entry.observed_state()));
+            self.list.extend(entry.sandbox(&mut self.texts)?);
+        }
+        Ok(())
+    }
+}
+
+/// All entries of a list of containers; with the fingerprint it is as with sandboxes.
+#[derive(Debug, Default)]
+pub(crate) struct Containers {
+    texts: Texts,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) list: Vec<Container>,
+}
+
+impl Collected for Containers {
+    type Part = ListedContainers;
+
+    fn take(&mut self, part: ListedContainers) -> Result<(), NoText> {
+        for entry in &part.items {
+            self.fingerprint.add(entry.id(), Mark::from(entry.observed_state()));
+            self.list.extend(entry.container(&mut self.texts)?);
+        }
+        Ok(())
+    }
+}
+
+/// The images of all entries of a list of containers.
+#[derive(Debug, Default)]
+pub(crate) struct ImageUses {
+    texts: Texts,
+    pub(crate) list: Vec<ImageUse>,
+}
+
+impl Collected for ImageUses {
+    type Part = ListedContainers;
+
+    fn take(&mut self, part: ListedContainers) -> Result<(), NoText> {
+        for entry in &part.items {
+            self.list.extend(entry.image_use(&mut self.texts)?);
+        }
+        Ok(())
+    }
+}

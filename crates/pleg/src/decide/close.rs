@@ -1,0 +1,58 @@
+//! Which instances are looked at closely.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::observed::{Container, ContainerState};
+
+/// How many ended instances of each container: how it ended last, and what was before that.
+const ENDED: usize = 2;
+
+/// The positions of the containers to look at closely, of those that a pod has, the newest first. Of what
+/// ended only the newest of each name count: nobody asks how those before them ended, and there may be
+/// very many. Those that turned out to be gone are left out.
+pub fn close(containers: &[Container], gone: &BTreeSet<usize>) -> BTreeSet<usize> {
+    let mut ended: BTreeMap<&str, usize> = BTreeMap::new();
+    let listed = containers.iter().enumerate().filter(|(position, _)| !gone.contains(position));
+    let close = listed.filter(|(_, container)| {
+        if container.state != ContainerState::Exited {
+            return true;
+        }
+        let newer = ended.entry(&container.name).or_default();
+        *newer += 1;
+        *newer <= ENDED
+    });
+    close.map(|(position, _)| position).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::observed::listed_container;
+
+    use super::*;
+
+    #[test]
+    fn of_those_that_ended_the_newest_two_of_each_name_and_all_others_are_looked_at() {
+        use ContainerState::{Created, Exited, Running, Unknown};
+        let listed = [
+            ("a", Created),
+            ("a", Exited),
+            ("b", Running),
+            ("a", Unknown),
+            ("b", Exited),
+            ("a", Exited),
+            ("a", Exited),
+            ("b", Exited),
+            ("a", Created),
+            ("b", Exited),
+            ("a", Exited),
+        ]
+        .map(|(name, state)| listed_container("c", name, state));
+        let looked = |gone: &[usize]| {
+            let close = close(&listed, &gone.iter().copied().collect());
+            close.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(looked(&[]), [0, 1, 2, 3, 4, 5, 7, 8]);
+        assert_eq!(looked(&[1]), [0, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(looked(&[1, 5, 7, 3]), [0, 2, 4, 6, 8, 9, 10]);
+    }
+}
