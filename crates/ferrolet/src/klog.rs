@@ -57,8 +57,24 @@ pub(crate) fn init(format: Format, verbosity: u8, traces: Option<&Traces>) -> Ve
 
 /// The crates of the agent.
 const OURS: &[&str] = &[
-    "cluster", "config", "cri", "ferrolet", "fetch", "gc", "hostfs", "journal", "model", "pleg",
-    "podgc", "pods", "podspec", "proto", "runtime", "server", "status",
+    "checkpoint",
+    "cluster",
+    "config",
+    "cri",
+    "ferrolet",
+    "fetch",
+    "gc",
+    "hostfs",
+    "journal",
+    "model",
+    "pleg",
+    "podgc",
+    "pods",
+    "podspec",
+    "proto",
+    "runtime",
+    "server",
+    "status",
 ];
 
 /// What is logged: of the agent by its verbosity; libraries have their own idea of what matters, and

@@ -25,7 +25,9 @@ pub(crate) fn dispatch(args: &[OsString]) -> Result<()> {
         return why::run(&why::Args::parse_from(args));
     }
     let texts = args.iter().map(|arg| {
-        arg.to_str().map(str::to_owned).ok_or_else(|| anyhow!("argument {arg:?} is not UTF-8"))
+        arg.to_str()
+            .map(str::to_owned)
+            .ok_or_else(|| anyhow!("argument {} is not UTF-8", arg.display()))
     });
     let told = match parse(texts.collect::<Result<Vec<_>>>()?)? {
         Asked::Run(args) => {

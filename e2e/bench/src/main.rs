@@ -10,8 +10,9 @@ use anyhow::{Context, Result, ensure};
 use bench::agent::Programs;
 use bench::garbage::GarbagePlan;
 use bench::plan::Plan;
+use bench::pod_gc::{self, PodGcPlan};
 use bench::results::Results;
-use bench::{garbage, garbage_report, plot, report, rounds, targets};
+use bench::{garbage, garbage_report, plot, pod_gc_report, report, rounds, targets};
 use lexopt::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,11 +20,13 @@ use serde::de::DeserializeOwned;
 const USAGE: &str = "\
 usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID] [--tiny]
        bench --out DIR [--name NAME] --garbage [--rounds N] [--commit ID] [--tiny]
-       bench --out DIR [--name NAME] --render [--garbage]
+       bench --out DIR [--name NAME] --pod-gc [--commit ID] [--tiny]
+       bench --out DIR [--name NAME] --render [--garbage | --pod-gc]
   Measures ferrolet, from the directory of this program, and the upstream kubelet side by side, and
   writes NAME.json, NAME.md and NAME.svg (standalone) to DIR. Needs root.
 
   --garbage          on a node full of dead containers (NAME: garbage; no picture)
+  --pod-gc           the Pod GC controller and the controller manager's (NAME: pod-gc; no picture)
 
   --rounds N         how often (5)
   --scenario PART    only scenarios with PART in their names
@@ -40,6 +43,7 @@ struct Asked {
     commit: String,
     tiny: bool,
     garbage: bool,
+    pod_gc: bool,
     render: bool,
 }
 
@@ -66,6 +70,7 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
             Long("commit") => asked.commit = parser.value()?.string()?,
             Long("tiny") => asked.tiny = true,
             Long("garbage") => asked.garbage = true,
+            Long("pod-gc") => asked.pod_gc = true,
             Long("render") => asked.render = true,
             Long("help") | Short('h') => {
                 println!("{USAGE}");
@@ -78,7 +83,34 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
 }
 
 fn run(asked: Asked) -> Result<()> {
-    if asked.garbage { garbage(asked) } else { standalone(asked) }
+    match (asked.garbage, asked.pod_gc) {
+        (true, _) => garbage(asked),
+        (_, true) => pod_gc(asked),
+        _ => standalone(asked),
+    }
+}
+
+fn pod_gc(asked: Asked) -> Result<()> {
+    let out = asked.out.context(USAGE)?;
+    let name = asked.name.unwrap_or_else(|| "pod-gc".to_owned());
+    let data = out.join(format!("{name}.json"));
+    let results = if asked.render {
+        read(&data)?
+    } else {
+        let plan = if asked.tiny { PodGcPlan::tiny() } else { PodGcPlan::full() };
+        let own = std::env::current_exe().context("find this program")?;
+        let built = own.parent().context("find this program's directory")?;
+        let results = pod_gc::play(&plan, &pod_gc::Programs::built_in(built)?, &asked.commit)?;
+        keep(&out, &data, &results)?;
+        results
+    };
+    write(&out.join(format!("{name}.md")), &pod_gc_report::markdown(&results, &name))?;
+    for verdict in pod_gc_report::verdicts(&results) {
+        let word = if verdict.met() { "met   " } else { "MISSED" };
+        let (pods, ratio) = (verdict.pods, report::short(verdict.ratio));
+        println!("{word} {ratio} of upstream's memory at {pods} pods, {} allowed", verdict.allowed);
+    }
+    Ok(())
 }
 
 fn garbage(asked: Asked) -> Result<()> {

@@ -12,7 +12,7 @@ struct Role {
     #[serde(default)]
     rules: Vec<Rule>,
     #[serde(default, rename = "roleRef")]
-    role_ref: Option<Reference>,
+    of: Option<Reference>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -50,7 +50,7 @@ fn the_roles_grant_just_what_the_program_asks_for() {
     }
     // This role of Kubernetes' own grants these two.
     let delegator =
-        |role: &Role| role.role_ref.as_ref().is_some_and(|to| to.name == "system:auth-delegator");
+        |role: &Role| role.of.as_ref().is_some_and(|to| to.name == "system:auth-delegator");
     assert!(roles().iter().any(delegator));
     let reviews = ["tokenreviews", "subjectaccessreviews"];
     let needed = NEEDED.iter().filter(|one| !reviews.contains(&one.resource));

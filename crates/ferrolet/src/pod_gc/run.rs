@@ -4,14 +4,13 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use cluster::{Cluster, Connection, Exclusion, Rate, Source};
 use config::pod_gc::PodGcArguments;
 use hostfs::{Host, HostSegments};
 use journal::{DiskJournal, Ledger, RecordedPods};
 use model::chain::Chain;
 use model::cluster::LeaseName;
-use model::ports::clock::WallClock as _;
 use model::ports::cluster::{Nodes as _, PodFeed as _};
 use podgc::cache::{Cache, SharedCache};
 use podgc::decide::election::ElectionPolicy;
@@ -24,13 +23,14 @@ use prometheus::Registry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::access::Access;
 use super::health::Health;
 use super::serve::{Page, serve};
-use super::{tls, why};
+use super::tls::Keys;
+use super::why;
 use crate::observe::SystemClock;
 use crate::tasks::Tasks;
 use crate::version::FERROLET;
@@ -40,8 +40,8 @@ use crate::version::FERROLET;
 const USER_AGENT: &str = concat!("ferrolet-pod-gc/", env!("CARGO_PKG_VERSION"));
 /// Who writes events.
 const COMPONENT: &str = "ferrolet-pod-gc";
-/// How often the API server is asked at the start whether it is well, and how long that is waited for.
-const HEALTH_TRIES: u32 = 10;
+/// How long it is waited at the start for the API server to be well, and how often it is asked.
+const HEALTH_PATIENCE: Duration = Duration::from_secs(10);
 const HEALTH_PAUSE: Duration = Duration::from_secs(1);
 /// How long after all pods were told memory is given back, and how often again.
 const TRIM_AFTER: Duration = Duration::from_secs(2);
@@ -91,7 +91,7 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     let journal = Arc::clone(&parts.journal);
     tasks.spawn("journal", |stop| journal.keep_synced(stop));
     open_port(args, &parts, &mut tasks).await?;
-    let begin = async {
+    let first = async {
         wait_for_server(&parts.cluster).await?;
         sleep(args.start_interval).await;
         if let Some(election) = &parts.election {
@@ -106,7 +106,7 @@ async fn work(args: &PodGcArguments) -> Result<()> {
             info!(signal = name, "told to stop");
             return Ok(());
         }
-        begun = begin => begun?,
+        done = first => done?,
     }
     start(args, &parts, &mut tasks);
     let lost = async {
@@ -179,8 +179,8 @@ async fn open_port(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) -> R
     if serving.port == 0 {
         return Ok(());
     }
-    let now = SystemClock.now();
-    let config = tls::config(serving, &host_name(), &Host::default(), now).await?;
+    let (files, clock) = (Arc::new(Host::default()), Arc::new(SystemClock));
+    let keys = Keys::read(serving, &host_name(), files, clock).await?;
     let listener = TcpListener::bind((serving.address.as_str(), serving.port)).await;
     let listener =
         listener.with_context(|| format!("listen on {} port {}", serving.address, serving.port))?;
@@ -189,7 +189,7 @@ async fn open_port(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) -> R
         access: Access { reviews: Arc::clone(&parts.cluster) as _ },
         registry: parts.registry.clone(),
     });
-    tasks.spawn("port", |stop| serve(page, listener, Arc::new(config), stop));
+    tasks.spawn("port", |stop| serve(page, listener, keys, stop));
     Ok(())
 }
 
@@ -251,23 +251,16 @@ async fn give_back(cache: &SharedCache) {
 
 /// Waits until the API server is well, though not for long: whoever started this starts it again.
 async fn wait_for_server(cluster: &Cluster) -> Result<()> {
-    let mut tries = 1;
-    loop {
-        match cluster.is_healthy().await {
-            Ok(()) => break,
-            Err(error) if tries == HEALTH_TRIES => {
-                let error = anyhow!(Chain(&error).to_string());
-                return Err(error.context("the API server is not well"));
-            }
-            Err(error) => {
-                let error = Chain(&error);
-                warn!(server = cluster.address(), %error, "the API server is not well yet");
-            }
+    let server = cluster.address();
+    let ask = async {
+        while let Err(error) = cluster.is_healthy().await {
+            warn!(server, error = %Chain(&error), "the API server is not well yet");
+            sleep(HEALTH_PAUSE).await;
         }
-        tries += 1;
-        sleep(HEALTH_PAUSE).await;
-    }
-    info!(server = cluster.address(), "the API server is well");
+    };
+    let well = timeout(HEALTH_PATIENCE, ask).await;
+    well.with_context(|| format!("the API server at {server} is not well"))?;
+    info!(server, "the API server is well");
     Ok(())
 }
 

@@ -13,7 +13,6 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use model::cluster::User;
 use prometheus::{Encoder as _, Registry, TextEncoder};
-use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -23,7 +22,7 @@ use tracing::{debug, warn};
 
 use super::access::{Access, Credentials, Verdict};
 use super::health::Health;
-use super::tls;
+use super::tls::{self, Keys};
 
 /// How many connections are answered at a time; further ones wait to be taken.
 const MOST_CONNECTIONS: usize = 64;
@@ -46,10 +45,9 @@ pub(super) struct Page {
 pub(super) async fn serve(
     page: Arc<Page>,
     listener: TcpListener,
-    config: Arc<ServerConfig>,
+    mut keys: Keys,
     stop: CancellationToken,
 ) {
-    let acceptor = TlsAcceptor::from(config);
     let mut connections = JoinSet::new();
     loop {
         // Biased: stopping first; then ended connections, of which there are few; then new ones.
@@ -59,7 +57,8 @@ pub(super) async fn serve(
             Some(_) = connections.join_next() => {}
             accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(connection(stream, acceptor.clone(), Arc::clone(&page)));
+                    let acceptor = TlsAcceptor::from(keys.current().await);
+                    connections.spawn(connection(stream, acceptor, Arc::clone(&page)));
                 }
                 Err(error) => {
                     warn!(%error, "cannot take a connection; trying again");

@@ -2,17 +2,21 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use config::pod_gc::Serving;
-use jiff::{Span, Timestamp};
+use jiff::{SignedDuration, Span, Timestamp};
 use model::cluster::User;
-use model::ports::files::HostFiles;
+use model::ports::clock::WallClock;
+use model::ports::files::{FileVersion, HostFiles};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use tokio::time::Instant;
+use tracing::{info, warn};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// No file with certificates is longer.
@@ -20,8 +24,84 @@ const LONGEST: u64 = 1 << 20;
 /// How long a certificate that is made here is good.
 const DAYS: i64 = 365;
 
+/// How long a certificate that is made here is used; then another is made.
+const RENEW: SignedDuration = SignedDuration::from_hours(24 * DAYS / 2);
+/// How often it is looked whether the files have changed.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
+
+/// Certificates that are read again when their files change.
+#[derive(Debug)]
+pub(super) struct Keys {
+    serving: Serving,
+    host: String,
+    files: Arc<dyn HostFiles>,
+    clock: Arc<dyn WallClock>,
+    config: Arc<ServerConfig>,
+    versions: Vec<Option<FileVersion>>,
+    made: Timestamp,
+    looked: Instant,
+}
+
+impl Keys {
+    /// Reads them, or makes one.
+    pub(super) async fn read(
+        serving: &Serving,
+        host: &str,
+        files: Arc<dyn HostFiles>,
+        clock: Arc<dyn WallClock>,
+    ) -> Result<Self> {
+        let made = clock.now();
+        let versions = versions(serving, &*files).await;
+        let config = Arc::new(config(serving, host, &*files, made).await?);
+        let (serving, host, looked) = (serving.clone(), host.to_owned(), Instant::now());
+        Ok(Self { serving, host, files, clock, config, versions, made, looked })
+    }
+
+    /// How the next connection is made secure.
+    pub(super) async fn current(&mut self) -> Arc<ServerConfig> {
+        if self.looked.elapsed() >= LOOK_AGAIN {
+            self.looked = Instant::now();
+            self.look_again().await;
+        }
+        Arc::clone(&self.config)
+    }
+
+    /// What cannot be used is told, and the last that could be is used on.
+    async fn look_again(&mut self) {
+        let now = self.clock.now();
+        let versions = versions(&self.serving, &*self.files).await;
+        let is_old = self.serving.cert_file.is_none() && now.duration_since(self.made) >= RENEW;
+        if versions == self.versions && !is_old {
+            return;
+        }
+        match config(&self.serving, &self.host, &*self.files, now).await {
+            Ok(config) => {
+                info!("the certificates of the port are new");
+                (self.config, self.versions, self.made) = (Arc::new(config), versions, now);
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                warn!(error, "the certificates of the port have changed and cannot be used");
+            }
+        }
+    }
+}
+
+/// Which versions of the files there are.
+async fn versions(serving: &Serving, files: &dyn HostFiles) -> Vec<Option<FileVersion>> {
+    let mut versions = Vec::new();
+    for path in [&serving.cert_file, &serving.key_file, &serving.client_ca_file] {
+        let found = match path {
+            Some(path) => files.look(path).await.ok().map(|found| found.version),
+            None => None,
+        };
+        versions.push(found);
+    }
+    versions
+}
+
 /// How connections are made secure.
-pub(super) async fn config(
+async fn config(
     serving: &Serving,
     host: &str,
     files: &dyn HostFiles,
@@ -107,6 +187,9 @@ pub(super) fn owner(certificate: &CertificateDer<'_>) -> Option<User> {
 
 #[cfg(test)]
 mod tests {
+    use testkit::clock::VirtualClock;
+    use testkit::files::MemoryFiles;
+
     use super::*;
 
     #[test]
@@ -120,6 +203,41 @@ mod tests {
         let owner = owner(certificate.der()).unwrap();
         assert_eq!(owner.name, "prometheus");
         assert_eq!(owner.groups, ["monitoring", "system:authenticated"]);
+    }
+
+    /// Puts a certificate and its key where they are served from.
+    fn put(files: &MemoryFiles, name: &str) {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = certificate.self_signed(&key).unwrap();
+        files.write("/tls/cert", certificate.pem());
+        files.write("/tls/key", key.serialize_pem());
+    }
+
+    // behaviour: PGC-104
+    #[tokio::test(start_paused = true)]
+    async fn certificates_are_read_again_when_their_files_change() {
+        let files = Arc::new(MemoryFiles::new());
+        put(&files, "first");
+        let serving = Serving {
+            address: String::new(),
+            port: 1,
+            cert_file: Some("/tls/cert".into()),
+            key_file: Some("/tls/key".into()),
+            client_ca_file: None,
+        };
+        let clock = Arc::new(VirtualClock::new());
+        let keys = Keys::read(&serving, "host", Arc::clone(&files) as _, clock).await;
+        let mut keys = keys.unwrap();
+        let first = keys.current().await;
+        put(&files, "second");
+        assert!(Arc::ptr_eq(&first, &keys.current().await), "not looked yet");
+        tokio::time::sleep(LOOK_AGAIN).await;
+        let second = keys.current().await;
+        assert!(!Arc::ptr_eq(&first, &second));
+        files.write("/tls/cert", "nonsense");
+        tokio::time::sleep(LOOK_AGAIN).await;
+        assert!(Arc::ptr_eq(&second, &keys.current().await), "the last that was good");
     }
 
     #[test]

@@ -176,7 +176,7 @@ async fn history(seed: u64) {
     let mut known = Known::default();
     let mut world = World::on(cluster.clone(), threshold(THRESHOLD), Order::Creation);
     world.settle().await;
-    let mut seen = 0;
+    let mut judged = 0;
     for _ in 0..STEPS {
         for _ in 0..random.next(4) {
             life(&mut random, &cluster, &mut known);
@@ -189,10 +189,10 @@ async fn history(seed: u64) {
             world = World::on(cluster.clone(), threshold(THRESHOLD), Order::Creation);
         }
         world.cycle().await;
-        for removed in &cluster.removed()[seen..] {
+        for removed in &cluster.removed()[judged..] {
             lawful(removed, seed);
         }
-        seen = cluster.removed().len();
+        judged = cluster.removed().len();
         tokio::time::sleep(PERIOD).await;
     }
     cluster.end_troubles();
@@ -200,8 +200,8 @@ async fn history(seed: u64) {
     cluster.freeze(Feed::Nodes, false);
     cluster.expire(Feed::Pods, 0);
     cluster.expire(Feed::Nodes, 0);
-    world.cycles(Duration::from_secs(300)).await;
-    for removed in &cluster.removed()[seen..] {
+    world.cycles(Duration::from_mins(5)).await;
+    for removed in &cluster.removed()[judged..] {
         lawful(removed, seed);
     }
     settled(&cluster, seed);

@@ -1,4 +1,5 @@
 //! The controller on an API server in memory, under a paused clock.
+#![allow(clippy::unwrap_used, reason = "what tests stand on")]
 
 mod deletions;
 mod election;

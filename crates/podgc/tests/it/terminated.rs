@@ -149,7 +149,7 @@ async fn a_terminated_pod_of_a_gone_node_is_deleted_once() {
         let pod = PodRecord { node: "gone".to_owned(), ..aged(name, Failed, created) };
         world.cluster.create_pod(pod);
     }
-    world.cycles(std::time::Duration::from_secs(60)).await;
+    world.cycles(std::time::Duration::from_mins(1)).await;
     assert_eq!(world.cluster.asked(Ask::RemovePod), ["default/a", "default/b"]);
     assert_eq!((world.tried("terminated"), world.tried("orphaned")), ((1, 0), (1, 0)));
 }

@@ -10,6 +10,7 @@ use podgc::metrics::Metrics;
 use podgc::plan::{Order, TerminatedPolicy};
 use podgc::task::{Outside, PERIOD, PodGc, PodGcSettings};
 use prometheus::Registry;
+use prometheus::proto::LabelPair;
 use testkit::cluster::MemoryCluster;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -109,7 +110,7 @@ impl World {
                 continue;
             }
             for one in family.get_metric() {
-                let labels: Vec<&str> = one.get_label().iter().map(|label| label.value()).collect();
+                let labels: Vec<&str> = one.get_label().iter().map(LabelPair::value).collect();
                 if labels == [namespace, reason] {
                     #[expect(
                         clippy::cast_possible_truncation,
