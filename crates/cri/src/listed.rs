@@ -164,8 +164,8 @@ impl ListedContainer {
     }
 
     fn label(&self, name: &str) -> Option<&Bytes> {
-        let mut found = self.labels.iter().filter(|label| label.name == name.as_bytes());
-        found.next_back().map(|label| &label.value)
+        let found = self.labels.iter().rfind(|label| label.name == name.as_bytes());
+        found.map(|label| &label.value)
     }
 
     /// The container; `None` if it does not say what it is or to which pod it belongs.
