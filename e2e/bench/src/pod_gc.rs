@@ -118,8 +118,13 @@ pub fn play(plan: &PodGcPlan, programs: &Programs, commit: &str) -> Result<PodGc
         population.terminated(DONE, plan.deletions).context("make terminated pods")?;
         let seconds = match agent {
             Some(agent) => {
-                let flags = ["--terminated-pod-gc-threshold=1", "--kube-api-qps=10000", "--kube-api-burst=10000"];
-                let controller = Controller::start(&instance, programs, agent, &kubeconfig, &flags)?;
+                let flags = [
+                    "--terminated-pod-gc-threshold=1",
+                    "--kube-api-qps=10000",
+                    "--kube-api-burst=10000",
+                ];
+                let controller =
+                    Controller::start(&instance, programs, agent, &kubeconfig, &flags)?;
                 let seconds = until_gone(&population, plan.deletions)?;
                 controller.stop()?;
                 seconds
@@ -155,7 +160,11 @@ fn measured(plan: &PodGcPlan, controller: &Controller, agent: Agent, pods: usize
     let spent = usage::cpu(controller.pid)?.saturating_sub(before);
     let memory = usage::memory(controller.pid)?;
     let mebibytes = memory.rss_bytes >> 20;
-    eprintln!("  {}: {mebibytes} MiB, {:.3} s of CPU while quiet", agent.name(), spent.as_secs_f64());
+    eprintln!(
+        "  {}: {mebibytes} MiB, {:.3} s of CPU while quiet",
+        agent.name(),
+        spent.as_secs_f64()
+    );
     #[expect(clippy::cast_precision_loss, reason = "a few minutes")]
     let minutes = plan.quiet_seconds as f64 / 60.0;
     Ok(Quiet {

@@ -64,7 +64,9 @@ pub fn markdown(results: &PodGcResults, name: &str) -> String {
         ];
         line(&mut page, &cells.each_ref().map(String::as_str));
     }
-    page.push_str("\n| terminated pods deleted by | pods | s | pods a second |\n|---|---:|---:|---:|\n");
+    page.push_str(
+        "\n| terminated pods deleted by | pods | s | pods a second |\n|---|---:|---:|---:|\n",
+    );
     for deletions in &results.deletions {
         #[expect(clippy::cast_precision_loss, reason = "some thousands")]
         let rate = deletions.pods as f64 / deletions.seconds.max(0.001);
@@ -76,8 +78,11 @@ pub fn markdown(results: &PodGcResults, name: &str) -> String {
         let MemoryVerdict { pods, allowed, ratio } = verdict;
         let word = if verdict.met() { "met" } else { "**missed**" };
         let ratio = short(ratio);
-        writeln!(page, "\nTarget: at {pods} pods at most {allowed} of upstream's memory: {ratio}, {word}.")
-            .expect("a string takes every text");
+        writeln!(
+            page,
+            "\nTarget: at {pods} pods at most {allowed} of upstream's memory: {ratio}, {word}."
+        )
+        .expect("a string takes every text");
     }
     page
 }

@@ -49,7 +49,7 @@ pub(crate) fn busy(status: u16, retry_after: &'static str) -> Answer {
 
 /// Lines as a body.
 pub(crate) fn lines(lines: &[&str]) -> Answer {
-    ok(lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+    ok(lines.iter().flat_map(|line| [*line, "\n"]).collect::<String>())
 }
 
 #[derive(Debug)]

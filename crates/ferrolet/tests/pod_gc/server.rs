@@ -85,8 +85,8 @@ impl Server {
     /// Waits until something was seen.
     pub(crate) async fn until(&self, wanted: impl FnMut(&Seen) -> bool) {
         let mut seen = self.seen.subscribe();
-        let waited = timeout(Duration::from_mins(1), seen.wait_for(wanted)).await;
-        drop(waited.unwrap().unwrap());
+        let found = timeout(Duration::from_mins(1), seen.wait_for(wanted)).await;
+        drop(found.unwrap().unwrap());
     }
 }
 
