@@ -129,8 +129,8 @@ fn is_denial<T>(answer: &Result<T, RuntimeError>) -> bool {
 fn first_denial<'a, T: 'a>(
     answers: impl IntoIterator<Item = &'a Result<T, RuntimeError>>,
 ) -> Option<&'a RuntimeError> {
-    let errors = answers.into_iter().filter_map(|answer| answer.as_ref().err());
-    errors.into_iter().find(|error| error.is_not_found())
+    let mut errors = answers.into_iter().filter_map(|answer| answer.as_ref().err());
+    errors.find(|error| error.is_not_found())
 }
 
 /// Lists the pod again: a runtime that still lists what it denies contradicts itself, and who believed

@@ -23,7 +23,8 @@ usage: cri-proxy --socket PATH --runtime PATH [OPTION...]
                    bytes per method; `reset` starts anew; `arrivals METHOD` tells when the latest calls
                    came, `faults` what is left; also `fault ...` and `clear`
 
-  kinds: unavailable, not-found, deadline   answered so, and not passed on
+  kinds: unavailable, not-found, deadline,
+         too-large                          answered so, and not passed on
          hang                               neither answered nor passed on
          late                               passed on, the answer thrown away";
 
