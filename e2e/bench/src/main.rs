@@ -34,6 +34,18 @@ usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID
   --tiny             few pods and short times: does it work?
   --render           only write the page and the picture again from NAME.json";
 
+/// What is measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum What {
+    /// Agents on a node without a cluster.
+    #[default]
+    Standalone,
+    /// Agents on a node full of dead containers.
+    Garbage,
+    /// Controllers on an API server full of pods.
+    PodGc,
+}
+
 #[derive(Debug, Default)]
 struct Asked {
     out: Option<PathBuf>,
@@ -42,8 +54,7 @@ struct Asked {
     scenario: String,
     commit: String,
     tiny: bool,
-    garbage: bool,
-    pod_gc: bool,
+    what: What,
     render: bool,
 }
 
@@ -69,8 +80,8 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
             Long("scenario") => asked.scenario = parser.value()?.string()?,
             Long("commit") => asked.commit = parser.value()?.string()?,
             Long("tiny") => asked.tiny = true,
-            Long("garbage") => asked.garbage = true,
-            Long("pod-gc") => asked.pod_gc = true,
+            Long("garbage") => asked.what = What::Garbage,
+            Long("pod-gc") => asked.what = What::PodGc,
             Long("render") => asked.render = true,
             Long("help") | Short('h') => {
                 println!("{USAGE}");
@@ -83,10 +94,10 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
 }
 
 fn run(asked: Asked) -> Result<()> {
-    match (asked.garbage, asked.pod_gc) {
-        (true, _) => garbage(asked),
-        (_, true) => pod_gc(asked),
-        _ => standalone(asked),
+    match asked.what {
+        What::Standalone => standalone(asked),
+        What::Garbage => garbage(asked),
+        What::PodGc => pod_gc(asked),
     }
 }
 
