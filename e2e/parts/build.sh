@@ -29,11 +29,13 @@ set -euo pipefail
 # It goes to bin or cni when it is programs to build, and to files when it is files to copy. Items are
 # packages or files, as paths in the module; NAME=PATH gives one a name other than its last element.
 PARTS='
-containerd | github.com/containerd/containerd/v2    | bin   | 0 | cmd/containerd cmd/containerd-shim-runc-v2 cmd/ctr
-runc       | github.com/opencontainers/runc         | bin   | 1 | runc=.
-cni        | github.com/containernetworking/plugins | cni   | 0 | plugins/main/bridge plugins/main/loopback plugins/ipam/host-local plugins/meta/portmap
-cri-api    | k8s.io/cri-api                         | files | 0 | pkg/apis/runtime/v1/api.proto
-kubelet    | k8s.io/kubernetes                      | bin   | 0 | cmd/kubelet
+containerd    | github.com/containerd/containerd/v2    | bin   | 0 | cmd/containerd cmd/containerd-shim-runc-v2 cmd/ctr
+runc          | github.com/opencontainers/runc         | bin   | 1 | runc=.
+cni           | github.com/containernetworking/plugins | cni   | 0 | plugins/main/bridge plugins/main/loopback plugins/ipam/host-local plugins/meta/portmap
+cri-api       | k8s.io/cri-api                         | files | 0 | pkg/apis/runtime/v1/api.proto
+kubelet       | k8s.io/kubernetes                      | bin   | 0 | cmd/kubelet
+etcd          | go.etcd.io/etcd/server/v3              | bin   | 0 | etcd=.
+control-plane | k8s.io/kubernetes                      | bin   | 0 | cmd/kube-apiserver cmd/kube-controller-manager cmd/kube-scheduler cmd/kubectl
 '
 
 # Build tags, and the variable that makes a program report its version, for parts that have them.
@@ -45,6 +47,7 @@ declare -A VERSION_VARIABLE=(
   [containerd]='github.com/containerd/containerd/v2/version.Version'
   [cni]='github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion'
   [kubelet]='k8s.io/component-base/version.gitVersion'
+  [control-plane]='k8s.io/component-base/version.gitVersion'
 )
 
 # What the system must have, first to build and then to run the tests:
@@ -206,7 +209,7 @@ provide() { # row of PARTS
   key=$({ cat go.mod go.sum; echo "$1|${TAGS[$name]:-}|${VERSION_VARIABLE[$name]:-}"; } | sha256sum | head -c 12)
   part=$name-$version-$key
 
-  printf '%-10s %-8s … ' "$name" "$version"
+  printf '%-13s %-8s … ' "$name" "$version"
   if [ -d "$testbed/parts/$part" ]; then
     echo "cached"
   else

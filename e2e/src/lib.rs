@@ -1,15 +1,19 @@
-//! Tests of the whole agent on a real container runtime.
+//! Tests of the whole agent on a real container runtime, and of what talks to an API server on a real
+//! control plane.
 //!
 //! Inputs: the programs under test and the parts that `make testbed` built. Outputs: a [`node`] of
 //! its own for each test, looked at from the outside: through the runtime's own tools and through
-//! files, never through the agent.
+//! files, never through the agent; and a [`cluster`], looked at through the [`api`].
 //!
-//! Invariant: nothing of a node is left when its test ends, however it ends.
+//! Invariant: nothing of a node or a cluster is left when its test ends, however it ends.
 #![allow(
     clippy::disallowed_methods,
     reason = "a test tool: it works on real files, processes and time"
 )]
 
+pub mod api;
+pub mod api_proxy;
+pub mod cluster;
 pub mod cri_proxy;
 pub mod ctr;
 pub mod faults;

@@ -12,6 +12,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/benchmarks/README.md",
     "docs/configuration.md",
     "docs/gc.md",
+    "docs/pod-gc.md",
     "docs/standalone.md",
 ];
 
@@ -32,7 +33,8 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
 
 /// Paths of the source tree in a document: link targets, and code spans that begin with one of its folders.
 fn named_paths(text: &str) -> Vec<&str> {
-    const FOLDERS: &[&str] = &["crates/", "docs/", "e2e/", "xtask/", ".ci/", "examples/"];
+    const FOLDERS: &[&str] =
+        &["crates/", "deploy/", "docs/", "e2e/", "xtask/", ".ci/", "examples/"];
     let spans = text.split('`').skip(1).step_by(2);
     let spans = spans.filter(|span| {
         FOLDERS.iter().any(|folder| span.starts_with(folder))

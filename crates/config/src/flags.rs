@@ -28,6 +28,8 @@ pub enum Syntax {
     Version,
     /// A whole number.
     Integer,
+    /// A number, with or without a fraction.
+    Number,
     /// A number of decimal digits.
     Digits,
     /// A duration.
@@ -111,7 +113,11 @@ pub fn known() -> &'static [Flag] {
 
 /// The flag of that name, with hyphens.
 pub fn find(name: &str) -> Option<&'static Flag> {
-    let flags = known();
+    find_among(known(), name)
+}
+
+/// The flag of that name among others, which are in the order of their names.
+fn find_among(flags: &'static [Flag], name: &str) -> Option<&'static Flag> {
     flags.binary_search_by(|flag| flag.name.cmp(name)).ok().map(|index| &flags[index])
 }
 

@@ -37,6 +37,7 @@ pub mod flags;
 pub mod gates;
 mod load;
 mod paths;
+pub mod pod_gc;
 mod setting;
 mod validate;
 mod written;

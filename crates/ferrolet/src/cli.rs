@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::{self, config_check, describe, gc, get_pods, logs, node_clean};
 use crate::run_args::{self, Asked};
 use crate::traces::Traces;
-use crate::{klog, machine, run, run_help, version};
+use crate::{klog, machine, pod_gc, run, run_help, version};
 
 /// Another name of the program, under which it takes the kubelet's flags at once.
 const KUBELET: &str = "kubelet";
@@ -50,6 +50,12 @@ enum Command {
     Gc {
         #[command(subcommand)]
         what: Gc,
+    },
+    /// Run the Pod GC controller for a cluster; takes the controller manager's flags.
+    #[command(name = "pod-gc", disable_help_flag = true)]
+    PodGc {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        args: Vec<OsString>,
     },
     /// Look after the node.
     Node {
@@ -124,6 +130,12 @@ fn dispatch(args: &[OsString]) -> Result<()> {
     if let Some(flags) = kubelet_flags(args) {
         return run_agent(flags);
     }
+    // So do the controller manager's.
+    if let [_, command, rest @ ..] = args
+        && command == "pod-gc"
+    {
+        return pod_gc::dispatch(rest);
+    }
     match Cli::parse_from(args).command {
         Command::Run { flags } => run_agent(&flags),
         Command::Config { what: Config::Check { args } } => config_check::run(&args),
@@ -133,6 +145,7 @@ fn dispatch(args: &[OsString]) -> Result<()> {
         Command::Gc { what: Gc::Plan(args) } => commands::block_on(gc::plan::run(&args)),
         Command::Gc { what: Gc::Run(args) } => commands::block_on(gc::run::run(&args)),
         Command::Gc { what: Gc::Why(args) } => commands::block_on(gc::why::run(&args)),
+        Command::PodGc { args } => pod_gc::dispatch(&args),
         Command::Node { what: Node::Clean(args) } => commands::block_on(node_clean::run(&args)),
         Command::Version(args) => tell_version(&args),
     }

@@ -59,6 +59,7 @@ pub(crate) fn init(format: Format, verbosity: u8, traces: Option<&Traces>) -> Ve
 const OURS: &[&str] = &[
     "cgroups",
     "checkpoint",
+    "cluster",
     "config",
     "cri",
     "ferrolet",
@@ -68,6 +69,7 @@ const OURS: &[&str] = &[
     "journal",
     "model",
     "pleg",
+    "podgc",
     "pods",
     "podspec",
     "proto",

@@ -24,6 +24,7 @@ mod node_cgroups;
 mod node_settings;
 mod node_view;
 mod observe;
+mod pod_gc;
 mod pulse;
 mod records;
 mod remains;

@@ -50,10 +50,15 @@ impl Tasks {
     }
 
     /// Tells all tasks to stop and waits for them, though not for one that hangs in a file or a call.
-    pub(crate) async fn stop(mut self) {
+    pub(crate) async fn stop(self) {
+        self.stop_within(PATIENCE).await;
+    }
+
+    /// As [`Tasks::stop`], with another patience. No task runs afterwards.
+    pub(crate) async fn stop_within(mut self, patience: Duration) {
         self.stop.cancel();
         let all = async { while self.set.join_next().await.is_some() {} };
-        if tokio::time::timeout(PATIENCE, all).await.is_err() {
+        if tokio::time::timeout(patience, all).await.is_err() {
             warn!("not all parts stopped in time; leaving them behind");
         }
     }

@@ -1,7 +1,7 @@
 //! Why something was removed: every removal is put on record, and can be asked for later.
 //!
 //! ```text
-//!  who removes ──verdict──> RecordedRuntime, RecordedFiles, RecordedCgroups ──> the runtime, the files, the cgroups
+//!  who removes ──verdict──> RecordedRuntime, RecordedFiles, RecordedCgroups, RecordedPods ──> the outside
 //!                                    │ verdict and outcome
 //!                                    v
 //!                  Ledger ──> log line, metric, who watches a pass
@@ -32,4 +32,4 @@ pub use entry::{Became, Entry, Inputs};
 pub use find::{Found, find};
 pub use ledger::{Ledger, Progress};
 pub use query::{Match, Query, Thing};
-pub use recorded::{RecordedCgroups, RecordedFiles, RecordedRuntime};
+pub use recorded::{RecordedCgroups, RecordedFiles, RecordedPods, RecordedRuntime};

@@ -2,6 +2,7 @@
 
 mod cgroups;
 mod files;
+mod pods;
 mod runtime;
 
 use model::ports::journal::Outcome;
@@ -11,6 +12,7 @@ use crate::ledger::Ledger;
 
 pub use cgroups::RecordedCgroups;
 pub use files::RecordedFiles;
+pub use pods::RecordedPods;
 pub use runtime::RecordedRuntime;
 
 /// Said of a removal whose end nobody waited for.
@@ -35,6 +37,13 @@ impl<'a> UnderWay<'a> {
 
     /// There was nothing to remove.
     fn was_nothing(mut self) {
+        self.over = true;
+    }
+}
+
+impl UnderWay<'_> {
+    /// It was refused before anything was done.
+    fn never_began(mut self) {
         self.over = true;
     }
 }

@@ -12,6 +12,7 @@
 
 pub mod cgroup;
 pub mod chain;
+pub mod cluster;
 pub mod fingerprint;
 pub mod ids;
 pub mod image_claims;

@@ -3,6 +3,7 @@
 
 pub mod cgroups;
 pub mod clock;
+pub mod cluster;
 pub mod disk;
 pub mod events;
 pub mod files;

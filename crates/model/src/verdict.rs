@@ -30,11 +30,13 @@ pub enum Subject {
     LogLink(PathBuf),
     /// The cgroup of a pod.
     Cgroup(CgroupName),
+    /// A pod of the API server.
+    Pod(PodUid),
 }
 
 impl Subject {
     /// What sort of thing it is, in one word: `container`, `sandbox`, `image`, `pod-directory`, `log`,
-    /// `cgroup`.
+    /// `cgroup`, `pod`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Container(_) => "container",
@@ -43,6 +45,7 @@ impl Subject {
             Self::PodDirectory(_) => "pod-directory",
             Self::PodLogs(_) | Self::ContainerLog(_) | Self::LogLink(_) => "log",
             Self::Cgroup(_) => "cgroup",
+            Self::Pod(_) => "pod",
         }
     }
 
@@ -52,6 +55,7 @@ impl Subject {
             Self::Container(id) => id.as_str().into(),
             Self::Sandbox(id) => id.as_str().into(),
             Self::Image(id) => id.into(),
+            Self::Pod(uid) => uid.as_str().into(),
             Self::PodDirectory(path)
             | Self::PodLogs(path)
             | Self::ContainerLog(path)
@@ -67,6 +71,7 @@ impl fmt::Display for Subject {
             Self::Container(id) => write!(f, "container {id}"),
             Self::Sandbox(id) => write!(f, "sandbox {id}"),
             Self::Image(id) => write!(f, "image {id}"),
+            Self::Pod(uid) => write!(f, "pod {uid}"),
             Self::PodDirectory(path) => write!(f, "directory {}", path.display()),
             Self::PodLogs(path) => write!(f, "logs {}", path.display()),
             Self::ContainerLog(path) => write!(f, "log {}", path.display()),

@@ -17,6 +17,7 @@
 
 pub mod cgroups;
 pub mod clock;
+pub mod cluster;
 pub mod contract;
 pub mod disk;
 pub mod events;

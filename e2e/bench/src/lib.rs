@@ -36,6 +36,8 @@ pub mod metrics;
 pub mod place;
 pub mod plan;
 pub mod plot;
+pub mod pod_gc;
+pub mod pod_gc_report;
 pub mod report;
 pub mod results;
 pub mod rounds;

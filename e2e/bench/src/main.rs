@@ -10,8 +10,9 @@ use anyhow::{Context, Result, ensure};
 use bench::agent::Programs;
 use bench::garbage::GarbagePlan;
 use bench::plan::Plan;
+use bench::pod_gc::{self, PodGcPlan};
 use bench::results::Results;
-use bench::{garbage, garbage_report, plot, report, rounds, targets};
+use bench::{garbage, garbage_report, plot, pod_gc_report, report, rounds, targets};
 use lexopt::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,17 +20,31 @@ use serde::de::DeserializeOwned;
 const USAGE: &str = "\
 usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID] [--tiny]
        bench --out DIR [--name NAME] --garbage [--rounds N] [--commit ID] [--tiny]
-       bench --out DIR [--name NAME] --render [--garbage]
+       bench --out DIR [--name NAME] --pod-gc [--commit ID] [--tiny]
+       bench --out DIR [--name NAME] --render [--garbage | --pod-gc]
   Measures ferrolet, from the directory of this program, and the upstream kubelet side by side, and
   writes NAME.json, NAME.md and NAME.svg (standalone) to DIR. Needs root.
 
   --garbage          on a node full of dead containers (NAME: garbage; no picture)
+  --pod-gc           the Pod GC controller and the controller manager's (NAME: pod-gc; no picture)
 
   --rounds N         how often (5)
   --scenario PART    only scenarios with PART in their names
   --commit ID        what is measured, for the record
   --tiny             few pods and short times: does it work?
   --render           only write the page and the picture again from NAME.json";
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum What {
+    /// Agents on a node without a cluster.
+    #[default]
+    Standalone,
+    /// Agents on a node full of dead containers.
+    Garbage,
+    /// Controllers on an API server full of pods.
+    PodGc,
+}
 
 #[derive(Debug, Default)]
 struct Asked {
@@ -39,7 +54,7 @@ struct Asked {
     scenario: String,
     commit: String,
     tiny: bool,
-    garbage: bool,
+    what: What,
     render: bool,
 }
 
@@ -65,7 +80,8 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
             Long("scenario") => asked.scenario = parser.value()?.string()?,
             Long("commit") => asked.commit = parser.value()?.string()?,
             Long("tiny") => asked.tiny = true,
-            Long("garbage") => asked.garbage = true,
+            Long("garbage") => asked.what = What::Garbage,
+            Long("pod-gc") => asked.what = What::PodGc,
             Long("render") => asked.render = true,
             Long("help") | Short('h') => {
                 println!("{USAGE}");
@@ -78,7 +94,34 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
 }
 
 fn run(asked: Asked) -> Result<()> {
-    if asked.garbage { garbage(asked) } else { standalone(asked) }
+    match asked.what {
+        What::Standalone => standalone(asked),
+        What::Garbage => garbage(asked),
+        What::PodGc => pod_gc(asked),
+    }
+}
+
+fn pod_gc(asked: Asked) -> Result<()> {
+    let out = asked.out.context(USAGE)?;
+    let name = asked.name.unwrap_or_else(|| "pod-gc".to_owned());
+    let data = out.join(format!("{name}.json"));
+    let results = if asked.render {
+        read(&data)?
+    } else {
+        let plan = if asked.tiny { PodGcPlan::tiny() } else { PodGcPlan::full() };
+        let own = std::env::current_exe().context("find this program")?;
+        let built = own.parent().context("find this program's directory")?;
+        let results = pod_gc::play(&plan, &pod_gc::Programs::built_in(built)?, &asked.commit)?;
+        keep(&out, &data, &results)?;
+        results
+    };
+    write(&out.join(format!("{name}.md")), &pod_gc_report::markdown(&results, &name))?;
+    for verdict in pod_gc_report::verdicts(&results) {
+        let word = if verdict.met() { "met   " } else { "MISSED" };
+        let (pods, ratio) = (verdict.pods, report::short(verdict.ratio));
+        println!("{word} {ratio} of upstream's memory at {pods} pods, {} allowed", verdict.allowed);
+    }
+    Ok(())
 }
 
 fn garbage(asked: Asked) -> Result<()> {

@@ -8,9 +8,10 @@ use bench::agent::Programs;
 use bench::garbage::GarbagePlan;
 use bench::metrics::rows;
 use bench::plan::{On, Plan};
+use bench::pod_gc::{self, PodGcPlan};
 use bench::results::{Agent, Results, Run};
 use bench::targets::{Measure, judge};
-use bench::{garbage, garbage_report, plot, report, rounds};
+use bench::{garbage, garbage_report, plot, pod_gc_report, report, rounds};
 
 #[test]
 fn a_tiny_run_measures_everything_of_both_agents() {
@@ -90,4 +91,18 @@ fn check(plan: &Plan, run: &Run) {
     let restarted = run.restart.as_ref().map_or(0, |restart| restart.containers);
     assert_eq!(restarted, scenario.died_meanwhile);
     assert!(restarted == 0 || scenario.on == On::Hollow);
+}
+
+#[test]
+fn a_tiny_cluster_is_measured_with_both_pod_gc_controllers() {
+    let program = std::env::current_exe().unwrap();
+    let built = program.parent().and_then(Path::parent).unwrap();
+    let programs = pod_gc::Programs::built_in(built).unwrap();
+    let plan = PodGcPlan::tiny();
+    let results = pod_gc::play(&plan, &programs, "abc").unwrap();
+    assert_eq!(results.quiet.len(), 2);
+    assert!(results.quiet.iter().all(|quiet| quiet.memory.rss_bytes > 0));
+    assert_eq!(results.deletions.len(), 3);
+    let page = pod_gc_report::markdown(&results, "tiny");
+    assert!(page.contains("| 30 | ferrolet |") && page.contains("bare calls"), "{page}");
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{CacheError, ContainerdError, ProcessError, SupervisorError};
+use crate::{CacheError, ContainerdError, ControlPlaneError, ProcessError, SupervisorError};
 
 /// Why an instance could not be started, used or taken down.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +18,8 @@ pub enum Error {
     Supervisor(#[source] SupervisorError),
     #[error("containerd did not come up")]
     Containerd(#[source] ContainerdError),
+    #[error("the control plane did not come up")]
+    ControlPlane(#[source] ControlPlaneError),
     #[error("cannot run a program inside the instance")]
     Process(#[source] ProcessError),
     #[error("cannot prepare a log file")]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use crate::containerd::Containerd;
+use crate::control_plane::{ControlPlane, ControlPlaneOptions, Place};
 use crate::error::{AtPath, Error};
 use crate::network::Addresses;
 use crate::paths::{Cache, InstanceDir, Parts};
@@ -94,6 +95,21 @@ impl Instance {
 
     fn runtime(&self) -> Containerd<'_> {
         Containerd { slot: self.slot, dir: &self.dir, parts: &self.parts, init: &self.init }
+    }
+
+    /// Starts a control plane in the instance and waits until it answers. It ends with the instance.
+    pub fn start_control_plane(
+        &self,
+        options: &ControlPlaneOptions,
+    ) -> Result<ControlPlane, Error> {
+        self.parts.check_control_plane().map_err(Error::Cache)?;
+        let place = Place {
+            dir: self.dir.clone(),
+            parts: self.parts.clone(),
+            init: self.init.clone(),
+            address: self.node_ip(),
+        };
+        ControlPlane::start(place, options).map_err(Error::ControlPlane)
     }
 
     /// Ends everything in the instance, removes it, and waits until that is done.

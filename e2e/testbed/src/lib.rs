@@ -1,8 +1,8 @@
-//! An isolated instance of real containerd, for tests and for `make run`.
+//! An isolated instance of real containerd, for tests and for `make run`, and of a real control plane.
 //!
 //! **In**: the parts and image archives that `make testbed` put into the cache, and [`Options`].
 //! **Out**: an [`Instance`]: a small node of its own, with containerd running, in which programs
-//! are started, signalled and waited for.
+//! are started, signalled and waited for; and in it, where a test wants one, a [`ControlPlane`].
 //!
 //! ```text
 //!  holder (a test, `testbed run`)      host namespaces; holds an Instance
@@ -10,8 +10,13 @@
 //!  supervise                           host namespaces, own session; owns slot, cgroups, veth, directory
 //!    │ pipe: its end ends pid 1
 //!  init (pid 1)                        own mount, PID, network and cgroup namespaces
-//!    └ containerd, shims, containers, whatever the holder spawns through init's socket
+//!    └ containerd, shims, containers, etcd, kube-apiserver, whatever the holder spawns through init's socket
 //! ```
+//!
+//! **The way in.** The instance's directory has the same path inside and outside, so sockets, certificates
+//! and kubeconfigs in it serve both. What listens on the node's address ([`Instance::node_ip`], on `eth0`) is
+//! reached from the host, over the link that the instance has to it: so a test talks to the API server from
+//! its own process. What listens on 127.0.0.1 is the instance's alone; [`Instance::run`] runs a program there.
 //!
 //! **Invariants**
 //! - Whoever dies, and however, nothing stays: the holder's death closes the supervisor's pipe, the
@@ -31,6 +36,7 @@
 mod cgroup;
 mod children;
 mod containerd;
+mod control_plane;
 mod deadline;
 mod enter;
 mod error;
@@ -55,6 +61,9 @@ pub mod wait;
 mod wire;
 
 pub use containerd::ContainerdError;
+pub use control_plane::{
+    Component, ControlPlane, ControlPlaneError, ControlPlaneOptions, PkiError, User,
+};
 pub use enter::{EnterError, enter};
 pub use error::{Error, PathError};
 pub use follow::{FollowError, follow};

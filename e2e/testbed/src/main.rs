@@ -8,10 +8,11 @@ use anyhow::{Context, Result, bail};
 use testbed::Command;
 
 const USAGE: &str = "\
-usage: testbed run [--] COMMAND [ARGUMENT...]
+usage: testbed run [--control-plane] [--] COMMAND [ARGUMENT...]
   Runs COMMAND in an isolated instance with containerd, and removes the instance when it ends.
   COMMAND finds FERROLET_TESTBED_SOCKET, FERROLET_TESTBED_DIR, FERROLET_TESTBED_NODE_IP and
   FERROLET_TESTBED_POD_CIDR in its environment. Needs root, and the parts that `make testbed` builds.
+  With a control plane, KUBECONFIG is that of an administrator and kubectl is in PATH.
   FERROLET_KEEP=1 keeps the instance's files.";
 
 fn main() -> ExitCode {
@@ -50,12 +51,15 @@ fn dispatch() -> Result<ExitCode> {
 }
 
 fn run(mut args: Vec<String>) -> Result<ExitCode> {
-    if args.first().is_some_and(|arg| arg == "--") {
-        args.remove(0);
-    }
+    let mut take_first = |wanted: &str| {
+        let first = args.first().is_some_and(|arg| arg == wanted);
+        first.then(|| args.remove(0)).is_some()
+    };
+    let control_plane = take_first("--control-plane");
+    take_first("--");
     let mut args = args.into_iter();
     let program = args.next().context(USAGE)?;
-    let code = testbed::run(Command::new(program).args(args))?;
+    let code = testbed::run(Command::new(program).args(args), control_plane)?;
     Ok(ExitCode::from(code))
 }
 

@@ -4,6 +4,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::control_plane::Component;
 use crate::error::{AtPath, PathError};
 
 /// Directories of the host that an instance covers with its own.
@@ -119,6 +120,16 @@ impl Parts {
         }
     }
 
+    /// The same for the programs of a control plane.
+    pub(crate) fn check_control_plane(&self) -> Result<(), CacheError> {
+        let mut programs =
+            Component::ALL.iter().map(|component| component.program()).chain(["kubectl"]);
+        match programs.find(|name| !self.program(name).is_file()) {
+            Some(name) => Err(CacheError::PartMissing { path: self.program(name) }),
+            None => Ok(()),
+        }
+    }
+
     /// Where the image archives are.
     pub fn images_dir(&self) -> PathBuf {
         self.root.join("images")
@@ -173,6 +184,11 @@ impl InstanceDir {
         self.root.join("root")
     }
 
+    /// What a control plane keeps: its certificates and etcd's data.
+    pub(crate) fn control_plane(&self) -> PathBuf {
+        self.root.join("control-plane")
+    }
+
     /// Where the output of spawned programs goes.
     pub fn logs(&self) -> PathBuf {
         self.root.join("log")
@@ -205,6 +221,8 @@ mod tests {
         let parts = Parts { root: PathBuf::from("/nonexistent") };
         let text = parts.check().unwrap_err().to_string();
         assert_eq!(text, "/nonexistent/bin/containerd is missing: run `make testbed`");
+        let text = parts.check_control_plane().unwrap_err().to_string();
+        assert_eq!(text, "/nonexistent/bin/etcd is missing: run `make testbed`");
         let text = parts.images().unwrap_err().to_string();
         assert_eq!(text, "/nonexistent/images/*.tar is missing: run `make testbed`");
     }

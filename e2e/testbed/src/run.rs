@@ -13,19 +13,20 @@ use signal_hook::iterator::Signals;
 use crate::error::Error;
 use crate::process::{Command, Process, ProcessError};
 use crate::protocol::Signal;
-use crate::{Instance, Options};
+use crate::{Cache, ControlPlaneOptions, Instance, Options};
 
 /// How long one question for the command's end waits; there is always a next one.
 const QUESTION: Duration = Duration::from_mins(10);
 
 /// Starts an instance, runs `command` in it, removes the instance, and returns the command's exit
-/// code: 128 and the signal's number when a signal ended it.
+/// code: 128 and the signal's number when a signal ended it. With a control plane, all of it runs.
 ///
 /// Interrupt, hang-up and termination go to the command, which thereby decides when to end.
-pub fn run(command: Command) -> Result<u8, Error> {
+pub fn run(command: Command, control_plane: bool) -> Result<u8, Error> {
     // From here on, a signal that comes too early is kept until there is a command to take it.
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(Error::Signals)?;
     let instance = Instance::start(&Options::default())?;
+    let command = if control_plane { with_control_plane(&instance, command)? } else { command };
     let command = command
         .env("FERROLET_TESTBED_SOCKET", instance.containerd_socket().to_string_lossy())
         .env("FERROLET_TESTBED_DIR", instance.dir().to_string_lossy())
@@ -45,6 +46,19 @@ pub fn run(command: Command) -> Result<u8, Error> {
     forwarder.join().ok();
     instance.stop()?;
     Ok(exit_code(status?))
+}
+
+/// Starts a control plane and tells the command of it.
+fn with_control_plane(instance: &Instance, command: Command) -> Result<Command, Error> {
+    let (controller_manager, scheduler) = (Some(Vec::new()), Some(Vec::new()));
+    let options =
+        ControlPlaneOptions { controller_manager, scheduler, ..ControlPlaneOptions::default() };
+    let control_plane = instance.start_control_plane(&options)?;
+    let bin = Cache::from_env().map_err(Error::Cache)?.parts().bin();
+    let path = format!("{}:{}", bin.display(), env::var("PATH").unwrap_or_default());
+    Ok(command
+        .env("KUBECONFIG", control_plane.admin_kubeconfig().to_string_lossy())
+        .env("PATH", path))
 }
 
 /// What comes too late for the command finds it ended, which is what was wanted.

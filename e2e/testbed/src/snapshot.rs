@@ -20,18 +20,21 @@ mod processes;
 
 use processes::Processes;
 
-/// Where a container runtime or network plugin that escaped its namespaces would leave files.
-const WATCHED: [&str; 14] = [
+/// Where a container runtime, a network plugin or a control plane that escaped its namespaces would leave files.
+const WATCHED: [&str; 17] = [
     "/etc/cni/net.d",
+    "/etc/kubernetes",
     "/opt",
     "/opt/cni",
     "/opt/containerd",
     "/run/containerd",
+    "/run/kubernetes",
     "/run/netns",
     "/run/nri",
     "/run/runc",
     "/var/lib/cni",
     "/var/lib/containerd",
+    "/var/lib/etcd",
     "/var/lib/kubelet",
     "/var/log/containers",
     "/var/log/pods",

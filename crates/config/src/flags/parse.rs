@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::set::FlagSet;
-use super::{Flag, Syntax, find, table, value};
+use super::{Flag, Syntax, known, table, value};
 
 /// Why a command line is not understood.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -46,22 +46,21 @@ pub enum FlagError {
     },
 }
 
-/// Letters that stand for a flag.
-fn shorthand(letter: char) -> Option<&'static Flag> {
-    match letter {
-        'h' => find("help"),
-        'v' => find("v"),
-        _ => None,
-    }
-}
-
 impl FlagSet {
     /// Reads the arguments behind the name of the program.
     pub fn parse<I>(args: I) -> Result<Self, FlagError>
     where
         I: IntoIterator<Item: Into<String>>,
     {
-        let mut set = Self::default();
+        Self::parse_with(known(), args)
+    }
+
+    /// Reads the arguments of a program with other flags, which are in the order of their names.
+    pub fn parse_with<I>(flags: &'static [Flag], args: I) -> Result<Self, FlagError>
+    where
+        I: IntoIterator<Item: Into<String>>,
+    {
+        let mut set = Self { flags, given: Vec::new() };
         let mut args = args.into_iter().map(Into::into);
         while let Some(argument) = args.next() {
             if argument == "--" {
@@ -91,7 +90,7 @@ impl FlagSet {
             None => (text, None),
         };
         let name = name.replace('_', "-");
-        let Some(flag) = find(&name) else {
+        let Some(flag) = self.find(&name) else {
             return Err(match table::REMOVED.iter().find(|(removed, _)| *removed == name) {
                 Some((_, instead)) => FlagError::Removed { flag: name, instead },
                 None => FlagError::Unknown { flag: format!("--{name}") },
@@ -111,7 +110,8 @@ impl FlagSet {
         rest: &mut impl Iterator<Item = String>,
     ) -> Result<(), FlagError> {
         for (index, letter) in letters.char_indices() {
-            let flag = shorthand(letter)
+            let flag = self
+                .shorthand(letter)
                 .ok_or_else(|| FlagError::Unknown { flag: format!("-{letter}") })?;
             let behind = &letters[index + letter.len_utf8()..];
             if let Some(value) = behind.strip_prefix('=') {
@@ -126,6 +126,15 @@ impl FlagSet {
             self.add(flag, "true".to_owned())?;
         }
         Ok(())
+    }
+
+    /// Letters that stand for a flag.
+    fn shorthand(&self, letter: char) -> Option<&'static Flag> {
+        match letter {
+            'h' => self.find("help"),
+            'v' => self.find("v"),
+            _ => None,
+        }
     }
 
     fn add(&mut self, flag: &'static Flag, value: String) -> Result<(), FlagError> {

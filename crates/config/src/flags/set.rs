@@ -4,20 +4,33 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Flag, Syntax, Target, find, known, node_label_problems, parse_bool, value};
+use super::{Flag, Syntax, Target, find_among, known, node_label_problems, parse_bool, value};
 use crate::duration::GoDuration;
 use crate::fields::KubeletConfiguration;
 use crate::finding::{At, FieldError, Findings, Warning};
 use crate::setting::Setting;
 
 /// The flags of a command line, understood but not yet applied.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlagSet {
+    /// Those that are known, by name.
+    pub(super) flags: &'static [Flag],
     /// In the order of the command line.
     pub(super) given: Vec<(&'static Flag, String)>,
 }
 
+impl Default for FlagSet {
+    fn default() -> Self {
+        Self { flags: known(), given: Vec::new() }
+    }
+}
+
 impl FlagSet {
+    /// The flag of that name, with hyphens, if it is known here.
+    pub(super) fn find(&self, name: &str) -> Option<&'static Flag> {
+        find_among(self.flags, name)
+    }
+
     /// Whether the flag was given.
     pub fn is_given(&self, name: &str) -> bool {
         self.given.iter().any(|(flag, _)| flag.name == name)
@@ -25,9 +38,11 @@ impl FlagSet {
 
     /// The last text given for the flag, or its default.
     pub fn text(&self, name: &str) -> &str {
-        self.texts(name).last().copied().unwrap_or_else(|| match find(name).map(|f| f.target) {
-            Some(Target::Own { default, .. }) => default,
-            _ => "",
+        self.texts(name).last().copied().unwrap_or_else(|| {
+            match self.find(name).map(|f| f.target) {
+                Some(Target::Own { default, .. }) => default,
+                _ => "",
+            }
         })
     }
 
@@ -39,6 +54,19 @@ impl FlagSet {
     /// The whole number given for the flag, or its default.
     pub fn integer(&self, name: &str) -> Option<i64> {
         value::join(Syntax::Integer, &[self.text(name)]).ok().and_then(|value| value.as_i64())
+    }
+
+    /// The number given for the flag, or its default.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        value::join(Syntax::Number, &[self.text(name)]).ok().and_then(|value| value.as_f64())
+    }
+
+    /// All items given for a list, or those of its default.
+    pub fn list(&self, name: &str) -> Vec<String> {
+        let given = self.texts(name);
+        let texts = if given.is_empty() { vec![self.text(name)] } else { given };
+        let Ok(Value::Array(items)) = value::join(Syntax::List, &texts) else { return Vec::new() };
+        items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
     }
 
     /// The duration given for the flag, or its default.

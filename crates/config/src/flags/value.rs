@@ -12,6 +12,7 @@ pub(super) fn join(syntax: Syntax, texts: &[&str]) -> Result<Value, String> {
     match syntax {
         Syntax::Bool
         | Syntax::Integer
+        | Syntax::Number
         | Syntax::Digits
         | Syntax::Duration
         | Syntax::Text
@@ -63,6 +64,12 @@ fn single(syntax: Syntax, text: &str) -> Result<Value, String> {
         Syntax::Integer => {
             parse_integer(text).map(Value::from).ok_or_else(|| "expected an integer".to_owned())
         }
+        Syntax::Number => text
+            .parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite())
+            .map(Value::from)
+            .ok_or_else(|| "expected a number".to_owned()),
         // Unlike others, this one has no other base: 010 is ten.
         Syntax::Digits => Some(text)
             .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))

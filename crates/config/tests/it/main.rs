@@ -8,6 +8,7 @@ mod dropins;
 mod ferrolet;
 mod flags;
 mod gates;
+mod pod_gc;
 mod round_trip;
 mod sample;
 mod validation;

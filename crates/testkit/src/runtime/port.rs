@@ -439,6 +439,7 @@ fn subject_id(verdict: &Verdict) -> String {
         Subject::Container(id) => id.to_string(),
         Subject::Sandbox(id) => id.to_string(),
         Subject::Image(id) => id.clone(),
+        Subject::Pod(uid) => uid.to_string(),
         Subject::PodDirectory(path)
         | Subject::PodLogs(path)
         | Subject::ContainerLog(path)

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use testbed::{MARKER, Snapshot};
+use testbed::{Component, ControlPlaneOptions, Instance, MARKER, Options, Runtime, Snapshot};
 
 use crate::{TESTBED, alone, eventually, printed, run_sleeper, start};
 
@@ -62,15 +62,17 @@ struct Holder {
 }
 
 impl Holder {
+    /// With everything that an instance can have: a container and a control plane.
     fn start() -> Self {
         let ctr = "$0 --address $FERROLET_TESTBED_SOCKET --namespace k8s.io";
         let script = format!(
             "{ctr} run -d ferrolet.test/workload:1 c /workload sleep forever && \
+             kubectl create namespace leak >&2 && \
              echo ${MARKER} && exec sleep 1000"
         );
         let ctr = testbed::Cache::from_env().unwrap().parts().program("ctr");
         let mut child = Command::new(TESTBED)
-            .args(["run", "sh", "-c", &script])
+            .args(["run", "--control-plane", "sh", "-c", &script])
             .arg(ctr)
             .stdout(Stdio::piped())
             .spawn()
@@ -82,7 +84,7 @@ impl Holder {
 }
 
 #[test]
-fn a_holder_killed_while_a_container_runs_leaves_nothing() {
+fn a_holder_killed_while_a_container_and_a_control_plane_run_leaves_nothing() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let mut holder = Holder::start();
@@ -90,6 +92,11 @@ fn a_holder_killed_while_a_container_runs_leaves_nothing() {
     let difference = during.difference(&before, &BTreeSet::from([holder.slot]));
     for kind in ["+ Process", "+ Namespace", "+ Cgroup", "+ Link flt-", "+ File"] {
         assert!(difference.contains(kind), "no {kind} in\n{difference}");
+    }
+    for component in Component::ALL {
+        // As long as the kernel keeps it.
+        let program: String = component.program().chars().take(15).collect();
+        assert!(difference.contains(&program), "no {program} in\n{difference}");
     }
     holder.child.kill().unwrap();
     holder.child.wait().unwrap();
@@ -152,6 +159,26 @@ fn what_a_killed_supervisor_leaves_is_swept_by_the_next_start() {
     assert!(instance.stop().is_err(), "a killed supervisor reports nothing");
 
     let next = start();
+    let slots = [slot, next.slot()];
+    next.stop().unwrap();
+    restored(&before, slots);
+}
+
+#[test]
+fn a_control_plane_ends_with_a_killed_supervisor_and_its_files_are_swept() {
+    let _alone = alone();
+    let before = Snapshot::take().unwrap();
+    let options = Options { runtime: Runtime::None, ..Options::default() };
+    let instance = Instance::start(&options).unwrap();
+    instance.start_control_plane(&ControlPlaneOptions::default()).unwrap();
+    let slot = instance.slot();
+    kill(instance.supervisor_pid());
+    eventually("the end of all processes", || {
+        let now = Snapshot::take().unwrap().difference(&before, &BTreeSet::from([slot]));
+        (!now.contains("+ Process") && !now.contains("+ Namespace")).then_some(())
+    });
+    assert!(instance.stop().is_err(), "a killed supervisor reports nothing");
+    let next = Instance::start(&options).unwrap();
     let slots = [slot, next.slot()];
     next.stop().unwrap();
     restored(&before, slots);

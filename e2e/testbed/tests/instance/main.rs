@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "tests, with functions of their own beside them")]
 
 mod command;
+mod control_plane;
 mod isolation;
 mod leaks;
 mod network;

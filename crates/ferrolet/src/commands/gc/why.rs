@@ -1,7 +1,7 @@
 //! `ferrolet gc why`.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use hostfs::HostSegments;
@@ -54,7 +54,9 @@ pub async fn why(
     let (answer, runs) = match agent.gc_why(what, limit).await {
         Ok(answer) => (answer, true),
         // Its journal is there without it.
-        Err(AgentError::NoAgent(_)) => (from_files(&args.place.root_dir, what, limit)?, false),
+        Err(AgentError::NoAgent(_)) => {
+            (from_files(args.place.root_dir.join(JOURNAL), what, limit)?, false)
+        }
         Err(error) => return Err(error.into()),
     };
     tell_damage(&answer);
@@ -72,14 +74,14 @@ pub async fn why(
 }
 
 /// Reads the journal that an agent left.
-fn from_files(root_dir: &Path, what: &str, limit: usize) -> Result<WhyAnswer> {
-    let segments = HostSegments::new(root_dir.join(JOURNAL));
+pub(crate) fn from_files(journal: PathBuf, what: &str, limit: usize) -> Result<WhyAnswer> {
+    let segments = HostSegments::new(journal);
     let found = find(&segments, &Query::new(what), limit).context("read the journal")?;
     Ok(WhyAnswer { what: what.to_owned(), found })
 }
 
 /// Beside the answer, so that whoever passes that on has it alone.
-fn tell_damage(answer: &WhyAnswer) {
+pub(crate) fn tell_damage(answer: &WhyAnswer) {
     for problem in &answer.found.problems {
         eprintln!("ferrolet: a part of the journal cannot be read: {problem}");
     }
@@ -182,8 +184,13 @@ fn is_link(entry: &Entry) -> bool {
 /// What happened, when and why; then the rule with all it was applied to.
 fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
     let entry = removal.entry;
-    let thing = named(&entry.kind, &entry.name, &entry.id);
+    let is_pod = entry.kind == "pod";
+    let thing = match &entry.pod {
+        Some(pod) if is_pod => format!("pod {pod}"),
+        _ => named(&entry.kind, &entry.name, &entry.id),
+    };
     let of = match (&entry.pod, &entry.pod_uid) {
+        _ if is_pod => String::new(),
         (Some(pod), _) => format!(" of pod {pod}"),
         (None, Some(uid)) => format!(" of pod {uid}"),
         (None, None) => String::new(),

@@ -49,6 +49,23 @@ const RULES: &[(&str, &str)] = &[
     ),
     ("unused-longer-than-maximum-age", "nobody used it for {unusedFor}, longer than {maximumAge}"),
     ("node-short-of-disk", "the node needs room and nobody uses it"),
+    // Pods that the Pod GC controller deleted.
+    (
+        "terminated-pod-threshold",
+        "{terminated} terminated pods in the cluster and {allowed} may stay; it was number {position} to go",
+    ),
+    (
+        "terminated-pods-per-namespace",
+        "{terminated} terminated pods in its namespace and {allowed} may stay; it was number {position} to go",
+    ),
+    (
+        "terminated-pods-per-node",
+        "{terminated} terminated pods on node {node} and {allowed} may stay; it was number {position} to go",
+    ),
+    ("terminated-pod-ttl", "it ended {age} before and could stay for {ttl}"),
+    ("node-out-of-service", "its node {node} was out of service and not ready"),
+    ("node-gone", "its node {node} no longer existed; it had been missing for {missingFor}"),
+    ("never-scheduled", "it was deleted before it got a node"),
     // What stays.
     ("running", "it runs"),
     ("too-young", "it is younger than {min-age}"),

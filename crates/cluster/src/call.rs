@@ -1,0 +1,168 @@
+//! One call, and what its answer means.
+
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Collected, Limited};
+use kube::client::Body;
+use model::ports::cluster::ApiError;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use crate::bucket::Bucket;
+use crate::connect::Connection;
+
+/// How long the answer to a call may take.
+const ANSWER: Duration = Duration::from_secs(30);
+/// How long an answer may be, where it is one object or one page of a list.
+const LONGEST_ANSWER: usize = 256 << 20;
+/// How much of a refusal is read.
+const LONGEST_REFUSAL: usize = 64 << 10;
+/// How much of a refusal is told.
+const LONGEST_MESSAGE: usize = 512;
+
+/// Whether a call waits for its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// It keeps to the rate.
+    Ordinary,
+    /// It cannot wait, or has a pace of its own.
+    Own,
+}
+
+/// Calls the API server.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) connection: Connection,
+    pub(crate) bucket: Bucket,
+}
+
+/// What is asked.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Vec<u8>,
+    pub(crate) lane: Lane,
+}
+
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
+
+impl Call {
+    pub(crate) fn get(path: String) -> Self {
+        Self {
+            method: Method::GET,
+            path,
+            content_type: JSON,
+            body: Vec::new(),
+            lane: Lane::Ordinary,
+        }
+    }
+
+    pub(crate) fn json(method: Method, path: String, body: &serde_json::Value) -> Self {
+        let body = body.to_string().into_bytes();
+        Self { method, path, content_type: JSON, body, lane: Lane::Ordinary }
+    }
+
+    pub(crate) fn in_own_lane(self) -> Self {
+        Self { lane: Lane::Own, ..self }
+    }
+}
+
+/// `metav1.Status`, as far as it is told.
+#[derive(Debug, Default, Deserialize)]
+struct Refusal {
+    #[serde(default)]
+    message: String,
+}
+
+impl Caller {
+    /// Sends a call; the answer is a good one, its body is still to be read.
+    pub(crate) async fn send(&self, call: Call) -> Result<Response<Body>, ApiError> {
+        if call.lane == Lane::Ordinary {
+            self.bucket.take().await;
+        }
+        let request = Request::builder()
+            .method(call.method)
+            .uri(call.path)
+            .header(header::CONTENT_TYPE, call.content_type)
+            .header(header::ACCEPT, JSON)
+            .body(call.body)
+            .map_err(|error| ApiError::Unreachable(Box::new(error)))?;
+        let answer = timeout(ANSWER, self.connection.send(request)).await;
+        let answer = answer.map_err(|_| ApiError::TooSlow(ANSWER))?;
+        let answer = answer.map_err(|error| ApiError::Unreachable(Box::new(error)))?;
+        if answer.status().is_success() { Ok(answer) } else { Err(refused(answer).await) }
+    }
+
+    /// Sends a call and reads the answer.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, call: Call) -> Result<T, ApiError> {
+        let bytes = self.read(call).await?;
+        serde_json::from_slice(&bytes).map_err(|error| ApiError::Unreadable(Box::new(error)))
+    }
+
+    /// Sends a call and waits for the whole answer.
+    pub(crate) async fn read(&self, call: Call) -> Result<Vec<u8>, ApiError> {
+        let answer = self.send(call).await?;
+        let body =
+            timeout(ANSWER, Limited::new(answer.into_body(), LONGEST_ANSWER).collect()).await;
+        let body = body.map_err(|_| ApiError::TooSlow(ANSWER))?;
+        Ok(body.map_err(ApiError::Unreachable)?.to_bytes().into())
+    }
+}
+
+/// What an answer that is not a good one means.
+async fn refused(answer: Response<Body>) -> ApiError {
+    let status = answer.status();
+    let retry_after = answer.headers().get(header::RETRY_AFTER);
+    let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let retry_after = retry_after.map(Duration::from_secs);
+    let body = Limited::new(answer.into_body(), LONGEST_REFUSAL).collect();
+    let body = timeout(ANSWER, body).await.ok().and_then(Result::ok);
+    let body = body.map(Collected::to_bytes).unwrap_or_default();
+    let refusal: Refusal = serde_json::from_slice(&body).unwrap_or_default();
+    meaning(status, retry_after, refusal.message)
+}
+
+fn meaning(status: StatusCode, retry_after: Option<Duration>, mut message: String) -> ApiError {
+    if message.len() > LONGEST_MESSAGE {
+        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+    }
+    match status {
+        StatusCode::NOT_FOUND => ApiError::NotFound,
+        StatusCode::CONFLICT => ApiError::Conflict(message),
+        StatusCode::TOO_MANY_REQUESTS => ApiError::Throttled { retry_after },
+        // So says a server that is busy, or on its way out.
+        status if status.is_server_error() && retry_after.is_some() => {
+            ApiError::Throttled { retry_after }
+        }
+        status => ApiError::Refused { code: status.as_u16(), message },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_mean_what_the_api_says_they_mean() {
+        let second = Some(Duration::from_secs(1));
+        let rows = [
+            (404, None, "not-found"),
+            (409, None, "conflict"),
+            (429, None, "throttled"),
+            (429, second, "throttled"),
+            (503, second, "throttled"),
+            (500, None, "refused"),
+            (403, None, "refused"),
+            (422, second, "refused"),
+        ];
+        for (code, retry_after, label) in rows {
+            let status = StatusCode::from_u16(code).unwrap();
+            assert_eq!(meaning(status, retry_after, String::new()).label(), label, "{code}");
+        }
+    }
+}

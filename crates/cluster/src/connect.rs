@@ -1,0 +1,148 @@
+//! Finding the API server, and the connection to it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::{HeaderValue, Request, Response};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ConfigExt as _};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tower::{BoxError, ServiceBuilder};
+
+/// How long it may take to be connected.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How often a quiet connection is tested, and how long the answer may take.
+const PING: Duration = Duration::from_secs(20);
+const PONG: Duration = Duration::from_secs(10);
+/// How much the server may send ahead, on a stream and on the whole connection. Small: a list of all
+/// pods is read as it comes.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The kubeconfig is of no use.
+    #[error("read the kubeconfig {}", path.display())]
+    Kubeconfig {
+        /// Where it is.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<kube::config::KubeconfigError>,
+    },
+    /// There is no kubeconfig, and this is no pod of a cluster.
+    #[error("no kubeconfig is given, and this is no pod with a service account")]
+    InCluster(#[source] Box<kube::config::InClusterError>),
+    /// The address of the server is none.
+    #[error("the server address {address:?} cannot be understood")]
+    Address {
+        /// As it was given.
+        address: String,
+        /// Why.
+        #[source]
+        source: http::uri::InvalidUri,
+    },
+    /// The credentials are of no use.
+    #[error("use the credentials for the API server")]
+    Credentials(#[source] Box<kube::Error>),
+}
+
+/// A connection to an API server.
+#[derive(Clone)]
+pub struct Connection {
+    client: Client,
+    address: String,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Finds the server by a kubeconfig, by its address alone, or by the service account of the pod that
+    /// this runs in. An address given along with a kubeconfig replaces the one in it.
+    pub async fn find(
+        kubeconfig: Option<PathBuf>,
+        master: Option<&str>,
+        user_agent: &'static str,
+    ) -> Result<Self, ConnectError> {
+        let mut config = match (kubeconfig, master) {
+            (Some(path), _) => {
+                let failed = |error| ConnectError::Kubeconfig { path: path.clone(), source: error };
+                let read = Kubeconfig::read_from(&path).map_err(|error| failed(Box::new(error)))?;
+                let options = KubeConfigOptions::default();
+                let config = Config::from_custom_kubeconfig(read, &options).await;
+                config.map_err(|error| failed(Box::new(error)))?
+            }
+            (None, Some(address)) => Config::new(address_of(address)?),
+            (None, None) => {
+                Config::incluster().map_err(|error| ConnectError::InCluster(Box::new(error)))?
+            }
+        };
+        if let Some(address) = master {
+            config.cluster_url = address_of(address)?;
+        }
+        config.headers.push((http::header::USER_AGENT, HeaderValue::from_static(user_agent)));
+        Self::with(&config).map_err(|error| ConnectError::Credentials(Box::new(error)))
+    }
+
+    fn with(config: &Config) -> Result<Self, kube::Error> {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(CONNECT));
+        http.set_keepalive(Some(PING));
+        let https = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_tls_config(config.rustls_client_config()?)
+            .https_or_http();
+        let https = match &config.tls_server_name {
+            Some(name) => {
+                let name = name.clone();
+                https.with_server_name_resolver(move |_: &_| {
+                    name.clone().try_into().map_err(|error| -> BoxError { Box::new(error) })
+                })
+            }
+            None => https,
+        };
+        let https = https.enable_all_versions().wrap_connector(http);
+        let client: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .http2_keep_alive_interval(PING)
+            .http2_keep_alive_timeout(PONG)
+            .http2_initial_stream_window_size(STREAM_WINDOW)
+            .http2_initial_connection_window_size(CONNECTION_WINDOW)
+            .build(https);
+        let service = ServiceBuilder::new()
+            .layer(config.base_uri_layer())
+            .option_layer(config.auth_layer()?)
+            .layer(config.extra_headers_layer()?)
+            .map_err(BoxError::from)
+            .service(client);
+        let client = Client::new(service, config.default_namespace.clone());
+        Ok(Self { client, address: config.cluster_url.to_string() })
+    }
+
+    /// Where the server is.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) async fn send(
+        &self,
+        request: Request<Vec<u8>>,
+    ) -> Result<Response<Body>, kube::Error> {
+        self.client.send(request.map(Body::from)).await
+    }
+}
+
+fn address_of(address: &str) -> Result<http::Uri, ConnectError> {
+    let parsed = address.parse();
+    parsed.map_err(|source| ConnectError::Address { address: address.to_owned(), source })
+}

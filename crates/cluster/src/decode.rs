@@ -1,0 +1,90 @@
+//! Objects of the API, as little of them as is needed. What is not named here is skipped while it is
+//! read.
+
+pub(crate) mod node;
+pub(crate) mod pod;
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use model::cluster::Uid;
+use serde::{Deserialize, Deserializer};
+
+/// `metadata`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Metadata<'a> {
+    #[serde(borrow)]
+    pub(crate) name: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) namespace: Cow<'a, str>,
+    #[serde(borrow)]
+    uid: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) resource_version: Cow<'a, str>,
+    pub(crate) generation: i64,
+    #[serde(deserialize_with = "second")]
+    pub(crate) creation_timestamp: Option<i64>,
+    #[serde(deserialize_with = "second")]
+    pub(crate) deletion_timestamp: Option<i64>,
+    pub(crate) deletion_grace_period_seconds: Option<i64>,
+    #[serde(borrow, deserialize_with = "pairs")]
+    pub(crate) labels: Pairs<'a>,
+    #[serde(borrow, deserialize_with = "pairs")]
+    pub(crate) annotations: Pairs<'a>,
+    pub(crate) finalizers: Vec<serde::de::IgnoredAny>,
+}
+
+impl Metadata<'_> {
+    pub(crate) fn uid(&self) -> Uid {
+        Uid::from(&*self.uid)
+    }
+}
+
+/// Labels or annotations.
+pub(crate) type Pairs<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
+
+/// The value of a key.
+pub(crate) fn value<'a>(pairs: &'a Pairs<'_>, key: &str) -> Option<&'a str> {
+    pairs.iter().find(|(name, _)| name == key).map(|(_, value)| &**value)
+}
+
+/// A map as a list, borrowed where it can be.
+fn pairs<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<'a>, D::Error> {
+    struct InOrder;
+    /// Borrows a text that has no escapes.
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    impl<'de> serde::de::Visitor<'de> for InOrder {
+        type Value = Pairs<'de>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a map of texts")
+        }
+
+        fn visit_unit<E>(self) -> Result<Pairs<'de>, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(
+            self,
+            mut map: A,
+        ) -> Result<Pairs<'de>, A::Error> {
+            let mut pairs = Vec::new();
+            while let Some((Text(key), Text(value))) = map.next_entry()? {
+                pairs.push((key, value));
+            }
+            Ok(pairs)
+        }
+    }
+    deserializer.deserialize_any(InOrder)
+}
+
+/// A time as the second it is in.
+pub(crate) fn second<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    /// Borrows a text that has no escapes, as no time has.
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    let text = Option::<Text<'de>>::deserialize(deserializer)?;
+    Ok(text.and_then(|Text(text)| text.parse::<Timestamp>().ok()).map(Timestamp::as_second))
+}

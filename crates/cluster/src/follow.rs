@@ -1,0 +1,320 @@
+//! Follows all objects of one kind: a list, then a watch from there, for ever.
+//!
+//! ```text
+//!  begin ──streaming list──────────────> told to the end ──watch goes on──> ended: watch from the last version
+//!    │  (refused: never again)               ^                               forgotten (410): begin
+//!    └──list, page by page──> watch ─────────┘                               broken: wait, then watch
+//! ```
+
+use std::borrow::Cow;
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
+
+use model::chain::Chain;
+use model::ports::cluster::{ApiError, Change, Sink};
+use model::trouble::Trouble;
+use serde::Deserialize;
+use tokio::time::{Instant, sleep};
+use tracing::{debug, info, warn};
+
+use crate::call::{Call, Caller};
+use crate::decode::{Metadata, value};
+use crate::lines::Lines;
+
+/// How many objects a page has.
+const PAGE: u32 = 500;
+/// How long a watch lasts at least; twice as long at most.
+const WATCH: Duration = Duration::from_mins(5);
+/// How long after its end a watch may be silent: then the connection is dead.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How long to wait after a failure, at first and at most.
+const FIRST_WAIT: Duration = Duration::from_millis(800);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// Marks the bookmark behind the last object of a streaming list.
+const INITIAL_END: &str = "k8s.io/initial-events-end";
+
+/// An object of the API.
+pub(crate) trait HasMetadata {
+    fn metadata(&self) -> &Metadata<'_>;
+}
+
+/// Objects of one kind.
+pub(crate) trait Kind: Send + Sync {
+    /// As the server writes it.
+    type Object<'a>: Deserialize<'a> + HasMetadata + Send;
+    /// What is kept of it.
+    type Record: Send;
+    /// What tells it from others.
+    type Key: Send;
+    /// Where they are.
+    const PATH: &'static str;
+    /// In one word.
+    const NAME: &'static str;
+    fn key(metadata: &Metadata<'_>) -> Self::Key;
+    fn record(&self, object: Self::Object<'_>) -> Self::Record;
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "O: Deserialize<'de>"))]
+struct List<'a, O> {
+    #[serde(borrow, default)]
+    metadata: ListMetadata<'a>,
+    #[serde(default = "Vec::new")]
+    items: Vec<O>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ListMetadata<'a> {
+    #[serde(borrow)]
+    resource_version: Cow<'a, str>,
+    #[serde(borrow, rename = "continue")]
+    next: Cow<'a, str>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "O: Deserialize<'de>"))]
+struct Event<'a, O> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    object: O,
+}
+
+/// An event that is no object but an error.
+#[derive(Debug, Deserialize)]
+struct Failure {
+    object: Status,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    code: u16,
+    message: String,
+}
+
+/// What a round came to.
+#[derive(Debug)]
+enum Ended {
+    /// The server ended it, as it does after a while.
+    Well,
+    /// The server has forgotten the version from which we want to go on.
+    Forgotten,
+    /// The server does not know streaming lists.
+    NoStreaming,
+}
+
+/// Follows one kind.
+pub(crate) struct Follower<'a, K: Kind> {
+    caller: &'a Caller,
+    kind: K,
+    sink: &'a dyn Sink<K::Record, K::Key>,
+    /// From where to go on; nothing when all is to be told from the beginning.
+    version: Option<String>,
+    streams: bool,
+    /// When something was last heard.
+    heard: Instant,
+}
+
+impl<'a, K: Kind> Follower<'a, K> {
+    pub(crate) fn new(caller: &'a Caller, kind: K, sink: &'a dyn Sink<K::Record, K::Key>) -> Self {
+        Self { caller, kind, sink, version: None, streams: true, heard: Instant::now() }
+    }
+
+    /// Follows for ever.
+    pub(crate) async fn run(mut self) {
+        let mut wait = FIRST_WAIT;
+        let mut trouble = Trouble::default();
+        loop {
+            let begun = Instant::now();
+            match self.round().await {
+                Ok(Ended::Well) => {
+                    wait = FIRST_WAIT;
+                    if let Some(after) = trouble.over(Instant::now().into_std()) {
+                        info!(kind = K::NAME, ?after, "the API server tells changes again");
+                    }
+                    // A server that ends every watch at once is not asked without a rest.
+                    if begun.elapsed() < Duration::from_secs(1) {
+                        sleep(FIRST_WAIT).await;
+                    }
+                }
+                Ok(Ended::Forgotten) => {
+                    debug!(kind = K::NAME, "the server has forgotten where we were; listing anew");
+                    self.version = None;
+                    sleep(jittered(FIRST_WAIT)).await;
+                }
+                Ok(Ended::NoStreaming) => {
+                    info!(kind = K::NAME, "the server has no streaming lists; listing by pages");
+                    self.streams = false;
+                }
+                Err(error) => {
+                    if self.heard > begun {
+                        wait = FIRST_WAIT;
+                    }
+                    if trouble.failed(Instant::now().into_std()) {
+                        let error = Chain(&error);
+                        warn!(kind = K::NAME, %error, "the API server tells no changes; trying again");
+                    }
+                    let least = match error {
+                        ApiError::Throttled { retry_after } => retry_after.unwrap_or_default(),
+                        _ => Duration::ZERO,
+                    };
+                    sleep(jittered(wait).max(least.min(LONGEST_WAIT))).await;
+                    wait = (wait * 2).min(LONGEST_WAIT);
+                }
+            }
+        }
+    }
+
+    async fn round(&mut self) -> Result<Ended, ApiError> {
+        match self.version.clone() {
+            Some(version) => self.watch(&version).await,
+            None if self.streams => self.stream().await,
+            None => self.list().await,
+        }
+    }
+
+    /// Tells all, page by page.
+    async fn list(&mut self) -> Result<Ended, ApiError> {
+        self.sink.hear(Change::Restarted);
+        let mut next = String::new();
+        loop {
+            let mut path = format!("{}?limit={PAGE}", K::PATH);
+            if !next.is_empty() {
+                path.push_str("&continue=");
+                path.push_str(&crate::urls::part(&next));
+            }
+            let page = match self.caller.read(Call::get(path)).await {
+                Err(ApiError::Refused { code: 410, .. }) => return Ok(Ended::Forgotten),
+                page => page?,
+            };
+            self.heard = Instant::now();
+            let list: List<'_, K::Object<'_>> = serde_json::from_slice(&page)
+                .map_err(|error| ApiError::Unreadable(Box::new(error)))?;
+            for object in list.items {
+                self.sink.hear(Change::Applied(self.kind.record(object)));
+            }
+            next = list.metadata.next.into_owned();
+            if next.is_empty() {
+                self.sink.hear(Change::Complete);
+                self.version = Some(list.metadata.resource_version.into_owned());
+                return Ok(Ended::Well);
+            }
+        }
+    }
+
+    /// Tells all as a stream, and then what changes.
+    async fn stream(&mut self) -> Result<Ended, ApiError> {
+        let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+        match self.events(query, true).await {
+            // The feature is off, or the server does not know it.
+            Err(ApiError::Refused { code: 400 | 422, .. }) => Ok(Ended::NoStreaming),
+            ended => ended,
+        }
+    }
+
+    /// Tells what changes from a version on.
+    async fn watch(&mut self, version: &str) -> Result<Ended, ApiError> {
+        let query = format!("resourceVersion={}", crate::urls::part(version));
+        match self.events(&query, false).await {
+            Err(ApiError::Refused { code: 410, .. }) => Ok(Ended::Forgotten),
+            ended => ended,
+        }
+    }
+
+    async fn events(&mut self, query: &str, mut initial: bool) -> Result<Ended, ApiError> {
+        let lasts = WATCH + jittered(WATCH);
+        let seconds = lasts.as_secs();
+        let path = format!(
+            "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}",
+            K::PATH
+        );
+        let answer = self.caller.send(Call::get(path)).await?;
+        let mut lines = Lines::new(answer.into_body(), lasts + SILENCE);
+        let mut told = false;
+        while let Some(line) = lines.next().await? {
+            if line.is_empty() {
+                continue;
+            }
+            if initial && !told {
+                self.sink.hear(Change::Restarted);
+                told = true;
+            }
+            self.heard = Instant::now();
+            match self.take(line, initial)? {
+                Taken::Change => {}
+                Taken::InitialEnd => initial = false,
+                Taken::Forgotten => return Ok(Ended::Forgotten),
+            }
+        }
+        if initial {
+            return Err(ApiError::Unreadable("a list was cut off".into()));
+        }
+        Ok(Ended::Well)
+    }
+
+    /// Takes one event.
+    fn take(&mut self, line: &[u8], initial: bool) -> Result<Taken, ApiError> {
+        let event: Event<'_, K::Object<'_>> = match serde_json::from_slice(line) {
+            Ok(event) => event,
+            Err(error) => {
+                return failure(line).unwrap_or(Err(ApiError::Unreadable(Box::new(error))));
+            }
+        };
+        let metadata = event.object.metadata();
+        let version = metadata.resource_version.clone().into_owned();
+        let taken = match &*event.kind {
+            "ADDED" | "MODIFIED" => {
+                self.sink.hear(Change::Applied(self.kind.record(event.object)));
+                Taken::Change
+            }
+            "DELETED" => {
+                self.sink.hear(Change::Gone(K::key(metadata)));
+                Taken::Change
+            }
+            "BOOKMARK" if value(&metadata.annotations, INITIAL_END) == Some("true") => {
+                self.sink.hear(Change::Complete);
+                Taken::InitialEnd
+            }
+            "BOOKMARK" => Taken::Change,
+            "ERROR" => return failure(line).unwrap_or(Ok(Taken::Forgotten)),
+            other => {
+                debug!(kind = K::NAME, other, "an event of a kind that nobody knows");
+                Taken::Change
+            }
+        };
+        // In the middle of a list there is no version to go on from.
+        let is_list = initial && !matches!(taken, Taken::InitialEnd);
+        if !is_list && !version.is_empty() {
+            self.version = Some(version);
+        }
+        Ok(taken)
+    }
+}
+
+/// What an event was.
+#[derive(Debug)]
+enum Taken {
+    Change,
+    InitialEnd,
+    Forgotten,
+}
+
+/// What an event that is an error means; nothing if it is none.
+fn failure(line: &[u8]) -> Option<Result<Taken, ApiError>> {
+    let Failure { object: Status { code, message } } = serde_json::from_slice(line).ok()?;
+    match code {
+        0 => None,
+        // Expired, or gone.
+        410 => Some(Ok(Taken::Forgotten)),
+        429 => Some(Err(ApiError::Throttled { retry_after: None })),
+        code => Some(Err(ApiError::Refused { code, message })),
+    }
+}
+
+/// Up to as long again, so that not all come back at the same moment.
+fn jittered(wait: Duration) -> Duration {
+    let random = RandomState::new().hash_one(0u8) % 1000;
+    wait + wait.mul_f64(f64::from(u16::try_from(random).unwrap_or(0)) / 1000.0)
+}

@@ -1,0 +1,88 @@
+//! The ports of the API server, on the real one.
+//!
+//! Inputs: a kubeconfig or the service account of the pod one runs in, and calls through the ports of
+//! `model`. Outputs: slim records of what is there and what changes, and the answers of the server.
+//!
+//! Invariants:
+//! - all goes over one connection, by HTTP/2 where the server speaks it, and a connection that is dead
+//!   is noticed within seconds;
+//! - of objects only what the records need is kept, and no more than one object, or one page of a list,
+//!   is in memory at a time;
+//! - a feed never ends: it begins anew where it broke, or from a list when the server has forgotten that;
+//! - ordinary calls keep to a rate; leases, reviews and events do not wait for it.
+
+mod access;
+mod bucket;
+mod call;
+mod connect;
+mod decode;
+mod events;
+mod follow;
+mod leases;
+mod lines;
+mod nodes;
+mod pods;
+mod reviews;
+mod selector;
+mod urls;
+
+use std::sync::Arc;
+
+use model::ports::cluster::ApiError;
+
+pub use access::{NEEDED, Permission};
+pub use connect::{ConnectError, Connection};
+pub use decode::pod::Exclusion;
+pub use selector::{Selector, SelectorError};
+
+use self::bucket::Bucket;
+use self::call::{Call, Caller};
+
+/// How fast one may call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    /// Calls in a second, on average; zero or less for any number.
+    pub per_second: f64,
+    /// How many at once after a quiet time.
+    pub burst: u32,
+}
+
+/// An API server.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    caller: Arc<Caller>,
+    exclusion: Arc<Exclusion>,
+    /// Who writes events, and from where.
+    source: Arc<Source>,
+}
+
+/// Who writes events.
+#[derive(Debug, Clone, Default)]
+pub struct Source {
+    /// The name of the program.
+    pub component: &'static str,
+    /// The machine it runs on.
+    pub host: String,
+}
+
+impl Cluster {
+    /// The server at the other end of a connection.
+    pub fn new(connection: Connection, rate: Rate, exclusion: Exclusion, source: Source) -> Self {
+        let bucket = Bucket::new(rate);
+        Self {
+            caller: Arc::new(Caller { connection, bucket }),
+            exclusion: Arc::new(exclusion),
+            source: Arc::new(source),
+        }
+    }
+
+    /// Where the server is.
+    pub fn address(&self) -> &str {
+        self.caller.connection.address()
+    }
+
+    /// Whether the server says that it is well.
+    pub async fn is_healthy(&self) -> Result<(), ApiError> {
+        self.caller.read(Call::get("/healthz".to_owned()).in_own_lane()).await.map(drop)
+    }
+}

@@ -1,0 +1,86 @@
+//! A body that is read as it comes, line by line.
+
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use model::ports::cluster::ApiError;
+use tokio::time::timeout;
+
+/// No object is longer: the store behind the server takes a few megabytes at most.
+const LONGEST_LINE: usize = 32 << 20;
+/// How much room is kept for the next line.
+const KEPT: usize = 64 << 10;
+
+/// The lines of a body.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    body: Body,
+    /// How long nothing may come.
+    patience: Duration,
+    buffer: Vec<u8>,
+    /// Where the next line begins.
+    start: usize,
+    /// Up to where there is no end of a line.
+    searched: usize,
+}
+
+impl Lines {
+    pub(crate) fn new(body: Body, patience: Duration) -> Self {
+        Self { body, patience, buffer: Vec::new(), start: 0, searched: 0 }
+    }
+
+    /// Waits for the next line; nothing when the body has ended. What stands behind the last end of a
+    /// line was cut off and is not told.
+    pub(crate) async fn next(&mut self) -> Result<Option<&[u8]>, ApiError> {
+        loop {
+            let found = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
+            if let Some(length) = found {
+                let (start, end) = (self.start, self.searched + length);
+                (self.start, self.searched) = (end + 1, end + 1);
+                return Ok(Some(&self.buffer[start..end]));
+            }
+            self.make_room();
+            if self.buffer.len() > LONGEST_LINE {
+                return Err(ApiError::Unreadable("a line is too long".into()));
+            }
+            let frame = timeout(self.patience, self.body.frame()).await;
+            let frame = frame.map_err(|_| ApiError::TooSlow(self.patience))?;
+            let Some(frame) = frame else { return Ok(None) };
+            let frame = frame.map_err(|error| ApiError::Unreachable(Box::new(error)))?;
+            if let Some(bytes) = frame.data_ref() {
+                self.buffer.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    /// Forgets the lines that were told.
+    fn make_room(&mut self) {
+        self.buffer.drain(..self.start);
+        if self.buffer.capacity() > KEPT && self.buffer.len() < KEPT / 2 {
+            self.buffer.shrink_to(KEPT);
+        }
+        (self.start, self.searched) = (0, self.buffer.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn lines(text: &str) -> Vec<String> {
+        let mut lines = Lines::new(Body::from(text.as_bytes().to_vec()), Duration::from_secs(1));
+        let mut told = Vec::new();
+        while let Some(line) = lines.next().await.unwrap() {
+            told.push(String::from_utf8(line.to_vec()).unwrap());
+        }
+        told
+    }
+
+    #[tokio::test]
+    async fn lines_are_told_one_by_one_and_what_was_cut_off_is_not() {
+        assert_eq!(lines("a\nbc\n\nd\n").await, ["a", "bc", "", "d"]);
+        assert_eq!(lines("a\nb").await, ["a"]);
+        assert_eq!(lines("").await, [""; 0]);
+    }
+}

@@ -1,0 +1,174 @@
+//! Pods of the API server.
+
+use async_trait::async_trait;
+use http::Method;
+use model::cluster::{FailedStatus, PodRecord, PodRemoved, PodTarget, Uid, Version};
+use model::ports::cluster::{ApiError, PodFeed, PodWrites, Sink};
+use model::verdict::Verdict;
+use serde_json::{Value, json};
+
+use crate::call::{Call, JSON, Lane, STRATEGIC_MERGE};
+use crate::decode::Metadata;
+use crate::decode::pod::{Exclusion, Pod};
+use crate::follow::{Follower, HasMetadata, Kind};
+use crate::{Cluster, urls};
+
+struct Pods<'e> {
+    exclusion: &'e Exclusion,
+}
+
+impl HasMetadata for Pod<'_> {
+    fn metadata(&self) -> &Metadata<'_> {
+        &self.metadata
+    }
+}
+
+impl Kind for Pods<'_> {
+    type Object<'a> = Pod<'a>;
+    type Record = PodRecord;
+    type Key = Uid;
+    const PATH: &'static str = "/api/v1/pods";
+    const NAME: &'static str = "pods";
+
+    fn key(metadata: &Metadata<'_>) -> Uid {
+        metadata.uid()
+    }
+
+    fn record(&self, object: Pod<'_>) -> PodRecord {
+        object.record(self.exclusion)
+    }
+}
+
+#[async_trait]
+impl PodFeed for Cluster {
+    async fn follow_pods(&self, sink: &dyn Sink<PodRecord, Uid>) {
+        let pods = Pods { exclusion: &self.exclusion };
+        Follower::new(&self.caller, pods, sink).run().await;
+    }
+}
+
+#[async_trait]
+impl PodWrites for Cluster {
+    async fn fail_pod(&self, pod: &PodTarget, status: &FailedStatus) -> Result<Version, ApiError> {
+        let call = Call {
+            method: Method::PATCH,
+            path: urls::pod(&pod.namespace, &pod.name) + "/status",
+            content_type: STRATEGIC_MERGE,
+            body: patch(pod, status).to_string().into_bytes(),
+            lane: Lane::Ordinary,
+        };
+        let answer = self.caller.read(call).await?;
+        Ok(Version::from(&*read(&answer)?.metadata.resource_version))
+    }
+
+    async fn remove_pod(&self, pod: &PodTarget, _: &Verdict) -> Result<PodRemoved, ApiError> {
+        let call = Call {
+            method: Method::DELETE,
+            path: urls::pod(&pod.namespace, &pod.name),
+            content_type: JSON,
+            body: options(pod).to_string().into_bytes(),
+            lane: Lane::Ordinary,
+        };
+        let answer = self.caller.read(call).await?;
+        // The answer is the pod as it was last, or a bare status.
+        let held = read(&answer).is_ok_and(|pod| !pod.metadata.finalizers.is_empty());
+        Ok(if held { PodRemoved::Held } else { PodRemoved::Gone })
+    }
+}
+
+fn read(answer: &[u8]) -> Result<Pod<'_>, ApiError> {
+    serde_json::from_slice(answer).map_err(|error| ApiError::Unreadable(Box::new(error)))
+}
+
+/// What a pod's status becomes. The uid makes the server refuse it for any other pod of that name.
+fn patch(pod: &PodTarget, status: &FailedStatus) -> Value {
+    let mut fields = json!({ "phase": "Failed" });
+    if let Some(generation) = status.observed_generation {
+        fields["observedGeneration"] = generation.into();
+    }
+    if let Some(disruption) = &status.disruption {
+        let since = disruption.since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        fields["conditions"] = json!([{
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": disruption.reason,
+            "message": disruption.message,
+            "observedGeneration": disruption.observed_generation,
+            "lastTransitionTime": since,
+            "lastProbeTime": null,
+        }]);
+    }
+    json!({ "metadata": { "uid": pod.uid.to_string() }, "status": fields })
+}
+
+/// At once, and this very pod as it was seen.
+fn options(pod: &PodTarget) -> Value {
+    let mut preconditions = json!({ "uid": pod.uid.to_string() });
+    if let Some(version) = pod.version.0 {
+        preconditions["resourceVersion"] = version.to_string().into();
+    }
+    json!({
+        "kind": "DeleteOptions",
+        "apiVersion": "v1",
+        "gracePeriodSeconds": 0,
+        "preconditions": preconditions,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use model::cluster::Disruption;
+
+    use super::*;
+
+    fn target() -> PodTarget {
+        let version = Version::from(7);
+        PodTarget { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), version }
+    }
+
+    // behaviour: PGC-55
+    #[test]
+    fn a_patch_carries_the_uid_and_no_more_than_changes() {
+        let bare = patch(&target(), &FailedStatus::default());
+        assert_eq!(bare, json!({"metadata": {"uid": "u1"}, "status": {"phase": "Failed"}}));
+        let disruption = Disruption {
+            reason: "DeletionByPodGC",
+            message: "PodGC: node no longer exists",
+            observed_generation: 2,
+            since: Timestamp::constant(1_767_225_600, 5),
+        };
+        let status = FailedStatus { observed_generation: Some(2), disruption: Some(disruption) };
+        let expected = json!({
+            "metadata": {"uid": "u1"},
+            "status": {
+                "phase": "Failed",
+                "observedGeneration": 2,
+                "conditions": [{
+                    "type": "DisruptionTarget",
+                    "status": "True",
+                    "reason": "DeletionByPodGC",
+                    "message": "PodGC: node no longer exists",
+                    "observedGeneration": 2,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    "lastProbeTime": null
+                }]
+            }
+        });
+        assert_eq!(patch(&target(), &status), expected);
+    }
+
+    // behaviour: PGC-56
+    #[test]
+    fn a_deletion_is_at_once_and_of_one_version_of_one_pod() {
+        let expected = json!({
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "gracePeriodSeconds": 0,
+            "preconditions": {"uid": "u1", "resourceVersion": "7"}
+        });
+        assert_eq!(options(&target()), expected);
+        let unnumbered = PodTarget { version: Version(None), ..target() };
+        assert_eq!(options(&unnumbered)["preconditions"], json!({"uid": "u1"}));
+    }
+}

@@ -1,0 +1,98 @@
+//! Every call of the adapter, as the API server's authorizer sees it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use cluster::{Cluster, NEEDED};
+use jiff::Timestamp;
+use model::cluster::{
+    About, ClusterEvent, FailedStatus, Lease, LeaseName, LeaseRecord, NodeRecord, PodRecord, Uid,
+    User,
+};
+use model::ports::cluster::{
+    Change, ClusterEvents as _, Leases as _, Nodes as _, PodFeed as _, PodWrites as _,
+    Reviews as _, Sink,
+};
+use tokio::time::timeout;
+
+use crate::server::{Asked, Server, refused};
+use crate::writes::{target, verdict};
+
+/// Hears nothing.
+#[derive(Debug)]
+struct Deaf;
+
+impl Sink<PodRecord, Uid> for Deaf {
+    fn hear(&self, _: Change<PodRecord, Uid>) {}
+}
+
+impl Sink<NodeRecord, String> for Deaf {
+    fn hear(&self, _: Change<NodeRecord, String>) {}
+}
+
+/// Group, resource and verb of a request.
+fn seen(asked: &Asked) -> (String, String, String) {
+    let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
+    let mut parts: Vec<&str> = path.split('/').skip(1).collect();
+    let group = if parts[0] == "api" { "" } else { parts[1] }.to_owned();
+    parts.drain(..if parts[0] == "api" { 2 } else { 3 });
+    if parts[0] == "namespaces" {
+        parts.drain(..2);
+    }
+    let is_one = parts.len() > 1;
+    let resource = match parts.get(2) {
+        Some(sub) => format!("{}/{sub}", parts[0]),
+        None => parts[0].to_owned(),
+    };
+    let verb = match asked.method.as_str() {
+        "GET" if query.contains("watch=true") => "watch",
+        "GET" if is_one => "get",
+        "GET" => "list",
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" => "delete",
+        other => panic!("{other}"),
+    };
+    (group, resource, verb.to_owned())
+}
+
+/// Asks for all that can be asked for; every answer is a refusal.
+async fn ask_everything(cluster: &Cluster) {
+    let name = LeaseName { namespace: "k".to_owned(), name: "l".to_owned() };
+    let lease = Lease { record: LeaseRecord::default(), uid: "u".into(), version: "1".to_owned() };
+    drop(cluster.node("n").await);
+    drop(cluster.fail_pod(&target(), &FailedStatus::default()).await);
+    drop(cluster.remove_pod(&target(), &verdict()).await);
+    drop(cluster.lease(&name).await);
+    drop(cluster.create_lease(&name, &lease.record).await);
+    drop(cluster.update_lease(&name, &lease, &lease.record).await);
+    drop(cluster.token_owner("t").await);
+    drop(cluster.may_get(&User::default(), "/metrics").await);
+    let about = About {
+        api_version: "v1",
+        kind: "Pod",
+        namespace: "n".to_owned(),
+        name: "a".to_owned(),
+        uid: "u".into(),
+    };
+    let (reason, message, at) = ("PodGC", String::new(), Timestamp::UNIX_EPOCH);
+    let event = ClusterEvent { about, is_warning: false, reason, message, at };
+    drop(cluster.write_event(&event).await);
+    // A stream that is refused becomes a list.
+    let while_asking = Duration::from_secs(3);
+    drop(timeout(while_asking, cluster.follow_pods(&Deaf)).await);
+    drop(timeout(while_asking, cluster.follow_nodes(&Deaf)).await);
+}
+
+// behaviour: PGC-103
+#[tokio::test]
+async fn no_more_and_no_less_is_asked_for_than_is_said_to_be_needed() {
+    let server = Server::start(vec![refused(400, "no"); 100]).await;
+    ask_everything(&server.cluster().await).await;
+    let seen: BTreeSet<_> = server.asked().iter().map(seen).collect();
+    let needed = NEEDED
+        .iter()
+        .map(|one| (one.group.to_owned(), one.resource.to_owned(), one.verb.to_owned()));
+    assert_eq!(seen, needed.collect());
+}

@@ -1,0 +1,192 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::cluster::{NodeRecord, PodRecord, Uid};
+use model::ports::cluster::{Change, Nodes as _, PodFeed as _, Sink};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::server::{Answer, Server, busy, lines, ok, refused};
+
+/// Notes what is heard, in short.
+#[derive(Debug, Default)]
+struct Heard(watch::Sender<Vec<String>>);
+
+impl Heard {
+    fn note(&self, text: String) {
+        self.0.send_modify(|all| all.push(text));
+    }
+
+    async fn all(&self, count: usize) -> Vec<String> {
+        let mut heard = self.0.subscribe();
+        let enough = timeout(Duration::from_secs(30), heard.wait_for(|all| all.len() >= count));
+        enough.await.unwrap_or_else(|_| panic!("only {:?}", self.0.borrow())).unwrap().clone()
+    }
+}
+
+impl Sink<PodRecord, Uid> for Heard {
+    fn hear(&self, change: Change<PodRecord, Uid>) {
+        self.note(match change {
+            Change::Restarted => "restarted".to_owned(),
+            Change::Applied(pod) => format!("+{} {}", pod.name, pod.phase),
+            Change::Gone(uid) => format!("-{uid}"),
+            Change::Complete => "complete".to_owned(),
+        });
+    }
+}
+
+impl Sink<NodeRecord, String> for Heard {
+    fn hear(&self, change: Change<NodeRecord, String>) {
+        self.note(match change {
+            Change::Restarted => "restarted".to_owned(),
+            Change::Applied(node) => format!("+{} {}", node.name, node.is_ready),
+            Change::Gone(name) => format!("-{name}"),
+            Change::Complete => "complete".to_owned(),
+        });
+    }
+}
+
+fn pod(kind: &str, name: &str, version: u32) -> String {
+    format!(
+        r#"{{"type":"{kind}","object":{{"kind":"Pod","metadata":{{"name":"{name}","namespace":"d","uid":"u-{name}","resourceVersion":"{version}"}},"status":{{"phase":"Running"}}}}}}"#
+    )
+}
+
+fn bookmark(version: u32, end: bool) -> String {
+    let end = if end { r#","annotations":{"k8s.io/initial-events-end":"true"}"# } else { "" };
+    format!(
+        r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{{"resourceVersion":"{version}","creationTimestamp":null{end}}},"spec":{{"containers":null}},"status":{{}}}}}}"#
+    )
+}
+
+const EXPIRED: &str = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410,"reason":"Expired","message":"too old"}}"#;
+
+fn stream(events: &[String]) -> Answer {
+    lines(&events.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Follows pods on a server with a script; what was heard and which paths were asked.
+async fn follow(script: Vec<Answer>, heard: usize, asked: usize) -> (Vec<String>, Vec<String>) {
+    let server = Server::start(script).await;
+    let cluster = server.cluster().await;
+    let sink = Arc::new(Heard::default());
+    let mut tasks = JoinSet::new();
+    let told = Arc::clone(&sink);
+    tasks.spawn(async move { cluster.follow_pods(&*told).await });
+    let all = sink.all(heard).await;
+    let paths = timeout(Duration::from_secs(30), server.paths(asked)).await.unwrap();
+    (all, paths)
+}
+
+const STREAM: &str = "/api/v1/pods?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+const WATCH: &str = "/api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVersion=";
+
+// behaviour: PGC-121
+#[tokio::test]
+async fn a_streaming_list_goes_on_as_a_watch_and_from_its_last_version() {
+    let first = [
+        pod("ADDED", "a", 3),
+        pod("ADDED", "b", 1),
+        bookmark(5, true),
+        pod("MODIFIED", "a", 6),
+        pod("DELETED", "b", 7),
+        bookmark(9, false),
+    ];
+    let (heard, paths) = follow(vec![stream(&first), stream(&[pod("ADDED", "c", 12)])], 7, 3).await;
+    let expected =
+        ["restarted", "+a Running", "+b Running", "complete", "+a Running", "-u-b", "+c Running"];
+    assert_eq!(heard, expected);
+    assert_eq!(paths[..3], [STREAM.to_owned(), format!("{WATCH}9"), format!("{WATCH}12")]);
+}
+
+// behaviour: PGC-122
+#[tokio::test]
+async fn a_server_without_streaming_lists_is_listed_page_by_page() {
+    let page = |name: &str, next: &str| {
+        ok(format!(
+            r#"{{"kind":"PodList","metadata":{{"resourceVersion":"20","continue":"{next}"}},"items":[{{"metadata":{{"name":"{name}","uid":"u","resourceVersion":"2"}},"status":{{"phase":"Failed"}}}}]}}"#
+        ))
+    };
+    let script = vec![
+        refused(400, "sendInitialEvents is forbidden"),
+        page("a", "x=/1"),
+        page("b", ""),
+        stream(&[pod("DELETED", "a", 21)]),
+    ];
+    let (heard, paths) = follow(script, 5, 5).await;
+    assert_eq!(heard, ["restarted", "+a Failed", "+b Failed", "complete", "-u-a"]);
+    let expected = [
+        STREAM.to_owned(),
+        "/api/v1/pods?limit=500".to_owned(),
+        "/api/v1/pods?limit=500&continue=x%3D%2F1".to_owned(),
+        format!("{WATCH}20"),
+        format!("{WATCH}21"),
+    ];
+    assert_eq!(paths[..5], expected);
+}
+
+// behaviour: PGC-123
+#[tokio::test]
+async fn a_version_that_the_server_has_forgotten_means_to_begin_anew() {
+    for forgotten in [lines(&[EXPIRED]), refused(410, "too old")] {
+        let script = vec![
+            stream(&[pod("ADDED", "a", 3), bookmark(5, true)]),
+            forgotten,
+            stream(&[pod("ADDED", "b", 8), bookmark(9, true)]),
+        ];
+        let (heard, paths) = follow(script, 6, 4).await;
+        let expected =
+            ["restarted", "+a Running", "complete", "restarted", "+b Running", "complete"];
+        assert_eq!(heard, expected);
+        let expected = [STREAM, &format!("{WATCH}5"), STREAM, &format!("{WATCH}9")];
+        assert_eq!(paths[..4], expected);
+    }
+}
+
+// behaviour: PGC-124
+#[tokio::test]
+async fn a_list_that_is_cut_off_is_never_complete() {
+    let script = vec![
+        stream(&[pod("ADDED", "a", 3)]),
+        busy(429, "1"),
+        stream(&[pod("ADDED", "b", 8), bookmark(9, true)]),
+    ];
+    let (heard, paths) = follow(script, 5, 4).await;
+    assert_eq!(heard, ["restarted", "+a Running", "restarted", "+b Running", "complete"]);
+    assert_eq!(paths[..3], [STREAM; 3]);
+}
+
+// behaviour: PGC-125
+#[tokio::test]
+async fn what_cannot_be_understood_breaks_the_watch_and_not_the_feed() {
+    let script = vec![
+        stream(&[bookmark(5, true), "{nonsense".to_owned(), pod("ADDED", "x", 6)]),
+        stream(&[pod("ADDED", "a", 7)]),
+    ];
+    let (heard, paths) = follow(script, 3, 2).await;
+    assert_eq!(heard, ["restarted", "complete", "+a Running"]);
+    assert_eq!(paths[1], format!("{WATCH}5"));
+}
+
+#[tokio::test]
+async fn nodes_are_followed_by_their_names() {
+    let node = |kind: &str, ready: &str| {
+        format!(
+            r#"{{"type":"{kind}","object":{{"metadata":{{"name":"n","resourceVersion":"3"}},"status":{{"conditions":[{{"type":"Ready","status":"{ready}"}}]}}}}}}"#
+        )
+    };
+    let events = [
+        node("ADDED", "True"),
+        bookmark(4, true),
+        node("MODIFIED", "Unknown"),
+        node("DELETED", "Unknown"),
+    ];
+    let server = Server::start([stream(&events)]).await;
+    let cluster = server.cluster().await;
+    let sink = Arc::new(Heard::default());
+    let mut tasks = JoinSet::new();
+    let told = Arc::clone(&sink);
+    tasks.spawn(async move { cluster.follow_nodes(&*told).await });
+    assert_eq!(sink.all(5).await, ["restarted", "+n true", "complete", "+n false", "-n"]);
+}

@@ -1,0 +1,135 @@
+//! An HTTP server that answers one request after the other by a script, and then no more.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use cluster::{Cluster, Connection, Exclusion, Rate, Source};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// What came in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) method: String,
+    /// With the query, without what is random in it.
+    pub(crate) path: String,
+    pub(crate) content_type: String,
+    pub(crate) body: String,
+}
+
+/// What is answered.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    status: u16,
+    retry_after: Option<&'static str>,
+    body: String,
+}
+
+pub(crate) fn ok(body: impl Into<String>) -> Answer {
+    Answer { status: 200, retry_after: None, body: body.into() }
+}
+
+pub(crate) fn refused(status: u16, message: &str) -> Answer {
+    let body =
+        format!(r#"{{"kind":"Status","status":"Failure","message":"{message}","code":{status}}}"#);
+    Answer { status, retry_after: None, body }
+}
+
+pub(crate) fn busy(status: u16, retry_after: &'static str) -> Answer {
+    Answer { retry_after: Some(retry_after), ..refused(status, "busy") }
+}
+
+/// Lines as a body.
+pub(crate) fn lines(lines: &[&str]) -> Answer {
+    ok(lines.iter().flat_map(|line| [*line, "\n"]).collect::<String>())
+}
+
+#[derive(Debug)]
+struct State {
+    script: Mutex<VecDeque<Answer>>,
+    asked: watch::Sender<Vec<Asked>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    state: Arc<State>,
+    address: String,
+    _tasks: JoinSet<()>,
+}
+
+impl Server {
+    pub(crate) async fn start(script: impl IntoIterator<Item = Answer>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let script = Mutex::new(script.into_iter().collect());
+        let state = Arc::new(State { script, asked: watch::Sender::new(Vec::new()) });
+        let mut tasks = JoinSet::new();
+        let shared = Arc::clone(&state);
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let state = Arc::clone(&shared);
+                connections.spawn(async move {
+                    let service = service_fn(move |request| answer(Arc::clone(&state), request));
+                    drop(
+                        http1::Builder::new().serve_connection(TokioIo::new(stream), service).await,
+                    );
+                });
+            }
+        });
+        Self { state, address, _tasks: tasks }
+    }
+
+    pub(crate) async fn cluster(&self) -> Cluster {
+        let connection = Connection::find(None, Some(&self.address), "test/1").await.unwrap();
+        let rate = Rate { per_second: 0.0, burst: 0 };
+        let source = Source { component: "test", host: "host".to_owned() };
+        Cluster::new(connection, rate, Exclusion::default(), source)
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.state.asked.borrow().clone()
+    }
+
+    /// The paths of the first requests, once so many have come.
+    pub(crate) async fn paths(&self, count: usize) -> Vec<String> {
+        let mut asked = self.state.asked.subscribe();
+        let enough = asked.wait_for(|asked| asked.len() >= count).await.unwrap();
+        enough.iter().map(|one| one.path.clone()).collect()
+    }
+}
+
+async fn answer(
+    state: Arc<State>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let path = parts.uri.path_and_query().unwrap().as_str();
+    let path: Vec<&str> =
+        path.split('&').filter(|part| !part.starts_with("timeoutSeconds")).collect();
+    let asked = Asked {
+        method: parts.method.to_string(),
+        path: path.join("&"),
+        content_type: parts.headers["content-type"].to_str().unwrap().to_owned(),
+        body: String::from_utf8(body.to_vec()).unwrap(),
+    };
+    let next = state.script.lock().unwrap().pop_front();
+    state.asked.send_modify(|all| all.push(asked));
+    let Some(Answer { status, retry_after, body }) = next else {
+        return std::future::pending().await;
+    };
+    let mut answer = Response::builder().status(status);
+    if let Some(seconds) = retry_after {
+        answer = answer.header("retry-after", seconds);
+    }
+    Ok(answer.body(Full::new(body.into())).unwrap())
+}

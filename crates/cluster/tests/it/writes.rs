@@ -1,0 +1,161 @@
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::cluster::{
+    About, ClusterEvent, FailedStatus, LeaseName, LeaseRecord, PodRemoved, PodTarget, User, Version,
+};
+use model::ids::PodName;
+use model::ports::cluster::{
+    ApiError, ClusterEvents as _, Leases as _, Nodes as _, PodWrites as _, Reviews as _,
+};
+use model::verdict::{Detail, Owner, Subject, Verdict};
+
+use crate::server::{Server, busy, ok, refused};
+
+pub(crate) fn target() -> PodTarget {
+    let version = Version::from(7);
+    PodTarget { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), version }
+}
+
+pub(crate) fn verdict() -> Verdict {
+    Verdict {
+        subject: Subject::Pod("u1".into()),
+        name: "".into(),
+        owner: Some(Owner { uid: "u1".into(), pod: Some(PodName::new("ns", "a")) }),
+        rule: "node-gone",
+        detail: Detail::default(),
+        at: Timestamp::UNIX_EPOCH,
+    }
+}
+
+// behaviour: PGC-55, PGC-56
+#[tokio::test]
+async fn a_pod_is_marked_by_a_strategic_merge_and_deleted_with_preconditions() {
+    let script = [
+        ok(r#"{"kind":"Pod","metadata":{"name":"a","resourceVersion":"8"}}"#),
+        ok(r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":200}"#),
+        ok(r#"{"kind":"Pod","metadata":{"name":"a","finalizers":["x/y"]}}"#),
+    ];
+    let server = Server::start(script).await;
+    let cluster = server.cluster().await;
+    let version = cluster.fail_pod(&target(), &FailedStatus::default()).await.unwrap();
+    assert_eq!(version, Version::from(8));
+    assert_eq!(cluster.remove_pod(&target(), &verdict()).await.unwrap(), PodRemoved::Gone);
+    assert_eq!(cluster.remove_pod(&target(), &verdict()).await.unwrap(), PodRemoved::Held);
+    let asked = server.asked();
+    assert_eq!(
+        (&*asked[0].method, &*asked[0].path),
+        ("PATCH", "/api/v1/namespaces/ns/pods/a/status")
+    );
+    assert_eq!(asked[0].content_type, "application/strategic-merge-patch+json");
+    assert_eq!(asked[0].body, r#"{"metadata":{"uid":"u1"},"status":{"phase":"Failed"}}"#);
+    assert_eq!((&*asked[1].method, &*asked[1].path), ("DELETE", "/api/v1/namespaces/ns/pods/a"));
+    for part in [r#""gracePeriodSeconds":0"#, r#""uid":"u1""#, r#""resourceVersion":"7""#] {
+        assert!(asked[1].body.contains(part), "{}", asked[1].body);
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_told_for_what_they_are() {
+    let script = [
+        refused(404, "pods not found"),
+        refused(409, "the uid is another"),
+        busy(429, "3"),
+        busy(503, "5"),
+        refused(500, "broken"),
+    ];
+    let server = Server::start(script).await;
+    let cluster = server.cluster().await;
+    let mut errors = Vec::new();
+    for _ in 0..5 {
+        errors.push(cluster.remove_pod(&target(), &verdict()).await.unwrap_err());
+    }
+    assert!(matches!(errors[0], ApiError::NotFound));
+    assert!(matches!(&errors[1], ApiError::Conflict(message) if message == "the uid is another"));
+    let pause = |seconds| Some(Duration::from_secs(seconds));
+    assert!(matches!(errors[2], ApiError::Throttled { retry_after } if retry_after == pause(3)));
+    assert!(matches!(errors[3], ApiError::Throttled { retry_after } if retry_after == pause(5)));
+    assert!(matches!(&errors[4], ApiError::Refused { code: 500, message } if message == "broken"));
+}
+
+#[tokio::test]
+async fn a_node_is_there_or_not_or_nobody_knows() {
+    let node =
+        r#"{"metadata":{"name":"n"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}"#;
+    let server = Server::start([ok(node), refused(404, "no"), refused(403, "no")]).await;
+    let cluster = server.cluster().await;
+    assert!(cluster.node("n").await.unwrap().unwrap().is_ready);
+    assert_eq!(cluster.node("n").await.unwrap(), None);
+    assert!(matches!(cluster.node("n").await, Err(ApiError::Refused { code: 403, .. })));
+}
+
+// behaviour: PGC-60
+#[tokio::test]
+async fn a_lease_is_written_from_the_version_that_was_seen() {
+    let lease = |version: &str| {
+        ok(format!(
+            r#"{{"metadata":{{"name":"l","namespace":"k","uid":"u","resourceVersion":"{version}"}},"spec":{{"holderIdentity":"a","leaseDurationSeconds":15,"leaseTransitions":2,"renewTime":"2026-01-01T00:00:00.000001Z"}}}}"#
+        ))
+    };
+    let server =
+        Server::start([refused(404, "no"), lease("3"), lease("4"), refused(409, "another")]).await;
+    let cluster = server.cluster().await;
+    let name = LeaseName { namespace: "k".to_owned(), name: "l".to_owned() };
+    assert_eq!(cluster.lease(&name).await.unwrap(), None);
+    let seen = cluster.lease(&name).await.unwrap().unwrap();
+    assert_eq!((&*seen.record.holder, seen.record.transitions, &*seen.version), ("a", 2, "3"));
+    assert_eq!(seen.record.duration, Duration::from_secs(15));
+    let record = LeaseRecord { holder: "b".to_owned(), ..seen.record.clone() };
+    assert_eq!(cluster.update_lease(&name, &seen, &record).await.unwrap().version, "4");
+    let error = cluster.update_lease(&name, &seen, &record).await.unwrap_err();
+    assert!(matches!(error, ApiError::Conflict(_)));
+    let asked = server.asked();
+    assert_eq!(asked[2].path, "/apis/coordination.k8s.io/v1/namespaces/k/leases/l");
+    for part in [r#""resourceVersion":"3""#, r#""holderIdentity":"b""#, "00:00:00.000001Z"] {
+        assert!(asked[2].body.contains(part), "{}", asked[2].body);
+    }
+}
+
+#[tokio::test]
+async fn an_event_is_written_where_its_object_is() {
+    let server = Server::start([ok("{}")]).await;
+    let event = ClusterEvent {
+        about: About {
+            api_version: "v1",
+            kind: "Pod",
+            namespace: "ns".to_owned(),
+            name: "a".to_owned(),
+            uid: "u1".into(),
+        },
+        is_warning: false,
+        reason: "PodGC",
+        message: "gone".to_owned(),
+        at: Timestamp::constant(16, 0),
+    };
+    server.cluster().await.write_event(&event).await.unwrap();
+    let asked = &server.asked()[0];
+    assert_eq!(asked.path, "/api/v1/namespaces/ns/events");
+    for part in [r#""name":"a.3b9aca000""#, r#""component":"test""#, r#""type":"Normal""#] {
+        assert!(asked.body.contains(part), "{}", asked.body);
+    }
+}
+
+#[tokio::test]
+async fn reviews_tell_who_somebody_is_and_what_they_may() {
+    let script = [
+        ok(r#"{"status":{"authenticated":true,"user":{"username":"p","groups":["g"]}}}"#),
+        ok(r#"{"status":{"authenticated":false}}"#),
+        ok(r#"{"status":{"allowed":true}}"#),
+        ok(r#"{"status":{"allowed":false}}"#),
+    ];
+    let server = Server::start(script).await;
+    let cluster = server.cluster().await;
+    let user = cluster.token_owner("t").await.unwrap().unwrap();
+    assert_eq!(
+        user,
+        User { name: "p".to_owned(), uid: String::new(), groups: vec!["g".to_owned()] }
+    );
+    assert_eq!(cluster.token_owner("t").await.unwrap(), None);
+    assert!(cluster.may_get(&user, "/metrics").await.unwrap());
+    assert!(!cluster.may_get(&user, "/metrics").await.unwrap());
+}

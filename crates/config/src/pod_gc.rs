@@ -1,0 +1,226 @@
+//! The command line of the Pod GC controller: upstream's flags of the controller manager that mean
+//! something to it, under their names, and some of our own.
+
+mod check;
+mod table;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::duration::GoDuration;
+use crate::flags::{Flag, FlagError, FlagSet};
+
+/// The controller's name, as upstream has it, and how it is called for short.
+const CONTROLLER: [&str; 2] = ["pod-garbage-collector-controller", "podgc"];
+
+/// A flag and what it means.
+#[derive(Debug, Clone, Copy)]
+pub struct Told {
+    /// Its name.
+    pub name: &'static str,
+    /// What stands behind it; empty for a yes-or-no flag.
+    pub value: &'static str,
+    /// What it means; empty for one without an effect.
+    pub meaning: &'static str,
+    /// Whether upstream has it, too.
+    pub is_upstreams: bool,
+}
+
+/// Every flag with what it means, by name.
+pub fn told() -> &'static [Told] {
+    table::TOLD
+}
+
+/// Every flag, by name.
+pub fn flags() -> &'static [Flag] {
+    table::FLAGS
+}
+
+/// What the controller is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PodGcArguments {
+    /// How to reach the API server.
+    pub server: Server,
+    /// Which terminated pods may stay.
+    pub terminated: Terminated,
+    /// Pods with these labels are left alone; a selector.
+    pub exclude_labels: String,
+    /// Pods with these annotations are left alone; a selector.
+    pub exclude_annotations: String,
+    /// How many percent of all pods a cycle may remove.
+    pub max_deletion_percent: Option<f64>,
+    /// How many deletions may be under way at a time.
+    pub concurrency: usize,
+    /// Whether deletions are only told.
+    pub dry_run: bool,
+    /// Whether each deletion gets an event.
+    pub events: bool,
+    /// Who leads; nothing when whoever runs does.
+    pub election: Option<Election>,
+    /// Where health and metrics are told.
+    pub serving: Serving,
+    /// Where the journal is.
+    pub state_dir: PathBuf,
+    /// How many bytes it may have.
+    pub journal_bytes: u64,
+    /// Whether log lines are JSON.
+    pub json_logs: bool,
+    /// How much is logged.
+    pub verbosity: u8,
+    /// Flags that were given and have no effect.
+    pub without_effect: Vec<&'static str>,
+    /// How long the parts may take to stop.
+    pub shutdown_timeout: Duration,
+    /// How long to wait before the start.
+    pub start_interval: Duration,
+}
+
+/// How to reach the API server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// A kubeconfig.
+    pub kubeconfig: Option<PathBuf>,
+    /// The address, instead of that in the kubeconfig.
+    pub master: Option<String>,
+    /// Calls in a second.
+    pub qps: f64,
+    /// Calls at once.
+    pub burst: u32,
+}
+
+/// Which terminated pods may stay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terminated {
+    /// How many; zero or less for any number.
+    pub threshold: i64,
+    /// For how long.
+    pub ttl: Option<Duration>,
+    /// How many in a namespace.
+    pub per_namespace: Option<u32>,
+    /// How many on a node.
+    pub per_node: Option<u32>,
+    /// Whether those go first that ended first, not those that were created first.
+    pub by_finish: bool,
+}
+
+/// Who leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Election {
+    /// The namespace of the lease.
+    pub namespace: String,
+    /// The name of the lease.
+    pub name: String,
+    /// How long it lasts.
+    pub lease_duration: Duration,
+    /// How long the leader tries to renew it.
+    pub renew_deadline: Duration,
+    /// From one try to the next.
+    pub retry_period: Duration,
+}
+
+/// Where health and metrics are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Serving {
+    /// On which address.
+    pub address: String,
+    /// On which port; zero for none.
+    pub port: u16,
+    /// The certificate; one is made if there is none.
+    pub cert_file: Option<PathBuf>,
+    /// Its key.
+    pub key_file: Option<PathBuf>,
+    /// Who vouches for clients.
+    pub client_ca_file: Option<PathBuf>,
+}
+
+/// What a command line asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Asked {
+    /// To run.
+    Run(Box<PodGcArguments>),
+    /// To tell the flags.
+    Help,
+    /// To tell the version.
+    Version,
+}
+
+/// Why a command line is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentsError {
+    /// It is not understood.
+    #[error(transparent)]
+    Flags(FlagError),
+    /// What it says makes no sense.
+    #[error("{}", .0.join("; "))]
+    Senseless(Vec<String>),
+}
+
+/// Reads the arguments behind `pod-gc`.
+pub fn parse<I>(args: I) -> Result<Asked, ArgumentsError>
+where
+    I: IntoIterator<Item: Into<String>>,
+{
+    let flags = FlagSet::parse_with(table::FLAGS, args).map_err(ArgumentsError::Flags)?;
+    if flags.is_on("help") {
+        return Ok(Asked::Help);
+    }
+    if flags.is_on("version") || flags.text("version") == "raw" {
+        return Ok(Asked::Version);
+    }
+    let problems = check::problems(&flags);
+    if !problems.is_empty() {
+        return Err(ArgumentsError::Senseless(problems));
+    }
+    Ok(Asked::Run(Box::new(arguments(&flags))))
+}
+
+fn arguments(flags: &FlagSet) -> PodGcArguments {
+    let count = |name: &str| u32::try_from(flags.integer(name).unwrap_or_default()).ok();
+    let path = |name: &str| Some(flags.text(name)).filter(|text| !text.is_empty()).map(Into::into);
+    let span = |name: &str| flags.duration(name).unwrap_or(GoDuration::ZERO).to_std();
+    let text = |name: &str| flags.text(name).to_owned();
+    let without_effect = told().iter().filter(|told| told.meaning.is_empty());
+    let without_effect = without_effect.map(|told| told.name).filter(|name| flags.is_given(name));
+    PodGcArguments {
+        server: Server {
+            kubeconfig: path("kubeconfig"),
+            master: Some(text("master")).filter(|address| !address.is_empty()),
+            qps: flags.number("kube-api-qps").unwrap_or_default(),
+            burst: count("kube-api-burst").unwrap_or_default(),
+        },
+        terminated: Terminated {
+            threshold: flags.integer("terminated-pod-gc-threshold").unwrap_or_default(),
+            ttl: Some(span("terminated-pod-ttl")).filter(|ttl| !ttl.is_zero()),
+            per_namespace: count("terminated-pods-per-namespace").filter(|cap| *cap > 0),
+            per_node: count("terminated-pods-per-node").filter(|cap| *cap > 0),
+            by_finish: flags.text("terminated-pod-order") == "finish",
+        },
+        exclude_labels: text("exclude-labels"),
+        exclude_annotations: text("exclude-annotations"),
+        max_deletion_percent: flags.number("max-deletion-percent").filter(|share| *share > 0.0),
+        concurrency: count("concurrent-deletions").unwrap_or(1) as usize,
+        dry_run: flags.is_on("dry-run"),
+        events: flags.is_on("deletion-events"),
+        election: flags.is_on("leader-elect").then(|| Election {
+            namespace: text("leader-elect-resource-namespace"),
+            name: text("leader-elect-resource-name"),
+            lease_duration: span("leader-elect-lease-duration"),
+            renew_deadline: span("leader-elect-renew-deadline"),
+            retry_period: span("leader-elect-retry-period"),
+        }),
+        serving: Serving {
+            address: text("bind-address"),
+            port: u16::try_from(flags.integer("secure-port").unwrap_or_default()).unwrap_or(0),
+            cert_file: path("tls-cert-file"),
+            key_file: path("tls-private-key-file"),
+            client_ca_file: path("client-ca-file"),
+        },
+        state_dir: PathBuf::from(flags.text("state-dir")),
+        journal_bytes: u64::try_from(flags.integer("journal-max-bytes").unwrap_or(0)).unwrap_or(0),
+        json_logs: flags.text("logging-format") == "json",
+        verbosity: u8::try_from(flags.integer("v").unwrap_or(0)).unwrap_or(u8::MAX),
+        without_effect: without_effect.collect(),
+        shutdown_timeout: span("controller-shutdown-timeout"),
+        start_interval: span("controller-start-interval"),
+    }
+}

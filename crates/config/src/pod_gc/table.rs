@@ -1,0 +1,124 @@
+//! The flags, by name.
+
+use super::Told;
+use crate::flags::{Flag, Syntax, Target};
+use Syntax::{Bool, Duration, Gates, Integer, List, Number, Text, Version};
+
+const fn flag(name: &'static str, syntax: Syntax, default: &'static str) -> Flag {
+    Flag { name, syntax, target: Target::Own { default, deprecated: None } }
+}
+
+#[rustfmt::skip]
+pub(super) const FLAGS: &[Flag] = &[
+    flag("authentication-kubeconfig", Text, ""),
+    flag("authorization-kubeconfig", Text, ""),
+    flag("bind-address", Text, "0.0.0.0"),
+    flag("client-ca-file", Text, ""),
+    flag("concurrent-deletions", Integer, "16"),
+    flag("controller-shutdown-timeout", Duration, "10s"),
+    flag("controller-start-interval", Duration, "0s"),
+    flag("controllers", List, "*"),
+    flag("deletion-events", Bool, "true"),
+    flag("dry-run", Bool, "false"),
+    flag("exclude-annotations", Text, ""),
+    flag("exclude-labels", Text, ""),
+    flag("feature-gates", Gates, ""),
+    flag("help", Bool, "false"),
+    flag("journal-max-bytes", Integer, "16777216"),
+    flag("kube-api-burst", Integer, "30"),
+    flag("kube-api-content-type", Text, "application/vnd.kubernetes.protobuf"),
+    flag("kube-api-qps", Number, "20"),
+    flag("kubeconfig", Text, ""),
+    flag("leader-elect", Bool, "true"),
+    flag("leader-elect-lease-duration", Duration, "15s"),
+    flag("leader-elect-renew-deadline", Duration, "10s"),
+    flag("leader-elect-resource-lock", Text, "leases"),
+    flag("leader-elect-resource-name", Text, "ferrolet-pod-gc"),
+    flag("leader-elect-resource-namespace", Text, "kube-system"),
+    flag("leader-elect-retry-period", Duration, "2s"),
+    flag("logging-format", Text, "text"),
+    flag("master", Text, ""),
+    flag("max-deletion-percent", Number, "0"),
+    flag("min-resync-period", Duration, "12h"),
+    flag("secure-port", Integer, "10257"),
+    flag("state-dir", Text, "/var/lib/ferrolet/pod-gc"),
+    flag("terminated-pod-gc-threshold", Integer, "12500"),
+    flag("terminated-pod-order", Text, "creation"),
+    flag("terminated-pod-ttl", Duration, "0s"),
+    flag("terminated-pods-per-namespace", Integer, "0"),
+    flag("terminated-pods-per-node", Integer, "0"),
+    flag("tls-cert-file", Text, ""),
+    flag("tls-private-key-file", Text, ""),
+    flag("use-service-account-credentials", Bool, "false"),
+    flag("v", Integer, "0"),
+    flag("version", Version, "false"),
+];
+
+const fn upstreams(name: &'static str, value: &'static str, meaning: &'static str) -> Told {
+    Told { name, value, meaning, is_upstreams: true }
+}
+
+const fn ours(name: &'static str, value: &'static str, meaning: &'static str) -> Told {
+    Told { name, value, meaning, is_upstreams: false }
+}
+
+#[rustfmt::skip]
+pub(super) const TOLD: &[Told] = &[
+    upstreams("authentication-kubeconfig", "FILE", ""),
+    upstreams("authorization-kubeconfig", "FILE", ""),
+    upstreams("bind-address", "ADDRESS", "where health and metrics are told"),
+    upstreams("client-ca-file", "FILE", "who vouches for certificates of clients that ask for metrics"),
+    ours("concurrent-deletions", "N", "deletions under way at a time; fewer when the API server complains"),
+    upstreams("controller-shutdown-timeout", "TIME", "how long the parts may take to stop"),
+    upstreams("controller-start-interval", "TIME", "how long to wait before the start"),
+    upstreams("controllers", "NAMES", "must not switch off this controller"),
+    ours("deletion-events", "", "an event for each deletion"),
+    ours("dry-run", "", "only tell what would be deleted"),
+    ours("exclude-annotations", "SELECTOR", "leave pods with these annotations alone"),
+    ours("exclude-labels", "SELECTOR", "leave pods with these labels alone"),
+    upstreams("feature-gates", "GATES", ""),
+    upstreams("help", "", "tell this"),
+    ours("journal-max-bytes", "BYTES", "how large the journal of deletions may become"),
+    upstreams("kube-api-burst", "N", "calls to the API server at once"),
+    upstreams("kube-api-content-type", "TYPE", ""),
+    upstreams("kube-api-qps", "N", "calls to the API server in a second; 0 for any number"),
+    upstreams("kubeconfig", "FILE", "how to reach the API server; without it, the pod's service account"),
+    upstreams("leader-elect", "", "act only while this process holds the lease"),
+    upstreams("leader-elect-lease-duration", "TIME", "how long others wait for a silent leader"),
+    upstreams("leader-elect-renew-deadline", "TIME", "how long a leader tries to renew before it ends"),
+    upstreams("leader-elect-resource-lock", "KIND", "what the lock is: leases"),
+    upstreams("leader-elect-resource-name", "NAME", "name of the lease"),
+    upstreams("leader-elect-resource-namespace", "NAME", "namespace of the lease"),
+    upstreams("leader-elect-retry-period", "TIME", "from one try to the next"),
+    upstreams("logging-format", "FORMAT", "text or json"),
+    upstreams("master", "URL", "address of the API server instead of that in the kubeconfig"),
+    ours("max-deletion-percent", "PERCENT", "share of all pods that one cycle may delete; 0 for all"),
+    upstreams("min-resync-period", "TIME", ""),
+    upstreams("secure-port", "PORT", "port of health and metrics, by HTTPS; 0 for none"),
+    ours("state-dir", "DIR", "where the journal of deletions is"),
+    upstreams("terminated-pod-gc-threshold", "N", "terminated pods that may exist; 0 or less for any number"),
+    ours("terminated-pod-order", "ORDER", "which go first: by creation or by finish"),
+    ours("terminated-pod-ttl", "TIME", "how long terminated pods may stay; 0 for any time"),
+    ours("terminated-pods-per-namespace", "N", "terminated pods that may exist in a namespace; 0 for any number"),
+    ours("terminated-pods-per-node", "N", "terminated pods that may exist on a node; 0 for any number"),
+    upstreams("tls-cert-file", "FILE", "certificate of the port; one is made if there is none"),
+    upstreams("tls-private-key-file", "FILE", "its key"),
+    upstreams("use-service-account-credentials", "", ""),
+    upstreams("v", "LEVEL", "4 logs decisions, 6 calls too"),
+    upstreams("version", "", "tell the version"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flag_is_told_in_the_order_of_their_names() {
+        let names: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
+        assert_eq!(names, TOLD.iter().map(|told| told.name).collect::<Vec<_>>());
+        assert!(names.is_sorted());
+        for (flag, told) in FLAGS.iter().zip(TOLD) {
+            assert_eq!(flag.syntax.is_switch(), told.value.is_empty(), "{}", flag.name);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+use std::time::Duration;
+
+use config::pod_gc::{Asked, PodGcArguments, parse};
+
+fn arguments(args: &[&str]) -> PodGcArguments {
+    match parse(args.iter().copied()) {
+        Ok(Asked::Run(arguments)) => *arguments,
+        other => panic!("{args:?}: {other:?}"),
+    }
+}
+
+fn refused(args: &[&str]) -> String {
+    parse(args.iter().copied()).unwrap_err().to_string()
+}
+
+// behaviour: PGC-110
+#[test]
+fn without_flags_all_is_as_upstream_has_it_but_the_name_of_the_lease() {
+    let arguments = arguments(&[]);
+    assert_eq!(arguments.terminated.threshold, 12_500);
+    assert_eq!((arguments.server.qps, arguments.server.burst), (20.0, 30));
+    let election = arguments.election.unwrap();
+    assert_eq!((&*election.namespace, &*election.name), ("kube-system", "ferrolet-pod-gc"));
+    let times = [election.lease_duration, election.renew_deadline, election.retry_period];
+    assert_eq!(times, [15, 10, 2].map(Duration::from_secs));
+    assert_eq!((&*arguments.serving.address, arguments.serving.port), ("0.0.0.0", 10257));
+    assert_eq!((arguments.terminated.ttl, arguments.terminated.per_node), (None, None));
+    assert_eq!((arguments.max_deletion_percent, arguments.dry_run), (None, false));
+}
+
+// behaviour: PGC-111
+#[test]
+fn a_threshold_of_zero_or_less_is_taken_as_it_is() {
+    for (text, threshold) in [("0", 0), ("-1", -1), ("3", 3)] {
+        let flag = format!("--terminated-pod-gc-threshold={text}");
+        assert_eq!(arguments(&[&flag]).terminated.threshold, threshold);
+    }
+}
+
+// behaviour: PGC-112
+#[test]
+fn flags_follow_the_rules_of_upstreams() {
+    let given = arguments(&[
+        "--kube_api_qps=7.5",
+        "--leader-elect=false",
+        "--kubeconfig",
+        "/k",
+        "--controllers=*,podgc",
+        "-v=4",
+        "--dry-run",
+        "--terminated-pod-ttl=1h30m",
+    ]);
+    assert_eq!((given.server.qps, given.verbosity, given.dry_run), (7.5, 4, true));
+    assert_eq!((given.election, given.terminated.ttl), (None, Some(Duration::from_mins(90))));
+    assert_eq!(given.server.kubeconfig.unwrap().to_str(), Some("/k"));
+}
+
+// behaviour: PGC-113
+#[test]
+fn what_makes_no_sense_is_refused_with_the_name_of_the_flag() {
+    for (args, named) in [
+        (&["--nonsense"][..], "unknown flag --nonsense"),
+        (&["extra"], "unexpected argument \"extra\""),
+        (&["--leader-elect", "false"], "unexpected argument \"false\""),
+        (&["--kube-api-qps=x"], "--kube-api-qps"),
+        (&["--leader-elect-lease-duration=10s"], "--leader-elect-lease-duration"),
+        (&["--leader-elect-retry-period=9s"], "--leader-elect-renew-deadline"),
+        (&["--leader-elect-resource-lock=endpoints"], "--leader-elect-resource-lock"),
+        (&["--controllers=-podgc"], "--controllers"),
+        (&["--controllers=*,-pod-garbage-collector-controller"], "--controllers"),
+        (&["--controllers=nodelifecycle"], "\"nodelifecycle\""),
+        (&["--secure-port=70000"], "--secure-port"),
+        (&["--terminated-pod-gc-threshold=3000000000"], "--terminated-pod-gc-threshold"),
+        (&["--max-deletion-percent=101"], "--max-deletion-percent"),
+        (&["--terminated-pod-order=age"], "--terminated-pod-order"),
+        (&["--tls-cert-file=/c"], "--tls-private-key-file"),
+        (&["--concurrent-deletions=0"], "--concurrent-deletions"),
+    ] {
+        let error = refused(args);
+        assert!(error.contains(named), "{args:?}: {error}");
+    }
+    let both = refused(&["--secure-port=-1", "--max-deletion-percent=-1"]);
+    assert!(both.contains("--secure-port") && both.contains("--max-deletion-percent"), "{both}");
+}
+
+#[test]
+fn an_election_that_is_off_need_not_make_sense() {
+    let given = arguments(&["--leader-elect=false", "--leader-elect-lease-duration=1s"]);
+    assert_eq!(given.election, None);
+}
+
+#[test]
+fn what_has_no_effect_is_told() {
+    let given = arguments(&["--min-resync-period=1h", "--feature-gates=A=true"]);
+    assert_eq!(given.without_effect, ["feature-gates", "min-resync-period"]);
+}

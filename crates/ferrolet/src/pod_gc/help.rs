@@ -1,0 +1,68 @@
+//! What `ferrolet pod-gc --help` says.
+
+use std::fmt::Write as _;
+
+use config::flags::{Flag, Target};
+use config::pod_gc::{Told, flags, told};
+
+/// The flags: upstream's, ours, and those that are accepted.
+pub(super) fn help() -> String {
+    let mut text = String::from(
+        "Run the Pod GC controller: delete pods that nobody else will. Those are terminated pods beyond a\n\
+         threshold, terminating pods of nodes out of service, pods of nodes that do not exist, and\n\
+         terminating pods that never got a node.\n\n\
+         Usage: ferrolet pod-gc [flags]\n\
+         \x20      ferrolet pod-gc why NAMESPACE/NAME    tell why a pod was deleted\n\n\
+         Flags are written by the controller manager's rules: --flag=value or --flag value, but a\n\
+         yes-or-no flag only as --flag or --flag=false. The controller manager's own controller is better\n\
+         switched off: --controllers=*,-pod-garbage-collector-controller\n\n\
+         As in the controller manager:\n\n",
+    );
+    let with_effect = || told().iter().filter(|told| !told.meaning.is_empty());
+    for told in with_effect().filter(|told| told.is_upstreams) {
+        line(&mut text, told);
+    }
+    text.push_str("\nOur own:\n\n");
+    for told in with_effect().filter(|told| !told.is_upstreams) {
+        line(&mut text, told);
+    }
+    text.push_str("\nThese are accepted, and have no effect:\n\n     ");
+    for told in told().iter().filter(|told| told.meaning.is_empty()) {
+        write!(text, " --{}", told.name).expect("a string takes every text");
+    }
+    text.push('\n');
+    text
+}
+
+fn line(text: &mut String, told: &Told) {
+    let usage = format!("--{} {}", told.name, told.value);
+    let default = flags().iter().find(|flag| flag.name == told.name).map(default_of);
+    let default = default.filter(|default| !["", "false", "0", "0s"].contains(default));
+    let default = default.map(|default| format!(" (default {default})")).unwrap_or_default();
+    writeln!(text, "      {usage:<44} {}{default}", told.meaning)
+        .expect("a string takes every text");
+}
+
+fn default_of(flag: &Flag) -> &'static str {
+    match flag.target {
+        Target::Own { default, .. } => default,
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flag_is_told_once() {
+        let text = help();
+        for told in told() {
+            let name = format!("--{} ", told.name);
+            let lines = text.replace('\n', " \n");
+            let usage = lines.split("As in the controller manager:").nth(1).unwrap();
+            assert_eq!(usage.matches(&name).count(), 1, "{name}");
+        }
+        assert!(text.contains("(default 12500)"), "{text}");
+    }
+}

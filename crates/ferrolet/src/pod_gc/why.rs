@@ -1,0 +1,119 @@
+//! `ferrolet pod-gc why`.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use model::ports::clock::WallClock as _;
+
+use crate::commands::gc::Output;
+use crate::commands::gc::why::{from_files, tell_damage, told};
+use crate::observe::SystemClock;
+
+/// Where the journal is, below the state directory.
+pub(super) const JOURNAL: &str = "journal";
+
+/// Tell why a pod was deleted: which rule, when, with which numbers.
+#[derive(Debug, Clone, clap::Parser)]
+#[command(name = "ferrolet pod-gc why")]
+pub(crate) struct Args {
+    /// The pod: NAMESPACE/NAME, NAME, or its uid or the beginning of it.
+    #[arg(value_name = "NAMESPACE/NAME")]
+    what: String,
+    /// Where the controller keeps its journal.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/ferrolet/pod-gc")]
+    state_dir: PathBuf,
+    /// How many deletions are told at most, the newest first.
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+    /// How the answer is written.
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    why(args, SystemClock.now(), &mut io::stdout())
+}
+
+/// Writes what was deleted and why; an error if nothing is known.
+fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
+    let answer = from_files(journal(&args.state_dir), &args.what, usize::from(args.limit))?;
+    tell_damage(&answer);
+    if args.output == Some(Output::Json) {
+        let text = serde_json::to_string_pretty(&answer).context("write the answer")?;
+        writeln!(out, "{text}")?;
+    } else {
+        out.write_all(told(&answer, now).as_bytes())?;
+    }
+    if answer.found.entries.is_empty() {
+        let what = &args.what;
+        bail!("no pod called {what:?} was deleted here, as far as the journal goes back");
+    }
+    Ok(())
+}
+
+/// The journal in a state directory.
+pub(super) fn journal(state_dir: &Path) -> PathBuf {
+    state_dir.join(JOURNAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use clap::Parser as _;
+    use hostfs::HostSegments;
+    use jiff::Timestamp;
+    use journal::DiskJournal;
+    use model::ids::PodName;
+    use model::ports::journal::{Journal as _, Outcome};
+    use model::verdict::{Detail, Input, Owner, Subject, Verdict};
+    use testkit::clock::VirtualClock;
+
+    use super::*;
+
+    fn args(state_dir: &Path, what: &str) -> Args {
+        let state_dir = state_dir.to_str().unwrap();
+        Args::parse_from(["why", what, "--state-dir", state_dir])
+    }
+
+    // behaviour: PGC-99
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_is_told_with_its_rule_and_numbers() {
+        let place = tempfile::tempdir().unwrap();
+        let clock = VirtualClock::new();
+        let segments = Arc::new(HostSegments::new(journal(place.path())));
+        let written = DiskJournal::new(segments, Arc::new(clock.clone()), "0.1.0", 1 << 20);
+        let uid = "00112233-4455-6677-8899-aabbccddeeff";
+        let verdict = Verdict {
+            subject: Subject::Pod(uid.into()),
+            name: "".into(),
+            owner: Some(Owner { uid: uid.into(), pod: Some(PodName::new("default", "web")) }),
+            rule: "node-gone",
+            detail: Detail::default()
+                .with("missingFor", Input::Span(Duration::from_secs(40)))
+                .with("phase", Input::Text("Running".to_owned()))
+                .with("node", Input::Text("n1".to_owned())),
+            at: Timestamp::UNIX_EPOCH,
+        };
+        written.record(&verdict, Outcome::Removed);
+        drop(written);
+        let now = model::ports::clock::WallClock::now(&clock) + Duration::from_secs(90);
+        for what in ["default/web", "web", uid, "00112233"] {
+            let mut out = Vec::new();
+            why(&args(place.path(), what), now, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert_eq!(
+                text,
+                "pod default/web was removed 90s ago, at 2026-01-01 00:00:00 UTC: its node n1 no longer \
+                 existed; it had been missing for 40s.\n\
+                 \x20 rule:  node-gone: missingFor 40s, phase Running, node n1\n\
+                 \x20 id:    00112233-4455-6677-8899-aabbccddeeff\n",
+                "{what}"
+            );
+        }
+        let error = why(&args(place.path(), "default/other"), now, &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("no pod called \"default/other\" was deleted"));
+    }
+}

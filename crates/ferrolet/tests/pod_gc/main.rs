@@ -1,0 +1,126 @@
+//! The process of `ferrolet pod-gc`, on an API server that answers by rules of the test.
+#![allow(clippy::unwrap_used, reason = "a test, helpers included")]
+#![allow(clippy::disallowed_methods, reason = "what the process left is looked at")]
+
+mod server;
+
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use crate::server::{Rules, Server};
+
+/// How long a process may take for what it does in seconds.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+fn program(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ferrolet"));
+    command
+        .arg("pod-gc")
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    command
+}
+
+fn start(server: &Server, state: &Path, more: &[&str]) -> Child {
+    let (address, state) = (format!("--master={}", server.address()), state.display());
+    let state = format!("--state-dir={state}");
+    let mut args = vec![address.as_str(), &state, "--secure-port=0"];
+    args.extend_from_slice(more);
+    program(&args).spawn().unwrap()
+}
+
+async fn ended(child: Child) -> (Option<i32>, String) {
+    let output: Output = timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn tell_to_stop(child: &Child) {
+    let pid = i32::try_from(child.id().unwrap()).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+}
+
+// behaviour: PGC-113
+#[tokio::test]
+async fn an_unknown_flag_is_an_error_that_names_it() {
+    let (code, error) = ended(program(&["--nonsense=1"]).spawn().unwrap()).await;
+    assert_eq!((code, error.trim()), (Some(1), "ferrolet: unknown flag --nonsense"));
+}
+
+// behaviour: PGC-114
+#[tokio::test]
+async fn an_api_server_that_is_not_well_is_waited_for_ten_seconds() {
+    let server = Server::start(Rules { is_well: false, ..Rules::default() }).await;
+    let state = tempfile::tempdir().unwrap();
+    let begun = tokio::time::Instant::now();
+    let (code, error) = ended(start(&server, state.path(), &[])).await;
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("is not well"), "{error}");
+    let took = begun.elapsed().as_secs();
+    assert!((9..30).contains(&took), "{took}");
+}
+
+// behaviour: PGC-64, PGC-65
+#[tokio::test]
+async fn a_lease_that_somebody_else_took_ends_the_process_with_code_1() {
+    let server = Server::start(Rules { lease_is_robbed: true, ..Rules::default() }).await;
+    let state = tempfile::tempdir().unwrap();
+    let (code, error) = ended(start(&server, state.path(), &[])).await;
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("leader election lost"), "{error}");
+}
+
+// behaviour: PGC-69
+#[tokio::test]
+async fn told_to_stop_it_gives_its_lease_back_and_ends_well() {
+    let server = Server::start(Rules::default()).await;
+    let state = tempfile::tempdir().unwrap();
+    let child = start(&server, state.path(), &[]);
+    server.until(|seen| seen.deleted.contains("a")).await;
+    tell_to_stop(&child);
+    let (code, error) = ended(child).await;
+    assert_eq!(code, Some(0), "{error}");
+    assert_eq!(server.seen().holder.as_deref(), Some(""), "{error}");
+}
+
+// behaviour: PGC-99, PGC-115
+#[tokio::test]
+async fn what_was_deleted_can_be_asked_for_after_a_kill() {
+    let server = Server::start(Rules::default()).await;
+    let state = tempfile::tempdir().unwrap();
+    let mut child = start(&server, state.path(), &["--leader-elect=false"]);
+    server.until(|seen| seen.deleted.contains("a")).await;
+    // The answer to the deletion is what the record waits for.
+    let journal = state.path().join("journal");
+    let recorded = async {
+        while std::fs::read_dir(&journal).map_or(0, Iterator::count) == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, recorded).await.unwrap();
+    child.kill().await.unwrap();
+    let state = format!("--state-dir={}", state.path().display());
+    let why = program(&["why", "default/a", &state]).output();
+    let output = timeout(PATIENCE, why).await.unwrap().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("pod default/a was removed"), "{text}");
+    assert!(text.contains("rule:  never-scheduled: phase Pending"), "{text}");
+}
+
+// behaviour: PGC-115
+#[tokio::test]
+async fn a_state_directory_that_another_process_uses_is_refused() {
+    let server = Server::start(Rules::default()).await;
+    let state = tempfile::tempdir().unwrap();
+    let _first = start(&server, state.path(), &["--leader-elect=false"]);
+    server.until(|seen| seen.deleted.contains("a")).await;
+    let (code, error) = ended(start(&server, state.path(), &["--leader-elect=false"])).await;
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("another process uses the state directory"), "{error}");
+}

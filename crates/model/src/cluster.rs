@@ -1,0 +1,362 @@
+//! What is kept of objects of the API server, where whole objects would be too much.
+//!
+//! A cluster has a hundred thousand pods of several kilobytes each; who only counts and removes them
+//! needs a dozen fields.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// `metadata.uid`: 16 bytes for one that is written as the API server writes them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Uid {
+    /// In the usual form, lower case with hyphens.
+    Uuid([u8; 16]),
+    /// Anything else, as it is.
+    Text(Box<str>),
+}
+
+/// Where the hyphens of a uuid are.
+const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+
+impl From<&str> for Uid {
+    fn from(text: &str) -> Self {
+        uuid(text.as_bytes()).map_or_else(|| Self::Text(text.into()), Self::Uuid)
+    }
+}
+
+/// The bytes of a uuid in the one form that can be written again from them.
+fn uuid(text: &[u8]) -> Option<[u8; 16]> {
+    if text.len() != 36 || HYPHENS.iter().any(|at| text[*at] != b'-') {
+        return None;
+    }
+    let mut digits = text.iter().enumerate().filter(|(at, _)| !HYPHENS.contains(at));
+    let mut digit = || match digits.next()?.1 {
+        digit @ b'0'..=b'9' => Some(digit - b'0'),
+        letter @ b'a'..=b'f' => Some(letter - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = [0; 16];
+    for byte in &mut bytes {
+        *byte = digit()? << 4 | digit()?;
+    }
+    Some(bytes)
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Uuid(bytes) => {
+                for (at, byte) in bytes.iter().enumerate() {
+                    let hyphen = if [4, 6, 8, 10].contains(&at) { "-" } else { "" };
+                    write!(f, "{hyphen}{byte:02x}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// `metadata.resourceVersion`; nothing where the server does not write it as a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Version(pub Option<std::num::NonZeroU64>);
+
+impl From<&str> for Version {
+    fn from(text: &str) -> Self {
+        Self(text.parse().ok())
+    }
+}
+
+impl From<u64> for Version {
+    fn from(number: u64) -> Self {
+        Self(std::num::NonZeroU64::new(number))
+    }
+}
+
+/// `status.phase`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum PodPhase {
+    /// Accepted, not all containers were started.
+    Pending,
+    /// On a node, and not ended.
+    Running,
+    /// All containers ended well.
+    Succeeded,
+    /// All containers ended, not all well.
+    Failed,
+    /// The node does not tell.
+    Unknown,
+    /// None, or one that nobody knows.
+    #[default]
+    Other,
+}
+
+impl PodPhase {
+    /// The phase that is written so.
+    pub fn named(text: &str) -> Self {
+        match text {
+            "Pending" => Self::Pending,
+            "Running" => Self::Running,
+            "Succeeded" => Self::Succeeded,
+            "Failed" => Self::Failed,
+            "Unknown" => Self::Unknown,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether the pod counts as terminated: by upstream's rule whatever is not known to be alive.
+    pub fn is_terminated(self) -> bool {
+        !matches!(self, Self::Pending | Self::Running | Self::Unknown)
+    }
+
+    /// Whether the phase is one that nothing follows, and that must not be overwritten.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+impl fmt::Display for PodPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+            Self::Unknown => "Unknown",
+            Self::Other => "none",
+        })
+    }
+}
+
+/// Whether somebody asked for the deletion of an object that is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Deletion {
+    /// Nobody did.
+    #[default]
+    None,
+    /// With time to end.
+    Graceful,
+    /// At once: only finalizers still hold it.
+    Forced,
+}
+
+/// What is kept of a pod. Times are seconds since 1970, as exact as the API has them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PodRecord {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub version: Version,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `status.observedGeneration`.
+    pub observed_generation: i64,
+    /// `metadata.creationTimestamp`.
+    pub created: i64,
+    /// From `metadata.deletionTimestamp` and `deletionGracePeriodSeconds`.
+    pub deletion: Deletion,
+    /// `spec.nodeName`; empty for a pod without one.
+    pub node: String,
+    /// `status.phase`.
+    pub phase: PodPhase,
+    /// Whether `status.reason` is `Evicted`.
+    pub is_evicted: bool,
+    /// Since when it has a condition `DisruptionTarget` that is true.
+    pub disrupted_since: Option<i64>,
+    /// When its last container ended, if any is known to have.
+    pub finished: Option<i64>,
+    /// Whether a label or an annotation asks to leave it alone.
+    pub is_excluded: bool,
+}
+
+impl Default for Uid {
+    fn default() -> Self {
+        Self::Text("".into())
+    }
+}
+
+/// What is kept of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeRecord {
+    /// `metadata.name`.
+    pub name: String,
+    /// Whether its first condition `Ready` is `True`.
+    pub is_ready: bool,
+    /// Whether it has a taint `node.kubernetes.io/out-of-service`, whatever its value and effect.
+    pub is_out_of_service: bool,
+}
+
+/// One version of one pod: what a write is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodTarget {
+    /// `metadata.namespace`.
+    pub namespace: Box<str>,
+    /// `metadata.name`.
+    pub name: Box<str>,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub version: Version,
+}
+
+/// The status that a pod gets before it is deleted, unless it has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FailedStatus {
+    /// `status.observedGeneration`, if it changes.
+    pub observed_generation: Option<i64>,
+    /// The condition `DisruptionTarget`, if it gets one.
+    pub disruption: Option<Disruption>,
+}
+
+/// A condition `DisruptionTarget`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disruption {
+    /// Why, in one word.
+    pub reason: &'static str,
+    /// Why, in a sentence.
+    pub message: &'static str,
+    /// `metadata.generation` of the pod.
+    pub observed_generation: i64,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// How a deletion found the pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodRemoved {
+    /// It is gone.
+    Gone,
+    /// It goes once its finalizers let it.
+    Held,
+}
+
+/// Namespace and name of a lease.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LeaseName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What a lease says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LeaseRecord {
+    /// Who holds it; empty for nobody.
+    pub holder: String,
+    /// For how long, from the last renewal.
+    pub duration: Duration,
+    /// Since when, by the holder's clock.
+    pub acquired: Option<Timestamp>,
+    /// The last renewal, by the holder's clock.
+    pub renewed: Option<Timestamp>,
+    /// How often it changed hands.
+    pub transitions: i32,
+}
+
+/// A lease at one version, as the server has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// What it says.
+    pub record: LeaseRecord,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`: an update is refused once it changed.
+    pub version: String,
+}
+
+/// What an event of the API server is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// `v1`, `coordination.k8s.io/v1`.
+    pub api_version: &'static str,
+    /// `Pod`, `Lease`.
+    pub kind: &'static str,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: Uid,
+}
+
+/// An event of the API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterEvent {
+    /// What it is about.
+    pub about: About,
+    /// Whether somebody should look at it.
+    pub is_warning: bool,
+    /// In one word.
+    pub reason: &'static str,
+    /// In a sentence.
+    pub message: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Who asks, as an authenticator knows them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// The uid, if there is one.
+    pub uid: String,
+    /// The groups.
+    pub groups: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uid_is_written_as_it_was_read() {
+        for text in [
+            "00112233-4455-6677-8899-aabbccddeeff",
+            "00112233-4455-6677-8899-AABBCCDDEEFF",
+            "00112233-4455-6677-8899-aabbccddeeff0",
+            "0011223344556677-8899-aabb-ccddeeff00",
+            "",
+            "u1",
+        ] {
+            assert_eq!(Uid::from(text).to_string(), text);
+        }
+        assert!(matches!(Uid::from("00112233-4455-6677-8899-aabbccddeeff"), Uid::Uuid(_)));
+        assert!(matches!(Uid::from("00112233-4455-6677-8899-AABBCCDDEEFF"), Uid::Text(_)));
+    }
+
+    #[test]
+    fn a_version_that_is_no_number_is_none() {
+        assert_eq!(Version::from("12"), Version::from(12));
+        assert_eq!(Version::from("x"), Version(None));
+        assert_eq!(Version::from(""), Version(None));
+    }
+
+    #[test]
+    fn whatever_is_not_known_to_be_alive_is_terminated() {
+        for (text, terminated, is_final) in [
+            ("Pending", false, false),
+            ("Running", false, false),
+            ("Unknown", false, false),
+            ("Succeeded", true, true),
+            ("Failed", true, true),
+            ("", true, false),
+        ] {
+            let phase = PodPhase::named(text);
+            assert_eq!((phase.is_terminated(), phase.is_final()), (terminated, is_final), "{text}");
+        }
+    }
+}

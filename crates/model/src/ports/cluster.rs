@@ -1,0 +1,144 @@
+//! The API server: what is followed there, and what is written.
+
+use std::error::Error;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::cluster::{
+    ClusterEvent, FailedStatus, Lease, LeaseName, LeaseRecord, NodeRecord, PodRecord, PodRemoved,
+    PodTarget, Uid, User, Version,
+};
+use crate::verdict::Verdict;
+
+/// Why the API server did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// There is no such object.
+    #[error("not found")]
+    NotFound,
+    /// The object is another one, or another version, than was meant; or it exists already.
+    #[error("conflict: {0}")]
+    Conflict(String),
+    /// The server has too much to do.
+    #[error("the API server is overloaded")]
+    Throttled {
+        /// How long it wants to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// The server refuses.
+    #[error("refused with {code}: {message}")]
+    Refused {
+        /// The HTTP status.
+        code: u16,
+        /// What the server says.
+        message: String,
+    },
+    /// The server cannot be reached, or the connection broke.
+    #[error("the API server cannot be reached")]
+    Unreachable(#[source] Box<dyn Error + Send + Sync>),
+    /// The server does not answer.
+    #[error("no answer within {0:?}")]
+    TooSlow(Duration),
+    /// The answer makes no sense.
+    #[error("the answer cannot be understood")]
+    Unreadable(#[source] Box<dyn Error + Send + Sync>),
+}
+
+impl ApiError {
+    /// In one word, for metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::NotFound => "not-found",
+            Self::Conflict(_) => "conflict",
+            Self::Throttled { .. } => "throttled",
+            Self::Refused { .. } => "refused",
+            Self::Unreachable(_) => "unreachable",
+            Self::TooSlow(_) => "too-slow",
+            Self::Unreadable(_) => "unreadable",
+        }
+    }
+}
+
+/// Something heard of the objects of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change<T, K> {
+    /// All of them are told from the beginning. What is known stays until [`Change::Complete`].
+    Restarted,
+    /// An object is there, as told.
+    Applied(T),
+    /// An object is gone.
+    Gone(K),
+    /// All were told; what was not is gone.
+    Complete,
+}
+
+/// Takes what is heard, at once and without waiting.
+pub trait Sink<T, K>: Debug + Send + Sync {
+    /// Takes one thing.
+    fn hear(&self, change: Change<T, K>);
+}
+
+/// Follows the pods of the whole cluster.
+#[async_trait]
+pub trait PodFeed: Debug + Send + Sync {
+    /// Tells all pods and then every change. Never returns: what breaks is begun again after a while.
+    async fn follow_pods(&self, sink: &dyn Sink<PodRecord, Uid>);
+}
+
+/// Follows the nodes of the cluster.
+#[async_trait]
+pub trait Nodes: Debug + Send + Sync {
+    /// Tells all nodes and then every change, as [`PodFeed::follow_pods`] does; gone ones by name.
+    async fn follow_nodes(&self, sink: &dyn Sink<NodeRecord, String>);
+
+    /// Asks the server itself for a node; `None` when it does not exist.
+    async fn node(&self, name: &str) -> Result<Option<NodeRecord>, ApiError>;
+}
+
+/// Writes pods.
+#[async_trait]
+pub trait PodWrites: Debug + Send + Sync {
+    /// Sets the phase to `Failed`, of the pod with this uid alone; its version afterwards.
+    async fn fail_pod(&self, pod: &PodTarget, status: &FailedStatus) -> Result<Version, ApiError>;
+
+    /// Deletes a pod at once, if it still has this uid and version.
+    async fn remove_pod(&self, pod: &PodTarget, verdict: &Verdict) -> Result<PodRemoved, ApiError>;
+}
+
+/// Leases, for elections.
+#[async_trait]
+pub trait Leases: Debug + Send + Sync {
+    /// The lease of that name.
+    async fn lease(&self, name: &LeaseName) -> Result<Option<Lease>, ApiError>;
+
+    /// Makes it; a conflict when it exists.
+    async fn create_lease(&self, name: &LeaseName, record: &LeaseRecord)
+    -> Result<Lease, ApiError>;
+
+    /// Replaces what it says; a conflict when it is not at this version any more.
+    async fn update_lease(
+        &self,
+        name: &LeaseName,
+        from: &Lease,
+        record: &LeaseRecord,
+    ) -> Result<Lease, ApiError>;
+}
+
+/// Events that everybody in the cluster can see.
+#[async_trait]
+pub trait ClusterEvents: Debug + Send + Sync {
+    /// Writes one.
+    async fn write_event(&self, event: &ClusterEvent) -> Result<(), ApiError>;
+}
+
+/// Asks the API server who somebody is and what they may do.
+#[async_trait]
+pub trait Reviews: Debug + Send + Sync {
+    /// Whose token it is; `None` if nobody's.
+    async fn token_owner(&self, token: &str) -> Result<Option<User>, ApiError>;
+
+    /// Whether they may get a path.
+    async fn may_get(&self, user: &User, path: &str) -> Result<bool, ApiError>;
+}

@@ -1,0 +1,191 @@
+//! Carries out what was decided: a few deletions at a time, as many as the API server keeps up with.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use model::chain::Chain;
+use model::cluster::{ClusterEvent, PodRemoved, PodTarget};
+use model::ports::clock::WallClock;
+use model::ports::cluster::{ApiError, PodWrites};
+use model::verdict::Verdict;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::cache::SharedCache;
+use crate::decide::pace::Pace;
+use crate::decide::patch::{KnownStatus, failed_status};
+use crate::explain;
+use crate::metrics::Metrics;
+use crate::plan::{Pass, Removal};
+
+/// How often a deletion is tried that the server has no time for.
+const TRIES: u32 = 10;
+
+/// Deletes pods.
+#[derive(Debug)]
+pub(crate) struct Deletions {
+    pub(crate) deletor: Deletor,
+    pub(crate) pace: Pace,
+    /// The moment from which the pace counts.
+    pub(crate) start: Instant,
+}
+
+/// Deletes one pod.
+#[derive(Debug)]
+pub(crate) struct Deletor {
+    pub(crate) pods: Arc<dyn PodWrites>,
+    pub(crate) cache: Arc<SharedCache>,
+    pub(crate) clock: Arc<dyn WallClock>,
+    pub(crate) metrics: Metrics,
+    /// Whoever writes events takes them from here; full when they come too fast.
+    pub(crate) events: Option<mpsc::Sender<ClusterEvent>>,
+    pub(crate) dry_run: bool,
+}
+
+/// What became of one.
+#[derive(Debug)]
+enum Became {
+    /// It was deleted, or could not be, or changed since it was chosen and is left alone.
+    Answered,
+    /// The server has no time.
+    Throttled(Option<Duration>),
+}
+
+/// A deletion, and how often it was tried.
+#[derive(Debug, Clone, Copy)]
+struct Attempt {
+    removal: Removal,
+    number: u32,
+}
+
+impl Deletions {
+    /// Carries out all and waits for them; those that a stop leaves over are not begun.
+    pub(crate) async fn carry_out(&mut self, removals: Vec<Removal>, stop: &CancellationToken) {
+        let Self { deletor, pace, start } = self;
+        let mut waiting: VecDeque<Attempt> =
+            removals.into_iter().map(|removal| Attempt { removal, number: 1 }).collect();
+        let mut under_way = FuturesUnordered::new();
+        while !stop.is_cancelled() {
+            let pause = pace.pause(start.elapsed());
+            while pause.is_zero() && under_way.len() < pace.limit() {
+                let Some(attempt) = waiting.pop_front() else { break };
+                under_way.push(deletor.attempt(attempt));
+            }
+            if under_way.is_empty() && waiting.is_empty() {
+                return;
+            }
+            // Biased: a stop comes once, and a pause ends by itself. What is under way at a stop is
+            // dropped: whoever leads next decides anew.
+            let ended = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                Some(ended) = under_way.next() => ended,
+                () = tokio::time::sleep(pause), if !pause.is_zero() => continue,
+            };
+            match ended {
+                (attempt, Became::Throttled(retry_after)) => {
+                    pace.throttled(start.elapsed(), retry_after);
+                    waiting.push_back(Attempt { number: attempt.number + 1, ..attempt });
+                }
+                (_, Became::Answered) => pace.answered(),
+            }
+            deletor.metrics.concurrency(pace.limit());
+        }
+    }
+}
+
+impl Deletor {
+    async fn attempt(&self, attempt: Attempt) -> (Attempt, Became) {
+        let Some(chosen) = self.chosen(&attempt.removal) else {
+            debug!(rule = attempt.removal.rule.name(), "a pod changed since it was chosen");
+            return (attempt, Became::Answered);
+        };
+        let pass = attempt.removal.rule.pass();
+        let namespace = &*chosen.target.namespace;
+        if self.dry_run {
+            info!(verdict = %chosen.verdict, "would be removed (--dry-run)");
+            self.metrics.would_delete(namespace, pass);
+            self.cache.lock().mark_asked(attempt.removal.pod);
+            return (attempt, Became::Answered);
+        }
+        match self.delete(&chosen, pass).await {
+            Err(ApiError::Throttled { retry_after }) if attempt.number < TRIES => {
+                return (attempt, Became::Throttled(retry_after));
+            }
+            Ok(removed) => {
+                self.cache.lock().mark_asked(attempt.removal.pod);
+                self.metrics.tried(namespace, pass, true);
+                if removed == PodRemoved::Held {
+                    debug!(pod = %chosen.name(), "finalizers still hold the pod");
+                }
+                self.tell(&chosen, &attempt.removal);
+            }
+            Err(error) => {
+                self.metrics.tried(namespace, pass, false);
+                let error = Chain(&error);
+                warn!(pod = %chosen.name(), rule = chosen.verdict.rule, %error, "a pod was not deleted");
+            }
+        }
+        (attempt, Became::Answered)
+    }
+
+    /// The pod as it is known now, if what was decided about it still holds.
+    fn chosen(&self, removal: &Removal) -> Option<Chosen> {
+        let cache = self.cache.lock();
+        let (view, target, known) = cache.target(removal.pod)?;
+        let node_is_there = || cache.node(view.node).is_some();
+        let holds = !view.is_spent()
+            && match removal.rule.pass() {
+                Pass::Terminated => view.phase.is_terminated(),
+                Pass::OutOfService => view.is_terminating() && !view.node.is_empty(),
+                // A node may have come back since the server was asked.
+                Pass::Orphaned => !view.node.is_empty() && !node_is_there(),
+                Pass::Unscheduled => view.is_terminating() && view.node.is_empty(),
+            };
+        holds.then(|| Chosen {
+            verdict: explain::verdict(&view, &target, &removal.rule, self.clock.now()),
+            node: view.node.to_owned(),
+            target,
+            known,
+        })
+    }
+
+    /// Marks a pod as failed unless it has ended, and deletes it. Without the mark it is not deleted:
+    /// whoever counts its end would see it vanish while it ran.
+    async fn delete(&self, chosen: &Chosen, pass: Pass) -> Result<PodRemoved, ApiError> {
+        let Some(status) = failed_status(&chosen.known, pass, self.clock.now()) else {
+            return self.pods.remove_pod(&chosen.target, &chosen.verdict).await;
+        };
+        let version = self.pods.fail_pod(&chosen.target, &status).await?;
+        let target = PodTarget { version, ..chosen.target.clone() };
+        self.pods.remove_pod(&target, &chosen.verdict).await
+    }
+
+    fn tell(&self, chosen: &Chosen, removal: &Removal) {
+        let Some(events) = &self.events else { return };
+        let event = explain::event(&chosen.target, &removal.rule, &chosen.node, self.clock.now());
+        if events.try_send(event).is_err() {
+            self.metrics.event_dropped();
+        }
+    }
+}
+
+/// A pod about to be deleted.
+#[derive(Debug)]
+struct Chosen {
+    target: PodTarget,
+    known: KnownStatus,
+    verdict: Verdict,
+    node: String,
+}
+
+impl Chosen {
+    fn name(&self) -> String {
+        format!("{}/{}", self.target.namespace, self.target.name)
+    }
+}

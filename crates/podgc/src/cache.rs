@@ -1,0 +1,300 @@
+//! What is known of all pods and nodes, in as few bytes as will do, with what the passes look for
+//! kept up to date: a cycle in which there is nothing to do reads nothing.
+//!
+//! ```text
+//!  pods: slots, found by uid ──┬── terminated: evicted first, then by time    (in all, by namespace, by node)
+//!  names: namespaces, nodes    ├── terminating: whose deletion was asked for
+//!                              └── missing: nodes that pods name and nobody knows
+//! ```
+//! Pods that somebody asked to leave alone are in the slots and in none of the others.
+
+mod names;
+mod shared;
+mod slot;
+mod views;
+
+use std::collections::BTreeSet;
+use std::hash::BuildHasher as _;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use model::cluster::{Deletion, NodeRecord, PodRecord, PodTarget, Uid};
+
+use self::names::Names;
+pub use self::shared::SharedCache;
+use self::slot::{NO_NAME, Slot};
+use crate::decide::patch::KnownStatus;
+use crate::plan::{Order, PodId, PodView};
+
+/// A place among the terminated pods: whether it goes after the evicted ones, its time, its slot.
+type Place = (bool, i64, u32);
+
+/// All pods and nodes.
+#[derive(Debug, Default)]
+pub struct Cache {
+    order: Order,
+    /// Whether terminated pods are kept by the time of their end, too.
+    keeps_finish: bool,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    seed: DefaultHashBuilder,
+    by_uid: HashTable<u32>,
+    namespaces: Names,
+    nodes: Names,
+    terminated: BTreeSet<Place>,
+    by_finish: BTreeSet<(i64, u32)>,
+    terminating: BTreeSet<u32>,
+    missing: BTreeSet<u32>,
+    /// Turned at each beginning anew: what has the other one was not told since.
+    pod_round: bool,
+    node_round: bool,
+}
+
+impl Cache {
+    /// An empty one.
+    pub fn new(order: Order, keeps_finish: bool) -> Self {
+        Self { order, keeps_finish, ..Self::default() }
+    }
+
+    /// How many pods there are.
+    pub fn pods(&self) -> usize {
+        self.by_uid.len()
+    }
+
+    /// Takes a pod as it is now.
+    pub fn apply(&mut self, record: PodRecord) {
+        let hash = self.seed.hash_one(&record.uid);
+        let found = self.by_uid.find(hash, |slot| self.slots[*slot as usize].uid == record.uid);
+        if let Some(&slot) = found {
+            let known = &mut self.slots[slot as usize];
+            known.told = self.pod_round;
+            // A list may come from a server that is behind: what is known does not get older.
+            if record.version < known.version {
+                return;
+            }
+            // The same again says nothing of what was done to it.
+            if record.version == known.version && record.version.0.is_some() {
+                return;
+            }
+            let names = (known.namespace, known.node);
+            self.unlink(slot);
+            self.fill(slot, record);
+            self.let_go(names);
+            return;
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            u32::try_from(self.slots.len() - 1).expect("fewer pods than fit into memory")
+        });
+        self.fill(slot, record);
+        let (seed, slots) = (&self.seed, &self.slots);
+        self.by_uid.insert_unique(hash, slot, |slot| seed.hash_one(&slots[*slot as usize].uid));
+    }
+
+    /// Forgets a pod.
+    pub fn forget(&mut self, uid: &Uid) {
+        let slots = &self.slots;
+        let is_it = |slot: &u32| slots[*slot as usize].uid == *uid;
+        let found = self.by_uid.find_entry(self.seed.hash_one(uid), is_it);
+        let Ok(entry) = found else { return };
+        let (slot, _) = entry.remove();
+        self.unlink(slot);
+        let known = &mut self.slots[slot as usize];
+        let names = (known.namespace, known.node);
+        let stamp = known.stamp.wrapping_add(1);
+        *known = Slot::default();
+        known.stamp = stamp;
+        self.free.push(slot);
+        self.let_go(names);
+    }
+
+    /// All pods are about to be told.
+    pub fn restart_pods(&mut self) {
+        self.pod_round = !self.pod_round;
+        // Those that were not told in a round that broke off are of the round before that.
+        for slot in &self.by_uid {
+            self.slots[*slot as usize].told = !self.pod_round;
+        }
+    }
+
+    /// All pods were told.
+    pub fn complete_pods(&mut self) {
+        let untold = self.by_uid.iter().map(|slot| &self.slots[*slot as usize]);
+        let untold: Vec<Uid> = untold
+            .filter(|slot| slot.told != self.pod_round)
+            .map(|slot| slot.uid.clone())
+            .collect();
+        for uid in &untold {
+            self.forget(uid);
+        }
+        self.slots.shrink_to_fit();
+    }
+
+    /// Takes a node as it is now.
+    pub fn apply_node(&mut self, node: &NodeRecord) {
+        let id = self.nodes.take(&node.name);
+        let entry = self.nodes.get_mut(id);
+        if entry.node.is_some() {
+            entry.users -= 1;
+        }
+        entry.node = Some((node.is_ready, node.is_out_of_service));
+        entry.told = self.node_round;
+        self.missing.remove(&id);
+    }
+
+    /// Forgets a node.
+    pub fn forget_node(&mut self, name: &str) {
+        let Some(id) = self.nodes.find(name) else { return };
+        self.forget_node_at(id);
+    }
+
+    fn forget_node_at(&mut self, id: u32) {
+        let entry = self.nodes.get_mut(id);
+        if entry.node.take().is_none() {
+            return;
+        }
+        if entry.pods > 0 {
+            self.missing.insert(id);
+        }
+        self.nodes.let_go(id);
+    }
+
+    /// All nodes are about to be told.
+    pub fn restart_nodes(&mut self) {
+        self.node_round = !self.node_round;
+        for id in self.nodes.ids() {
+            self.nodes.get_mut(id).told = !self.node_round;
+        }
+    }
+
+    /// All nodes were told.
+    pub fn complete_nodes(&mut self) {
+        for id in self.nodes.ids() {
+            let entry = self.nodes.get(id);
+            if entry.node.is_some() && entry.told != self.node_round {
+                self.forget_node_at(id);
+            }
+        }
+    }
+
+    /// The names of nodes that pods have and nobody knows.
+    pub fn missing_nodes(&self) -> impl Iterator<Item = &str> {
+        self.missing.iter().map(|id| self.nodes.text(*id))
+    }
+
+    /// How many names of nodes are missing.
+    pub fn missing_count(&self) -> usize {
+        self.missing.len()
+    }
+
+    /// A node, as it was last told.
+    pub fn node(&self, name: &str) -> Option<NodeRecord> {
+        let (is_ready, is_out_of_service) = self.nodes.get(self.nodes.find(name)?).node?;
+        Some(NodeRecord { name: name.to_owned(), is_ready, is_out_of_service })
+    }
+
+    /// A pod that is still the one that was seen, with what writes about it need.
+    pub fn target(&self, id: PodId) -> Option<(PodView<'_>, PodTarget, KnownStatus)> {
+        let view = self.view(id)?;
+        let slot = &self.slots[id.slot as usize];
+        let target = PodTarget {
+            namespace: view.namespace.into(),
+            name: slot.name.clone(),
+            uid: slot.uid.clone(),
+            version: slot.version,
+        };
+        let known = KnownStatus {
+            phase: slot.phase,
+            generation: slot.generation,
+            observed_generation: slot.observed_generation,
+            disrupted_since: slot.disrupted_since(),
+        };
+        Some((view, target, known))
+    }
+
+    /// Notes that a pod was deleted; it is not again until something is heard of it.
+    pub fn mark_asked(&mut self, id: PodId) {
+        if let Some(slot) = self.slots.get_mut(id.slot as usize)
+            && slot.stamp == id.stamp
+        {
+            slot.asked = true;
+        }
+    }
+
+    /// Puts a pod into a slot and into all that it belongs to.
+    fn fill(&mut self, at: u32, record: PodRecord) {
+        let namespace = self.namespaces.take(&record.namespace);
+        let node = if record.node.is_empty() { NO_NAME } else { self.nodes.take(&record.node) };
+        let slot = &mut self.slots[at as usize];
+        let stamp = slot.stamp;
+        *slot = Slot::new(record, (namespace, node), self.pod_round);
+        slot.stamp = stamp;
+        if slot.excluded {
+            return;
+        }
+        if node != NO_NAME {
+            let entry = self.nodes.get_mut(node);
+            entry.pods += 1;
+            if entry.node.is_none() {
+                self.missing.insert(node);
+            }
+        }
+        if slot.deletion != Deletion::None {
+            self.terminating.insert(at);
+        }
+        if slot.phase.is_terminated() {
+            let place = place(slot, self.order, at);
+            self.terminated.insert(place);
+            if self.keeps_finish {
+                self.by_finish.insert((slot.finished(), at));
+            }
+            self.namespaces.get_mut(namespace).terminated += 1;
+            if node != NO_NAME {
+                self.nodes.get_mut(node).terminated += 1;
+            }
+        }
+    }
+
+    /// Takes a pod out of all that it belongs to.
+    fn unlink(&mut self, at: u32) {
+        let slot = &self.slots[at as usize];
+        if slot.excluded {
+            return;
+        }
+        self.terminating.remove(&at);
+        if slot.node != NO_NAME {
+            let entry = self.nodes.get_mut(slot.node);
+            entry.pods -= 1;
+            if entry.pods == 0 {
+                self.missing.remove(&slot.node);
+            }
+        }
+        if slot.phase.is_terminated() {
+            self.terminated.remove(&place(slot, self.order, at));
+            self.by_finish.remove(&(slot.finished(), at));
+            self.namespaces.get_mut(slot.namespace).terminated -= 1;
+            if slot.node != NO_NAME {
+                self.nodes.get_mut(slot.node).terminated -= 1;
+            }
+        }
+    }
+
+    /// Lets go of the names that a pod used.
+    fn let_go(&mut self, (namespace, node): (u32, u32)) {
+        self.namespaces.let_go(namespace);
+        if node != NO_NAME {
+            self.nodes.let_go(node);
+        }
+    }
+}
+
+fn place(slot: &Slot, order: Order, at: u32) -> Place {
+    let time = match order {
+        Order::Creation => slot.created,
+        Order::Finish => slot.finished(),
+    };
+    (!slot.evicted, time, at)
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

@@ -1,0 +1,79 @@
+//! The cache between those who fill it and those who read it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use model::cluster::{NodeRecord, PodRecord, Uid};
+use model::ports::cluster::{Change, Sink};
+use tokio::sync::watch;
+
+use super::Cache;
+
+/// Filled by what is heard, read by the cycle. The lock is held for a look or a change, never over an
+/// await.
+#[derive(Debug)]
+pub struct SharedCache {
+    cache: Mutex<Cache>,
+    /// Whether all pods, and all nodes, were told at least once. Written by whoever fills the cache.
+    synced: watch::Sender<Synced>,
+}
+
+/// What was told to its end at least once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Synced {
+    pods: bool,
+    nodes: bool,
+}
+
+impl SharedCache {
+    /// A cache that nothing was told yet.
+    pub fn new(cache: Cache) -> Self {
+        Self { cache: Mutex::new(cache), synced: watch::Sender::new(Synced::default()) }
+    }
+
+    /// The cache, for a moment.
+    pub fn lock(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether all was told at least once.
+    pub fn is_synced(&self) -> bool {
+        let synced = *self.synced.borrow();
+        synced.pods && synced.nodes
+    }
+
+    /// Waits until all was told.
+    pub async fn synced(&self) {
+        let mut synced = self.synced.subscribe();
+        // The sender lives as long as we do.
+        let waited = synced.wait_for(|synced| synced.pods && synced.nodes).await;
+        drop(waited);
+    }
+}
+
+impl Sink<PodRecord, Uid> for SharedCache {
+    fn hear(&self, change: Change<PodRecord, Uid>) {
+        match change {
+            Change::Restarted => self.lock().restart_pods(),
+            Change::Applied(pod) => self.lock().apply(pod),
+            Change::Gone(uid) => self.lock().forget(&uid),
+            Change::Complete => {
+                self.lock().complete_pods();
+                self.synced.send_if_modified(|synced| !std::mem::replace(&mut synced.pods, true));
+            }
+        }
+    }
+}
+
+impl Sink<NodeRecord, String> for SharedCache {
+    fn hear(&self, change: Change<NodeRecord, String>) {
+        match change {
+            Change::Restarted => self.lock().restart_nodes(),
+            Change::Applied(node) => self.lock().apply_node(&node),
+            Change::Gone(name) => self.lock().forget_node(&name),
+            Change::Complete => {
+                self.lock().complete_nodes();
+                self.synced.send_if_modified(|synced| !std::mem::replace(&mut synced.nodes, true));
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A pod in the cache.
+
+use model::cluster::{Deletion, PodPhase, PodRecord, Uid, Version};
+
+/// The name of nothing.
+pub(super) const NO_NAME: u32 = u32::MAX;
+
+/// A time that nobody knows.
+const NO_TIME: i64 = i64::MIN;
+
+/// What is kept of a pod. Small: there are as many as pods in the cluster.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts in one byte each")]
+pub(super) struct Slot {
+    pub(super) name: Box<str>,
+    pub(super) uid: Uid,
+    pub(super) version: Version,
+    pub(super) generation: i64,
+    pub(super) observed_generation: i64,
+    pub(super) created: i64,
+    finished: i64,
+    disrupted_since: i64,
+    pub(super) namespace: u32,
+    pub(super) node: u32,
+    /// Which pod of this slot: counts up when one leaves.
+    pub(super) stamp: u32,
+    pub(super) phase: PodPhase,
+    pub(super) deletion: Deletion,
+    /// Whether it failed by eviction.
+    pub(super) evicted: bool,
+    pub(super) excluded: bool,
+    /// Whether it was deleted and nothing was heard of it since.
+    pub(super) asked: bool,
+    /// The round in which it was told.
+    pub(super) told: bool,
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self::new(
+            PodRecord { is_excluded: true, ..PodRecord::default() },
+            (NO_NAME, NO_NAME),
+            false,
+        )
+    }
+}
+
+impl Slot {
+    pub(super) fn new(record: PodRecord, (namespace, node): (u32, u32), told: bool) -> Self {
+        Self {
+            name: record.name.into(),
+            uid: record.uid,
+            version: record.version,
+            generation: record.generation,
+            observed_generation: record.observed_generation,
+            created: record.created,
+            finished: record.finished.unwrap_or(NO_TIME),
+            disrupted_since: record.disrupted_since.unwrap_or(NO_TIME),
+            namespace,
+            node,
+            stamp: 0,
+            phase: record.phase,
+            deletion: record.deletion,
+            evicted: record.is_evicted && record.phase == PodPhase::Failed,
+            excluded: record.is_excluded,
+            asked: false,
+            told,
+        }
+    }
+
+    /// When it ended; when it was created if nobody knows.
+    pub(super) fn finished(&self) -> i64 {
+        if self.finished == NO_TIME { self.created } else { self.finished }
+    }
+
+    pub(super) fn disrupted_since(&self) -> Option<i64> {
+        (self.disrupted_since != NO_TIME).then_some(self.disrupted_since)
+    }
+}

@@ -1,0 +1,196 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::cluster::{PodPhase, Version};
+use proptest::prelude::*;
+
+use super::*;
+use crate::plan::TerminatedPods as _;
+
+/// What happens to a cache.
+#[derive(Debug, Clone)]
+enum Happens {
+    Pod(u8, PodRecord),
+    PodGone(u8),
+    Node(u8, bool, bool),
+    NodeGone(u8),
+    PodsAnew(BTreeSet<u8>),
+    NodesAnew(BTreeSet<u8>),
+}
+
+fn uid(number: u8) -> Uid {
+    format!("u{number}").as_str().into()
+}
+
+fn record() -> impl Strategy<Value = PodRecord> {
+    let phase =
+        prop_oneof![Just(PodPhase::Running), Just(PodPhase::Failed), Just(PodPhase::Succeeded)];
+    let deletion =
+        prop_oneof![Just(Deletion::None), Just(Deletion::Graceful), Just(Deletion::Forced)];
+    (0u8..3, 0u8..4, phase, deletion, 0i64..4, any::<(bool, bool)>()).prop_map(
+        |(namespace, node, phase, deletion, created, (is_evicted, is_excluded))| PodRecord {
+            namespace: format!("ns{namespace}"),
+            name: "p".to_owned(),
+            node: if node == 0 { String::new() } else { format!("n{node}") },
+            phase,
+            deletion,
+            created,
+            is_evicted,
+            is_excluded,
+            ..PodRecord::default()
+        },
+    )
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    prop_oneof![
+        6 => (0u8..8, record()).prop_map(|(number, record)| Happens::Pod(number, record)),
+        2 => (0u8..8).prop_map(Happens::PodGone),
+        3 => (1u8..4, any::<bool>(), any::<bool>())
+            .prop_map(|(node, ready, out)| Happens::Node(node, ready, out)),
+        2 => (1u8..4).prop_map(Happens::NodeGone),
+        1 => proptest::collection::btree_set(0u8..8, 0..8).prop_map(Happens::PodsAnew),
+        1 => proptest::collection::btree_set(1u8..4, 0..4).prop_map(Happens::NodesAnew),
+    ]
+}
+
+/// The same, without any index.
+#[derive(Debug, Default)]
+struct Model {
+    pods: BTreeMap<u8, PodRecord>,
+    nodes: BTreeMap<u8, (bool, bool)>,
+}
+
+/// Does the same to both.
+fn both(cache: &mut Cache, model: &mut Model, what: Happens, version: u64) {
+    match what {
+        Happens::Pod(number, record) => {
+            let record = PodRecord { uid: uid(number), version: Version::from(version), ..record };
+            cache.apply(record.clone());
+            model.pods.insert(number, record);
+        }
+        Happens::PodGone(number) => {
+            cache.forget(&uid(number));
+            model.pods.remove(&number);
+        }
+        Happens::Node(node, is_ready, is_out_of_service) => {
+            cache.apply_node(&NodeRecord { name: format!("n{node}"), is_ready, is_out_of_service });
+            model.nodes.insert(node, (is_ready, is_out_of_service));
+        }
+        Happens::NodeGone(node) => {
+            cache.forget_node(&format!("n{node}"));
+            model.nodes.remove(&node);
+        }
+        Happens::PodsAnew(told) => {
+            cache.restart_pods();
+            model.pods.retain(|number, _| told.contains(number));
+            for record in model.pods.values() {
+                cache.apply(record.clone());
+            }
+            cache.complete_pods();
+        }
+        Happens::NodesAnew(told) => {
+            cache.restart_nodes();
+            model.nodes.retain(|node, _| told.contains(node));
+            for (node, (is_ready, is_out_of_service)) in &model.nodes {
+                let name = format!("n{node}");
+                let (is_ready, is_out_of_service) = (*is_ready, *is_out_of_service);
+                cache.apply_node(&NodeRecord { name, is_ready, is_out_of_service });
+            }
+            cache.complete_nodes();
+        }
+    }
+}
+
+fn agree(cache: &Cache, model: &Model) -> Result<(), TestCaseError> {
+    prop_assert_eq!(cache.pods(), model.pods.len());
+    let counted: Vec<&PodRecord> = model.pods.values().filter(|pod| !pod.is_excluded).collect();
+    let terminated = counted.iter().filter(|pod| pod.phase.is_terminated());
+    prop_assert_eq!(cache.count(), terminated.clone().count());
+    let order: Vec<(bool, i64)> =
+        cache.in_order().map(|pod| (!pod.is_evicted, pod.created)).collect();
+    prop_assert!(order.is_sorted());
+    prop_assert_eq!(cache.by_finish().count(), cache.count());
+    let terminating = counted.iter().filter(|pod| pod.deletion != Deletion::None).count();
+    prop_assert_eq!(cache.terminating().count(), terminating);
+    prop_assert_eq!(cache.all().count(), counted.len());
+    let known: BTreeSet<String> = model.nodes.keys().map(|node| format!("n{node}")).collect();
+    let named = counted.iter().map(|pod| pod.node.clone()).filter(|node| !node.is_empty());
+    let missing: BTreeSet<String> = named.filter(|node| !known.contains(node)).collect();
+    prop_assert_eq!(cache.missing_nodes().map(str::to_owned).collect::<BTreeSet<_>>(), missing);
+    for (node, (ready, out)) in &model.nodes {
+        let found = cache.node(&format!("n{node}")).unwrap();
+        prop_assert_eq!((found.is_ready, found.is_out_of_service), (*ready, *out));
+    }
+    let mut namespaces: BTreeMap<&str, u32> = BTreeMap::new();
+    for pod in terminated {
+        *namespaces.entry(&pod.namespace).or_default() += 1;
+    }
+    let over: Vec<(&str, u32)> = namespaces.into_iter().filter(|(_, count)| *count > 1).collect();
+    prop_assert_eq!(cache.namespaces_over(1), over);
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_the_indexes_say_what_the_pods_say(
+        history in proptest::collection::vec(happens(), 0..60)
+    ) {
+        let (mut cache, mut model) = (Cache::new(Order::Creation, true), Model::default());
+        for (version, what) in (1u64..).zip(history) {
+            both(&mut cache, &mut model, what, version);
+            agree(&cache, &model)?;
+        }
+        // When all is gone, nothing is kept.
+        both(&mut cache, &mut model, Happens::PodsAnew(BTreeSet::new()), 1000);
+        both(&mut cache, &mut model, Happens::NodesAnew(BTreeSet::new()), 1001);
+        prop_assert_eq!((cache.nodes.ids().len(), cache.namespaces.ids().len()), (0, 0));
+    }
+}
+
+fn pod(version: u64, phase: PodPhase) -> PodRecord {
+    let (uid, version) = (uid(1), Version::from(version));
+    PodRecord { uid, version, phase, name: "p".to_owned(), ..PodRecord::default() }
+}
+
+#[test]
+fn what_is_known_does_not_get_older() {
+    let mut cache = Cache::default();
+    cache.apply(pod(5, PodPhase::Failed));
+    cache.apply(pod(4, PodPhase::Running));
+    assert_eq!(cache.count(), 1);
+    cache.restart_pods();
+    cache.apply(pod(3, PodPhase::Running));
+    cache.complete_pods();
+    assert_eq!((cache.pods(), cache.count()), (1, 1), "and stays although the list is old");
+    cache.apply(pod(6, PodPhase::Running));
+    assert_eq!(cache.count(), 0);
+}
+
+#[test]
+fn a_list_that_breaks_off_removes_nothing() {
+    let mut cache = Cache::default();
+    cache.apply(pod(1, PodPhase::Failed));
+    cache.restart_pods();
+    cache.restart_pods();
+    assert_eq!(cache.pods(), 1);
+    cache.complete_pods();
+    assert_eq!(cache.pods(), 0);
+}
+
+#[test]
+fn a_pod_in_the_place_of_another_is_not_taken_for_it() {
+    let mut cache = Cache::default();
+    cache.apply(pod(1, PodPhase::Failed));
+    let first = cache.in_order().next().unwrap().id;
+    cache.forget(&uid(1));
+    assert_eq!(cache.view(first), None);
+    cache.apply(PodRecord { uid: uid(2), ..pod(2, PodPhase::Failed) });
+    assert_eq!(cache.view(first), None, "though it is in the same slot");
+    cache.mark_asked(first);
+    assert!(!cache.in_order().next().unwrap().is_asked);
+}
+
+#[test]
+fn a_pod_takes_little() {
+    assert!(size_of::<Slot>() <= 112, "{}", size_of::<Slot>());
+}

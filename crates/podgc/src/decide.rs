@@ -1,0 +1,11 @@
+//! What goes, and why: values and `now` in, values out.
+
+pub mod election;
+pub mod orphaned;
+pub mod out_of_service;
+pub mod pace;
+pub mod patch;
+pub mod quarantine;
+pub mod share;
+pub mod terminated;
+pub mod unscheduled;

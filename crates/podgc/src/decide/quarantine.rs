@@ -1,0 +1,70 @@
+//! How long a node name must be missing before the API server is asked about it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long, from the cycle that first missed it.
+pub const QUARANTINE: Duration = Duration::from_secs(40);
+
+/// Node names that wait, each with the time since when and until when. Times count from any fixed
+/// moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Quarantine {
+    waiting: BTreeMap<String, Wait>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Wait {
+    since: Duration,
+    until: Duration,
+}
+
+/// What a cycle has to do about missing nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Names to ask the API server about, with how long they have been missing.
+    pub due: BTreeMap<String, Duration>,
+    /// How many names began to wait.
+    pub added: usize,
+}
+
+impl Quarantine {
+    /// Takes the names that pods have and the cache of nodes has not. One that waits already keeps its
+    /// earlier time. One that is due begins to wait anew at once, as in upstream's queue: whatever the
+    /// answer about it, it is not asked about again before the time is over.
+    pub fn step<'a>(&mut self, missing: impl Iterator<Item = &'a str>, now: Duration) -> Step {
+        let mut before = std::mem::take(&mut self.waiting);
+        let mut step = Step::default();
+        for name in missing {
+            // A name that nobody misses any more is forgotten, and with it its time.
+            let wait = before.remove(name);
+            let wait = match wait {
+                Some(wait) if wait.until > now => wait,
+                due => {
+                    if let Some(wait) = due {
+                        step.due.insert(name.to_owned(), now.saturating_sub(wait.since));
+                    }
+                    step.added += 1;
+                    let since = due.map_or(now, |wait| wait.since);
+                    Wait { since, until: now + QUARANTINE }
+                }
+            };
+            self.waiting.insert(name.to_owned(), wait);
+        }
+        step
+    }
+
+    /// How many names wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+#[path = "quarantine_tests.rs"]
+mod tests;

@@ -1,0 +1,72 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn due(quarantine: &mut Quarantine, missing: &[&str], now: u64) -> Vec<String> {
+    quarantine.step(missing.iter().copied(), seconds(now)).due.into_keys().collect()
+}
+
+// behaviour: PGC-23
+#[test]
+fn a_name_is_due_after_forty_seconds() {
+    let mut quarantine = Quarantine::default();
+    for now in [0, 20, 39] {
+        assert_eq!(due(&mut quarantine, &["n"], now), [""; 0], "{now}");
+    }
+    let step = quarantine.step(["n"].into_iter(), seconds(40));
+    assert_eq!(step.due, BTreeMap::from([("n".to_owned(), seconds(40))]));
+}
+
+// behaviour: PGC-32
+#[test]
+fn a_name_that_was_due_waits_anew() {
+    let mut quarantine = Quarantine::default();
+    assert_eq!(due(&mut quarantine, &["n"], 0), [""; 0]);
+    assert_eq!(due(&mut quarantine, &["n"], 45), ["n"]);
+    assert_eq!(due(&mut quarantine, &["n"], 60), [""; 0]);
+    assert_eq!(due(&mut quarantine, &["n"], 84), [""; 0]);
+    let step = quarantine.step(["n"].into_iter(), seconds(85));
+    assert_eq!(step.due["n"], seconds(85), "counted from when it was first missed");
+}
+
+// behaviour: PGC-24
+#[test]
+fn a_name_that_came_back_begins_from_nothing() {
+    let mut quarantine = Quarantine::default();
+    due(&mut quarantine, &["n"], 0);
+    assert_eq!(due(&mut quarantine, &[], 20), [""; 0]);
+    assert!(quarantine.is_empty());
+    assert_eq!(due(&mut quarantine, &["n"], 30), [""; 0]);
+    assert_eq!(due(&mut quarantine, &["n"], 69), [""; 0]);
+    assert_eq!(due(&mut quarantine, &["n"], 70), ["n"]);
+}
+
+proptest! {
+    // behaviour: PGC-23
+    #[test]
+    fn no_name_is_due_that_was_not_missing_for_the_whole_time(
+        steps in proptest::collection::vec((1u64..50, proptest::collection::btree_set(0u8..4, 0..4)), 1..40)
+    ) {
+        let mut quarantine = Quarantine::default();
+        let mut since: BTreeMap<String, u64> = BTreeMap::new();
+        let mut now = 0;
+        for (pause, missing) in steps {
+            now += pause;
+            let names: Vec<String> = missing.iter().map(|name| format!("n{name}")).collect();
+            since.retain(|name, _| names.contains(name));
+            for name in &names {
+                since.entry(name.clone()).or_insert(now);
+            }
+            let step = quarantine.step(names.iter().map(String::as_str), seconds(now));
+            for (name, missing_for) in &step.due {
+                prop_assert_eq!(*missing_for, seconds(now - since[name]));
+                prop_assert!(*missing_for >= QUARANTINE);
+            }
+            prop_assert_eq!(quarantine.len(), names.len());
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Holds the election: gets the lease, keeps it, and tells when it is lost.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use model::chain::Chain;
+use model::cluster::{About, ClusterEvent, Lease, LeaseName};
+use model::ports::clock::WallClock;
+use model::ports::cluster::{ApiError, ClusterEvents, Leases};
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{debug, info, warn};
+
+use crate::decide::election::{ElectionPolicy, Elector, Step};
+use crate::metrics::Metrics;
+
+/// How long a leader may be behind its lease before its health says so.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// How an election is held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ElectionSettings {
+    /// The lease.
+    pub lease: LeaseName,
+    /// Who we are, and for how long.
+    pub policy: ElectionPolicy,
+    /// From one try to the next.
+    pub retry_period: Duration,
+}
+
+/// The outside, as far as an election needs it.
+#[derive(Debug, Clone)]
+pub struct ElectionPorts {
+    /// Where the lease is.
+    pub leases: Arc<dyn Leases>,
+    /// Where it is told who leads.
+    pub events: Arc<dyn ClusterEvents>,
+    /// The time of day.
+    pub clock: Arc<dyn WallClock>,
+}
+
+/// Takes part in an election.
+#[derive(Debug)]
+pub struct Election {
+    settings: ElectionSettings,
+    ports: ElectionPorts,
+    metrics: Metrics,
+    start: Instant,
+    /// Written by whoever runs the election, read for health; never held over an await.
+    elector: Mutex<Elector>,
+    /// The lease as we last wrote or saw it.
+    lease: Mutex<Option<Lease>>,
+}
+
+impl Election {
+    /// An election that was not entered yet.
+    pub fn new(settings: ElectionSettings, ports: ElectionPorts, metrics: Metrics) -> Self {
+        metrics.leads(&settings.lease.name, false);
+        let elector = Mutex::new(Elector::new(settings.policy.clone()));
+        Self { settings, ports, metrics, start: Instant::now(), elector, lease: Mutex::default() }
+    }
+
+    fn elector(&self) -> MutexGuard<'_, Elector> {
+        self.elector.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lease(&self) -> MutexGuard<'_, Option<Lease>> {
+        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a leader is so far behind its lease that something is wrong with it.
+    pub fn is_overdue(&self) -> bool {
+        self.elector().is_overdue(self.start.elapsed(), GRACE)
+    }
+
+    /// Whether we lead.
+    pub fn leads(&self) -> bool {
+        self.elector().leads()
+    }
+
+    /// Waits until we lead.
+    pub async fn win(&self) {
+        let mut told = String::new();
+        loop {
+            match self.attempt().await {
+                Ok(None) => break,
+                Ok(Some(holder)) if holder == told => {}
+                Ok(Some(holder)) => {
+                    info!(lease = self.settings.lease.name, holder, "somebody else leads");
+                    told = holder;
+                }
+                Err(error) => {
+                    let error = Chain(&error);
+                    warn!(lease = self.settings.lease.name, %error, "cannot ask for the lease");
+                }
+            }
+            sleep(self.settings.retry_period.mul_f64(1.0 + 1.2 * fraction())).await;
+        }
+        info!(identity = self.settings.policy.identity, "this process leads");
+        self.metrics.leads(&self.settings.lease.name, true);
+        self.tell("became leader").await;
+    }
+
+    /// Renews the lease until that fails for too long, or somebody else has it.
+    pub async fn keep(&self) {
+        loop {
+            sleep(self.settings.retry_period).await;
+            let left = self.left();
+            if left.is_zero() {
+                break;
+            }
+            match timeout(left, self.attempt()).await {
+                Ok(Ok(None)) => {}
+                Ok(Ok(Some(holder))) => {
+                    warn!(holder, "somebody else took the lease");
+                    break;
+                }
+                Ok(Err(error)) => {
+                    let error = Chain(&error);
+                    debug!(lease = self.settings.lease.name, %error, "the lease was not renewed");
+                }
+                Err(_) => break,
+            }
+        }
+        self.metrics.leads(&self.settings.lease.name, false);
+        warn!(identity = self.settings.policy.identity, "this process leads no longer");
+    }
+
+    /// Gives the lease back, so that the next one need not wait.
+    pub async fn give_back(&self) {
+        let lease = self.lease().clone();
+        let Some(lease) = lease.filter(|_| self.leads()) else { return };
+        let mut record = lease.record.clone();
+        record.holder = String::new();
+        record.duration = Duration::from_secs(1);
+        let write = self.ports.leases.update_lease(&self.settings.lease, &lease, &record);
+        if let Ok(Err(error)) = timeout(self.settings.retry_period, write).await {
+            debug!(error = %Chain(&error), "the lease was not given back");
+        }
+        self.metrics.leads(&self.settings.lease.name, false);
+    }
+
+    /// How long we still lead without another renewal.
+    fn left(&self) -> Duration {
+        let elector = self.elector();
+        let now = self.start.elapsed();
+        if elector.has_lost(now) {
+            return Duration::ZERO;
+        }
+        let renewed = elector.renewed().unwrap_or_default();
+        (renewed + self.settings.policy.renew_deadline).saturating_sub(now)
+    }
+
+    /// Tries to get or to renew the lease once; who has it if we do not.
+    async fn attempt(&self) -> Result<Option<String>, ApiError> {
+        // What we wrote last is most likely what is there: a renewal is one call.
+        let known = self.lease().clone().filter(|_| self.leads());
+        if let Some(known) = known {
+            match self.write(Some(&known)).await {
+                Err(ApiError::Conflict(_) | ApiError::NotFound) => {}
+                other => return other,
+            }
+        }
+        let lease = self.ports.leases.lease(&self.settings.lease).await?;
+        self.write(lease.as_ref()).await
+    }
+
+    async fn write(&self, lease: Option<&Lease>) -> Result<Option<String>, ApiError> {
+        let asked = self.start.elapsed();
+        let wall = self.ports.clock.now();
+        let step = self.elector().step(lease.map(|lease| &lease.record), asked, wall);
+        let name = &self.settings.lease;
+        let written = match (step, lease) {
+            (Step::HeldBy(holder), _) => return Ok(Some(holder)),
+            (Step::Update(record), Some(lease)) => {
+                self.ports.leases.update_lease(name, lease, &record).await?
+            }
+            (Step::Create(record) | Step::Update(record), _) => {
+                self.ports.leases.create_lease(name, &record).await?
+            }
+        };
+        self.elector().wrote(&written, asked);
+        *self.lease() = Some(written);
+        Ok(None)
+    }
+
+    async fn tell(&self, what: &str) {
+        let Some(lease) = self.lease().clone() else { return };
+        let name = &self.settings.lease;
+        let event = ClusterEvent {
+            about: About {
+                api_version: "coordination.k8s.io/v1",
+                kind: "Lease",
+                namespace: name.namespace.clone(),
+                name: name.name.clone(),
+                uid: lease.uid,
+            },
+            is_warning: false,
+            reason: "LeaderElection",
+            message: format!("{} {what}", self.settings.policy.identity),
+            at: self.ports.clock.now(),
+        };
+        // Whoever leads has more to do than to wait for this.
+        let write = self.ports.events.write_event(&event);
+        if let Ok(Err(error)) = timeout(self.settings.retry_period, write).await {
+            debug!(error = %Chain(&error), "an event was not written");
+        }
+    }
+}
+
+/// A number from zero to one, so that those who wait do not all ask at the same moment.
+fn fraction() -> f64 {
+    let random = RandomState::new().hash_one(0u8);
+    f64::from(u16::try_from(random % 1000).unwrap_or(0)) / 1000.0
+}

@@ -1,0 +1,190 @@
+//! What is counted: upstream's names where the meaning is the same.
+
+use std::time::Duration;
+
+use prometheus::core::Collector;
+use prometheus::{
+    Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Opts, Registry,
+};
+
+use crate::plan::Pass;
+
+/// The name of the queue of missing nodes.
+const QUEUE: &str = "orphaned_pods_nodes";
+
+/// The metrics of the controller.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    deletions: IntCounterVec,
+    errors: IntCounterVec,
+    planned: IntCounterVec,
+    put_off: IntCounter,
+    events_dropped: IntCounter,
+    quarantine: QueueMetrics,
+    cycle: Histogram,
+    last_cycle: Gauge,
+    pods: IntGauge,
+    terminated: IntGauge,
+    missing_nodes: IntGauge,
+    concurrency: IntGauge,
+    leads: GaugeVec,
+    running: GaugeVec,
+}
+
+/// Upstream's metrics of a queue.
+#[derive(Debug, Clone)]
+struct QueueMetrics {
+    depth: IntGaugeVec,
+    adds: IntCounterVec,
+    retries: IntCounterVec,
+}
+
+/// A metric that is in a registry from now on.
+fn registered<T: Collector + Clone + 'static>(
+    registry: &Registry,
+    metric: Result<T, prometheus::Error>,
+) -> Result<T, prometheus::Error> {
+    let metric = metric?;
+    registry.register(Box::new(metric.clone()))?;
+    Ok(metric)
+}
+
+impl Metrics {
+    /// Metrics in the given registry.
+    pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let by_pod = |name: &str, help: &str| {
+            let labels = &["namespace", "reason"];
+            registered(registry, IntCounterVec::new(Opts::new(name, help), labels))
+        };
+        let count = |name: &str, help: &str| registered(registry, IntCounter::new(name, help));
+        let level = |name: &str, help: &str| registered(registry, IntGauge::new(name, help));
+        let state = |name: &str, help: &str, labels: &[&str]| {
+            registered(registry, GaugeVec::new(Opts::new(name, help), labels))
+        };
+        let last = "ferrolet_pod_gc_last_cycle_timestamp_seconds";
+        let last_cycle = Gauge::new(last, "When the last cycle ended.");
+        let cycle = HistogramOpts::new("ferrolet_pod_gc_cycle_seconds", "How long cycles took.")
+            .buckets(vec![0.000_1, 0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0]);
+        Ok(Self {
+            deletions: by_pod(
+                "pod_gc_collector_force_delete_pods_total",
+                "Pods that the Pod GC tried to delete by force, whatever came of it.",
+            )?,
+            errors: by_pod(
+                "pod_gc_collector_force_delete_pod_errors_total",
+                "Pods that the Pod GC tried to delete by force and could not.",
+            )?,
+            planned: by_pod(
+                "ferrolet_pod_gc_dry_run_deletions_total",
+                "Pods that would have been deleted without --dry-run.",
+            )?,
+            put_off: count(
+                "ferrolet_pod_gc_put_off_total",
+                "Deletions left to a later cycle by --max-deletion-percent.",
+            )?,
+            events_dropped: count(
+                "ferrolet_pod_gc_events_dropped_total",
+                "Events about deletions that were not written.",
+            )?,
+            quarantine: QueueMetrics::new(registry)?,
+            cycle: registered(registry, Histogram::with_opts(cycle))?,
+            last_cycle: registered(registry, last_cycle)?,
+            pods: level("ferrolet_pod_gc_pods", "Pods in the cluster.")?,
+            terminated: level("ferrolet_pod_gc_terminated_pods", "Terminated pods.")?,
+            missing_nodes: level(
+                "ferrolet_pod_gc_missing_nodes",
+                "Names of nodes that pods have and that do not exist.",
+            )?,
+            concurrency: level(
+                "ferrolet_pod_gc_concurrency",
+                "How many deletions may be under way at a time.",
+            )?,
+            leads: state(
+                "leader_election_master_status",
+                "Whether this process leads: 1 for yes, 0 for no.",
+                &["name"],
+            )?,
+            running: state(
+                "running_managed_controllers",
+                "Controllers that run: 1 for yes, 0 for no.",
+                &["name", "manager"],
+            )?,
+        })
+    }
+
+    /// A deletion was tried; whether it worked.
+    pub(crate) fn tried(&self, namespace: &str, pass: Pass, worked: bool) {
+        let labels = [namespace, pass.label()];
+        self.deletions.with_label_values(&labels).inc();
+        if !worked {
+            self.errors.with_label_values(&labels).inc();
+        }
+    }
+
+    pub(crate) fn would_delete(&self, namespace: &str, pass: Pass) {
+        self.planned.with_label_values(&[namespace, pass.label()]).inc();
+    }
+
+    pub(crate) fn put_off(&self, count: usize) {
+        self.put_off.inc_by(count as u64);
+    }
+
+    pub(crate) fn event_dropped(&self) {
+        self.events_dropped.inc();
+    }
+
+    pub(crate) fn quarantined(&self, waiting: usize, added: usize) {
+        self.quarantine.depth.with_label_values(&[QUEUE]).set(whole(waiting));
+        self.quarantine.adds.with_label_values(&[QUEUE]).inc_by(added as u64);
+        self.quarantine.retries.with_label_values(&[QUEUE]).inc_by(added as u64);
+    }
+
+    pub(crate) fn cycled(&self, took: Duration, now: jiff::Timestamp) {
+        self.cycle.observe(took.as_secs_f64());
+        #[expect(clippy::cast_precision_loss, reason = "seconds of this era")]
+        self.last_cycle.set(now.as_second() as f64);
+    }
+
+    pub(crate) fn sizes(&self, pods: usize, terminated: usize, missing_nodes: usize) {
+        self.pods.set(whole(pods));
+        self.terminated.set(whole(terminated));
+        self.missing_nodes.set(whole(missing_nodes));
+    }
+
+    pub(crate) fn concurrency(&self, limit: usize) {
+        self.concurrency.set(whole(limit));
+    }
+
+    /// Whether the controller runs.
+    pub(crate) fn runs(&self, runs: bool) {
+        let labels = ["pod-garbage-collector-controller", "ferrolet-pod-gc"];
+        self.running.with_label_values(&labels).set(f64::from(u8::from(runs)));
+    }
+
+    /// Whether this process leads in the election of that name.
+    pub(crate) fn leads(&self, name: &str, leads: bool) {
+        self.leads.with_label_values(&[name]).set(f64::from(u8::from(leads)));
+    }
+}
+
+impl QueueMetrics {
+    fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let count = |name: &str, help: &str| {
+            registered(registry, IntCounterVec::new(Opts::new(name, help), &["name"]))
+        };
+        let depth = Opts::new("workqueue_depth", "Names that wait in a queue.");
+        Ok(Self {
+            depth: registered(registry, IntGaugeVec::new(depth, &["name"]))?,
+            adds: count("workqueue_adds_total", "Names that were put into a queue.")?,
+            retries: count(
+                "workqueue_retries_total",
+                "Names that were put into a queue for later.",
+            )?,
+        })
+    }
+}
+
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

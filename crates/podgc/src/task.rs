@@ -1,0 +1,216 @@
+//! The controller: one cycle after the other, four passes in each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::chain::Chain;
+use model::cluster::ClusterEvent;
+use model::ports::clock::WallClock;
+use model::ports::cluster::{Nodes, PodWrites};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::act::{Deletions, Deletor};
+use crate::cache::SharedCache;
+use crate::decide::orphaned::orphaned;
+use crate::decide::out_of_service::{is_out_of_service, nodes_to_ask, out_of_service};
+use crate::decide::pace::Pace;
+use crate::decide::quarantine::Quarantine;
+use crate::decide::share::most_removals;
+use crate::decide::terminated::terminated;
+use crate::decide::unscheduled::unscheduled;
+use crate::metrics::Metrics;
+use crate::plan::{Pass, Removal, TerminatedPods as _, TerminatedPolicy};
+
+/// From the end of one cycle to the beginning of the next.
+pub const PERIOD: Duration = Duration::from_secs(20);
+
+/// What the controller is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PodGcSettings {
+    /// Which terminated pods may stay.
+    pub terminated: TerminatedPolicy,
+    /// How many percent of all pods one cycle may remove.
+    pub max_deletion_percent: Option<f64>,
+    /// How many deletions may be under way at a time.
+    pub concurrency: usize,
+    /// Whether deletions are only told.
+    pub dry_run: bool,
+}
+
+/// The outside, as far as the controller needs it.
+#[derive(Debug, Clone)]
+pub struct Outside {
+    /// Asked about nodes.
+    pub nodes: Arc<dyn Nodes>,
+    /// Told to delete pods.
+    pub pods: Arc<dyn PodWrites>,
+    /// The time of day.
+    pub clock: Arc<dyn WallClock>,
+    /// Where events about deletions go, if anywhere.
+    pub events: Option<mpsc::Sender<ClusterEvent>>,
+}
+
+/// The controller.
+#[derive(Debug)]
+pub struct PodGc {
+    settings: PodGcSettings,
+    nodes: Arc<dyn Nodes>,
+    cache: Arc<SharedCache>,
+    metrics: Metrics,
+    deletions: Deletions,
+    quarantine: Quarantine,
+    start: Instant,
+}
+
+/// How many more pods a cycle may remove.
+#[derive(Debug)]
+struct Allowance(Option<usize>);
+
+impl PodGc {
+    /// A controller that reads the given cache, which somebody else fills.
+    pub fn new(
+        settings: PodGcSettings,
+        outside: Outside,
+        cache: Arc<SharedCache>,
+        metrics: Metrics,
+    ) -> Self {
+        let start = Instant::now();
+        let deletor = Deletor {
+            pods: outside.pods,
+            cache: Arc::clone(&cache),
+            clock: outside.clock,
+            metrics: metrics.clone(),
+            events: outside.events,
+            dry_run: settings.dry_run,
+        };
+        let deletions = Deletions { deletor, pace: Pace::new(settings.concurrency), start };
+        let quarantine = Quarantine::default();
+        Self { settings, nodes: outside.nodes, cache, metrics, deletions, quarantine, start }
+    }
+
+    /// Makes a cycle once all pods and nodes are known, and then one after the other, until it is told
+    /// to stop.
+    pub async fn run(mut self, stop: CancellationToken) {
+        info!("waiting for all pods and nodes");
+        // Biased, here and below: a stop comes once.
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = self.cache.synced() => {}
+        }
+        info!(pods = self.cache.lock().pods(), "all pods and nodes are known");
+        self.metrics.runs(true);
+        while !stop.is_cancelled() {
+            let begun = Instant::now();
+            self.cycle(&stop).await;
+            self.metrics.cycled(begun.elapsed(), self.deletions.deletor.clock.now());
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(PERIOD) => {}
+            }
+        }
+        self.metrics.runs(false);
+    }
+
+    /// The four passes.
+    pub async fn cycle(&mut self, stop: &CancellationToken) {
+        let pods = {
+            let cache = self.cache.lock();
+            self.metrics.sizes(cache.pods(), cache.count(), cache.missing_count());
+            cache.pods()
+        };
+        let most = self.settings.max_deletion_percent.map(|share| most_removals(pods, share));
+        let mut allowance = Allowance(most);
+        for pass in Pass::ALL {
+            let removals = match pass {
+                Pass::Terminated => self.terminated(),
+                Pass::OutOfService => self.out_of_service(stop).await,
+                Pass::Orphaned => self.orphaned(stop).await,
+                Pass::Unscheduled => unscheduled(self.cache.lock().terminating()),
+            };
+            if stop.is_cancelled() {
+                return;
+            }
+            let removals = self.within(removals, &mut allowance);
+            if !removals.is_empty() {
+                info!(pass = pass.label(), pods = removals.len(), "removing pods");
+                self.deletions.carry_out(removals, stop).await;
+            }
+        }
+    }
+
+    fn terminated(&self) -> Vec<Removal> {
+        let now = self.deletions.deletor.clock.now();
+        terminated(&*self.cache.lock(), &self.settings.terminated, now)
+    }
+
+    /// The nodes are asked about once more: the cache may be old, and a node that came back runs its
+    /// pods.
+    async fn out_of_service(&self, stop: &CancellationToken) -> Vec<Removal> {
+        let asked = {
+            let cache = self.cache.lock();
+            nodes_to_ask(cache.terminating(), |name| cache.node(name))
+        };
+        let mut proven = BTreeSet::new();
+        for name in asked {
+            if stop.is_cancelled() {
+                return Vec::new();
+            }
+            match self.nodes.node(&name).await {
+                Ok(Some(node)) if is_out_of_service(&node) => drop(proven.insert(name)),
+                Ok(_) => debug!(node = name, "a node is not out of service any more"),
+                Err(error) => {
+                    let error = Chain(&error);
+                    warn!(node = name, %error, "cannot ask about a node; its pods stay");
+                }
+            }
+        }
+        if proven.is_empty() {
+            return Vec::new();
+        }
+        out_of_service(self.cache.lock().terminating(), &proven)
+    }
+
+    async fn orphaned(&mut self, stop: &CancellationToken) -> Vec<Removal> {
+        let now = self.start.elapsed();
+        let wait = self.quarantine.step(self.cache.lock().missing_nodes(), now);
+        self.metrics.quarantined(self.quarantine.len(), wait.added);
+        let mut gone = BTreeMap::new();
+        for (name, missing_for) in wait.due {
+            if stop.is_cancelled() {
+                return Vec::new();
+            }
+            match self.nodes.node(&name).await {
+                Ok(None) => drop(gone.insert(name, missing_for)),
+                Ok(Some(_)) => debug!(node = name, "a node exists that the cache does not have"),
+                Err(error) => {
+                    let error = Chain(&error);
+                    warn!(node = name, %error, "cannot ask about a missing node; its pods stay");
+                }
+            }
+        }
+        if gone.is_empty() {
+            return Vec::new();
+        }
+        orphaned(self.cache.lock().all(), &gone)
+    }
+
+    /// As much of what was decided as the cycle may still remove.
+    fn within(&self, mut removals: Vec<Removal>, allowance: &mut Allowance) -> Vec<Removal> {
+        let Some(left) = &mut allowance.0 else { return removals };
+        let put_off = removals.len().saturating_sub(*left);
+        if put_off > 0 {
+            let percent = self.settings.max_deletion_percent;
+            warn!(put_off, ?percent, "more pods were to be removed than one cycle may");
+            self.metrics.put_off(put_off);
+            removals.truncate(*left);
+        }
+        *left -= removals.len();
+        removals
+    }
+}

@@ -1,0 +1,161 @@
+use std::time::Duration;
+
+use model::cluster::{PodPhase, PodRecord};
+use podgc::plan::{Order, TerminatedPolicy};
+use podgc::task::PodGcSettings;
+use testkit::cluster::Ask;
+
+use crate::world::{World, aged, on_node, settings, threshold};
+use PodPhase::{Failed, Running, Succeeded};
+
+/// When the virtual time begins.
+const BEGIN: i64 = 1_767_225_600;
+
+fn with(terminated: TerminatedPolicy) -> PodGcSettings {
+    PodGcSettings { terminated, ..settings() }
+}
+
+// behaviour: PGC-90
+#[tokio::test(start_paused = true)]
+async fn terminated_pods_go_when_they_ended_longer_ago_than_their_ttl() {
+    let ttl = Some(Duration::from_mins(1));
+    let mut world = World::new(with(TerminatedPolicy { ttl, ..TerminatedPolicy::default() }));
+    for (name, finished) in [("old", Some(BEGIN - 60)), ("young", Some(BEGIN - 59))] {
+        world.cluster.create_pod(PodRecord { finished, ..aged(name, Succeeded, BEGIN - 1000) });
+    }
+    world.cluster.create_pod(aged("unknown-end", Failed, BEGIN - 60));
+    world.cluster.create_pod(PodRecord { finished: Some(1), ..aged("runs", Running, 1) });
+    world.cycle().await;
+    assert_eq!(world.left(), ["runs", "young"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.cycle().await;
+    assert_eq!(world.left(), ["runs"]);
+    assert_eq!(world.cluster.removed()[0].verdict.rule, "terminated-pod-ttl");
+}
+
+// behaviour: PGC-91
+#[tokio::test(start_paused = true)]
+async fn a_namespace_may_have_so_many_terminated_pods() {
+    let per_namespace = Some(1);
+    let mut world =
+        World::new(with(TerminatedPolicy { per_namespace, ..TerminatedPolicy::default() }));
+    for (name, created) in [("a/1", 1), ("a/2", 2), ("a/3", 3), ("b/1", 1), ("c/1", 9)] {
+        world.cluster.create_pod(aged(name, Failed, created));
+    }
+    world.cluster.create_pod(aged("a/runs", Running, 1));
+    world.cycle().await;
+    assert_eq!(world.left(), ["a/3", "a/runs", "b/1", "c/1"]);
+}
+
+// behaviour: PGC-92
+#[tokio::test(start_paused = true)]
+async fn a_node_may_have_so_many_terminated_pods() {
+    let per_node = Some(1);
+    let mut world = World::new(with(TerminatedPolicy { per_node, ..TerminatedPolicy::default() }));
+    for (name, node, created) in [("1", "n", 1), ("2", "n", 2), ("3", "m", 1), ("4", "", 1)] {
+        let pod = PodRecord { created, ..on_node(name, Failed, node) };
+        world.cluster.create_pod(pod);
+    }
+    world.cycle().await;
+    assert_eq!(world.left(), ["2", "3", "4"]);
+}
+
+// behaviour: PGC-93
+#[tokio::test(start_paused = true)]
+async fn what_goes_by_one_rule_is_not_counted_by_the_next() {
+    let policy = TerminatedPolicy { threshold: 2, per_namespace: Some(2), ..<_>::default() };
+    let mut world = World::new(with(policy));
+    for (name, created) in [("a/1", 5), ("a/2", 6), ("a/3", 7), ("b/1", 1), ("b/2", 2)] {
+        world.cluster.create_pod(aged(name, Failed, created));
+    }
+    world.cycle().await;
+    assert_eq!(world.left(), ["a/2", "a/3"], "one over the cap, and of four the oldest two");
+}
+
+// behaviour: PGC-94
+#[tokio::test(start_paused = true)]
+async fn pods_can_go_by_the_time_of_their_end() {
+    let mut world = World::ordered(threshold(1), Order::Finish);
+    for (name, created, finished) in [("a", 1, Some(90)), ("b", 2, Some(10)), ("c", 50, None)] {
+        world.cluster.create_pod(PodRecord { finished, ..aged(name, Failed, created) });
+    }
+    world.cycle().await;
+    assert_eq!(world.left(), ["a"]);
+    assert_eq!(world.cluster.asked(Ask::RemovePod), ["default/b", "default/c"]);
+}
+
+// behaviour: PGC-95
+#[tokio::test(start_paused = true)]
+async fn who_asks_to_be_left_alone_is_neither_counted_nor_removed() {
+    let mut world = World::new(threshold(1));
+    world.cluster.create_pod(PodRecord { is_excluded: true, ..aged("kept", Failed, 1) });
+    world.cluster.create_pod(PodRecord { is_excluded: true, ..on_node("orphan", Running, "gone") });
+    world.cluster.create_pod(aged("a", Failed, 2));
+    world.cycles(Duration::from_secs(100)).await;
+    assert_eq!(world.left(), ["a", "kept", "orphan"]);
+    assert_eq!(world.cluster.calls(), []);
+    world.cluster.update_pod("kept", |pod| pod.is_excluded = false);
+    world.cycle().await;
+    assert_eq!(world.left(), ["a", "orphan"]);
+}
+
+// behaviour: PGC-96
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_only_tells() {
+    let mut world = World::new(PodGcSettings { dry_run: true, ..threshold(1) });
+    for (name, created) in [("a", 1), ("b", 2), ("c", 3)] {
+        world.cluster.create_pod(aged(name, Failed, created));
+    }
+    world.cluster.create_pod(on_node("o", Running, "gone"));
+    world.cycles(Duration::from_secs(200)).await;
+    assert_eq!(world.left(), ["a", "b", "c", "o"]);
+    assert_eq!(world.cluster.asked(Ask::RemovePod), [""; 0]);
+    assert_eq!(world.cluster.asked(Ask::FailPod), [""; 0]);
+    let told = |reason| world.count("ferrolet_pod_gc_dry_run_deletions_total", "default", reason);
+    assert_eq!((told("terminated"), told("orphaned")), (2, 1), "once each");
+    assert_eq!(world.tried("terminated"), (0, 0));
+}
+
+// behaviour: PGC-97
+#[tokio::test(start_paused = true)]
+async fn a_cycle_removes_no_more_than_its_share_of_all_pods() {
+    let mut world = World::new(PodGcSettings { max_deletion_percent: Some(10.0), ..threshold(1) });
+    for number in 0..50 {
+        world.cluster.create_pod(aged(&format!("t{number:02}"), Failed, number + 1));
+        world.cluster.create_pod(aged(&format!("r{number:02}"), Running, number + 1));
+    }
+    world.cycle().await;
+    assert_eq!(world.left().len(), 90);
+    world.cycle().await;
+    assert_eq!(world.left().len(), 81);
+    for _ in 0..20 {
+        world.cycle().await;
+    }
+    assert_eq!(world.left().len(), 51, "and all in the end");
+}
+
+// behaviour: PGC-98
+#[tokio::test(start_paused = true)]
+async fn every_deletion_has_an_event_and_a_verdict_with_its_rule_and_numbers() {
+    let mut world = World::new(threshold(1));
+    for (name, created) in [("a", 1), ("b", 2), ("c", 3)] {
+        world.cluster.create_pod(aged(name, Failed, created));
+    }
+    world.cycle().await;
+    let event = world.events.try_recv().unwrap();
+    assert_eq!((event.about.name.as_str(), event.reason), ("a", "PodGC"));
+    assert_eq!(
+        event.message,
+        "Deleted by terminated-pod-threshold: 3 terminated pods in the cluster, 1 may stay; \
+         it is number 1 to go"
+    );
+    let removed = &world.cluster.removed()[0];
+    let uid = removed.record.uid.to_string();
+    assert_eq!(
+        removed.verdict.to_string(),
+        format!(
+            "remove pod {uid} of pod default/a ({uid}) by terminated-pod-threshold (terminated 3, \
+             allowed 1, position 1, phase Failed, created 1970-01-01T00:00:01Z)"
+        )
+    );
+}

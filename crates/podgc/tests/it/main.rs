@@ -1,0 +1,12 @@
+//! The controller on an API server in memory, under a paused clock.
+#![allow(clippy::unwrap_used, reason = "what tests stand on")]
+
+mod deletions;
+mod election;
+mod extras;
+mod histories;
+mod orphaned;
+mod out_of_service;
+mod terminated;
+mod unscheduled;
+mod world;

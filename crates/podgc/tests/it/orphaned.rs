@@ -1,0 +1,194 @@
+use std::time::Duration;
+
+use model::cluster::{Deletion, PodPhase, PodRecord};
+use testkit::cluster::{Ask, Feed, Trouble, node};
+
+use crate::world::{World, on_node, settings, threshold};
+use PodPhase::{Failed, Running, Succeeded};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A world with a pod on a node that exists.
+async fn bound() -> World {
+    let mut world = World::new(settings());
+    world.cluster.put_node(node("n"));
+    world.cluster.create_pod(on_node("a", Running, "n"));
+    world.cycle().await;
+    world
+}
+
+// behaviour: PGC-20
+#[tokio::test(start_paused = true)]
+async fn pods_of_nodes_that_exist_stay_and_nobody_is_asked() {
+    let mut world = bound().await;
+    world.cycles(SECOND * 80).await;
+    assert_eq!(world.left(), ["a"]);
+    assert_eq!(world.cluster.calls(), []);
+}
+
+// behaviour: PGC-21
+#[tokio::test(start_paused = true)]
+async fn a_node_that_only_the_cache_misses_is_asked_about_and_its_pods_stay() {
+    let mut world = World::new(settings());
+    world.settle().await;
+    world.cluster.freeze(Feed::Nodes, true);
+    world.cluster.put_node(node("n"));
+    world.cluster.create_pod(on_node("a", Running, "n"));
+    world.cycles(SECOND * 40).await;
+    assert_eq!(world.cluster.asked(Ask::Node), ["n"]);
+    world.cycles(SECOND * 80).await;
+    assert_eq!(world.left(), ["a"]);
+    assert_eq!(world.cluster.asked(Ask::RemovePod), [""; 0]);
+}
+
+// behaviour: PGC-22
+#[tokio::test(start_paused = true)]
+async fn all_pods_of_a_gone_node_go_after_the_quarantine_and_those_that_ran_are_marked() {
+    let mut world = World::new(settings());
+    for (name, phase) in [("f", Failed), ("s", Succeeded), ("r", Running)] {
+        world.cluster.create_pod(on_node(name, phase, "gone"));
+    }
+    world.cycles(SECOND * 40).await;
+    assert_eq!(world.left(), [""; 0]);
+    assert_eq!(world.cluster.asked(Ask::FailPod), ["default/r"]);
+    assert_eq!(world.cluster.asked(Ask::Node), ["gone"], "once for all its pods");
+    for removed in world.cluster.removed() {
+        let expected = (removed.record.name == "r").then_some("DeletionByPodGC");
+        assert_eq!(removed.disruption.map(|disruption| disruption.reason), expected);
+        assert_eq!(removed.verdict.rule, "node-gone");
+    }
+    assert_eq!(world.tried("orphaned"), (3, 0));
+}
+
+// behaviour: PGC-23
+#[tokio::test(start_paused = true)]
+async fn nothing_happens_while_the_quarantine_runs() {
+    let mut world = bound().await;
+    world.cluster.drop_node("n");
+    world.cycles(SECOND * 20).await;
+    assert_eq!(world.left(), ["a"]);
+    assert_eq!(world.cluster.calls(), []);
+    tokio::time::sleep(SECOND * 19).await;
+    world.cycle().await;
+    assert_eq!(world.cluster.calls(), [], "39 seconds");
+    tokio::time::sleep(SECOND).await;
+    world.cycle().await;
+    assert_eq!(world.left(), [""; 0]);
+}
+
+// behaviour: PGC-24
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_back_during_the_quarantine_keeps_its_pods() {
+    for heard in [true, false] {
+        let mut world = bound().await;
+        world.cluster.drop_node("n");
+        world.cycles(SECOND * 20).await;
+        world.cluster.freeze(Feed::Nodes, !heard);
+        world.cluster.put_node(node("n"));
+        tokio::time::sleep(SECOND * 20).await;
+        world.cycles(SECOND * 80).await;
+        assert_eq!(world.left(), ["a"], "heard: {heard}");
+        assert_eq!(world.cluster.asked(Ask::Node).is_empty(), heard);
+    }
+}
+
+// behaviour: PGC-25
+#[tokio::test(start_paused = true)]
+async fn the_quarantine_begins_with_the_cycle_that_misses_the_node() {
+    let mut world = bound().await;
+    tokio::time::sleep(SECOND * 1000).await;
+    world.cluster.drop_node("n");
+    world.cycles(SECOND * 20).await;
+    assert_eq!(world.left(), ["a"]);
+    world.cycles(SECOND * 40).await;
+    assert_eq!(world.left(), [""; 0]);
+}
+
+// behaviour: PGC-26
+#[tokio::test(start_paused = true)]
+async fn a_name_that_waits_keeps_its_time_however_many_pods_name_it_anew() {
+    let mut world = World::new(settings());
+    for second in 0..5 {
+        world.cluster.create_pod(on_node(&format!("p{second}"), Running, "gone"));
+        world.cycle().await;
+        assert_eq!(world.left().is_empty(), second == 4, "after {second}0 seconds");
+        tokio::time::sleep(SECOND * 10).await;
+    }
+}
+
+// behaviour: PGC-27
+#[tokio::test(start_paused = true)]
+async fn only_not_found_proves_that_a_node_is_gone() {
+    for trouble in [Trouble::Unreachable, Trouble::Refused(403), Trouble::Refused(500)] {
+        let mut world = World::new(settings());
+        world.cluster.create_pod(on_node("a", Running, "gone"));
+        world.cluster.trouble(Ask::Node, trouble.clone(), 1);
+        world.cycles(SECOND * 60).await;
+        assert_eq!(world.left(), ["a"], "{trouble:?}");
+        assert_eq!(world.cluster.asked(Ask::Node).len(), 1);
+        world.cycles(SECOND * 40).await;
+        assert_eq!(world.left(), [""; 0], "asked again when its time is over once more");
+    }
+}
+
+// behaviour: PGC-28
+#[tokio::test(start_paused = true)]
+async fn an_orphan_that_was_not_deleted_is_tried_again_when_its_node_is_due_again() {
+    let mut world = World::new(settings());
+    world.cluster.create_pod(on_node("a", Running, "gone"));
+    world.cluster.trouble(Ask::RemovePod, Trouble::Refused(500), 1);
+    world.cycles(SECOND * 60).await;
+    assert_eq!((world.left().len(), world.tried("orphaned")), (1, (1, 1)));
+    world.cycles(SECOND * 40).await;
+    assert_eq!((world.left().len(), world.tried("orphaned")), (0, (2, 1)));
+}
+
+// behaviour: PGC-29
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_back_while_its_pods_go_keeps_the_others() {
+    let mut world = World::new(settings());
+    for number in 0..40 {
+        world.cluster.create_pod(on_node(&format!("p{number:02}"), Succeeded, "n"));
+    }
+    world.cluster.trouble(Ask::RemovePod, Trouble::Late(SECOND), 40);
+    world.cycles(SECOND * 20).await;
+    tokio::time::sleep(SECOND * 20).await;
+    let cluster = world.cluster.clone();
+    let comes_back = async {
+        tokio::time::sleep(SECOND / 2).await;
+        cluster.put_node(node("n"));
+    };
+    tokio::join!(world.cycle(), comes_back);
+    assert_eq!(world.left().len(), 24, "only what was under way");
+}
+
+// behaviour: PGC-30
+#[tokio::test(start_paused = true)]
+async fn a_pod_already_deleted_by_force_is_marked_all_the_same() {
+    let mut world = World::new(threshold(0));
+    let pod = on_node("a", Running, "gone");
+    world.cluster.create_pod(PodRecord { deletion: Deletion::Forced, ..pod });
+    world.cluster.hold_pod("a", true);
+    world.cycles(SECOND * 200).await;
+    assert_eq!(world.cluster.pod("a").unwrap().phase, Failed, "whoever holds it waits for its end");
+    assert_eq!(world.cluster.disruption("a").unwrap().reason, "DeletionByPodGC");
+    assert_eq!(world.cluster.asked(Ask::FailPod).len(), 1);
+}
+
+// behaviour: PGC-31
+#[tokio::test(start_paused = true)]
+async fn a_stop_during_the_checks_deletes_nothing() {
+    let mut world = World::new(settings());
+    world.cluster.create_pod(on_node("a", Running, "gone"));
+    world.cluster.create_pod(on_node("b", Running, "gone-too"));
+    world.cycles(SECOND * 20).await;
+    tokio::time::sleep(SECOND * 20).await;
+    world.cluster.trouble(Ask::Node, Trouble::Late(SECOND), 1);
+    let stop = world.stop.clone();
+    let stops = async {
+        tokio::time::sleep(SECOND / 2).await;
+        stop.cancel();
+    };
+    tokio::join!(world.cycle(), stops);
+    assert_eq!(world.left(), ["a", "b"]);
+}

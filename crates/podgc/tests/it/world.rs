@@ -1,0 +1,144 @@
+//! A cluster in memory with a controller whose cycles a test makes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::cluster::{ClusterEvent, PodPhase, PodRecord};
+use model::ports::cluster::{Nodes as _, PodFeed as _};
+use podgc::cache::{Cache, SharedCache};
+use podgc::metrics::Metrics;
+use podgc::plan::{Order, TerminatedPolicy};
+use podgc::task::{Outside, PERIOD, PodGc, PodGcSettings};
+use prometheus::Registry;
+use prometheus::proto::LabelPair;
+use testkit::cluster::MemoryCluster;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) struct World {
+    pub(crate) cluster: MemoryCluster,
+    pub(crate) gc: PodGc,
+    pub(crate) registry: Registry,
+    pub(crate) events: mpsc::Receiver<ClusterEvent>,
+    pub(crate) stop: CancellationToken,
+    /// Those who fill the cache.
+    _feeds: JoinSet<()>,
+}
+
+pub(crate) fn settings() -> PodGcSettings {
+    PodGcSettings {
+        terminated: TerminatedPolicy { threshold: 12_500, ..TerminatedPolicy::default() },
+        max_deletion_percent: None,
+        concurrency: 16,
+        dry_run: false,
+    }
+}
+
+pub(crate) fn threshold(threshold: i64) -> PodGcSettings {
+    let terminated = TerminatedPolicy { threshold, ..TerminatedPolicy::default() };
+    PodGcSettings { terminated, ..settings() }
+}
+
+impl World {
+    pub(crate) fn new(settings: PodGcSettings) -> Self {
+        Self::ordered(settings, Order::Creation)
+    }
+
+    pub(crate) fn ordered(settings: PodGcSettings, order: Order) -> Self {
+        Self::on(MemoryCluster::default(), settings, order)
+    }
+
+    /// A controller on a cluster that is there.
+    pub(crate) fn on(cluster: MemoryCluster, settings: PodGcSettings, order: Order) -> Self {
+        let cache = Cache::new(order, settings.terminated.ttl.is_some());
+        let cache = Arc::new(SharedCache::new(cache));
+        let mut feeds = JoinSet::new();
+        let (server, sink) = (cluster.clone(), Arc::clone(&cache));
+        feeds.spawn(async move { server.follow_pods(&*sink).await });
+        let (server, sink) = (cluster.clone(), Arc::clone(&cache));
+        feeds.spawn(async move { server.follow_nodes(&*sink).await });
+        let registry = Registry::new();
+        let metrics = Metrics::new(&registry).unwrap();
+        let (sender, events) = mpsc::channel(1024);
+        let outside = Outside {
+            nodes: Arc::new(cluster.clone()),
+            pods: Arc::new(cluster.clone()),
+            clock: Arc::new(cluster.clock()),
+            events: Some(sender),
+        };
+        let gc = PodGc::new(settings, outside, cache, metrics);
+        let stop = CancellationToken::new();
+        Self { cluster, gc, registry, events, stop, _feeds: feeds }
+    }
+
+    /// Lets what happened be heard.
+    pub(crate) async fn settle(&self) {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// One cycle on all that can be heard.
+    pub(crate) async fn cycle(&mut self) {
+        self.settle().await;
+        let stop = self.stop.clone();
+        self.gc.cycle(&stop).await;
+        self.settle().await;
+    }
+
+    /// Cycles, with the usual time between them, for as long.
+    pub(crate) async fn cycles(&mut self, duration: Duration) {
+        let end = tokio::time::Instant::now() + duration;
+        self.cycle().await;
+        while tokio::time::Instant::now() + PERIOD <= end {
+            tokio::time::sleep(PERIOD).await;
+            self.cycle().await;
+        }
+    }
+
+    /// Names of the pods that are left, without the namespace `default`.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let names = self.cluster.pods().into_iter();
+        names.map(|name| name.strip_prefix("default/").unwrap_or(&name).to_owned()).collect()
+    }
+
+    /// A counter's value; zero if it never counted.
+    pub(crate) fn count(&self, metric: &str, namespace: &str, reason: &str) -> u64 {
+        for family in self.registry.gather() {
+            if family.name() != metric {
+                continue;
+            }
+            for one in family.get_metric() {
+                let labels: Vec<&str> = one.get_label().iter().map(LabelPair::value).collect();
+                if labels == [namespace, reason] {
+                    #[expect(
+                        clippy::cast_possible_truncation,
+                        clippy::cast_sign_loss,
+                        reason = "a count"
+                    )]
+                    return one.get_counter().get_value() as u64;
+                }
+            }
+        }
+        0
+    }
+
+    /// How many deletions were tried and how many failed, in the namespace `default`.
+    pub(crate) fn tried(&self, reason: &str) -> (u64, u64) {
+        (
+            self.count("pod_gc_collector_force_delete_pods_total", "default", reason),
+            self.count("pod_gc_collector_force_delete_pod_errors_total", "default", reason),
+        )
+    }
+}
+
+/// A pod in a phase, so old: the smaller the older.
+pub(crate) fn aged(name: &str, phase: PodPhase, created: i64) -> PodRecord {
+    PodRecord { phase, created, ..testkit::cluster::pod(name) }
+}
+
+/// A pod on a node.
+pub(crate) fn on_node(name: &str, phase: PodPhase, node: &str) -> PodRecord {
+    PodRecord { phase, node: node.to_owned(), ..testkit::cluster::pod(name) }
+}

@@ -1,0 +1,170 @@
+//! The ports of the API server.
+
+use async_trait::async_trait;
+use model::cluster::{
+    ClusterEvent, Deletion, FailedStatus, Lease, LeaseName, LeaseRecord, NodeRecord, PodPhase,
+    PodRecord, PodRemoved, PodTarget, Uid, Version,
+};
+use model::ports::clock::WallClock as _;
+use model::ports::cluster::{ApiError, ClusterEvents, Leases, Nodes, PodFeed, PodWrites, Sink};
+use model::verdict::Verdict;
+
+use super::{Ask, MemoryCluster, RemovedPod, State, Trouble};
+
+impl MemoryCluster {
+    /// Does a call, unless something goes wrong with it.
+    async fn call<T>(
+        &self,
+        ask: Ask,
+        what: &str,
+        call: impl FnOnce(&mut State) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let trouble = self.state().trouble(ask, what);
+        match trouble {
+            None => self.change(call),
+            Some(Trouble::Late(duration)) => {
+                tokio::time::sleep(duration).await;
+                self.change(call)
+            }
+            Some(Trouble::AnswerLost) => {
+                self.change(call)?;
+                Err(Trouble::AnswerLost.error())
+            }
+            Some(trouble) => Err(trouble.error()),
+        }
+    }
+}
+
+#[async_trait]
+impl PodFeed for MemoryCluster {
+    async fn follow_pods(&self, sink: &dyn Sink<PodRecord, Uid>) {
+        self.tell_pods(sink).await;
+    }
+}
+
+#[async_trait]
+impl Nodes for MemoryCluster {
+    async fn follow_nodes(&self, sink: &dyn Sink<NodeRecord, String>) {
+        self.tell_nodes(sink).await;
+    }
+
+    async fn node(&self, name: &str) -> Result<Option<NodeRecord>, ApiError> {
+        self.call(Ask::Node, name, |state| Ok(state.nodes.get(name).cloned())).await
+    }
+}
+
+fn key(pod: &PodTarget) -> (String, String) {
+    (pod.namespace.to_string(), pod.name.to_string())
+}
+
+fn named(pod: &PodTarget) -> String {
+    format!("{}/{}", pod.namespace, pod.name)
+}
+
+#[async_trait]
+impl PodWrites for MemoryCluster {
+    async fn fail_pod(&self, pod: &PodTarget, status: &FailedStatus) -> Result<Version, ApiError> {
+        let fail = |state: &mut State| {
+            let mut stored = state.pods.get(&key(pod)).cloned().ok_or(ApiError::NotFound)?;
+            if stored.record.uid != pod.uid {
+                return Err(ApiError::Conflict("the uid is another".to_owned()));
+            }
+            stored.record.phase = PodPhase::Failed;
+            if let Some(generation) = status.observed_generation {
+                stored.record.observed_generation = generation;
+            }
+            if let Some(disruption) = &status.disruption {
+                stored.record.disrupted_since = Some(disruption.since.as_second());
+                stored.disruption = Some(disruption.clone());
+            }
+            Ok(state.put_pod(key(pod), stored))
+        };
+        self.call(Ask::FailPod, &named(pod), fail).await
+    }
+
+    async fn remove_pod(&self, pod: &PodTarget, verdict: &Verdict) -> Result<PodRemoved, ApiError> {
+        let at = self.clock.now();
+        let remove = |state: &mut State| {
+            let mut stored = state.pods.get(&key(pod)).cloned().ok_or(ApiError::NotFound)?;
+            if stored.record.uid != pod.uid {
+                return Err(ApiError::Conflict("the uid is another".to_owned()));
+            }
+            if pod.version.0.is_some() && stored.record.version != pod.version {
+                return Err(ApiError::Conflict("the version is another".to_owned()));
+            }
+            if stored.has_finalizer {
+                if stored.record.deletion != Deletion::Forced {
+                    stored.record.deletion = Deletion::Forced;
+                    state.put_pod(key(pod), stored);
+                }
+                return Ok(PodRemoved::Held);
+            }
+            state.removed.push(RemovedPod {
+                node: state.nodes.get(&stored.record.node).cloned(),
+                record: stored.record,
+                disruption: stored.disruption,
+                verdict: verdict.clone(),
+                at,
+            });
+            state.drop_pod(&key(pod));
+            Ok(PodRemoved::Gone)
+        };
+        self.call(Ask::RemovePod, &named(pod), remove).await
+    }
+}
+
+#[async_trait]
+impl Leases for MemoryCluster {
+    async fn lease(&self, name: &LeaseName) -> Result<Option<Lease>, ApiError> {
+        self.call(Ask::Lease, &name.name, |state| Ok(state.leases.get(name).cloned())).await
+    }
+
+    async fn create_lease(
+        &self,
+        name: &LeaseName,
+        record: &LeaseRecord,
+    ) -> Result<Lease, ApiError> {
+        let create = |state: &mut State| {
+            if state.leases.contains_key(name) {
+                return Err(ApiError::Conflict("it exists".to_owned()));
+            }
+            state.version += 1;
+            let version = state.version.to_string();
+            let lease = Lease { record: record.clone(), uid: "lease".into(), version };
+            state.leases.insert(name.clone(), lease.clone());
+            Ok(lease)
+        };
+        self.call(Ask::Lease, &name.name, create).await
+    }
+
+    async fn update_lease(
+        &self,
+        name: &LeaseName,
+        from: &Lease,
+        record: &LeaseRecord,
+    ) -> Result<Lease, ApiError> {
+        let update = |state: &mut State| {
+            state.version += 1;
+            let version = state.version.to_string();
+            let lease = state.leases.get_mut(name).ok_or(ApiError::NotFound)?;
+            if lease.version != from.version {
+                return Err(ApiError::Conflict("the version is another".to_owned()));
+            }
+            (lease.version, lease.record) = (version, record.clone());
+            Ok(lease.clone())
+        };
+        self.call(Ask::Lease, &name.name, update).await
+    }
+}
+
+#[async_trait]
+impl ClusterEvents for MemoryCluster {
+    async fn write_event(&self, event: &ClusterEvent) -> Result<(), ApiError> {
+        let name = event.about.name.clone();
+        let write = |state: &mut State| {
+            state.events.push(event.clone());
+            Ok(())
+        };
+        self.call(Ask::Event, &name, write).await
+    }
+}

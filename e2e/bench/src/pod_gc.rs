@@ -1,0 +1,195 @@
+//! The Pod GC controller and the controller manager with no other controller, on the same API server
+//! full of pods: memory, what a quiet minute costs, and how fast terminated pods go.
+
+mod contender;
+mod population;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use testbed::{ControlPlaneOptions, Instance, Options, Runtime};
+
+use self::contender::Controller;
+pub use self::contender::Programs;
+use self::population::Population;
+use crate::machine::machine;
+use crate::results::{About, Agent, Memory};
+use crate::usage;
+
+/// How many percent of a controller manager's memory the controller may take.
+pub const TARGETS: [(usize, f64); 3] = [(10_000, 0.15), (50_000, 0.1), (150_000, 0.1)];
+
+/// The name space of the pods that are to go.
+const DONE: &str = "done";
+/// How long the deletion of all of them may take.
+const PATIENCE: Duration = Duration::from_mins(10);
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What is played.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PodGcPlan {
+    /// How many pods there are, one after the other.
+    pub populations: Vec<usize>,
+    /// How many seconds a controller has to become quiet.
+    pub warm_up_seconds: u64,
+    /// How many quiet seconds are measured.
+    pub quiet_seconds: u64,
+    /// How many terminated pods go.
+    pub deletions: usize,
+}
+
+impl PodGcPlan {
+    /// All of it, for `make bench`.
+    pub fn full() -> Self {
+        let populations = TARGETS.iter().map(|(pods, _)| *pods).collect();
+        Self { populations, warm_up_seconds: 90, quiet_seconds: 120, deletions: 2000 }
+    }
+
+    /// The same in small, to see that everything works.
+    pub fn tiny() -> Self {
+        Self { populations: vec![30], warm_up_seconds: 3, quiet_seconds: 2, deletions: 10 }
+    }
+}
+
+/// All of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PodGcResults {
+    /// Where and when.
+    pub about: About,
+    /// What was played.
+    pub plan: PodGcPlan,
+    /// What quiet controllers cost.
+    pub quiet: Vec<Quiet>,
+    /// How fast pods went.
+    pub deletions: Vec<Deletions>,
+}
+
+/// A controller that has nothing to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Quiet {
+    /// Who.
+    pub agent: Agent,
+    /// How many pods there are.
+    pub pods: usize,
+    /// Its memory in the end; the peak is that of its whole life.
+    pub memory: Memory,
+    /// CPU time until it was quiet.
+    pub warm_up_cpu_seconds: f64,
+    /// CPU time of a quiet minute.
+    pub cpu_seconds_a_minute: f64,
+}
+
+/// How fast terminated pods went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Deletions {
+    /// Who deleted them; nobody for bare calls, as fast as the server takes them.
+    pub agent: Option<Agent>,
+    /// How many.
+    pub pods: usize,
+    /// From the first that was gone to the last.
+    pub seconds: f64,
+}
+
+/// Plays a plan and tells every step on standard error.
+pub fn play(plan: &PodGcPlan, programs: &Programs, commit: &str) -> Result<PodGcResults> {
+    let since = Instant::now();
+    let mut about = about(programs, commit)?;
+    let bare = Options { runtime: Runtime::None, ..Options::default() };
+    let instance = Instance::start(&bare).context("start an instance of the testbed")?;
+    let control_plane = instance
+        .start_control_plane(&ControlPlaneOptions::default())
+        .context("start a control plane")?;
+    let kubeconfig = control_plane.admin_kubeconfig().clone();
+    let mut population = Population::new(&kubeconfig)?;
+    let mut quiet = Vec::new();
+    for pods in &plan.populations {
+        eprintln!("{pods} pods");
+        population.grow(*pods).with_context(|| format!("make {pods} pods"))?;
+        for agent in Agent::BOTH {
+            let controller = Controller::start(&instance, programs, agent, &kubeconfig, &[])?;
+            quiet.push(measured(plan, &controller, agent, *pods)?);
+            controller.stop()?;
+        }
+    }
+    let mut deletions = Vec::new();
+    for agent in [Some(Agent::Ferrolet), Some(Agent::Upstream), None] {
+        population.terminated(DONE, plan.deletions).context("make terminated pods")?;
+        let seconds = match agent {
+            Some(agent) => {
+                let flags = [
+                    "--terminated-pod-gc-threshold=1",
+                    "--kube-api-qps=10000",
+                    "--kube-api-burst=10000",
+                ];
+                let controller =
+                    Controller::start(&instance, programs, agent, &kubeconfig, &flags)?;
+                let seconds = until_gone(&population, plan.deletions)?;
+                controller.stop()?;
+                seconds
+            }
+            None => population.delete_all(DONE)?,
+        };
+        let name = agent.map_or("bare calls", Agent::name);
+        eprintln!("  {name}: {} pods gone in {seconds:.1} s", plan.deletions);
+        deletions.push(Deletions { agent, pods: plan.deletions, seconds });
+        population.delete_all(DONE)?;
+    }
+    drop(control_plane);
+    instance.stop().context("take an instance down")?;
+    about.seconds = since.elapsed().as_secs_f64();
+    Ok(PodGcResults { about, plan: plan.clone(), quiet, deletions })
+}
+
+fn about(programs: &Programs, commit: &str) -> Result<About> {
+    Ok(About {
+        commit: commit.to_owned(),
+        date: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        seconds: 0.0,
+        ferrolet: programs.version(Agent::Ferrolet)?,
+        upstream: programs.version(Agent::Upstream)?,
+        machine: machine()?,
+    })
+}
+
+fn measured(plan: &PodGcPlan, controller: &Controller, agent: Agent, pods: usize) -> Result<Quiet> {
+    thread::sleep(Duration::from_secs(plan.warm_up_seconds));
+    let before = usage::cpu(controller.pid)?;
+    thread::sleep(Duration::from_secs(plan.quiet_seconds));
+    let spent = usage::cpu(controller.pid)?.saturating_sub(before);
+    let memory = usage::memory(controller.pid)?;
+    let mebibytes = memory.rss_bytes >> 20;
+    eprintln!(
+        "  {}: {mebibytes} MiB, {:.3} s of CPU while quiet",
+        agent.name(),
+        spent.as_secs_f64()
+    );
+    #[expect(clippy::cast_precision_loss, reason = "a few minutes")]
+    let minutes = plan.quiet_seconds as f64 / 60.0;
+    Ok(Quiet {
+        agent,
+        pods,
+        memory,
+        warm_up_cpu_seconds: before.as_secs_f64(),
+        cpu_seconds_a_minute: spent.as_secs_f64() / minutes,
+    })
+}
+
+/// How long it takes from the first pod that is gone until one is left, which the threshold keeps.
+fn until_gone(population: &Population, all: usize) -> Result<f64> {
+    let end = Instant::now() + PATIENCE;
+    let mut begun = None;
+    loop {
+        let left = population.count(DONE)?;
+        if left < all && begun.is_none() {
+            begun = Some(Instant::now());
+        }
+        if left <= 1 {
+            let begun = begun.unwrap_or_else(Instant::now);
+            return Ok(begun.elapsed().as_secs_f64());
+        }
+        anyhow::ensure!(Instant::now() < end, "{left} pods are left after {PATIENCE:?}");
+        thread::sleep(PAUSE);
+    }
+}

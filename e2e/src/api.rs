@@ -1,0 +1,161 @@
+//! A client of the API server for tests: objects are JSON, named by their paths.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use hyper::Request;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+/// How long one answer may take.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// How long to look again: every look costs the API server something.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What a patch means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patch {
+    /// Members replace members, `null` removes one.
+    Merge,
+    /// The same, with lists merged by their keys.
+    Strategic,
+}
+
+/// A client with one user's credentials. It blocks; what drives its connections is its own.
+pub struct Api {
+    runtime: Runtime,
+    client: Client,
+}
+
+impl std::fmt::Debug for Api {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Api").finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// A client with the credentials of a kubeconfig.
+    pub fn new(kubeconfig: &Path) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .context("start a runtime for the client")?;
+        let client = runtime.block_on(client(kubeconfig, Some(ANSWER)))?;
+        Ok(Self { runtime, client })
+    }
+
+    fn request(&self, method: &str, path: &str, body: Option<(&str, &Value)>) -> Result<Value> {
+        let request = Request::builder().method(method).uri(path);
+        let request = match body {
+            None => request.body(Vec::new()),
+            Some((kind, body)) => {
+                request.header("content-type", kind).body(serde_json::to_vec(body)?)
+            }
+        };
+        let request = request.context("make a request")?;
+        self.runtime
+            .block_on(self.client.request(request))
+            .with_context(|| format!("{method} {path}"))
+    }
+
+    /// Makes an object in a collection.
+    pub fn create(&self, collection: &str, object: &Value) -> Result<Value> {
+        self.request("POST", collection, Some(("application/json", object)))
+    }
+
+    /// The object, if there is one.
+    pub fn get(&self, path: &str) -> Result<Option<Value>> {
+        match self.request("GET", path, None) {
+            Err(error) if status_code(&error) == Some(404) => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    /// All objects of a collection; a selector can be behind its path.
+    pub fn list(&self, collection: &str) -> Result<Vec<Value>> {
+        let mut list = self.request("GET", collection, None)?;
+        match list["items"].take() {
+            Value::Array(items) => Ok(items),
+            _ => bail!("{collection} is not a collection"),
+        }
+    }
+
+    /// Replaces an object, or a part of it that has a path of its own.
+    pub fn replace(&self, path: &str, object: &Value) -> Result<Value> {
+        self.request("PUT", path, Some(("application/json", object)))
+    }
+
+    /// Changes an object, or a part of it that has a path of its own, such as `…/status`.
+    pub fn patch(&self, path: &str, kind: Patch, change: &Value) -> Result<Value> {
+        let kind = match kind {
+            Patch::Merge => "application/merge-patch+json",
+            Patch::Strategic => "application/strategic-merge-patch+json",
+        };
+        self.request("PATCH", path, Some((kind, change)))
+    }
+
+    /// Asks for the end of an object, as the object itself says.
+    pub fn delete(&self, path: &str) -> Result<Value> {
+        self.request("DELETE", path, None)
+    }
+
+    /// Asks for the end of a pod with a grace of so many seconds; none is at once.
+    pub fn delete_with_grace(&self, path: &str, seconds: u32) -> Result<Value> {
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": seconds,
+        });
+        self.request("DELETE", path, Some(("application/json", &options)))
+    }
+
+    /// Looks at an object until `wanted` gives a value. That the API server does not answer is something
+    /// to wait through.
+    pub fn wait<T>(
+        &self,
+        path: &str,
+        what: &str,
+        time: Duration,
+        mut wanted: impl FnMut(Option<&Value>) -> Option<T>,
+    ) -> Result<T> {
+        let end = Instant::now() + time;
+        loop {
+            let seen = self.get(path);
+            let value = seen.as_ref().ok().and_then(|object| wanted(object.as_ref()));
+            if let Some(value) = value {
+                return Ok(value);
+            }
+            if Instant::now() > end {
+                bail!("{what}: not within {time:?}; last seen: {seen:?}");
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits until an object is gone.
+    pub fn wait_gone(&self, path: &str, time: Duration) -> Result<()> {
+        let gone = |object: Option<&Value>| object.is_none().then_some(());
+        self.wait(path, &format!("{path} is gone"), time, gone)
+    }
+}
+
+/// A client with the credentials of a kubeconfig; an answer that takes longer is given up.
+pub(crate) async fn client(kubeconfig: &Path, answer: Option<Duration>) -> Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).context("read the kubeconfig")?;
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.context("use the kubeconfig")?;
+    config.read_timeout = answer;
+    Client::try_from(config).context("make a client")
+}
+
+/// The code with which the API server refused.
+pub fn status_code(error: &anyhow::Error) -> Option<u16> {
+    match error.downcast_ref::<kube::Error>()? {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}

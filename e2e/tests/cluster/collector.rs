@@ -1,0 +1,88 @@
+//! Who collects: our controller, or the one of the controller manager.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use e2e::api::Patch;
+use e2e::cluster::Cluster;
+use e2e::node::program;
+use serde_json::json;
+use testbed::{Command, Component, Process, User};
+
+use crate::objects::pod;
+use crate::scenario::FINALIZER;
+
+/// A pass is made every 20 s.
+const PASS: Duration = Duration::from_secs(90);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Collector {
+    /// Ours.
+    Ferrolet,
+    /// The controller manager, with nothing else switched on.
+    ControllerManager,
+}
+
+impl Collector {
+    /// Starts it. So many terminated pods may stay.
+    pub(crate) fn start(self, cluster: &mut Cluster, threshold: u32) -> Result<()> {
+        let threshold = format!("--terminated-pod-gc-threshold={threshold}");
+        match self {
+            Self::Ferrolet => {
+                let kubeconfig = deployed(cluster)?;
+                start_pod_gc(cluster, "pod-gc", &kubeconfig, &[&threshold])?;
+            }
+            Self::ControllerManager => {
+                let flags =
+                    ["--controllers=pod-garbage-collector-controller".to_owned(), threshold];
+                cluster
+                    .control_plane_mut()
+                    .start_component(Component::ControllerManager, &flags)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives our controller the rights that it is deployed with, and answers a kubeconfig with no others.
+pub(crate) fn deployed(cluster: &Cluster) -> Result<PathBuf> {
+    let rbac = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/pod-gc/rbac.yaml");
+    // Where the cluster sees it, wherever this work tree lies.
+    let seen = cluster.instance().dir().join("rbac.yaml");
+    std::fs::copy(&rbac, &seen).with_context(|| format!("read {}", rbac.display()))?;
+    cluster.kubectl(&["apply", "-f", &seen.display().to_string()])?;
+    // A service account is a user of this name.
+    cluster.kubeconfig(&User::new("system:serviceaccount:kube-system:ferrolet-pod-gc"))
+}
+
+/// Starts our controller inside the cluster's instance.
+pub(crate) fn start_pod_gc(
+    cluster: &Cluster,
+    name: &str,
+    kubeconfig: &Path,
+    flags: &[&str],
+) -> Result<Process> {
+    let command = Command::new(program("ferrolet")?.display().to_string())
+        .args(["pod-gc", "--secure-port=0", "--kubeconfig", &kubeconfig.display().to_string()])
+        .args(["--state-dir", &cluster.instance().dir().join(name).display().to_string()])
+        .args(flags.iter().copied());
+    Ok(cluster.instance().spawn(name, &command)?)
+}
+
+/// Waits until a pass was made from its beginning to its end: a pod that is collected by the last step
+/// of a pass, and was not there before.
+pub(crate) fn wait_for_a_pass(cluster: &Cluster, namespace: &str) -> Result<()> {
+    let api = cluster.api();
+    let collection = format!("/api/v1/namespaces/{namespace}/pods");
+    let path = format!("{collection}/last");
+    let mut last = pod("last", None);
+    last["metadata"]["finalizers"] = json!([FINALIZER]);
+    api.create(&collection, &last)?;
+    api.delete(&path)?;
+    api.wait(&path, "a pass is made", PASS, |pod| {
+        (pod?["status"]["phase"] == "Failed").then_some(())
+    })?;
+    api.patch(&path, Patch::Merge, &json!({ "metadata": { "finalizers": null } }))?;
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! The control plane itself: without it working, no test here says anything.
+
+use anyhow::Result;
+use e2e::api::{Api, Patch, status_code};
+use e2e::api_proxy::ApiProxy;
+use e2e::cluster::Cluster;
+use e2e::node::PATIENCE;
+use hyper::{Method, StatusCode};
+use serde_json::json;
+use testbed::{Command, ControlPlaneOptions, User, wait};
+
+use crate::objects::{node, pod};
+
+#[test]
+fn objects_live_and_controllers_and_users_do_their_work() -> Result<()> {
+    let flags = ["--controllers=serviceaccount-controller"];
+    let options = ControlPlaneOptions {
+        controller_manager: Some(flags.map(ToOwned::to_owned).to_vec()),
+        scheduler: Some(Vec::new()),
+        ..ControlPlaneOptions::default()
+    };
+    let cluster = Cluster::start(&options)?;
+    let api = cluster.api();
+    cluster.make_namespace("first")?;
+    let pods = "/api/v1/namespaces/first/pods";
+    for name in ["mine", "other"] {
+        api.create("/api/v1/nodes", &node(name))?;
+    }
+    api.create(pods, &pod("here", Some("mine")))?;
+    api.create(pods, &pod("elsewhere", Some("other")))?;
+    assert_eq!(api.list(pods)?.len(), 2);
+    let refused = api.create(pods, &pod("here", None)).unwrap_err();
+    assert_eq!(status_code(&refused), Some(409), "{refused:#}");
+
+    // A node's user may report of its own pods alone.
+    let kubeconfig = cluster.kubeconfig(&User::node("mine"))?;
+    let agent = Api::new(&kubeconfig)?;
+    let running = json!({ "status": { "phase": "Running" } });
+    agent.patch(&format!("{pods}/here/status"), Patch::Merge, &running)?;
+    let refused = agent.patch(&format!("{pods}/elsewhere/status"), Patch::Merge, &running);
+    assert_eq!(status_code(&refused.unwrap_err()), Some(403));
+
+    // The scheduler finds the one node that is ready.
+    let ready = json!({ "status": {
+        "conditions": [{ "type": "Ready", "status": "True" }],
+        "allocatable": { "cpu": "1", "memory": "1Gi", "pods": "10" },
+    }});
+    agent.patch("/api/v1/nodes/mine/status", Patch::Merge, &ready)?;
+    api.patch("/api/v1/nodes/mine", Patch::Merge, &json!({ "spec": { "taints": null } }))?;
+    api.create(pods, &pod("placed", None))?;
+    let placed = api.wait(&format!("{pods}/placed"), "the pod is bound", PATIENCE, |pod| {
+        Some(pod?["spec"]["nodeName"].as_str()?.to_owned())
+    })?;
+    assert_eq!(placed, "mine");
+
+    let printed = cluster.kubectl(&["get", "pods", "-n", "first", "-o", "name"])?;
+    assert_eq!(printed, "pod/elsewhere\npod/here\npod/placed\n");
+    let version = cluster.kubectl(&["version", "-o", "json"])?;
+    let version: serde_json::Value = serde_json::from_str(&version)?;
+    for of in ["clientVersion", "serverVersion"] {
+        assert_eq!(version[of]["gitVersion"], "v1.36.3");
+    }
+
+    // The controller manager makes what a namespace needs.
+    let account = "/api/v1/namespaces/default/serviceaccounts/default";
+    api.wait(account, "the service account is made", PATIENCE, |account| account.map(drop))?;
+    cluster.stop()
+}
+
+#[test]
+fn a_proxy_tells_what_was_asked_and_lets_a_test_be_first() -> Result<()> {
+    let cluster = Cluster::start(&ControlPlaneOptions::default())?;
+    cluster.make_namespace("first")?;
+    let own = Api::new(cluster.control_plane().admin_kubeconfig())?;
+    let proxy =
+        ApiProxy::start(cluster.instance().host_ip(), cluster.control_plane().admin_kubeconfig())?;
+    let kubeconfig = cluster.instance().dir().join("proxy.kubeconfig");
+    proxy.write_kubeconfig(&kubeconfig)?;
+    let api = Api::new(&kubeconfig)?;
+    let pods = "/api/v1/namespaces/first/pods";
+    proxy.before(Method::POST, "/pods", move || {
+        own.create(pods, &pod("a", None)).expect("nobody was faster");
+    });
+    let refused = api.create(pods, &pod("a", None)).unwrap_err();
+    assert_eq!(status_code(&refused), Some(409), "{refused:#}");
+    api.create(pods, &pod("b", None))?;
+    let asked: Vec<_> = proxy.asked().into_iter().map(|asked| asked.status).collect();
+    assert_eq!(asked, [Some(StatusCode::CONFLICT), Some(StatusCode::CREATED)]);
+    assert_eq!(proxy.asked()[1].body["metadata"]["name"], "b");
+    // From inside, and with an answer that goes on for a while.
+    let kubectl = testbed::Cache::from_env()?.parts().program("kubectl").display().to_string();
+    let watch = Command::new(kubectl)
+        .args(["--kubeconfig", &kubeconfig.display().to_string(), "get", "pods", "-n", "first"])
+        .args(["--watch", "--output", "name"]);
+    let watch = cluster.instance().spawn("watch", &watch)?;
+    let seen = |name: &str| {
+        wait::until(&format!("{name} is seen"), PATIENCE, || {
+            let log = watch.log();
+            Ok(if log.contains(name) { Ok(()) } else { Err(log) })
+        })
+    };
+    seen("pod/a")?;
+    api.create(pods, &pod("c", None))?;
+    seen("pod/c")?;
+    cluster.stop()
+}

@@ -1,0 +1,12 @@
+//! What talks to an API server, on a real control plane. Needs root and the parts that `make testbed` builds.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests on the real thing: real files, processes and time"
+)]
+
+mod collector;
+mod control_plane;
+mod objects;
+mod pod_gc;
+mod scenario;
+mod twins;

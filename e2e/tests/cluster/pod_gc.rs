@@ -1,0 +1,230 @@
+//! Our Pod GC controller when something goes wrong around it.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::api::{Api, Patch};
+use e2e::api_proxy::{ApiProxy, Asked};
+use e2e::cluster::Cluster;
+use e2e::node::PATIENCE;
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+use testbed::{Component, ControlPlaneOptions, Process, Signal, wait};
+
+use crate::collector::{start_pod_gc, wait_for_a_pass};
+use crate::objects::{node, pod};
+
+const NAMESPACE: &str = "pod-gc";
+const PODS: &str = "/api/v1/namespaces/pod-gc/pods";
+
+/// A node must be missing for 40 s, and a pass is made every 20 s.
+const ORPHAN: Duration = Duration::from_mins(3);
+
+fn cluster() -> Result<Cluster> {
+    let cluster = Cluster::start(&ControlPlaneOptions::default())?;
+    cluster.make_namespace(NAMESPACE)?;
+    Ok(cluster)
+}
+
+fn path(name: &str) -> String {
+    format!("{PODS}/{name}")
+}
+
+/// Makes a pod of a node with a phase.
+fn make_pod(api: &Api, name: &str, node: &str, phase: &str) -> Result<()> {
+    api.create(PODS, &pod(name, Some(node)))?;
+    let status = json!({ "status": { "phase": phase } });
+    api.patch(&format!("{}/status", path(name)), Patch::Merge, &status)?;
+    Ok(())
+}
+
+/// A way to the API server for one controller, and the kubeconfig that leads there.
+fn proxy(cluster: &Cluster, name: &str) -> Result<(ApiProxy, PathBuf)> {
+    let proxy =
+        ApiProxy::start(cluster.instance().host_ip(), cluster.control_plane().admin_kubeconfig())?;
+    let kubeconfig = cluster.instance().dir().join(format!("{name}.kubeconfig"));
+    proxy.write_kubeconfig(&kubeconfig)?;
+    Ok((proxy, kubeconfig))
+}
+
+fn deletions(proxy: &ApiProxy) -> Vec<Asked> {
+    proxy.asked().into_iter().filter(|asked| asked.method == Method::DELETE).collect()
+}
+
+/// Adds the last words of a controller to an error.
+fn explained<T>(result: Result<T>, process: &Process) -> Result<T> {
+    result.with_context(|| {
+        let log = process.log();
+        let lines: Vec<&str> = log.lines().collect();
+        format!("its last words:\n{}", lines[lines.len().saturating_sub(25)..].join("\n"))
+    })
+}
+
+/// Which pod is made anew, before which request, and how that is refused.
+const MOMENTS: [(&str, Method, &str, StatusCode); 3] = [
+    ("ended", Method::DELETE, "", StatusCode::CONFLICT),
+    ("stuck-before", Method::PATCH, "/status", StatusCode::UNPROCESSABLE_ENTITY),
+    ("stuck-between", Method::DELETE, "", StatusCode::CONFLICT),
+];
+
+/// Makes a pod anew, under the name of one that is just about to be collected.
+fn replace(api: &Api, name: &str) -> Result<Value> {
+    api.delete_with_grace(&path(name), 0)?;
+    make_pod(api, name, "works", "Running")?;
+    api.get(&path(name))?.context("the pod was just made")
+}
+
+#[test]
+fn a_pod_made_anew_between_the_list_and_the_deletion_stays() -> Result<()> {
+    let cluster = cluster()?;
+    let api = cluster.api();
+    api.create("/api/v1/nodes", &node("works"))?;
+    let mut broken = node("broken");
+    broken["spec"]["taints"] =
+        json!([{ "key": "node.kubernetes.io/out-of-service", "effect": "NoExecute" }]);
+    api.create("/api/v1/nodes", &broken)?;
+    make_pod(api, "ended", "works", "Succeeded")?;
+    make_pod(api, "later", "works", "Succeeded")?;
+    for name in ["stuck-before", "stuck-between", "stuck"] {
+        make_pod(api, name, "broken", "Running")?;
+        api.delete_with_grace(&path(name), 3600)?;
+    }
+    let (proxy, kubeconfig) = proxy(&cluster, "pod-gc")?;
+    let made = Arc::new(Mutex::new(Vec::new()));
+    for (name, method, part, _) in MOMENTS {
+        let own = Api::new(cluster.control_plane().admin_kubeconfig())?;
+        let made = Arc::clone(&made);
+        proxy.before(method, &format!("/pods/{name}{part}"), move || {
+            made.lock().expect("nobody panics with it").push(replace(&own, name));
+        });
+    }
+    let process =
+        start_pod_gc(&cluster, "pod-gc", &kubeconfig, &["--terminated-pod-gc-threshold=1"])?;
+    explained(api.wait_gone(&path("stuck"), PATIENCE), &process)?;
+    explained(wait_for_a_pass(&cluster, NAMESPACE), &process)?;
+
+    let made = std::mem::take(&mut *made.lock().expect("nobody panics with it"));
+    ensure!(made.len() == MOMENTS.len(), "made anew: {made:?}");
+    for new in made {
+        let new = new?;
+        let name = new["metadata"]["name"].as_str().context("a name")?;
+        let now = api.get(&path(name))?.with_context(|| format!("{name} is gone"))?;
+        assert_eq!(now["metadata"]["uid"], new["metadata"]["uid"]);
+        assert_eq!(now["status"]["phase"], "Running", "{name}");
+        assert!(now["metadata"]["deletionTimestamp"].is_null(), "{name}");
+    }
+    for (name, method, part, refusal) in MOMENTS {
+        let end = format!("/pods/{name}{part}");
+        let asked = proxy.asked().into_iter().filter(|asked| {
+            asked.method == method
+                && asked.path.split('?').next().unwrap_or_default().ends_with(&end)
+        });
+        let answers: Vec<_> = asked.map(|asked| asked.status).collect();
+        assert_eq!(answers, [Some(refusal)], "{name}");
+    }
+    let deleted =
+        deletions(&proxy).into_iter().filter(|asked| asked.path.contains("/stuck-before"));
+    assert_eq!(deleted.count(), 0, "what could not be marked as failed was deleted");
+    cluster.stop()
+}
+
+/// How many pods the leader finds, and how many may stay.
+const MANY: usize = 150;
+const FEW: usize = 10;
+
+fn count(api: &Api) -> Result<usize> {
+    Ok(api.list(PODS)?.len())
+}
+
+/// Who leads.
+fn holder(api: &Api) -> Result<Option<String>> {
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ferrolet-pod-gc";
+    let lease = api.get(lease)?.unwrap_or_default();
+    Ok(lease["spec"]["holderIdentity"].as_str().map(ToOwned::to_owned))
+}
+
+#[test]
+fn a_leader_that_is_held_up_in_mid_pass_is_replaced_and_deletes_no_more() -> Result<()> {
+    let cluster = cluster()?;
+    let api = cluster.api();
+    api.create("/api/v1/nodes", &node("works"))?;
+    for index in 0..MANY {
+        make_pod(api, &format!("p{index:03}"), "works", "Succeeded")?;
+    }
+    let threshold = format!("--terminated-pod-gc-threshold={FEW}");
+    let flags = [threshold.as_str(), "--leader-elect=true"];
+    let (first_way, kubeconfig) = proxy(&cluster, "first")?;
+    let first = start_pod_gc(&cluster, "first", &kubeconfig, &flags)?;
+    let halfway = wait::until("half of them are gone", PATIENCE, || {
+        let count = count(api)?;
+        Ok(if count < MANY / 2 + FEW { Ok(count) } else { Err(format!("{count} pods")) })
+    });
+    first.signal(Signal::Stop)?;
+    let halfway = explained(halfway, &first)?;
+    ensure!(halfway > FEW, "the pass was over before the leader was held up");
+    let leader = holder(api)?.context("nobody leads")?;
+
+    let (second_way, kubeconfig) = proxy(&cluster, "second")?;
+    let second = start_pod_gc(&cluster, "second", &kubeconfig, &flags)?;
+    explained(
+        wait::until("the second ends the pass", PATIENCE, || {
+            let count = count(api)?;
+            Ok(if count <= FEW { Ok(()) } else { Err(format!("{count} pods")) })
+        }),
+        &second,
+    )?;
+    assert_ne!(holder(api)?, Some(leader));
+    let before = deletions(&first_way).len();
+    first.signal(Signal::Cont)?;
+    // It gives up: there is nothing that it could do.
+    first.wait(PATIENCE)?;
+    assert_eq!(deletions(&first_way).len(), before, "{}", first.log());
+    assert_eq!(count(api)?, FEW);
+    // Nothing was deleted twice.
+    let all: Vec<Asked> = [deletions(&first_way), deletions(&second_way)].concat();
+    let refused = all.iter().filter(|asked| asked.status != Some(StatusCode::OK)).count();
+    assert!(refused <= 1, "{refused} of {} deletions were refused", all.len());
+    ensure!(second.is_alive()?, "the second ended");
+    cluster.stop()
+}
+
+#[test]
+fn the_api_server_going_away_for_a_while_costs_nothing_but_time() -> Result<()> {
+    let mut cluster = cluster()?;
+    let api = cluster.api();
+    for name in ["works", "goes"] {
+        api.create("/api/v1/nodes", &node(name))?;
+    }
+    make_pod(api, "kept", "works", "Running")?;
+    make_pod(api, "orphan", "goes", "Running")?;
+    let kubeconfig = cluster.control_plane().admin_kubeconfig().clone();
+    let process = start_pod_gc(&cluster, "pod-gc", &kubeconfig, &["--leader-elect=false"])?;
+    let leader = start_pod_gc(&cluster, "leader", &kubeconfig, &["--leader-elect=true"])?;
+    explained(wait_for_a_pass(&cluster, NAMESPACE), &process)?;
+    wait::until("there is a leader", PATIENCE, || {
+        Ok(holder(cluster.api())?.ok_or_else(|| "there is none".to_owned()))
+    })?;
+    cluster.api().delete("/api/v1/nodes/goes")?;
+    let deleted = Instant::now();
+
+    cluster.control_plane_mut().kill_component(Component::ApiServer)?;
+    // A leader that cannot renew its lease ends; that also takes long enough for a pass without anybody
+    // to ask.
+    let ended = leader.wait(PATIENCE)?;
+    assert!(!ended.success(), "{ended}");
+    assert!(leader.log().contains("leader election lost"), "{}", leader.log());
+    wait::until("a pass without anybody to ask", PATIENCE, || {
+        let time = deleted.elapsed();
+        Ok(if time > Duration::from_secs(25) { Ok(()) } else { Err(format!("{time:?}")) })
+    })?;
+    cluster.control_plane_mut().start_component(Component::ApiServer, &[])?;
+    let api = cluster.api();
+    explained(api.wait_gone(&path("orphan"), ORPHAN), &process)?;
+    assert!(deleted.elapsed() > Duration::from_secs(40), "within {:?}", deleted.elapsed());
+    explained(wait_for_a_pass(&cluster, NAMESPACE), &process)?;
+    api.get(&path("kept"))?.context("the pod of a node that is there")?;
+    ensure!(process.is_alive()?, "it ended: {}", process.log());
+    cluster.stop()
+}

@@ -1,0 +1,241 @@
+//! Pods and nodes in every state that the Pod GC controller tells apart, from a seed.
+//!
+//! The same seed makes the same objects in any cluster, in an order in which age and name agree: the
+//! times of objects have whole seconds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::Result;
+use e2e::api::{Api, Patch};
+use e2e::cluster::Cluster;
+use serde_json::{Value, json};
+
+use crate::objects::{node, pod};
+
+/// What keeps a deleted pod there, so that it can be looked at.
+pub(crate) const FINALIZER: &str = "ferrolet.test/kept";
+
+/// How long a node stays without an agent: longer than any test.
+const GRACE: u32 = 3600;
+
+/// A node, as the controller finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum NodeKind {
+    /// Was there when its pods were made, and then deleted.
+    Gone,
+    Ready,
+    NotReady,
+    /// Not ready, and marked by somebody as out of service.
+    OutOfService,
+    /// Marked, and ready again.
+    BackInService,
+}
+
+impl NodeKind {
+    const ALL: [Self; 5] =
+        [Self::Gone, Self::Ready, Self::NotReady, Self::OutOfService, Self::BackInService];
+}
+
+#[derive(Debug)]
+struct Pod {
+    name: String,
+    /// An index of the nodes.
+    node: Option<usize>,
+    phase: &'static str,
+    reason: Option<&'static str>,
+    is_terminating: bool,
+    has_finalizer: bool,
+}
+
+/// Nodes and pods of one namespace.
+#[derive(Debug)]
+pub(crate) struct Scenario {
+    namespace: String,
+    nodes: Vec<(String, NodeKind)>,
+    pods: Vec<Pod>,
+}
+
+/// What is seen of a pod when the controller has done its work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    phase: String,
+    is_terminating: bool,
+    is_forced: bool,
+    observed_generation: Option<i64>,
+    /// The condition that tells of a disruption, without its time.
+    disruption: Value,
+}
+
+impl Scenario {
+    pub(crate) fn from_seed(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let nodes: Vec<(String, NodeKind)> = (0..6)
+            .map(|index| {
+                // One of each kind, and another.
+                let kind = NodeKind::ALL.get(index).copied();
+                let kind = kind.unwrap_or_else(|| random.pick(&NodeKind::ALL));
+                (format!("s{seed}-node-{index}"), kind)
+            })
+            .collect();
+        let pods = (0..40)
+            .map(|index| Pod::random(format!("s{seed}-p{index:02}"), nodes.len(), &mut random));
+        let pods = pods.collect();
+        Self { namespace: format!("s{seed}"), nodes, pods }
+    }
+
+    pub(crate) fn collection(&self) -> String {
+        format!("/api/v1/namespaces/{}/pods", self.namespace)
+    }
+
+    /// Makes everything, and then deletes the nodes that are to be gone.
+    pub(crate) fn make(&self, cluster: &Cluster) -> Result<()> {
+        let api = cluster.api();
+        cluster.make_namespace(&self.namespace)?;
+        for (name, kind) in &self.nodes {
+            make_node(api, name, *kind)?;
+        }
+        for pod in &self.pods {
+            self.make_pod(api, pod)?;
+        }
+        for (name, _) in self.nodes.iter().filter(|(_, kind)| *kind == NodeKind::Gone) {
+            api.delete(&format!("/api/v1/nodes/{name}"))?;
+        }
+        Ok(())
+    }
+
+    fn make_pod(&self, api: &Api, plan: &Pod) -> Result<()> {
+        let node = plan.node.map(|index| self.nodes[index].0.as_str());
+        let mut object = pod(&plan.name, node);
+        object["spec"]["terminationGracePeriodSeconds"] = json!(GRACE);
+        if plan.has_finalizer {
+            object["metadata"]["finalizers"] = json!([FINALIZER]);
+        }
+        api.create(&self.collection(), &object)?;
+        let path = format!("{}/{}", self.collection(), plan.name);
+        // Deleted while it runs: a pod that has ended goes at once.
+        if plan.is_terminating {
+            api.delete(&path)?;
+        }
+        let status = json!({ "status": { "phase": plan.phase, "reason": plan.reason } });
+        api.patch(&format!("{path}/status"), Patch::Merge, &status)?;
+        Ok(())
+    }
+
+    /// Waits until no pod of a node that is gone is as it was: it went, or its end is recorded.
+    pub(crate) fn wait_orphans(&self, api: &Api, time: Duration) -> Result<()> {
+        let orphans = self
+            .pods
+            .iter()
+            .filter(|pod| pod.node.is_some_and(|index| self.nodes[index].1 == NodeKind::Gone));
+        for orphan in orphans {
+            let path = format!("{}/{}", self.collection(), orphan.name);
+            let what = format!("{path} is collected");
+            api.wait(&path, &what, time, |pod| match pod {
+                None => Some(()),
+                Some(pod) => is_forced(pod).then_some(()),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// All pods that are left.
+    pub(crate) fn seen(&self, api: &Api) -> Result<BTreeMap<String, Seen>> {
+        let pods = api.list(&self.collection())?;
+        Ok(pods.iter().map(|pod| (text(&pod["metadata"]["name"]), Seen::of(pod))).collect())
+    }
+
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        self.pods.iter().map(|pod| pod.name.clone()).collect()
+    }
+}
+
+impl Pod {
+    fn random(name: String, nodes: usize, random: &mut Random) -> Self {
+        let node = random.pick(&[true, true, true, false]).then(|| random.below(nodes));
+        let (phase, reason) = random.pick(&[
+            ("Pending", None),
+            ("Running", None),
+            ("Running", None),
+            ("Succeeded", None),
+            ("Failed", None),
+            ("Failed", Some("Evicted")),
+        ]);
+        let is_terminating = random.pick(&[true, false]);
+        // Without a node and a finalizer, it would go as soon as its deletion is asked for.
+        let has_finalizer =
+            random.pick(&[true, false, false]) || (is_terminating && node.is_none());
+        Self { name, node, phase, reason, is_terminating, has_finalizer }
+    }
+}
+
+impl Seen {
+    fn of(pod: &Value) -> Self {
+        let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        let mut disruption = conditions
+            .find(|condition| condition["type"] == "DisruptionTarget")
+            .cloned()
+            .unwrap_or_default();
+        if let Some(condition) = disruption.as_object_mut() {
+            condition.remove("lastTransitionTime");
+        }
+        Self {
+            phase: text(&pod["status"]["phase"]),
+            is_terminating: pod["metadata"]["deletionTimestamp"].is_string(),
+            is_forced: is_forced(pod),
+            observed_generation: pod["status"]["observedGeneration"].as_i64(),
+            disruption,
+        }
+    }
+}
+
+/// Whether its deletion was asked for without grace; only a finalizer keeps it then.
+fn is_forced(pod: &Value) -> bool {
+    pod["metadata"]["deletionGracePeriodSeconds"] == 0
+}
+
+fn make_node(api: &Api, name: &str, kind: NodeKind) -> Result<()> {
+    let mut object = node(name);
+    if matches!(kind, NodeKind::OutOfService | NodeKind::BackInService) {
+        let taint = json!({
+            "key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute",
+        });
+        object["spec"] = json!({ "taints": [taint] });
+    }
+    api.create("/api/v1/nodes", &object)?;
+    let ready = match kind {
+        NodeKind::Ready | NodeKind::BackInService => "True",
+        NodeKind::NotReady | NodeKind::OutOfService => "Unknown",
+        NodeKind::Gone => "False",
+    };
+    let status = json!({ "status": { "conditions": [{ "type": "Ready", "status": ready }] } });
+    api.patch(&format!("/api/v1/nodes/{name}/status"), Patch::Merge, &status)?;
+    Ok(())
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Numbers from a seed, the same everywhere.
+struct Random(u64);
+
+impl Random {
+    /// Splitmix: a good mix of a counter.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        let end = u64::try_from(end).expect("a usize fits");
+        usize::try_from(self.next() % end).expect("less than a usize")
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+}
