@@ -175,26 +175,27 @@ async fn links_that_lead_nowhere_go_unless_their_container_may_live() {
 #[tokio::test(start_paused = true)]
 async fn a_pass_removes_just_what_its_plan_says() {
     let mut bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
+    let gc = bench.collector();
+    // The first pass comes at the start; this is about the one after it.
+    tokio::time::sleep(Duration::from_secs(5)).await;
     for pod in ["web", "gone", "late"] {
         bench.dead_pod(pod, 3).await;
     }
     bench.files.put_link("/var/log/containers/old_ns_main-0123456789.log", "/nowhere");
-    let gc = bench.collector();
-    // The first pass comes at the start; this is about the one after it.
-    let unplanned = gc.plan().await;
-    let planned: Vec<_> = unplanned.plan.removals().map(|item| item.subject.clone()).collect();
-    assert_eq!(bench.runtime.count(Method::RemoveContainer), 0, "to plan changes nothing");
-    let mut pass = gc.run_now().await;
-    let mut done = Vec::new();
-    while let Some(step) = pass.steps.recv().await {
-        done.push(step.verdict.subject);
-    }
-    let report = pass.report.await.unwrap();
-    let still = gc.plan().await;
-    assert_eq!(still.plan.removals().count(), 0);
-    // Which of the two passes did it is a matter of moments.
-    assert!(done.is_empty() || report.removed == planned.len(), "{report:?}");
+    let before = bench.there().await;
+    let planned = removals(&gc.plan().await.plan);
     assert_eq!(planned.len(), 2 + 5 + 5 + 1, "{planned:?}");
+    assert_eq!(bench.there().await, before, "to plan changes nothing");
+    let mut pass = gc.run_now().await;
+    let mut done = BTreeSet::new();
+    while let Some(step) = pass.steps.recv().await {
+        done.insert(step.verdict.subject);
+    }
+    assert_eq!(done, planned);
+    let report = pass.report.await.unwrap();
+    assert_eq!((report.removed, report.failed), (planned.len(), 0), "{report:?}");
+    assert!(bench.there().await.is_disjoint(&planned));
+    assert_eq!(gc.plan().await.plan.removals().count(), 0);
 }
 
 // behaviour: GC-83
