@@ -154,7 +154,7 @@ impl ContainerGcTask {
 
     fn told(&mut self, report: Report) {
         self.tell_failure(&report);
-        let Report { removed, failed, problems } = report;
+        let Report { removed, failed, problems, .. } = report;
         if !problems.is_empty() {
             self.failed = true;
         } else if std::mem::take(&mut self.failed) {
