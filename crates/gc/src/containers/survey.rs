@@ -41,7 +41,7 @@ pub(super) struct Survey {
     ended: ExitTimes,
     aggressive: bool,
     now: Timestamp,
-    /// Whether time alone may make something go.
+    /// Whether time alone, or another look, may make something go.
     pub(super) something_is_too_young: bool,
     /// Pods of which something lives.
     alive: BTreeSet<PodUid>,
@@ -125,7 +125,7 @@ impl Survey {
         let (mut in_use, mut too_young) = (BTreeSet::new(), false);
         for (item, container) in self.containers(parts).filter(|(item, _)| item.fate == Fate::Keep)
         {
-            too_young |= item.rule == "too-young";
+            too_young |= matches!(item.rule, "too-young" | "exit-time-unknown");
             if !in_use.contains(&container.sandbox_id) {
                 in_use.insert(container.sandbox_id.clone());
             }
@@ -256,8 +256,9 @@ async fn learn_exit_times(parts: &ContainerGcParts, listed: &[Container], ended:
     }
 }
 
-/// When a container ended; without an answer its creation counts until the next pass.
+/// When a container ended; none without an answer. Of one that the runtime cannot tell, its creation
+/// counts.
 async fn exit_time(parts: &ContainerGcParts, id: ContainerId) -> Option<(ContainerId, Timestamp)> {
     let status = parts.runtime.container_status(&id).await.ok()?;
-    Some((id, status.finished_at?))
+    Some((id, status.finished_at.unwrap_or(status.created_at)))
 }

@@ -6,6 +6,7 @@ use model::ports::runtime::Code;
 use testkit::runtime::{Fault, Rule};
 
 use super::*;
+use crate::plan::Fate;
 
 // behaviour: GC-35, GC-80
 #[tokio::test(start_paused = true)]
@@ -248,4 +249,31 @@ async fn by_exit_time_age_counts_from_the_end_and_each_container_is_asked_once()
     bench.runtime.forget_calls();
     survey::all(&bench.parts, false, &mut ended).await;
     assert_eq!(bench.runtime.count(Method::ContainerStatus), 0);
+}
+
+// behaviour: GC-34
+#[tokio::test(start_paused = true)]
+async fn by_exit_time_one_whose_end_cannot_be_read_stays_until_it_can() {
+    let age_by = crate::policy::AgeBy::Finished;
+    let policy = ContainerPolicy { age_by, min_age: Duration::from_mins(5), ..keep(0) };
+    let mut bench = Bench::new(Pods::ready().active(&["uid-web"]), policy);
+    let sandbox = bench.sandbox("web", 0).await;
+    let id = bench.container("web", &sandbox, 0).await;
+    tokio::time::advance(Duration::from_mins(6)).await;
+    bench.runtime.kill_container(&id, 0);
+    let fault = Fault::error(Code::Unavailable);
+    bench.runtime.inject(Rule::on(Method::ContainerStatus, fault).times(2));
+    let planned = survey::all(&bench.parts, false, &mut <_>::default()).await.planned(&bench.parts);
+    let item = &planned.plan.items[0];
+    assert_eq!((item.fate, item.rule), (Fate::Keep, "exit-time-unknown"));
+    let _gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(bench.containers().len(), 1, "it ended a moment ago");
+    bench.until("it is asked again, and old enough", |bench| bench.containers().is_empty()).await;
+    // Of a pod that is gone all goes, whenever it ended.
+    let gone = Bench::new(Pods::ready(), ContainerPolicy { age_by, ..keep(1) });
+    gone.dead_pod("web", 1).await;
+    gone.runtime.inject(Rule::on(Method::ContainerStatus, fault));
+    assert_eq!(gone.pass(false).await.failed, 0);
+    assert_eq!(gone.containers().len(), 0);
 }

@@ -190,7 +190,8 @@ async fn on_a_quiet_node_the_next_regular_pass_removes_just_what_the_plan_says()
         let after = bench.there().await;
         assert_eq!(before.difference(&after).cloned().collect::<BTreeSet<_>>(), planned);
         assert!(after.is_subset(&before));
-        let lists = bench.runtime.calls().into_iter().filter(|call| call.method == Method::ListContainers);
+        let lists =
+            bench.runtime.calls().into_iter().filter(|call| call.method == Method::ListContainers);
         let of_all = lists.filter(|call| call.object.is_empty()).count();
         assert_eq!(of_all, usize::from(strays > PODS_ALONE), "a few are asked for by themselves");
     }
