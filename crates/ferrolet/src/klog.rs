@@ -57,8 +57,22 @@ pub(crate) fn init(format: Format, verbosity: u8, traces: Option<&Traces>) -> Ve
 
 /// The crates of the agent.
 const OURS: &[&str] = &[
-    "config", "cri", "ferrolet", "fetch", "gc", "hostfs", "journal", "model", "pleg", "pods",
-    "podspec", "proto", "runtime", "server", "status",
+    "checkpoint",
+    "config",
+    "cri",
+    "ferrolet",
+    "fetch",
+    "gc",
+    "hostfs",
+    "journal",
+    "model",
+    "pleg",
+    "pods",
+    "podspec",
+    "proto",
+    "runtime",
+    "server",
+    "status",
 ];
 
 /// What is logged: of the agent by its verbosity; libraries have their own idea of what matters, and

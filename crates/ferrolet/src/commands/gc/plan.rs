@@ -133,7 +133,7 @@ const ID: usize = 5;
 /// From how many cells on ids are shown.
 const WIDE: usize = 120;
 /// How many cells a reason has at least, and a name.
-const REASON: usize = 20;
+const REASON: usize = 26;
 const SHORTEST: usize = 8;
 
 /// Makes room for reasons on a terminal: ids are shown on a wide one alone, of long names the end or the
@@ -157,8 +157,8 @@ fn fit(rows: &mut [Vec<String>], cells: usize) {
         return;
     }
     // Each may have half of it, and what the other leaves.
-    let (name, pod) =
-        (room.saturating_sub(pod.min(room / 2)), room.saturating_sub(name.min(room / 2)));
+    let name = room.saturating_sub(pod.min(room / 2)).min(name);
+    let pod = room.saturating_sub(name);
     for row in rows.iter_mut() {
         row[NAME] = shortened(&row[NAME], name.max(SHORTEST));
         row[POD] = shortened(&row[POD], pod.max(SHORTEST));

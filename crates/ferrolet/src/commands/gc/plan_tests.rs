@@ -112,7 +112,13 @@ fn on_any_terminal_verdicts_and_rules_can_be_read_with_the_names_of_a_cluster() 
     assert_eq!(
         written(&plan, Some(100)).0,
         "\
-x
+VERDICT   KIND        NAME                 POD                 AGE/SIZE   WHY
+remove    container   coredns              coredns-7d4b9c6f…   120m       per-container-cap: dead i…
+remove    log         kube-system_cored…   coredns-7d4b9c6f…   -          pod-is-gone: its pod is g…
+remove    log         coredns-7d4b9c6f5…   -                   -          dangling-link: the link l…
+keep      image       coredns:v1.11.3      -                   66.7 MiB   image-in-use: it is used …
+
+would remove 1 container, 2 logs; would keep 1
 "
     );
 }
