@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Asks the agent that `make run` runs: get pods, describe POD, logs POD, each with its flags. `log` shows
-# what the agent itself has to say.
+# Asks the agent that `make run` runs: get pods, describe POD, logs POD, gc plan, gc run, gc why NAME, each
+# with its flags. `log` shows what the agent itself has to say.
 set -euo pipefail
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet
 root=$(cat "$cache/run.root" 2>/dev/null) || { echo "make run is not running" >&2; exit 1; }

@@ -75,7 +75,7 @@ inside() {
     fi
     if [ -z "$told" ]; then
         echo "$root" >"$note"
-        echo "Ask it in another terminal: scripts/ask.sh get pods, describe POD, logs POD, log"
+        echo "Ask it in another terminal: scripts/ask.sh get pods, describe POD, logs POD, gc plan, gc why NAME, log"
         echo
         "$ferrolet" get pods --watch -A --root-dir "$root" &
         table=$!

@@ -21,8 +21,8 @@ impl fmt::Display for FieldError {
         if let Some(source) = &self.source {
             write!(f, "{source}: ")?;
         }
-        // What is wrong with a flag itself has no other name.
-        if self.source.as_deref() != Some(&self.field) {
+        // What is wrong with a flag itself has no other name, and a file as a whole has none.
+        if self.source.as_deref() != Some(&self.field) && !self.field.is_empty() {
             write!(f, "{}: ", self.field)?;
         }
         f.write_str(&self.problem)

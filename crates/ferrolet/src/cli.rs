@@ -246,6 +246,7 @@ mod tests {
             "gc plan",
             "gc plan -o json --root-dir /r",
             "gc plan --container-runtime-endpoint /run/c.sock --maximum-dead-containers -1",
+            "gc plan --runtime-endpoint /run/c.sock --minimum-container-ttl-duration -1s",
             "gc run -o json",
             "gc why default/web -o json --limit 3 --root-dir /r",
             "node clean --force --runtime-endpoint unix:///a --config /b",
@@ -258,8 +259,10 @@ mod tests {
 
     #[test]
     fn wrong_use_is_refused_with_the_code_for_it() {
-        for line in ["", "get", "get pods -A -n x", "logs", "logs a --tail x", "frobnicate"] {
-            let error = Cli::try_parse_from(words(format!("ferrolet {line}").trim())).unwrap_err();
+        for line in
+            ["", "get", "get pods -A -n x", "logs", "logs a --tail x", "gc why ", "frobnicate"]
+        {
+            let error = Cli::try_parse_from(words(&format!("ferrolet {line}"))).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}");
         }
         let help = Cli::try_parse_from(words("ferrolet --help")).unwrap_err();

@@ -1,40 +1,31 @@
 //! Garbage collection as people ask for it: dead containers, sandboxes, logs and images together.
 
-use std::collections::BTreeMap;
+mod passes;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::stream::{self, BoxStream, StreamExt as _};
-use gc::containers::{ContainerGc, Pass, Planned};
+use futures_util::stream::BoxStream;
+use gc::containers::{ContainerGc, Planned};
 use gc::decide::images::Policy;
 use gc::images::{ImageGc, ImageGcError};
 use gc::plan::{Fate, Item, Plan};
 use gc::policy::{AgeBy, ContainerPolicy};
-use journal::{Inputs, Ledger, Progress};
+use journal::Inputs;
 use model::chain::Chain;
 use model::ports::clock::WallClock;
 use model::verdict::{Detail, Input, Verdict};
 use serde_json::Value;
-use server::wire::{GcDone, GcItem, GcLine, GcPlan, GcSource, GcVerdict};
+use server::wire::{GcItem, GcLine, GcPlan, GcSource, GcVerdict};
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
+use self::passes::{Passes, Reader};
 use crate::records::Records;
 use crate::tasks::Tasks;
 use crate::wiring::{Ports, Settings};
 
-/// How many lines wait for a slow reader.
-const LINES: usize = 64;
-
-/// How long a pass waits for whoever reads of it, each time.
-const READER: Duration = Duration::from_secs(10);
-
 /// How many people wait for their pass at a time.
 const WAITING: usize = 4;
-
-/// Whom a pass is told to.
-type Reader = mpsc::Sender<GcLine>;
 
 /// What collects garbage on this node.
 #[derive(Debug)]
@@ -45,15 +36,6 @@ pub(crate) struct Collection {
     policy: Inputs,
     /// Read by the task that makes passes.
     asked: mpsc::Sender<Reader>,
-}
-
-/// Makes the passes that are asked for, one after the other, whether or not anybody still listens.
-#[derive(Debug)]
-struct Passes {
-    containers: ContainerGc,
-    images: ImageGc,
-    ledger: Arc<Ledger>,
-    asked: mpsc::Receiver<Reader>,
 }
 
 #[async_trait]
@@ -67,11 +49,10 @@ impl server::Collector for Collection {
     }
 
     async fn run(&self) -> BoxStream<'static, GcLine> {
-        let (sender, lines) = mpsc::channel(LINES);
+        let (reader, lines) = Reader::new();
         // When the agent stops, nothing is told.
-        drop(self.asked.send(sender).await);
-        let next = async |mut lines: mpsc::Receiver<GcLine>| Some((lines.recv().await?, lines));
-        stream::unfold(lines, next).boxed()
+        drop(self.asked.send(reader).await);
+        lines
     }
 }
 
@@ -103,93 +84,8 @@ impl Collection {
     }
 }
 
-impl Passes {
-    async fn run(mut self, stop: CancellationToken) {
-        let passes = async {
-            while let Some(reader) = self.asked.recv().await {
-                self.pass(reader).await;
-            }
-            // Nobody can ask any more: the agent stops.
-            std::future::pending::<()>().await;
-        };
-        stop.run_until_cancelled(passes).await;
-    }
-
-    /// A pass over everything. Images come first: the others make some of them unused, and what a plan
-    /// says goes, no more and no less.
-    async fn pass(&self, lines: Reader) {
-        let mut done = GcDone::default();
-        self.images_pass(&lines, &mut done).await;
-        self.containers_pass(&lines, &mut done).await;
-        tell(&lines, GcLine::Done(done)).await;
-    }
-
-    async fn containers_pass(&self, lines: &mpsc::Sender<GcLine>, done: &mut GcDone) {
-        let Pass { mut steps, report } = self.containers.run_now().await;
-        while let Some(step) = steps.recv().await {
-            told(&step.verdict, step.outcome.err(), lines, done).await;
-        }
-        match report.await {
-            Ok(report) => done.problems.extend(report.problems.iter().map(chain)),
-            Err(_) => done.problems.push("the agent stops".to_owned()),
-        }
-    }
-
-    async fn images_pass(&self, lines: &mpsc::Sender<GcLine>, done: &mut GcDone) {
-        let mut removals = self.ledger.watch();
-        let pass = self.images.run_now();
-        let mut pass = std::pin::pin!(pass);
-        let report = loop {
-            // Biased: what was removed is told before the end is.
-            tokio::select! {
-                biased;
-                Ok(removal) = removals.recv() => image_told(&removal, lines, done).await,
-                report = &mut pass => break report,
-            }
-        };
-        while let Ok(removal) = removals.try_recv() {
-            image_told(&removal, lines, done).await;
-        }
-        done.problems.extend(report.error.as_ref().map(chain));
-    }
-}
-
 fn chain(error: &(impl std::error::Error + 'static)) -> String {
     Chain(error).to_string()
-}
-
-async fn tell(lines: &mpsc::Sender<GcLine>, line: GcLine) {
-    // Whoever read may have gone or stopped reading; the pass goes on.
-    drop(lines.send_timeout(line, READER).await);
-}
-
-/// Tells the removal of an image; others are told by who makes them.
-async fn image_told(removal: &Progress, lines: &mpsc::Sender<GcLine>, done: &mut GcDone) {
-    if removal.verdict.subject.kind() == "image" {
-        told(&removal.verdict, removal.error.clone(), lines, done).await;
-    }
-}
-
-async fn told(
-    verdict: &Verdict,
-    error: Option<String>,
-    lines: &mpsc::Sender<GcLine>,
-    done: &mut GcDone,
-) {
-    let item = removal_item(verdict);
-    let count = |counts: &mut BTreeMap<String, u64>| {
-        *counts.entry(item.kind.clone()).or_default() += 1;
-    };
-    match error {
-        None => {
-            count(&mut done.removed);
-            tell(lines, GcLine::Removed { item }).await;
-        }
-        Some(error) => {
-            count(&mut done.failed);
-            tell(lines, GcLine::Failed { item, error }).await;
-        }
-    }
 }
 
 /// Both plans together: what goes first, and what could not be looked at.
@@ -236,11 +132,14 @@ fn removal_item(verdict: &Verdict) -> GcItem {
 /// How much is kept, and for how long, as it is told. No limit is `null`.
 pub(crate) fn policy(containers: &ContainerPolicy, images: &Policy) -> Inputs {
     let limit = |limit: Option<usize>| limit.map_or(Value::Null, Value::from);
+    // Zero is for ever.
+    let maximum_age = Some(images.maximum_age).filter(|age| !age.is_zero());
+    let maximum_age = maximum_age.map_or(Input::Nothing, Input::Span);
     let spans = Inputs::from(
         &Detail::default()
             .with("minimumContainerAge", Input::Span(containers.min_age))
             .with("minimumImageAge", Input::Span(images.minimum_age))
-            .with("maximumImageAge", Input::Span(images.maximum_age)),
+            .with("maximumImageAge", maximum_age),
     );
     let age_by = match containers.age_by {
         AgeBy::Created => "created",
@@ -255,4 +154,19 @@ pub(crate) fn policy(containers: &ContainerPolicy, images: &Policy) -> Inputs {
     ];
     policy.splice(0..0, spans.0);
     Inputs(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_is_not_set_is_null() {
+        let unlimited = ContainerPolicy { per_container: None, ..ContainerPolicy::default() };
+        let told = serde_json::to_string(&policy(&unlimited, &Policy::default())).unwrap();
+        assert_eq!(
+            told,
+            r#"{"minimumContainerAge":"0s","minimumImageAge":"2m0s","maximumImageAge":null,"maximumDeadContainersPerContainer":null,"maximumDeadContainers":null,"containerAgeBy":"created","imageHighThresholdPercent":85,"imageLowThresholdPercent":80}"#
+        );
+    }
 }

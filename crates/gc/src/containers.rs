@@ -6,7 +6,7 @@ mod lists;
 mod survey;
 mod task;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -93,14 +93,36 @@ pub struct Report {
     pub removed: usize,
     /// How much it could not remove.
     pub failed: usize,
+    /// Both by what it was.
+    pub kinds: BTreeMap<&'static str, Tally>,
     /// The parts of it that could not be made.
     pub problems: Vec<PassError>,
+}
+
+/// What became of things of a kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// So many were removed.
+    pub removed: u64,
+    /// So many could not be.
+    pub failed: u64,
+}
+
+impl Report {
+    fn count(&mut self, step: &Step) {
+        let tally = self.kinds.entry(step.verdict.subject.kind()).or_default();
+        match step.outcome {
+            Ok(()) => (self.removed, tally.removed) = (self.removed + 1, tally.removed + 1),
+            Err(_) => (self.failed, tally.failed) = (self.failed + 1, tally.failed + 1),
+        }
+    }
 }
 
 /// A pass under way.
 #[derive(Debug)]
 pub struct Pass {
-    /// What it does, as it does it. Whoever reads too slowly misses steps. Ends with the pass.
+    /// What it does, as it does it. Whoever reads too slowly misses steps; the report counts all. Ends with
+    /// the pass.
     pub steps: mpsc::Receiver<Step>,
     /// What it came to; an error when the agent stops first.
     pub report: oneshot::Receiver<Report>,

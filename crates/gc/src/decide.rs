@@ -3,6 +3,8 @@
 pub mod containers;
 pub mod deletor;
 pub mod images;
+#[cfg(test)]
+mod laws_tests;
 pub mod links;
 pub mod logs;
 pub mod policy;

@@ -29,7 +29,7 @@ pub use error::{Errors, ImageGcError};
 pub use metrics::ImageGcMetrics;
 pub use task::ImageGcTask;
 
-use crate::decide::images::{KeptImage, Pins, Policy};
+use crate::decide::images::{KeptImage, NOT_REMOVED, Pins, Policy};
 use crate::plan::Plan;
 use look::Collector;
 
@@ -88,6 +88,13 @@ pub struct PassReport {
     pub plan: Plan,
     /// What went wrong, if anything did; what the plan says has happened all the same.
     pub error: Option<ImageGcError>,
+}
+
+impl PassReport {
+    /// How many images could not be removed.
+    pub fn not_removed(&self) -> usize {
+        self.plan.items.iter().filter(|item| item.rule == NOT_REMOVED).count()
+    }
 }
 
 /// Asks for plans and passes. Clones ask the same task.

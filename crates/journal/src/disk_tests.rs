@@ -59,6 +59,50 @@ async fn entries_are_found_the_newest_first_by_whoever_comes_later() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_asks_for_a_pod_hears_of_its_directory_too_which_knows_the_uid_alone() {
+    let segments = MemorySegments::default();
+    let journal = journal(&segments, SMALLEST);
+    let directory = |uid: &str| Verdict {
+        subject: Subject::PodDirectory(format!("/pods/{uid}").into()),
+        name: "".into(),
+        owner: Some(Owner { uid: uid.into(), pod: None }),
+        ..verdict("", "", "")
+    };
+    journal.record(&verdict("c1", "main", "web"), Outcome::Removed);
+    journal.record(&verdict("c2", "main", "other"), Outcome::Removed);
+    for uid in ["uid-of-web", "uid-of-other"] {
+        journal.record(&directory(uid), Outcome::Removed);
+    }
+    let asked = |what| ids(&journal.find(&Query::new(what), 10).unwrap()).join(" ");
+    assert_eq!(asked("web"), "/pods/uid-of-web c1");
+    assert_eq!(asked("default/web"), "/pods/uid-of-web c1");
+    journal.record(&verdict("c3", "main", "set-1"), Outcome::Removed);
+    journal.record(&directory("uid-of-set-1"), Outcome::Removed);
+    assert_eq!(asked("set"), "/pods/uid-of-set-1 c3");
+    assert_eq!(asked("c1"), "c1", "who asks for one thing hears of that alone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_logs_of_a_container_do_not_count_towards_the_limit() {
+    let segments = MemorySegments::default();
+    let journal = journal(&segments, SMALLEST);
+    for id in ["c1", "c2", "c3", "c4"] {
+        for subject in [
+            Subject::ContainerLog(format!("/logs/{id}.log").into()),
+            Subject::LogLink(format!("/links/{id}.log").into()),
+            Subject::Container(id.into()),
+        ] {
+            journal.record(&Verdict { subject, ..verdict(id, "main", "web") }, Outcome::Removed);
+        }
+    }
+    let found = journal.find(&Query::new("web"), 2).unwrap();
+    let expected = ["c4", "/links/c4.log", "/logs/c4.log", "c3", "/links/c3.log", "/logs/c3.log"];
+    assert_eq!((ids(&found), found.more), (expected.to_vec(), true));
+    let all = journal.find(&Query::new("web"), 4).unwrap();
+    assert_eq!((all.entries.len(), all.more), (12, false));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_entry_torn_at_any_byte_costs_that_entry_alone() {
     let segments = MemorySegments::default();
     let whole = journal(&segments, SMALLEST);

@@ -133,6 +133,7 @@ impl Inputs {
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
+        Value::Null => "none".to_owned(),
         other => other.to_string(),
     }
 }
@@ -155,6 +156,7 @@ impl From<&Detail> for Inputs {
             Input::Flag(flag) => Value::from(*flag),
             Input::Time(time) => Value::from(time.to_string()),
             Input::Span(span) => Value::from(span_text(*span)),
+            Input::Nothing => Value::Null,
         };
         let told = detail.0.iter().map(|(name, input)| ((*name).to_owned(), value(input)));
         Self(told.collect())
@@ -226,17 +228,21 @@ mod tests {
             detail: Detail::default()
                 .with("position", Input::Number(3))
                 .with("age", Input::Span(Duration::from_secs(90)))
-                .with("aggressive", Input::Flag(false)),
+                .with("aggressive", Input::Flag(false))
+                .with("lastUsed", Input::Nothing),
             at: Timestamp::UNIX_EPOCH,
         };
         let entry = Entry::new(&verdict, Outcome::Failed("busy"), Timestamp::UNIX_EPOCH, "0.1.0");
         let text = serde_json::to_string(&entry).unwrap();
         assert_eq!(
             text,
-            r#"{"time":"1970-01-01T00:00:00Z","kind":"container","id":"c1","name":"main","pod":"default/web","podUid":"u1","rule":"per-container-cap","detail":{"position":3,"age":"1m30s","aggressive":false},"outcome":"failed","error":"busy","version":"0.1.0"}"#
+            r#"{"time":"1970-01-01T00:00:00Z","kind":"container","id":"c1","name":"main","pod":"default/web","podUid":"u1","rule":"per-container-cap","detail":{"position":3,"age":"1m30s","aggressive":false,"lastUsed":null},"outcome":"failed","error":"busy","version":"0.1.0"}"#
         );
         assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), entry);
-        assert_eq!(entry.detail.to_string(), "position 3, age 1m30s, aggressive false");
+        assert_eq!(
+            entry.detail.to_string(),
+            "position 3, age 1m30s, aggressive false, lastUsed none"
+        );
     }
 
     #[test]

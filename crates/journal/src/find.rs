@@ -1,6 +1,6 @@
 //! Asking the journal.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use model::ports::files::FileError;
 use model::ports::segments::Segments;
@@ -25,25 +25,36 @@ pub struct Found {
     pub problems: Vec<String>,
 }
 
-/// The newest of the entries that are meant, the newest first.
+/// How many entries are kept for each that is asked for: logs go along with their container.
+const ALONG: usize = 4;
+
+/// The newest of the entries that are meant, the newest first. What goes along with a container does
+/// not count.
 #[derive(Debug)]
 struct Newest {
     limit: usize,
     before: Vec<Entry>,
     /// Those of the segment that is being read, the oldest first.
     segment: VecDeque<Entry>,
+    /// How many of both count.
+    counted: usize,
     more: bool,
 }
 
 impl Newest {
     fn new(limit: usize) -> Self {
-        Self { limit, before: Vec::new(), segment: VecDeque::new(), more: false }
+        let (before, segment) = (Vec::new(), VecDeque::new());
+        Self { limit, before, segment, counted: 0, more: false }
     }
 
     fn take(&mut self, entry: Entry) {
+        self.counted += usize::from(!goes_along(&entry));
         self.segment.push_back(entry);
-        if self.before.len() + self.segment.len() > self.limit {
-            self.segment.pop_front();
+        while self.counted > self.limit
+            || self.before.len() + self.segment.len() > self.limit.saturating_mul(ALONG)
+        {
+            let Some(oldest) = self.segment.pop_front() else { break };
+            self.counted -= usize::from(!goes_along(&oldest));
             self.more = true;
         }
     }
@@ -53,8 +64,25 @@ impl Newest {
     }
 }
 
-/// Looks for what is meant, from the newest segment to the oldest. Blocks while it reads.
+/// Whether something went because its container did: of logs, only those bear a name.
+fn goes_along(entry: &Entry) -> bool {
+    entry.kind == "log" && !entry.name.is_empty()
+}
+
+/// Looks for what is meant, and at most so many that went by themselves. Blocks while it reads.
 pub fn find(segments: &dyn Segments, query: &Query, limit: usize) -> Result<Found, FileError> {
+    let (found, by) = scan(segments, query, limit)?;
+    let of_pod = found.entries.iter().filter(|entry| query.means_pod_of(entry));
+    let pods: BTreeSet<String> = of_pod.filter_map(|entry| entry.pod_uid.clone()).collect();
+    if pods.is_empty() {
+        return Ok(found);
+    }
+    // Some things know their pod by its uid alone; who they belong to is known by now.
+    Ok(scan(segments, &query.and_of_pods(pods, by), limit)?.0)
+}
+
+/// Looks for what is meant, from the newest segment to the oldest, and tells how it is meant.
+fn scan(segments: &dyn Segments, query: &Query, limit: usize) -> Result<(Found, Match), FileError> {
     let mut found = Found::default();
     let (mut exact, mut prefix) = (Newest::new(limit), Newest::new(limit));
     for lying in segments.list()?.iter().rev() {
@@ -82,6 +110,7 @@ pub fn find(segments: &dyn Segments, query: &Query, limit: usize) -> Result<Foun
             Err(error) => found.problems.push(format!("read segment {}: {error}", lying.number)),
         }
     }
-    let meant = if exact.before.is_empty() { prefix } else { exact };
-    Ok(Found { entries: meant.before, more: meant.more, ..found })
+    let (meant, by) =
+        if exact.before.is_empty() { (prefix, Match::Prefix) } else { (exact, Match::Exact) };
+    Ok((Found { entries: meant.before, more: meant.more, ..found }, by))
 }

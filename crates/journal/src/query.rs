@@ -1,5 +1,7 @@
 //! Which entries somebody means.
 
+use std::collections::BTreeSet;
+
 use crate::entry::Entry;
 
 /// How an entry is meant.
@@ -15,6 +17,8 @@ pub enum Match {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
     what: String,
+    /// The uids of pods that are meant, and how.
+    pods: Option<(BTreeSet<String>, Match)>,
 }
 
 impl Query {
@@ -23,11 +27,36 @@ impl Query {
         let what = what.trim();
         // Ids are often copied with the runtime's name before them.
         let what = what.split_once("://").map_or(what, |(_, id)| id);
-        Self { what: what.to_owned() }
+        Self { what: what.to_owned(), pods: None }
+    }
+
+    /// The same, and besides what belongs to these pods and does not tell their names.
+    pub(crate) fn and_of_pods(&self, pods: BTreeSet<String>, by: Match) -> Self {
+        Self { pods: Some((pods, by)), ..self.clone() }
+    }
+
+    /// Whether the pod of an entry is what is meant.
+    pub(crate) fn means_pod_of(&self, entry: &Entry) -> bool {
+        let Some(pod) = entry.pod.as_deref().filter(|_| !self.what.is_empty()) else {
+            return false;
+        };
+        let name = pod.rsplit('/').next().unwrap_or_default();
+        [pod, name].iter().any(|called| *called == self.what || self.is_begun(called))
+    }
+
+    /// Whether the name of a pod is what is meant and more: that of a static pod has the node's name
+    /// behind it, one of a set a number.
+    fn is_begun(&self, pod: &str) -> bool {
+        pod.strip_prefix(self.what.as_str()).is_some_and(|rest| rest.starts_with('-'))
     }
 
     /// Whether an entry is meant.
     pub fn means(&self, entry: &Entry) -> Option<Match> {
+        if let (Some((pods, by)), None, Some(uid)) = (&self.pods, &entry.pod, &entry.pod_uid)
+            && pods.contains(uid)
+        {
+            return Some(*by);
+        }
         let pod = entry.pod.as_deref().unwrap_or_default();
         let uid = entry.pod_uid.as_deref().unwrap_or_default();
         let is_image = entry.kind == "image";
@@ -55,10 +84,8 @@ impl Query {
         {
             return Some(Match::Exact);
         }
-        // The name of a static pod has the node's name behind it, one of a set a number.
-        let longer = |pod: &str| pod.strip_prefix(what).is_some_and(|rest| rest.starts_with('-'));
         let begins = [thing.id, digest, thing.uid].iter().any(|id| id.starts_with(what));
-        (begins || longer(thing.pod) || longer(pod_name)).then_some(Match::Prefix)
+        (begins || self.is_begun(thing.pod) || self.is_begun(pod_name)).then_some(Match::Prefix)
     }
 }
 

@@ -39,6 +39,18 @@ impl LogLayout {
         name.rsplit_once('_').map_or(name, |(_, uid)| uid).into()
     }
 
+    /// The name of the pod whose logs a directory of this name has; none if the directory is not named
+    /// `NAMESPACE_NAME_UID`. Neither namespaces nor names of pods have a `_`.
+    pub fn pod_name_of_directory(name: &str) -> Option<PodName> {
+        let parts: Vec<&str> = name.split('_').collect();
+        match parts[..] {
+            [namespace, pod, uid] if ![namespace, pod, uid].contains(&"") => {
+                Some(PodName::new(namespace, pod))
+            }
+            _ => None,
+        }
+    }
+
     /// A container's log below its pod's directory.
     pub fn container_log(container: &str, restart_count: u32) -> String {
         format!("{container}/{restart_count}.log")
@@ -116,8 +128,17 @@ mod tests {
 
     #[test]
     fn names_tell_whose_directories_and_links_are() {
-        for (name, uid) in [("123", "123"), ("ns_name_654", "654"), ("a_b_", "")] {
+        let rows = [
+            ("123", "123", None),
+            ("ns_name_654", "654", Some(("ns", "name"))),
+            ("a_b_", "", None),
+            ("a_b_c_654", "654", None),
+            ("_name_654", "654", None),
+        ];
+        for (name, uid, pod) in rows {
             assert_eq!(LogLayout::pod_of_directory(name), PodUid::from(uid), "{name}");
+            let pod = pod.map(|(namespace, name)| PodName::new(namespace, name));
+            assert_eq!(LogLayout::pod_name_of_directory(name), pod, "{name}");
         }
         let rows = [
             ("web_default_my-main-abcdef0123.log", Some("abcdef0123")),

@@ -112,6 +112,8 @@ pub enum Input {
     Time(Timestamp),
     /// A stretch of time.
     Span(Duration),
+    /// What would be told of something that is not: the last use of what nobody ever used.
+    Nothing,
 }
 
 impl fmt::Display for Input {
@@ -122,6 +124,7 @@ impl fmt::Display for Input {
             Self::Flag(flag) => write!(f, "{flag}"),
             Self::Time(time) => write!(f, "{time}"),
             Self::Span(span) => write!(f, "{span:?}"),
+            Self::Nothing => f.write_str("none"),
         }
     }
 }
@@ -131,12 +134,18 @@ impl fmt::Display for Input {
 pub struct Detail(pub Vec<(&'static str, Input)>);
 
 impl Detail {
-    /// With one thing more.
+    /// With one thing more. Programs read the name, so it is one word in camel case.
     #[must_use]
     pub fn with(mut self, name: &'static str, input: Input) -> Self {
+        debug_assert!(is_camel_case(name), "{name}");
         self.0.push((name, input));
         self
     }
+}
+
+fn is_camel_case(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
 impl fmt::Display for Detail {
@@ -185,6 +194,15 @@ impl fmt::Display for Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_inputs_are_one_word() {
+        let rows = [("cap", true), ("minimumAge", true), ("min-age", false), ("min_age", false)];
+        for (name, expected) in rows {
+            assert_eq!(is_camel_case(name), expected, "{name}");
+        }
+        assert!(!is_camel_case("") && !is_camel_case("Cap"));
+    }
 
     #[test]
     fn a_verdict_reads_as_a_sentence_with_whose_it_is_and_the_numbers_of_its_rule() {

@@ -224,11 +224,15 @@ pub enum GcLine {
 
 /// What a pass came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct GcDone {
-    /// How much is gone, by what it was.
+    /// How much is gone, by what it was, told or not.
     pub removed: BTreeMap<String, u64>,
-    /// How much could not be removed, by what it is.
+    /// How much could not be removed, by what it is, told or not.
     pub failed: BTreeMap<String, u64>,
+    /// How many lines were left out because whoever reads was too slow.
+    #[serde(default)]
+    pub left_out: u64,
     /// Parts of the pass that could not be made.
     pub problems: Vec<String>,
 }

@@ -142,6 +142,16 @@ fn settings_of_our_own_come_behind_the_kubelets() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_wrong_as_a_whole() {
+    let told = told(&["--ferrolet-config", "/nope.yaml"], CgroupVersion::V2);
+    assert!(
+        told.notes.starts_with("error: cannot read configuration file /nope.yaml"),
+        "{}",
+        told.notes
+    );
+}
+
+#[test]
 fn a_full_file_of_an_older_cluster_passes_on_any_machine() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/tests/data/full.yaml");
     let v1 = told(&[file], CgroupVersion::V1);

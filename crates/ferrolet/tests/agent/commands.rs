@@ -294,6 +294,10 @@ async fn gc_why_tells_what_was_removed_and_else_what_is_still_there() {
     }
     let told = why(&node, "c0ffee").await.unwrap_err();
     assert!(told.ends_with("is there: it stays, it runs (running)"), "{told}");
+    let json: serde_json::Value =
+        serde_json::from_str(&why(&node, "main -o json").await.unwrap()).unwrap();
+    assert_eq!(json["stillThere"], serde_json::json!([]));
+    assert_eq!(json["entries"][0]["name"], "main");
     let told = why(&node, "frog/toad?&x=1").await.unwrap_err();
     assert_eq!(
         told,
@@ -328,7 +332,7 @@ async fn gc_run_tells_every_step_and_ends_with_an_error_if_something_is_left() {
     let done = |removed: &[&str], failed: &[&str]| {
         let counts = |kinds: &[&str]| kinds.iter().map(|kind| ((*kind).to_owned(), 1)).collect();
         let (removed, failed) = (counts(removed), counts(failed));
-        GcLine::Done(GcDone { removed, failed, problems: Vec::new() })
+        GcLine::Done(GcDone { removed, failed, ..GcDone::default() })
     };
     let removed = GcLine::Removed { item: gone.clone() };
     let (text, ended) = run(vec![removed.clone(), done(&["container"], &[])]).await;
@@ -344,4 +348,10 @@ async fn gc_run_tells_every_step_and_ends_with_an_error_if_something_is_left() {
     assert_eq!(ended, Err("could not remove 1 sandbox".to_owned()));
     let (_, ended) = run(vec![removed]).await;
     assert_eq!(ended, Err("the agent ended before the pass did".to_owned()));
+    let kinds = |kind: &str, number| [(kind.to_owned(), number)].into();
+    let (removed, failed) = (kinds("log", 2), kinds("container", 1));
+    let last = GcDone { removed, failed, left_out: 3, ..GcDone::default() };
+    let (text, ended) = run(vec![GcLine::Done(last)]).await;
+    assert_eq!(text, "removed 2 logs (3 lines were left out, as they were read too slowly)\n");
+    assert_eq!(ended, Err("could not remove 1 container".to_owned()));
 }

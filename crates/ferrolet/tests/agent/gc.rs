@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use gc::decide::images::Policy;
 use gc::plan::{Fate, Item};
 use gc::policy::ContainerPolicy;
 use model::ids::{PodName, SandboxId};
@@ -9,8 +11,9 @@ use model::observed::Container;
 use model::ports::files::HostFiles as _;
 use model::ports::runtime::{Code, Runtime as _};
 use model::verdict::Subject;
+use server::wire::GcLine;
 use testkit::http::Page;
-use testkit::runtime::{Fault, Method, Rule};
+use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use testkit::wanted;
 
 use crate::world::World;
@@ -228,4 +231,44 @@ async fn a_pass_that_was_asked_for_is_made_to_its_end_though_nobody_listens_any_
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(world.runtime.count(Method::ListImages) > 0, "{:?}", world.runtime.calls());
     assert!(world.runtime.count(Method::ListContainers) > 0, "{:?}", world.runtime.calls());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_pass_came_to_is_told_in_full_to_a_reader_who_is_too_slow_for_its_lines() {
+    const EACH: u64 = 1300;
+    let mut world = World::new();
+    world.images.policy = Policy {
+        maximum_age: Duration::from_mins(3),
+        minimum_age: Duration::ZERO,
+        ..<_>::default()
+    };
+    for number in 0..EACH {
+        let name = format!("ferrolet.test/unused:{number}");
+        world.runtime.add_image(&RemoteImage::new(&name));
+    }
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let agent = world.start();
+    world.one_runs("web").await;
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    for number in 0..EACH {
+        world.files.write(format!("/var/log/pods/ns_stray_{number}/main/0.log"), "x");
+    }
+    leftovers(&world, "stuck", 0).await;
+    world.files.remove("/var/log/pods/default_stuck_uid-stuck");
+    world.runtime.inject(Rule::on(Method::RemovePodSandbox, Fault::error(Code::Internal)));
+    let mut lines = agent.collector().run().await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let (mut told, mut done) = (0, None);
+    while let Some(line) = lines.next().await {
+        match line {
+            GcLine::Done(last) => done = Some(last),
+            _ => told += 1,
+        }
+    }
+    let done = done.expect("the end is told");
+    assert!(told < EACH, "{told}");
+    assert_eq!(done.left_out, 2 * EACH + 1 - told);
+    let removed = [("image".to_owned(), EACH), ("log".to_owned(), EACH)].into();
+    assert_eq!((done.removed, done.failed), (removed, [("sandbox".to_owned(), 1)].into()));
+    assert_eq!(done.problems, [""; 0]);
 }

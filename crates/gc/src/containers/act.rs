@@ -63,14 +63,12 @@ impl Act<'_> {
     }
 
     fn done(&self, verdict: Verdict, outcome: Result<(), String>, report: &mut Report) {
-        match &outcome {
-            Ok(()) => report.removed += 1,
-            Err(error) => {
-                report.failed += 1;
-                warn!(%verdict, %error, "cannot remove");
-            }
+        if let Err(error) = &outcome {
+            warn!(%verdict, %error, "cannot remove");
         }
-        (self.tell)(Step { verdict, outcome });
+        let step = Step { verdict, outcome };
+        report.count(&step);
+        (self.tell)(step);
     }
 
     /// Removes containers; answers in which sandboxes some are left.

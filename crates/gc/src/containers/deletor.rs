@@ -65,13 +65,15 @@ impl Deletor {
         let one_each = known.filter(|one| names.insert(one.name));
         for id in one_each.map(|one| one.id.to_string()).chain(died.first().cloned()) {
             let which = if all.is_some() { Which::All } else { Which::SameAs(&id) };
-            doomed.extend(beyond(status, which, keep).into_iter().map(|one| (one.id, one)));
+            doomed
+                .extend(beyond(status, which, keep).into_iter().map(|one| (one.instance.id, one)));
         }
         let mut left = 0;
-        for instance in doomed.into_values() {
-            let item = item(&instance, (status, pod.clone()), rule, (keep, now));
+        let cap = all.is_none().then_some(keep);
+        for one in doomed.into_values() {
+            let item = item(&one, (status, pod), rule, (cap, now));
             let Some(verdict) = item.verdict(now) else { continue };
-            let removal = Removal { container: listed(&instance, status, pod), verdict };
+            let removal = Removal { container: listed(&one.instance, status, pod), verdict };
             left += usize::from(self.queue.try_send(removal).is_err());
         }
         if left > 0 {

@@ -1,5 +1,7 @@
 //! Looking at what there is, and deciding what becomes of it.
 
+mod directories;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::StreamExt as _;
@@ -8,18 +10,21 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::log_layout::LogLayout;
 use model::observed::{Container, ContainerState, Sandbox, SandboxState};
-use model::ports::files::{Entry, FileError, FileKind};
-use model::ports::runtime::Code;
+use model::ports::runtime::RuntimeError;
 use model::verdict::Subject;
 
+pub(super) use self::directories::files;
+use self::directories::logs_and_links;
 use super::{ContainerGcParts, PassError, Planned, lists};
 use crate::decide::Facts;
 use crate::decide::containers::{ExitTimes, containers};
-use crate::decide::links::{Found, dangling};
 use crate::decide::logs::logs;
 use crate::decide::sandboxes::sandboxes;
 use crate::plan::{Fate, Item, Plan};
 use crate::policy::AgeBy;
+
+/// How many pods are looked at one by one; with more, a list of everything costs less.
+pub(super) const PODS_ALONE: usize = 16;
 
 /// How many containers are looked at closely at a time.
 const LOOKS_AT_A_TIME: usize = 4;
@@ -36,7 +41,7 @@ pub(super) struct Survey {
     ended: ExitTimes,
     aggressive: bool,
     now: Timestamp,
-    /// Whether time alone may make something go.
+    /// Whether time alone, or another look, may make something go.
     pub(super) something_is_too_young: bool,
     /// Pods of which something lives.
     alive: BTreeSet<PodUid>,
@@ -120,7 +125,7 @@ impl Survey {
         let (mut in_use, mut too_young) = (BTreeSet::new(), false);
         for (item, container) in self.containers(parts).filter(|(item, _)| item.fate == Fate::Keep)
         {
-            too_young |= item.rule == "too-young";
+            too_young |= matches!(item.rule, "too-young" | "exit-time-unknown");
             if !in_use.contains(&container.sandbox_id) {
                 in_use.insert(container.sandbox_id.clone());
             }
@@ -138,30 +143,8 @@ pub(super) async fn all(
 ) -> Survey {
     let mut survey = Survey::new(parts, aggressive);
     of_runtime(parts, (None, ended), &mut survey).await;
-    of_files(parts, &mut survey).await;
+    logs_and_links(parts, &mut survey).await;
     survey
-}
-
-/// Looks at logs and links alone.
-pub(super) async fn files(parts: &ContainerGcParts) -> Survey {
-    let mut survey = Survey::new(parts, false);
-    of_files(parts, &mut survey).await;
-    survey
-}
-
-async fn of_files(parts: &ContainerGcParts, survey: &mut Survey) {
-    // Before all are heard nothing would go; that there is no directory yet is no problem then.
-    match parts.files.entries(&parts.logs.pod_logs).await {
-        Ok(entries) => {
-            let entries: Vec<(String, bool)> = entries.into_iter().filter_map(named).collect();
-            survey.logs = logs(&parts.logs.pod_logs, &entries, &survey.alive, &*parts.pods);
-        }
-        Err(error) if parts.pods.sources_ready() => {
-            survey.problems.push(PassError::ReadLogs(error));
-        }
-        Err(_) => {}
-    }
-    survey.links = dangling_links(parts).await;
 }
 
 /// Looks at what is left of one pod.
@@ -181,12 +164,6 @@ pub(super) async fn pod(parts: &ContainerGcParts, uid: &PodUid) -> Survey {
         survey.logs = logs(&parts.logs.pod_logs, &[(name, true)], &survey.alive, &*parts.pods);
     }
     survey
-}
-
-/// The name of an entry, and whether it is a directory. Nobody gives pods names that are no text.
-fn named(entry: Entry) -> Option<(String, bool)> {
-    let is_directory = entry.found.is_ok_and(|found| found.kind == FileKind::Directory);
-    Some((entry.name.into_string().ok()?, is_directory))
 }
 
 /// Looks at what the runtime has, of all pods or of one; tells the name of one.
@@ -229,6 +206,24 @@ async fn of_runtime(
     name
 }
 
+/// Those of some pods of which something may live. With many of them, a list of everything costs less.
+async fn alive_of(
+    parts: &ContainerGcParts,
+    pods: &BTreeSet<PodUid>,
+) -> Result<BTreeSet<PodUid>, PassError> {
+    let runtime = &*parts.runtime;
+    let one_by_one = pods.iter().map(Some).filter(|_| pods.len() <= PODS_ALONE);
+    let all_at_once = (pods.len() > PODS_ALONE).then_some(None);
+    let mut found = BTreeSet::new();
+    for pod in one_by_one.chain(all_at_once) {
+        let failed = |what| move |error: RuntimeError| PassError::List(what, error);
+        let sandboxes = lists::sandboxes(runtime, pod).await.map_err(failed("sandboxes"))?;
+        let containers = lists::containers(runtime, pod, &sandboxes).await;
+        found.append(&mut alive(&sandboxes, &containers.map_err(failed("containers"))?));
+    }
+    Ok(found)
+}
+
 /// The pods of which something may live.
 fn alive(sandboxes: &[Sandbox], containers: &[Container]) -> BTreeSet<PodUid> {
     let ready = sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready);
@@ -261,34 +256,9 @@ async fn learn_exit_times(parts: &ContainerGcParts, listed: &[Container], ended:
     }
 }
 
-/// When a container ended; without an answer its creation counts until the next pass.
+/// When a container ended; none without an answer. Of one that the runtime cannot tell, its creation
+/// counts.
 async fn exit_time(parts: &ContainerGcParts, id: ContainerId) -> Option<(ContainerId, Timestamp)> {
     let status = parts.runtime.container_status(&id).await.ok()?;
-    Some((id, status.finished_at?))
-}
-
-/// What becomes of links that lead nowhere; others are nobody's business.
-async fn dangling_links(parts: &ContainerGcParts) -> Vec<Item> {
-    let root = &parts.logs.container_links;
-    let Ok(entries) = parts.files.entries(root).await else { return Vec::new() };
-    let mut items = Vec::new();
-    for entry in entries {
-        let leads_nowhere = entry.found.as_ref().is_err_and(FileError::is_not_found);
-        let Some(name) = entry.name.to_str().filter(|name| LogLayout::is_link_name(name)) else {
-            continue;
-        };
-        if leads_nowhere {
-            items.push(dangling(root, name, container_of(parts, name).await));
-        }
-    }
-    items
-}
-
-async fn container_of(parts: &ContainerGcParts, link: &str) -> Found {
-    let Some(id) = LogLayout::container_of_link(link) else { return Found::NoId };
-    match parts.runtime.container_status(&id).await {
-        Ok(status) => Found::State(status.state),
-        Err(error) if error.code == Code::DataLoss => Found::Nothing,
-        Err(_) => Found::Failed,
-    }
+    Some((id, status.finished_at.unwrap_or(status.created_at)))
 }

@@ -11,15 +11,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, debug, info, info_span, warn};
 
+use super::survey::PODS_ALONE;
 use super::{PassError, Report, Request, Shared, Step, act, survey};
 use crate::decide::containers::ExitTimes;
 use crate::decide::schedule::{LastPass, asks_the_runtime};
 
 /// From the end of a regular pass to the start of the next.
 const PERIOD: Duration = Duration::from_mins(1);
-
-/// How many pods are looked at one by one; with more, a list of everything costs less.
-const PODS_ALONE: usize = 16;
 
 /// Who may read the logs of pods.
 const LOGS_MODE: u32 = 0o750;
@@ -94,12 +92,10 @@ impl ContainerGcTask {
             return;
         }
         self.last.passed_over += 1;
-        if changed.pods.is_empty() {
-            return;
-        }
         for uid in changed.pods {
             self.pod(&uid).await;
         }
+        // Files come and go without a word to anybody; to look at them costs next to nothing.
         let parts = &self.shared.parts;
         let mut found = survey::files(parts).await;
         let mut report = act::carry_out(parts, &found, &|_| {}).await;
@@ -158,7 +154,7 @@ impl ContainerGcTask {
 
     fn told(&mut self, report: Report) {
         self.tell_failure(&report);
-        let Report { removed, failed, problems } = report;
+        let Report { removed, failed, problems, .. } = report;
         if !problems.is_empty() {
             self.failed = true;
         } else if std::mem::take(&mut self.failed) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use model::ids::{ContainerId, PodName, SandboxId};
 use model::ports::clock::WallClock as _;
+use model::verdict::Subject;
 use testkit::clock::VirtualClock;
 use testkit::events::KeptNodeEvents;
 use testkit::files::MemoryFiles;
@@ -128,6 +129,21 @@ impl Bench {
         self.runtime.sandboxes().len()
     }
 
+    /// All that a plan could name.
+    async fn there(&self) -> BTreeSet<Subject> {
+        let containers = self.containers().into_iter().map(Subject::Container);
+        let sandboxes = self.runtime.sandboxes().into_iter().map(|one| Subject::Sandbox(one.id));
+        let mut all: BTreeSet<Subject> = containers.chain(sandboxes).collect();
+        let (logs, links) = (&self.parts.logs.pod_logs, &self.parts.logs.container_links);
+        for name in self.files.list(logs).await.unwrap() {
+            all.insert(Subject::PodLogs(logs.join(name)));
+        }
+        for name in self.files.list(links).await.unwrap_or_default() {
+            all.insert(Subject::LogLink(links.join(name)));
+        }
+        all
+    }
+
     /// The calls of some methods, in order.
     fn calls(&self, methods: &[Method]) -> Vec<Method> {
         let calls: Vec<Call> = self.runtime.calls();
@@ -143,6 +159,11 @@ impl Bench {
         });
         assert!(waited.await.is_ok(), "{what}: {:?}", self.runtime.containers());
     }
+}
+
+/// What a plan removes.
+fn removals(plan: &Plan) -> BTreeSet<Subject> {
+    plan.removals().map(|item| item.subject.clone()).collect()
 }
 
 fn keep(per_container: usize) -> ContainerPolicy {

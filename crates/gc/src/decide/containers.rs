@@ -16,9 +16,10 @@ use model::pod_state::{PodState, WorkerState};
 use model::verdict::{Detail, Input, Owner, Subject};
 
 use super::Facts;
+use super::policy::AgeBy;
 use crate::plan::{Fate, Item};
 
-/// When containers ended, as far as it is known and asked for.
+/// When containers ended, if that is asked for. One that is not here could not be asked.
 pub type ExitTimes = BTreeMap<ContainerId, Timestamp>;
 
 /// A container that may go, and what was decided of it so far.
@@ -26,6 +27,8 @@ struct Candidate<'a> {
     container: &'a Container,
     /// From when its age counts.
     since: Timestamp,
+    /// Whether that is the end of it, which counts and is not known.
+    end_is_unknown: bool,
     state: PodState,
     decided: Option<(&'static str, Detail)>,
 }
@@ -60,9 +63,12 @@ pub fn containers(listed: &[Container], ended: &ExitTimes, facts: &Facts<'_>) ->
     let newest = newest_of_each(listed);
     for container in listed {
         let is_newest = newest.get(&(&container.pod_uid, &container.name)) == Some(&&container.id);
+        let (exit, exited) =
+            (ended.get(&container.id).copied(), container.state == ContainerState::Exited);
         let candidate = Candidate {
             container,
-            since: ended.get(&container.id).copied().unwrap_or(container.created_at),
+            since: exit.unwrap_or(container.created_at),
+            end_is_unknown: facts.policy.age_by == AgeBy::Finished && exited && exit.is_none(),
             state: facts.pods.state(&container.pod_uid),
             decided: None,
         };
@@ -123,8 +129,11 @@ fn why_kept(
         // As upstream would not: its caps hold for these too. But what nobody knows does not grow, and
         // a source that is late must find all that is its own.
         (_, PodState::NotHeard) => Some(("source-not-ready", Detail::default())),
+        _ if candidate.end_is_unknown && age_counts(candidate.state, facts) => {
+            Some(("exit-time-unknown", Detail::default()))
+        }
         _ if !is_old_enough(candidate.since, least, facts.now) => {
-            Some(("too-young", Detail::default().with("min-age", Input::Span(least))))
+            Some(("too-young", Detail::default().with("minimumAge", Input::Span(least))))
         }
         // Its worker may just be starting it, and to remove what runs is to kill it.
         (ContainerState::Created, PodState::Known(WorkerState { terminated: false, .. }))
@@ -134,6 +143,12 @@ fn why_kept(
         }
         _ => None,
     }
+}
+
+/// Whether it matters how old a container is: not if all of its pod goes, whatever its age.
+fn age_counts(state: PodState, facts: &Facts<'_>) -> bool {
+    let all_goes = facts.removable(state).is_some() && facts.pods.sources_ready();
+    !(all_goes && facts.policy.min_age.is_zero())
 }
 
 /// Equality is old enough. Without a least age everything is, also what was made before the clock was
@@ -220,7 +235,7 @@ fn item(mut candidate: Candidate<'_>, facts: &Facts<'_>) -> Item {
     };
     let mut detail = Detail::default();
     for (name, cap) in
-        [("per-container", facts.policy.per_container), ("in-all", facts.policy.in_all)]
+        [("perContainer", facts.policy.per_container), ("inAll", facts.policy.in_all)]
     {
         if let Some(cap) = cap {
             detail = detail.with(name, count(cap));

@@ -21,9 +21,18 @@ pub enum Which<'a> {
     All,
 }
 
+/// An instance beyond those that are kept.
+#[derive(Debug, Clone)]
+pub struct Surplus<'a> {
+    /// Which.
+    pub instance: Instance<'a>,
+    /// Where it stands among those that are in question, counted from the newest, and how many they are.
+    pub place: (usize, usize),
+}
+
 /// The instances to remove beyond the newest `keep`, the newest first, as the status has them. Only those that ended are
 /// counted; neither age nor the node's cap is asked.
-pub fn beyond<'a>(status: &'a PodStatus, which: Which<'_>, keep: usize) -> Vec<Instance<'a>> {
+pub fn beyond<'a>(status: &'a PodStatus, which: Which<'_>, keep: usize) -> Vec<Surplus<'a>> {
     let name = match which {
         Which::All => None,
         Which::SameAs(id) => match status.instances().find(|one| one.id.as_str() == id) {
@@ -34,26 +43,35 @@ pub fn beyond<'a>(status: &'a PodStatus, which: Which<'_>, keep: usize) -> Vec<I
     let ended = status.instances().filter(|one| {
         one.state == ContainerState::Exited && name.is_none_or(|name| one.name == name)
     });
-    ended.skip(keep).collect()
+    let ended: Vec<Instance<'a>> = ended.collect();
+    let instances = ended.len();
+    let positions = ended.into_iter().zip(1..).skip(keep);
+    let place = |position| (position, instances);
+    positions.map(|(instance, position)| Surplus { instance, place: place(position) }).collect()
 }
 
-/// Why one goes.
+/// Why one goes: beyond a cap, if there is one, or with its pod.
 pub fn item(
-    instance: &Instance<'_>,
-    owner: (&PodStatus, PodName),
+    Surplus { instance, place: (position, instances) }: &Surplus<'_>,
+    (status, pod): (&PodStatus, &PodName),
     rule: &'static str,
-    (keep, now): (usize, Timestamp),
+    (cap, now): (Option<usize>, Timestamp),
 ) -> Item {
     let age = now.duration_since(instance.created_at).unsigned_abs();
-    let (status, pod) = owner;
+    let mut detail = Detail::default();
+    if let Some(cap) = cap {
+        detail = detail
+            .with("cap", count(cap))
+            .with("position", count(*position))
+            .with("instances", count(*instances));
+    }
     Item {
         subject: Subject::Container(instance.id.clone()),
         name: Arc::clone(instance.name),
-        owner: Some(Owner { uid: status.uid.clone(), pod: Some(pod) }),
+        owner: Some(Owner { uid: status.uid.clone(), pod: Some(pod.clone()) }),
         fate: Fate::Remove,
         rule,
-        detail: Detail::default()
-            .with("cap", count(keep))
+        detail: detail
             .with("created", Input::Time(instance.created_at))
             .with("age", Input::Span(age)),
     }

@@ -38,9 +38,30 @@ fn instances_beyond_the_newest_go_by_name_or_over_all_names() {
     ];
     let pod = pod();
     for (which, keep, expected) in rows {
-        let ids: Vec<_> = beyond(&pod, which, keep).iter().map(|one| one.id.as_str()).collect();
+        let ids = beyond(&pod, which, keep);
+        let ids: Vec<_> = ids.iter().map(|one| one.instance.id.as_str()).collect();
         assert_eq!(ids, expected, "{which:?} {keep}");
     }
+}
+
+// behaviour: GC-60
+#[test]
+fn it_is_told_where_an_instance_stood_among_those_that_ended() {
+    let (pod, name) = (pod(), PodName::new("default", "web"));
+    let told = |which, cap| -> Vec<String> {
+        let items = beyond(&pod, which, 1).into_iter().map(|one| {
+            item(&one, (&pod, &name), "a-rule", (cap, Timestamp::from_second(9).unwrap()))
+        });
+        items.map(|item| item.detail.to_string()).collect()
+    };
+    assert_eq!(
+        told(Which::SameAs("4"), Some(1)),
+        [
+            "cap 1, position 2, instances 3, created 1970-01-01T00:00:03Z, age 6s",
+            "cap 1, position 3, instances 3, created 1970-01-01T00:00:00Z, age 9s",
+        ]
+    );
+    assert_eq!(told(Which::All, None)[0], "created 1970-01-01T00:00:03Z, age 6s");
 }
 
 // behaviour: GC-64

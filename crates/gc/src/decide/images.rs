@@ -19,7 +19,7 @@ pub use detect::{Detected, ImageKey, Listing, Records, Seen, Times, Use, detect}
 pub use pins::{PinError, Pins};
 pub use policy::{Policy, PolicyError};
 pub use settle::{PATIENCE, Settling};
-pub use sweep::{End, Goal, Sweep, Swept};
+pub use sweep::{End, Goal, NOT_REMOVED, Sweep, Swept};
 pub use usage::{Usage, human_size};
 
 #[cfg(test)]

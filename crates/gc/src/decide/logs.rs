@@ -36,7 +36,7 @@ pub fn logs(
         Item {
             subject: Subject::PodLogs(root.join(name)),
             name: "".into(),
-            owner: Some(Owner { uid, pod: None }),
+            owner: Some(Owner { uid, pod: LogLayout::pod_name_of_directory(name) }),
             fate,
             rule,
             detail: Detail::default().with("pod", Input::Text(state.word().to_owned())),
@@ -47,6 +47,8 @@ pub fn logs(
 
 #[cfg(test)]
 mod tests {
+    use model::ids::PodName;
+
     use super::*;
     use crate::decide::test_pods::Pods;
 
@@ -61,6 +63,9 @@ mod tests {
         entries.push(("a-file".to_owned(), false));
         let items = logs(Path::new("/logs"), &entries, &alive, pods);
         assert_eq!(items.len(), entries.len(), "every entry has its item");
+        let pods: Vec<_> = items.iter().map(|item| item.owner.clone().unwrap().pod).collect();
+        let named = Some(PodName::new("ns", "name"));
+        assert_eq!(pods, [None, None, named.clone(), named, None], "whose they are, if they say");
         let gone = items.into_iter().filter(|item| item.fate == Fate::Remove);
         gone.map(|item| item.subject.to_string()).collect()
     }

@@ -34,6 +34,7 @@ pub struct Caps {
         long,
         value_name = "DURATION",
         default_value = "0s",
+        allow_hyphen_values = true,
         requires = "container_runtime_endpoint"
     )]
     pub minimum_container_ttl_duration: GoDuration,
@@ -63,8 +64,11 @@ pub struct Caps {
 
 /// What a pass would do by the caps alone. Looks, and changes nothing.
 pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
-    let endpoint =
-        Endpoint::parse(endpoint).or_else(|_| Endpoint::parse(&format!("unix://{endpoint}")))?;
+    let endpoint = Endpoint::parse(endpoint)?;
+    let min_age = SignedDuration::from_nanos(caps.minimum_container_ttl_duration.nanos());
+    let per_container = caps.maximum_dead_containers_per_container;
+    let containers = ContainerPolicy::new(min_age, per_container, caps.maximum_dead_containers)
+        .context("--minimum-container-ttl-duration")?;
     let kubelet = KubeletConfiguration::default();
     let deadlines = Deadlines { request: kubelet.runtime_request_timeout.to_std() };
     let runtime = Arc::new(CriRuntime::new(&endpoint, &endpoint, deadlines));
@@ -72,10 +76,6 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
         .version()
         .await
         .with_context(|| format!("ask the container runtime at {}", endpoint.path().display()))?;
-    let min_age = SignedDuration::from_nanos(caps.minimum_container_ttl_duration.nanos());
-    let per_container = caps.maximum_dead_containers_per_container;
-    let containers = ContainerPolicy::new(min_age, per_container, caps.maximum_dead_containers)
-        .context("--minimum-container-ttl-duration")?;
     let images = Policy {
         minimum_age: kubelet.image_minimum_gc_age.to_std(),
         maximum_age: kubelet.image_maximum_gc_age.to_std(),
@@ -139,5 +139,35 @@ impl PodImages for Nobody {
 
     fn named(&self) -> Vec<KeptImage> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[arg(long)]
+        container_runtime_endpoint: String,
+        #[command(flatten)]
+        caps: Caps,
+    }
+
+    #[tokio::test]
+    async fn what_is_wrong_is_told_as_it_was_written() {
+        let rows = [
+            ("tcp://1.2.3.4:5", "0s", "endpoint \"tcp://1.2.3.4:5\": only unix sockets"),
+            ("/nope.sock", "-1s", "--minimum-container-ttl-duration: invalid minimum"),
+        ];
+        for (endpoint, age, expected) in rows {
+            let flags =
+                ["--container-runtime-endpoint", endpoint, "--minimum-container-ttl-duration", age];
+            let line = Line::parse_from(["gc"].iter().chain(&flags));
+            let error = plan(&line.container_runtime_endpoint, &line.caps).await.unwrap_err();
+            assert!(format!("{error:#}").starts_with(expected), "{error:#}");
+        }
     }
 }

@@ -15,7 +15,7 @@ use super::words::{bytes_text, counted, reason, short_id};
 use crate::commands::Place;
 use crate::commands::agent::{AgentClient, AgentError};
 use crate::commands::get_pods::terminal_size;
-use crate::commands::table::{Columns, clean};
+use crate::commands::table::{Columns, GAP, clean, cut, width};
 use crate::observe::SystemClock;
 
 /// What `gc plan` is asked.
@@ -84,9 +84,12 @@ pub fn write_plan(
 
 /// A table, and what it comes to.
 fn lines(plan: &GcPlan, now: Timestamp, terminal: Option<usize>) -> Vec<String> {
-    let header = ["KIND", "NAME", "ID", "POD", "AGE/SIZE", "VERDICT", "WHY"];
+    let header = ["VERDICT", "KIND", "NAME", "POD", "AGE/SIZE", "ID", "WHY"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     rows.extend(plan.items.iter().map(|item| row(item, now)));
+    if let Some(cells) = terminal {
+        fit(&mut rows, cells);
+    }
     let columns = Columns::of(&rows);
     let mut lines = Vec::new();
     if !plan.items.is_empty() {
@@ -111,14 +114,62 @@ fn row(item: &GcItem, now: Timestamp) -> Vec<String> {
     };
     let pod = item.pod.as_deref().or(item.pod_uid.as_deref()).filter(|pod| !pod.is_empty());
     vec![
+        verdict.to_owned(),
         item.kind.clone(),
         name.to_owned(),
-        id.to_owned(),
         pod.unwrap_or("-").to_owned(),
         age_or_size(item, now),
-        verdict.to_owned(),
-        format!("{} ({})", reason(&item.rule, &item.detail), item.rule),
+        id.to_owned(),
+        // The rule first: it is short enough for any terminal, and can be looked up.
+        format!("{}: {}", item.rule, reason(&item.rule, &item.detail)),
     ]
+}
+
+/// Where things stand in a row.
+const NAME: usize = 2;
+const POD: usize = 3;
+const ID: usize = 5;
+
+/// From how many cells on ids are shown.
+const WIDE: usize = 120;
+/// How many cells a reason has at least, and a name.
+const REASON: usize = 26;
+const SHORTEST: usize = 8;
+
+/// Makes room for reasons on a terminal: ids are shown on a wide one alone, of long names the end or the
+/// beginning.
+fn fit(rows: &mut [Vec<String>], cells: usize) {
+    for row in rows.iter_mut() {
+        if let Some((_, last)) = row[NAME].rsplit_once('/').filter(|_| row[NAME].starts_with('/')) {
+            row[NAME] = last.to_owned();
+        }
+        if cells < WIDE {
+            row.remove(ID);
+        }
+    }
+    let columns = Columns::of(rows.iter());
+    let why = rows.first().map_or(0, |header| header.len() - 1);
+    let others = (0..why).filter(|column| ![NAME, POD].contains(column));
+    let others: usize = others.map(|column| columns.width(column)).sum();
+    let room = cells.saturating_sub(others + why * GAP.len() + REASON);
+    let (name, pod) = (columns.width(NAME), columns.width(POD));
+    if name + pod <= room {
+        return;
+    }
+    // Each may have half of it, and what the other leaves.
+    let name = room.saturating_sub(pod.min(room / 2)).min(name);
+    let pod = room.saturating_sub(name);
+    for row in rows.iter_mut() {
+        row[NAME] = shortened(&row[NAME], name.max(SHORTEST));
+        row[POD] = shortened(&row[POD], pod.max(SHORTEST));
+    }
+}
+
+/// A name in so many cells: its last part, if that is enough.
+fn shortened(name: &str, cells: usize) -> String {
+    let fits = |name: &str| width(name) <= cells;
+    let last = name.rsplit('/').next().filter(|_| !fits(name)).unwrap_or(name);
+    cut(last, cells)
 }
 
 /// How large an image is, and how old anything else.

@@ -53,22 +53,74 @@ fn a_plan_is_a_table_with_what_goes_and_why_and_what_it_comes_to() {
     assert_eq!(
         text,
         "\
-KIND        NAME                           ID              POD           AGE/SIZE   VERDICT   WHY
-container   main                           4f6c0e1d2a3b4   default/web   120m       remove    dead instance 2 of 2 of its container, counted from the newest, and 1 may stay (per-container-cap)
-log         /var/log/pods/default_web_u1   -               default/web   -          remove    its pod is gone (pod-is-gone)
-sandbox     -                              0123            default/web   -          keep      it is ready for its pod (sandbox-ready)
-image       pause:1                        abc             -             2.0 MiB    keep      the runtime asks to keep it (image-pinned)
+VERDICT   KIND        NAME                           POD           AGE/SIZE   ID              WHY
+remove    container   main                           default/web   120m       4f6c0e1d2a3b4   per-container-cap: dead instance 2 of 2 of its container, counted from the newest, and 1 may stay
+remove    log         /var/log/pods/default_web_u1   default/web   -          -               pod-is-gone: its pod is gone
+keep      sandbox     -                              default/web   -          0123            sandbox-ready: it is ready for its pod
+keep      image       pause:1                        -             2.0 MiB    abc             image-pinned: the runtime asks to keep it
 
 would remove 1 container, 1 log; would keep 2
 "
     );
 }
 
+/// A plan as nodes of a cluster have it.
+fn of_a_cluster() -> GcPlan {
+    let (pod, uid) =
+        ("kube-system/coredns-7d4b9c6f5-x2x9z", "5d3c1f6e-8a55-4e0c-9d6b-0c1de2f3a4b5");
+    let id = "4f6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7fabcd";
+    let logs = format!("/var/log/pods/kube-system_coredns-7d4b9c6f5-x2x9z_{uid}");
+    let link = format!("/var/log/containers/coredns-7d4b9c6f5-x2x9z_kube-system_coredns-{id}.log");
+    let image = "registry.example.com/platform/networking/coredns:v1.11.3";
+    let cap = r#"{"cap":1,"position":2,"instances":2,"created":"1970-01-01T00:00:00Z"}"#;
+    let of = |mut item: GcItem| {
+        (item.pod, item.pod_uid) = (Some(pod.to_owned()), Some(uid.to_owned()));
+        item
+    };
+    let container = of(item("container", id, GcVerdict::Remove, "per-container-cap", cap));
+    let in_use = item(
+        "image",
+        "sha256:abc",
+        GcVerdict::Keep,
+        "image-in-use",
+        r#"{"containers":2,"container":"c","size":70000000}"#,
+    );
+    plan(vec![
+        GcItem { name: "coredns".to_owned(), ..container },
+        of(item("log", &logs, GcVerdict::Remove, "pod-is-gone", r#"{"pod":"gone"}"#)),
+        GcItem {
+            pod: None,
+            pod_uid: None,
+            ..item("log", &link, GcVerdict::Remove, "dangling-link", r#"{"container":"not-found"}"#)
+        },
+        GcItem { pod: None, pod_uid: None, name: image.to_owned(), ..in_use },
+    ])
+}
+
 #[test]
-fn a_narrow_terminal_cuts_the_reasons() {
-    let (text, _) = written(&some(), Some(100));
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    assert!(text.contains("remove    d"), "{text}");
+fn on_any_terminal_verdicts_and_rules_can_be_read_with_the_names_of_a_cluster() {
+    let plan = of_a_cluster();
+    for cells in [80, 100, 120, 160] {
+        let (text, _) = written(&plan, Some(cells));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.iter().all(|line| line.chars().count() <= cells), "{text}");
+        for (line, item) in lines[1..].iter().zip(&plan.items) {
+            let verdict = if item.verdict == GcVerdict::Remove { "remove " } else { "keep " };
+            assert!(line.starts_with(verdict) && line.contains(&item.rule), "{text}");
+        }
+    }
+    assert_eq!(
+        written(&plan, Some(100)).0,
+        "\
+VERDICT   KIND        NAME                 POD                 AGE/SIZE   WHY
+remove    container   coredns              coredns-7d4b9c6f…   120m       per-container-cap: dead i…
+remove    log         kube-system_cored…   coredns-7d4b9c6f…   -          pod-is-gone: its pod is g…
+remove    log         coredns-7d4b9c6f5…   -                   -          dangling-link: the link l…
+keep      image       coredns:v1.11.3      -                   66.7 MiB   image-in-use: it is used …
+
+would remove 1 container, 2 logs; would keep 1
+"
+    );
 }
 
 #[test]

@@ -53,10 +53,18 @@ fn told(line: &GcLine) -> String {
             format!("removed {}: {} ({})", named(item), reason(&item.rule, &item.detail), item.rule)
         }
         GcLine::Failed { item, error } => format!("not removed: {}: {error}", named(item)),
-        GcLine::Done(done) => match count(&done.removed) {
-            removed if removed.is_empty() => "removed nothing".to_owned(),
-            removed => format!("removed {removed}"),
-        },
+        GcLine::Done(done) => {
+            let removed = match count(&done.removed) {
+                removed if removed.is_empty() => "nothing".to_owned(),
+                removed => removed,
+            };
+            let note = match done.left_out {
+                0 => String::new(),
+                1 => " (1 line was left out, as they were read too slowly)".to_owned(),
+                lines => format!(" ({lines} lines were left out, as they were read too slowly)"),
+            };
+            format!("removed {removed}{note}")
+        }
     }
 }
 

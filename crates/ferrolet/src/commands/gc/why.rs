@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use hostfs::HostSegments;
 use jiff::Timestamp;
 use journal::{Became, Entry, Query, Thing, find};
@@ -29,7 +29,7 @@ pub struct Args {
     pub place: Place,
     /// The name of a container, pod (NAME or NAMESPACE/NAME) or image, an id or the beginning of one,
     /// or the path of a log.
-    #[arg(value_name = "NAME|ID|IMAGE")]
+    #[arg(value_name = "NAME|ID|IMAGE", value_parser = something)]
     pub what: String,
     /// How many removals are told at most, the newest first.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -37,6 +37,11 @@ pub struct Args {
     /// How the answer is written.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
+}
+
+/// What is asked about. Nothing and blanks name nothing.
+fn something(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() { Err("it names nothing") } else { Ok(text.to_owned()) }
 }
 
 pub(crate) async fn run(args: &Args) -> Result<()> {
@@ -60,21 +65,40 @@ pub async fn why(
         Err(error) => return Err(error.into()),
     };
     tell_damage(&answer);
-    if args.output == Some(Output::Json) {
+    let (is_json, found) = (args.output == Some(Output::Json), !answer.found.entries.is_empty());
+    let there = if runs && (is_json || !found) { still_there(agent, what).await } else { None };
+    if is_json {
+        let answer = Answer { answer: &answer, still_there: there.as_deref() };
         let text = serde_json::to_string_pretty(&answer).context("write the answer")?;
         writeln!(out, "{text}")?;
     } else {
         out.write_all(told(&answer, now).as_bytes())?;
     }
-    if !answer.found.entries.is_empty() {
+    if found {
         return Ok(());
     }
-    let there = if runs { still_there(agent, what).await } else { Vec::new() };
-    bail!("{}", unknown(what, &there, runs))
+    bail!("{}", unknown(what, &there.unwrap_or_default(), runs))
+}
+
+/// The answer for programs.
+#[derive(Debug, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'a> {
+    #[serde(flatten)]
+    answer: &'a WhyAnswer,
+    /// What of that name or id is there, as the plan has it; null where nobody can tell.
+    still_there: Option<&'a [GcItem]>,
 }
 
 /// Reads the journal that an agent left.
 pub(crate) fn from_files(journal: PathBuf, what: &str, limit: usize) -> Result<WhyAnswer> {
+    if let Err(error) = std::fs::read_dir(&journal) {
+        ensure!(
+            error.kind() != io::ErrorKind::NotFound,
+            "there is no journal in {}, and no agent runs there",
+            journal.display()
+        );
+    }
     let segments = HostSegments::new(journal);
     let found = find(&segments, &Query::new(what), limit).context("read the journal")?;
     Ok(WhyAnswer { what: what.to_owned(), found })
@@ -91,8 +115,8 @@ pub(crate) fn tell_damage(answer: &WhyAnswer) {
 }
 
 /// What of that name or id is there, as the plan has it. Without a plan nothing is known of it.
-async fn still_there(agent: &AgentClient, what: &str) -> Vec<GcItem> {
-    let Ok(plan) = agent.gc_plan().await else { return Vec::new() };
+async fn still_there(agent: &AgentClient, what: &str) -> Option<Vec<GcItem>> {
+    let plan = agent.gc_plan().await.ok()?;
     let query = Query::new(what);
     let is_meant = |item: &GcItem| {
         let thing = Thing {
@@ -104,7 +128,7 @@ async fn still_there(agent: &AgentClient, what: &str) -> Vec<GcItem> {
         };
         query.means_thing(&thing).is_some()
     };
-    plan.items.into_iter().filter(is_meant).collect()
+    Some(plan.items.into_iter().filter(is_meant).collect())
 }
 
 fn unknown(what: &str, there: &[GcItem], runs: bool) -> String {
@@ -120,7 +144,8 @@ fn unknown(what: &str, there: &[GcItem], runs: bool) -> String {
         };
         let thing = named(&item.kind, &item.name, &item.id);
         let why = reason(&item.rule, &item.detail);
-        text.push_str(&clean(&format!("; {thing}{of} is there: {will}, {why} ({})", item.rule)));
+        text.push_str("\n  ");
+        text.push_str(&clean(&format!("{thing}{of} is there: {will}, {why} ({})", item.rule)));
     }
     text
 }

@@ -100,6 +100,7 @@ fn the_journal_of_an_agent_that_is_gone_is_read_from_its_files() {
         );
     }
     let (text, _) = ask("main", Some(Output::Json));
+    assert!(text.contains("\"stillThere\": null"), "no agent can tell: {text}");
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["entries"][0]["rule"], "per-container-cap");
     assert_eq!(value["entries"][0]["detail"]["age"], "1m30s");
@@ -125,7 +126,23 @@ fn what_is_still_there_is_told_with_what_the_plan_says() {
     };
     assert_eq!(
         unknown("main", &[item], true),
-        "nothing called \"main\" was removed, as far as the journal goes back; \
-         container main (4f6c0e1d2a3b4) of pod default/web is there: it stays, it runs (running)"
+        "nothing called \"main\" was removed, as far as the journal goes back\n\
+         \x20 container main (4f6c0e1d2a3b4) of pod default/web is there: it stays, it runs (running)"
     );
+}
+
+#[tokio::test]
+async fn where_there_is_no_journal_nobody_says_that_nothing_was_removed() {
+    let root = tempfile::tempdir().unwrap();
+    let place = Place { root_dir: root.path().join("nope") };
+    let args = Args { place, what: "web".to_owned(), limit: 20, output: None };
+    let mut out = Vec::new();
+    let agent = args.place.agent();
+    let asked = why(&agent, &args, Timestamp::UNIX_EPOCH, &mut out).await;
+    let journal = root.path().join("nope/ferrolet/journal");
+    assert_eq!(
+        asked.unwrap_err().to_string(),
+        format!("there is no journal in {}, and no agent runs there", journal.display())
+    );
+    assert!(out.is_empty());
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 /// How much of an id is shown: enough to ask with, as runtimes' own tools show it.
 const SHORT_ID: usize = 13;
 
-/// What a rule says, with `{name}` for what it was applied to. Of several lines of one rule the first
+/// What a rule says, with `{name}` for what it was applied to, and `{name#thing}` for so many things. Of several lines of one rule the first
 /// counts of which everything is known.
 const RULES: &[(&str, &str)] = &[
     // What goes.
@@ -17,11 +17,11 @@ const RULES: &[(&str, &str)] = &[
     ("per-container-cap", "of the dead instances of its container only the newest {cap} may stay"),
     (
         "node-cap-share",
-        "the node has {dead} dead containers and {cap} may stay, which is {share} for each of {units}; it is number {position} of its own",
+        "the node has {dead#dead container} and {cap} may stay, which is {share} for each of {units}; it is number {position} of its own",
     ),
     (
         "node-cap-oldest",
-        "the node has {dead} dead containers and {cap} may stay; it is number {position}, counted from the newest",
+        "the node has {dead#dead container} and {cap} may stay; it is number {position}, counted from the newest",
     ),
     ("pod-is-gone", "its pod is gone"),
     ("pod-deleted", "its pod was deleted and has ended"),
@@ -47,6 +47,10 @@ const RULES: &[(&str, &str)] = &[
         "disk-over-high-threshold",
         "the disk of images was {usedPercent}% full, over {highThresholdPercent}%, and is freed to {lowThresholdPercent}%; nobody used it since {lastUsed}",
     ),
+    (
+        "disk-over-high-threshold",
+        "the disk of images was {usedPercent}% full, over {highThresholdPercent}%, and is freed to {lowThresholdPercent}%; nobody has ever used it",
+    ),
     ("unused-longer-than-maximum-age", "nobody used it for {unusedFor}, longer than {maximumAge}"),
     ("node-short-of-disk", "the node needs room and nobody uses it"),
     // Pods that the Pod GC controller deleted.
@@ -68,12 +72,13 @@ const RULES: &[(&str, &str)] = &[
     ("never-scheduled", "it was deleted before it got a node"),
     // What stays.
     ("running", "it runs"),
-    ("too-young", "it is younger than {min-age}"),
+    ("too-young", "it is younger than {minimumAge}"),
+    ("exit-time-unknown", "when it ended could not be read"),
     ("source-not-ready", "not every source of pods was heard yet"),
     ("may-be-starting", "it may be about to start"),
-    ("within-caps", "{per-container} of each container and {in-all} on the node may stay"),
-    ("within-caps", "{per-container} of each container may stay"),
-    ("within-caps", "{in-all} on the node may stay"),
+    ("within-caps", "{perContainer} of each container and {inAll} on the node may stay"),
+    ("within-caps", "{perContainer} of each container may stay"),
+    ("within-caps", "{inAll} on the node may stay"),
     ("within-caps", "nothing limits how many may stay"),
     ("pod-state-unknown", "without an agent nobody knows whether its pod still exists"),
     ("sandbox-ready", "it is ready for its pod"),
@@ -83,7 +88,7 @@ const RULES: &[(&str, &str)] = &[
     ("pod-runs", "something of its pod still runs"),
     ("not-a-directory", "it is no directory, and so no pod's"),
     ("first-sandbox", "the deadline of its pod counts from it"),
-    ("image-in-use", "{containers} containers use it, such as {container}"),
+    ("image-in-use", "it is used by {containers#container}, such as {container}"),
     ("image-in-use", "container {mountedBy} has it mounted"),
     ("image-in-use", "sandboxes are made from it"),
     ("image-pinned", "the runtime asks to keep it"),
@@ -121,8 +126,14 @@ fn filled(text: &str, detail: &Inputs) -> Option<String> {
     let mut pieces = text.split('{');
     let mut filled = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
-        let (name, rest) = piece.split_once('}')?;
-        filled.push_str(&shown(name, detail.get(name)?));
+        let (hole, rest) = piece.split_once('}')?;
+        let (name, thing) =
+            hole.split_once('#').map_or((hole, None), |(name, of)| (name, Some(of)));
+        let value = detail.get(name).filter(|value| !value.is_null())?;
+        filled.push_str(&match (thing, value.as_u64()) {
+            (Some(thing), Some(count)) => counted(count, thing),
+            _ => shown(name, value),
+        });
         filled.push_str(rest);
     }
     Some(filled)
@@ -133,6 +144,7 @@ fn shown(name: &str, value: &Value) -> String {
     match (is_bytes(name), value.as_u64(), value) {
         (true, Some(bytes), _) => bytes_text(bytes),
         (_, _, Value::String(text)) => text.clone(),
+        (_, _, Value::Null) => "none".to_owned(),
         _ => value.to_string(),
     }
 }
@@ -204,9 +216,24 @@ mod tests {
                 r#"{"cap":1,"age":"2m0s"}"#,
                 "of the dead instances of its container only the newest 1 may stay",
             ),
-            ("within-caps", r#"{"per-container":1}"#, "1 of each container may stay"),
+            ("within-caps", r#"{"perContainer":1}"#, "1 of each container may stay"),
+            (
+                "image-in-use",
+                r#"{"containers":1,"container":"c1"}"#,
+                "it is used by 1 container, such as c1",
+            ),
+            (
+                "image-in-use",
+                r#"{"containers":2,"container":"c1"}"#,
+                "it is used by 2 containers, such as c1",
+            ),
+            (
+                "disk-over-high-threshold",
+                r#"{"usedPercent":90,"highThresholdPercent":85,"lowThresholdPercent":80,"lastUsed":null}"#,
+                "the disk of images was 90% full, over 85%, and is freed to 80%; nobody has ever used it",
+            ),
             ("within-caps", "{}", "nothing limits how many may stay"),
-            ("too-young", r#"{"min-age":"1h0m0s"}"#, "it is younger than 1h0m0s"),
+            ("too-young", r#"{"minimumAge":"1h0m0s"}"#, "it is younger than 1h0m0s"),
             ("a-rule-of-tomorrow", "{}", "a rule of tomorrow"),
             ("a-rule-of-tomorrow", r#"{"cap":1}"#, "a rule of tomorrow (cap 1)"),
         ];

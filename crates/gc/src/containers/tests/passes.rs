@@ -6,6 +6,7 @@ use model::ports::runtime::Code;
 use testkit::runtime::{Fault, Rule};
 
 use super::*;
+use crate::plan::Fate;
 
 // behaviour: GC-35, GC-80
 #[tokio::test(start_paused = true)]
@@ -193,26 +194,27 @@ async fn links_that_lead_nowhere_go_unless_their_container_may_live() {
 #[tokio::test(start_paused = true)]
 async fn a_pass_removes_just_what_its_plan_says() {
     let mut bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
+    let gc = bench.collector();
+    // The first pass comes at the start; this is about the one after it.
+    tokio::time::sleep(Duration::from_secs(5)).await;
     for pod in ["web", "gone", "late"] {
         bench.dead_pod(pod, 3).await;
     }
     bench.files.put_link("/var/log/containers/old_ns_main-0123456789.log", "/nowhere");
-    let gc = bench.collector();
-    // The first pass comes at the start; this is about the one after it.
-    let unplanned = gc.plan().await;
-    let planned: Vec<_> = unplanned.plan.removals().map(|item| item.subject.clone()).collect();
-    assert_eq!(bench.runtime.count(Method::RemoveContainer), 0, "to plan changes nothing");
-    let mut pass = gc.run_now().await;
-    let mut done = Vec::new();
-    while let Some(step) = pass.steps.recv().await {
-        done.push(step.verdict.subject);
-    }
-    let report = pass.report.await.unwrap();
-    let still = gc.plan().await;
-    assert_eq!(still.plan.removals().count(), 0);
-    // Which of the two passes did it is a matter of moments.
-    assert!(done.is_empty() || report.removed == planned.len(), "{report:?}");
+    let before = bench.there().await;
+    let planned = removals(&gc.plan().await.plan);
     assert_eq!(planned.len(), 2 + 5 + 5 + 1, "{planned:?}");
+    assert_eq!(bench.there().await, before, "to plan changes nothing");
+    let mut pass = gc.run_now().await;
+    let mut done = BTreeSet::new();
+    while let Some(step) = pass.steps.recv().await {
+        done.insert(step.verdict.subject);
+    }
+    assert_eq!(done, planned);
+    let report = pass.report.await.unwrap();
+    assert_eq!((report.removed, report.failed), (planned.len(), 0), "{report:?}");
+    assert!(bench.there().await.is_disjoint(&planned));
+    assert_eq!(gc.plan().await.plan.removals().count(), 0);
 }
 
 // behaviour: GC-83
@@ -261,8 +263,35 @@ async fn by_exit_time_age_counts_from_the_end_and_each_container_is_asked_once()
     let survey = survey::all(&bench.parts, false, &mut ended).await;
     let planned = survey.planned(&bench.parts).plan;
     let gone: Vec<_> = planned.removals().map(|item| item.subject.clone()).collect();
-    assert_eq!(gone, [model::verdict::Subject::Container(first)]);
+    assert_eq!(gone, [Subject::Container(first)]);
     bench.runtime.forget_calls();
     survey::all(&bench.parts, false, &mut ended).await;
     assert_eq!(bench.runtime.count(Method::ContainerStatus), 0);
+}
+
+// behaviour: GC-34
+#[tokio::test(start_paused = true)]
+async fn by_exit_time_one_whose_end_cannot_be_read_stays_until_it_can() {
+    let age_by = crate::policy::AgeBy::Finished;
+    let policy = ContainerPolicy { age_by, min_age: Duration::from_mins(5), ..keep(0) };
+    let mut bench = Bench::new(Pods::ready().active(&["uid-web"]), policy);
+    let sandbox = bench.sandbox("web", 0).await;
+    let id = bench.container("web", &sandbox, 0).await;
+    tokio::time::advance(Duration::from_mins(6)).await;
+    bench.runtime.kill_container(&id, 0);
+    let fault = Fault::error(Code::Unavailable);
+    bench.runtime.inject(Rule::on(Method::ContainerStatus, fault).times(2));
+    let planned = survey::all(&bench.parts, false, &mut <_>::default()).await.planned(&bench.parts);
+    let item = &planned.plan.items[0];
+    assert_eq!((item.fate, item.rule), (Fate::Keep, "exit-time-unknown"));
+    let _gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(bench.containers().len(), 1, "it ended a moment ago");
+    bench.until("it is asked again, and old enough", |bench| bench.containers().is_empty()).await;
+    // Of a pod that is gone all goes, whenever it ended.
+    let gone = Bench::new(Pods::ready(), ContainerPolicy { age_by, ..keep(1) });
+    gone.dead_pod("web", 1).await;
+    gone.runtime.inject(Rule::on(Method::ContainerStatus, fault));
+    assert_eq!(gone.pass(false).await.failed, 0);
+    assert_eq!(gone.containers().len(), 0);
 }

@@ -4,6 +4,7 @@ use model::ports::runtime::Code;
 use testkit::runtime::{Fault, Rule};
 
 use super::*;
+use crate::containers::survey::PODS_ALONE;
 
 // behaviour: GC-74, GC-75
 #[tokio::test(start_paused = true)]
@@ -137,4 +138,61 @@ async fn deaths_never_wait_and_what_does_not_fit_is_left_to_the_next_pass() {
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(bench.containers().len(), 12);
     assert!(bench.containers().iter().any(|id| id.to_string() == newest));
+}
+
+// behaviour: GC-58, GC-82
+#[tokio::test(start_paused = true)]
+async fn logs_of_what_runs_stay_in_a_pass_that_does_not_list_everything() {
+    let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    let sandbox = bench.sandbox("web", 0).await;
+    let id = bench.container("web", &sandbox, 0).await;
+    let gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let log = "/var/log/pods/default_web_uid-web/main/0.log";
+    assert!(bench.files.content(log).is_some(), "a whole pass keeps it");
+    gc.pod_changed(&"uid-other".into());
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert!(bench.files.content(log).is_some(), "its container still runs");
+    // What cannot be listed is not gone.
+    bench.runtime.kill_container(&id, 0);
+    bench.runtime.kill_sandbox(&sandbox);
+    bench.runtime.inject(Rule::on(Method::ListContainers, Fault::error(Code::Unavailable)));
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert!(bench.files.content(log).is_some(), "nobody knows whether it runs");
+    assert!(!bench.events.all().is_empty(), "and that is told");
+    bench.runtime.clear_faults();
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(bench.files.content(log).is_none());
+}
+
+// behaviour: GC-81, GC-82
+#[tokio::test(start_paused = true)]
+async fn on_a_quiet_node_the_next_regular_pass_removes_just_what_the_plan_says() {
+    for strays in [1, PODS_ALONE + 1] {
+        let pods = Pods::ready().active(&["uid-web", "uid-done"]);
+        let mut bench = Bench::new(pods, ContainerPolicy::default());
+        let sandbox = bench.sandbox("web", 0).await;
+        bench.container("web", &sandbox, 0).await;
+        bench.dead_pod("done", 1).await;
+        let gc = bench.collector();
+        tokio::time::sleep(Duration::from_secs(90)).await;
+        assert_eq!(gc.plan().await.plan.removals().count(), 0, "nothing is left to do");
+        for stray in 0..strays {
+            bench.files.write(format!("/var/log/pods/ns_stray_{stray}/main/0.log"), "x");
+            let link = format!("/var/log/containers/stray_ns_main-0123456789{stray}.log");
+            bench.files.put_link(link, "/nowhere");
+        }
+        let before = bench.there().await;
+        let planned: BTreeSet<_> = removals(&gc.plan().await.plan);
+        assert_eq!(planned.len(), 2 * strays, "{planned:?}");
+        bench.runtime.forget_calls();
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let after = bench.there().await;
+        assert_eq!(before.difference(&after).cloned().collect::<BTreeSet<_>>(), planned);
+        assert!(after.is_subset(&before));
+        let lists =
+            bench.runtime.calls().into_iter().filter(|call| call.method == Method::ListContainers);
+        let of_all = lists.filter(|call| call.object.is_empty()).count();
+        assert_eq!(of_all, usize::from(strays > PODS_ALONE), "a few are asked for by themselves");
+    }
 }

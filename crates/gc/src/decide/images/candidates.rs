@@ -197,10 +197,7 @@ fn kept(image: &Seen, rule: &'static str, detail: Detail) -> Item {
 
 /// What is told of every image.
 fn about(size: u64, times: Times) -> Detail {
-    let last_used = match times.last_used {
-        Some(used) => Input::Time(used),
-        None => Input::Text("never".to_owned()),
-    };
+    let last_used = times.last_used.map_or(Input::Nothing, Input::Time);
     Detail::default()
         .with("size", bytes(size))
         .with("lastUsed", last_used)

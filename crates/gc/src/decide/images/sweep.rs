@@ -219,10 +219,13 @@ pub fn foretold(mut sweep: Sweep) -> Swept {
     sweep.finish()
 }
 
+/// The rule by which an image stays that should go.
+pub const NOT_REMOVED: &str = "removal-failed";
+
 /// An image that could not be removed stays.
 pub fn not_removed(candidate: &Candidate, error: &str) -> Item {
     let detail = Detail::default().with("error", Input::Text(error.to_owned()));
-    candidate.item(Fate::Keep, "removal-failed", detail)
+    candidate.item(Fate::Keep, NOT_REMOVED, detail)
 }
 
 /// An image that somebody is about to use stays.

@@ -1,0 +1,160 @@
+//! Passes that are asked for, and telling of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use gc::containers::{ContainerGc, Pass};
+use gc::images::ImageGc;
+use journal::{Ledger, Progress};
+use model::verdict::Verdict;
+use server::wire::{GcDone, GcLine};
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{chain, removal_item};
+
+/// How many lines wait for a slow reader.
+const LINES: usize = 64;
+
+/// How long a pass waits for whoever reads of it, in all.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whom a pass is told to.
+#[derive(Debug)]
+pub(super) struct Reader {
+    lines: mpsc::Sender<GcLine>,
+    /// What it came to, for which there is always room.
+    done: oneshot::Sender<GcDone>,
+    /// How long they are still waited for.
+    patience: Duration,
+    /// How many lines they took.
+    taken: u64,
+}
+
+impl Reader {
+    /// A reader, and what they read.
+    pub(super) fn new() -> (Self, BoxStream<'static, GcLine>) {
+        let ((lines, told), (done, ended)) = (mpsc::channel(LINES), oneshot::channel());
+        let next = async |mut told: mpsc::Receiver<GcLine>| Some((told.recv().await?, told));
+        // Without it, the agent stopped first.
+        let last = async { ended.await.ok().map(GcLine::Done) };
+        let last = stream::once(last).filter_map(std::future::ready);
+        let reader = Self { lines, done, patience: PATIENCE, taken: 0 };
+        (reader, stream::unfold(told, next).chain(last).boxed())
+    }
+
+    /// Tells of a removal. Whoever has gone or does not read misses it; the pass goes on.
+    async fn tell(&mut self, verdict: &Verdict, error: Option<String>) {
+        let item = removal_item(verdict);
+        let line = match error {
+            None => GcLine::Removed { item },
+            Some(error) => GcLine::Failed { item, error },
+        };
+        let began = Instant::now();
+        let taken = self.lines.send_timeout(line, self.patience).await.is_ok();
+        self.patience = self.patience.saturating_sub(began.elapsed());
+        self.taken += u64::from(taken);
+    }
+
+    /// Tells what the pass came to.
+    fn end(self, mut done: GcDone) {
+        let all: u64 = done.removed.values().chain(done.failed.values()).sum();
+        done.left_out = all.saturating_sub(self.taken);
+        drop(self.lines);
+        // Whoever read may have gone.
+        drop(self.done.send(done));
+    }
+}
+
+/// Makes the passes that are asked for, one after the other, whether or not anybody still listens.
+#[derive(Debug)]
+pub(super) struct Passes {
+    pub(super) containers: ContainerGc,
+    pub(super) images: ImageGc,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) asked: mpsc::Receiver<Reader>,
+}
+
+impl Passes {
+    pub(super) async fn run(mut self, stop: CancellationToken) {
+        let passes = async {
+            while let Some(reader) = self.asked.recv().await {
+                self.pass(reader).await;
+            }
+            // Nobody can ask any more: the agent stops.
+            std::future::pending::<()>().await;
+        };
+        stop.run_until_cancelled(passes).await;
+    }
+
+    /// A pass over everything. Images come first: the others make some of them unused, and what a plan
+    /// says goes, no more and no less.
+    async fn pass(&self, mut reader: Reader) {
+        let mut done = GcDone::default();
+        self.images_pass(&mut reader, &mut done).await;
+        self.containers_pass(&mut reader, &mut done).await;
+        reader.end(done);
+    }
+
+    async fn containers_pass(&self, reader: &mut Reader, done: &mut GcDone) {
+        let Pass { mut steps, report } = self.containers.run_now().await;
+        while let Some(step) = steps.recv().await {
+            reader.tell(&step.verdict, step.outcome.err()).await;
+        }
+        let Ok(report) = report.await else {
+            done.problems.push("the agent stops".to_owned());
+            return;
+        };
+        for (kind, tally) in report.kinds {
+            count(&mut done.removed, kind, tally.removed);
+            count(&mut done.failed, kind, tally.failed);
+        }
+        done.problems.extend(report.problems.iter().map(chain));
+    }
+
+    async fn images_pass(&self, reader: &mut Reader, done: &mut GcDone) {
+        let mut removals = self.ledger.watch();
+        let pass = self.images.run_now();
+        let mut pass = std::pin::pin!(pass);
+        let report = loop {
+            // Biased: what was removed is told before the end is.
+            tokio::select! {
+                biased;
+                removal = removals.recv() => match removal {
+                    Ok(removal) => image_told(&removal, reader).await,
+                    // The report counts what was missed.
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => break pass.await,
+                },
+                report = &mut pass => break report,
+            }
+        };
+        loop {
+            match removals.try_recv() {
+                Ok(removal) => image_told(&removal, reader).await,
+                Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            }
+        }
+        count(&mut done.removed, "image", report.plan.removals().count() as u64);
+        count(&mut done.failed, "image", report.not_removed() as u64);
+        done.problems.extend(report.error.as_ref().map(chain));
+    }
+}
+
+fn count(counts: &mut BTreeMap<String, u64>, kind: &str, number: u64) {
+    if number > 0 {
+        *counts.entry(kind.to_owned()).or_default() += number;
+    }
+}
+
+/// Tells the removal of an image; others are told by who makes them.
+async fn image_told(removal: &Progress, reader: &mut Reader) {
+    if removal.verdict.subject.kind() == "image" {
+        reader.tell(&removal.verdict, removal.error.clone()).await;
+    }
+}

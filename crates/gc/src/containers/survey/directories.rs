@@ -1,0 +1,86 @@
+//! Looking at the directories of logs and of the links to them.
+
+use std::collections::BTreeSet;
+
+use model::log_layout::LogLayout;
+use model::ports::files::{Entry, FileError, FileKind};
+use model::ports::runtime::Code;
+
+use super::{Survey, alive_of};
+use crate::containers::{ContainerGcParts, PassError};
+use crate::decide::links::{Found, dangling};
+use crate::decide::logs::logs;
+use crate::plan::{Fate, Item};
+
+/// Looks at logs and links once it is known what lives.
+pub(super) async fn logs_and_links(parts: &ContainerGcParts, survey: &mut Survey) {
+    let entries = log_entries(parts, survey).await;
+    survey.logs = logs(&parts.logs.pod_logs, &entries, &survey.alive, &*parts.pods);
+    survey.links = dangling_links(parts).await;
+}
+
+/// Looks at logs and links alone. The runtime is asked only for the pods whose logs would go, whether
+/// something of them lives.
+pub(in crate::containers) async fn files(parts: &ContainerGcParts) -> Survey {
+    let mut survey = Survey::new(parts, false);
+    let entries = log_entries(parts, &mut survey).await;
+    let decide = |alive: &BTreeSet<_>| logs(&parts.logs.pod_logs, &entries, alive, &*parts.pods);
+    survey.logs = decide(&survey.alive);
+    let would_go = survey.pods_without_logs();
+    if !would_go.is_empty() {
+        match alive_of(parts, &would_go).await {
+            Ok(alive) => survey.logs = decide(&alive),
+            Err(problem) => {
+                survey.logs.retain(|item| item.fate == Fate::Keep);
+                survey.problems.push(problem);
+            }
+        }
+    }
+    survey.links = dangling_links(parts).await;
+    survey
+}
+
+/// The entries of the directory of logs, each with whether it is a directory itself.
+async fn log_entries(parts: &ContainerGcParts, survey: &mut Survey) -> Vec<(String, bool)> {
+    match parts.files.entries(&parts.logs.pod_logs).await {
+        Ok(entries) => return entries.into_iter().filter_map(named).collect(),
+        Err(error) if parts.pods.sources_ready() => {
+            survey.problems.push(PassError::ReadLogs(error));
+        }
+        // Before all are heard nothing would go; that there is no directory yet is no problem then.
+        Err(_) => {}
+    }
+    Vec::new()
+}
+
+/// The name of an entry, and whether it is a directory. Nobody gives pods names that are no text.
+fn named(entry: Entry) -> Option<(String, bool)> {
+    let is_directory = entry.found.is_ok_and(|found| found.kind == FileKind::Directory);
+    Some((entry.name.into_string().ok()?, is_directory))
+}
+
+/// What becomes of links that lead nowhere; others are nobody's business.
+async fn dangling_links(parts: &ContainerGcParts) -> Vec<Item> {
+    let root = &parts.logs.container_links;
+    let Ok(entries) = parts.files.entries(root).await else { return Vec::new() };
+    let mut items = Vec::new();
+    for entry in entries {
+        let leads_nowhere = entry.found.as_ref().is_err_and(FileError::is_not_found);
+        let Some(name) = entry.name.to_str().filter(|name| LogLayout::is_link_name(name)) else {
+            continue;
+        };
+        if leads_nowhere {
+            items.push(dangling(root, name, container_of(parts, name).await));
+        }
+    }
+    items
+}
+
+async fn container_of(parts: &ContainerGcParts, link: &str) -> Found {
+    let Some(id) = LogLayout::container_of_link(link) else { return Found::NoId };
+    match parts.runtime.container_status(&id).await {
+        Ok(status) => Found::State(status.state),
+        Err(error) if error.code == Code::DataLoss => Found::Nothing,
+        Err(_) => Found::Failed,
+    }
+}
