@@ -12,12 +12,12 @@ help: ## show this list
 
 run: ## set up and run the sample pod on a containerd of its own
 	@e2e/parts/build.sh containerd runc cni
-	@e2e/build-images.sh
+	@e2e/build-images.sh images
 	@scripts/run.sh
 
 record: ## run it once more for the picture in the README (needs root)
 	@e2e/parts/build.sh containerd runc cni
-	@e2e/build-images.sh
+	@e2e/build-images.sh images
 	cargo build --locked --release -p ferrolet -p testbed
 	cargo build --locked -p xtask --features picture
 	$(CARGO_TARGET_DIR)/debug/xtask picture

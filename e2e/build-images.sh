@@ -1,29 +1,53 @@
 #!/usr/bin/env bash
-# Builds the workload as a static executable and puts it into the images of the testbed:
+# Builds the programs that run where nothing else is, as static executables, and puts them where they
+# belong: the workload into the images of the testbed, and the guest's program beside the kernel of the
+# virtual machine:
 #
 #     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images/NAME-TAG.tar
+#     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/vm/guest
 #
-# An image that would come out the same is left alone. What the build needs from the system is in
-# parts/build.sh, which installs it.
+# What would come out the same is left alone. What the build needs from the system is in
+# parts/build.sh, which installs it. Called with `images` or `guest`, it makes those alone.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-images=${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images
+testbed=${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed
 
-# The C library goes into the executable, so that an image needs no other file. The target is named,
+# The C library goes into the executables, so that they need no other file. The target is named,
 # although it is the machine's own, because that keeps the setting away from build scripts.
 # The first time takes a while, and people like to see why.
 quiet=--quiet
-[ -d "$images" ] || quiet=
+[ -d "$testbed/images" ] || quiet=
 target=$(rustc -vV | sed -n 's/^host: //p')
-executable=$(
-  RUSTFLAGS="-C target-feature=+crt-static" cargo build $quiet --locked --release -p workload --target "$target" \
-    --message-format json-render-diagnostics |
-    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
-)
-if readelf --program-headers --wide "$executable" | grep -q INTERP; then
-  echo "$executable is not static: it asks for a dynamic loader" >&2
-  exit 1
-fi
 
-cargo run $quiet --locked -p test-images -- --workload "$executable" --into "$images"
+static() { # package
+  local executable
+  executable=$(
+    RUSTFLAGS="-C target-feature=+crt-static" cargo build $quiet --locked --release -p "$1" --target "$target" \
+      --message-format json-render-diagnostics |
+      sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
+  )
+  if readelf --program-headers --wide "$executable" | grep -q INTERP; then
+    echo "$executable is not static: it asks for a dynamic loader" >&2
+    exit 1
+  fi
+  echo "$executable"
+}
+
+# Whether something is to be made.
+asked() { [ -z "$only" ] || [ "$only" = "$1" ]; }
+
+only=${1:-}
+if asked images; then
+  workload=$(static workload)
+  cargo run $quiet --locked -p test-images -- --workload "$workload" --into "$testbed/images"
+fi
+if asked guest; then
+  guest=$(static guest)
+  mkdir -p "$testbed/vm"
+  if ! cmp --quiet "$guest" "$testbed/vm/guest"; then
+    # Renamed into place: a test may be reading it.
+    cp "$guest" "$testbed/vm/guest.new.$$"
+    mv "$testbed/vm/guest.new.$$" "$testbed/vm/guest"
+  fi
+fi

@@ -22,13 +22,15 @@ stage deny cargo deny --log-level error --locked check bans licenses sources
 # Tests of one crate run programs of another, which `cargo test` alone does not build.
 stage build cargo build --quiet --locked --workspace --bins
 # Tables and properties, and everything else that needs no other program.
-tests unit cargo test --quiet --locked --workspace --exclude e2e --exclude testbed --exclude sim --exclude bench -- --skip contract
+tests unit cargo test --quiet --locked --workspace --exclude e2e --exclude testbed --exclude sim --exclude bench --exclude vm -- --skip contract
 # The whole agent in memory, in histories in which much goes wrong.
 tests simulator cargo test --quiet --locked -p sim
 # What the in-memory outside and the real one have in common, on both.
 tests contract cargo test --quiet --locked -p testkit -p hostfs -p e2e -- contract
 # The testbed's tests look at the whole machine and want to be alone.
 tests testbed cargo test --quiet --locked -p testbed
+# The virtual machine with the second version of cgroups: first alone, then with the agent in it.
+tests vm cargo test --quiet --locked -p vm
 tests end-to-end cargo test --quiet --locked -p e2e -- --skip contract
 # What reports are made of, and a tiny run of the benchmark.
 tests bench cargo test --quiet --locked -p bench

@@ -13,6 +13,7 @@
 #     bin/PROGRAM              link to the program of the version now wanted
 #     cni/PLUGIN               the same for the CNI plugins
 #     NAME/VERSION/FILE        link to a file copied from a part
+#     vm/                      what the virtual machine is made of; see vm.sh
 #     parts/NAME-VERSION-KEY/  a finished part; KEY covers go.mod, go.sum and the table line
 #     log/NAME.log             what the last build of that part printed
 #     lock                     held while this script runs
@@ -20,7 +21,7 @@
 # A part is made in parts/.making.* and renamed when it is complete, so whatever bears its final name
 # is whole. Parts of other versions stay and can be deleted at any time.
 #
-# Called with names of parts, it makes those alone.
+# Called with names of parts, it makes those alone; `vm` is one of them.
 #
 # GOFLAGS and the other settings of the go command apply as usual.
 set -euo pipefail
@@ -62,6 +63,13 @@ iptables       | iptables-nft       | command -v iptables
 procps         | procps-ng          | command -v sysctl
 util-linux     | util-linux         | command -v unshare
 mount          | util-linux         | command -v mount
+'
+
+# The same, for the virtual machine: what it runs on, and what is copied into it.
+VM_PACKAGES='
+qemu-system-x86 | qemu-system-x86-core | command -v qemu-system-x86_64
+binutils        | binutils             | command -v strip
+systemd         | systemd              | test -x /lib/systemd/systemd
 '
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -246,12 +254,15 @@ main() { # names of parts; all of them if there are none
   # Left by a build that was interrupted: nobody else can be making anything now.
   rm -rf "$testbed"/parts/.making.*
 
+  # People who only run the agent need no virtual machine.
+  [[ $# -gt 0 && $wanted != *" vm "* ]] || PACKAGES+=$VM_PACKAGES
   install_packages
   mapfile -t row_list < <(rows "$PARTS")
   for row in "${row_list[@]}"; do
     [[ $# -eq 0 || $wanted = *" ${row%%|*} "* ]] || continue
     provide "$row"
   done
+  [[ $# -gt 0 && $wanted != *" vm "* ]] || "$here/vm.sh" "$testbed"
 }
 
 main "$@"

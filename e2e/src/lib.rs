@@ -20,3 +20,4 @@ pub mod faults;
 pub mod node;
 pub mod registry;
 pub mod tidy;
+pub mod vm_node;

@@ -47,7 +47,7 @@ const LAYERS: &[(Layer, &[&str])] = &[
     ),
     (Layer::Binary, &["ferrolet"]),
     (Layer::Testkit, &["testkit"]),
-    (Layer::Test, &["sim", "e2e", "bench", "testbed", "workload", "test-images"]),
+    (Layer::Test, &["sim", "e2e", "bench", "testbed", "workload", "guest", "vm", "test-images"]),
     (Layer::Tool, &["xtask"]),
 ];
 

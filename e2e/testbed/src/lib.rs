@@ -77,7 +77,7 @@ pub use protocol::Signal;
 pub use run::run;
 pub use snapshot::{Snapshot, SnapshotError};
 pub use supervise::supervise;
-pub use supervisor::SupervisorError;
+pub use supervisor::{SupervisorError, program};
 
 /// The environment variable that everything started inside an instance carries: its slot number.
 pub const MARKER: &str = "FERROLET_TESTBED_INSTANCE";

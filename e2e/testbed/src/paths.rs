@@ -130,6 +130,11 @@ impl Parts {
         }
     }
 
+    /// What a virtual machine is made of: its kernel, and the program it starts with.
+    pub fn vm(&self) -> PathBuf {
+        self.root.join("vm")
+    }
+
     /// Where the image archives are.
     pub fn images_dir(&self) -> PathBuf {
         self.root.join("images")

@@ -137,8 +137,8 @@ impl Drop for Supervisor {
     }
 }
 
-/// Cargo puts the program into the profile's directory and test programs into one below it.
-fn program() -> Result<PathBuf, SupervisorError> {
+/// The testbed's own program. Cargo puts it into the profile's directory and test programs into one below it.
+pub fn program() -> Result<PathBuf, SupervisorError> {
     if let Some(path) = env::var_os(PROGRAM).map(PathBuf::from) {
         return if path.is_file() { Ok(path) } else { Err(SupervisorError::Missing { path }) };
     }

@@ -11,6 +11,16 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub fn until<T>(
     what: &str,
     time: Duration,
+    look: impl FnMut() -> Result<Result<T, String>>,
+) -> Result<T> {
+    every(PAUSE, what, time, look)
+}
+
+/// The same, with another pause: for a look that costs more.
+pub fn every<T>(
+    pause: Duration,
+    what: &str,
+    time: Duration,
     mut look: impl FnMut() -> Result<Result<T, String>>,
 ) -> Result<T> {
     let end = Instant::now() + time;
@@ -22,6 +32,6 @@ pub fn until<T>(
         if Instant::now() > end {
             bail!("{what}: not within {time:?}; last seen: {seen}");
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause);
     }
 }

@@ -2,3 +2,4 @@
 #![allow(clippy::disallowed_methods, reason = "tests on the real thing take real time")]
 
 mod faults;
+mod vm;

@@ -1,0 +1,45 @@
+//! The first program of a test's virtual machine, which does there what the test asks for.
+//!
+//! It is one static executable, twice: as pid 1 it makes a node's root of the initial one, loads
+//! kernel modules, and then adopts orphans or becomes another pid 1; as `guest serve` it answers
+//! the test.
+//!
+//! - Input: a list of modules, the kernel's parameters, and requests over a virtual serial port.
+//! - Output: answers over the same port; what goes wrong before there is one goes to the console.
+//! - Invariant: the machine goes off when the test goes away, and when pid 1 cannot go on.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a program of its own, run for its effect in a machine of its own; nothing of the node agent is in it"
+)]
+
+mod boot;
+mod programs;
+mod serve;
+
+use std::process::{self, ExitCode};
+
+use rustix::system::{RebootCommand, reboot};
+
+fn main() -> ExitCode {
+    let first = process::id() == 1;
+    if !first && std::env::args().nth(1).as_deref() != Some("serve") {
+        eprintln!("guest: this is pid 1 of a virtual machine, or `guest serve` in one");
+        return ExitCode::FAILURE;
+    }
+    let ended = if first { boot::run() } else { serve::run() };
+    if let Err(error) = ended {
+        eprintln!("guest: {error:#}");
+    }
+    power_off()
+}
+
+/// Nothing in the machine is worth saving.
+fn power_off() -> ExitCode {
+    match reboot(RebootCommand::PowerOff) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("guest: cannot switch the machine off: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

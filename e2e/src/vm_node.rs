@@ -1,0 +1,293 @@
+//! A node in a virtual machine: with the second version of cgroups, and a kernel of its own.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use testbed::{Cache, wait};
+use vm::{Machine, Root, Vm};
+
+use crate::node::{NODE_NAME, program};
+
+/// A processor of software on a busy machine takes its time.
+pub const PATIENCE: Duration = Duration::from_mins(3);
+/// How long to look again. A look costs the machine more than a moment.
+const PAUSE: Duration = Duration::from_millis(250);
+
+const MANIFESTS: &str = "/etc/kubernetes/manifests";
+const CONFIG: &str = "/etc/kubernetes/config.yaml";
+const CONTAINERD_CONFIG: &str = "/etc/containerd/config.toml";
+const CONTAINERD_LOG: &str = "/var/log/containerd.log";
+/// Where a machine has its cgroups.
+pub const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// What containers need of the kernel.
+const MODULES: [&str; 3] = ["overlay", "bridge", "veth"];
+const IMAGES: [&str; 2] = ["pause-1.tar", "workload-1.tar"];
+
+/// What of containerd is left out: parts that no pod here uses and that take time to start.
+const CONTAINERD: &str = r#"version = 3
+imports = []
+disabled_plugins = [
+  "io.containerd.differ.v1.erofs",
+  "io.containerd.image-verifier.v1.bindir",
+  "io.containerd.internal.v1.opt",
+  "io.containerd.internal.v1.tracing",
+  "io.containerd.mount-handler.v1.erofs",
+  "io.containerd.nri.v1.nri",
+  "io.containerd.snapshotter.v1.blockfile",
+  "io.containerd.snapshotter.v1.erofs",
+  "io.containerd.snapshotter.v1.native",
+  "io.containerd.tracing.processor.v1.otlp",
+]
+
+[plugins."io.containerd.metadata.v1.bolt"]
+  no_sync = true
+
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "ferrolet.test/pause:1"
+
+[plugins."io.containerd.cri.v1.runtime"]
+  cdi_spec_dirs = []
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["/opt/cni/bin"]
+    conf_dir = "/etc/cni"
+"#;
+
+/// A container that runs, as the kernel tells.
+#[derive(Debug, Clone)]
+pub struct VmContainer {
+    /// Its id.
+    pub id: String,
+    /// The first of its processes.
+    pub pid: i32,
+    /// Its cgroup, below the mount.
+    pub cgroup: String,
+}
+
+/// A node in a virtual machine, with containerd in it; the agent is started by the test.
+#[derive(Debug)]
+pub struct VmNode {
+    vm: Vm,
+    agent: Option<i32>,
+}
+
+impl VmNode {
+    /// Where the agent's output goes.
+    pub const AGENT_LOG: &str = "/var/log/ferrolet.log";
+
+    /// A node without pods and without an agent.
+    pub fn start() -> Result<Self> {
+        Self::start_with(None, Root::default())
+    }
+
+    /// The same, with these files too, and with another program as pid 1.
+    pub fn start_with(init: Option<&str>, mut root: Root) -> Result<Self> {
+        let stripped = tempfile::tempdir().context("make a directory")?;
+        put_node(&mut root, stripped.path())?;
+        let init = init.map(ToOwned::to_owned);
+        let machine = Machine { mebibytes: 1024, processors: 2, modules: MODULES.to_vec(), init };
+        let node = Self { vm: Vm::boot(&machine, root)?, agent: None };
+        node.vm.output(&["ip", "link", "set", "lo", "up"], PATIENCE)?;
+        node.configure("")?;
+        node.start_containerd()?;
+        Ok(node)
+    }
+
+    /// The machine.
+    pub fn vm(&self) -> &Vm {
+        &self.vm
+    }
+
+    fn start_containerd(&self) -> Result<()> {
+        self.vm.spawn(&["containerd", "--config", CONTAINERD_CONFIG], CONTAINERD_LOG)?;
+        self.until("containerd is there", || {
+            let log = self.vm.read(CONTAINERD_LOG)?;
+            let up = log.contains("containerd successfully booted");
+            Ok(if up { Ok(()) } else { Err(log) })
+        })?;
+        // Side by side: there is more than one processor.
+        let mut imports = Vec::new();
+        for image in IMAGES {
+            let log = format!("/var/log/{image}.log");
+            let archive = format!("/images/{image}");
+            let argv = ["ctr", "-n", "k8s.io", "images", "import", &archive];
+            imports.push((self.vm.spawn(&argv, &log)?, log));
+        }
+        for (pid, log) in imports {
+            let ended = self.vm.wait(pid, PATIENCE)?.context("an import did not end")?;
+            ensure!(ended.code == Some(0), "import: {}", self.vm.read(&log)?);
+        }
+        Ok(())
+    }
+
+    /// Writes the agent's configuration; `more` is put behind it.
+    pub fn configure(&self, more: &str) -> Result<()> {
+        let config = format!(
+            "apiVersion: kubelet.config.k8s.io/v1beta1\n\
+             kind: KubeletConfiguration\n\
+             staticPodPath: {MANIFESTS}\n\
+             containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n\
+             fileCheckFrequency: 100ms\n\
+             enableServer: false\n\
+             imageGCHighThresholdPercent: 100\n\
+             {more}\n"
+        );
+        self.vm.write(CONFIG, &config)
+    }
+
+    /// Writes a manifest.
+    pub fn write_manifest(&self, name: &str, text: &str) -> Result<()> {
+        self.vm.write(&format!("{MANIFESTS}/{name}"), text)
+    }
+
+    /// Removes a manifest.
+    pub fn remove_manifest(&self, name: &str) -> Result<()> {
+        self.vm.remove(&format!("{MANIFESTS}/{name}"))
+    }
+
+    /// How the agent is started here.
+    pub const fn agent_command() -> [&'static str; 7] {
+        ["ferrolet", "run", "--hostname-override", NODE_NAME, "-v=4", "--config", CONFIG]
+    }
+
+    /// Starts the agent.
+    pub fn start_agent(&mut self) -> Result<()> {
+        self.agent = Some(self.vm.spawn(&Self::agent_command(), Self::AGENT_LOG)?);
+        Ok(())
+    }
+
+    /// Runs a command of the agent's program.
+    pub fn ask(&self, args: &[&str]) -> Result<String> {
+        let command: Vec<&str> = ["ferrolet"].into_iter().chain(args.iter().copied()).collect();
+        self.vm.output(&command, PATIENCE)
+    }
+
+    /// What the agent logged: the end of it, if it is much.
+    pub fn agent_log(&self) -> Result<String> {
+        self.vm.read(Self::AGENT_LOG)
+    }
+
+    /// Waits until the agent's log has a line with all the given parts, and answers it.
+    pub fn wait_for_log(&self, parts: &[&str]) -> Result<String> {
+        self.until(&format!("log line with {parts:?}"), || {
+            let log = self.agent_log()?;
+            let line = log.lines().find(|line| parts.iter().all(|part| line.contains(part)));
+            if let (None, Some(agent)) = (line, self.agent) {
+                let ended = self.vm.wait(agent, Duration::ZERO)?;
+                ensure!(ended.is_none(), "the agent ended: {ended:?}");
+            }
+            Ok(line.map(ToOwned::to_owned).ok_or_else(|| "no such line".to_owned()))
+        })
+    }
+
+    /// Waits until a container of a pod runs, and finds it.
+    pub fn wait_running(&self, pod: &str, container: &str) -> Result<VmContainer> {
+        let pod = format!("pod=\"default/{pod}-{NODE_NAME}\"");
+        let container = format!("container=\"{container}\"");
+        let line = self.wait_for_log(&["\"container runs\"", &pod, &container])?;
+        let (_, id) = line.split_once(" id=\"").context("the line has an id")?;
+        let (id, _) = id.split_once('"').context("the id ends")?;
+        self.container(id)
+    }
+
+    /// The container, or sandbox, with this id, which runs: that is asked of the kernel, which is the cheapest.
+    pub fn container(&self, id: &str) -> Result<VmContainer> {
+        let all = self.vm.directories(CGROUPS)?;
+        let mut found = all.iter().filter_map(|path| path.strip_prefix(CGROUPS));
+        let cgroup = found.find(|path| path.rsplit('/').next() == Some(id));
+        let cgroup = cgroup.with_context(|| format!("{id} has no cgroup: {all:?}"))?;
+        let processes = self.cgroup_file(cgroup, "cgroup.procs")?;
+        let pid = processes.lines().next().with_context(|| format!("{id} does not run"))?;
+        Ok(VmContainer { id: id.to_owned(), pid: pid.parse()?, cgroup: cgroup.to_owned() })
+    }
+
+    /// What a container of a pod printed when it ran first, as the runtime wrote it down.
+    pub fn pod_log(&self, pod: &str, container: &str) -> Result<String> {
+        let mut found = self.vm.directories("/var/log/pods")?;
+        let pod = format!("/default_{pod}-{NODE_NAME}_");
+        found.retain(|path| path.contains(&pod) && path.ends_with(&format!("/{container}")));
+        let directory = found.first().context("the pod has no log")?;
+        self.vm.read(&format!("{directory}/0.log"))
+    }
+
+    /// What a file of a cgroup says.
+    pub fn cgroup_file(&self, cgroup: &str, file: &str) -> Result<String> {
+        Ok(self.vm.read(&format!("{CGROUPS}{cgroup}/{file}"))?.trim().to_owned())
+    }
+
+    /// The cgroups of pods, and those in them.
+    pub fn pod_cgroups(&self) -> Result<Vec<String>> {
+        let mut found = self.vm.directories(CGROUPS)?;
+        found.retain(|path| path.contains("/kubepods/") && path.contains("/pod"));
+        Ok(found)
+    }
+
+    /// Waits until no pod has a cgroup.
+    pub fn wait_for_no_pod_cgroup(&self) -> Result<()> {
+        self.until("no pod has a cgroup", || {
+            let left = self.pod_cgroups()?;
+            Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) })
+        })
+    }
+
+    /// Looks until there is a value; says what the agent said when the time is over.
+    pub fn until<T>(
+        &self,
+        what: &str,
+        look: impl FnMut() -> Result<Result<T, String>>,
+    ) -> Result<T> {
+        wait::every(PAUSE, what, PATIENCE, look).map_err(|error| {
+            let log = self.agent_log().unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = lines[lines.len().saturating_sub(25)..].join("\n  ");
+            error.context(format!("the agent's last log lines:\n  {tail}"))
+        })
+    }
+
+    /// Switches the machine off.
+    pub fn stop(self) -> Result<()> {
+        self.vm.stop()
+    }
+}
+
+/// Puts a node's programs and their settings into a machine's files.
+fn put_node(root: &mut Root, stripped: &Path) -> Result<()> {
+    let parts = Cache::from_env()?.parts();
+    for name in ["containerd", "containerd-shim-runc-v2", "ctr", "runc"] {
+        root.program(&format!("/bin/{name}"), &parts.program(name))?;
+    }
+    for name in ["bridge", "host-local", "loopback"] {
+        root.program(&format!("/opt/cni/bin/{name}"), &parts.cni().join(name))?;
+    }
+    for name in IMAGES {
+        root.copy(&format!("/images/{name}"), &parts.images_dir().join(name));
+    }
+    // Most of a program that was built for tests is for whoever debugs it.
+    let agent = stripped.join("ferrolet");
+    let strip = Command::new("strip").arg("-o").arg(&agent).arg(program("ferrolet")?).status();
+    ensure!(strip.context("run strip")?.success(), "strip failed");
+    root.program("/bin/ferrolet", &agent)?;
+    root.program("/bin/ip", &on_path("ip")?)?;
+
+    root.text(CONTAINERD_CONFIG, CONTAINERD);
+    let ipam = json!({ "type": "host-local", "ranges": [[{ "subnet": "10.88.0.0/24" }]] });
+    let bridge = json!({ "type": "bridge", "bridge": "cni0", "isGateway": true, "ipam": ipam });
+    let network = json!({ "cniVersion": "1.0.0", "name": "vm", "plugins": [bridge] });
+    root.text("/etc/cni/10-vm.conflist", network.to_string());
+    root.text("/etc/hosts", format!("127.0.0.1 localhost {NODE_NAME}\n"));
+    root.text("/etc/resolv.conf", "");
+    root.text("/etc/passwd", "root:x:0:0::/root:/bin/false\n");
+    root.text("/etc/group", "root:x:0:\n");
+    root.directory(MANIFESTS);
+    Ok(())
+}
+
+/// Where a program of the host is.
+fn on_path(name: &str) -> Result<std::path::PathBuf> {
+    let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+    let mut found = places.iter().map(|place| Path::new(place).join(name));
+    found.find(|path| path.exists()).with_context(|| format!("{name} is not installed"))
+}

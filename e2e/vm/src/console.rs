@@ -1,0 +1,57 @@
+//! What the machine's console printed: its end.
+
+use std::io::Read;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// As much as is kept.
+const KEPT: usize = 32 << 10;
+
+/// The end of what was printed so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Console(Arc<Mutex<Vec<u8>>>);
+
+impl Console {
+    /// Reads everything until its end, in a thread of its own: who prints is never held up.
+    pub(crate) fn read(mut from: impl Read + Send + 'static) -> Self {
+        let console = Self(Arc::default());
+        let kept = Arc::clone(&console.0);
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(length @ 1..) = from.read(&mut buffer) {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.extend_from_slice(&buffer[..length]);
+                let surplus = kept.len().saturating_sub(KEPT);
+                kept.drain(..surplus);
+            }
+        });
+        console
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&kept).replace('\r', "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::time::Duration;
+
+    #[test]
+    fn the_end_is_kept() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let console = Console::read(reader);
+        writer.write_all(&vec![b'x'; 3 * KEPT]).unwrap();
+        writer.write_all(b"end\r\n").unwrap();
+        drop(writer);
+        testbed::wait::until("all is read", Duration::from_secs(10), || {
+            let text = console.text();
+            Ok(if text.ends_with("xend\n") { Ok(()) } else { Err(text.len().to_string()) })
+        })
+        .unwrap();
+        assert_eq!(console.text().len(), KEPT - 1);
+    }
+}
