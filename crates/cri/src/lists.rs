@@ -125,8 +125,8 @@ pub(crate) async fn sandboxes<C: Collected>(
     }
 }
 
-/// All entries of a list of sandboxes. One that belongs to no pod counts in the fingerprint, though the
-/// list leaves it out.
+/// All entries of a list of sandboxes. One that does not say what it is counts in the fingerprint, though
+/// the list leaves it out.
 #[derive(Debug, Default)]
 pub(crate) struct Sandboxes {
     texts: Texts,

@@ -7,8 +7,8 @@ use model::ports::runtime::{Lists, RuntimeError};
 use crate::lists::{self, Containers, Lister, Sandboxes};
 use crate::service::Service;
 
-/// Lists everything, unless `known` stands for it. With an object that belongs to no pod it never does,
-/// since lists leave that out.
+/// Lists everything, unless `known` stands for it. With an object that does not say what it is it never
+/// does, since lists leave that out.
 pub(crate) async fn list_if_changed(
     service: &Service<Lister>,
     known: &Fingerprint,

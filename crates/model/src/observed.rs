@@ -55,9 +55,9 @@ pub struct Container {
     pub id: ContainerId,
     /// The sandbox it lives in.
     pub sandbox_id: SandboxId,
-    /// The pod it belongs to.
+    /// The pod it belongs to by its labels; empty where they do not say, whatever its sandbox says.
     pub pod_uid: PodUid,
-    /// The pod's namespace and name.
+    /// The pod's namespace and name; empty where its labels do not say.
     pub pod: PodName,
     /// Its name in the pod's specification.
     pub name: Arc<str>,

@@ -69,7 +69,7 @@ impl Deletor {
         }
         let mut left = 0;
         for instance in doomed.into_values() {
-            let item = item(&instance, (status, pod.clone()), rule, (keep, now));
+            let item = item(&instance, (status, pod), rule, (keep, now));
             let Some(verdict) = item.verdict(now) else { continue };
             let removal = Removal { container: listed(&instance, status, pod), verdict };
             left += usize::from(self.queue.try_send(removal).is_err());

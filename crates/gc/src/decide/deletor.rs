@@ -40,16 +40,15 @@ pub fn beyond<'a>(status: &'a PodStatus, which: Which<'_>, keep: usize) -> Vec<I
 /// Why one goes.
 pub fn item(
     instance: &Instance<'_>,
-    owner: (&PodStatus, PodName),
+    (status, pod): (&PodStatus, &PodName),
     rule: &'static str,
     (keep, now): (usize, Timestamp),
 ) -> Item {
     let age = now.duration_since(instance.created_at).unsigned_abs();
-    let (status, pod) = owner;
     Item {
         subject: Subject::Container(instance.id.clone()),
         name: Arc::clone(instance.name),
-        owner: Some(Owner { uid: status.uid.clone(), pod: Some(pod) }),
+        owner: Owner::of(&status.uid, pod),
         fate: Fate::Remove,
         rule,
         detail: Detail::default()
