@@ -211,7 +211,7 @@ pub struct PodStatus {
     pub containers: Vec<ContainerStatus>,
     /// Ended instances that nobody looked at closely, the newest first: there may be very many, and
     /// those of the same name that ended after them say all that is asked. Where one is here, at least
-    /// two of its name are among `containers`.
+    /// two of its name are among `containers`; but containers that are nobody's are all here.
     pub older: Vec<Container>,
 }
 

@@ -1,5 +1,5 @@
-//! Objects by the pod that their labels name, so that a list of one pod need not look at all. What they name
-//! no pod of is under an empty uid.
+//! Objects by the pod that their labels name, so that a list of one pod need not look at all. Those whose
+//! labels name none are under an empty uid.
 
 use std::collections::{BTreeMap, BTreeSet};
 
