@@ -270,7 +270,7 @@ async fn by_exit_time_age_counts_from_the_end_and_each_container_is_asked_once()
     let survey = survey::all(&bench.parts, false, &mut ended).await;
     let planned = survey.planned(&bench.parts).plan;
     let gone: Vec<_> = planned.removals().map(|item| item.subject.clone()).collect();
-    assert_eq!(gone, [model::verdict::Subject::Container(first)]);
+    assert_eq!(gone, [Subject::Container(first)]);
     bench.runtime.forget_calls();
     survey::all(&bench.parts, false, &mut ended).await;
     assert_eq!(bench.runtime.count(Method::ContainerStatus), 0);
