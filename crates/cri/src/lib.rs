@@ -19,6 +19,7 @@ mod events;
 mod from_cri;
 mod listed;
 mod lists;
+mod marked;
 mod operations;
 mod parted;
 mod service;

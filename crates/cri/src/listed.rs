@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use model::ids::{PodName, PodUid};
 use model::labels;
-use model::observed::{Container, ContainerState, Sandbox, SandboxState};
+use model::observed::{Container, Sandbox};
 use model::ports::runtime::ImageUse;
 use prost::Message;
 use prost::bytes::Bytes;
@@ -129,14 +129,6 @@ fn text(bytes: &[u8]) -> Result<&str, NoText> {
 }
 
 impl ListedSandbox {
-    pub(crate) fn id(&self) -> &[u8] {
-        &self.id
-    }
-
-    pub(crate) fn observed_state(&self) -> SandboxState {
-        from_cri::sandbox_state(self.state())
-    }
-
     /// The sandbox; `None` if it does not say what it is.
     pub(crate) fn sandbox(&self, texts: &mut Texts) -> Result<Option<Sandbox>, NoText> {
         let Some(metadata) = &self.metadata else { return Ok(None) };
@@ -148,21 +140,13 @@ impl ListedSandbox {
             pod_uid: texts.shared(&metadata.uid)?.into(),
             pod: PodName::new(texts.shared(&metadata.namespace)?, texts.shared(&metadata.name)?),
             attempt: metadata.attempt,
-            state: self.observed_state(),
+            state: from_cri::sandbox_state(self.state()),
             created_at: from_cri::timestamp(self.created_at),
         }))
     }
 }
 
 impl ListedContainer {
-    pub(crate) fn id(&self) -> &[u8] {
-        &self.id
-    }
-
-    pub(crate) fn observed_state(&self) -> ContainerState {
-        from_cri::container_state(self.state())
-    }
-
     /// Empty if it is not there.
     fn label(&self, name: &str) -> &[u8] {
         let found = self.labels.iter().rfind(|label| label.name == name.as_bytes());
@@ -185,7 +169,7 @@ impl ListedContainer {
             pod: PodName::new(texts.shared(namespace)?, texts.shared(name)?),
             name: texts.shared(&metadata.name)?,
             attempt: metadata.attempt,
-            state: self.observed_state(),
+            state: from_cri::container_state(self.state()),
             created_at: from_cri::timestamp(self.created_at),
             image_ref: texts.shared(&self.image_ref)?,
         }))

@@ -15,7 +15,9 @@ use tower::ServiceExt as _;
 use tower::util::MapResponse;
 
 use crate::error::{Call, on};
+use crate::from_cri;
 use crate::listed::{ListedContainers, ListedSandboxes, NoText, Texts};
+use crate::marked::{MarkedContainers, MarkedSandboxes};
 use crate::parted::{Parted, parted};
 use crate::service::Service;
 use crate::to_cri;
@@ -125,12 +127,40 @@ pub(crate) async fn sandboxes<C: Collected>(
     }
 }
 
-/// All entries of a list of sandboxes. One that does not say what it is counts in the fingerprint, though
-/// the list leaves it out.
+/// What a list of sandboxes stands for, those too that do not say what they are.
+#[derive(Debug, Default)]
+pub(crate) struct SandboxMarks(pub(crate) Fingerprint);
+
+impl Collected for SandboxMarks {
+    type Part = MarkedSandboxes;
+
+    fn take(&mut self, part: MarkedSandboxes) -> Result<(), NoText> {
+        for entry in &part.items {
+            self.0.add(&entry.id, Mark::from(from_cri::sandbox_state(entry.state())));
+        }
+        Ok(())
+    }
+}
+
+/// The same of containers.
+#[derive(Debug, Default)]
+pub(crate) struct ContainerMarks(pub(crate) Fingerprint);
+
+impl Collected for ContainerMarks {
+    type Part = MarkedContainers;
+
+    fn take(&mut self, part: MarkedContainers) -> Result<(), NoText> {
+        for entry in &part.items {
+            self.0.add(&entry.id, Mark::from(from_cri::container_state(entry.state())));
+        }
+        Ok(())
+    }
+}
+
+/// All entries of a list of sandboxes.
 #[derive(Debug, Default)]
 pub(crate) struct Sandboxes {
     texts: Texts,
-    pub(crate) fingerprint: Fingerprint,
     pub(crate) list: Vec<Sandbox>,
 }
 
@@ -139,18 +169,16 @@ impl Collected for Sandboxes {
 
     fn take(&mut self, part: ListedSandboxes) -> Result<(), NoText> {
         for entry in &part.items {
-            self.fingerprint.add(entry.id(), Mark::from(entry.observed_state()));
             self.list.extend(entry.sandbox(&mut self.texts)?);
         }
         Ok(())
     }
 }
 
-/// All entries of a list of containers; with the fingerprint it is as with sandboxes.
+/// All entries of a list of containers.
 #[derive(Debug, Default)]
 pub(crate) struct Containers {
     texts: Texts,
-    pub(crate) fingerprint: Fingerprint,
     pub(crate) list: Vec<Container>,
 }
 
@@ -159,7 +187,6 @@ impl Collected for Containers {
 
     fn take(&mut self, part: ListedContainers) -> Result<(), NoText> {
         for entry in &part.items {
-            self.fingerprint.add(entry.id(), Mark::from(entry.observed_state()));
             self.list.extend(entry.container(&mut self.texts)?);
         }
         Ok(())
