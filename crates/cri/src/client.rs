@@ -98,6 +98,7 @@ impl CriRuntime {
 fn selected(pod: Option<&PodUid>, id: Option<&str>) -> String {
     match (pod, id) {
         (_, Some(id)) => id.to_owned(),
+        (Some(pod), None) if pod.is_nobodys() => "of no pod".to_owned(),
         (Some(pod), None) => format!("of pod {pod}"),
         (None, None) => "of all pods".to_owned(),
     }
@@ -105,6 +106,11 @@ fn selected(pod: Option<&PodUid>, id: Option<&str>) -> String {
 
 fn selected_containers(filter: &ContainerFilter) -> String {
     selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str))
+}
+
+/// Whether a filter selects what is nobody's, which the runtime does not do for us.
+fn wants_nobodys(pod: Option<&PodUid>) -> bool {
+    pod.is_some_and(PodUid::is_nobodys)
 }
 
 fn image_spec(image: &str) -> cri::ImageSpec {
@@ -174,7 +180,11 @@ impl Runtime for CriRuntime {
         filter: &SandboxFilter,
     ) -> Result<Vec<Sandbox>, RuntimeError> {
         let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(SandboxId::as_str));
-        Ok(lists::sandboxes::<Sandboxes>(&self.lists, &object, filter).await?.list)
+        let mut list = lists::sandboxes::<Sandboxes>(&self.lists, &object, filter).await?.list;
+        if wants_nobodys(filter.pod_uid.as_ref()) {
+            list.retain(|sandbox| sandbox.pod_uid.is_nobodys());
+        }
+        Ok(list)
     }
 
     async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
@@ -184,7 +194,7 @@ impl Runtime for CriRuntime {
         let method = RuntimeServiceClient::pod_sandbox_status;
         let answer = self.runtime.call(call, request, method).await?;
         let status = answer.status.and_then(from_cri::sandbox_status);
-        status.ok_or_else(|| call.malformed("no status, or one without id or pod"))
+        status.ok_or_else(|| call.malformed("no status, or one without id or metadata"))
     }
 
     async fn create_container(
@@ -238,7 +248,11 @@ impl Runtime for CriRuntime {
         filter: &ContainerFilter,
     ) -> Result<Vec<Container>, RuntimeError> {
         let object = selected_containers(filter);
-        Ok(lists::containers::<Containers>(&self.lists, &object, filter).await?.list)
+        let mut list = lists::containers::<Containers>(&self.lists, &object, filter).await?.list;
+        if wants_nobodys(filter.pod_uid.as_ref()) {
+            list.retain(|container| container.pod_uid.is_nobodys());
+        }
+        Ok(list)
     }
 
     async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
@@ -251,7 +265,7 @@ impl Runtime for CriRuntime {
         let method = RuntimeServiceClient::container_status;
         let answer = self.runtime.call(call, request, method).await?;
         let status = answer.status.and_then(from_cri::container_status);
-        status.ok_or_else(|| call.malformed("no status, or one without id or pod"))
+        status.ok_or_else(|| call.malformed("no status, or one without id or metadata"))
     }
 
     async fn exec_sync(
@@ -311,7 +325,11 @@ impl Runtime for CriRuntime {
         filter: &ContainerFilter,
     ) -> Result<Vec<ImageUse>, RuntimeError> {
         let object = selected_containers(filter);
-        Ok(lists::containers::<ImageUses>(&self.lists, &object, filter).await?.list)
+        let mut list = lists::containers::<ImageUses>(&self.lists, &object, filter).await?.list;
+        if wants_nobodys(filter.pod_uid.as_ref()) {
+            list.retain(|one| one.pod_uid.is_none());
+        }
+        Ok(list)
     }
 
     async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {

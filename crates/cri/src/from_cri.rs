@@ -1,12 +1,10 @@
-//! The runtime's answers in the agent's words. An object that does not say what it is or to which
-//! pod it belongs is `None`: it was not made by a node agent, or not by one we could take over from.
+//! The runtime's answers in the agent's words. An object that does not say what it is is `None`; one that
+//! does not say to which pod it belongs is nobody's.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use jiff::Timestamp;
-use model::ids::{ObjectId, PodName, PodUid};
-use model::labels;
+use model::ids::{ObjectId, PodName};
 use model::observed::{ContainerState, ContainerStatus, SandboxState, SandboxStatus};
 use model::ports::runtime::{
     ContainerEvent, ContainerEventKind, Image, ImageFilesystem, ImageUser, RuntimeCondition,
@@ -46,14 +44,6 @@ pub(crate) fn container_state(state: cri::ContainerState) -> ContainerState {
     }
 }
 
-/// The pod that a container belongs to; the CRI has no field for it, so its maker labels it.
-fn pod(labels: &BTreeMap<String, String>) -> Option<(PodUid, PodName)> {
-    let uid = id(labels.get(labels::POD_UID)?.clone())?;
-    let namespace = labels.get(labels::POD_NAMESPACE)?.as_str();
-    let name = labels.get(labels::POD_NAME)?.as_str();
-    Some((uid, PodName::new(namespace, name)))
-}
-
 pub(crate) fn sandbox_status(status: cri::PodSandboxStatus) -> Option<SandboxStatus> {
     let state = sandbox_state(status.state());
     let metadata = status.metadata?;
@@ -69,7 +59,7 @@ pub(crate) fn sandbox_status(status: cri::PodSandboxStatus) -> Option<SandboxSta
         .is_some_and(|options| options.network() == cri::NamespaceMode::Node);
     Some(SandboxStatus {
         id: id(status.id)?,
-        pod_uid: id(metadata.uid)?,
+        pod_uid: metadata.uid.into(),
         pod: PodName::new(metadata.namespace, metadata.name),
         attempt: metadata.attempt,
         state,
@@ -82,7 +72,6 @@ pub(crate) fn sandbox_status(status: cri::PodSandboxStatus) -> Option<SandboxSta
 pub(crate) fn container_status(status: cri::ContainerStatus) -> Option<ContainerStatus> {
     let state = container_state(status.state());
     let metadata = status.metadata?;
-    pod(&status.labels)?;
     let image = status.image.unwrap_or_default();
     let image = match image.user_specified_image.as_str() {
         "" => image.image,

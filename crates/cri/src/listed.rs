@@ -129,10 +129,10 @@ fn text(bytes: &[u8]) -> Result<&str, NoText> {
 }
 
 impl ListedSandbox {
-    /// The sandbox; `None` if it does not say what it is or to which pod it belongs.
+    /// The sandbox; `None` if it does not say what it is.
     pub(crate) fn sandbox(&self, texts: &mut Texts) -> Result<Option<Sandbox>, NoText> {
         let Some(metadata) = &self.metadata else { return Ok(None) };
-        if self.id.is_empty() || metadata.uid.is_empty() {
+        if self.id.is_empty() {
             return Ok(None);
         }
         Ok(Some(Sandbox {
@@ -147,22 +147,21 @@ impl ListedSandbox {
 }
 
 impl ListedContainer {
-    fn label(&self, name: &str) -> Option<&Bytes> {
+    /// Empty if it is not there.
+    fn label(&self, name: &str) -> &[u8] {
         let found = self.labels.iter().rfind(|label| label.name == name.as_bytes());
-        found.map(|label| &label.value)
+        found.map(|label| &label.value[..]).unwrap_or_default()
     }
 
-    /// The container; `None` if it does not say what it is or to which pod it belongs.
+    /// The container; `None` if it does not say what it is. The CRI has no field for its pod, so its maker
+    /// labels it.
     pub(crate) fn container(&self, texts: &mut Texts) -> Result<Option<Container>, NoText> {
-        let uid = self.label(labels::POD_UID).filter(|uid| !uid.is_empty());
-        let (Some(metadata), Some(uid), Some(namespace), Some(name)) =
-            (&self.metadata, uid, self.label(labels::POD_NAMESPACE), self.label(labels::POD_NAME))
-        else {
-            return Ok(None);
-        };
+        let Some(metadata) = &self.metadata else { return Ok(None) };
         if self.id.is_empty() {
             return Ok(None);
         }
+        let [uid, namespace, name] =
+            [labels::POD_UID, labels::POD_NAMESPACE, labels::POD_NAME].map(|name| self.label(name));
         Ok(Some(Container {
             id: text(&self.id)?.into(),
             sandbox_id: texts.shared(&self.sandbox_id)?.into(),
@@ -175,18 +174,18 @@ impl ListedContainer {
             image_ref: texts.shared(&self.image_ref)?,
         }))
     }
+
     /// Which image it uses. One of which the runtime tells no image uses none.
     pub(crate) fn image_use(&self, texts: &mut Texts) -> Result<Option<ImageUse>, NoText> {
         let image = if self.image_id.is_empty() { &self.image_ref } else { &self.image_id };
         if self.id.is_empty() || image.is_empty() {
             return Ok(None);
         }
-        let uid = self.label(labels::POD_UID).filter(|uid| !uid.is_empty());
-        let pod_uid = uid.map(|uid| texts.shared(uid)).transpose()?.map(PodUid::from);
+        let pod_uid = PodUid::from(texts.shared(self.label(labels::POD_UID))?);
         let handler = self.image.as_ref().map(|image| &image.runtime_handler[..]);
         Ok(Some(ImageUse {
             container: text(&self.id)?.into(),
-            pod_uid,
+            pod_uid: Some(pod_uid).filter(|uid| !uid.is_nobodys()),
             image_id: texts.shared(image)?,
             runtime_handler: texts.shared(handler.unwrap_or_default())?,
         }))

@@ -127,7 +127,7 @@ pub(crate) async fn sandboxes<C: Collected>(
     }
 }
 
-/// What a list of sandboxes stands for, those that belong to no pod too.
+/// What a list of sandboxes stands for, those too that do not say what they are.
 #[derive(Debug, Default)]
 pub(crate) struct SandboxMarks(pub(crate) Fingerprint);
 

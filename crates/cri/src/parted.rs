@@ -221,8 +221,8 @@ mod tests {
             sizes in prop::collection::vec(1_usize..200, 1..20),
         ) {
             let mut numbers = 0..;
-            let mut next = |count| (&mut numbers).take(count).map(container).collect::<Vec<_>>();
-            let lists: Vec<_> = lists.into_iter().map(&mut next).collect();
+            let next = |count| (&mut numbers).take(count).map(container).collect::<Vec<_>>();
+            let lists: Vec<_> = lists.into_iter().map(next).collect();
             let sent: Vec<u8> = lists.iter().cloned().flat_map(list).collect();
             let (mut cut, mut received, mut rest) = (Cut::default(), Vec::new(), &sent[..]);
             for size in sizes.iter().cycle() {

@@ -121,8 +121,12 @@ pub(crate) fn grace(grace: Duration) -> i64 {
     i64::try_from(grace.as_secs().saturating_add(begun)).unwrap_or(i64::MAX)
 }
 
+/// By what is not there a runtime cannot choose: what is nobody's is found among all.
 fn of_pod(uid: Option<&PodUid>) -> BTreeMap<String, String> {
-    uid.map(|uid| (labels::POD_UID.to_owned(), uid.to_string())).into_iter().collect()
+    uid.filter(|uid| !uid.is_nobodys())
+        .map(|uid| (labels::POD_UID.to_owned(), uid.to_string()))
+        .into_iter()
+        .collect()
 }
 
 pub(crate) fn sandbox_filter(filter: &SandboxFilter) -> cri::PodSandboxFilter {

@@ -9,8 +9,8 @@ use crate::service::Service;
 
 const OBJECT: &str = "of all pods";
 
-/// Lists everything, unless `known` stands for it. With an object that belongs to no pod it never does,
-/// since lists leave that out.
+/// Lists everything, unless `known` stands for it. With an object that does not say what it is it never
+/// does, since lists leave that out.
 ///
 /// Most lists show nothing new, so they are first read for that alone. If something is new they are asked for
 /// again: to keep the first ones would take as much memory as there are objects, every time.

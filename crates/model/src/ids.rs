@@ -59,6 +59,14 @@ id! {
     /// `metadata.uid` of a pod: names one incarnation of it, for ever.
     PodUid
 }
+
+impl PodUid {
+    /// Whether it is no pod's: what does not say to which pod it belongs has an empty one.
+    pub fn is_nobodys(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 id! {
     /// The runtime's id of a container.
     ContainerId

@@ -82,7 +82,7 @@ impl LogLayout {
 
     /// All that goes with a container, in the order in which it goes: its log with the rotated parts
     /// and the link to that before the container, because once the container is gone, nobody knows of
-    /// them. A log that lies elsewhere is not ours.
+    /// them. A log that lies elsewhere is not ours, nor has what is called by no name of a file a link.
     pub fn remains(
         &self,
         pod: &PodName,
@@ -91,8 +91,10 @@ impl LogLayout {
     ) -> Vec<Subject> {
         let log = log.filter(|log| log.starts_with(&self.pod_logs));
         let log = log.map(|log| Subject::ContainerLog(log.to_owned()));
-        let link = Subject::LogLink(self.container_link(pod, name, id));
-        log.into_iter().chain([link, Subject::Container(id.clone())]).collect()
+        let link = self.container_link(pod, name, id);
+        let link = (link.parent() == Some(&*self.container_links)).then_some(link);
+        let link = link.map(Subject::LogLink);
+        log.into_iter().chain(link).chain([Subject::Container(id.clone())]).collect()
     }
 }
 
@@ -163,5 +165,7 @@ mod tests {
         let log = "/var/log/pods/default_web_uid/main/0.log";
         assert_eq!(remains(log), [&format!("log {log}"), link, "container abc"]);
         assert_eq!(remains("/elsewhere/0.log"), [link, "container abc"]);
+        let odd = layout().remains(&pod, ("../main", &"abc".into()), None);
+        assert_eq!(odd, [Subject::Container("abc".into())]);
     }
 }

@@ -55,9 +55,9 @@ pub struct Container {
     pub id: ContainerId,
     /// The sandbox it lives in.
     pub sandbox_id: SandboxId,
-    /// The pod it belongs to.
+    /// The pod it belongs to by its labels; empty where they do not say, whatever its sandbox says.
     pub pod_uid: PodUid,
-    /// The pod's namespace and name.
+    /// The pod's namespace and name; empty where its labels do not say.
     pub pod: PodName,
     /// Its name in the pod's specification.
     pub name: Arc<str>,
@@ -211,7 +211,7 @@ pub struct PodStatus {
     pub containers: Vec<ContainerStatus>,
     /// Ended instances that nobody looked at closely, the newest first: there may be very many, and
     /// those of the same name that ended after them say all that is asked. Where one is here, at least
-    /// two of its name are among `containers`.
+    /// two of its name are among `containers`; but containers that are nobody's are all here.
     pub older: Vec<Container>,
 }
 

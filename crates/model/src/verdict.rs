@@ -90,6 +90,13 @@ pub struct Owner {
     pub pod: Option<PodName>,
 }
 
+impl Owner {
+    /// The pod that something belongs to; `None` if it is nobody's.
+    pub fn of(uid: &PodUid, pod: &PodName) -> Option<Self> {
+        (!uid.is_nobodys()).then(|| Self { uid: uid.clone(), pod: Some(pod.clone()) })
+    }
+}
+
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.pod {

@@ -165,8 +165,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A list shows that something of the pod may live, under this name, or that nothing does.
+    /// A list shows that something of the pod may live, under this name, or that nothing does. What is
+    /// nobody's is no pod's life: who ends pods that nobody wants must not find it.
     pub(crate) fn listed(&self, uid: &PodUid, live: Option<&PodName>) {
+        let live = live.filter(|_| !uid.is_nobodys());
         let mut shared = lock(&self.shared);
         match live {
             Some(name) if shared.live.contains_key(uid) && shared.live[uid] == *name => {}

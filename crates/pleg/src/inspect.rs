@@ -58,12 +58,16 @@ pub(crate) struct Before {
 
 /// The status of all parts of a pod; what is known and still holds is not read again, nor what has ended
 /// long ago. What vanished since it was listed is left out; any other failure fails the whole, because
-/// half a status would start containers that already run.
+/// half a status would start containers that already run. What is nobody's nobody asks about: that it is
+/// there will do.
 pub(crate) async fn status(
     (runtime, words): (&dyn Runtime, &dyn LastWords),
     pod: RuntimePod,
     before: &Before,
 ) -> Result<PodStatus, RuntimeError> {
+    if pod.uid.is_nobodys() {
+        return Ok(PodStatus { older: pod.containers, ..PodStatus::empty(pod.uid) });
+    }
     let old = before.status.as_deref().filter(|_| before.holds);
     let sandboxes = pod.sandboxes.iter().map(async |sandbox| match known_sandbox(sandbox, old) {
         Some(known) => Ok(known.clone()),

@@ -321,7 +321,7 @@ fn a_changed_definition_replaces_its_container_and_leaves_the_others_alone() -> 
 }
 
 /// The runtime of a node, as the agent reaches it.
-fn runtime(node: &Node) -> Result<CriRuntime> {
+pub(crate) fn runtime(node: &Node) -> Result<CriRuntime> {
     let socket = node.instance().containerd_socket();
     let endpoint = Endpoint::parse(&format!("unix://{}", socket.display()))?;
     Ok(CriRuntime::new(&endpoint, &endpoint, Deadlines { request: Duration::from_secs(30) }))
@@ -369,12 +369,14 @@ async fn what_the_runtime_finished_after_its_call_was_given_up_is_used() -> Resu
     let adopted = tokio::task::block_in_place(|| node.wait_running("late"))?;
     ensure!(adopted.id == second, "{adopted:?} is not {second}");
 
-    // And a name that belongs to nothing that the runtime tells the agent of.
+    // And a name that belongs to nothing of the pod.
     tokio::task::block_in_place(|| {
         node.kill_agent()?;
         node.run("kill", &["-9", &adopted.pid.to_string()])
     })?;
     let nobodys = late.create(2, BTreeMap::new(), BTreeMap::new()).await?;
+    // While it runs nobody removes it.
+    runtime.start_container(&nobodys.as_str().into()).await?;
     tokio::task::block_in_place(|| {
         node.start_agent()?;
         written(&node, &log("late", "main", 3), "trapping")

@@ -5,7 +5,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::ctr::{self, CtrContainer};
 use e2e::node::{NODE_NAME, Node, one_running};
+use model::observed::ContainerState;
+use model::ports::runtime::{ContainerFilter, Runtime as _};
+use model::wanted::ContainerConfig;
 use testbed::wait;
+use testkit::wanted;
 
 /// How long something may take that waits for the next pass, and perhaps for the one after it.
 const PASSES: Duration = Duration::from_secs(150);
@@ -134,6 +138,51 @@ fn of_a_pod_that_is_gone_nothing_is_left_nor_of_what_nobody_knows() -> Result<()
     wait_for_names(&node, "/var/log/containers", only_web)?;
     ensure!(node.wait_running("web")?.id == web.id);
     node.stop()
+}
+
+// behaviour: GC-29
+#[tokio::test(flavor = "multi_thread")]
+async fn of_containers_that_bear_no_labels_the_dead_go_and_those_that_run_stay() -> Result<()> {
+    let mut node = tokio::task::block_in_place(Node::start)?;
+    let runtime = crate::actions::runtime(&node)?;
+    let web = tokio::task::block_in_place(|| {
+        node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
+        node.start_agent()?;
+        let web = node.wait_running("web")?;
+        node.stop_agent()?;
+        anyhow::Ok(web)
+    })?;
+    let filter = ContainerFilter { id: Some(web.id.as_str().into()), ..<_>::default() };
+    let listed = runtime.list_containers(&filter).await?;
+    let home = listed.first().context("the runtime lists what runs")?;
+    let sandbox = wanted::sandbox(&home.pod, &home.pod_uid);
+    let mut bare = Vec::new();
+    for (attempt, args) in [(0, ["exit", "0"]), (1, ["sleep", "forever"])] {
+        let made = wanted::container(&sandbox, "bare", "ferrolet.test/workload:1", &args);
+        let log_path = format!("bare/{attempt}.log");
+        let config = ContainerConfig { attempt, labels: <_>::default(), log_path, ..made };
+        let id = runtime.create_container(&home.sandbox_id, &config, &sandbox).await?;
+        runtime.start_container(&id).await?;
+        bare.push(id.to_string());
+    }
+    tokio::task::block_in_place(|| {
+        node.start_agent()?;
+        node.explained(wait::until("the dead one goes", PASSES, || {
+            let all = ctr::containers(node.instance())?;
+            let found = all.iter().any(|one| one.id == bare[0]);
+            Ok(if found { Err(format!("{all:?}")) } else { Ok(()) })
+        }))
+    })?;
+    let nobodys = ContainerFilter { pod_uid: Some("".into()), ..<_>::default() };
+    let left = runtime.list_containers(&nobodys).await?;
+    let left: Vec<_> = left.iter().map(|one| (one.id.as_str(), one.state)).collect();
+    ensure!(left == [(bare[1].as_str(), ContainerState::Running)], "{left:?}");
+    tokio::task::block_in_place(|| {
+        let logs = node.run("sh", &["-c", "cd /var/log/pods/*web*/bare && ls"])?;
+        ensure!(logs.lines().eq(["1.log"]), "{logs}");
+        ensure!(node.wait_running("web")?.id == web.id);
+        node.stop()
+    })
 }
 
 // behaviour: GC-3, GC-40, GC-43

@@ -272,26 +272,56 @@ async fn a_list_tells_containers_in_each_state() {
 }
 
 #[tokio::test]
-async fn a_list_leaves_out_containers_without_id_or_pod() {
+async fn a_list_leaves_out_containers_without_id_or_name() {
     let server = Server::running();
     let running = cri::ContainerState::ContainerRunning;
-    let without_label =
-        |id, label| cri::Container { labels: without(label), ..listed(id, running) };
-    let mut no_uid = pod_labels();
-    no_uid.insert("io.kubernetes.pod.uid".into(), String::new());
     let containers = vec![
-        without_label("c1", "io.kubernetes.pod.uid"),
-        without_label("c2", "io.kubernetes.pod.name"),
-        without_label("c3", "io.kubernetes.pod.namespace"),
-        cri::Container { labels: no_uid, ..listed("c4", running) },
-        cri::Container { metadata: None, ..listed("c5", running) },
+        cri::Container { metadata: None, ..listed("c1", running) },
         listed("", running),
-        listed("c7", running),
+        listed("c3", running),
     ];
     server.answer("ListContainers", &cri::ListContainersResponse { containers });
     let list = server.client().list_containers(&ContainerFilter::default()).await.unwrap();
     let ids: Vec<&str> = list.iter().map(|container| container.id.as_str()).collect();
-    assert_eq!(ids, ["c7"]);
+    assert_eq!(ids, ["c3"]);
+}
+
+// behaviour: GC-29
+#[tokio::test]
+async fn a_container_is_whose_its_labels_say_and_nobodys_where_they_do_not() {
+    let running = cri::ContainerState::ContainerRunning;
+    let mut no_uid = pod_labels();
+    no_uid.insert("io.kubernetes.pod.uid".into(), String::new());
+    let rows = [
+        (pod_labels(), "uid-1", "shop", "web"),
+        (without("io.kubernetes.pod.uid"), "", "shop", "web"),
+        (without("io.kubernetes.pod.name"), "uid-1", "shop", ""),
+        (without("io.kubernetes.pod.namespace"), "uid-1", "", "web"),
+        (no_uid, "", "shop", "web"),
+        (BTreeMap::new(), "", "", ""),
+    ];
+    let server = Server::running();
+    let labelled = rows.iter().enumerate().map(|(number, (labels, ..))| cri::Container {
+        labels: labels.clone(),
+        ..listed(&format!("c{number}"), running)
+    });
+    let containers = labelled.collect();
+    server.answer("ListContainers", &cri::ListContainersResponse { containers });
+    let client = server.client();
+    let list = client.list_containers(&ContainerFilter::default()).await.unwrap();
+    assert_eq!(list.len(), rows.len());
+    for (container, (labels, uid, namespace, name)) in list.iter().zip(rows) {
+        assert_eq!(container.pod_uid.as_str(), uid, "{labels:?}");
+        assert_eq!(container.pod, PodName::new(namespace, name), "{labels:?}");
+        assert_eq!((&*container.name, container.sandbox_id.as_str()), ("app", "s1"));
+    }
+    let filter = ContainerFilter { pod_uid: Some("".into()), ..ContainerFilter::default() };
+    let nobodys = client.list_containers(&filter).await.unwrap();
+    let ids: Vec<&str> = nobodys.iter().map(|container| container.id.as_str()).collect();
+    assert_eq!(ids, ["c1", "c4", "c5"]);
+    let uses = client.list_image_uses(&filter).await.unwrap();
+    let ids: Vec<&str> = uses.iter().map(|one| one.container.as_str()).collect();
+    assert_eq!(ids, ["c1", "c4", "c5"]);
 }
 
 #[tokio::test]
@@ -316,6 +346,11 @@ async fn a_filter_selects_by_id_sandbox_and_pod() {
                 ..any
             },
             "of pod uid-1",
+        ),
+        (
+            ContainerFilter { pod_uid: Some("".into()), ..ContainerFilter::default() },
+            cri::ContainerFilter::default(),
+            "of no pod",
         ),
     ];
     for (filter, expected, object) in rows {
@@ -400,13 +435,11 @@ async fn an_older_runtime_that_knows_no_user_image_tells_its_own() {
 }
 
 #[tokio::test]
-async fn a_status_without_id_or_pod_is_malformed() {
-    let labels = without("io.kubernetes.pod.uid");
+async fn a_status_without_id_or_name_is_malformed() {
     let rows = [
         None,
         Some(cri::ContainerStatus { metadata: None, ..status() }),
         Some(cri::ContainerStatus { id: String::new(), ..status() }),
-        Some(cri::ContainerStatus { labels, ..status() }),
     ];
     for status in rows {
         let server = Server::running();
@@ -416,4 +449,11 @@ async fn a_status_without_id_or_pod_is_malformed() {
         assert_eq!(error.code, Code::DataLoss, "{answer:?}");
         assert_eq!(error.object, "c1", "{answer:?}");
     }
+}
+
+#[tokio::test]
+async fn the_status_of_a_container_that_is_nobodys_is_told() {
+    let bare = cri::ContainerStatus { labels: BTreeMap::new(), ..status() };
+    let told = seen(bare).await;
+    assert_eq!((&*told.name, told.labels), ("app", BTreeMap::new()));
 }

@@ -165,14 +165,12 @@ async fn the_sandbox_of_the_verdict_is_removed() {
 }
 
 #[tokio::test]
-async fn a_list_tells_sandboxes_and_leaves_out_those_without_id_or_pod() {
+async fn a_list_tells_sandboxes_and_leaves_out_those_without_id_or_name() {
     let server = Server::running();
     let ready = cri::PodSandboxState::SandboxReady;
-    let no_uid = cri::PodSandboxMetadata { uid: String::new(), ..metadata() };
     let items = vec![
         listed("s1", ready),
         cri::PodSandbox { metadata: None, ..listed("s2", ready) },
-        cri::PodSandbox { metadata: Some(no_uid), ..listed("s3", ready) },
         listed("", ready),
         listed("s5", cri::PodSandboxState::SandboxNotready),
     ];
@@ -187,6 +185,26 @@ async fn a_list_tells_sandboxes_and_leaves_out_those_without_id_or_pod() {
         created_at: Timestamp::new(1, 7).unwrap(),
     };
     assert_eq!(list, [expected("s1", SandboxState::Ready), expected("s5", SandboxState::NotReady)]);
+}
+
+#[tokio::test]
+async fn a_sandbox_without_uid_is_nobodys() {
+    let server = Server::running();
+    let ready = cri::PodSandboxState::SandboxReady;
+    let no_uid = || cri::PodSandboxMetadata { uid: String::new(), ..metadata() };
+    let bare = cri::PodSandbox { metadata: Some(no_uid()), ..listed("s2", ready) };
+    let items = vec![listed("s1", ready), bare];
+    server.answer("ListPodSandbox", &cri::ListPodSandboxResponse { items });
+    let client = server.client();
+    let list = client.list_pod_sandboxes(&SandboxFilter::default()).await.unwrap();
+    let whose: Vec<&str> = list.iter().map(|sandbox| sandbox.pod_uid.as_str()).collect();
+    assert_eq!(whose, ["uid-1", ""]);
+    let filter = SandboxFilter { pod_uid: Some("".into()), ..SandboxFilter::default() };
+    let list = client.list_pod_sandboxes(&filter).await.unwrap();
+    let ids: Vec<&str> = list.iter().map(|sandbox| sandbox.id.as_str()).collect();
+    assert_eq!(ids, ["s2"]);
+    let told = seen(cri::PodSandboxStatus { metadata: Some(no_uid()), ..status() }).await;
+    assert!(told.pod_uid.is_nobodys());
 }
 
 #[tokio::test]
@@ -294,12 +312,10 @@ async fn only_the_nodes_network_is_the_hosts() {
 }
 
 #[tokio::test]
-async fn a_status_without_id_or_pod_is_malformed() {
-    let no_uid = cri::PodSandboxMetadata { uid: String::new(), ..metadata() };
+async fn a_status_without_id_or_name_is_malformed() {
     let rows = [
         None,
         Some(cri::PodSandboxStatus { metadata: None, ..status() }),
-        Some(cri::PodSandboxStatus { metadata: Some(no_uid), ..status() }),
         Some(cri::PodSandboxStatus { id: String::new(), ..status() }),
     ];
     for status in rows {

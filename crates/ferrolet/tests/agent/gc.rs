@@ -6,6 +6,7 @@ use futures_util::StreamExt as _;
 use gc::decide::images::Policy;
 use gc::plan::{Fate, Item};
 use gc::policy::ContainerPolicy;
+use journal::{Query, find};
 use model::ids::{PodName, SandboxId};
 use model::observed::Container;
 use model::ports::files::HostFiles as _;
@@ -271,4 +272,42 @@ async fn what_a_pass_came_to_is_told_in_full_to_a_reader_who_is_too_slow_for_its
     let removed = [("image".to_owned(), EACH), ("log".to_owned(), EACH)].into();
     assert_eq!((done.removed, done.failed), (removed, [("sandbox".to_owned(), 1)].into()));
     assert_eq!(done.problems, [""; 0]);
+}
+
+// behaviour: GC-29
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_nobodys_runs_as_long_as_it_likes_and_goes_when_it_has_ended() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    let config = wanted::sandbox(&web.pod, &web.pod_uid);
+    let mut bare =
+        wanted::container(&config, "bare", "ferrolet.test/workload:1", &["sleep", "forever"]);
+    bare.labels.clear();
+    let mut nobodys = Vec::new();
+    for attempt in 0..2 {
+        bare.attempt = attempt;
+        let made = world.runtime.create_container(&web.sandbox_id, &bare, &config).await;
+        let id = made.expect("a container");
+        world.runtime.start_container(&id).await.expect("it starts");
+        nobodys.push(id);
+    }
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    agent.stop().await;
+    let _agent = world.start();
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert_eq!(world.runtime.count(Method::StopContainer), 0, "{:?}", world.runtime.calls());
+    assert_eq!(world.runtime.containers().len(), 3);
+    world.runtime.kill_container(&nobodys[0], 1);
+    world
+        .until("the dead one goes", |world| (world.runtime.containers().len() == 2).then_some(()))
+        .await;
+    let left: Vec<_> = world.runtime.containers().into_iter().map(|one| one.id).collect();
+    assert!(left.contains(&nobodys[1]) && left.contains(&web.id), "{left:?}");
+    assert_eq!(world.one_runs("web").await.id, web.id);
+    let found = find(&world.journal, &Query::new(nobodys[0].as_str()), 10).expect("memory");
+    let entries: Vec<_> = found.entries.iter().filter(|one| one.kind == "container").collect();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    assert_eq!((entries[0].rule.as_str(), &entries[0].pod_uid), ("pod-is-gone", &None));
 }

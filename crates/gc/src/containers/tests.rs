@@ -89,6 +89,19 @@ impl Bench {
         id
     }
 
+    /// Starts a container of nobody's in a sandbox of the pod `web`.
+    async fn bare(&self, sandbox: &SandboxId, attempt: u32) -> ContainerId {
+        let in_sandbox = wanted::sandbox(&PodName::new("default", "web"), &"uid-web".into());
+        let mut config = wanted::container(&in_sandbox, "bare", IMAGE, &["sleep", "forever"]);
+        config.labels.clear();
+        (config.attempt, config.log_path) = (attempt, format!("bare/{attempt}.log"));
+        let id = self.runtime.create_container(sandbox, &config, &in_sandbox).await.unwrap();
+        self.runtime.start_container(&id).await.unwrap();
+        let log = format!("/var/log/pods/default_web_uid-web/bare/{attempt}.log");
+        self.files.write(log, "hello\n");
+        id
+    }
+
     fn link(&self, pod: &str, id: &ContainerId) -> std::path::PathBuf {
         self.parts.logs.container_link(&PodName::new("default", pod), "main", id)
     }

@@ -260,7 +260,7 @@ fn decided(
     Item {
         subject: Subject::Container(container.id.clone()),
         name: Arc::clone(&container.name),
-        owner: Some(Owner { uid: container.pod_uid.clone(), pod: Some(container.pod.clone()) }),
+        owner: Owner::of(&container.pod_uid, &container.pod),
         fate,
         rule,
         detail: detail.with("age", Input::Span(age)),

@@ -68,7 +68,7 @@ pub fn item(
     Item {
         subject: Subject::Container(instance.id.clone()),
         name: Arc::clone(instance.name),
-        owner: Some(Owner { uid: status.uid.clone(), pod: Some(pod.clone()) }),
+        owner: Owner::of(&status.uid, pod),
         fate: Fate::Remove,
         rule,
         detail: detail

@@ -73,7 +73,7 @@ fn item(
     Item {
         subject: Subject::Sandbox(sandbox.id.clone()),
         name: "".into(),
-        owner: Some(Owner { uid: sandbox.pod_uid.clone(), pod: Some(sandbox.pod.clone()) }),
+        owner: Owner::of(&sandbox.pod_uid, &sandbox.pod),
         fate,
         rule,
         detail: Detail::default()

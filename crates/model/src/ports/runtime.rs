@@ -94,7 +94,7 @@ pub struct SandboxFilter {
     pub id: Option<SandboxId>,
     /// Only in this state.
     pub state: Option<SandboxState>,
-    /// Only of this pod.
+    /// Only of this pod; of an empty uid, those that are nobody's.
     pub pod_uid: Option<PodUid>,
 }
 
@@ -107,7 +107,7 @@ pub struct ContainerFilter {
     pub state: Option<ContainerState>,
     /// Only in this sandbox.
     pub sandbox_id: Option<SandboxId>,
-    /// Only of this pod.
+    /// Only of this pod; of an empty uid, those that are nobody's.
     pub pod_uid: Option<PodUid>,
 }
 

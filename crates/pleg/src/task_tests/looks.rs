@@ -1,6 +1,6 @@
 //! Looks at single pods, and what they have to do with relists.
 
-use model::ids::ContainerId;
+use model::ids::{ContainerId, PodUid};
 use model::lifecycle::LifecycleEvent::{Died, Removed, Started};
 use model::observed::{ContainerState, PodStatus};
 use model::ports::runtime::{Code, Runtime};
@@ -273,4 +273,33 @@ async fn of_very_many_dead_instances_the_newest_are_looked_at_closely() {
     assert_eq!(node.hear("web").await, [Removed(container(&dead[1]))]);
     let close = vec![dead[2].clone(), dead[4].clone(), main];
     assert_eq!(known(&node), (close, dead[5..].to_vec()));
+}
+
+// behaviour: GC-29
+#[tokio::test(start_paused = true)]
+async fn what_is_nobodys_is_seen_but_not_closely_and_is_no_pod_that_lives() {
+    let Watched { runtime, mut node, web, main } = web().await;
+    runtime.forget_calls();
+    let mut config = wanted::container(&pod("web"), "bare", IMAGE, FOREVER);
+    config.labels.clear();
+    let bare = runtime.create_container(&web, &config, &pod("web")).await.unwrap();
+    runtime.start_container(&bare).await.unwrap();
+    let nobody = PodUid::from("");
+    assert_eq!(node.hear_of(&nobody).await, [Started(container(&bare))]);
+    let status = node.cache.get(&nobody).unwrap();
+    assert_eq!(status.instances().map(|one| one.id).collect::<Vec<_>>(), [&bare]);
+    assert_eq!(node.cache.live(&nobody), None);
+    assert_eq!(node.cache.all_live().into_keys().collect::<Vec<_>>(), [uid("web")]);
+    // A look shows it as a list does.
+    let action = node.stamps.next();
+    node.requests.mark(&nobody, []);
+    let again = node.cache.newer_than(&nobody, action).await.unwrap();
+    assert_eq!(again, status);
+    runtime.kill_container(&bare, 1);
+    assert_eq!(node.hear_of(&nobody).await, [Died(container(&bare))]);
+    assert_eq!(state(&node.cache.get(&uid("web"))), ContainerState::Running);
+    runtime.remove_container(&wanted::removal(Subject::Container(bare.clone()))).await.unwrap();
+    assert_eq!(node.hear_of(&nobody).await, [Removed(container(&bare))]);
+    assert_eq!(node.cache.get(&uid("web")).unwrap().containers[0].id, main);
+    assert_eq!(runtime.count(Method::ContainerStatus), 0);
 }

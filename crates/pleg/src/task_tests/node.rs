@@ -63,10 +63,14 @@ impl Node {
 
     /// The next events of a pod.
     pub(super) async fn hear(&mut self, pod: &str) -> Vec<LifecycleEvent> {
-        let uid = uid(pod);
+        self.hear_of(&uid(pod)).await
+    }
+
+    /// The same for a pod of any uid.
+    pub(super) async fn hear_of(&mut self, uid: &PodUid) -> Vec<LifecycleEvent> {
         let hear = async {
             loop {
-                if let Some(events) = self.heard.remove(&uid) {
+                if let Some(events) = self.heard.remove(uid) {
                     return events;
                 }
                 for (uid, events) in self.events.take().await {
@@ -74,7 +78,7 @@ impl Node {
                 }
             }
         };
-        timeout(MINUTE, hear).await.unwrap_or_else(|_| panic!("nothing happens to {pod}"))
+        timeout(MINUTE, hear).await.unwrap_or_else(|_| panic!("nothing happens to {uid:?}"))
     }
 
     pub(super) async fn hear_nothing_for(&mut self, time: Duration) {

@@ -1,7 +1,9 @@
 //! Init containers, sidecars and ephemeral containers.
 
 use k8s_openapi::api::core::v1::EphemeralContainer;
+use model::observed::Container;
 use model::observed::ContainerState::{Exited, Running};
+use model::ports::files::HostFiles as _;
 use model::ports::runtime::Code;
 use runtime::SyncError;
 use testkit::runtime::{Fault, Method, Rule};
@@ -60,6 +62,53 @@ async fn an_init_container_that_keeps_failing_waits_and_only_its_last_end_is_kep
     }
     assert_eq!(world.files.content(format!("{WEB_LOGS}/bad/0.log")), None, "with their logs");
     assert_eq!(world.instances("main"), []);
+}
+
+// behaviour: ACT-71
+#[tokio::test(start_paused = true)]
+async fn older_ends_of_an_init_container_go_with_their_logs_though_nobody_looked_at_them_closely() {
+    let world = World::new();
+    let pod = web()
+        .init_container("bad", IMAGE, ["exit", "1"])
+        .container("main", IMAGE, ["sleep", "forever"])
+        .build();
+    // They pile up while the runtime removes nothing.
+    world.runtime.inject(Rule::on(Method::RemoveContainer, Fault::error(Code::Internal)));
+    world.synced(&pod).await;
+    world.synced(&pod).await;
+    for delay in [10, 20] {
+        let again = world.now() + seconds(delay);
+        world.failed(&pod).await;
+        world.at(again).await;
+        world.synced(&pod).await;
+    }
+    assert_eq!(world.instances("bad").len(), 4);
+    world.runtime.clear_faults();
+    let mut listed = world.runtime.containers();
+    listed.sort_by_key(|one| std::cmp::Reverse(one.attempt));
+    let log = |one: &Container| format!("{WEB_LOGS}/bad/{}.log", one.attempt);
+    let link = |one: &Container| format!("/var/log/containers/web_default_bad-{}.log", one.id);
+    for one in &listed {
+        world.files.write(log(one), "words");
+        world.files.put_link(link(one), log(one));
+    }
+    // As the relist task has them: the newest two, and what a list tells of the others.
+    let mut status = world.status(&pod).await;
+    status.containers.truncate(2);
+    status.older = listed[2..].to_vec();
+    world.runtime.forget_calls();
+    let error = world.sync_on(&pod, &status).await.unwrap_err();
+    assert!(matches!(error, SyncError::StartContainers(_)), "{error}");
+    assert_eq!(world.instances("bad"), [(3, Exited)]);
+    for one in &listed {
+        let stays = one.attempt == 3;
+        assert_eq!(world.files.content(log(one)).is_some(), stays, "{}", log(one));
+        assert_eq!(world.files.look(link(one).as_ref()).await.is_ok(), stays, "{}", link(one));
+    }
+    let calls = world.runtime.calls().into_iter();
+    let looks = calls.filter(|call| call.method == Method::ContainerStatus);
+    let looked: Vec<_> = looks.map(|call| call.object).collect();
+    assert_eq!(looked, [listed[2].id.as_str(), listed[3].id.as_str()], "only where the log is");
 }
 
 // behaviour: ACT-72

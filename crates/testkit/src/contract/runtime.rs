@@ -165,6 +165,7 @@ cases! {
         sandboxes_are_listed_by_pod_state_and_id
         containers_are_listed_by_pod_sandbox_state_and_id
         a_container_without_labels_is_nobodys
+        a_sandbox_without_uid_is_nobodys
         what_does_not_exist_is_not_listed;
     removing:
         a_removed_sandbox_is_gone

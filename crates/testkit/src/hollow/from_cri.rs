@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use model::ids::PodName;
+use model::ids::{PodName, PodUid};
 use model::labels;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::runtime::{ContainerFilter, SandboxFilter};
@@ -103,6 +103,12 @@ impl<F: Default + PartialEq> Selection<F> {
     }
 }
 
+/// The pod that labels choose by. An empty value is one that must be there, as any other.
+fn pod_uid(labels: &mut BTreeMap<String, String>) -> Option<PodUid> {
+    labels.get(labels::POD_UID).filter(|uid| !uid.is_empty())?;
+    labels.remove(labels::POD_UID).map(Into::into)
+}
+
 /// Of sandboxes: by id, state and labels.
 pub(super) fn sandboxes(
     sandbox: String,
@@ -113,7 +119,7 @@ pub(super) fn sandboxes(
         cri::PodSandboxState::SandboxReady => SandboxState::Ready,
         cri::PodSandboxState::SandboxNotready => SandboxState::NotReady,
     });
-    let pod_uid = labels.remove(labels::POD_UID).map(Into::into);
+    let pod_uid = pod_uid(&mut labels);
     Selection { filter: SandboxFilter { id: id(sandbox), state, pod_uid }, labels }
 }
 
@@ -129,7 +135,7 @@ pub(super) fn containers(
         cri::ContainerState::ContainerExited => ContainerState::Exited,
         cri::ContainerState::ContainerUnknown => ContainerState::Unknown,
     });
-    let pod_uid = labels.remove(labels::POD_UID).map(Into::into);
+    let pod_uid = pod_uid(&mut labels);
     let filter = ContainerFilter { id: id(container), state, sandbox_id: id(sandbox), pod_uid };
     Selection { filter, labels }
 }

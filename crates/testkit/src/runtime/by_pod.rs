@@ -1,4 +1,5 @@
-//! Objects by the pod that their labels name, so that a list of one pod need not look at all.
+//! Objects by the pod that their labels name, so that a list of one pod need not look at all. Those whose
+//! labels name none are under an empty uid.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,15 +16,12 @@ impl<I> Default for ByPod<I> {
 
 impl<I: Ord + Clone> ByPod<I> {
     pub(super) fn add(&mut self, labels: &BTreeMap<String, String>, id: &I) {
-        if let Some(uid) = labels.get(labels::POD_UID) {
-            self.0.entry(uid.clone()).or_default().insert(id.clone());
-        }
+        self.0.entry(uid(labels).to_owned()).or_default().insert(id.clone());
     }
 
     pub(super) fn remove(&mut self, labels: &BTreeMap<String, String>, id: &I) {
-        if let Some(uid) = labels.get(labels::POD_UID)
-            && let Some(ids) = self.0.get_mut(uid)
-        {
+        let uid = uid(labels);
+        if let Some(ids) = self.0.get_mut(uid) {
             ids.remove(id);
             if ids.is_empty() {
                 self.0.remove(uid);
@@ -34,4 +32,9 @@ impl<I: Ord + Clone> ByPod<I> {
     pub(super) fn of(&self, uid: &str) -> impl Iterator<Item = &I> {
         self.0.get(uid).into_iter().flatten()
     }
+}
+
+/// The pod that labels name.
+pub(super) fn uid(labels: &BTreeMap<String, String>) -> &str {
+    labels.get(labels::POD_UID).map(String::as_str).unwrap_or_default()
 }

@@ -184,26 +184,27 @@ impl ContainerRecord {
 
     /// How a list shows it. The runtime knows whose it is by its labels alone, and without them it is
     /// nobody's.
-    pub(super) fn listed(&self) -> Option<Container> {
-        let label = |name| self.config.labels.get(name).map(String::as_str);
-        Some(Container {
+    pub(super) fn listed(&self) -> Container {
+        let label = |name| self.config.labels.get(name).map(String::as_str).unwrap_or_default();
+        Container {
             id: self.id.clone(),
             sandbox_id: self.sandbox_id.clone(),
-            pod_uid: label(labels::POD_UID)?.into(),
-            pod: PodName::new(label(labels::POD_NAMESPACE)?, label(labels::POD_NAME)?),
+            pod_uid: label(labels::POD_UID).into(),
+            pod: PodName::new(label(labels::POD_NAMESPACE), label(labels::POD_NAME)),
             name: Arc::clone(&self.config.name),
             attempt: self.config.attempt,
             state: self.state(),
             created_at: self.created_at,
             image_ref: self.image_id.as_str().into(),
-        })
+        }
     }
 
     /// Which image it uses.
     pub(super) fn image_use(&self) -> ImageUse {
+        let uid = self.config.labels.get(labels::POD_UID).filter(|uid| !uid.is_empty());
         ImageUse {
             container: self.id.clone(),
-            pod_uid: self.config.labels.get(labels::POD_UID).map(|uid| uid.as_str().into()),
+            pod_uid: uid.map(|uid| uid.as_str().into()),
             image_id: self.image_id.as_str().into(),
             runtime_handler: "".into(),
         }

@@ -118,7 +118,10 @@ impl Cleaner {
     async fn list(&self) -> Result<BTreeMap<PodUid, RuntimePod>, RuntimeError> {
         let sandboxes = self.runtime.list_pod_sandboxes(&SandboxFilter::default()).await?;
         let containers = self.runtime.list_containers(&ContainerFilter::default()).await?;
-        Ok(pods_by_uid(sandboxes, containers))
+        let mut pods = pods_by_uid(sandboxes, containers);
+        // What is nobody's was not made by an agent.
+        pods.retain(|uid, _| !uid.is_nobodys());
+        Ok(pods)
     }
 
     async fn plan(&self) -> Result<Vec<PodRemoval>, RuntimeError> {

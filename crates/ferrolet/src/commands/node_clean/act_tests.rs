@@ -110,6 +110,20 @@ async fn the_cgroups_of_pods_go_with_them_and_those_above_when_no_others_are_lef
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_nobodys_stays() {
+    let node = Node::new();
+    node.add("web", &["sleep", "forever"], 30).await;
+    let sandbox = wanted::sandbox(&PodName::new("somebody", "else"), &"".into());
+    let id = node.runtime.run_pod_sandbox(&sandbox).await.unwrap();
+    let mut config = wanted::container(&sandbox, "bare", IMAGE, &["sleep", "forever"]);
+    config.labels.clear();
+    let bare = node.runtime.create_container(&id, &config, &sandbox).await.unwrap();
+    assert_eq!(node.clean().await, (1, vec![]));
+    let left: Vec<ContainerId> = node.runtime.containers().into_iter().map(|one| one.id).collect();
+    assert_eq!((left, node.runtime.sandboxes().len()), (vec![bare], 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_container_gets_the_grace_of_its_pod() {
     let node = Node::new();
     node.add("polite", &["trap", "TERM", "--exit", "0", "--delay", "5s"], 10).await;

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 
 use model::ports::runtime::Code;
+use model::verdict::Subject;
 use testkit::runtime::{Fault, Rule};
 
 use super::*;
@@ -127,6 +128,32 @@ async fn of_a_pod_that_is_gone_nothing_is_left() {
     assert_eq!(bench.files.list("/var/log/pods".as_ref()).await.unwrap(), [".keep"]);
     assert_eq!(bench.files.list("/var/log/containers".as_ref()).await.unwrap(), [""; 0]);
     assert_eq!(bench.runtime.count(Method::ContainerStatus), 0, "the logs go as a whole");
+}
+
+// behaviour: GC-29
+#[tokio::test(start_paused = true)]
+async fn of_containers_without_labels_the_dead_go_once_all_sources_were_heard() {
+    let pods = Pods::ready().active(&["uid-web"]);
+    let mut bench = Bench::new(pods.clone().sources_not_ready(), keep(0));
+    let sandbox = bench.sandbox("web", 0).await;
+    let of_web = bench.container("web", &sandbox, 0).await;
+    let [dead, runs] = [bench.bare(&sandbox, 1).await, bench.bare(&sandbox, 2).await];
+    bench.runtime.kill_container(&dead, 1);
+    assert_eq!(bench.pass(false).await.removed, 0);
+    bench.parts.pods = Arc::new(pods);
+    let planned = survey::all(&bench.parts, false, &mut <_>::default()).await.planned(&bench.parts);
+    let items = planned.plan.items.iter();
+    let nobodys: Vec<_> =
+        items.filter(|item| item.owner.is_none()).map(|item| (&item.subject, item.rule)).collect();
+    let subjects = [&dead, &runs].map(|id| Subject::Container(id.clone()));
+    assert_eq!(nobodys, [(&subjects[0], "pod-is-gone"), (&subjects[1], "running")]);
+    let report = bench.pass(false).await;
+    assert_eq!((report.removed, report.failed), (1, 0), "{report:?}");
+    let mut left = [of_web, runs];
+    left.sort();
+    assert_eq!(bench.containers(), left);
+    assert_eq!(bench.files.content("/var/log/pods/default_web_uid-web/bare/1.log"), None);
+    assert!(bench.files.content("/var/log/pods/default_web_uid-web/bare/2.log").is_some());
 }
 
 // behaviour: GC-49

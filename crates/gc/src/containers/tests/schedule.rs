@@ -48,6 +48,20 @@ async fn all_of_a_pod_goes_as_soon_as_it_may() {
     assert_eq!(bench.runtime.count(Method::ListContainers), 1, "of this pod alone");
 }
 
+// behaviour: GC-29, GC-82
+#[tokio::test(start_paused = true)]
+async fn what_died_and_is_nobodys_goes_with_the_next_pass_as_of_a_pod() {
+    let mut bench = Bench::new(Pods::ready().active(&["uid-web"]), ContainerPolicy::default());
+    let sandbox = bench.sandbox("web", 0).await;
+    let [dead, runs] = [bench.bare(&sandbox, 0).await, bench.bare(&sandbox, 1).await];
+    let gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    bench.runtime.kill_container(&dead, 1);
+    gc.pod_changed(&"".into());
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(bench.containers(), [runs]);
+}
+
 // behaviour: GC-77
 #[tokio::test(start_paused = true)]
 async fn every_pass_that_fails_is_an_event_of_the_node() {

@@ -1,9 +1,10 @@
 //! Lists and their filters.
 
-use anyhow::{Result, ensure};
-use model::ids::{ContainerId, PodUid, SandboxId};
+use anyhow::{Context as _, Result, ensure};
+use model::ids::{ContainerId, PodName, PodUid, SandboxId};
 use model::observed::{ContainerState, SandboxState};
 use model::ports::runtime::{ContainerFilter, SandboxFilter};
+use model::wanted::SandboxConfig;
 
 use super::bench::{Bench, Pod, unknown_id};
 
@@ -91,16 +92,46 @@ fn of_pod(pod: &Pod) -> ContainerFilter {
     ContainerFilter { pod_uid: Some(pod.config.pod_uid.clone()), ..ContainerFilter::default() }
 }
 
-/// Whose a container is, is written on it alone: without labels it is not the agent's.
+/// Whose a container is, is written on it alone: without labels it is nobody's, whatever sandbox it is in.
 pub(super) async fn a_container_without_labels_is_nobodys(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
+    let labelled = bench.start(&pod, &["sleep", "forever"]).await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
+    (config.name, config.attempt) = ("bare".into(), 7);
     config.labels.clear();
     let id = bench.create(&pod, &config).await?;
     let found = containers(bench, of_pod(&pod)).await?;
-    ensure!(found.is_empty(), "of its pod: {found:?}");
-    let found = containers(bench, ContainerFilter::default()).await?;
-    ensure!(!found.contains(&id), "of all: {found:?}");
+    ensure!(found == [labelled.clone()], "of its pod: {found:?}");
+
+    let all = bench.runtime.list_containers(&ContainerFilter::default()).await?;
+    let bare = all.iter().find(|one| one.id == id).context("it is among all")?;
+    ensure!(bare.pod_uid.is_nobodys() && bare.pod == PodName::new("", ""), "{bare:?}");
+    ensure!((&*bare.name, bare.attempt, &bare.sandbox_id) == ("bare", 7, &pod.sandbox), "{bare:?}");
+
+    let nobodys = ContainerFilter { pod_uid: Some("".into()), ..ContainerFilter::default() };
+    let found = containers(bench, nobodys.clone()).await?;
+    ensure!(found.contains(&id) && !found.contains(&labelled), "of no pod: {found:?}");
+    let running = ContainerFilter { state: Some(ContainerState::Running), ..nobodys };
+    let found = containers(bench, running).await?;
+    ensure!(!found.contains(&id), "of no pod, and running: {found:?}");
+    let status = bench.runtime.container_status(&id).await?;
+    ensure!(&*status.name == "bare" && status.labels.is_empty(), "{status:?}");
+    Ok(())
+}
+
+/// Whose a sandbox is, is told when it is made; without a uid it is nobody's, whatever its labels say.
+pub(super) async fn a_sandbox_without_uid_is_nobodys(bench: &Bench<'_>) -> Result<()> {
+    let config = SandboxConfig { pod_uid: "".into(), ..bench.sandbox_config() };
+    let sandbox = bench.runtime.run_pod_sandbox(&config).await?;
+    let pod = Pod { config, sandbox };
+    let nobodys = SandboxFilter { pod_uid: Some("".into()), ..SandboxFilter::default() };
+    let listed = bench.runtime.list_pod_sandboxes(&nobodys).await?;
+    ensure!(listed.iter().all(|sandbox| sandbox.pod_uid.is_nobodys()), "{listed:?}");
+    let found = listed.iter().find(|sandbox| sandbox.id == pod.sandbox);
+    let found = found.context("it is among those of no pod")?;
+    ensure!(found.pod == pod.config.pod, "{found:?}");
+    let status = bench.runtime.pod_sandbox_status(&pod.sandbox).await?;
+    ensure!(status.pod_uid.is_nobodys() && status.pod == pod.config.pod, "{status:?}");
     Ok(())
 }
 

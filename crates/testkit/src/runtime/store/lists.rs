@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use model::ids::{ContainerId, PodUid, SandboxId};
-use model::labels;
 use model::observed::{Container, Sandbox, SandboxStatus};
 use model::ports::runtime::{ContainerFilter, ImageUse, SandboxFilter};
 use model::wanted::NamespaceMode;
 
 use super::{Refusal, SandboxRecord, Store};
+use crate::runtime::by_pod;
 use crate::runtime::container::ContainerRecord;
 
 impl Store {
@@ -51,7 +51,7 @@ impl Store {
         now: Timestamp,
     ) -> Vec<Container> {
         self.advance(now);
-        self.chosen_containers(filter).filter_map(ContainerRecord::listed).collect()
+        self.chosen_containers(filter).map(ContainerRecord::listed).collect()
     }
 
     /// Which images containers use, also those that are nobody's.
@@ -71,7 +71,7 @@ impl Store {
     ) -> impl Iterator<Item = &'a SandboxRecord> {
         let all: Box<dyn Iterator<Item = &SandboxRecord>> = match filter {
             SandboxFilter { id: Some(id), .. } => Box::new(self.sandboxes.get(id).into_iter()),
-            SandboxFilter { pod_uid: Some(uid), .. } => {
+            SandboxFilter { pod_uid: Some(uid), .. } if !uid.is_nobodys() => {
                 let ids = self.sandboxes_by_pod.of(uid.as_str());
                 Box::new(ids.filter_map(|id| self.sandboxes.get(id)))
             }
@@ -79,7 +79,11 @@ impl Store {
         };
         all.filter(move |record| {
             filter.state.is_none_or(|state| state == record.state)
-                && is_of_pod(&record.config.labels, filter.pod_uid.as_ref())
+                && match &filter.pod_uid {
+                    // Labels are all that the runtime chooses by; whose a sandbox is, it knows besides.
+                    Some(uid) if uid.is_nobodys() => record.config.pod_uid.is_nobodys(),
+                    uid => is_of_pod(&record.config.labels, uid.as_ref()),
+                }
         })
     }
 
@@ -109,7 +113,7 @@ impl Store {
     }
 }
 
-/// Whether labels say that something belongs to a pod; that is all the runtime filters by.
+/// Whether labels say that something belongs to a pod, or do not say to which.
 fn is_of_pod(labels: &BTreeMap<String, String>, wanted: Option<&PodUid>) -> bool {
-    wanted.is_none_or(|uid| labels.get(labels::POD_UID).is_some_and(|label| label == uid.as_str()))
+    wanted.is_none_or(|uid| by_pod::uid(labels) == uid.as_str())
 }
