@@ -85,7 +85,7 @@ impl FakeKernel {
             fs::write(path.join("cgroup.type"), "domain\n")?;
             down
         } else {
-            self.hierarchy(path)
+            Self::hierarchy(path)
         };
         for (controller, files) in if self.is_v2 { V2 } else { V1 } {
             if controllers.split([' ', ',']).any(|name| name == controller) {
@@ -98,14 +98,14 @@ impl FakeKernel {
     }
 
     /// The name of the directory that a hierarchy of the first version is at.
-    fn hierarchy(&self, path: &Path) -> String {
-        let names = path.iter().filter_map(|part| part.to_str());
+    fn hierarchy(path: &Path) -> String {
+        let mut names = path.iter().filter_map(|part| part.to_str());
         let known =
             |name: &&str| V1.iter().any(|(one, _)| name.split(',').any(|part| part == *one));
-        names.filter(known).next().unwrap_or_default().to_owned()
+        names.find(known).unwrap_or_default().to_owned()
     }
 
-    fn is_busy(&self, path: &Path) -> bool {
+    fn is_busy(path: &Path) -> bool {
         let killed = text(path.join("cgroup.kill")) == "1";
         let processes = text(path.join("cgroup.procs"));
         let mut alive = processes.lines().filter(|pid| is_alive(pid));
@@ -137,7 +137,7 @@ impl Kernel for FakeKernel {
         if !path.exists() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        if self.is_busy(&path) {
+        if Self::is_busy(&path) {
             return Err(Errno::BUSY.into());
         }
         fs::remove_dir_all(path)

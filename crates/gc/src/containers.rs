@@ -111,9 +111,10 @@ pub struct Tally {
 impl Report {
     fn count(&mut self, step: &Step) {
         let tally = self.kinds.entry(step.verdict.subject.kind()).or_default();
-        match step.outcome {
-            Ok(()) => (self.removed, tally.removed) = (self.removed + 1, tally.removed + 1),
-            Err(_) => (self.failed, tally.failed) = (self.failed + 1, tally.failed + 1),
+        if step.outcome.is_ok() {
+            (self.removed, tally.removed) = (self.removed + 1, tally.removed + 1);
+        } else {
+            (self.failed, tally.failed) = (self.failed + 1, tally.failed + 1);
         }
     }
 }

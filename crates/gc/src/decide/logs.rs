@@ -64,8 +64,8 @@ mod tests {
         let items = logs(Path::new("/logs"), &entries, &alive, pods);
         assert_eq!(items.len(), entries.len(), "every entry has its item");
         let pods: Vec<_> = items.iter().map(|item| item.owner.clone().unwrap().pod).collect();
-        let named = Some(PodName::new("ns", "name"));
-        assert_eq!(pods, [None, None, named.clone(), named, None], "whose they are, if they say");
+        let theirs = Some(PodName::new("ns", "name"));
+        assert_eq!(pods, [None, None, theirs.clone(), theirs, None], "whose they are, if they say");
         let gone = items.into_iter().filter(|item| item.fate == Fate::Remove);
         gone.map(|item| item.subject.to_string()).collect()
     }

@@ -92,13 +92,8 @@ struct Answer<'a> {
 
 /// Reads the journal that an agent left.
 pub(crate) fn from_files(journal: PathBuf, what: &str, limit: usize) -> Result<WhyAnswer> {
-    if let Err(error) = std::fs::read_dir(&journal) {
-        ensure!(
-            error.kind() != io::ErrorKind::NotFound,
-            "there is no journal in {}, and no agent runs there",
-            journal.display()
-        );
-    }
+    let there = journal.try_exists().with_context(|| format!("look at {}", journal.display()))?;
+    ensure!(there, "there is no journal in {}, and no agent runs there", journal.display());
     let segments = HostSegments::new(journal);
     let found = find(&segments, &Query::new(what), limit).context("read the journal")?;
     Ok(WhyAnswer { what: what.to_owned(), found })
