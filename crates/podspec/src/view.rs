@@ -79,9 +79,11 @@ pub fn priority(pod: &Pod) -> Option<i32> {
     spec.priority.or_else(|| of_class().map(|(_, priority)| *priority))
 }
 
-/// Whether the node or the cluster cannot do without the pod; static pods are of that kind.
+/// Whether the node or the cluster cannot do without the pod; static pods are of that kind. Of others the
+/// number says it, which an API server vouches for: a class is what anybody can write.
 pub fn is_critical(pod: &Pod) -> bool {
-    is_static(pod) || is_mirror(pod) || priority(pod).is_some_and(|priority| priority >= CRITICAL)
+    let priority = spec(pod).and_then(|spec| spec.priority);
+    is_static(pod) || is_mirror(pod) || priority.is_some_and(|priority| priority >= CRITICAL)
 }
 
 fn annotation<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
