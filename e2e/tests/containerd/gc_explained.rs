@@ -13,6 +13,8 @@ use testbed::wait;
 const OLD: &str = "--minimum-container-ttl-duration=20s";
 /// How long it may take until they are.
 const AGEING: Duration = Duration::from_secs(50);
+/// How long it may take until the next regular pass has been made.
+const PASS: Duration = Duration::from_secs(80);
 
 fn ended(name: &str) -> String {
     format!(
@@ -44,6 +46,26 @@ fn explains(answer: &str, id: &str) -> Result<()> {
     for part in [id, of, "node-cap", "cap 1", "of pod default/", "age "] {
         ensure!(answer.contains(part), "no {part:?} in {answer}");
     }
+    Ok(())
+}
+
+/// Nobody tells of files that come; the next regular pass removes them all the same.
+fn regular_pass_does_as_planned(node: &Node) -> Result<()> {
+    let (logs, link) =
+        ("/var/log/pods/ns_stray_123", "/var/log/containers/stray_ns_main-0123456789abcdef.log");
+    let links = "/var/log/containers";
+    let stray = format!("mkdir -p {logs}/main {links} && ln -s /nowhere {link}");
+    node.run("sh", &["-c", &stray])?;
+    let plan = || json(&node.ask(&["gc", "plan", "-o", "json"])?);
+    let planned = plan()?;
+    let expected = [logs, link].map(|path| ("log".to_owned(), path.to_owned()));
+    ensure!(ids(&planned, "remove") == BTreeSet::from(expected), "{planned:#}");
+    node.explained(wait::until("the next regular pass removes them", PASS, || {
+        let plan = plan()?;
+        Ok(if ids(&plan, "remove").is_empty() { Ok(()) } else { Err(format!("{plan:#}")) })
+    }))?;
+    let why = node.ask(&["gc", "why", "ns/stray"])?;
+    ensure!(why.contains(logs) && why.contains("pod-is-gone"), "{why}");
     Ok(())
 }
 
@@ -84,6 +106,7 @@ fn a_pass_removes_just_what_its_plan_says_and_why_is_known_after_a_crash() -> Re
     ensure!(there(&node)? == before.difference(&gone).cloned().collect(), "{:?}", there(&node)?);
     let after = json(&node.ask(&["gc", "plan", "-o", "json"])?)?;
     ensure!(ids(&after, "remove").is_empty(), "{after:#}");
+    regular_pass_does_as_planned(&node)?;
     node.kill_agent()?;
     for id in &gone {
         explains(&node.ask(&["gc", "why", &id[..8]])?, id)?;

@@ -158,7 +158,8 @@ pub(super) async fn pod(parts: &ContainerGcParts, uid: &PodUid) -> Survey {
         let names = parts.files.list(&parts.logs.pod_logs).await.unwrap_or_default();
         names.into_iter().find(|name| LogLayout::pod_of_directory(name) == *uid)
     };
-    if let Some(name) = name
+    // Where not everything was seen, something may live.
+    if let Some(name) = name.filter(|_| survey.problems.is_empty())
         && parts.files.look(&parts.logs.pod_logs.join(&name)).await.is_ok()
     {
         survey.logs = logs(&parts.logs.pod_logs, &[(name, true)], &survey.alive, &*parts.pods);

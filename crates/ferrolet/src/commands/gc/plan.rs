@@ -18,6 +18,17 @@ use crate::commands::get_pods::terminal_size;
 use crate::commands::table::{Columns, GAP, clean, cut, width};
 use crate::observe::SystemClock;
 
+/// Where things stand in a row.
+const NAME: usize = 2;
+const POD: usize = 3;
+const ID: usize = 5;
+
+/// From how many cells on ids are shown.
+const WIDE: usize = 120;
+/// How many cells a reason has at least, and a name.
+const REASON: usize = 26;
+const SHORTEST: usize = 8;
+
 /// What `gc plan` is asked.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
@@ -124,17 +135,6 @@ fn row(item: &GcItem, now: Timestamp) -> Vec<String> {
         format!("{}: {}", item.rule, reason(&item.rule, &item.detail)),
     ]
 }
-
-/// Where things stand in a row.
-const NAME: usize = 2;
-const POD: usize = 3;
-const ID: usize = 5;
-
-/// From how many cells on ids are shown.
-const WIDE: usize = 120;
-/// How many cells a reason has at least, and a name.
-const REASON: usize = 26;
-const SHORTEST: usize = 8;
 
 /// Makes room for reasons on a terminal: ids are shown on a wide one alone, of long names the end or the
 /// beginning.

@@ -168,6 +168,13 @@ async fn logs_of_what_runs_stay_in_a_pass_that_does_not_list_everything() {
     tokio::time::sleep(Duration::from_mins(3)).await;
     assert!(bench.files.content(log).is_some(), "its container still runs");
     // What cannot be listed is not gone.
+    bench
+        .runtime
+        .inject(Rule::on(Method::ListContainers, Fault::error(Code::Unavailable)).times(2));
+    gc.pod_is_removable(&"uid-web".into());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.runtime.count(Method::RemoveContainer), 0);
+    assert!(bench.files.content(log).is_some(), "nobody looked whether it runs");
     bench.runtime.kill_container(&id, 0);
     bench.runtime.kill_sandbox(&sandbox);
     bench.runtime.inject(Rule::on(Method::ListContainers, Fault::error(Code::Unavailable)));
