@@ -20,4 +20,5 @@ pub mod faults;
 pub mod node;
 pub mod registry;
 pub mod tidy;
+pub mod vm_limits;
 pub mod vm_node;

@@ -56,6 +56,25 @@ disabled_plugins = [
     conf_dir = "/etc/cni"
 "#;
 
+/// Makes systemd the one who makes the cgroups of containers.
+const SYSTEMD_CGROUPS: &str = r#"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+      SystemdCgroup = true
+"#;
+
+/// How a node in a virtual machine is made.
+#[derive(Debug, Default)]
+pub struct VmOptions {
+    /// Files that it has too.
+    pub root: Root,
+    /// The program that is pid 1, in place of the machine's own.
+    pub init: Option<String>,
+    /// Whether the runtime has systemd make cgroups.
+    pub systemd_cgroups: bool,
+}
+
 /// A container that runs, as the kernel tells.
 #[derive(Debug, Clone)]
 pub struct VmContainer {
@@ -80,14 +99,16 @@ impl VmNode {
 
     /// A node without pods and without an agent.
     pub fn start() -> Result<Self> {
-        Self::start_with(None, Root::default())
+        Self::start_with(VmOptions::default())
     }
 
-    /// The same, with these files too, and with another program as pid 1.
-    pub fn start_with(init: Option<&str>, mut root: Root) -> Result<Self> {
+    /// The same, made otherwise.
+    pub fn start_with(options: VmOptions) -> Result<Self> {
+        let VmOptions { mut root, init, systemd_cgroups } = options;
         let stripped = tempfile::tempdir().context("make a directory")?;
         put_node(&mut root, stripped.path())?;
-        let init = init.map(ToOwned::to_owned);
+        let more = if systemd_cgroups { SYSTEMD_CGROUPS } else { "" };
+        root.text(CONTAINERD_CONFIG, format!("{CONTAINERD}{more}"));
         let machine = Machine { mebibytes: 1024, processors: 2, modules: MODULES.to_vec(), init };
         let node = Self { vm: Vm::boot(&machine, root)?, agent: None };
         node.vm.output(&["ip", "link", "set", "lo", "up"], PATIENCE)?;
@@ -197,7 +218,9 @@ impl VmNode {
     pub fn container(&self, id: &str) -> Result<VmContainer> {
         let all = self.vm.directories(CGROUPS)?;
         let mut found = all.iter().filter_map(|path| path.strip_prefix(CGROUPS));
-        let cgroup = found.find(|path| path.rsplit('/').next() == Some(id));
+        // systemd puts more around it.
+        let is_own = |path: &str| path.rsplit('/').next().is_some_and(|name| name.contains(id));
+        let cgroup = found.find(|path| is_own(path));
         let cgroup = cgroup.with_context(|| format!("{id} has no cgroup: {all:?}"))?;
         let processes = self.cgroup_file(cgroup, "cgroup.procs")?;
         let pid = processes.lines().next().with_context(|| format!("{id} does not run"))?;
@@ -221,7 +244,8 @@ impl VmNode {
     /// The cgroups of pods, and those in them.
     pub fn pod_cgroups(&self) -> Result<Vec<String>> {
         let mut found = self.vm.directories(CGROUPS)?;
-        found.retain(|path| path.contains("/kubepods/") && path.contains("/pod"));
+        let is_pods = |path: &str| path.contains("/pod") || path.contains("-pod");
+        found.retain(|path| path.contains("/kubepods") && is_pods(path));
         Ok(found)
     }
 
@@ -272,7 +296,6 @@ fn put_node(root: &mut Root, stripped: &Path) -> Result<()> {
     root.program("/bin/ferrolet", &agent)?;
     root.program("/bin/ip", &on_path("ip")?)?;
 
-    root.text(CONTAINERD_CONFIG, CONTAINERD);
     let ipam = json!({ "type": "host-local", "ranges": [[{ "subnet": "10.88.0.0/24" }]] });
     let bridge = json!({ "type": "bridge", "bridge": "cni0", "isGateway": true, "ipam": ipam });
     let network = json!({ "cniVersion": "1.0.0", "name": "vm", "plugins": [bridge] });

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use e2e::node::NODE_NAME;
-use e2e::vm_node::{PATIENCE, VmNode};
+use e2e::vm_limits::{self, SYSTEMD};
+use e2e::vm_node::{PATIENCE, VmNode, VmOptions};
 use serde_json::Value;
 use testbed::Cache;
 use vm::Root;
@@ -83,7 +84,7 @@ fn a_pod_runs_under_the_apparmor_profile_that_it_asks_for() -> Result<()> {
     root.program("/sbin/apparmor_parser", &unpacked.join("sbin/apparmor_parser"))?;
     root.tree("/etc/apparmor.d", &unpacked.join("etc/apparmor.d"))?;
     root.text("/etc/ferrolet-test.profile", PROFILE);
-    let mut node = VmNode::start_with(None, root)?;
+    let mut node = VmNode::start_with(VmOptions { root, ..VmOptions::default() })?;
     let load = ["apparmor_parser", "--add", "--skip-cache", "/etc/ferrolet-test.profile"];
     node.vm().output(&load, PATIENCE)?;
     let profile = |kind: &str| format!("securityContext: {{appArmorProfile: {{{kind}}}}}");
@@ -136,7 +137,8 @@ fn systemd_hears_that_the_agent_is_ready_and_starts_it_again_and_pods_notice_not
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/systemd/ferrolet.service");
     root.copy("/etc/systemd/system/ferrolet.service", &unit);
     root.text("/etc/systemd/system/ferrolet.service.d/here.conf", drop_in());
-    let node = VmNode::start_with(Some(&init), root)?;
+    let options = VmOptions { root, init: Some(init), ..VmOptions::default() };
+    let node = VmNode::start_with(options)?;
     ensure!(node.vm().read("/proc/1/comm")?.trim() == "systemd");
     node.write_manifest("sleeper.yaml", &pod("sleeper", "[sleep, forever]", ""))?;
     node.vm().output(&["systemctl", "start", "ferrolet"], PATIENCE)?;
@@ -160,5 +162,14 @@ fn systemd_hears_that_the_agent_is_ready_and_starts_it_again_and_pods_notice_not
     ensure!(state == ("inactive".to_owned(), "success".to_owned()), "{state:?}");
     let after = node.container(&before.id)?;
     ensure!(after.pid == before.pid, "{before:?}, then {after:?}");
+    node.stop()
+}
+
+#[test]
+fn systemd_makes_the_cgroups_of_pods_and_the_kernel_has_of_limits_what_it_should() -> Result<()> {
+    let mut root = Root::default();
+    let init = Some(vm::put_systemd(&mut root)?);
+    let mut node = VmNode::start_with(VmOptions { root, init, systemd_cgroups: true })?;
+    vm_limits::play(&mut node, &SYSTEMD)?;
     node.stop()
 }

@@ -66,6 +66,7 @@ impl Machine {
         for place in ["/dev", "/proc", "/root", "/run", "/sys", "/tmp", "/var/lib", "/var/log"] {
             root.directory(place);
         }
+        root.link("/var/run", "../run");
         self.put_modules(&mut root, &parts)?;
         root.write(archive)?;
         let mut command = self.command(&parts.kernel(), archive, socket)?;

@@ -11,14 +11,44 @@ const SYSTEMD: &str = "/lib/systemd/systemd";
 /// What newer versions start services with.
 const EXECUTOR: &str = "/lib/systemd/systemd-executor";
 const SYSTEMCTL: &str = "/bin/systemctl";
+const BUS: &str = "/usr/bin/dbus-daemon";
+const BUS_CONFIG: &str = "/etc/dbus-1/system.conf";
 
-/// What systemd is to reach: the guest's program, and nothing of what a whole system has.
-const TARGET: &str = "[Unit]\nDescription=The machine of a test\nWants=guest.service\n";
+/// What systemd is to reach: the guest's program, a bus to be asked over, and nothing else of what a whole
+/// system has.
+const TARGET: &str = "[Unit]\nDescription=The machine of a test\nWants=dbus.service guest.service\nAfter=dbus.service\n";
+
+const BUS_SOCKET: &str = "[Unit]\nDescription=Where the bus is spoken to\nDefaultDependencies=no\n\n\
+    [Socket]\nListenStream=/run/dbus/system_bus_socket\n";
+
+/// Everybody in the machine is its test.
+const BUS_POLICY: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <type>system</type>
+  <listen>unix:path=/run/dbus/system_bus_socket</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default">
+    <allow user="*"/>
+    <allow own="*"/>
+    <allow send_destination="*" eavesdrop="true"/>
+    <allow receive_sender="*" eavesdrop="true"/>
+  </policy>
+</busconfig>
+"#;
+
+fn bus() -> String {
+    format!(
+        "[Unit]\nDescription=The bus\nDefaultDependencies=no\nRequires=dbus.socket\n\n[Service]\n\
+         Type=notify\nExecStart={BUS} --config-file={BUS_CONFIG} --address=systemd: --nofork --nopidfile \
+         --systemd-activation\n"
+    )
+}
 
 /// Whatever the test starts is in this unit's cgroup, and outlives none but the machine.
 fn service() -> String {
     format!(
-        "[Unit]\nDescription=What does in the machine what the test asks for\nDefaultDependencies=no\n\n\
+        "[Unit]\nDescription=What does in the machine what the test asks for\nDefaultDependencies=no\nAfter=dbus.service\n\n\
          [Service]\nExecStart={PROGRAM} serve\nDelegate=yes\nOOMPolicy=continue\nKillMode=process\n\
          TasksMax=infinity\nStandardOutput=file:/dev/console\nStandardError=file:/dev/console\n"
     )
@@ -27,13 +57,16 @@ fn service() -> String {
 /// Puts systemd into a machine's files; answers the program that is to be pid 1.
 pub fn put_systemd(root: &mut Root) -> Result<String> {
     ensure!(Path::new(SYSTEMD).exists(), "{SYSTEMD} is missing: run `make testbed`");
-    for program in [SYSTEMD, EXECUTOR, SYSTEMCTL].map(Path::new) {
+    for program in [SYSTEMD, EXECUTOR, SYSTEMCTL, BUS].map(Path::new) {
         if program.exists() {
             root.program(&program.to_string_lossy(), program)?;
         }
     }
     root.text("/etc/systemd/system/default.target", TARGET);
     root.text("/etc/systemd/system/guest.service", service());
+    root.text("/etc/systemd/system/dbus.socket", BUS_SOCKET);
+    root.text("/etc/systemd/system/dbus.service", bus());
+    root.text(BUS_CONFIG, BUS_POLICY);
     root.text("/etc/machine-id", "f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0\n");
     root.text("/etc/os-release", "ID=test\n");
     root.link("/usr/lib/systemd", "../../lib/systemd");

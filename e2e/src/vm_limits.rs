@@ -1,0 +1,116 @@
+//! A pod with limits, and what the kernel of a virtual machine has of them.
+
+use anyhow::{Context, Result, ensure};
+
+use crate::vm_node::VmNode;
+
+/// What the cgroups of pods are called: that depends on who makes them.
+#[derive(Debug)]
+pub struct Names {
+    /// Of all pods together.
+    pub pods: &'static str,
+    /// Of the pods of two classes.
+    pub burstable: &'static str,
+    pub besteffort: &'static str,
+    /// How that of a pod in `burstable` begins.
+    pub pod: &'static str,
+}
+
+/// The agent makes them.
+pub const CGROUPFS: Names = Names {
+    pods: "/kubepods",
+    burstable: "/kubepods/burstable",
+    besteffort: "/kubepods/besteffort",
+    pod: "/kubepods/burstable/pod",
+};
+
+/// systemd makes them.
+pub const SYSTEMD: Names = Names {
+    pods: "/kubepods.slice",
+    burstable: "/kubepods.slice/kubepods-burstable.slice",
+    besteffort: "/kubepods.slice/kubepods-besteffort.slice",
+    pod: "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod",
+};
+
+const LIMITED: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: limited}
+spec:
+  # A network of its own would take longer than all the rest.
+  hostNetwork: true
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: large
+    image: ferrolet.test/workload:1
+    args: [sleep, forever]
+    resources: {requests: {cpu: 250m, memory: 32Mi}, limits: {cpu: 500m, memory: 64Mi}}
+  - name: small
+    image: ferrolet.test/workload:1
+    args: [sleep, forever]
+    resources: {limits: {cpu: 100m, memory: 16Mi}}
+";
+
+const MEBIBYTE: u64 = 1 << 20;
+
+/// The files of a cgroup say this.
+fn has(node: &VmNode, cgroup: &str, values: &[(&str, &str)]) -> Result<()> {
+    for (file, expected) in values {
+        let found = node.cgroup_file(cgroup, file)?;
+        ensure!(found == *expected, "{cgroup}: {file} is {found}, not {expected}");
+    }
+    Ok(())
+}
+
+/// The machine's memory, in bytes.
+fn memory(node: &VmNode) -> Result<u64> {
+    let told = node.vm().read("/proc/meminfo")?;
+    let total = told.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kibibytes = total.and_then(|total| total.split_whitespace().next());
+    Ok(kibibytes.context("meminfo has a total")?.parse::<u64>()? * 1024)
+}
+
+fn score(node: &VmNode, pid: i32) -> Result<i64> {
+    Ok(node.vm().read(&format!("/proc/{pid}/oom_score_adj"))?.trim().parse()?)
+}
+
+/// A pod with limits comes and goes. While it is there, the kernel has of its limits what the kubelet's and the
+/// runtime's arithmetic make of them; afterwards there is no cgroup of it. No agent runs yet.
+pub fn play(node: &mut VmNode, names: &Names) -> Result<()> {
+    node.configure("podPidsLimit: 200\nkubeReserved: {memory: 100Mi}\n")?;
+    node.write_manifest("limited.yaml", LIMITED)?;
+    node.start_agent()?;
+    let large = node.wait_running("limited", "large")?;
+    let small = node.wait_running("limited", "small")?;
+    let (pod, own) = large.cgroup.rsplit_once('/').context("a cgroup has a path")?;
+    ensure!(own.contains(&large.id) && pod.starts_with(names.pod), "{large:?}");
+    ensure!(small.cgroup.starts_with(&format!("{pod}/")), "{small:?}");
+
+    // Shares of 250m and 100m together, in the kubelet's arithmetic: 358 of 262144 are 14 of 10000.
+    has(node, pod, &[("cpu.weight", "14"), ("cpu.max", "60000 100000"), ("pids.max", "200")])?;
+    has(node, pod, &[("memory.max", &(80 * MEBIBYTE).to_string())])?;
+    // A container's shares become a weight in the runtime, by another formula.
+    let of_large = [("cpu.weight", "35"), ("cpu.max", "50000 100000"), ("memory.oom.group", "1")];
+    has(node, &large.cgroup, &of_large)?;
+    has(node, &large.cgroup, &[("memory.max", &(64 * MEBIBYTE).to_string())])?;
+    has(node, &small.cgroup, &[("cpu.weight", "17"), ("cpu.max", "10000 100000")])?;
+    has(node, &small.cgroup, &[("memory.max", &(16 * MEBIBYTE).to_string())])?;
+    has(node, names.burstable, &[("cpu.weight", "14"), ("memory.max", "max")])?;
+    has(node, names.besteffort, &[("cpu.weight", "1")])?;
+    let memory = memory(node)?;
+    let of_pods: u64 = node.cgroup_file(names.pods, "memory.max")?.parse()?;
+    // The kernel counts in pages.
+    ensure!(of_pods.abs_diff(memory - 100 * MEBIBYTE) < 4096, "{of_pods} of {memory}");
+    let expected = |request: u64| 1000 - i64::try_from(1000 * request / memory).unwrap_or_default();
+    let scores = (score(node, large.pid)?, score(node, small.pid)?);
+    ensure!(scores == (expected(32 * MEBIBYTE), expected(16 * MEBIBYTE)), "{scores:?}");
+
+    let told = node.ask(&["get", "pods"])?;
+    ensure!(told.contains("limited") && told.contains("2/2"), "{told}");
+    node.remove_manifest("limited.yaml")?;
+    node.wait_for_no_pod_cgroup()?;
+    node.until("the class has no shares any more", || {
+        let weight = node.cgroup_file(names.burstable, "cpu.weight")?;
+        Ok(if weight == "1" { Ok(()) } else { Err(weight) })
+    })
+}
