@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const SETTLED: [&str; 2] =
     ["org.freedesktop.systemd1.UnitExists", "org.freedesktop.systemd1.NoSuchUnit"];
 
+/// What systemd says to who asks a second time to be told of jobs.
+const SUBSCRIBED: &str = "org.freedesktop.systemd1.AlreadySubscribed";
+
 /// The end of a job: its number, its path, its unit, and how it ended.
 type JobRemoved = (u32, OwnedObjectPath, String, String);
 
@@ -146,11 +149,14 @@ impl Request {
     }
 }
 
-/// Listens to the ends of jobs. Before a job is asked for: it may end at once.
+/// Listens to the ends of jobs. Before a job is asked for: it may end at once. Of a connection systemd wants
+/// to hear this once.
 async fn ends(proxy: &Proxy<'static>) -> zbus::Result<SignalStream<'static>> {
     let ends = proxy.receive_signal("JobRemoved").await?;
-    let () = proxy.call("Subscribe", &()).await?;
-    Ok(ends)
+    match proxy.call("Subscribe", &()).await {
+        Err(zbus::Error::MethodError(name, ..)) if name.as_str() == SUBSCRIBED => Ok(ends),
+        told => told.map(|()| ends),
+    }
 }
 
 /// Waits for the end of a job. There is none when all is as it should be: the unit is there, or is not.

@@ -22,6 +22,7 @@ type Started = Arc<Mutex<BTreeMap<String, BTreeMap<String, String>>>>;
 struct FakeSystemd {
     units: Started,
     jobs: u32,
+    subscribed: bool,
 }
 
 /// What is refused, in systemd's words.
@@ -30,6 +31,7 @@ struct FakeSystemd {
 enum Refusal {
     UnitExists(String),
     NoSuchUnit(String),
+    AlreadySubscribed(String),
     #[zbus(error)]
     Bus(zbus::Error),
 }
@@ -57,7 +59,12 @@ fn written(properties: Vec<(String, OwnedVariant)>) -> BTreeMap<String, String> 
 
 #[interface(name = "org.freedesktop.systemd1.Manager")]
 impl FakeSystemd {
-    fn subscribe(&self) {}
+    fn subscribe(&mut self) -> Result<(), Refusal> {
+        if std::mem::replace(&mut self.subscribed, true) {
+            return Err(Refusal::AlreadySubscribed("Client is already subscribed.".to_owned()));
+        }
+        Ok(())
+    }
 
     async fn start_transient_unit(
         &mut self,
@@ -128,7 +135,7 @@ impl World {
         };
         let (ours, theirs) = UnixStream::pair().unwrap();
         let units = Started::default();
-        let manager = FakeSystemd { units: Arc::clone(&units), jobs: 0 };
+        let manager = FakeSystemd { units: Arc::clone(&units), jobs: 0, subscribed: false };
         let server = connection::Builder::unix_stream(theirs)
             .server(Guid::generate())
             .p2p()
