@@ -61,18 +61,18 @@ provide() { # part, a file in it
   [ -n "$package" ] || fail "" "this system's package sources have nothing for the virtual machine's $part:" "$elsewhere"
   printf '%s … ' "$package"
   making=$(mktemp -d "$vm/.making.XXXXXX")
-  if ! (cd "$making" && apt-get download "$package" && dpkg-deb -x ./*.deb root) >"$log" 2>&1 9>&-; then
+  if ! (cd "$making" && apt-get download "$package" && dpkg-deb -x ./*.deb tree) >"$log" 2>&1 9>&-; then
     tail -n 20 "$log" >&2
     fail "the package $package cannot be had; the whole output is in $log"
   fi
-  [ "$part" != kernel ] || arrange_kernel "$making/root"
+  [ "$part" != kernel ] || arrange_kernel "$making/tree"
   # Newer packages have all programs below usr.
-  [ -e "$making/root/sbin" ] || [ ! -e "$making/root/usr/sbin" ] || ln -s usr/sbin "$making/root/sbin"
-  [ -e "$making/root/$2" ] || fail "" "the package $package has no $2"
-  chmod 0755 "$making/root"
-  sync -f "$making/root"
+  [ -e "$making/tree/sbin" ] || [ ! -e "$making/tree/usr/sbin" ] || ln -s usr/sbin "$making/tree/sbin"
+  [ -e "$making/tree/$2" ] || fail "" "the package $package has no $2"
+  chmod 0755 "$making/tree"
+  sync -f "$making/tree"
   rm -rf "${vm:?}/$package"
-  mv -T "$making/root" "$vm/$package"
+  mv -T "$making/tree" "$vm/$package"
   rm -rf "$making"
   # A package that is called like its part needs no link.
   if [ "$package" != "$part" ]; then

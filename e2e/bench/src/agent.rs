@@ -37,11 +37,7 @@ impl Programs {
             kubelet: testbed::Cache::from_env()?.parts().program("kubelet"),
             hollow: directory.join("hollow"),
         };
-        for path in [&programs.ferrolet, &programs.kubelet, &programs.hollow] {
-            if !path.is_file() {
-                bail!("{} is missing: run `make bench` or `make test`", path.display());
-            }
-        }
+        are_there([&programs.ferrolet, &programs.kubelet, &programs.hollow])?;
         Ok(programs)
     }
 
@@ -51,13 +47,28 @@ impl Programs {
             Agent::Ferrolet => (&self.ferrolet, ["run", "--version"].as_slice()),
             Agent::Upstream => (&self.kubelet, ["--version"].as_slice()),
         };
-        let output = std::process::Command::new(program)
-            .args(args)
-            .output()
-            .with_context(|| format!("ask {} for its version", program.display()))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        Ok(text.lines().map(str::trim).collect::<Vec<_>>().join(", "))
+        version(program, args)
     }
+}
+
+/// Whether all programs are built.
+pub(crate) fn are_there<'a>(programs: impl IntoIterator<Item = &'a PathBuf>) -> Result<()> {
+    for path in programs {
+        if !path.is_file() {
+            bail!("{} is missing: run `make bench` or `make test`", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// What a program says of its version, in one line.
+pub(crate) fn version(program: &Path, args: &[&str]) -> Result<String> {
+    let output = std::process::Command::new(program)
+        .args(args)
+        .output()
+        .with_context(|| format!("ask {} for its version", program.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().map(str::trim).collect::<Vec<_>>().join(", "))
 }
 
 /// Where an agent finds and leaves things. Both seen alike from inside and outside.

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use testkit::mortal::Moment;
 use testkit::runtime::Method;
 
-use crate::crash::start_mortal;
+use crate::crash::{dies_in, start_mortal};
 use crate::world::World;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
@@ -243,14 +243,7 @@ async fn preemption(world: &World, ends: Option<Moment>) -> bool {
         write(world, "critical", "1", "priority: 2000001000");
         tokio::time::sleep(Duration::from_mins(2)).await;
     };
-    // Biased: it dies once.
-    let died = tokio::select! {
-        biased;
-        () = over.cancelled() => true,
-        () = tale => false,
-    };
-    drop(agent);
-    died
+    dies_in(agent, over, tale).await
 }
 
 // behaviour: ADM-19

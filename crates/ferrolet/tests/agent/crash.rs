@@ -74,6 +74,16 @@ async fn story(world: &World, ends: Option<Moment>) -> bool {
         world.remove_manifest("gone");
         tokio::time::sleep(Duration::from_mins(2)).await;
     };
+    dies_in(agent, over, tale).await
+}
+
+/// Whether the agent dies in the course of the tale; at its end it does in any case.
+pub(crate) async fn dies_in(
+    agent: Agent,
+    over: CancellationToken,
+    tale: impl Future<Output = ()>,
+) -> bool {
+    // Biased: it dies once.
     let died = tokio::select! {
         biased;
         () = over.cancelled() => true,

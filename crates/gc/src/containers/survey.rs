@@ -13,8 +13,8 @@ use model::observed::{Container, ContainerState, Sandbox, SandboxState};
 use model::ports::runtime::RuntimeError;
 use model::verdict::Subject;
 
-pub(super) use self::directories::files;
 use self::directories::logs_and_links;
+pub(super) use self::directories::{Versions, files, versions};
 use super::{ContainerGcParts, PassError, Planned, lists};
 use crate::decide::Facts;
 use crate::decide::containers::{ExitTimes, containers};

@@ -14,7 +14,8 @@ use tracing::{Instrument as _, debug, info, info_span, warn};
 use super::survey::PODS_ALONE;
 use super::{PassError, Report, Request, Shared, Step, act, survey};
 use crate::decide::containers::ExitTimes;
-use crate::decide::schedule::{LastPass, asks_the_runtime};
+use crate::decide::schedule::{LastPass, asks_the_runtime, looks_at_files};
+use crate::plan::Fate;
 
 /// From the end of a regular pass to the start of the next.
 const PERIOD: Duration = Duration::from_mins(1);
@@ -29,6 +30,8 @@ pub struct ContainerGcTask {
     requests: mpsc::Receiver<Request>,
     ended: ExitTimes,
     last: LastPass,
+    /// The directories of logs and links at the last look that left nothing to do.
+    files: Option<survey::Versions>,
     /// Whether the last pass failed, so that the first one that succeeds is told.
     failed: bool,
 }
@@ -36,7 +39,7 @@ pub struct ContainerGcTask {
 impl ContainerGcTask {
     pub(super) fn new(shared: Arc<Shared>, requests: mpsc::Receiver<Request>) -> Self {
         let (ended, last) = (ExitTimes::new(), LastPass::default());
-        Self { shared, requests, ended, last, failed: false }
+        Self { shared, requests, ended, last, files: None, failed: false }
     }
 
     /// Makes passes until told to stop; one that is under way is left where it is.
@@ -92,14 +95,23 @@ impl ContainerGcTask {
             return;
         }
         self.last.passed_over += 1;
+        let pods_changed = !changed.pods.is_empty();
         for uid in changed.pods {
             self.pod(&uid).await;
         }
-        // Files come and go without a word to anybody; to look at them costs next to nothing.
         let parts = &self.shared.parts;
+        // Before the look: what comes during it makes another version.
+        let versions = survey::versions(parts).await;
+        if !looks_at_files(self.files.as_ref(), &versions, pods_changed) {
+            return;
+        }
         let mut found = survey::files(parts).await;
         let mut report = act::carry_out(parts, &found, &|_| {}).await;
         report.problems.append(&mut found.problems);
+        // A link that stays although it leads nowhere waits for its container.
+        let waits = found.links.iter().any(|link| link.fate == Fate::Keep);
+        let settled = report.failed == 0 && report.problems.is_empty() && !waits;
+        self.files = settled.then_some(versions);
         self.told(report);
     }
 

@@ -30,6 +30,13 @@ pub fn asks_the_runtime(last: LastPass, changed: bool) -> bool {
     changed || !last.settled || last.passed_over >= PASSED_OVER_AT_MOST
 }
 
+/// Whether a regular pass that does not ask the runtime looks at logs and links: when something happened
+/// to a pod; or another version of their directories is there than at the last look, if that left nothing
+/// to do. A link whose log went from a directory that stays is found by the next pass that asks for everything.
+pub fn looks_at_files<T: PartialEq>(last: Option<&T>, now: &T, pods_changed: bool) -> bool {
+    pods_changed || last != Some(now)
+}
+
 #[cfg(test)]
 mod tests {
     use ContainerState::{Created, Exited, Running};
@@ -53,6 +60,16 @@ mod tests {
         for (sandboxes, containers, whole) in rows {
             let status = observed::pod_status(sandboxes, containers);
             assert_eq!(is_whole(&status), whole, "{sandboxes:?} {containers:?}");
+        }
+    }
+
+    // behaviour: GC-82
+    #[test]
+    fn directories_are_looked_through_when_they_or_pods_changed() {
+        let rows = [(None, false, true), (Some(7), false, false), (Some(6), false, true)];
+        for (last, pods_changed, expected) in rows.into_iter().chain([(Some(7), true, true)]) {
+            let looks = looks_at_files(last.as_ref(), &7, pods_changed);
+            assert_eq!(looks, expected, "{last:?} {pods_changed}");
         }
     }
 

@@ -84,6 +84,9 @@ impl Tree {
         let same = before
             .filter(|before| std::mem::discriminant(&before.node) == std::mem::discriminant(&node));
         let inode = same.map_or(self.changes, |before| before.inode);
+        if before.is_none() {
+            self.entries_changed(path);
+        }
         self.nodes.insert(path.to_owned(), Placed { node, inode, changed: self.changes });
         self.tell_of(path);
     }
@@ -102,7 +105,17 @@ impl Tree {
         self.nodes.retain(|node, _| !node.starts_with(path) || node == Path::new("/"));
         if self.nodes.len() < before {
             self.listeners.retain(|(directory, _)| !directory.starts_with(path));
+            self.changes += 1;
+            self.entries_changed(path);
             self.tell_of(path);
+        }
+    }
+
+    /// An entry that comes or goes makes another version of its directory.
+    fn entries_changed(&mut self, entry: &Path) {
+        let directory = entry.parent().and_then(|parent| self.nodes.get_mut(parent));
+        if let Some(directory) = directory {
+            directory.changed = self.changes;
         }
     }
 
@@ -119,6 +132,9 @@ impl Tree {
             self.nodes.insert(path, placed);
         }
         self.listeners.retain(|(directory, _)| !directory.starts_with(from));
+        self.changes += 1;
+        self.entries_changed(from);
+        self.entries_changed(to);
         self.tell_of(from);
         self.tell_of(to);
     }

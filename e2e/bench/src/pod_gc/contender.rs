@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use testbed::{Command, Instance, Process, Signal};
 
+use crate::agent;
 use crate::results::Agent;
 use crate::usage;
 
@@ -27,11 +28,7 @@ impl Programs {
             ferrolet: directory.join("ferrolet"),
             controller_manager: parts.program("kube-controller-manager"),
         };
-        for path in [&programs.ferrolet, &programs.controller_manager] {
-            if !path.is_file() {
-                bail!("{} is missing: run `make bench` or `make test`", path.display());
-            }
-        }
+        agent::are_there([&programs.ferrolet, &programs.controller_manager])?;
         Ok(programs)
     }
 
@@ -41,12 +38,7 @@ impl Programs {
             Agent::Ferrolet => (&self.ferrolet, ["pod-gc", "--version"].as_slice()),
             Agent::Upstream => (&self.controller_manager, ["--version"].as_slice()),
         };
-        let output = std::process::Command::new(program)
-            .args(args)
-            .output()
-            .with_context(|| format!("ask {} for its version", program.display()))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        Ok(text.lines().map(str::trim).collect::<Vec<_>>().join(", "))
+        agent::version(program, args)
     }
 }
 

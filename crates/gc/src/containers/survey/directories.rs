@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::log_layout::LogLayout;
-use model::ports::files::{Entry, FileError, FileKind};
+use model::ports::files::{Entry, FileError, FileKind, FileVersion};
 use model::ports::runtime::Code;
 
 use super::{Survey, alive_of};
@@ -17,6 +17,14 @@ pub(super) async fn logs_and_links(parts: &ContainerGcParts, survey: &mut Survey
     let entries = log_entries(parts, survey).await;
     survey.logs = logs(&parts.logs.pod_logs, &entries, &survey.alive, &*parts.pods);
     survey.links = dangling_links(parts).await;
+}
+
+/// Which versions of the directories of logs and links there are; of one that cannot be looked at, none.
+pub(in crate::containers) type Versions = [Option<FileVersion>; 2];
+
+pub(in crate::containers) async fn versions(parts: &ContainerGcParts) -> Versions {
+    let version = async |path| parts.files.look(path).await.ok().map(|found| found.version);
+    [version(&parts.logs.pod_logs).await, version(&parts.logs.container_links).await]
 }
 
 /// Looks at logs and links alone. The runtime is asked only for the pods whose logs would go, whether
