@@ -85,11 +85,6 @@ impl Api {
         }
     }
 
-    /// Replaces an object, or a part of it that has a path of its own.
-    pub fn replace(&self, path: &str, object: &Value) -> Result<Value> {
-        self.request("PUT", path, Some(("application/json", object)))
-    }
-
     /// Changes an object, or a part of it that has a path of its own, such as `…/status`.
     pub fn patch(&self, path: &str, kind: Patch, change: &Value) -> Result<Value> {
         let kind = match kind {

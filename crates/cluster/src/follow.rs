@@ -224,7 +224,7 @@ impl<'a, K: Kind> Follower<'a, K> {
     }
 
     async fn events(&mut self, query: &str, mut initial: bool) -> Result<Ended, ApiError> {
-        let lasts = WATCH + jittered(WATCH);
+        let lasts = jittered(WATCH);
         let seconds = lasts.as_secs();
         let path = format!(
             "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}",

@@ -57,6 +57,7 @@ fn operation(method: &str) -> &'static str {
     match method {
         "Version" => "version",
         "Status" => "status",
+        "RuntimeConfig" => "runtime_config",
         "RunPodSandbox" => "run_podsandbox",
         "StopPodSandbox" => "stop_podsandbox",
         "RemovePodSandbox" => "remove_podsandbox",

@@ -337,7 +337,7 @@ impl SyncLoop {
         }
     }
 
-    fn work_on(&mut self, uid: &PodUid) {
+    pub(super) fn work_on(&mut self, uid: &PodUid) {
         self.working.insert(uid.clone());
         // Before the worker is asked: until it begins, nobody else would know.
         self.parts.remains.worked_on(uid);

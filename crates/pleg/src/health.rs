@@ -9,8 +9,8 @@ use tokio::time::Instant;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Relisted {
     pub(crate) began: Instant,
-    /// How much longer than usual the next one waits, because the node is quiet.
-    pub(crate) rest: Duration,
+    /// When it will be too long ago: later while the next one waits because the node is quiet.
+    pub(crate) until: Instant,
 }
 
 /// Tells when the last successful relist began. Written by the relist task, which closes it when it
@@ -18,7 +18,6 @@ pub(crate) struct Relisted {
 #[derive(Debug, Clone)]
 pub struct Health {
     pub(crate) relisted: watch::Receiver<Option<Relisted>>,
-    pub(crate) threshold: Duration,
 }
 
 /// Why the lifecycle event generator is not healthy.
@@ -47,11 +46,11 @@ impl Health {
 
     /// Whether the last successful relist is recent enough at `now`.
     pub fn check(&self, now: Instant) -> Result<(), Unhealthy> {
-        let Some(Relisted { began, rest }) = *self.relisted.borrow() else {
+        let Some(Relisted { began, until }) = *self.relisted.borrow() else {
             return Err(Unhealthy::NeverRelisted);
         };
-        let (since, threshold) = (now.saturating_duration_since(began), self.threshold + rest);
-        if since > threshold {
+        if now > until {
+            let (since, threshold) = (now.duration_since(began), until.duration_since(began));
             return Err(Unhealthy::Stale { since, threshold });
         }
         Ok(())

@@ -107,7 +107,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
     let (relisted, receiver) = watch::channel(None);
     let events = Marks::default();
     let requests = Marks::default();
-    let health = Health { relisted: receiver, threshold: settings.relist_threshold };
+    let health = Health { relisted: receiver };
     let task = Relist {
         permits: Arc::new(Semaphore::new(settings.parallel_inspections)),
         retry_permits: Arc::new(Semaphore::new(settings.parallel_inspections.div_ceil(4))),
@@ -258,8 +258,7 @@ impl Relist {
                 let why = error.map_or_else(|| "it ended".to_owned(), |error| error.to_string());
                 debug!(why, "the runtime does not tell what happens; listing it more often");
                 self.metrics.broken();
-                let soon = Instant::now() + self.settings.relist_period;
-                self.next = self.next.map(|next| next.min(soon));
+                self.relist_within(self.settings.relist_period);
             }
         }
     }
@@ -279,10 +278,26 @@ impl Relist {
         }));
     }
 
+    /// The node is not quiet any more: what the next relist would have waited longer is over, and from then on
+    /// it may be as late as any other.
+    fn relist_within(&mut self, wait: Duration) {
+        let soon = Instant::now() + wait;
+        if self.next.is_some_and(|next| next > soon) {
+            self.next = Some(soon);
+            let latest = soon + self.settings.relist_threshold;
+            self.relisted.send_if_modified(|last| {
+                if let Some(last) = last {
+                    last.until = last.until.min(latest);
+                }
+                // Nobody waits for this.
+                false
+            });
+        }
+    }
+
     fn look_at(&mut self, uid: PodUid) {
         self.stirred = true;
-        let soon = Instant::now() + self.settings.relist_period_with_hints;
-        self.next = self.next.map(|next| next.min(soon));
+        self.relist_within(self.settings.relist_period_with_hints);
         if let Some(busy) = self.busy.get_mut(&uid) {
             busy.again = true;
             return;
@@ -381,7 +396,8 @@ impl Relist {
         }
         self.writer.relisted(at, self.busy.keys().cloned().collect());
         let rest = self.period.saturating_sub(self.settings.relist_period_with_hints);
-        let last = self.relisted.send_replace(Some(Relisted { began, rest }));
+        let until = began + self.settings.relist_threshold + rest;
+        let last = self.relisted.send_replace(Some(Relisted { began, until }));
         self.metrics.relisted(began.elapsed(), last.map(|last| began.duration_since(last.began)));
         self.metrics.seen_at(self.clock.now().as_duration().as_secs_f64());
     }

@@ -26,6 +26,8 @@ use super::tls::{self, Keys};
 
 /// How many connections are answered at a time; further ones wait to be taken.
 const MOST_CONNECTIONS: usize = 64;
+/// The longest request, its body aside.
+const LONGEST_REQUEST: usize = 8 * 1024;
 /// How long a connection may take to become secure, and a request to come.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a connection lasts at most.
@@ -83,6 +85,9 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, page: Arc<Page>) {
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
+        // One request for each connection: who holds one idle holds nobody up.
+        .keep_alive(false)
+        .max_buf_size(LONGEST_REQUEST)
         .serve_connection(TokioIo::new(stream), service);
     match timeout(LONGEST, served).await {
         Ok(Ok(())) => {}

@@ -165,7 +165,7 @@ impl SyncLoop {
             );
             self.tell_preempted(&victim, &uid);
             // One that has no worker yet gets this one, and never another.
-            self.working.insert(uid.clone());
+            self.work_on(&uid);
             self.arrivals.held.remove(&uid);
             self.arrivals.leaving.insert(uid.clone());
             let workers = workers.clone();

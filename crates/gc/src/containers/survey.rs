@@ -43,8 +43,8 @@ pub(super) struct Survey {
     now: Timestamp,
     /// Whether time alone, or another look, may make something go.
     pub(super) something_is_too_young: bool,
-    /// Pods of which something lives.
-    alive: BTreeSet<PodUid>,
+    /// Pods of which something lives; nothing, if the runtime did not tell of all there is.
+    alive: Option<BTreeSet<PodUid>>,
     pub(super) sandboxes: Vec<Item>,
     pub(super) logs: Vec<Item>,
     pub(super) links: Vec<Item>,
@@ -60,7 +60,7 @@ impl Survey {
             aggressive,
             now: parts.clock.now(),
             something_is_too_young: false,
-            alive: BTreeSet::new(),
+            alive: None,
             sandboxes: Vec::new(),
             logs: Vec::new(),
             links: Vec::new(),
@@ -158,11 +158,10 @@ pub(super) async fn pod(parts: &ContainerGcParts, uid: &PodUid) -> Survey {
         let names = parts.files.list(&parts.logs.pod_logs).await.unwrap_or_default();
         names.into_iter().find(|name| LogLayout::pod_of_directory(name) == *uid)
     };
-    // Where not everything was seen, something may live.
-    if let Some(name) = name.filter(|_| survey.problems.is_empty())
+    if let (Some(name), Some(alive)) = (name, &survey.alive)
         && parts.files.look(&parts.logs.pod_logs.join(&name)).await.is_ok()
     {
-        survey.logs = logs(&parts.logs.pod_logs, &[(name, true)], &survey.alive, &*parts.pods);
+        survey.logs = logs(&parts.logs.pod_logs, &[(name, true)], alive, &*parts.pods);
     }
     survey
 }
@@ -196,7 +195,7 @@ async fn of_runtime(
                 survey.ended.clone_from(ended);
             }
             name = name.or_else(|| listed.first().map(|container| container.pod.clone()));
-            survey.alive = alive(&found, &listed);
+            survey.alive = trouble.is_none().then(|| alive(&found, &listed));
             survey.now = parts.clock.now();
             let in_use = survey.take(parts, listed);
             survey.sandboxes = sandboxes(&found, &in_use, &survey.facts(parts));

@@ -60,6 +60,25 @@ async fn a_thousand_quiet_pods_cost_two_calls_in_five_minutes() {
     assert_eq!(runtime.count(Method::ListContainers), 2, "of the pod, and of all within a minute");
 }
 
+// behaviour: PLEG-28, PLEG-50
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_fails_on_a_quiet_node_is_unhealthy_as_soon_as_on_any_other() {
+    let runtime = runtime();
+    run(&runtime, "web", FOREVER).await;
+    let mut node = Node::with(&runtime, Settings::default());
+    node.hear("web").await;
+    node.at(seconds(15 * 60)).await;
+    assert_eq!(node.health.check(Instant::now()), Ok(()), "it waits for five minutes");
+    for method in LISTS.into_iter().chain([Method::GetContainerEvents]) {
+        runtime.inject(Rule::on(method, Fault::error(Code::Unavailable)));
+    }
+    runtime.end_event_streams(None);
+    node.at(seconds(15 * 60 + 170)).await;
+    assert_eq!(node.health.check(Instant::now()), Ok(()));
+    node.at(seconds(15 * 60 + 190)).await;
+    assert!(node.health.check(Instant::now()).is_err());
+}
+
 // behaviour: PLEG-42
 #[tokio::test(start_paused = true)]
 async fn without_the_stream_the_runtime_is_listed_every_second_again() {

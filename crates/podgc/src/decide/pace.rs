@@ -15,22 +15,15 @@ pub struct Pace {
     limit: usize,
     /// How many went well since the limit last changed.
     well: usize,
+    /// Until then complaints are about what was asked before the last one was heard.
     paused_until: Duration,
-    /// Until when complaints are about what was asked before the last one was heard.
-    settled_at: Duration,
 }
 
 impl Pace {
     /// A pace of at most so many at a time.
     pub fn new(most: usize) -> Self {
         let most = most.max(1);
-        Self {
-            most,
-            limit: most,
-            well: 0,
-            paused_until: Duration::ZERO,
-            settled_at: Duration::ZERO,
-        }
+        Self { most, limit: most, well: 0, paused_until: Duration::ZERO }
     }
 
     /// How many may be under way.
@@ -56,12 +49,11 @@ impl Pace {
     /// The server complained. Complaints about what was asked together count once.
     pub fn throttled(&mut self, now: Duration, retry_after: Option<Duration>) {
         let pause = retry_after.unwrap_or(PAUSE).min(LONGEST_PAUSE);
-        if now >= self.settled_at {
+        if now >= self.paused_until {
             self.limit = (self.limit / 2).max(1);
             self.well = 0;
         }
         self.paused_until = self.paused_until.max(now + pause);
-        self.settled_at = self.paused_until;
     }
 }
 

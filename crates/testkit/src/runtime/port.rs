@@ -261,7 +261,7 @@ impl Runtime for MemoryRuntime {
             }
             _ => Err(wrong_subject(verdict)),
         });
-        self.call(Method::RemovePodSandbox, subject_id(verdict), effect).await
+        self.call(Method::RemovePodSandbox, verdict.subject.id().into_owned(), effect).await
     }
 
     async fn list_pod_sandboxes(
@@ -307,7 +307,7 @@ impl Runtime for MemoryRuntime {
             }
             _ => Err(wrong_subject(verdict)),
         });
-        self.call(Method::RemoveContainer, subject_id(verdict), effect).await
+        self.call(Method::RemoveContainer, verdict.subject.id().into_owned(), effect).await
     }
 
     async fn list_containers(
@@ -370,7 +370,7 @@ impl Runtime for MemoryRuntime {
             }
             _ => Err(wrong_subject(verdict)),
         });
-        self.call(Method::RemoveImage, subject_id(verdict), effect).await
+        self.call(Method::RemoveImage, verdict.subject.id().into_owned(), effect).await
     }
 
     async fn list_image_uses(
@@ -432,20 +432,6 @@ async fn wait(delay: Duration) {
 /// A part of a filter as the record of calls shows it.
 fn asked(id: Option<&impl ToString>) -> String {
     id.map(ToString::to_string).unwrap_or_default()
-}
-
-fn subject_id(verdict: &Verdict) -> String {
-    match &verdict.subject {
-        Subject::Container(id) => id.to_string(),
-        Subject::Sandbox(id) => id.to_string(),
-        Subject::Image(id) => id.clone(),
-        Subject::Pod(uid) => uid.to_string(),
-        Subject::PodDirectory(path)
-        | Subject::PodLogs(path)
-        | Subject::ContainerLog(path)
-        | Subject::LogLink(path) => path.display().to_string(),
-        Subject::Cgroup(name) => name.to_string(),
-    }
 }
 
 fn wrong_subject(verdict: &Verdict) -> Refusal {

@@ -15,7 +15,8 @@ use crate::plan::{Fate, Item};
 /// Looks at logs and links once it is known what lives.
 pub(super) async fn logs_and_links(parts: &ContainerGcParts, survey: &mut Survey) {
     let entries = log_entries(parts, survey).await;
-    survey.logs = logs(&parts.logs.pod_logs, &entries, &survey.alive, &*parts.pods);
+    let decide = |alive: &BTreeSet<_>| logs(&parts.logs.pod_logs, &entries, alive, &*parts.pods);
+    survey.logs = survey.alive.as_ref().map(decide).unwrap_or_default();
     survey.links = dangling_links(parts).await;
 }
 
@@ -33,7 +34,7 @@ pub(in crate::containers) async fn files(parts: &ContainerGcParts) -> Survey {
     let mut survey = Survey::new(parts, false);
     let entries = log_entries(parts, &mut survey).await;
     let decide = |alive: &BTreeSet<_>| logs(&parts.logs.pod_logs, &entries, alive, &*parts.pods);
-    survey.logs = decide(&survey.alive);
+    survey.logs = decide(&BTreeSet::new());
     let would_go = survey.pods_without_logs();
     if !would_go.is_empty() {
         match alive_of(parts, &would_go).await {

@@ -275,6 +275,23 @@ async fn when_containers_cannot_be_listed_sandboxes_and_logs_are_looked_at_all_t
     assert_eq!(bench.files.list("/var/log/pods".as_ref()).await.unwrap(), [".keep"]);
 }
 
+// behaviour: GC-72
+#[tokio::test(start_paused = true)]
+async fn no_logs_go_while_the_runtime_does_not_tell_what_lives() {
+    for method in [Method::ListContainers, Method::ListPodSandbox] {
+        let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+        bench.files.write("/var/log/pods/default_web_uid-web/main/0.log", "");
+        bench.runtime.inject(Rule::on(method, Fault::error(Code::Unavailable)));
+        let report = bench.pass(false).await;
+        assert!(!report.problems.is_empty());
+        let left = bench.files.list("/var/log/pods".as_ref()).await.unwrap();
+        assert!(left.contains(&"default_web_uid-web".to_owned()), "{left:?}");
+        bench.runtime.clear_faults();
+        bench.pass(false).await;
+        assert_eq!(bench.files.list("/var/log/pods".as_ref()).await.unwrap(), [".keep"]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn by_exit_time_age_counts_from_the_end_and_each_container_is_asked_once() {
     let age_by = crate::policy::AgeBy::Finished;
