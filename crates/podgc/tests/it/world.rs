@@ -1,5 +1,6 @@
 //! A cluster in memory with a controller whose cycles a test makes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ pub(crate) struct World {
     pub(crate) registry: Registry,
     pub(crate) events: mpsc::Receiver<ClusterEvent>,
     pub(crate) stop: CancellationToken,
+    cache: Arc<SharedCache>,
     /// Those who fill the cache.
     _feeds: JoinSet<()>,
 }
@@ -67,9 +69,9 @@ impl World {
             clock: Arc::new(cluster.clock()),
             events: Some(sender),
         };
-        let gc = PodGc::new(settings, outside, cache, metrics);
+        let gc = PodGc::new(settings, outside, Arc::clone(&cache), metrics);
         let stop = CancellationToken::new();
-        Self { cluster, gc, registry, events, stop, _feeds: feeds }
+        Self { cluster, gc, registry, events, stop, cache, _feeds: feeds }
     }
 
     /// Lets what happened be heard.
@@ -77,6 +79,11 @@ impl World {
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Names of nodes that pods have and of which nothing was heard.
+    pub(crate) fn missing(&self) -> BTreeSet<String> {
+        self.cache.lock().missing_nodes().map(str::to_owned).collect()
     }
 
     /// One cycle on all that can be heard.
