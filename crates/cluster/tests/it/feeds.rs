@@ -227,16 +227,16 @@ async fn what_cannot_be_understood_breaks_the_watch_and_not_the_feed() {
 
 #[tokio::test]
 async fn nodes_are_followed_by_their_names() {
-    let node = |kind: &str, ready: &str| {
+    let node = |kind: &str, version: u32, ready: &str| {
         format!(
-            r#"{{"type":"{kind}","object":{{"metadata":{{"name":"n","resourceVersion":"3"}},"status":{{"conditions":[{{"type":"Ready","status":"{ready}"}}]}}}}}}"#
+            r#"{{"type":"{kind}","object":{{"metadata":{{"name":"n","resourceVersion":"{version}"}},"status":{{"conditions":[{{"type":"Ready","status":"{ready}"}}]}}}}}}"#
         )
     };
     let events = [
-        node("ADDED", "True"),
+        node("ADDED", 3, "True"),
         bookmark(4, true),
-        node("MODIFIED", "Unknown"),
-        node("DELETED", "Unknown"),
+        node("MODIFIED", 5, "Unknown"),
+        node("DELETED", 6, "Unknown"),
     ];
     let server = Server::start([stream(&events)]).await;
     let cluster = server.cluster().await;

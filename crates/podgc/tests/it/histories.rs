@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use model::cluster::{Deletion, NodeRecord, PodPhase, PodRecord};
 use podgc::plan::{Order, Rule};
 use podgc::task::PERIOD;
 use testkit::cluster::{Ask, Feed, MemoryCluster, RemovedPod, Trouble, node, pod};
-use tokio::time::Instant;
 
 use crate::random::Random;
-use crate::world::{World, threshold};
+use crate::world::{Looking, World, settle, threshold};
 
 /// How many terminated pods may stay.
 const THRESHOLD: usize = 6;
@@ -20,23 +20,31 @@ const NODES: u64 = 4;
 const HISTORIES: u64 = 150;
 const STEPS: u32 = 40;
 /// How long a node must be missing before its pods go.
-const QUARANTINE: Duration = Duration::from_secs(40);
+const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 
 /// What the history knows beside the cluster.
 #[derive(Default)]
 struct Known {
     /// The nodes that exist.
     nodes: BTreeMap<String, NodeRecord>,
-    /// Since which cycle the controller that works misses a node.
-    missing: BTreeMap<String, Instant>,
+    /// Since when the controller that works may miss a node.
+    missing: BTreeMap<String, Timestamp>,
+    /// Those that it may have missed since the last cycle began.
+    missed: BTreeSet<String>,
 }
 
 impl Known {
-    /// A cycle begins in which these nodes are missing.
-    fn miss(&mut self, names: &BTreeSet<String>) {
-        self.missing.retain(|name, _| names.contains(name));
-        for name in names {
-            self.missing.entry(name.clone()).or_insert_with(Instant::now);
+    /// A cycle begins.
+    fn begin(&mut self) {
+        self.missing.retain(|name, _| self.missed.contains(name));
+        self.missed.clear();
+    }
+
+    /// What the controller misses now.
+    fn look(&mut self, world: &Looking) {
+        for name in world.missing() {
+            self.missing.entry(name.clone()).or_insert_with(|| world.now());
+            self.missed.insert(name);
         }
     }
 }
@@ -123,8 +131,8 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
     }
 }
 
-/// What must hold of every removal in a cycle that began then.
-fn lawful(removed: &RemovedPod, known: &Known, begun: Instant, seed: u64) {
+/// What must hold of every removal.
+fn lawful(removed: &RemovedPod, known: &Known, seed: u64) {
     let pod = &removed.record;
     let told = || format!("seed {seed}: {removed:?}");
     let asked = (&removed.asked.uid, removed.asked.version);
@@ -135,7 +143,8 @@ fn lawful(removed: &RemovedPod, known: &Known, begun: Instant, seed: u64) {
         Rule::NODE_GONE => {
             assert!(!pod.node.is_empty(), "{}", told());
             assert!(removed.node.is_none(), "its node lives: {}", told());
-            let missing_for = known.missing.get(&pod.node).map(|since| begun - *since);
+            let since = known.missing.get(&pod.node);
+            let missing_for = since.map(|since| removed.at.duration_since(*since));
             assert!(missing_for >= Some(QUARANTINE), "missing for {missing_for:?}: {}", told());
         }
         Rule::NODE_OUT_OF_SERVICE => {
@@ -177,19 +186,22 @@ fn staying(cluster: &MemoryCluster, nodes: &BTreeMap<String, NodeRecord>) -> Vec
 
 /// A cycle, with what happens to pods meanwhile, and what must hold of what it removed.
 async fn cycle(world: &mut World, known: &mut Known, random: &mut Random, seed: u64) {
-    world.settle().await;
-    known.miss(&world.missing());
-    let (begun, judged) = (Instant::now(), world.cluster.removed().len());
-    let cluster = world.cluster.clone();
+    known.begin();
+    settle().await;
+    let looking = world.looking();
+    known.look(&looking);
+    let (judged, cluster) = (world.cluster.removed().len(), world.cluster.clone());
     let meanwhile = async {
         for _ in 0..random.next(3) {
             tokio::time::sleep(Duration::from_millis(random.next(4000))).await;
             life_of_pods(random, &cluster);
+            settle().await;
+            known.look(&looking);
         }
     };
     tokio::join!(world.cycle(), meanwhile);
-    for removed in &world.cluster.removed()[judged..] {
-        lawful(removed, known, begun, seed);
+    for removed in &cluster.removed()[judged..] {
+        lawful(removed, known, seed);
     }
 }
 

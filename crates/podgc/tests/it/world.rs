@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use model::cluster::{ClusterEvent, PodPhase, PodRecord};
+use model::ports::clock::WallClock as _;
 use model::ports::cluster::{Nodes as _, PodFeed as _};
 use podgc::cache::{Cache, SharedCache};
 use podgc::metrics::Metrics;
@@ -12,6 +14,7 @@ use podgc::plan::{Order, TerminatedPolicy};
 use podgc::task::{Outside, PERIOD, PodGc, PodGcSettings};
 use prometheus::Registry;
 use prometheus::proto::LabelPair;
+use testkit::clock::VirtualClock;
 use testkit::cluster::MemoryCluster;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -26,6 +29,30 @@ pub(crate) struct World {
     cache: Arc<SharedCache>,
     /// Those who fill the cache.
     _feeds: JoinSet<()>,
+}
+
+/// What a controller knows, for a test that looks at it.
+pub(crate) struct Looking {
+    cache: Arc<SharedCache>,
+    clock: VirtualClock,
+}
+
+impl Looking {
+    /// Names of nodes that pods have and of which nothing was heard.
+    pub(crate) fn missing(&self) -> BTreeSet<String> {
+        self.cache.lock().missing_nodes().map(str::to_owned).collect()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+/// Lets what happened be heard.
+pub(crate) async fn settle() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
 }
 
 pub(crate) fn settings() -> PodGcSettings {
@@ -76,14 +103,12 @@ impl World {
 
     /// Lets what happened be heard.
     pub(crate) async fn settle(&self) {
-        for _ in 0..20 {
-            tokio::task::yield_now().await;
-        }
+        settle().await;
     }
 
-    /// Names of nodes that pods have and of which nothing was heard.
-    pub(crate) fn missing(&self) -> BTreeSet<String> {
-        self.cache.lock().missing_nodes().map(str::to_owned).collect()
+    /// A look at what the controller knows.
+    pub(crate) fn looking(&self) -> Looking {
+        Looking { cache: Arc::clone(&self.cache), clock: self.cluster.clock() }
     }
 
     /// One cycle on all that can be heard.
