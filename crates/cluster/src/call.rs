@@ -1,5 +1,6 @@
 //! One call, and what its answer means.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode, header};
@@ -12,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::bucket::Bucket;
 use crate::connect::Connection;
+use crate::counted::Counted;
 
 /// How long the answer to a call may take.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -36,6 +38,7 @@ pub(crate) enum Lane {
 pub(crate) struct Caller {
     pub(crate) connection: Connection,
     pub(crate) bucket: Bucket,
+    pub(crate) counted: OnceLock<Counted>,
 }
 
 /// What is asked.
@@ -85,6 +88,7 @@ impl Caller {
         if call.lane == Lane::Ordinary {
             self.bucket.take().await;
         }
+        let method = call.method.clone();
         let request = Request::builder()
             .method(call.method)
             .uri(call.path)
@@ -93,6 +97,10 @@ impl Caller {
             .body(call.body)
             .map_err(|error| ApiError::Unreachable(Box::new(error)))?;
         let answer = timeout(ANSWER, self.connection.send(request)).await;
+        if let Some(counted) = self.counted.get() {
+            let status = answer.as_ref().ok().and_then(|answer| answer.as_ref().ok());
+            counted.call(&method, status.map(Response::status));
+        }
         let answer = answer.map_err(|_| ApiError::TooSlow(ANSWER))?;
         let answer = answer.map_err(|error| ApiError::Unreachable(Box::new(error)))?;
         if answer.status().is_success() { Ok(answer) } else { Err(refused(answer).await) }

@@ -15,6 +15,7 @@ mod access;
 mod bucket;
 mod call;
 mod connect;
+mod counted;
 mod decode;
 mod events;
 mod follow;
@@ -23,20 +24,20 @@ mod lines;
 mod nodes;
 mod pods;
 mod reviews;
-mod selector;
 mod urls;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use model::ports::cluster::ApiError;
+use prometheus::Registry;
 
 pub use access::{NEEDED, Permission};
 pub use connect::{ConnectError, Connection};
 pub use decode::pod::Exclusion;
-pub use selector::{Selector, SelectorError};
 
 use self::bucket::Bucket;
 use self::call::{Call, Caller};
+use self::counted::Counted;
 
 /// How fast one may call.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,10 +71,19 @@ impl Cluster {
     pub fn new(connection: Connection, rate: Rate, exclusion: Exclusion, source: Source) -> Self {
         let bucket = Bucket::new(rate);
         Self {
-            caller: Arc::new(Caller { connection, bucket }),
+            caller: Arc::new(Caller { connection, bucket, counted: OnceLock::new() }),
             exclusion: Arc::new(exclusion),
             source: Arc::new(source),
         }
+    }
+
+    /// Counts calls from now on, in the given registry. Once: a second one changes nothing.
+    pub fn count_calls(&self, registry: &Registry) -> Result<(), prometheus::Error> {
+        if self.caller.counted.get().is_none() {
+            let counted = Counted::new(registry, self.address())?;
+            drop(self.caller.counted.set(counted));
+        }
+        Ok(())
     }
 
     /// Where the server is.

@@ -33,6 +33,7 @@ mod run_args;
 mod run_help;
 pub mod runtime_note;
 mod runtime_state;
+mod signals;
 mod sync_loop;
 mod syncer;
 mod systemd;

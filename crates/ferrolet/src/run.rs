@@ -20,7 +20,6 @@ use model::trouble::Trouble;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
 use tokio::net::UnixListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
@@ -33,6 +32,7 @@ use crate::node_settings::{node_ips, node_settings};
 use crate::observe::{LoggedEvents, SystemClock};
 use crate::run_args::{DeadContainers, RunArgs};
 use crate::runtime_note::{CgroupsNote, RuntimeNote};
+use crate::signals::Signals;
 use crate::systemd;
 use crate::traces::{self, Traces};
 use crate::version::USER_AGENT;
@@ -261,15 +261,14 @@ async fn serve(
     mut settings: Settings,
     here: Here<'_>,
 ) -> Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen to SIGINT")?;
+    let mut signals = Signals::listen()?;
     let traces = traces::send(here.traces)?;
     let metrics = Registry::new();
     let (endpoint, runtime) = runtime(config, &metrics)?;
     // Biased here and below: a signal comes once and ends the agent.
     tokio::select! {
         biased;
-        name = told_to_stop(&mut terminate, &mut interrupt) => {
+        name = signals.told_to_stop() => {
             info!(signal = name, "told to stop");
             return Ok(());
         }
@@ -310,7 +309,7 @@ async fn serve(
     let memory = memory::when_quiet(agent.changes(), hostfs::give_back);
     tokio::select! {
         biased;
-        name = told_to_stop(&mut terminate, &mut interrupt) => {
+        name = signals.told_to_stop() => {
             info!(signal = name, "told to stop; pods are left running");
             systemd::stopping();
             agent.stop().await;
@@ -394,15 +393,6 @@ async fn cgroup_driver(runtime: &CriRuntime) -> Result<Option<CgroupDriver>, Run
             }
             answer => return answer,
         }
-    }
-}
-
-async fn told_to_stop(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
-    // Biased: either ends the agent.
-    tokio::select! {
-        biased;
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
     }
 }
 

@@ -5,8 +5,11 @@
 )]
 
 mod collector;
+mod contract;
 mod control_plane;
 mod objects;
 mod pod_gc;
+mod port;
 mod scenario;
 mod twins;
+mod wiped;

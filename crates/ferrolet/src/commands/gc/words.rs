@@ -1,6 +1,7 @@
 //! Rules and what they were applied to, in plain words.
 
 use journal::Inputs;
+use podgc::plan::Rule;
 use serde_json::Value;
 
 /// How much of an id is shown: enough to ask with, as runtimes' own tools show it.
@@ -55,21 +56,21 @@ const RULES: &[(&str, &str)] = &[
     ("node-short-of-disk", "the node needs room and nobody uses it"),
     // Pods that the Pod GC controller deleted.
     (
-        "terminated-pod-threshold",
+        Rule::OVER_THRESHOLD,
         "{terminated} terminated pods in the cluster and {allowed} may stay; it was number {position} to go",
     ),
     (
-        "terminated-pods-per-namespace",
+        Rule::OVER_NAMESPACE_CAP,
         "{terminated} terminated pods in its namespace and {allowed} may stay; it was number {position} to go",
     ),
     (
-        "terminated-pods-per-node",
+        Rule::OVER_NODE_CAP,
         "{terminated} terminated pods on node {node} and {allowed} may stay; it was number {position} to go",
     ),
-    ("terminated-pod-ttl", "it ended {age} before and could stay for {ttl}"),
-    ("node-out-of-service", "its node {node} was out of service and not ready"),
-    ("node-gone", "its node {node} no longer existed; it had been missing for {missingFor}"),
-    ("never-scheduled", "it was deleted before it got a node"),
+    (Rule::OVER_TTL, "it ended {age} before and could stay for {ttl}"),
+    (Rule::NODE_OUT_OF_SERVICE, "its node {node} was out of service and not ready"),
+    (Rule::NODE_GONE, "its node {node} no longer existed; it had been missing for {missingFor}"),
+    (Rule::NEVER_SCHEDULED, "it was deleted before it got a node"),
     // What stays.
     ("running", "it runs"),
     ("too-young", "it is younger than {minimumAge}"),
