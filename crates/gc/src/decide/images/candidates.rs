@@ -104,7 +104,7 @@ pub fn sort(situation: &Situation<'_>) -> Sorted {
     for image in images {
         let id = image.key.id.as_str();
         if let Some((rule, detail)) = keepers.get(id) {
-            sorted.kept.push(kept(image, *rule, detail.clone()));
+            sorted.kept.push(kept(image, rule, detail.clone()));
             continue;
         }
         let times = times.get(id).copied().unwrap_or(image.times);
