@@ -13,6 +13,7 @@ mod adopt;
 pub mod cgroup_sweep;
 pub mod cli;
 mod collection;
+mod collection_rules;
 pub mod commands;
 mod decide;
 mod effects;

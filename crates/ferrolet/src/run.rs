@@ -9,8 +9,7 @@ use anyhow::{Context, Result, bail};
 use config::{CgroupDriver as Configured, FerroletConfiguration, GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint, Operations};
 use fetch::Fetcher;
-use gc::decide::images::{Pins, Policy};
-use gc::policy::{AgeBy, ContainerPolicy};
+use gc::policy::ContainerPolicy;
 use hostfs::HostSegments;
 use model::cgroup::CgroupDriver;
 use model::ports::cgroups::Cgroups;
@@ -30,7 +29,7 @@ use crate::memory;
 use crate::node_cgroups;
 use crate::node_settings::{node_ips, node_settings};
 use crate::observe::{LoggedEvents, SystemClock};
-use crate::run_args::{DeadContainers, RunArgs};
+use crate::run_args::RunArgs;
 use crate::runtime_note::{CgroupsNote, RuntimeNote};
 use crate::signals::Signals;
 use crate::systemd;
@@ -85,8 +84,8 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
     let mut settings = settings(&config, node_name, node, admission)?;
     settings.apply(&args.own);
-    settings.container_gc = container_policy(args.dead_containers, &args.own)?;
-    settings.images = image_rules(&config, &args.own)?;
+    settings.container_gc = args.collection.containers;
+    settings.images = args.collection.images;
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
     hostfs::share_one_heap();
@@ -185,33 +184,6 @@ impl Settings {
             parallel_inspections: count(pleg.parallel_inspections),
         };
     }
-}
-
-/// How many dead containers are kept, and for how long.
-fn container_policy(dead: DeadContainers, own: &FerroletConfiguration) -> Result<ContainerPolicy> {
-    let DeadContainers { min_age, per_container, in_all } = dead;
-    let min_age = jiff::SignedDuration::from_nanos(min_age.nanos());
-    let policy = ContainerPolicy::new(min_age, per_container, in_all)
-        .context("--minimum-container-ttl-duration")?;
-    let by_end = own.gc.containers.is_by_end();
-    let age_by = if by_end { AgeBy::Finished } else { AgeBy::Created };
-    Ok(ContainerPolicy { age_by, ..policy })
-}
-
-/// Which images go.
-fn image_rules(config: &KubeletConfiguration, own: &FerroletConfiguration) -> Result<ImageRules> {
-    let policy = Policy {
-        minimum_age: config.image_minimum_gc_age.to_std(),
-        maximum_age: config.image_maximum_gc_age.to_std(),
-        high_threshold: config.image_gc_high_threshold_percent,
-        low_threshold: config.image_gc_low_threshold_percent,
-        per_handler: config.feature_gates.get("RuntimeClassInImageCriAPI") == Some(&true),
-    };
-    policy.check().context("which images go")?;
-    let images = &own.gc.images;
-    let pins = Pins::parse(&images.pin).context("gc.images.pin")?;
-    let keep_static_and_critical = images.keep_static_and_critical;
-    Ok(ImageRules { policy, pins, keep_static_and_critical })
 }
 
 /// Where health is told. As with the kubelet, an address that leads nowhere does not stop the agent.

@@ -91,6 +91,19 @@ async fn nothing_goes_in_place_of_what_cannot_be_removed() {
     assert_eq!(bench.containers().len(), 4);
 }
 
+// behaviour: GC-95
+#[tokio::test(start_paused = true)]
+async fn a_few_go_side_by_side_and_no_more() {
+    let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
+    bench.dead_pod("web", 13).await;
+    let slow = Fault::delay(Duration::from_secs(1));
+    bench.runtime.inject(Rule::on(Method::RemoveContainer, slow));
+    let began = tokio::time::Instant::now();
+    assert_eq!(bench.pass(false).await.removed, 12);
+    let seconds = began.elapsed().as_secs();
+    assert_eq!(seconds, 3, "four at a time");
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_that_somebody_else_removed_meanwhile_is_no_failure() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
