@@ -69,10 +69,8 @@ impl Metrics {
         let last_cycle = Gauge::new(last, "When the last cycle ended.");
         let cycle = HistogramOpts::new("ferrolet_pod_gc_cycle_seconds", "How long cycles took.")
             .buckets(vec![0.000_1, 0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0]);
-        let slow_paths = Opts::new(
-            "leader_election_slowpath_total",
-            "Renewals of a lease that was not as it was left.",
-        );
+        let slow = "leader_election_slowpath_total";
+        let slow = Opts::new(slow, "Renewals of a lease that was not as it was left.");
         Ok(Self {
             deletions: by_pod(
                 "pod_gc_collector_force_delete_pods_total",
@@ -103,16 +101,13 @@ impl Metrics {
                 "ferrolet_pod_gc_missing_nodes",
                 "Names of nodes that pods have and that do not exist.",
             )?,
-            concurrency: level(
-                "ferrolet_pod_gc_concurrency",
-                "How many deletions may be under way at a time.",
-            )?,
+            concurrency: level("ferrolet_pod_gc_concurrency", "How many deletions go on at most.")?,
             leads: state(
                 "leader_election_master_status",
                 "Whether this process leads: 1 for yes, 0 for no.",
                 &["name"],
             )?,
-            slow_paths: registered(registry, IntCounterVec::new(slow_paths, &["name"]))?,
+            slow_paths: registered(registry, IntCounterVec::new(slow, &["name"]))?,
             running: state(
                 "running_managed_controllers",
                 "Controllers that run: 1 for yes, 0 for no.",

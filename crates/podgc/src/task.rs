@@ -178,14 +178,14 @@ impl PodGc {
 
     async fn orphaned(&mut self, stop: &CancellationToken) -> Vec<Removal> {
         let now = self.start.elapsed();
-        let step = {
+        let quarantined = {
             let cache = self.cache.lock();
             self.metrics.delayed(cache.missing_pods());
             self.quarantine.step(cache.missing_nodes(), now)
         };
-        self.metrics.due(step.due.values().map(|due| due.due_for));
+        self.metrics.due(quarantined.due.values().map(|due| due.due_for));
         let mut gone = BTreeMap::new();
-        for (name, Due { missing_for, .. }) in step.due {
+        for (name, Due { missing_for, .. }) in quarantined.due {
             if stop.is_cancelled() {
                 return Vec::new();
             }

@@ -36,17 +36,17 @@ enum Who {
 struct Port<'a> {
     cluster: &'a Cluster,
     tasks: Runtime,
-    port: u16,
+    number: u16,
 }
 
 impl<'a> Port<'a> {
-    fn new(cluster: &'a Cluster, port: u16) -> Result<Self> {
+    fn new(cluster: &'a Cluster, number: u16) -> Result<Self> {
         let tasks = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .context("start a runtime for the client")?;
-        Ok(Self { cluster, tasks, port })
+        Ok(Self { cluster, tasks, number })
     }
 
     /// A kubeconfig of somebody, for the API server.
@@ -71,7 +71,7 @@ impl<'a> Port<'a> {
     /// The status and the text that somebody is answered.
     fn get(&self, who: &Who, path: &str) -> Result<(u16, String)> {
         let kubeconfig = self.kubeconfig(who)?;
-        let url = format!("https://{}:{}", self.cluster.instance().node_ip(), self.port);
+        let url = format!("https://{}:{}", self.cluster.instance().node_ip(), self.number);
         self.tasks.block_on(async {
             let options = KubeConfigOptions::default();
             let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;

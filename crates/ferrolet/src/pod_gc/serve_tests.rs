@@ -246,8 +246,8 @@ async fn a_connection_has_one_request_of_8_kib_and_only_one_that_gets() {
         let long = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {padding}\r\n\r\n");
         assert_eq!(status(&port.send(None, &long).await.unwrap()), expected, "{length}");
     }
-    let post = "POST /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
-    assert_eq!(status(&port.send(None, post).await.unwrap()), 405);
+    let posted = "POST /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
+    assert_eq!(status(&port.send(None, posted).await.unwrap()), 405);
 }
 
 // behaviour: PGC-107

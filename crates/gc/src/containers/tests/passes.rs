@@ -99,7 +99,7 @@ async fn a_few_go_side_by_side_and_no_more() {
     let slow = Fault::delay(Duration::from_secs(1));
     bench.runtime.inject(Rule::on(Method::RemoveContainer, slow));
     let began = tokio::time::Instant::now();
-    assert_eq!(bench.pass(false).await.removed, 12);
+    assert_eq!(bench.pass(false).await.removed(), 12);
     let seconds = began.elapsed().as_secs();
     assert_eq!(seconds, 3, "four at a time");
 }
