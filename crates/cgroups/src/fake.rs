@@ -15,7 +15,10 @@ use crate::tree::Tree;
 const V1: [(&str, &[(&str, &str)]); 5] = [
     ("cpu", &[("cpu.shares", "1024"), ("cpu.cfs_quota_us", "-1"), ("cpu.cfs_period_us", "100000")]),
     ("cpuset", &[("cpuset.cpus", ""), ("cpuset.mems", "")]),
-    ("memory", &[("memory.limit_in_bytes", "9223372036854771712")]),
+    (
+        "memory",
+        &[("memory.limit_in_bytes", "9223372036854771712"), ("memory.usage_in_bytes", "8192")],
+    ),
     ("pids", &[("pids.max", "max")]),
     ("hugetlb", &[("hugetlb.2MB.limit_in_bytes", "9223372036854771712")]),
 ];
@@ -24,7 +27,7 @@ const V1: [(&str, &[(&str, &str)]); 5] = [
 const V2: [(&str, &[(&str, &str)]); 5] = [
     ("cpu", &[("cpu.weight", "100"), ("cpu.max", "max 100000")]),
     ("cpuset", &[("cpuset.cpus", "")]),
-    ("memory", &[("memory.max", "max")]),
+    ("memory", &[("memory.max", "max"), ("memory.current", "8192")]),
     ("pids", &[("pids.max", "max")]),
     ("hugetlb", &[("hugetlb.2MB.max", "max"), ("hugetlb.2MB.rsvd.max", "max")]),
 ];

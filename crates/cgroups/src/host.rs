@@ -102,6 +102,24 @@ impl Cgroups for HostCgroups {
         .await
     }
 
+    async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError> {
+        let values = values.clone();
+        self.blocking(name, move |tree, place| {
+            tree.check(place)?;
+            tree.has(place, &values)
+        })
+        .await
+    }
+
+    async fn memory_usage(
+        &self,
+        name: &CgroupName,
+        part: Option<&str>,
+    ) -> Result<Option<u64>, CgroupError> {
+        let part = part.map(ToOwned::to_owned);
+        self.blocking(name, move |tree, place| tree.memory_usage(place, part.as_deref())).await
+    }
+
     async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError> {
         let found = self.blocking(name, Tree::directories_in).await?;
         let child = |directory: &String| name.child_of_directory(self.driver(), directory);

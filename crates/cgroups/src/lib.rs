@@ -20,6 +20,7 @@ mod files;
 mod host;
 mod kernel;
 mod kill;
+mod look;
 mod make;
 mod mountinfo;
 mod remove;

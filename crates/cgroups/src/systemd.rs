@@ -91,6 +91,18 @@ impl Cgroups for SystemdCgroups {
         self.files.update(name, &values).await
     }
 
+    async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError> {
+        self.files.has(name, &rounded(values)).await
+    }
+
+    async fn memory_usage(
+        &self,
+        name: &CgroupName,
+        part: Option<&str>,
+    ) -> Result<Option<u64>, CgroupError> {
+        self.files.memory_usage(name, part).await
+    }
+
     async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError> {
         self.files.children(name).await
     }

@@ -237,3 +237,26 @@ async fn many_pods_leave_nothing() {
         assert_eq!(left, [].into());
     }
 }
+
+#[tokio::test]
+async fn the_memory_of_a_container_is_found_however_its_runtime_names_its_cgroup() {
+    for below in [Below::v1(), Below::v2()] {
+        let pod = CgroupName::parse("/kubepods/pod1").unwrap();
+        let usage = async |part| below.cgroups.memory_usage(&pod, part).await.unwrap();
+        assert_eq!(usage(None).await, None);
+        below
+            .cgroups
+            .create(&pod.child("cri-abc").unwrap(), &CgroupValues::default())
+            .await
+            .unwrap();
+        assert_eq!(usage(None).await, Some(8192));
+        assert_eq!(usage(Some("abc")).await, Some(8192));
+        assert_eq!(usage(Some("abd")).await, None);
+        let odd = CgroupValues { memory_limit: Some(10_000_000), ..CgroupValues::default() };
+        let file =
+            if below.tree.version == Version::V1 { "memory.limit_in_bytes" } else { "memory.max" };
+        below.cgroups.update(&pod, &odd).await.unwrap();
+        fs::write(below.path("memory", &pod).join(file), "9998336\n").unwrap();
+        assert!(below.cgroups.has(&pod, &odd).await.unwrap(), "the kernel keeps whole pages");
+    }
+}

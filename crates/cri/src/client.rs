@@ -13,7 +13,7 @@ use model::ports::runtime::{
     RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
-use model::wanted::{ContainerConfig, SandboxConfig};
+use model::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
 use proto::runtime_v1 as cri;
 use proto::runtime_v1::image_service_client::ImageServiceClient;
 use proto::runtime_v1::runtime_service_client::RuntimeServiceClient;
@@ -230,6 +230,22 @@ impl Runtime for CriRuntime {
         };
         let call = on("StopContainer", id.as_str()).within(Class::Stop(grace));
         self.runtime.call(call, request, RuntimeServiceClient::stop_container).await?;
+        Ok(())
+    }
+
+    async fn update_container_resources(
+        &self,
+        id: &ContainerId,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError> {
+        let request = cri::UpdateContainerResourcesRequest {
+            container_id: id.to_string(),
+            linux: Some(to_cri::resources(resources)),
+            ..cri::UpdateContainerResourcesRequest::default()
+        };
+        let call = on("UpdateContainerResources", id.as_str());
+        let method = RuntimeServiceClient::update_container_resources;
+        self.runtime.call(call, request, method).await?;
         Ok(())
     }
 

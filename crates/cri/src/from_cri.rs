@@ -5,12 +5,14 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use model::ids::{ObjectId, PodName};
-use model::observed::{ContainerState, ContainerStatus, SandboxState, SandboxStatus};
+use model::observed::{
+    ContainerState, ContainerStatus, ReportedResources, SandboxState, SandboxStatus,
+};
 use model::ports::runtime::{
     ContainerEvent, ContainerEventKind, Image, ImageFilesystem, ImageUser, RuntimeCondition,
     RuntimeFeatures, RuntimeHandler, RuntimeStatus,
 };
-use model::wanted::Mount;
+use model::wanted::{LinuxResources, Mount};
 use proto::runtime_v1 as cri;
 
 /// An id, unless it is empty.
@@ -94,6 +96,17 @@ pub(crate) fn container_status(status: cri::ContainerStatus) -> Option<Container
         labels: status.labels,
         annotations: status.annotations,
         mounts: status.mounts.into_iter().map(mount).collect(),
+        resources: status.resources.and_then(|told| reported(&told.linux?)),
+    })
+}
+
+fn reported(linux: &cri::LinuxContainerResources) -> Option<ReportedResources> {
+    ReportedResources::of(&LinuxResources {
+        cpu_period: linux.cpu_period,
+        cpu_quota: linux.cpu_quota,
+        cpu_shares: linux.cpu_shares,
+        memory_limit: linux.memory_limit_in_bytes,
+        ..LinuxResources::default()
     })
 }
 

@@ -69,6 +69,7 @@ fn operation(method: &str) -> &'static str {
         "RemoveContainer" => "remove_container",
         "ContainerStatus" => "container_status",
         "ListContainers" | "StreamContainers" => "list_containers",
+        "UpdateContainerResources" => "update_container",
         "ExecSync" => "exec_sync",
         "ListImages" => "list_images",
         "ImageStatus" => "image_status",

@@ -13,7 +13,7 @@ use proto::runtime_v1 as cri;
 mod resources;
 mod security;
 
-use resources::resources;
+pub(crate) use resources::resources;
 
 fn port_mapping(mapping: &PortMapping) -> cri::PortMapping {
     let protocol = match mapping.protocol {

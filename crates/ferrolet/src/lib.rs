@@ -10,6 +10,8 @@
 mod admission;
 mod admission_metrics;
 mod adopt;
+mod allocations;
+mod cgroup_driver;
 pub mod cgroup_sweep;
 pub mod cli;
 mod collection;
@@ -29,6 +31,8 @@ mod pod_gc;
 mod pulse;
 mod records;
 mod remains;
+mod resize_message;
+mod resizes;
 mod run;
 mod run_args;
 mod run_help;

@@ -51,6 +51,12 @@ impl NodeCgroups {
         Self { per_pod: true, pods, ..Self::default() }
     }
 
+    /// The same, with a cgroup for each pod or with none.
+    #[must_use]
+    pub fn per_pod(self, per_pod: bool) -> Self {
+        Self { per_pod, ..self }
+    }
+
     /// As it is configured.
     pub(crate) fn new(
         config: &KubeletConfiguration,

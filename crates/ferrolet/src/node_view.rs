@@ -14,12 +14,15 @@ use podspec::view;
 use prometheus::{Registry, TextEncoder};
 use server::wire::RefusedManifest;
 use server::{Check, HealthChecks, LogPaths, MetricsText, PodAndStatus, PodView};
-use status::decide::{Failure, NodeFacts, StatusInput, Waiting, is_restarting_all, pod_status};
+use status::decide::{
+    Failure, NodeFacts, Resizing, StatusInput, Waiting, is_restarting_all, pod_status,
+};
 use status::store::{StatusReader, StatusStore};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::pulse::Pulse;
+use crate::resizes::Resizes;
 
 /// The pods and their statuses. The sync loop says which pods there are, the pods' workers how they
 /// are.
@@ -38,6 +41,8 @@ pub(crate) struct NodeView {
     changes: watch::Sender<u64>,
     node: NodeFacts,
     clock: Arc<dyn WallClock>,
+    /// Pods that ask for other resources than they were given.
+    resizes: Arc<Resizes>,
 }
 
 /// What is known of a pod besides what was observed.
@@ -49,16 +54,20 @@ pub(crate) struct Outlook<'a> {
     pub(crate) failure: Option<&'a Failure>,
     /// Whether nothing of it will run again.
     pub(crate) stopped_for_good: bool,
+    /// Whether it has not yet the resources that it was given.
+    pub(crate) resizes: bool,
+    /// What is in the way of that.
+    pub(crate) resize_error: Option<&'a str>,
 }
 
 impl NodeView {
-    pub(crate) fn new(node: NodeFacts, clock: Arc<dyn WallClock>) -> Self {
+    pub(crate) fn new(node: NodeFacts, clock: Arc<dyn WallClock>, resizes: Arc<Resizes>) -> Self {
         let statuses = StatusStore::new();
         let reader = statuses.reader();
         let changes = watch::Sender::new(0);
         let (pods, refused) = (Mutex::default(), Mutex::default());
         let publishing = Mutex::default();
-        Self { pods, refused, statuses, reader, publishing, changes, node, clock }
+        Self { pods, refused, statuses, reader, publishing, changes, node, clock, resizes }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PodUid, Arc<Pod>>> {
@@ -131,6 +140,7 @@ impl NodeView {
         let publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let previous = self.reader.get(&observed.uid);
         let none = BTreeMap::new();
+        let pending = self.resizes.pending(&observed.uid);
         let status = pod_status(&StatusInput {
             pod,
             observed,
@@ -138,6 +148,11 @@ impl NodeView {
             start_failures: outlook.start_failures.unwrap_or(&none),
             failure: outlook.failure,
             stopped_for_good: outlook.stopped_for_good,
+            resizing: Resizing {
+                pending: pending.as_deref(),
+                in_progress: outlook.resizes,
+                error: outlook.resize_error,
+            },
             node: &self.node,
             now: self.clock.now(),
         });

@@ -14,7 +14,7 @@ use hostfs::HostSegments;
 use model::cgroup::CgroupDriver;
 use model::ports::cgroups::Cgroups;
 use model::ports::http::Headers;
-use model::ports::runtime::{Code, Runtime, RuntimeError, RuntimeFeatures};
+use model::ports::runtime::{Runtime, RuntimeFeatures};
 use model::trouble::Trouble;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
@@ -22,6 +22,7 @@ use tokio::net::UnixListener;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
+use crate::cgroup_driver::cgroup_driver;
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::klog;
@@ -41,10 +42,6 @@ use crate::wiring::{
 
 /// How long to wait between two tries to reach the runtime at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
-
-/// How often the runtime is asked for its cgroup driver, and how long to wait in between.
-const DRIVER_TRIES: u32 = 3;
-const DRIVER_RETRY: Duration = Duration::from_secs(2);
 
 /// How long the start waits for what the runtime can do, which hardly any pod asks for.
 const FEATURES_PATIENCE: Duration = Duration::from_secs(2);
@@ -237,17 +234,15 @@ async fn serve(
     let traces = traces::send(here.traces)?;
     let metrics = Registry::new();
     let (endpoint, runtime) = runtime(config, &metrics)?;
-    // Biased here and below: a signal comes once and ends the agent.
-    tokio::select! {
+    // Biased here and below: a signal comes once and ends the agent, whatever it waits for.
+    let cgroups = tokio::select! {
         biased;
         name = signals.told_to_stop() => {
             info!(signal = name, "told to stop");
             return Ok(());
         }
-        name = wait_for_runtime(&*runtime, endpoint.path()) => settings.runtime_name = name,
-    }
-    let cgroups = cgroups(config, &mut settings, &runtime).await?;
-    settings.admission.runtime = runtime_features(&*runtime).await;
+        cgroups = meet_runtime(config, &mut settings, &runtime, endpoint.path()) => cgroups?,
+    };
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
     // Whoever cleans up after this agent must find the runtime without it.
@@ -310,6 +305,19 @@ fn runtime(
     Ok((endpoint, Arc::new(runtime.counted(&operations))))
 }
 
+/// Waits for the runtime and learns from it what pods depend on; makes the cgroups above theirs.
+async fn meet_runtime(
+    config: &KubeletConfiguration,
+    settings: &mut Settings,
+    runtime: &CriRuntime,
+    socket: &Path,
+) -> Result<Option<Arc<dyn Cgroups>>> {
+    settings.runtime_name = wait_for_runtime(runtime, socket).await;
+    let cgroups = cgroups(config, settings, runtime).await?;
+    settings.admission.runtime = runtime_features(runtime).await;
+    Ok(cgroups)
+}
+
 /// What the runtime can do. One that does not say in time can do nothing besides what all can, until
 /// it is asked again.
 async fn runtime_features(runtime: &dyn Runtime) -> RuntimeFeatures {
@@ -328,7 +336,8 @@ async fn cgroups(
     settings: &mut Settings,
     runtime: &CriRuntime,
 ) -> Result<Option<Arc<dyn Cgroups>>> {
-    let asked = cgroup_driver(runtime).await.context("ask the runtime for its cgroup driver")?;
+    let asked = cgroup_driver(async || runtime.cgroup_driver().await).await;
+    let asked = asked.context("ask the runtime for its cgroup driver")?;
     let driver = asked.unwrap_or(match config.cgroup_driver {
         Configured::Cgroupfs => CgroupDriver::Cgroupfs,
         Configured::Systemd => CgroupDriver::Systemd,
@@ -347,25 +356,6 @@ async fn cgroups(
 fn cgroups_note(settings: &Settings, port: Option<&dyn Cgroups>) -> Option<CgroupsNote> {
     let root = settings.cgroups.per_pod.then(|| settings.cgroups.pods.root.to_string())?;
     Some(CgroupsNote { root, systemd: port?.driver() == CgroupDriver::Systemd })
-}
-
-/// Who makes cgroups, as the runtime says; one that cannot say leaves it to the configuration.
-async fn cgroup_driver(runtime: &CriRuntime) -> Result<Option<CgroupDriver>, RuntimeError> {
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        match runtime.cgroup_driver().await {
-            Err(error) if error.code == Code::Unimplemented => {
-                warn!(%error, "the runtime does not tell its cgroup driver; using cgroupDriver");
-                return Ok(None);
-            }
-            Err(error) if tries < DRIVER_TRIES => {
-                warn!(%error, "the runtime did not tell its cgroup driver; trying again");
-                tokio::time::sleep(DRIVER_RETRY).await;
-            }
-            answer => return answer,
-        }
-    }
 }
 
 /// Waits until the runtime answers. A node whose runtime comes up late must not need a second start.

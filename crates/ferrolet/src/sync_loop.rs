@@ -4,6 +4,7 @@
 //! was missed and finds nothing otherwise.
 
 mod admit;
+mod resize;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,26 +14,30 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
+use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
 use pods::decide::worker::{Target, Update};
 use pods::source::{SourceChange, Sources};
 use pods::workers::{News, WorkersHandle};
 use podspec::view;
-use runtime::PodDirectories;
+use runtime::{PodDirectories, PodRuntime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::admission::Admission;
+use crate::allocations::Allocations;
 use crate::decide::ending::{Parted, kill, parted};
 use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
 use crate::decide::news::{Answer, Came, Known, answer};
 use crate::node_view::NodeView;
 use crate::pulse::Pulse;
 use crate::remains::Remains;
+use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
 use admit::Arrivals;
+use resize::Asking;
 
 /// How often all pods are gone through without need.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
@@ -66,6 +71,14 @@ pub(crate) struct SyncLoopParts {
     pub(crate) runtime: Ready,
     /// What is left of pods.
     pub(crate) remains: Remains,
+    /// What pods were given.
+    pub(crate) allocations: Allocations,
+    /// Pods whose resources change, between here and their workers.
+    pub(crate) resizes: Arc<Resizes>,
+    /// Who knows what containers have; none where there are none.
+    pub(crate) pod_runtime: Option<Arc<PodRuntime>>,
+    /// The time of day.
+    pub(crate) clock: Arc<dyn WallClock>,
 }
 
 /// The loop's state; nobody else touches it.
@@ -76,6 +89,8 @@ pub(crate) struct SyncLoop {
     refused: BTreeSet<PodUid>,
     /// Pods that are to be let in, and those that were.
     arrivals: Arrivals,
+    /// Pods that ask for other resources than they were given.
+    resizing: BTreeMap<PodUid, Asking>,
     /// Pods that have a worker.
     working: BTreeSet<PodUid>,
     /// Pods that went before it was known whether they run. Once it is, there are none.
@@ -89,12 +104,13 @@ pub(crate) struct SyncLoop {
 impl SyncLoop {
     pub(crate) fn new(parts: SyncLoopParts) -> Self {
         let (refused, working, parted) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
-        let arrivals = Arrivals::default();
-        Self { parts, refused, arrivals, working, parted, listed: false, swept: false }
+        let (arrivals, resizing) = (Arrivals::default(), BTreeMap::new());
+        Self { parts, refused, arrivals, resizing, working, parted, listed: false, swept: false }
     }
 
     /// Runs until told to stop, or until there is nobody left to hear from.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
+        self.parts.allocations.load().await;
         let first = Instant::now() + HOUSEKEEPING;
         let mut tick = tokio::time::interval_at(first, HOUSEKEEPING);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -102,8 +118,8 @@ impl SyncLoop {
             self.parts.pulse.beat();
             // Biased: stopping first; the first list comes once, the tick once a minute; then what is
             // wanted, which changes at the pace of people; then news, at most two for each pod that
-            // ends, and room that was made, once for each critical pod that needs some; lifecycle
-            // events are merged by pod and so wait without growing.
+            // ends, room that was made, once for each critical pod that needs some, and resizes that
+            // are over; lifecycle events are merged by pod and so wait without growing.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -121,6 +137,7 @@ impl SyncLoop {
                     None => return,
                 },
                 made = self.arrivals.room_made() => self.room_made(made).await,
+                () = self.parts.resizes.done() => self.retry_resizes().await,
                 events = self.parts.lifecycle.take() => self.happened(events).await,
             }
         }
@@ -181,6 +198,8 @@ impl SyncLoop {
                 if let Some(rejection) = refusal {
                     self.reject(&pod, &rejection);
                 }
+                let pod = self.allocated(&pod);
+                self.forget_resize(&uid).await;
                 if kill {
                     let update =
                         Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
@@ -190,7 +209,13 @@ impl SyncLoop {
             // By looking after all pods, which follows.
             Answer::Admit => self.arrivals.came(uid),
             Answer::StartOver => self.parts.workers.ask(uid, Update::Create(pod)).await,
-            Answer::Update => self.parts.workers.ask(uid, Update::Update(pod)).await,
+            Answer::Update => {
+                // What it asks for it may get when all that came are looked at.
+                self.asks(&uid, &pod);
+                let pod = self.allocated(&pod);
+                self.parts.allocations.admitted(uid.clone(), Arc::clone(&pod));
+                self.parts.workers.ask(uid, Update::Update(pod)).await;
+            }
         }
     }
 
@@ -199,6 +224,10 @@ impl SyncLoop {
         info!(pod = %view::pod_name(&pod), %uid, "pod removed");
         self.refused.remove(&uid);
         self.arrivals.went(&uid);
+        // As it was given resources: its class tells where its cgroup is.
+        let status = self.parts.cache.get(&uid).ok();
+        let pod = self.parts.allocations.last_known(&pod, status.as_deref());
+        self.forget_resize(&uid).await;
         let all_found = self.listed && self.parts.sources.all_ready();
         match parted(self.working.contains(&uid), all_found) {
             Parted::Works => {
@@ -228,9 +257,11 @@ impl SyncLoop {
             News::Finished(uid) => {
                 self.parts.remains.ended(&uid);
                 self.tell_desired().await;
+                self.retry_resizes().await;
             }
             News::Forgotten(uid) => {
                 self.working.remove(&uid);
+                self.forget_resize(&uid).await;
                 self.parts.remains.forgotten(&uid);
                 // As if it had come anew: why it was refused must not get lost over its end.
                 if let Some(pod) = self.parts.sources.get(&uid).cloned() {
@@ -287,12 +318,16 @@ impl SyncLoop {
         }
     }
 
-    /// Removes the directories of pods that are neither wanted nor worked on nor alive.
-    async fn sweep_directories(&self) {
+    /// Removes the directories and records of pods that are neither wanted nor worked on nor alive.
+    async fn sweep_directories(&mut self) {
         let mut known = self.working.clone();
         known.extend(self.parts.sources.pods().map(|(uid, _)| uid.clone()));
         known.extend(self.parts.cache.all_live().into_keys());
         self.parts.directories.keep_only(&known).await;
+        self.parts.allocations.keep_only(&known).await;
+        if let Some(pod_runtime) = &self.parts.pod_runtime {
+            pod_runtime.keep_sizes_of(&known).await;
+        }
     }
 
     /// Gives a worker to each pod that has none and needs one.
@@ -309,6 +344,7 @@ impl SyncLoop {
             self.parted.clear();
             self.parts.remains.all_looked_after();
         }
+        self.retry_resizes().await;
     }
 
     async fn look_after_the_others(&mut self) {
@@ -329,7 +365,8 @@ impl SyncLoop {
                 Step::End(uid, name) => self.end(uid, name).await,
                 Step::Create(uid) if self.arrivals.is_held(&uid) => {}
                 Step::Create(uid) => {
-                    let Some(pod) = self.parts.sources.get(&uid).cloned() else { continue };
+                    let Some(pod) = self.parts.sources.get(&uid) else { continue };
+                    let pod = self.allocated(pod);
                     self.work_on(&uid);
                     self.parts.workers.ask(uid, Update::Create(pod)).await;
                 }

@@ -142,7 +142,8 @@ impl Bench {
         });
         let remains = remains(&runtime, &clock, workers.states());
         let facts = NodeFacts { host_ips: Vec::new(), runtime_name: "memory".to_owned() };
-        let view = Arc::new(NodeView::new(facts, Arc::clone(&clock) as _));
+        let resizes = Arc::<Resizes>::default();
+        let view = Arc::new(NodeView::new(facts, Arc::clone(&clock) as _, Arc::clone(&resizes)));
         let pulse = Pulse::new(Duration::from_mins(1));
         let (source, pods) = watch::channel(Some(PodList::default()));
         let (no_refusals, refusals) = watch::channel(RefusalList::default());
@@ -172,6 +173,13 @@ impl Bench {
                 metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
             },
             remains,
+            allocations: Allocations::new(
+                Arc::new(testkit::files::MemoryFiles::new()),
+                std::path::Path::new("/state"),
+            ),
+            resizes,
+            pod_runtime: None,
+            clock: Arc::clone(&clock) as _,
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(pleg.task.run(stop.clone()));

@@ -10,7 +10,7 @@ use model::chain::Chain;
 use model::ids::{PodName, PodUid};
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
-use model::ports::events::{Events, PodEvent};
+use model::ports::events::{EventType, Events, PodEvent};
 use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::Stamp;
 use pods::decide::deadline::deadline;
@@ -26,6 +26,8 @@ use tracing::{debug, info, warn};
 
 use crate::adopt::Adoption;
 use crate::node_view::{NodeView, Outlook};
+use crate::resize_message::resize_message;
+use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
 
 /// Makes pods as specified through the container runtime.
@@ -43,8 +45,23 @@ pub(crate) struct Syncer {
     pub(crate) clock: Arc<dyn WallClock>,
     /// Where it is told how pods are.
     pub(crate) view: Arc<NodeView>,
+    /// Asks for a close look at a pod.
+    pub(crate) looks: pleg::Marks<()>,
+    /// Pods whose resources change, between here and the sync loop.
+    pub(crate) resizes: Arc<Resizes>,
     /// Why containers did not start at the last attempt. Never held across an await.
     pub(crate) failures: Mutex<BTreeMap<PodUid, BTreeMap<String, Waiting>>>,
+}
+
+/// What is told of a pod besides what was observed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Told<'a> {
+    /// Why it has failed as a whole.
+    failure: Option<&'a Failure>,
+    /// Whether nothing of it will run again.
+    ended: bool,
+    /// Whether it has not yet the resources that it was given.
+    resizes: bool,
 }
 
 impl Syncer {
@@ -54,10 +71,18 @@ impl Syncer {
     }
 
     /// Tells how a pod is.
-    fn publish(&self, pod: &Pod, status: &PodStatus, failure: Option<&Failure>, ended: bool) {
+    fn publish(&self, pod: &Pod, status: &PodStatus, told: Told<'_>) {
+        let Told { failure, ended, resizes } = told;
+        let error = self.resizes.error(&status.uid);
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let start_failures = failures.get(&status.uid);
-        let outlook = Outlook { start_failures, failure, stopped_for_good: ended };
+        let outlook = Outlook {
+            start_failures,
+            failure,
+            stopped_for_good: ended,
+            resizes,
+            resize_error: error.as_deref(),
+        };
         self.view.publish(pod, status, &outlook);
     }
 
@@ -71,6 +96,30 @@ impl Syncer {
                 (name.clone(), Waiting { reason: error.label(), message })
             });
             failures.insert(uid.clone(), waiting.collect());
+        }
+    }
+
+    /// Whether a pod has not yet what it was given; people hear when it has.
+    async fn look_at_resize(&self, pod: &Pod, status: &PodStatus) -> bool {
+        let resizes = self.pod_runtime.is_resizing(pod, status).await;
+        if self.resizes.seen(&status.uid, pod, resizes) {
+            let (uid, name) = (status.uid.clone(), view::pod_name(pod));
+            info!(pod = %name, %uid, "pod has the resources that it was given");
+            let message = resize_message("completed", pod, None);
+            let event = PodEvent::warning(uid, name, "ResizeCompleted", message);
+            self.events.record(PodEvent { kind: EventType::Normal, ..event });
+        }
+        resizes
+    }
+
+    /// Tells what is in the way of a resize, once.
+    fn resize_failed(&self, pod: &Pod, uid: &PodUid, error: &SyncError) {
+        let SyncError::Resize(error) = error else { return };
+        let error = Chain(error).to_string();
+        // A part of it may have been done.
+        self.looks.mark(uid, [()]);
+        if self.resizes.failed(uid, &error) {
+            self.warn(pod, "ResizeError", resize_message("error", pod, Some(&error)));
         }
     }
 
@@ -96,7 +145,9 @@ impl PodSyncer for Syncer {
     async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, cancel: &CancellationToken) -> Synced {
         let name = view::pod_name(pod);
         self.adoption.adopt(&name, status).await;
-        self.publish(pod, status, None, false);
+        let resizes = self.look_at_resize(pod, status).await;
+        let told = Told { resizes, ..Told::default() };
+        self.publish(pod, status, told);
         if runtime::decide::has_finished(pod, status) {
             info!(pod = %name, uid = %status.uid, "pod has finished");
             return Synced { outcome: Outcome::Finished, acted: false };
@@ -110,14 +161,16 @@ impl PodSyncer for Syncer {
                 message: message.to_owned(),
                 disruption: None,
             };
-            self.publish(pod, status, Some(&failure), false);
+            self.publish(pod, status, Told { failure: Some(&failure), ..told });
             return Synced { outcome: Outcome::Finished, acted: false };
         }
+        let sizes = self.pod_runtime.sizes().await;
         let situation = Situation {
             pod,
             status,
             probes: &ProbeResults::default(),
             restart_all: self.view.is_restarting_all(&status.uid),
+            sizes: &sizes,
         };
         match self.pod_runtime.sync(&situation, cancel).await {
             Ok(progress) => {
@@ -126,6 +179,10 @@ impl PodSyncer for Syncer {
                     debug!(pod = %name, uid = %status.uid, "pod is as specified");
                 }
                 let again = match progress {
+                    Progress::Resized => {
+                        self.looks.mark(&status.uid, [()]);
+                        Some(self.clock.now())
+                    }
                     Progress::Again => Some(self.clock.now()),
                     Progress::Nothing | Progress::Done => deadline,
                 };
@@ -135,7 +192,8 @@ impl PodSyncer for Syncer {
             Err(error) => {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");
                 self.remember(&status.uid, Some(&error));
-                self.publish(pod, status, None, false);
+                self.resize_failed(pod, &status.uid, &error);
+                self.publish(pod, status, told);
                 let retry = self.retry(pod, &error).await;
                 Synced { outcome: Outcome::Again(retry), acted: true }
             }
@@ -174,7 +232,7 @@ impl PodSyncer for Syncer {
         }
         self.remember(&status.uid, None);
         self.adoption.forget(&status.uid);
-        self.publish(pod, status, None, true);
+        self.publish(pod, status, Told { ended: true, ..Told::default() });
         info!(pod = %view::pod_name(pod), uid = %status.uid, "pod has ended");
         Outcome::Done
     }

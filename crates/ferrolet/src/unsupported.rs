@@ -80,10 +80,8 @@ fn container_fields(container: &Container) -> Vec<&'static str> {
     let Container {
         // Acted on.
         args: _, command: _, env: _, image: _, image_pull_policy: _, lifecycle: _, name: _, ports: _,
-        restart_policy: _, restart_policy_rules: _, security_context: _, stdin: _, stdin_once: _,
+        resize_policy: _, restart_policy: _, restart_policy_rules: _, security_context: _, stdin: _, stdin_once: _,
         termination_message_path: _, termination_message_policy: _, tty: _, working_dir: _,
-        // Says how a change of resources is made, and none is.
-        resize_policy: _,
         // Not acted on yet, or not in every form.
         env_from, liveness_probe, readiness_probe, resources, startup_probe, volume_devices,
         volume_mounts,

@@ -42,6 +42,7 @@ use tokio::sync::watch;
 use crate::admission::Admission;
 use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
+use crate::allocations::Allocations;
 use crate::cgroup_sweep::CgroupSweep;
 use crate::collection::Collection;
 use crate::decide::node::roomy;
@@ -53,6 +54,7 @@ use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
 use crate::pulse::Pulse;
 use crate::records::{JournalView, Records};
 use crate::remains::{KnownPods, Remains, StopThroughRuntime};
+use crate::resizes::Resizes;
 use crate::runtime_state::runtime_state;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::syncer::{PlegStatuses, Syncer};
@@ -210,7 +212,8 @@ impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let book = event_book(settings, &mut ports);
-        let view = Arc::new(NodeView::new(facts(settings), Arc::clone(&ports.clock)));
+        let (clock, resizes) = (Arc::clone(&ports.clock), Arc::<Resizes>::default());
+        let view = Arc::new(NodeView::new(facts(settings), clock, Arc::clone(&resizes)));
         let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
         let records = Records::new(settings, &mut ports);
         let pleg = observer(settings, &ports, &stamps);
@@ -219,14 +222,14 @@ impl Agent {
         let pod_runtime = pod_runtime(settings, &ports, &images.claims, &mut tasks);
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
         let (workers_task, workers_handle, news) = workers(WorkerParts {
-            syncer: Arc::new(syncer(settings, &ports, &view, &pod_runtime)),
+            syncer: Arc::new(syncer(settings, &ports, (&view, &resizes, &requests), &pod_runtime)),
             statuses: Arc::new(PlegStatuses { cache, requests, ready: ready.clone() }),
             stamps,
             clock: Arc::clone(&ports.clock),
             events: Arc::clone(&ports.events),
             resync: settings.resync,
         });
-        let pods = (workers_handle.states(), pod_runtime);
+        let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let gc = (container_gc, images.start(&mut tasks));
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
@@ -245,6 +248,10 @@ impl Agent {
             admission: admission(settings, &ports.metrics),
             runtime: ready,
             remains,
+            allocations: Allocations::new(Arc::clone(&ports.files), &settings.state()),
+            resizes,
+            pod_runtime: Some(pod_runtime),
+            clock: Arc::clone(&ports.clock),
         });
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
         if let Some(Local { listener, verbosity }) = local {
@@ -350,7 +357,8 @@ fn collect_containers(
 /// The pods' cgroups, if they have any. All pods together are limited from now on.
 fn pod_cgroups(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Option<Arc<PodCgroups>> {
     let (port, cgroups) = (Arc::clone(ports.cgroups.as_ref()?), &settings.cgroups);
-    if !cgroups.pods.root.is_root() {
+    // Without cgroups of pods the root is somebody else's.
+    if cgroups.per_pod && !cgroups.pods.root.is_root() {
         let (port, events) = (Arc::clone(&port), Arc::clone(&ports.node_events));
         let cgroups = cgroups.clone();
         tasks.spawn("node allocatable", |stop| enforce(port, cgroups, events, stop));
@@ -497,7 +505,7 @@ fn pod_runtime(
 fn syncer(
     settings: &Settings,
     ports: &Ports,
-    view: &Arc<NodeView>,
+    (view, resizes, looks): (&Arc<NodeView>, &Arc<Resizes>, &pleg::Marks<()>),
     pod_runtime: &Arc<PodRuntime>,
 ) -> Syncer {
     let adoption = Adoption::new(Arc::clone(&ports.files), log_layout(settings));
@@ -508,6 +516,8 @@ fn syncer(
         events: Arc::clone(&ports.events),
         clock: Arc::clone(&ports.clock),
         view: Arc::clone(view),
+        resizes: Arc::clone(resizes),
+        looks: looks.clone(),
         failures: Mutex::default(),
     }
 }

@@ -13,6 +13,8 @@ pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 pub const CONTAINER_HASH: &str = "io.kubernetes.container.hash";
 /// How often the container was restarted before.
 pub const CONTAINER_RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
+/// What the container was made with of processors and memory, of which only ferrolet keeps a note.
+pub const CONTAINER_SIZE: &str = "io.ferrolet.container.size";
 /// Where the container leaves its last words.
 pub const CONTAINER_TERMINATION_MESSAGE_PATH: &str =
     "io.kubernetes.container.terminationMessagePath";

@@ -1,5 +1,7 @@
 //! What was observed in the container runtime.
 
+mod resources;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,6 +10,8 @@ use jiff::Timestamp;
 
 use crate::ids::{ContainerId, ObjectId, PodName, PodUid, SandboxId};
 use crate::wanted::Mount;
+
+pub use resources::ReportedResources;
 
 /// State of a container, in the runtime's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,6 +132,8 @@ pub struct ContainerStatus {
     pub annotations: BTreeMap<String, String>,
     /// Files and directories of the host that it sees.
     pub mounts: Vec<Mount>,
+    /// How much it may use, where the runtime says.
+    pub resources: Option<ReportedResources>,
 }
 
 /// All that a list shows of one pod.

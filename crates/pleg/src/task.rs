@@ -79,7 +79,7 @@ pub struct Pleg {
     pub cache: Reader,
     /// Pods with lifecycle events, for the sync loop.
     pub events: Marks<LifecycleEvent>,
-    /// Pods to look at now.
+    /// Pods to look at now; with a word, also at what a list does not show.
     pub requests: Marks<()>,
     /// Whether the runtime is still being listed.
     pub health: Health,
@@ -123,6 +123,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         requests: requests.clone(),
         relisted,
         records: BTreeMap::new(),
+        stale: BTreeSet::new(),
         busy: BTreeMap::new(),
         work: FuturesUnordered::new(),
         next: Some(Instant::now()),
@@ -156,6 +157,8 @@ pub struct Relist {
     clock: Arc<dyn WallClock>,
     metrics: Metrics,
     records: BTreeMap<PodUid, Record>,
+    /// Pods of which something changed that a list does not show: to be read again.
+    stale: BTreeSet<PodUid>,
     /// Pods with a look or an inspection under way.
     busy: BTreeMap<PodUid, Busy>,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
@@ -233,7 +236,10 @@ impl Relist {
                     self.start_relist();
                 }
                 requests = self.requests.take() => {
-                    for uid in requests.into_keys() {
+                    for (uid, news) in requests {
+                        if !news.is_empty() {
+                            self.stale.insert(uid.clone());
+                        }
                         self.look_at(uid);
                     }
                 }
@@ -458,7 +464,8 @@ impl Relist {
             self.report(uid, events);
             return Reconciled::Gone;
         };
-        if events.is_empty() && !record.reinspect {
+        let is_stale = self.stale.remove(uid);
+        if events.is_empty() && !record.reinspect && !is_stale {
             record.at = at;
             return Reconciled::Unchanged;
         }
@@ -468,7 +475,7 @@ impl Relist {
         let old = Before {
             status: record.status.clone(),
             // After a failure nothing is taken for granted.
-            holds: !record.reinspect,
+            holds: !record.reinspect && !is_stale,
         };
         self.busy.entry(uid.clone()).or_insert(Busy { since: at, again: false });
         self.inspect(pod, old, (at, seen, events));

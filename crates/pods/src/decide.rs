@@ -6,5 +6,6 @@ pub mod deadline;
 pub mod first_look;
 pub mod merge;
 pub mod requeue;
+pub mod resize;
 pub mod sources;
 pub mod worker;

@@ -21,9 +21,10 @@
 //!
 //! Besides, for all pods: [`definition_hash`], which tells whether a running container is still the
 //! one that is wanted, [`restart`] for whether an ended container runs again, [`qos_class`],
-//! [`quantity`] for amounts, [`resources`] for what containers ask for and may use, and
-//! [`image_name`] for image names.
+//! [`quantity`] for amounts, [`Allocation`] for what can be changed while a pod runs, [`resources`]
+//! for what containers ask for and may use, and [`image_name`] for image names.
 
+mod allocation;
 pub mod annotations;
 mod decode;
 #[cfg(test)]
@@ -55,6 +56,7 @@ mod validate;
 pub mod view;
 mod volume_source;
 
+pub use allocation::{Allocation, Size, SizeError, bytes, thousandths};
 pub use decode::{
     DecodeError, Decoded, Language, MAX_MANIFEST_BYTES, Warning, decode, decode_list,
 };

@@ -38,6 +38,7 @@ fn instance(name: &str, state: ContainerState, exit_code: i32) -> ContainerStatu
         labels: [].into(),
         annotations: [].into(),
         mounts: Vec::new(),
+        resources: None,
     }
 }
 

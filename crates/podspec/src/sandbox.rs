@@ -85,6 +85,7 @@ mod tests {
             labels: [].into(),
             annotations: [].into(),
             mounts: Vec::new(),
+            resources: None,
         }
     }
 

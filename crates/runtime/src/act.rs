@@ -18,6 +18,7 @@ use podspec::view;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::actuated::Actuated;
 use crate::cgroups::PodCgroups;
 use crate::decide::{
     Backoff, BackoffLimits, NodeSettings, PodActions, SandboxPlan, Situation, pod_actions,
@@ -61,6 +62,8 @@ pub struct PodRuntime {
     pub(crate) parts: RuntimeParts,
     pub(crate) images: Images,
     pub(crate) user_namespaces: UserNamespaces,
+    /// What containers were given since they were made.
+    pub(crate) actuated: Actuated,
     /// Waits of containers that keep failing. Never held across an await.
     pub(crate) restarts: Mutex<Backoff<RestartKey>>,
 }
@@ -75,6 +78,8 @@ pub enum Progress {
     Nothing,
     /// What it needed was done.
     Done,
+    /// The same, and what its containers may use has changed, of which only a close look tells.
+    Resized,
     /// What must come first was done; the rest wants another look, now.
     Again,
 }
@@ -93,7 +98,8 @@ impl PodRuntime {
     pub fn new(parts: RuntimeParts) -> Self {
         let restarts = Mutex::new(Backoff::new(parts.restart_backoff));
         let user_namespaces = UserNamespaces::new(parts.pods.clone(), parts.node.ids_per_pod);
-        Self { parts, images: Images::new(), user_namespaces, restarts }
+        let actuated = Actuated::new(Arc::clone(&parts.files), &parts.node.root_dir);
+        Self { parts, images: Images::new(), user_namespaces, actuated, restarts }
     }
 
     /// The pods' cgroups, if they have any.
@@ -121,36 +127,61 @@ impl PodRuntime {
             return Ok(Progress::Again);
         }
         let actions = pod_actions(situation);
-        if actions.is_nothing() {
+        let is_kept = matches!(actions.sandbox, SandboxPlan::Keep(_));
+        if actions.is_nothing() && (!is_kept || self.is_sized(pod)) {
             return Ok(Progress::Nothing);
         }
         self.make_way(situation, &actions).await?;
         if !actions.reset.is_empty() {
             return Ok(Progress::Again);
         }
-        let (sandbox, config, ips) = match &actions.sandbox {
-            SandboxPlan::None => return Ok(Progress::Done),
+        if actions.sandbox == SandboxPlan::None {
+            return Ok(Progress::Done);
+        }
+        if !is_kept {
+            // It may have gone with the last process in it.
+            self.make_cgroup(pod).await?;
+        }
+        // What fails here does not keep containers from starting.
+        let resized = self.resize(pod, status, &actions.resize).await;
+        if !(is_kept && actions.start.is_empty()) {
+            let home = self.home(situation, &actions.sandbox, cancel).await?;
+            self.start_containers(situation, &home, &actions.start).await?;
+        }
+        let resized = resized.map_err(SyncError::Resize)?;
+        Ok(if resized { Progress::Resized } else { Progress::Done })
+    }
+
+    /// Where containers are started; made if it is not there.
+    async fn home<'a>(
+        &self,
+        situation: &Situation<'_>,
+        plan: &SandboxPlan,
+        cancel: &'a CancellationToken,
+    ) -> Result<Home<'a>, SyncError> {
+        let Situation { pod, status, .. } = *situation;
+        let attempt = match plan {
+            SandboxPlan::Create { attempt, .. } => *attempt,
+            SandboxPlan::Keep(_) | SandboxPlan::None => {
+                status.sandboxes.first().map_or(0, |sandbox| sandbox.attempt)
+            }
+        };
+        self.make_directories(pod).await?;
+        let (sandbox, config, ips) = match plan {
             SandboxPlan::Keep(id) => {
-                self.make_directories(pod).await?;
-                let attempt = status.sandboxes.first().map_or(0, |sandbox| sandbox.attempt);
                 let config = self.sandbox_config(pod, attempt).await;
                 let config = config.map_err(SyncError::SandboxConfig)?;
                 let of_node = view::host_network(pod).then(|| self.parts.node.ips.clone());
                 (id.clone(), config, of_node.unwrap_or_else(|| status.ips.clone()))
             }
-            SandboxPlan::Create { attempt, .. } => {
-                // It may have gone with the last process in it.
-                self.make_cgroup(pod).await?;
-                self.make_directories(pod).await?;
-                let (sandbox, config) = self.create_sandbox(pod, *attempt).await?;
+            SandboxPlan::Create { .. } | SandboxPlan::None => {
+                let (sandbox, config) = self.create_sandbox(pod, attempt).await?;
                 // What was observed are the addresses of an earlier sandbox.
                 let ips = self.addresses(pod, &sandbox).await?;
                 (sandbox, config, ips)
             }
         };
-        let home = Home { sandbox, config, ips, cancel };
-        self.start_containers(situation, &home, &actions.start).await?;
-        Ok(Progress::Done)
+        Ok(Home { sandbox, config, ips, cancel })
     }
 
     /// Ends and removes what stands in the way of what is wanted.

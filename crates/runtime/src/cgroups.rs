@@ -5,13 +5,13 @@
 
 mod turns;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Pod;
-use model::cgroup::{CgroupName, CgroupNameError};
+use model::cgroup::{CgroupName, CgroupNameError, CgroupValues};
 use model::chain::Chain;
-use model::ids::{PodName, PodUid};
+use model::ids::{ContainerId, PodName, PodUid};
 use model::ports::cgroups::{CgroupError, Cgroups};
 use model::ports::clock::WallClock;
 use model::ports::files::Removed;
@@ -21,7 +21,7 @@ use tracing::{debug, info, warn};
 
 use crate::decide::{
     CLASSES, PodCgroupSettings, cgroups_of_pod, class_cgroup, class_share, class_values,
-    pod_cgroup, pod_cgroup_values, pod_of_cgroup,
+    pod_cgroup, pod_cgroup_values, pod_of_cgroup, raised,
 };
 use turns::Turns;
 
@@ -49,6 +49,15 @@ pub enum PodCgroupError {
         #[source]
         source: CgroupError,
     },
+    /// It could not be limited.
+    #[error("limit cgroup {name}")]
+    Limit {
+        /// Which.
+        name: CgroupName,
+        /// Why.
+        #[source]
+        source: CgroupError,
+    },
     /// It could not be removed.
     #[error("remove cgroup {name}")]
     Remove {
@@ -67,12 +76,23 @@ pub struct PodCgroups {
     clock: Arc<dyn WallClock>,
     settings: PodCgroupSettings,
     turns: Turns,
-    /// The pods whose cgroups are known to be there, and what each adds to its class. Never held across
-    /// an await.
-    known: Mutex<BTreeMap<PodUid, i64>>,
+    /// The pods whose cgroups are known to be there. Never held across an await.
+    known: Mutex<BTreeMap<PodUid, Known>>,
     /// What was last written to the class of pods that may use more than they ask for. Held while it is
     /// written, so that the last sum is the last one written.
     written: tokio::sync::Mutex<Option<i64>>,
+    /// Pods of that class that an earlier agent left, and this one has not met: what they ask for is not
+    /// known yet. None before anybody looked. Never held across an await.
+    unmet: Mutex<Option<BTreeSet<PodUid>>>,
+}
+
+/// What is known of a pod's cgroup.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    /// What the pod adds to its class.
+    share: i64,
+    /// What the cgroup has; none when it has not what was looked for.
+    values: Option<CgroupValues>,
 }
 
 /// Makes the cgroups of the classes, or writes to those that are there what they should have.
@@ -104,11 +124,11 @@ impl PodCgroups {
         settings: PodCgroupSettings,
     ) -> Self {
         let (turns, known) = (Turns::default(), Mutex::default());
-        let written = tokio::sync::Mutex::new(None);
-        Self { port, clock, settings, turns, known, written }
+        let (written, unmet) = (tokio::sync::Mutex::new(None), Mutex::default());
+        Self { port, clock, settings, turns, known, written, unmet }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<PodUid, i64>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<PodUid, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -137,28 +157,116 @@ impl PodCgroups {
         let name = pod_cgroup(&self.settings.root, pod).map_err(PodCgroupError::Name)?;
         let uid = view::uid(pod);
         let _turn = self.turns.take(&uid).await;
-        self.known().insert(uid.clone(), class_share(pod));
+        let values = pod_cgroup_values(pod, &self.settings);
+        let known = Known { share: class_share(pod), values: Some(values.clone()) };
+        self.known().insert(uid.clone(), known);
         self.limit_classes().await;
         if self.port.check(&name).await.is_ok() {
+            // An earlier agent may have been about to change it.
+            let has = self.port.has(&name, &values).await.unwrap_or_else(|error| {
+                warn!(cgroup = %name, error = %Chain(&error), "cannot see what the cgroup of a pod has");
+                true
+            });
+            if !has && let Some(known) = self.known().get_mut(&uid) {
+                known.values = None;
+            }
             return Ok(());
         }
-        let values = pod_cgroup_values(pod, &self.settings);
         debug!(cgroup = %name, ?values, "making the cgroup of a pod");
         if let Err(source) = self.port.create(&name, &values).await {
-            self.known().remove(&uid);
+            self.forget(&uid).await;
             return Err(PodCgroupError::Make { name, source });
         }
         Ok(())
     }
 
+    /// Whether the cgroup of a pod has what the pod was given, as far as is known.
+    pub(crate) fn is_sized(&self, pod: &Pod) -> bool {
+        let values = pod_cgroup_values(pod, &self.settings);
+        let known = self.known();
+        known.get(&view::uid(pod)).is_none_or(|known| known.values.as_ref() == Some(&values))
+    }
+
+    /// Lets a pod use whatever it may use before or after a change.
+    pub(crate) async fn raise(&self, before: &Pod, after: &Pod) -> Result<(), PodCgroupError> {
+        let values = |pod: &Pod| pod_cgroup_values(pod, &self.settings);
+        let (before, wanted) = (values(before), values(after));
+        let between = raised(&before, &wanted);
+        // What is as it was needs no writing.
+        let is_news = between != raised(&before, &before);
+        if !is_news {
+            return Ok(());
+        }
+        let name = pod_cgroup(&self.settings.root, after).map_err(PodCgroupError::Name)?;
+        let _turn = self.turns.take(&view::uid(after)).await;
+        self.write(name, &between).await
+    }
+
+    /// Gives the cgroup of a pod just what the pod was given.
+    pub(crate) async fn settle(&self, pod: &Pod) -> Result<(), PodCgroupError> {
+        let name = pod_cgroup(&self.settings.root, pod).map_err(PodCgroupError::Name)?;
+        let uid = view::uid(pod);
+        let _turn = self.turns.take(&uid).await;
+        let values = pod_cgroup_values(pod, &self.settings);
+        self.write(name, &values).await?;
+        let known = Known { share: class_share(pod), values: Some(values) };
+        self.known().insert(uid, known);
+        self.limit_classes().await;
+        Ok(())
+    }
+
+    async fn write(&self, name: CgroupName, values: &CgroupValues) -> Result<(), PodCgroupError> {
+        debug!(cgroup = %name, ?values, "changing the cgroup of a pod");
+        let updated = self.port.update(&name, values).await;
+        updated.map_err(|source| PodCgroupError::Limit { name, source })
+    }
+
+    /// The memory that a pod may use after a change, if that is less than before.
+    pub(crate) fn smaller_memory_limit(&self, before: &Pod, after: &Pod) -> Option<u64> {
+        let limit = |pod: &Pod| pod_cgroup_values(pod, &self.settings).memory_limit;
+        let (before, after) = (limit(before), limit(after)?);
+        before.is_none_or(|before| after < before).then_some(after)
+    }
+
+    /// Bytes of memory that a pod uses, or one of its containers, if anybody counts them.
+    pub(crate) async fn memory_usage(
+        &self,
+        pod: &Pod,
+        container: Option<&ContainerId>,
+    ) -> Result<Option<u64>, PodCgroupError> {
+        let name = pod_cgroup(&self.settings.root, pod).map_err(PodCgroupError::Name)?;
+        let used = self.port.memory_usage(&name, container.map(ContainerId::as_str)).await;
+        used.map_err(|source| PodCgroupError::Look { name, source })
+    }
+
+    /// Whether all pods were met that an earlier agent left in the class whose pods add up: before that
+    /// their sum would be too small.
+    async fn all_are_met(&self, class: &CgroupName) -> bool {
+        let is_known = self.unmet.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if !is_known {
+            let children = self.port.children(class).await.unwrap_or_default();
+            let left = children.iter().filter_map(pod_of_cgroup).collect();
+            *self.unmet.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
+        }
+        let known = self.known();
+        let mut unmet = self.unmet.lock().unwrap_or_else(PoisonError::into_inner);
+        unmet.as_mut().is_none_or(|unmet| {
+            unmet.retain(|uid| !known.contains_key(uid));
+            unmet.is_empty()
+        })
+    }
+
     /// Writes to the classes what their pods ask for together. They go on without.
     async fn limit_classes(&self) {
         let mut written = self.written.lock().await;
-        let milli = self.known().values().sum();
+        let name = class_cgroup(&self.settings.root, QosClass::Burstable);
+        if !self.all_are_met(&name).await {
+            return;
+        }
+        let milli = self.known().values().map(|known| known.share).sum();
         if *written == Some(milli) {
             return;
         }
-        let name = class_cgroup(&self.settings.root, QosClass::Burstable);
         let values = class_values(QosClass::Burstable, milli, &self.settings);
         match self.port.update(&name, &values).await {
             Ok(()) => *written = Some(milli),
@@ -179,7 +287,11 @@ impl PodCgroups {
     }
 
     async fn forget(&self, uid: &PodUid) {
-        if self.known().remove(uid).is_some() {
+        let mut was_unmet = false;
+        if let Some(unmet) = &mut *self.unmet.lock().unwrap_or_else(PoisonError::into_inner) {
+            was_unmet = unmet.remove(uid);
+        }
+        if self.known().remove(uid).is_some() || was_unmet {
             self.limit_classes().await;
         }
     }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use model::labels;
 use model::ports::runtime::ImageUser;
 use model::wanted::{ContainerConfig, Mount};
-use podspec::view;
+use podspec::{Size, view};
 
 use crate::decide::{
     ConfigError, Confinement, NodeSettings, container_resources, container_security, environment,
@@ -86,7 +86,7 @@ fn container_labels(pod: &Pod, container: &Container) -> BTreeMap<String, String
 }
 
 /// What must be known of the container after a restart of the agent, under upstream's names, so that
-/// either agent can take over from the other.
+/// either agent can take over from the other; and its size, which upstream keeps elsewhere.
 fn container_annotations(
     pod: &Pod,
     container: &Container,
@@ -98,6 +98,7 @@ fn container_annotations(
     let mut annotations = BTreeMap::from([
         (labels::CONTAINER_HASH, hash),
         (labels::CONTAINER_RESTART_COUNT, restart_count.to_string()),
+        (labels::CONTAINER_SIZE, Size::effective(pod, container).to_string()),
         (labels::CONTAINER_TERMINATION_MESSAGE_PATH, text(&container.termination_message_path)),
         (labels::CONTAINER_TERMINATION_MESSAGE_POLICY, text(&container.termination_message_policy)),
     ]);
@@ -167,7 +168,7 @@ mod tests {
 
     // behaviour: CON-10
     #[test]
-    fn labels_and_annotations_are_upstreams() {
+    fn labels_and_annotations_are_upstreams_but_for_the_size() {
         let config = made(&Container {
             name: "test_container".to_owned(),
             image: Some("foo/image:v1".to_owned()),
@@ -181,6 +182,7 @@ mod tests {
             ..Container::default()
         });
         let expected = [
+            ("io.ferrolet.container.size", "0 0 0 0"),
             ("io.kubernetes.container.hash", "8e45cbd0"),
             ("io.kubernetes.container.ports", r#"[{"containerPort":80,"protocol":"TCP"}]"#),
             ("io.kubernetes.container.restartCount", "4"),

@@ -31,6 +31,7 @@ mod pull;
 mod reasons;
 mod regular_containers;
 mod remains;
+mod resize;
 mod resource_ref;
 mod resources;
 #[cfg(test)]
@@ -74,6 +75,7 @@ pub use ports::port_mappings;
 pub use probe_results::{ProbeResult, ProbeResults};
 pub use pull::{Fetch, fetch, with_default_tag};
 pub use reasons::{KillPod, KillReason, StartReason};
+pub use resize::{ContainerResize, Sizes, actual, is_resizing, raised};
 pub use resource_ref::container_resource;
 pub use resources::{LimitSettings, container_resources, overhead_resources, sandbox_resources};
 pub use security::{

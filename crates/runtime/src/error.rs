@@ -216,9 +216,32 @@ pub enum SyncError {
     /// The runtime did not make a sandbox.
     #[error("create pod sandbox")]
     CreateSandbox(#[source] RuntimeError),
+    /// It has not what it was given.
+    #[error("resize the pod in place")]
+    Resize(#[source] ResizeError),
     /// Containers did not start.
     #[error("{} container(s) did not start: {}", .0.len(), names(.0))]
     StartContainers(Vec<(String, StartError)>),
+}
+
+/// Why a pod has not the resources that it was given.
+#[derive(Debug, thiserror::Error)]
+pub enum ResizeError {
+    /// It uses more memory than it would be let.
+    #[error("cannot decrease memory limits: {0}")]
+    BelowUsage(String),
+    /// Its cgroup could not be changed.
+    #[error(transparent)]
+    Cgroup(PodCgroupError),
+    /// The runtime did not change a container.
+    #[error("update the resources of container {name}")]
+    Container {
+        /// Which.
+        name: String,
+        /// Why.
+        #[source]
+        source: RuntimeError,
+    },
 }
 
 /// Why a container that was never started stays.

@@ -15,6 +15,7 @@
 //! - what the runtime finishes after its call was given up is used or removed, and never in the way.
 
 mod act;
+mod actuated;
 mod cgroups;
 mod container;
 mod create;
@@ -30,13 +31,16 @@ mod pod_directories;
 mod pod_setup;
 mod remove;
 mod report;
+mod resize;
 mod sandbox;
 mod start;
 mod user_namespaces;
 
 pub use act::{PodRuntime, Progress, RuntimeParts};
 pub use cgroups::{PodCgroupError, PodCgroups, make_class_cgroups};
-pub use error::{ReleaseError, RemoveError, SandboxConfigError, StartError, SyncError};
+pub use error::{
+    ReleaseError, RemoveError, ResizeError, SandboxConfigError, StartError, SyncError,
+};
 pub use hooks::HookFailure;
 pub use last_words::TerminationMessages;
 pub use model::log_layout::LogLayout;

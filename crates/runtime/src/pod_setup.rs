@@ -146,6 +146,7 @@ impl PodRuntime {
 
     /// Forgets what the node keeps for a pod of which nothing is left in the runtime.
     pub async fn release(&self, pod: &Pod) -> Result<(), ReleaseError> {
+        self.forget_sizes(pod).await;
         if let Some(cgroups) = &self.parts.cgroups {
             cgroups.release(pod).await.map_err(ReleaseError::Cgroup)?;
         }

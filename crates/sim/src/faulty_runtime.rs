@@ -15,7 +15,7 @@ use model::ports::runtime::{
     RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
-use model::wanted::{ContainerConfig, SandboxConfig};
+use model::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
 use testkit::runtime::Method;
 use tokio::time::{sleep, timeout};
 
@@ -329,6 +329,19 @@ impl Runtime for FaultyRuntime {
         let id = id.clone();
         let work =
             self.work(move |runtime| async move { runtime.stop_container(&id, grace).await });
+        self.call(call, work).await
+    }
+
+    async fn update_container_resources(
+        &self,
+        id: &ContainerId,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError> {
+        let call = Call::new(Method::UpdateContainerResources, self.outside.short(id.as_str()));
+        let (id, resources) = (id.clone(), resources.clone());
+        let work = self.work(move |runtime| async move {
+            runtime.update_container_resources(&id, &resources).await
+        });
         self.call(call, work).await
     }
 

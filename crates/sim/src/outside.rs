@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
+use model::cgroup::CgroupName;
 use model::ids::{ContainerId, SandboxId};
 use model::labels;
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::clock::WallClock;
 use model::ports::runtime::Runtime as _;
+use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
 use testkit::disk::MemoryDisk;
 use testkit::files::MemoryFiles;
@@ -43,6 +45,7 @@ pub(crate) struct Outside {
     pub(crate) journal: MemorySegments,
     pub(crate) disk: Arc<MemoryDisk>,
     pub(crate) web: Arc<MemoryWeb>,
+    pub(crate) cgroups: Arc<MemoryCgroups>,
     pub(crate) clock: Arc<NodeClock>,
     /// Whether the runtime is away.
     pub(crate) away: watch::Sender<bool>,
@@ -68,6 +71,12 @@ struct State {
 }
 
 impl Outside {
+    /// The share of the processors that a container has.
+    pub(crate) fn shares(&self, id: &ContainerId) -> Option<(ContainerId, i64)> {
+        let config = self.runtime.container_config(id)?;
+        Some((id.clone(), config.resources.cpu_shares))
+    }
+
     /// A node with nothing on it.
     pub(crate) fn new() -> Self {
         let steady = VirtualClock::new();
@@ -86,6 +95,11 @@ impl Outside {
         // Pods on the network of the host see its names.
         let files = MemoryFiles::default();
         files.write("/etc/hosts", "127.0.0.1 localhost\n");
+        let cgroups = MemoryCgroups::default();
+        for class in ["burstable", "besteffort"] {
+            let name = CgroupName::parse(&format!("/kubepods/{class}"));
+            cgroups.make(&name.expect("a plain path is a name"));
+        }
         let runtime = Arc::new(runtime);
         // There is never room: whatever may go does.
         let disk = MemoryDisk::new(IMAGE_DIRECTORY, 1000).holding(Arc::clone(&runtime));
@@ -95,6 +109,7 @@ impl Outside {
             files: Arc::new(files),
             journal: MemorySegments::default(),
             web: Arc::default(),
+            cgroups: Arc::new(cgroups),
             epoch: steady.now(),
             clock: Arc::new(NodeClock::new(steady)),
             away: watch::Sender::new(false),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use model::ids::{PodUid, SandboxId};
+use model::cgroup::cpu;
+use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::ContainerState;
 use podspec::definition_hash_hex;
 
@@ -31,6 +32,10 @@ pub struct Snapshot {
     pub containers: Vec<Instance>,
     /// All sandboxes.
     pub sandboxes: Vec<SandboxSeen>,
+    /// The share of the processors that containers have, where that is known.
+    pub shares: BTreeMap<ContainerId, i64>,
+    /// Pods that have a cgroup.
+    pub cgroups: BTreeSet<PodUid>,
     /// Pods that may look finished without a trace, and may as well run.
     pub robbed: BTreeSet<PodUid>,
 }
@@ -80,6 +85,13 @@ pub fn unsettled(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
             return Some(format!("{uid} {what} and nobody wants it"));
         }
     }
+    if let Some(uid) = snapshot.cgroups.iter().find(|uid| !wanted.contains_key(*uid)) {
+        return Some(format!("{uid} has left its cgroup and nobody wants it"));
+    }
+    let is_astray = |uid: &&PodUid| snapshot.lives(uid) && !snapshot.cgroups.contains(*uid);
+    if let Some(uid) = wanted.keys().find(is_astray) {
+        return Some(format!("{uid} lives and has no cgroup"));
+    }
     let is_excused = |uid: &PodUid, pod: &PodPlan| {
         let may_finish = pod.policy != Policy::Always || pod.deadline.is_some();
         may_finish && snapshot.robbed.contains(uid) && !snapshot.lives(uid)
@@ -123,6 +135,12 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         let state = state_of(snapshot.at, latest, container, |code| pod.policy.restarts(code));
         if let Err(why) = state {
             return Some(why);
+        }
+        let running = latest.filter(|one| one.state == Some(ContainerState::Running));
+        let shares = running.and_then(|running| snapshot.shares.get(&running.id));
+        let expected = cpu::shares(pod.milli()).cast_signed();
+        if let Some(shares) = shares.filter(|shares| **shares != expected) {
+            return Some(format!("{} has {shares} shares, not {expected}", container.name));
         }
     }
     let ready = snapshot.ready_sandboxes(uid);

@@ -47,7 +47,10 @@ fn snapshot(containers: Vec<Instance>, ready: &[bool]) -> Snapshot {
     };
     let sandboxes = ready.iter().enumerate().map(sandbox).collect();
     let at = Duration::from_secs(1001);
-    Snapshot { at, containers, sandboxes, ..Snapshot::default() }
+    let sandboxes: Vec<SandboxSeen> = sandboxes;
+    let is_there = !containers.is_empty() || !sandboxes.is_empty();
+    let cgroups = is_there.then(|| "u".into()).into_iter().collect();
+    Snapshot { at, containers, sandboxes, cgroups, ..Snapshot::default() }
 }
 
 fn problem(snapshot: &Snapshot, pod: PodPlan) -> Option<String> {
@@ -198,5 +201,23 @@ fn a_pod_whose_time_was_up_may_begin_again_when_the_clock_was_set_back() {
         assert!(disturbed(&before, &news, &wanted).is_some());
         before.sandboxes[0].age = SignedDuration::from_secs(-3600);
         assert_eq!(disturbed(&before, &news, &wanted), None);
+    }
+}
+
+#[test]
+fn a_pod_has_its_cgroup_and_its_containers_what_it_asks_for() {
+    let running = || snapshot(vec![instance("a", 0, Running), instance("b", 0, Running)], &[true]);
+    let wants = |keeps_uid| PodPlan { keeps_uid, revision: 2, ..pod(Policy::Always) };
+    let mut astray = running();
+    astray.cgroups.clear();
+    assert_eq!(problem(&astray, wants(true)).as_deref(), Some("u lives and has no cgroup"));
+    let mut left = snapshot(vec![], &[]);
+    left.cgroups.insert("u".into());
+    let found = unsettled(&left, &Wanted::new());
+    assert_eq!(found.as_deref(), Some("u has left its cgroup and nobody wants it"));
+    for (shares, keeps_uid, settled) in [(122, true, true), (102, true, false), (2, false, true)] {
+        let mut seen = running();
+        seen.shares = [("a0".into(), shares), ("b0".into(), shares)].into();
+        assert_eq!(problem(&seen, wants(keeps_uid)).is_none(), settled, "{shares}");
     }
 }

@@ -20,16 +20,17 @@ mod pod_status_tests;
 #[cfg(test)]
 mod property_tests;
 mod readiness;
+mod reported;
 mod summary;
 #[cfg(test)]
 mod summary_tests;
 #[cfg(test)]
 mod test_pods;
 
-pub use conditions::{conditions, is_restarting_all};
+pub use conditions::{conditions, is_resizing, is_restarting_all};
 pub use container_statuses::{Containers, container_statuses};
 pub use human_duration::human_duration;
-pub use input::{Failure, NodeFacts, StatusInput, Waiting};
+pub use input::{Failure, NodeFacts, PendingResize, Resizing, StatusInput, Waiting};
 pub use phase::{Phase, Situation, held_back, phase};
 pub use pod_status::pod_status;
 pub use summary::{Age, PodSummary, Restarts, summary};

@@ -26,6 +26,8 @@ struct State {
     broken: BTreeSet<CgroupName>,
     /// Cgroups that cannot be looked at.
     unseen: BTreeSet<CgroupName>,
+    /// Bytes of memory that are used in each.
+    memory: BTreeMap<CgroupName, u64>,
     /// What was done, in this order.
     effects: Vec<String>,
 }
@@ -60,6 +62,11 @@ impl MemoryCgroups {
         let mut state = self.state();
         state.make(name);
         *state.processes.entry(name.clone()).or_default() += 1;
+    }
+
+    /// So many bytes of memory are used in a cgroup from now on.
+    pub fn use_memory(&self, name: &CgroupName, bytes: u64) {
+        self.state().memory.insert(name.clone(), bytes);
     }
 
     /// How many processes there are.
@@ -173,6 +180,30 @@ impl Cgroups for MemoryCgroups {
         state.act("update", name)?;
         state.write(name, values);
         Ok(())
+    }
+
+    async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError> {
+        let mut state = self.state();
+        state.check(name)?;
+        let before = state.cgroups.get(name).cloned();
+        state.write(name, values);
+        let after = state.cgroups.get(name).cloned();
+        let is_same = before == after;
+        state.cgroups.extend(before.map(|before| (name.clone(), before)));
+        Ok(is_same)
+    }
+
+    async fn memory_usage(
+        &self,
+        name: &CgroupName,
+        part: Option<&str>,
+    ) -> Result<Option<u64>, CgroupError> {
+        let state = self.state();
+        let is_meant = |one: &CgroupName| match part {
+            Some(part) => one.parent().as_ref() == Some(name) && one.last().contains(part),
+            None => one == name,
+        };
+        Ok(state.memory.iter().find(|(one, _)| is_meant(one)).map(|(_, bytes)| *bytes))
     }
 
     async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError> {

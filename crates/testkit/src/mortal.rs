@@ -24,7 +24,7 @@ use model::ports::runtime::{
     RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::Verdict;
-use model::wanted::{ContainerConfig, SandboxConfig};
+use model::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
 
 /// When an agent dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +119,16 @@ impl Cgroups for MortalCgroups {
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
         self.life.effect(self.inner.update(name, values)).await
     }
+    async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError> {
+        self.inner.has(name, values).await
+    }
+    async fn memory_usage(
+        &self,
+        name: &CgroupName,
+        part: Option<&str>,
+    ) -> Result<Option<u64>, CgroupError> {
+        self.inner.memory_usage(name, part).await
+    }
     async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError> {
         self.inner.children(name).await
     }
@@ -175,6 +185,13 @@ impl Runtime for MortalRuntime {
     }
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
         self.life.effect(self.inner.stop_container(id, grace)).await
+    }
+    async fn update_container_resources(
+        &self,
+        id: &ContainerId,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError> {
+        self.life.effect(self.inner.update_container_resources(id, resources)).await
     }
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
         self.life.effect(self.inner.remove_container(verdict)).await

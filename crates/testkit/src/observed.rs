@@ -25,6 +25,7 @@ pub fn container_status(id: &str, name: &str, state: ContainerState) -> Containe
         labels: <_>::default(),
         annotations: <_>::default(),
         mounts: Vec::new(),
+        resources: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Answers the test, one request after the other, until it goes away.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -74,7 +74,8 @@ fn answer(request: Request, programs: &mut Programs) -> Result<Answer> {
         }
         Request::Directories { path } => {
             let mut found = Vec::new();
-            directories(Path::new(&path), &mut found)?;
+            let list = fs::read_dir(&path).with_context(|| format!("list {path}"))?;
+            directories(list, &mut found)?;
             found.sort();
             Ok(Answer::Paths(found))
         }
@@ -103,15 +104,19 @@ fn write(path: &Path, text: &str) -> Result<()> {
     Ok(fs::rename(temporary, path)?)
 }
 
-fn directories(path: &Path, found: &mut Vec<String>) -> Result<()> {
-    for entry in fs::read_dir(path).with_context(|| format!("list {}", path.display()))? {
+/// Collects the directories of a list and all below them. A cgroup may go while it is looked at.
+fn directories(list: fs::ReadDir, found: &mut Vec<String>) -> Result<()> {
+    for entry in list {
         let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            found.push(entry.path().display().to_string());
-            // A cgroup may go while it is looked at.
-            if entry.path().exists() {
-                directories(&entry.path(), found)?;
-            }
+        if !entry.file_type()?.is_dir() {
+            continue;
+        }
+        let path = entry.path();
+        found.push(path.display().to_string());
+        match fs::read_dir(&path) {
+            Ok(below) => directories(below, found)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| format!("list {}", path.display())),
         }
     }
     Ok(())

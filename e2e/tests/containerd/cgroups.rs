@@ -8,7 +8,7 @@ use testbed::wait;
 
 /// A value of a cgroup: controller and file of the first version, the file of the second, and how that
 /// says what the first says.
-type Value<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
+pub(crate) type Value<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
 
 fn is_v2() -> bool {
     Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
@@ -32,7 +32,7 @@ fn read(node: &Node, cgroup: &str, (controller, v1, v2): (&str, &str, &str)) -> 
     Ok(node.run("cat", &[&path])?.trim().to_owned())
 }
 
-fn has(node: &Node, cgroup: &str, values: &[Value<'_>]) -> Result<()> {
+pub(crate) fn has(node: &Node, cgroup: &str, values: &[Value<'_>]) -> Result<()> {
     for (controller, v1, first, v2, second) in values {
         let found = read(node, cgroup, (controller, v1, v2))?;
         let expected = if is_v2() { second } else { first };
@@ -48,7 +48,7 @@ fn of_pods(node: &Node) -> Result<Vec<String>> {
     Ok(node.run("sh", &["-c", find])?.lines().map(ToOwned::to_owned).collect())
 }
 
-fn wait_for_none(node: &Node) -> Result<()> {
+pub(crate) fn wait_for_none(node: &Node) -> Result<()> {
     node.explained(wait::until("no pod has a cgroup", PATIENCE, || {
         let left = of_pods(node)?;
         Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) })
@@ -56,7 +56,7 @@ fn wait_for_none(node: &Node) -> Result<()> {
 }
 
 /// The cgroup of a pod that runs, by its container's process.
-fn cgroup_of(node: &Node, pod: &str) -> Result<String> {
+pub(crate) fn cgroup_of(node: &Node, pod: &str) -> Result<String> {
     let pid = node.wait_running(pod)?.pid;
     let memberships = node.run("cat", &[&format!("/proc/{pid}/cgroup")])?;
     let mut paths = memberships.lines().filter_map(|line| line.splitn(3, ':').nth(2));
@@ -205,5 +205,24 @@ fn an_agent_without_its_root_says_so_and_ends() -> Result<()> {
     node.explained(wait::until("the agent ends", PATIENCE, || {
         Ok(if node.agent_is_alive()? { Err("it runs".to_owned()) } else { Ok(()) })
     }))?;
+    node.stop()
+}
+
+#[test]
+fn an_agent_that_waits_for_its_cgroup_driver_ends_when_told() -> Result<()> {
+    let mut node = Node::start()?;
+    let proxy = node.put_proxy_before_runtime()?;
+    node.configure("")?;
+    proxy.fault("RuntimeConfig=hang")?;
+    node.start_agent()?;
+    node.explained(wait::until("the runtime is asked", PATIENCE, || {
+        let asked = proxy.spoilt()?.get("RuntimeConfig").copied();
+        Ok(asked.filter(|count| *count > 0).ok_or_else(|| "not yet".to_owned()))
+    }))?;
+    let begun = std::time::Instant::now();
+    let ended = node.stop_agent()?;
+    ensure!(ended.success(), "{ended}");
+    // It would wait for two minutes.
+    ensure!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     node.stop()
 }

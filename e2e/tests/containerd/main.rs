@@ -17,4 +17,5 @@ mod image_gc;
 mod kernel;
 mod kernel_cgroups;
 mod network;
+mod resize;
 mod standalone;

@@ -126,6 +126,8 @@ fn normalize_container(config: &mut cri::ContainerConfig, own: &Path) {
     // agent always.
     let on_host = namespaces_of(config).network() == cri::NamespaceMode::Node;
     config.envs.retain(|env| !(on_host && env.key == "POD_IP"));
+    // What upstream keeps in a file.
+    config.annotations.remove("io.ferrolet.container.size");
     let last_words = config.annotations.get("io.kubernetes.container.terminationMessagePath");
     for mount in &mut config.mounts {
         without(own, &mut mount.host_path);

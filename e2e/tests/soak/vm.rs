@@ -67,6 +67,47 @@ fn who_wants_more_than_its_limits_is_slowed_down_or_killed_and_told_so() -> Resu
     node.stop()
 }
 
+/// A pod whose uid stays, whatever else changes.
+fn resizable(cpu: u32, memory: u32) -> String {
+    let resources = format!(
+        "resources: {{requests: {{cpu: {cpu}m, memory: 16Mi}}, \
+         limits: {{cpu: {}m, memory: {memory}Mi}}}}",
+        2 * cpu
+    );
+    let pod = pod("web", "[sleep, forever]", &resources);
+    pod.replace("{name: web}", "{name: web, uid: 11111111-2222-3333-4444-555555555555}")
+}
+
+#[test]
+fn a_pod_is_resized_as_it_runs_and_never_below_what_it_uses() -> Result<()> {
+    let mut node = VmNode::start()?;
+    node.write_manifest("web.yaml", &resizable(100, 32))?;
+    node.start_agent()?;
+    let before = node.wait_running("web", "main")?;
+    let (of_pod, _) = before.cgroup.rsplit_once('/').context("a cgroup has a path")?;
+    for (cpu, memory) in [(200, 64), (50, 24)] {
+        node.write_manifest("web.yaml", &resizable(cpu, memory))?;
+        for cgroup in [&before.cgroup, of_pod] {
+            node.until("the kernel has it", || {
+                let max = node.cgroup_file(cgroup, "cpu.max")?;
+                let limit = node.cgroup_file(cgroup, "memory.max")?;
+                let has = max == format!("{} 100000", cpu * 200)
+                    && limit == (u64::from(memory) << 20).to_string();
+                Ok(if has { Ok(()) } else { Err(format!("{cgroup}: {max}, {limit}")) })
+            })?;
+        }
+    }
+    // A page is less than it uses, and the kernel would kill it.
+    let small = resizable(50, 24).replace("memory: 16Mi", "memory: 4Ki").replace("24Mi", "4Ki");
+    node.write_manifest("web.yaml", &small)?;
+    node.wait_for_log(&["ResizeError", "below current usage"])?;
+    let after = node.container(&before.id)?;
+    ensure!(after.pid == before.pid, "{before:?}, then {after:?}");
+    node.remove_manifest("web.yaml")?;
+    node.wait_for_no_pod_cgroup()?;
+    node.stop()
+}
+
 /// Forbids what no workload does otherwise.
 const PROFILE: &str = "
 #include <tunables/global>

@@ -3,7 +3,7 @@
 use model::wanted::LinuxResources;
 use proto::runtime_v1 as cri;
 
-pub(super) fn resources(resources: &LinuxResources) -> cri::LinuxContainerResources {
+pub(crate) fn resources(resources: &LinuxResources) -> cri::LinuxContainerResources {
     let huge_pages = resources.huge_page_limits.iter();
     cri::LinuxContainerResources {
         cpu_period: resources.cpu_period,

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::ids::PodName;
-use model::observed::{Container, ContainerState, ContainerStatus};
+use model::observed::{Container, ContainerState, ContainerStatus, ReportedResources};
 use model::ports::runtime::{Code, ContainerFilter, Runtime};
 use model::verdict::Subject;
-use model::wanted::NamespaceMode;
+use model::wanted::{LinuxResources, NamespaceMode};
 use proto::runtime_v1 as cri;
 
 use crate::server::Server;
@@ -399,6 +399,7 @@ async fn a_status_tells_all_of_a_container() {
         labels: pod_labels(),
         annotations: map(&[("note", "b")]),
         mounts: container_config().mounts,
+        resources: None,
     };
     assert_eq!(seen(status()).await, expected);
 }
@@ -456,4 +457,35 @@ async fn the_status_of_a_container_that_is_nobodys_is_told() {
     let bare = cri::ContainerStatus { labels: BTreeMap::new(), ..status() };
     let told = seen(bare).await;
     assert_eq!((&*told.name, told.labels), ("app", BTreeMap::new()));
+}
+
+#[tokio::test]
+async fn a_container_is_changed_as_it_runs_and_says_what_it_has() {
+    let server = Server::running();
+    server.answer("UpdateContainerResources", &cri::UpdateContainerResourcesResponse {});
+    let resources = LinuxResources {
+        cpu_period: 100_000,
+        cpu_quota: 25_000,
+        cpu_shares: 102,
+        memory_limit: 1 << 20,
+        ..LinuxResources::default()
+    };
+    server.client().update_container_resources(&"c1".into(), &resources).await.unwrap();
+    let request: cri::UpdateContainerResourcesRequest =
+        server.only_request("UpdateContainerResources");
+    assert_eq!(request.container_id, "c1");
+    let linux = request.linux.unwrap();
+    assert_eq!((linux.cpu_period, linux.cpu_quota, linux.cpu_shares), (100_000, 25_000, 102));
+    assert_eq!(linux.memory_limit_in_bytes, 1 << 20);
+    let told = cri::ContainerResources { linux: Some(linux) };
+    let status = cri::ContainerStatus { resources: Some(told), ..status() };
+    let expected = ReportedResources {
+        cpu_request: Some(100),
+        cpu_limit: Some(250),
+        memory_limit: Some(1 << 20),
+    };
+    assert_eq!(seen(status).await.resources, Some(expected));
+    let none = cri::ContainerResources { linux: None };
+    let status = cri::ContainerStatus { resources: Some(none), ..self::status() };
+    assert_eq!(seen(status).await.resources, None);
 }

@@ -19,7 +19,7 @@ pub(crate) enum Class {
 }
 
 /// Service, method, what errors say it was called on, and class.
-pub(crate) const METHODS: [(&str, &str, &str, Class); 18] = [
+pub(crate) const METHODS: [(&str, &str, &str, Class); 19] = [
     ("RuntimeService", "Version", "of the runtime", Class::Request),
     ("RuntimeService", "Status", "of the runtime", Class::Request),
     ("RuntimeService", "RunPodSandbox", "shop/web", Class::Sandbox),
@@ -30,6 +30,7 @@ pub(crate) const METHODS: [(&str, &str, &str, Class); 18] = [
     ("RuntimeService", "CreateContainer", "app of shop/web", Class::Request),
     ("RuntimeService", "StartContainer", "c1", Class::Request),
     ("RuntimeService", "StopContainer", "c1", Class::Stop),
+    ("RuntimeService", "UpdateContainerResources", "c1", Class::Request),
     ("RuntimeService", "RemoveContainer", "c1", Class::Request),
     ("RuntimeService", "ListContainers", "of all pods", Class::Request),
     ("RuntimeService", "ContainerStatus", "c1", Class::Request),
@@ -62,6 +63,9 @@ pub(crate) async fn call(
         }
         "StartContainer" => client.start_container(container).await,
         "StopContainer" => client.stop_container(container, grace).await,
+        "UpdateContainerResources" => {
+            client.update_container_resources(container, &container_config().resources).await
+        }
         "RemoveContainer" => {
             client.remove_container(&verdict(Subject::Container("c1".into()))).await
         }

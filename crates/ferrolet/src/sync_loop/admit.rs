@@ -100,10 +100,13 @@ impl SyncLoop {
             self.parts.admission.node.runtime = features;
         }
         let came = waiting.iter().filter_map(|uid| {
-            let pod = self.parts.sources.get(uid)?;
+            let desired = self.parts.sources.get(uid)?;
             let (lives, status) =
                 (self.parts.cache.live(uid).is_some(), self.parts.cache.get(uid).ok());
-            Some((Arc::clone(pod), standing(pod, lives, status.as_deref())))
+            // An earlier agent may have given it something else than it asks for by now.
+            let pod = self.parts.allocations.remembered(desired, status.as_deref());
+            let standing = standing(&pod, lives, status.as_deref());
+            Some((pod, standing))
         });
         let came = in_order(came.collect());
         let mut there = self.occupancy();
@@ -126,20 +129,24 @@ impl SyncLoop {
             let uid = view::uid(&pod);
             info!(pod = %view::pod_name(&pod), %uid, ?standing, "pod taken in");
             if standing != Standing::Over {
-                self.arrivals.counted.insert(uid);
+                self.arrivals.counted.insert(uid.clone());
+                self.parts.allocations.admitted(uid.clone(), Arc::clone(&pod));
+                if let Some(desired) = self.parts.sources.get(&uid).cloned() {
+                    self.asks(&uid, &desired);
+                }
                 there.add(pod);
             }
         }
     }
 
     /// What those take of the node that were let in and have not ended.
-    fn occupancy(&self) -> Occupancy {
+    pub(super) fn occupancy(&self) -> Occupancy {
         let (arrivals, states) = (&self.arrivals, self.parts.workers.states());
         let has_ended = |uid: &PodUid| states.get(uid).is_some_and(|state| state.terminated);
         let pods = self.parts.sources.pods().filter(|(uid, _)| {
             arrivals.counted.contains(*uid) && !arrivals.leaving.contains(*uid) && !has_ended(uid)
         });
-        pods.map(|(_, pod)| Arc::clone(pod)).collect()
+        pods.map(|(uid, pod)| self.parts.resizes.taken(uid, self.allocated(pod))).collect()
     }
 
     /// The pod does not run, and people hear why.
@@ -155,10 +162,11 @@ impl SyncLoop {
     }
 
     /// Ends others for a pod, which gets its worker when they have ended or took too long.
-    fn make_room(&mut self, pod: &Pod, plan: Preemption) {
+    pub(super) fn make_room(&mut self, pod: &Pod, plan: Preemption) {
         let (workers, mut ends) = (self.parts.workers.clone(), Vec::new());
         for uid in plan.victims {
-            let Some(victim) = self.parts.sources.get(&uid).cloned() else { continue };
+            let Some(victim) = self.parts.sources.get(&uid) else { continue };
+            let victim = self.allocated(victim);
             info!(
                 pod = %view::pod_name(&victim), %uid, resource = plan.resource,
                 critical = %view::pod_name(pod), "pod makes room for a critical one"

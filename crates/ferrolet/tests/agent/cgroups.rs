@@ -81,3 +81,51 @@ async fn the_cgroup_of_a_pod_that_nobody_wants_goes_with_it() {
     world.until("it is gone", |world| world.pod_cgroups().is_empty().then_some(())).await;
     assert_eq!(world.live_sandboxes(), 0);
 }
+
+/// Writes the manifest of a pod that asks for processors.
+fn write_asking(world: &World, name: &str, cpu: &str) {
+    let container = format!(
+        "{{name: main, image: \"ferrolet.test/workload:1\", args: [sleep, forever], \
+         resources: {{requests: {{cpu: {cpu}}}}}}}"
+    );
+    world.write_spec(name, &format!("  containers: [{container}]\n"));
+}
+
+// behaviour: CGR-7
+#[tokio::test(start_paused = true)]
+async fn the_next_agent_never_gives_a_class_less_than_its_pods_ask_for() {
+    let world = World::new();
+    for (pod, cpu) in [("a", "250m"), ("b", "500m")] {
+        write_asking(&world, pod, cpu);
+    }
+    let shares = |world: &World| world.cgroups.all()[&name("/kubepods/burstable")].cpu_shares;
+    let agent = world.start();
+    world.until("both have their share", |world| (shares(world) == Some(768)).then_some(())).await;
+    agent.stop().await;
+    world.cgroups.effects();
+    let agent = world.start();
+    tokio::time::sleep(std::time::Duration::from_mins(3)).await;
+    assert_eq!(shares(&world), Some(768));
+    // Once, when all were met: nobody knew before.
+    let mut effects = world.cgroups.effects();
+    effects.retain(|effect| effect != "update /kubepods");
+    assert_eq!(effects, ["update /kubepods/burstable"]);
+    agent.stop().await;
+    // One that went meanwhile is not waited for.
+    world.remove_manifest("a");
+    let _agent = world.start();
+    world.until("one has its share", |world| (shares(world) == Some(512)).then_some(())).await;
+}
+
+// behaviour: CGR-26
+#[tokio::test(start_paused = true)]
+async fn without_cgroups_of_pods_nothing_is_written_to_the_root() {
+    let mut world = World::new();
+    world.per_pod_cgroups = false;
+    world.cgroups.make(&name("/kubepods"));
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    world.one_runs("web").await;
+    tokio::time::sleep(std::time::Duration::from_mins(3)).await;
+    assert_eq!(world.cgroups.effects(), [""; 0]);
+}

@@ -12,5 +12,6 @@ mod images;
 mod manifests;
 mod pods;
 mod removals;
+mod resize;
 mod sources;
 mod world;

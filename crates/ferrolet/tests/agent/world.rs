@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) url: Option<&'static str>,
     /// What pods can have of the node, where that is not as much as they like.
     pub(crate) allocatable: Vec<(&'static str, &'static str)>,
+    /// Whether each pod has a cgroup of its own.
+    pub(crate) per_pod_cgroups: bool,
     /// How many dead containers agents keep.
     pub(crate) container_gc: ContainerPolicy,
     clock: Arc<VirtualClock>,
@@ -69,6 +71,7 @@ impl World {
             web: Arc::default(),
             url: None,
             allocatable: Vec::new(),
+            per_pod_cgroups: true,
             container_gc: ContainerPolicy::default(),
             disk: Arc::new(disk),
             images: ImageRules::default(),
@@ -124,7 +127,7 @@ impl World {
             }),
             container_gc: self.container_gc,
             images: self.images.clone(),
-            cgroups: NodeCgroups::of_pods("/kubepods"),
+            cgroups: NodeCgroups::of_pods("/kubepods").per_pod(self.per_pod_cgroups),
             ..Settings::new("node", "memory", node)
         };
         for (name, amount) in &self.allocatable {

@@ -49,6 +49,16 @@ impl Cgroups for RecordedCgroups {
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
         self.inner.update(name, values).await
     }
+    async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError> {
+        self.inner.has(name, values).await
+    }
+    async fn memory_usage(
+        &self,
+        name: &CgroupName,
+        part: Option<&str>,
+    ) -> Result<Option<u64>, CgroupError> {
+        self.inner.memory_usage(name, part).await
+    }
     async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError> {
         self.inner.children(name).await
     }

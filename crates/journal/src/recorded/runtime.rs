@@ -14,7 +14,7 @@ use model::ports::runtime::{
     RuntimeError, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::Verdict;
-use model::wanted::{ContainerConfig, SandboxConfig};
+use model::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
 
 use super::UnderWay;
 use crate::ledger::Ledger;
@@ -91,6 +91,13 @@ impl Runtime for RecordedRuntime {
     }
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
         self.inner.stop_container(id, grace).await
+    }
+    async fn update_container_resources(
+        &self,
+        id: &ContainerId,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError> {
+        self.inner.update_container_resources(id, resources).await
     }
     async fn list_containers(
         &self,

@@ -26,6 +26,23 @@ pub fn quota(milli: i64, period: i64) -> i64 {
     (milli.saturating_mul(period) / 1000).max(LEAST_QUOTA)
 }
 
+/// Thousandths of a processor that these shares stand for.
+pub fn milli_of_shares(shares: i64) -> i64 {
+    if shares < LEAST_SHARES.cast_signed() {
+        return 0;
+    }
+    let milli = shares.saturating_mul(1000);
+    milli / SHARES_PER_CPU + i64::from(milli % SHARES_PER_CPU != 0)
+}
+
+/// Thousandths of a processor that so many microseconds in a period are; 0 for no limit.
+pub fn milli_of_quota(quota: i64, period: i64) -> i64 {
+    if quota <= 0 || period <= 0 {
+        return 0;
+    }
+    quota.saturating_mul(1000) / period
+}
+
 /// What the second version of cgroups has in place of these shares.
 pub fn weight(shares: u64) -> u64 {
     if shares >= MOST_SHARES {
@@ -94,6 +111,12 @@ mod tests {
             prop_assert!(weight(shares(less)) <= weight(shares(more)));
             prop_assert!((1..=MOST_WEIGHT).contains(&weight(shares(a))));
             prop_assert!(quota(less, 100_000) <= quota(more, 100_000));
+        }
+
+        #[test]
+        fn shares_and_quotas_stand_for_what_they_were_made_of(milli in 10_i64..256_000) {
+            prop_assert_eq!(milli_of_shares(shares(milli).cast_signed()), milli);
+            prop_assert_eq!(milli_of_quota(quota(milli, 100_000), 100_000), milli);
         }
     }
 }

@@ -82,6 +82,18 @@ pub trait Cgroups: Debug + Send + Sync {
     /// Writes values to a cgroup that is there. All are tried; the first that failed is the error.
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError>;
 
+    /// Whether a cgroup that is there has these values, as far as they are told and the kernel tells them
+    /// again.
+    async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError>;
+
+    /// Bytes of memory that are used in a cgroup, or in the one right in it that has `part` in its name,
+    /// as runtimes name those of containers. `None` where there is no such, or nobody counts.
+    async fn memory_usage(
+        &self,
+        name: &CgroupName,
+        part: Option<&str>,
+    ) -> Result<Option<u64>, CgroupError>;
+
     /// The cgroups in one, wherever a part of them is left. None if it is not there.
     async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError>;
 

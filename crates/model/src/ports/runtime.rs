@@ -16,7 +16,7 @@ use crate::observed::{
     Container, ContainerState, ContainerStatus, Sandbox, SandboxState, SandboxStatus,
 };
 use crate::verdict::Verdict;
-use crate::wanted::{ContainerConfig, SandboxConfig};
+use crate::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
 
 /// How a call failed, in gRPC's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -292,6 +292,12 @@ pub trait Runtime: Debug + Send + Sync {
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError>;
     /// Asks a container to end, and ends it when the grace is over.
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError>;
+    /// Changes how much a container may use while it runs; what is not told stays as it is.
+    async fn update_container_resources(
+        &self,
+        id: &ContainerId,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError>;
     /// Removes the container that the verdict names.
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError>;
     /// Lists containers.

@@ -5,7 +5,7 @@ use model::observed::{
 };
 
 /// The status of a container that was read before and still holds: what a status says of an
-/// instance changes only with its state.
+/// instance changes only with its state, unless somebody says otherwise.
 pub fn known_container<'a>(
     container: &Container,
     old: Option<&'a PodStatus>,

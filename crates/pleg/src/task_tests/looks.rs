@@ -6,6 +6,7 @@ use model::observed::{ContainerState, PodStatus};
 use model::ports::runtime::{Code, Runtime};
 use model::stamp::Stamp;
 use model::verdict::Subject;
+use model::wanted::LinuxResources;
 use testkit::runtime::{Call, Fault, MemoryRuntime, Method, Rule};
 use testkit::wanted;
 use tokio_test::{assert_pending, task};
@@ -302,4 +303,27 @@ async fn what_is_nobodys_is_seen_but_not_closely_and_is_no_pod_that_lives() {
     assert_eq!(node.hear_of(&nobody).await, [Removed(container(&bare))]);
     assert_eq!(node.cache.get(&uid("web")).unwrap().containers[0].id, main);
     assert_eq!(runtime.count(Method::ContainerStatus), 0);
+}
+
+// behaviour: PLEG-51
+#[tokio::test(start_paused = true)]
+async fn what_a_list_does_not_show_is_read_again_when_somebody_says_so() {
+    let Watched { runtime, node, main, .. } = web().await;
+    let limit = |observation: Observation| {
+        observation.unwrap().containers[0].resources.and_then(|told| told.memory_limit)
+    };
+    node.at(millis(300)).await;
+    let resources = LinuxResources { memory_limit: 4096, ..LinuxResources::default() };
+    runtime.update_container_resources(&main, &resources).await.unwrap();
+    let action = node.stamps.next();
+    node.look_at("web");
+    assert_eq!(limit(node.newer_than("web", action).await), None, "its state is as it was");
+    let action = node.stamps.next();
+    node.requests.mark(&uid("web"), [()]);
+    assert_eq!(limit(node.newer_than("web", action).await), Some(4096));
+    runtime.forget_calls();
+    let action = node.stamps.next();
+    node.look_at("web");
+    assert_eq!(limit(node.newer_than("web", action).await), Some(4096));
+    assert_eq!(runtime.calls().len(), 2, "once is enough");
 }

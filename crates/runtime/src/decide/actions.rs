@@ -3,9 +3,10 @@
 use model::ids::{ContainerId, SandboxId};
 
 use super::reasons::{KillPod, KillReason, StartReason};
+use super::resize::ContainerResize;
 
 /// What must happen, in this order: kill the pod, or single containers and what is reset; remove
-/// remains; make a sandbox; start containers.
+/// remains; make a sandbox; change the resources of containers; start containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodActions {
     /// Everything of the pod that still runs ends first.
@@ -18,6 +19,8 @@ pub struct PodActions {
     pub remove: Vec<ContainerRemoval>,
     /// Sandboxes that came too late to be used: stopped and removed.
     pub remove_sandboxes: Vec<SandboxId>,
+    /// Containers that get other resources as they run, in this order.
+    pub resize: Vec<ContainerResize>,
     /// Where containers are started.
     pub sandbox: SandboxPlan,
     /// Containers that start: ephemeral ones, then init containers, then regular ones, each kind in
@@ -34,6 +37,7 @@ impl PodActions {
             reset: Vec::new(),
             remove: Vec::new(),
             remove_sandboxes: Vec::new(),
+            resize: Vec::new(),
             sandbox,
             start: Vec::new(),
         }
@@ -46,6 +50,7 @@ impl PodActions {
             && self.reset.is_empty()
             && self.remove.is_empty()
             && self.remove_sandboxes.is_empty()
+            && self.resize.is_empty()
             && self.start.is_empty()
             && !matches!(self.sandbox, SandboxPlan::Create { .. })
     }

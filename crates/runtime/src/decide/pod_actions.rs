@@ -11,6 +11,7 @@ use super::probe_results::ProbeResults;
 use super::reasons::KillPod;
 use super::regular_containers::regular_actions;
 use super::remains;
+use super::resize::{Sizes, resizes};
 use super::restart_all::resets;
 use super::sandbox_plan::{Sandbox, sandbox_plan, with_new_sandbox};
 
@@ -25,6 +26,8 @@ pub struct Situation<'a> {
     pub probes: &'a ProbeResults,
     /// Whether the pod is marked to start over with all its containers.
     pub restart_all: bool,
+    /// What containers were given since they were made.
+    pub sizes: &'a Sizes,
 }
 
 /// Compares a pod with what was observed of it; upstream's `computePodActions`.
@@ -66,6 +69,9 @@ fn in_sandbox(situation: &Situation<'_>, sandbox: SandboxId) -> PodActions {
     }
     actions.kill.extend(remains::superseded(pod, status));
     actions.remove = remains::removals(pod, status);
+    actions.resize = resizes(pod, status, situation.sizes);
+    let kill = &actions.kill;
+    actions.resize.retain(|change| kill.iter().all(|kill| kill.id != change.id));
     actions
 }
 

@@ -69,6 +69,7 @@ impl fmt::Display for StartReason {
                 KillReason::Changed => "its definition changed",
                 KillReason::LivenessProbe => "its liveness probe failed",
                 KillReason::StartupProbe => "its startup probe failed",
+                KillReason::Resized => "its resources changed",
                 KillReason::Superseded => "a newer instance has taken its place",
             }),
         }
@@ -86,6 +87,8 @@ pub enum KillReason {
     LivenessProbe,
     /// Its startup probe failed.
     StartupProbe,
+    /// Its resources changed, and it asks to be made anew for that.
+    Resized,
     /// A newer instance has taken its place.
     Superseded,
 }
@@ -102,6 +105,7 @@ impl KillReason {
             Self::Changed => format!("{what} {name} definition changed{then}"),
             Self::LivenessProbe => format!("{what} {name} failed liveness probe{then}"),
             Self::StartupProbe => format!("{what} {name} failed startup probe{then}"),
+            Self::Resized => format!("Container {name} resize requires restart"),
             Self::Superseded => format!("{what} {name} was replaced by a newer instance"),
         }
     }

@@ -10,6 +10,7 @@ use super::actions::{ContainerKill, ContainerStart, Role};
 use super::pod_actions::Situation;
 use super::probe_results::ProbeResults;
 use super::reasons::{KillReason, StartReason};
+use super::resize::needs_restart;
 
 /// What regular containers need.
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ pub(super) struct RegularActions {
 }
 
 pub(super) fn regular_actions(situation: &Situation<'_>) -> RegularActions {
-    let Situation { pod, status, probes, .. } = *situation;
+    let Situation { pod, status, probes, sizes, .. } = *situation;
     let mut actions = RegularActions::default();
     for (index, container) in view::containers(pod).iter().enumerate() {
         let latest = status.latest(&container.name);
@@ -33,13 +34,16 @@ pub(super) fn regular_actions(situation: &Situation<'_>) -> RegularActions {
             }
             continue;
         };
-        let Some(why) = why_kill(container, running, probes) else {
+        let resized = || needs_restart(pod, container, running, sizes);
+        let why = why_kill(container, running, probes);
+        let Some(why) = why.or_else(|| resized().then_some(KillReason::Resized)) else {
             actions.kept += 1;
             continue;
         };
-        // A changed definition runs whatever the policy; after a failed probe the policy counts, and
+        // A changed definition or size runs whatever the policy; after a failed probe the policy counts, and
         // rules do not, because there is no exit code.
-        let restarts = why == KillReason::Changed || restarts_after_probe(pod, container);
+        let restarts = matches!(why, KillReason::Changed | KillReason::Resized)
+            || restarts_after_probe(pod, container);
         actions.kill.push(ContainerKill {
             id: running.id.clone(),
             name: container.name.clone(),

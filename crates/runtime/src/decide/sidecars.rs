@@ -9,6 +9,7 @@ use super::pod_actions::Situation;
 use super::probe_results::ProbeResult;
 use super::reasons::{KillReason, StartReason};
 use super::regular_containers::{definition_changed, kill_of_unknown};
+use super::resize::needs_restart;
 
 /// What a sidecar needs. It runs again whatever the pod's policy; whether what comes after it may
 /// start is decided before whether it must be started anew.
@@ -44,6 +45,8 @@ fn running(situation: &Situation<'_>, container: &Container, latest: &ContainerS
         anew(latest, KillReason::Changed)
     } else if container.liveness_probe.is_some() && probes.failed_liveness(&latest.id) {
         anew(latest, KillReason::LivenessProbe)
+    } else if needs_restart(situation.pod, container, latest, situation.sizes) {
+        anew(latest, KillReason::Resized)
     } else {
         Finding { done: true, ..Finding::WAIT }
     }

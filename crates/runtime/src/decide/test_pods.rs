@@ -67,6 +67,7 @@ pub(crate) fn instance(
         labels: [].into(),
         annotations: [(labels::CONTAINER_HASH.to_owned(), hash)].into(),
         mounts: Vec::new(),
+        resources: None,
     }
 }
 

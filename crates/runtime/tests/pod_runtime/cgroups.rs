@@ -151,6 +151,8 @@ async fn what_is_left_of_pods_that_are_gone_is_found_in_every_class() {
     of_pods.sweep_one(&"b".into(), &is_gone).await;
     assert_eq!(cgroups.effects(), [""; 0]);
     of_pods.sweep_one(&"b".into(), &|_| true).await;
-    assert_eq!(cgroups.effects(), ["remove /kubepods/burstable/podb"]);
+    // Now all pods of the class are known.
+    let expected = ["remove /kubepods/burstable/podb", "update /kubepods/burstable"];
+    assert_eq!(cgroups.effects(), expected);
     assert!(others.iter().all(|path| cgroups.all().contains_key(&name(path))));
 }

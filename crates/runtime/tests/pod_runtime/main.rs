@@ -8,6 +8,7 @@ mod init;
 mod kill;
 mod last_words;
 mod late;
+mod resize;
 mod restart;
 mod restart_all;
 mod sandbox;

@@ -155,7 +155,9 @@ impl World {
         self.runtime.forget_calls();
         let restart_all = self.restart_all.load(Ordering::Relaxed);
         let probes = &ProbeResults::default();
-        self.pods.sync(&Situation { pod, status: &status, probes, restart_all }, cancel).await
+        let sizes = &self.pods.sizes().await;
+        let situation = Situation { pod, status: &status, probes, restart_all, sizes };
+        self.pods.sync(&situation, cancel).await
     }
 
     /// A sync on what an earlier look showed.
@@ -165,7 +167,8 @@ impl World {
         status: &PodStatus,
     ) -> Result<Progress, SyncError> {
         let probes = &ProbeResults::default();
-        let situation = Situation { pod, status, probes, restart_all: false };
+        let sizes = &self.pods.sizes().await;
+        let situation = Situation { pod, status, probes, restart_all: false, sizes };
         self.pods.sync(&situation, &CancellationToken::new()).await
     }
 

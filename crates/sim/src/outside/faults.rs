@@ -35,6 +35,7 @@ pub(crate) fn is_effect(method: Method) -> bool {
             | Method::CreateContainer
             | Method::StartContainer
             | Method::StopContainer
+            | Method::UpdateContainerResources
             | Method::ExecSync
             | Method::RemoveContainer
             | Method::PullImage

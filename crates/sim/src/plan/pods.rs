@@ -136,14 +136,32 @@ impl PodPlan {
             writeln!(text, "  {title}:").expect("text takes text");
             for ContainerPlan { name, image, program, sidecar } in containers {
                 let policy = if *sidecar { ", restartPolicy: Always" } else { "" };
+                let resources = self.resources();
                 let args = program.args();
-                writeln!(text, "  - {{name: {name}, image: \"{image}\", args: {args}{policy}}}")
-                    .expect("text takes text");
+                writeln!(
+                    text,
+                    "  - {{name: {name}, image: \"{image}\", args: {args}{policy}{resources}}}"
+                )
+                .expect("text takes text");
             }
         };
         list("initContainers", &self.init);
         list("containers", &self.containers);
         text
+    }
+
+    /// Thousandths of a processor that each of its containers asks for: another version of a pod that
+    /// keeps its uid asks for others.
+    pub fn milli(&self) -> i64 {
+        let more = i64::try_from(self.revision % 5).unwrap_or(0);
+        if self.keeps_uid { 100 + 10 * more } else { 0 }
+    }
+
+    fn resources(&self) -> String {
+        match self.milli() {
+            0 => String::new(),
+            milli => format!(", resources: {{requests: {{cpu: {milli}m}}}}"),
+        }
     }
 
     /// Its uid on the node.

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, Ports, Registry, Settings};
+use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, NodeCgroups, Ports, Registry, Settings};
 use futures_util::FutureExt as _;
 use gc::decide::images::{Pins, Policy};
 use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
 use model::ports::http::Headers;
 use model::ports::runtime::Code;
-use runtime::decide::NodeSettings;
+use runtime::decide::{NodeSettings, pod_of_cgroup};
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::http::{MemoryWeb, Page};
 use tokio::time::{Instant, sleep_until};
@@ -142,7 +142,7 @@ impl Node {
             }),
             node_events: Arc::<KeptNodeEvents>::default(),
             disks: Arc::clone(&self.outside.disk) as _,
-            cgroups: None,
+            cgroups: Some(Arc::clone(&self.outside.cgroups) as _),
             metrics: Registry::new(),
         };
         let agent = Agent::start(&settings(self.hints, self.url), ports, None);
@@ -402,6 +402,8 @@ impl Node {
             at: outside.elapsed(),
             containers: containers.iter().map(|one| outside.instance(one)).collect(),
             robbed: self.robbed.pods(),
+            shares: containers.iter().filter_map(|one| outside.shares(&one.id)).collect(),
+            cgroups: outside.cgroups.all().keys().filter_map(pod_of_cgroup).collect(),
             sandboxes: sandboxes
                 .map(|one| SandboxSeen {
                     made: outside.since_the_beginning(one.created_at),
@@ -442,6 +444,7 @@ fn settings(hints: bool, url: bool) -> Settings {
         }),
         pleg: pleg::Settings { hints, ..pleg::Settings::default() },
         images: ImageRules { policy, pins, ..ImageRules::default() },
+        cgroups: NodeCgroups::of_pods("/kubepods"),
         ..Settings::new(NODE, "memory", node)
     }
 }

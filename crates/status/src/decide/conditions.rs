@@ -2,6 +2,7 @@
 
 mod initialized;
 mod ready;
+mod resize;
 mod restarting_all;
 mod sandbox;
 
@@ -18,6 +19,8 @@ const READY: &str = "Ready";
 const CONTAINERS_READY: &str = "ContainersReady";
 const SCHEDULED: &str = "PodScheduled";
 const RESTARTING_ALL: &str = "AllContainersRestarting";
+const RESIZE_PENDING: &str = "PodResizePending";
+const RESIZE_IN_PROGRESS: &str = "PodResizeInProgress";
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 /// Why a pod goes that the node ends for others' sake.
 const BY_KUBELET: &str = "TerminationByKubelet";
@@ -30,9 +33,8 @@ const OWNED: &[&str] = &[
     CONTAINERS_READY,
     SCHEDULED,
     RESTARTING_ALL,
-    // Nothing is resized here: what another agent left behind is no longer true.
-    "PodResizePending",
-    "PodResizeInProgress",
+    RESIZE_PENDING,
+    RESIZE_IN_PROGRESS,
 ];
 
 const TRUE: &str = "True";
@@ -60,6 +62,11 @@ pub fn is_restarting_all(status: &PodStatus) -> bool {
     holds(Some(status), RESTARTING_ALL)
 }
 
+/// Whether a status says that the pod has not yet the resources that it was given.
+pub fn is_resizing(status: &PodStatus) -> bool {
+    holds(Some(status), RESIZE_IN_PROGRESS)
+}
+
 /// The conditions of a pod: first those of others, then the node's own.
 pub fn conditions(
     input: &StatusInput<'_>,
@@ -70,6 +77,8 @@ pub fn conditions(
     let containers_ready = ready::containers_ready(input.pod, phase, containers);
     let ready = ready::ready(input.pod, &containers_ready, &all);
     let claims = [
+        (RESIZE_PENDING, resize::pending(input, phase)),
+        (RESIZE_IN_PROGRESS, resize::in_progress(input, phase)),
         (READY_TO_START, Some(sandbox::ready_to_start(input))),
         (INITIALIZED, Some(initialized::initialized(input, phase, containers))),
         (READY, Some(ready)),
@@ -110,7 +119,11 @@ fn foreign(input: &StatusInput<'_>) -> Vec<PodCondition> {
 /// A claim as the API shows it. The time of its last change stays while it says the same.
 fn published(input: &StatusInput<'_>, type_: &str, claim: Claim) -> PodCondition {
     let status = if claim.holds { TRUE } else { FALSE };
-    let unchanged = find(input.base(), type_).filter(|old| old.status == status);
+    // A resize waits anew when it waits for something else.
+    let by_reason = matches!(type_, RESIZE_PENDING | RESIZE_IN_PROGRESS);
+    let unchanged = find(input.base(), type_).filter(|old| {
+        old.status == status && (!by_reason || old.reason.as_deref() == claim.reason)
+    });
     let since = unchanged.and_then(|old| old.last_transition_time.clone());
     let generation = input.pod.metadata.generation.filter(|_| type_ != RESTARTING_ALL);
     PodCondition {

@@ -9,9 +9,9 @@ use model::observed::SandboxState::{NotReady, Ready};
 
 use crate::decide::container_statuses::Containers;
 use crate::decide::test_pods::{
-    NOW, World, condition, container, find, instance, pod, sandbox, sidecar, time, with_init,
+    NOW, World, at, condition, container, find, instance, pod, sandbox, sidecar, time, with_init,
 };
-use crate::decide::{Failure, Phase, conditions};
+use crate::decide::{Failure, PendingResize, Phase, conditions, is_resizing};
 
 /// What a condition says: `True`, `False REASON`, `False REASON: MESSAGE`, or `-` without one.
 fn says(status: &PodStatus, type_: &str) -> String {
@@ -359,4 +359,48 @@ fn a_pod_that_the_node_ends_for_others_says_so_from_then_on() {
     assert_eq!(find(&later, "DisruptionTarget"), Some(&condition));
     assert_eq!(later.reason.as_deref(), Some("Preempting"));
     assert_eq!(later.message.as_deref(), Some("make room"));
+}
+
+// behaviour: RSZ-21
+#[test]
+fn a_resize_that_waits_or_goes_on_is_told_until_it_is_over() {
+    let waits = |infeasible| Some(PendingResize { infeasible, message: "no room".to_owned() });
+    let mut world = World::new(pod("Always", &["a"]), vec![]);
+    world.pending = waits(false);
+    let first = world.status();
+    let condition = find(&first, "PodResizePending").expect("the condition").clone();
+    assert_eq!(
+        (condition.status.as_str(), condition.reason.as_deref()),
+        ("True", Some("Deferred"))
+    );
+    assert_eq!(condition.message.as_deref(), Some("no room"));
+    assert!(!is_resizing(&first) && find(&first, "PodResizeInProgress").is_none());
+    // The same again is the same; another reason is another time.
+    world.previous = Some(first.clone());
+    world.now = at(NOW + 5);
+    assert_eq!(world.status(), first);
+    world.pending = waits(true);
+    let condition = find(&world.status(), "PodResizePending").expect("the condition").clone();
+    assert_eq!(condition.reason.as_deref(), Some("Infeasible"));
+    assert_eq!(condition.last_transition_time, Some(time(NOW + 5)));
+    world.pending = None;
+    world.resize = Some(None);
+    let goes_on = world.status();
+    assert!(is_resizing(&goes_on) && find(&goes_on, "PodResizePending").is_none());
+    assert_eq!(find(&goes_on, "PodResizeInProgress").and_then(|one| one.reason.clone()), None);
+    world.resize = Some(Some("it uses more"));
+    let stuck = world.status();
+    let condition = find(&stuck, "PodResizeInProgress").expect("the condition");
+    assert_eq!(condition.reason.as_deref(), Some("Error"));
+    assert_eq!(condition.message.as_deref(), Some("it uses more"));
+    // Whoever is over waits for nothing.
+    world.previous = Some(stuck);
+    world.failure =
+        Some(Failure { reason: "Evicted", message: "over".to_owned(), disruption: None });
+    let over = world.status();
+    assert!(find(&over, "PodResizeInProgress").is_none(), "{over:?}");
+    world.failure = None;
+    world.resize = None;
+    world.previous = None;
+    assert!(!is_resizing(&world.status()));
 }

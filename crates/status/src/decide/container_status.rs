@@ -11,7 +11,7 @@ use model::observed;
 use podspec::{restart, view};
 
 use crate::decide::input::{StatusInput, Waiting};
-use crate::decide::readiness;
+use crate::decide::{readiness, reported};
 
 /// Why the end of a container is not known.
 const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
@@ -48,7 +48,18 @@ pub(crate) fn container_status(
         .filter(|_| !has_worked && restart::should_restart(input.pod, container, newest));
     let ended_before = old.filter(|old| ended(old.state.as_ref()).is_some());
     let mut status = match (newest, ended_before) {
-        (Some(newest), _) => of_instance(input, newest, instances.next(), old),
+        (Some(newest), _) => {
+            let of_instance = of_instance(input, newest, instances.next(), old);
+            let same =
+                old.filter(|old| was_running(old) && old.container_id == of_instance.container_id);
+            let resizes = input.resizing.in_progress;
+            let requests = container.resources.as_ref().and_then(|given| given.requests.clone());
+            ContainerStatus {
+                resources: Some(reported::resources(container, newest, same, resizes)),
+                allocated_resources: requests,
+                ..of_instance
+            }
+        }
         // How it ended is told until it is started again, long after its remains were removed.
         (None, Some(ended)) if failure.is_none() => ended.clone(),
         (None, _) => of_none(input.pod, container, old),

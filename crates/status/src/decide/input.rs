@@ -23,6 +23,8 @@ pub struct StatusInput<'a> {
     /// Whether everything of the pod was stopped, and nothing of it will run again whatever its
     /// restart policy says.
     pub stopped_for_good: bool,
+    /// How far it has the resources that it asks for.
+    pub resizing: Resizing<'a>,
     /// What is known of the node.
     pub node: &'a NodeFacts,
     /// The time now.
@@ -33,6 +35,33 @@ impl<'a> StatusInput<'a> {
     /// The status to go on from.
     pub(crate) fn base(&self) -> Option<&'a PodStatus> {
         self.previous.or(self.pod.status.as_ref())
+    }
+}
+
+/// How far a pod has the resources that it asks for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Resizing<'a> {
+    /// Why it was not given them, if it was not.
+    pub pending: Option<&'a PendingResize>,
+    /// Whether it has not yet what it was given.
+    pub in_progress: bool,
+    /// What is in the way of that.
+    pub error: Option<&'a str>,
+}
+
+/// A pod asks for other resources, and was not given them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingResize {
+    /// Whether it never will be, as it stands.
+    pub infeasible: bool,
+    /// Why, in a sentence.
+    pub message: String,
+}
+
+impl PendingResize {
+    /// Why, in a word.
+    pub fn reason(&self) -> &'static str {
+        if self.infeasible { "Infeasible" } else { "Deferred" }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::decide::conditions::conditions;
 use crate::decide::container_statuses::container_statuses;
 use crate::decide::input::StatusInput;
 use crate::decide::phase::{Situation, phase, settled};
-use crate::decide::{addresses, normalize};
+use crate::decide::{addresses, normalize, reported};
 
 /// The status of a pod; upstream's `generateAPIPodStatus`, and what its status manager adds.
 pub fn pod_status(input: &StatusInput<'_>) -> PodStatus {
@@ -34,6 +34,7 @@ pub fn pod_status(input: &StatusInput<'_>) -> PodStatus {
         ephemeral_container_statuses: non_empty(containers.ephemeral),
         start_time: base.and_then(|base| base.start_time.clone()).or(Some(first_seen(input))),
         qos_class: Some(qos_class(input.pod)),
+        allocated_resources: reported::requests(input.pod),
         observed_generation: observed_generation(input),
         resource_claim_statuses: claims.and_then(|s| s.resource_claim_statuses.clone()),
         extended_resource_claim_status: claims

@@ -13,7 +13,9 @@ use model::ids::PodName;
 use model::labels;
 use model::observed::{self, SandboxState, SandboxStatus};
 
-use crate::decide::{Failure, NodeFacts, StatusInput, Waiting, pod_status};
+use crate::decide::{
+    Failure, NodeFacts, PendingResize, Resizing, StatusInput, Waiting, pod_status,
+};
 
 pub(crate) const NOW: i64 = 1_000_000;
 
@@ -114,6 +116,7 @@ pub(crate) fn instance(
         labels: [].into(),
         annotations: [(labels::CONTAINER_RESTART_COUNT.to_owned(), count.to_owned())].into(),
         mounts: Vec::new(),
+        resources: None,
     }
 }
 
@@ -171,6 +174,9 @@ pub(crate) struct World {
     pub(crate) start_failures: BTreeMap<String, Waiting>,
     pub(crate) failure: Option<Failure>,
     pub(crate) stopped_for_good: bool,
+    pub(crate) pending: Option<PendingResize>,
+    /// Whether a resize is under way, and what is in its way.
+    pub(crate) resize: Option<Option<&'static str>>,
     pub(crate) node: NodeFacts,
     pub(crate) now: Timestamp,
 }
@@ -192,6 +198,8 @@ impl World {
             start_failures: BTreeMap::new(),
             failure: None,
             stopped_for_good: false,
+            pending: None,
+            resize: None,
             node,
             now: at(NOW),
         }
@@ -221,6 +229,11 @@ impl World {
             start_failures: &self.start_failures,
             failure: self.failure.as_ref(),
             stopped_for_good: self.stopped_for_good,
+            resizing: Resizing {
+                pending: self.pending.as_ref(),
+                in_progress: self.resize.is_some(),
+                error: self.resize.flatten(),
+            },
             node: &self.node,
             now: self.now,
         }

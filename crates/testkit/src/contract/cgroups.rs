@@ -39,6 +39,7 @@ cases! {
     what_was_not_made_is_missing
     a_cgroup_is_made_with_all_on_the_way_to_it
     what_is_not_told_stays
+    what_was_written_is_had
     what_is_not_there_cannot_be_limited
     the_cgroups_in_one_are_told
     a_cgroup_goes_with_all_that_is_in_it
@@ -108,6 +109,33 @@ async fn what_is_not_told_stays(world: &dyn World) -> Result<()> {
     let unlimited = CgroupValues { cpu_quota: Some(-1), ..CgroupValues::default() };
     world.cgroups().update(&name, &unlimited).await?;
     world.has(&name, &CgroupValues { cpu_quota: Some(-1), ..expected }).await?;
+    remove(world, &name).await?;
+    Ok(())
+}
+
+async fn what_was_written_is_had(world: &dyn World) -> Result<()> {
+    let name = world.base().child("had")?;
+    let cgroups = world.cgroups();
+    let missing = cgroups.has(&name, &values()).await;
+    ensure!(matches!(missing, Err(CgroupError::Missing { .. })), "{missing:?}");
+    ensure!(cgroups.memory_usage(&name, None).await?.is_none(), "nothing is used in it");
+    cgroups.create(&name, &values()).await?;
+    ensure!(cgroups.has(&name, &values()).await?, "all of it");
+    let some = CgroupValues {
+        cpu_quota: Some(50_000),
+        cpu_period: Some(100_000),
+        ..CgroupValues::default()
+    };
+    ensure!(cgroups.has(&name, &some).await?, "a part of it");
+    for other in [
+        CgroupValues { memory_limit: Some(65 << 20), ..values() },
+        CgroupValues { cpu_quota: Some(-1), ..values() },
+        CgroupValues { cpu_shares: Some(2), ..values() },
+    ] {
+        ensure!(!cgroups.has(&name, &other).await?, "{other:?}");
+        world.has(&name, &values()).await?;
+    }
+    ensure!(cgroups.memory_usage(&name, Some("no-container")).await?.is_none(), "not there");
     remove(world, &name).await?;
     Ok(())
 }

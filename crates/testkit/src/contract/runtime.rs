@@ -139,6 +139,7 @@ cases! {
         a_container_that_ends_with_0_has_completed
         a_container_remembers_what_it_was_made_with
         a_container_refers_to_its_image
+        what_a_container_may_use_changes_as_it_runs
         a_killed_container_has_exited
         an_unknown_container_is_not_found;
     starting:

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use model::ids::{ContainerId, PodName, SandboxId};
 use model::labels;
-use model::observed::{Container, ContainerState, ContainerStatus};
+use model::observed::{Container, ContainerState, ContainerStatus, ReportedResources};
 use model::ports::runtime::ImageUse;
-use model::wanted::ContainerConfig;
+use model::wanted::{ContainerConfig, LinuxResources};
 use tokio::sync::Notify;
 
 use super::images::StoredImage;
@@ -161,6 +161,21 @@ impl ContainerRecord {
         self.ended.notify_waiters();
     }
 
+    /// Changes what it may use; what is not told stays.
+    pub(super) fn limit(&mut self, resources: &LinuxResources) {
+        let kept = &mut self.config.resources;
+        let told = |kept: &mut i64, told: i64| {
+            if told != 0 {
+                *kept = told;
+            }
+        };
+        told(&mut kept.cpu_period, resources.cpu_period);
+        told(&mut kept.cpu_quota, resources.cpu_quota);
+        told(&mut kept.cpu_shares, resources.cpu_shares);
+        told(&mut kept.memory_limit, resources.memory_limit);
+        told(&mut kept.memory_swap_limit, resources.memory_swap_limit);
+    }
+
     /// Ends it now for want of memory.
     pub(super) fn oom_kill(&mut self, now: Timestamp) {
         self.kill(now, EXIT_KILLED);
@@ -246,6 +261,7 @@ impl ContainerRecord {
             labels: self.config.labels.clone(),
             annotations: self.config.annotations.clone(),
             mounts: self.config.mounts.clone(),
+            resources: ReportedResources::of(&self.config.resources),
         }
     }
 }

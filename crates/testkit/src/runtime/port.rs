@@ -16,7 +16,7 @@ use model::ports::runtime::{
     RuntimeError, RuntimeFeatures, RuntimeStatus, RuntimeVersion, SandboxFilter,
 };
 use model::verdict::{Subject, Verdict};
-use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
+use model::wanted::{ContainerConfig, LinuxResources, NamespaceMode, SandboxConfig};
 use tokio::time::sleep;
 
 use super::calls::{Call, Method};
@@ -297,6 +297,18 @@ impl Runtime for MemoryRuntime {
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
         self.call(Method::StopContainer, id.to_string(), self.stop(id, grace)).await
+    }
+
+    async fn update_container_resources(
+        &self,
+        id: &ContainerId,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError> {
+        let effect = self.at_once(|world, now| {
+            let limited = world.store.change(id, now, |record| record.limit(resources));
+            limited.ok_or_else(|| Refusal::not_found("container", id.as_str()))
+        });
+        self.call(Method::UpdateContainerResources, id.to_string(), effect).await
     }
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use model::ids::{ContainerId, ObjectId};
-use model::observed::ContainerState;
+use model::observed::{ContainerState, ReportedResources};
+use model::wanted::LinuxResources;
 
 use super::bench::{Bench, not_found, unknown_id};
 
@@ -97,4 +98,39 @@ pub(super) async fn an_unknown_container_is_not_found(bench: &Bench<'_>) -> Resu
     let id: ContainerId = unknown_id();
     not_found(bench.runtime.container_status(&id).await)?;
     not_found(bench.runtime.start_container(&id).await)
+}
+
+pub(super) async fn what_a_container_may_use_changes_as_it_runs(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let mut config = bench.container_config(&pod, &["sleep", "forever"]);
+    config.resources = LinuxResources {
+        cpu_period: 100_000,
+        cpu_quota: 20_000,
+        cpu_shares: 102,
+        memory_limit: 64 << 20,
+        ..LinuxResources::default()
+    };
+    let id = bench.create(&pod, &config).await?;
+    bench.runtime.start_container(&id).await?;
+    let before = bench.runtime.container_status(&id).await?;
+    let expected = ReportedResources {
+        cpu_request: Some(100),
+        cpu_limit: Some(200),
+        memory_limit: Some(64 << 20),
+    };
+    ensure!(before.resources == Some(expected), "{before:?}");
+    // What is not told stays.
+    let change =
+        LinuxResources { cpu_shares: 204, memory_limit: 128 << 20, ..LinuxResources::default() };
+    for _ in 0..2 {
+        bench.runtime.update_container_resources(&id, &change).await.context("once and again")?;
+        let after = bench.runtime.container_status(&id).await?;
+        let expected =
+            ReportedResources { cpu_request: Some(200), memory_limit: Some(128 << 20), ..expected };
+        ensure!(after.resources == Some(expected), "{after:?}");
+        ensure!(after.state == ContainerState::Running, "{after:?}");
+        ensure!(after.started_at == before.started_at, "{after:?}");
+    }
+    let unknown: ContainerId = unknown_id();
+    not_found(bench.runtime.update_container_resources(&unknown, &change).await)
 }

@@ -91,7 +91,13 @@ fn a_failed_probe_restarts_unless_the_policy_is_never() {
                 instance("c", "a", Running, 0),
                 instance("o", "other", Running, 0),
             ]);
-            let situation = Situation { pod: &pod, status: &observed, probes, restart_all: false };
+            let situation = Situation {
+                pod: &pod,
+                status: &observed,
+                probes,
+                restart_all: false,
+                sizes: &Sizes::new(),
+            };
             let actions = pod_actions(&situation);
             assert_eq!((actions.kill[0].why, actions.kill[0].restarts), (why, restarts));
             assert_eq!(actions.start.len(), usize::from(restarts), "{policy} {why:?}");
@@ -182,7 +188,13 @@ fn a_pod_that_starts_over_loses_every_instance_the_one_that_asked_for_it_last() 
     ]);
     let observed = PodStatus { older: vec![listed_container("a", "asks", Exited)], ..observed };
     let probes = ProbeResults::default();
-    let situation = Situation { pod: &pod, status: &observed, probes: &probes, restart_all: true };
+    let situation = Situation {
+        pod: &pod,
+        status: &observed,
+        probes: &probes,
+        restart_all: true,
+        sizes: &Sizes::new(),
+    };
     let actions = pod_actions(&situation);
     let resets: Vec<_> =
         actions.reset.iter().map(|reset| (reset.id.as_str(), reset.kill)).collect();

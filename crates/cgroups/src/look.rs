@@ -1,0 +1,71 @@
+//! What a cgroup has, and what is used in it.
+
+use std::io::ErrorKind;
+
+use model::cgroup::CgroupValues;
+use model::machine::Cgroups as Version;
+use model::ports::cgroups::CgroupError;
+
+use crate::beneath;
+use crate::files::Place;
+use crate::tree::{Tree, failed};
+use crate::write::{Write, writes};
+
+/// Bytes of a page, in which the kernel counts memory.
+const PAGE: u64 = 4096;
+
+impl Tree {
+    /// Whether a cgroup that is there has these values.
+    pub(crate) fn has(&self, place: &Place, values: &CgroupValues) -> Result<bool, CgroupError> {
+        for write in writes(self.version, values).iter().filter(|write| !write.optional) {
+            let Some(hierarchy) = self.with(write.controller) else { continue };
+            let directory = place.open(hierarchy)?;
+            let found = beneath::read(&directory, &write.file).map_err(|source| {
+                failed("read", place.path(hierarchy).join(&write.file), source)
+            })?;
+            if !is_said(write, found.trim()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Bytes of memory that are used in a cgroup; `None` where nobody counts them.
+    pub(crate) fn memory_usage(
+        &self,
+        place: &Place,
+        part: Option<&str>,
+    ) -> Result<Option<u64>, CgroupError> {
+        let file = match self.version {
+            Version::V1 => "memory.usage_in_bytes",
+            Version::V2 => "memory.current",
+        };
+        let Some(hierarchy) = self.with("memory") else { return Ok(None) };
+        let Some(mut directory) = place.find(hierarchy)? else { return Ok(None) };
+        let mut path = place.path(hierarchy);
+        if let Some(part) = part {
+            let names = beneath::directories(&directory)
+                .map_err(|source| failed("list", path.clone(), source))?;
+            let Some(name) = names.into_iter().find(|name| name.contains(part)) else {
+                return Ok(None);
+            };
+            path.push(&name);
+            directory = match beneath::child(&directory, &name) {
+                Ok(child) => child,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                Err(source) => return Err(failed("open", path, source)),
+            };
+        }
+        let read = beneath::read(&directory, file);
+        let read = read.map_err(|source| failed("read", path.join(file), source))?;
+        Ok(read.trim().parse().ok())
+    }
+}
+
+/// Whether a control file says what was written to it. Of memory the kernel keeps whole pages.
+fn is_said(write: &Write, found: &str) -> bool {
+    let pages = |text: &str| text.parse::<u64>().ok().map(|bytes| bytes / PAGE);
+    found == write.content
+        || write.controller == "memory"
+            && pages(found).is_some_and(|found| Some(found) == pages(&write.content))
+}

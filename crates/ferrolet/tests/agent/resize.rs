@@ -1,0 +1,352 @@
+//! Pods that ask for other resources while they run.
+
+use std::time::Duration;
+
+use ferrolet::wiring::Agent;
+use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+use model::cgroup::CgroupName;
+use model::observed::Container;
+use model::ports::events::PodEvent;
+use testkit::mortal::Moment;
+use testkit::runtime::Method;
+
+use crate::crash::{dies_in, start_mortal};
+use crate::world::World;
+
+const IMAGE: &str = "ferrolet.test/workload:1";
+const MEBIBYTE: i64 = 1 << 20;
+
+/// Writes the manifest of a pod whose uid stays, whatever else changes.
+fn write(world: &World, name: &str, resources: &str, more: &str) {
+    let manifest = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: uid-of-{name}}}\nspec:\n  \
+         terminationGracePeriodSeconds: 1\n  containers:\n  - name: main\n    image: \"{IMAGE}\"\n    \
+         args: [sleep, forever]\n    resources: {{{resources}}}\n    {more}\n"
+    );
+    world.files.write(format!("/manifests/{name}.yaml"), manifest);
+}
+
+/// Requests and limits of so many thousandths of a processor and mebibytes.
+fn sized(cpu: u32, memory: u32) -> String {
+    format!(
+        "requests: {{cpu: {cpu}m, memory: {memory}Mi}}, limits: {{cpu: 8, memory: {}Mi}}",
+        2 * memory
+    )
+}
+
+fn status(agent: &Agent, pod: &str) -> Option<PodStatus> {
+    let name = format!("{pod}-node");
+    let pods = agent.pods().pods();
+    let found = pods.into_iter().find(|known| known.pod.metadata.name.as_ref() == Some(&name))?;
+    Some((*found.status?).clone())
+}
+
+fn condition(agent: &Agent, pod: &str, kind: &str) -> Option<PodCondition> {
+    status(agent, pod)?.conditions?.into_iter().find(|one| one.type_ == kind)
+}
+
+/// What a container may use by now: shares and bytes.
+fn limits(world: &World, container: &Container) -> (i64, i64) {
+    let config = world.runtime.container_config(&container.id).expect("the container");
+    (config.resources.cpu_shares, config.resources.memory_limit / MEBIBYTE)
+}
+
+/// What a pod's cgroup allows: shares and bytes.
+fn of_pod(world: &World, container: &Container) -> (u64, u64) {
+    let name = format!("/kubepods/burstable/pod{}", container.pod_uid);
+    let name = CgroupName::parse(&name).expect("the name of a cgroup");
+    let values = world.cgroups.all().remove(&name).expect("the cgroup");
+    (
+        values.cpu_shares.expect("shares"),
+        values.memory_limit.expect("a limit") / MEBIBYTE.unsigned_abs(),
+    )
+}
+
+async fn has_limits(world: &World, container: &Container, expected: (i64, i64)) {
+    let what = format!("{} has {expected:?}", container.pod.name);
+    let has = |world: &World| (limits(world, container) == expected).then_some(());
+    world.until(&what, has).await;
+}
+
+fn told(world: &World, reason: &str) -> Vec<PodEvent> {
+    world.events.all().into_iter().filter(|event| event.reason == reason).collect()
+}
+
+// behaviour: RSZ-1, RSZ-11, RSZ-13, RSZ-20, RSZ-22
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_resized_as_it_runs() {
+    let world = World::new();
+    write(&world, "web", &sized(100, 64), "");
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    assert_eq!(limits(&world, &web), (102, 128));
+    assert_eq!(of_pod(&world, &web), (102, 128));
+    world.runtime.forget_calls();
+    world.cgroups.effects();
+    for (cpu, memory, shares) in [(200, 128, 204), (150, 32, 153)] {
+        write(&world, "web", &sized(cpu, memory), "");
+        has_limits(&world, &web, (shares, i64::from(2 * memory))).await;
+        world
+            .until("it is told", |_| {
+                let status = status(&agent, "web")?.container_statuses?.remove(0);
+                let (has, given) = (status.resources?.requests?, status.allocated_resources?);
+                let cpu = format!("{cpu}m");
+                (has["cpu"].0 == cpu && given["cpu"].0 == cpu && has == given).then_some(())
+            })
+            .await;
+        let over =
+            |_: &World| condition(&agent, "web", "PodResizeInProgress").is_none().then_some(());
+        world.until("it is over", over).await;
+        assert_eq!(of_pod(&world, &web), (shares.unsigned_abs(), u64::from(2 * memory)));
+        let class = CgroupName::parse("/kubepods/burstable").expect("the name of a cgroup");
+        assert_eq!(world.cgroups.all()[&class].cpu_shares, Some(shares.unsigned_abs()));
+    }
+    assert_eq!(world.one_runs("web").await, web, "nothing was started anew");
+    assert_eq!(world.runtime.count(Method::UpdateContainerResources), 2);
+    let (started, completed) = (told(&world, "ResizeStarted"), told(&world, "ResizeCompleted"));
+    assert_eq!((started.len(), completed.len()), (2, 2));
+    assert!(
+        started[0].message.contains(r#""requests":{"cpu":"200m","memory":"128Mi"}"#),
+        "{started:?}"
+    );
+    // Up in the pod first, and down in it last.
+    let own = format!("update /kubepods/burstable/pod{}", web.pod_uid);
+    let updates = world.cgroups.effects();
+    assert_eq!(updates.iter().filter(|effect| **effect == own).count(), 3, "{updates:?}");
+    world.remove_manifest("web");
+    world.until("no cgroup is left", |world| world.pod_cgroups().is_empty().then_some(())).await;
+    for file in ["allocated", "actuated"] {
+        let path = format!("/var/lib/kubelet/ferrolet/state/{file}-resources.json");
+        let kept = world.files.content(&path).expect("the record");
+        assert!(kept.ends_with(b"\n{}"), "{file}: {}", String::from_utf8_lossy(&kept));
+    }
+}
+
+// behaviour: RSZ-12
+#[tokio::test(start_paused = true)]
+async fn a_container_that_asks_for_it_starts_anew_with_its_resources() {
+    let world = World::new();
+    let policy = "resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]";
+    write(&world, "web", &sized(100, 64), policy);
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    write(&world, "web", &sized(200, 64), policy);
+    has_limits(&world, &web, (204, 128)).await;
+    write(&world, "web", &sized(200, 128), policy);
+    let is_new = |world: &World| {
+        let running = world.running("web");
+        running.into_iter().find(|one| one.id != web.id)
+    };
+    let anew = world.until("it starts anew", is_new).await;
+    assert_eq!((&anew.pod_uid, anew.attempt), (&web.pod_uid, 1));
+    assert_eq!((limits(&world, &anew), of_pod(&world, &anew)), ((204, 256), (204, 256)));
+    let killing = told(&world, "Killing");
+    assert!(killing.iter().any(|event| event.message == "Container main resize requires restart"));
+    world
+        .until("it is over", |world| (told(world, "ResizeCompleted").len() == 2).then_some(()))
+        .await;
+    assert_eq!(condition(&agent, "web", "PodResizeInProgress"), None);
+    assert_eq!(world.live_sandboxes(), 1);
+}
+
+// behaviour: RSZ-4, RSZ-21
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_is_told_and_the_pod_goes_on_as_it_is() {
+    let world = World::new();
+    write(&world, "web", &sized(100, 64), "");
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    write(&world, "web", "limits: {cpu: 1, memory: 64Mi}", "");
+    let why = world.until("it is told", |_| condition(&agent, "web", "PodResizePending")).await;
+    assert_eq!(why.reason.as_deref(), Some("Infeasible"));
+    let message = "Pod QOS Class may not change as a result of resizing";
+    assert_eq!(why.message.as_deref(), Some(message));
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!((limits(&world, &web), told(&world, "ResizeInfeasible").len()), ((102, 128), 1));
+    assert_eq!(status(&agent, "web").and_then(|told| told.qos_class).as_deref(), Some("Burstable"));
+    // It is asked again when it asks for something else, or for nothing else any more.
+    write(&world, "web", &sized(100, 64), "");
+    let gone = |_: &World| condition(&agent, "web", "PodResizePending").is_none().then_some(());
+    world.until("it asks no more", gone).await;
+    write(&world, "web", "limits: {cpu: 1, memory: 64Mi}", "");
+    world.until("it is told", |_| condition(&agent, "web", "PodResizePending")).await;
+    write(&world, "web", &sized(200, 64), "");
+    has_limits(&world, &web, (204, 128)).await;
+    world.until("it asks no more", gone).await;
+    // What runs is in the cgroup of the class that it was given.
+    write(&world, "web", "limits: {cpu: 1, memory: 64Mi}", "");
+    world.until("it is told", |_| condition(&agent, "web", "PodResizePending")).await;
+    world.remove_manifest("web");
+    world.until("no cgroup is left", |world| world.pod_cgroups().is_empty().then_some(())).await;
+    assert_eq!(world.live_sandboxes(), 0);
+}
+
+// behaviour: RSZ-3, RSZ-5, RSZ-7
+#[tokio::test(start_paused = true)]
+async fn a_resize_waits_for_room_and_takes_none_meanwhile() {
+    let mut world = World::new();
+    world.allocatable = vec![("cpu", "2")];
+    write(&world, "other", &sized(1200, 64), "");
+    write(&world, "web", &sized(100, 64), "");
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    world.one_runs("other").await;
+    write(&world, "web", &sized(1000, 64), "");
+    let why = world.until("it is told", |_| condition(&agent, "web", "PodResizePending")).await;
+    assert_eq!(why.reason.as_deref(), Some("Deferred"));
+    let missing = "no set of running pods found to reclaim resources: [(res: cpu, q: 200), ]";
+    assert!(why.message.as_deref().is_some_and(|said| said.ends_with(missing)), "{why:?}");
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!((limits(&world, &web), told(&world, "ResizeDeferred").len()), ((102, 128), 1));
+    // What waits takes nothing.
+    write(&world, "late", &sized(700, 64), "");
+    world.one_runs("late").await;
+    // Room that a smaller pod leaves, and then one that goes.
+    write(&world, "late", &sized(600, 64), "");
+    world
+        .until("it shrinks", |world| (told(world, "ResizeCompleted").len() == 1).then_some(()))
+        .await;
+    assert_eq!(limits(&world, &web), (102, 128));
+    world.remove_manifest("other");
+    has_limits(&world, &web, (1024, 128)).await;
+    let over = |_: &World| condition(&agent, "web", "PodResizePending").is_none().then_some(());
+    world.until("it waits no more", over).await;
+    assert_eq!(world.one_runs("web").await, web);
+}
+
+// behaviour: RSZ-2
+#[tokio::test(start_paused = true)]
+async fn lesser_pods_make_room_for_the_resize_of_a_critical_one() {
+    let mut world = World::new();
+    world.allocatable = vec![("cpu", "2")];
+    let lesser = format!(
+        "  priority: 0\n  containers: [{{name: main, image: \"{IMAGE}\", args: [sleep, forever], \
+         resources: {{requests: {{cpu: 1500m}}}}}}]\n"
+    );
+    world.write_spec("lesser", &lesser);
+    let critical = |cpu| {
+        let spec = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: uid-of-web}}\nspec:\n  \
+             priority: 2000001000\n  containers: [{{name: main, image: \"{IMAGE}\", \
+             args: [sleep, forever], resources: {{requests: {{cpu: {cpu}m}}}}}}]\n"
+        );
+        world.files.write("/manifests/web.yaml", spec);
+    };
+    critical(100);
+    let _agent = world.start();
+    let web = world.one_runs("web").await;
+    world.one_runs("lesser").await;
+    critical(1000);
+    let has = |world: &World| {
+        let config = world.runtime.container_config(&web.id)?;
+        (config.resources.cpu_shares == 1024).then_some(())
+    };
+    world.until("it has its room", has).await;
+    assert!(world.running("lesser").is_empty() && world.events.has("Preempting"));
+    assert_eq!(world.one_runs("web").await, web);
+}
+
+// behaviour: RSZ-14
+#[tokio::test(start_paused = true)]
+async fn nobody_is_given_less_memory_than_it_uses() {
+    let world = World::new();
+    write(&world, "web", &sized(100, 64), "");
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    let pod =
+        CgroupName::parse(&format!("/kubepods/burstable/pod{}", web.pod_uid)).expect("a name");
+    let own = pod.child(&format!("cri-{}", web.id)).expect("a name");
+    world.cgroups.use_memory(&own, (100 * MEBIBYTE).unsigned_abs());
+    write(&world, "web", &sized(100, 32), "");
+    let stuck = |_: &World| {
+        condition(&agent, "web", "PodResizeInProgress").filter(|one| one.reason.is_some())
+    };
+    let why = world.until("it is told", stuck).await;
+    assert_eq!(why.reason.as_deref(), Some("Error"));
+    let message = "cannot decrease memory limits: attempting to set container \"main\" memory limit \
+                   (67108864) below current usage (104857600)";
+    assert_eq!(why.message.as_deref(), Some(message));
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!((limits(&world, &web), told(&world, "ResizeError").len()), ((102, 128), 1));
+    world.cgroups.use_memory(&own, 1);
+    has_limits(&world, &web, (102, 64)).await;
+    let over = |_: &World| condition(&agent, "web", "PodResizeInProgress").is_none().then_some(());
+    world.until("it is over", over).await;
+}
+
+// behaviour: RSZ-8
+#[tokio::test(start_paused = true)]
+async fn what_changed_while_no_agent_ran_is_a_resize_too() {
+    let mut world = World::new();
+    write(&world, "web", &sized(100, 64), "");
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    agent.stop().await;
+    write(&world, "web", &sized(200, 64), "");
+    let agent = world.start();
+    has_limits(&world, &web, (204, 128)).await;
+    agent.stop().await;
+    // One that asks for too much by now stays as it was given.
+    world.allocatable = vec![("cpu", "1")];
+    write(&world, "web", &sized(3000, 64), "");
+    let agent = world.start();
+    let why = world.until("it is told", |_| condition(&agent, "web", "PodResizePending")).await;
+    assert_eq!(why.reason.as_deref(), Some("Deferred"));
+    assert_eq!((limits(&world, &web), world.one_runs("web").await), ((204, 128), web.clone()));
+    let given = status(&agent, "web").and_then(|told| told.container_statuses);
+    let given = given.and_then(|mut told| told.remove(0).allocated_resources).expect("what it has");
+    assert_eq!(given["cpu"].0, "200m");
+}
+
+/// A pod grows and another shrinks; answers whether the agent died on the way.
+async fn story(world: &World, ends: Option<Moment>) -> bool {
+    write(world, "web", &sized(100, 64), "");
+    write(world, "less", &sized(400, 64), "");
+    let (agent, over) = start_mortal(world, ends);
+    let tale = async {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        write(world, "web", &sized(200, 128), "");
+        write(world, "less", &sized(300, 32), "");
+        tokio::time::sleep(Duration::from_mins(2)).await;
+    };
+    dies_in(agent, over, tale).await
+}
+
+// behaviour: RSZ-9
+#[tokio::test(start_paused = true)]
+async fn whenever_the_agent_dies_the_next_one_resizes_and_starts_nothing_anew() {
+    let settled = |world: &World, moment: Option<Moment>| {
+        for (name, expected) in [("web", (204, 256)), ("less", (307, 64))] {
+            let running = world.running(name);
+            assert_eq!(running.len(), 1, "{moment:?}: {running:?}");
+            assert_eq!(running[0].attempt, 0, "{moment:?}");
+            assert_eq!(limits(world, &running[0]), expected, "{moment:?}: {name}");
+            let (shares, memory) = of_pod(world, &running[0]);
+            let cgroup = (shares.cast_signed(), memory.cast_signed());
+            assert_eq!(cgroup, expected, "{moment:?}: the cgroup of {name}");
+        }
+    };
+    let world = World::new();
+    assert!(!story(&world, None).await);
+    settled(&world, None);
+    let mut deaths = 0;
+    for effect in 1.. {
+        let mut lived = true;
+        for moment in [Moment::Before(effect), Moment::After(effect)] {
+            let world = World::new();
+            if !story(&world, Some(moment)).await {
+                continue;
+            }
+            (lived, deaths) = (false, deaths + 1);
+            write(&world, "web", &sized(200, 128), "");
+            write(&world, "less", &sized(300, 32), "");
+            let _agent = world.start();
+            tokio::time::sleep(Duration::from_mins(3)).await;
+            settled(&world, Some(moment));
+        }
+        if lived {
+            break;
+        }
+    }
+    assert!(deaths > 30, "only {deaths} deaths");
+}

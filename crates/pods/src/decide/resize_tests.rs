@@ -1,0 +1,154 @@
+//! What becomes of pods that ask for other resources.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use podspec::{Origin, read_manifest};
+use proptest::prelude::*;
+
+use super::*;
+use crate::decide::admission::{Node, Occupancy, Rejection, admission};
+
+fn pod(resources: &str) -> Pod {
+    spec(&format!("containers: [{{name: main, image: 'image:1', resources: {{{resources}}}}}]"))
+}
+
+fn spec(spec: &str) -> Pod {
+    let manifest =
+        format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: web}}\nspec: {{{spec}}}\n");
+    let origin = Origin::File("/manifests/web.yaml".into());
+    read_manifest(manifest.as_bytes(), &origin, "node").unwrap().pods.remove(0)
+}
+
+fn decided(desired: &Pod, allocated: &Pod, chain: Decision) -> Resize {
+    resize(desired, allocated, || chain)
+}
+
+const SOME: &str = "requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: 200m, memory: 128Mi}";
+
+// behaviour: RSZ-1, RSZ-2, RSZ-3
+#[test]
+fn the_chain_decides_what_is_possible_at_all() {
+    let has = pod(SOME);
+    let same = pod("requests: {cpu: 0.1, memory: 65536Ki}, limits: {cpu: 0.2, memory: 128Mi}");
+    let more = pod("requests: {cpu: 150m, memory: 64Mi}, limits: {cpu: 300m, memory: 128Mi}");
+    let full = Rejection::new("OutOfcpu", "no room");
+    let plan = Preemption { victims: vec!["other".into()], resource: "cpu".to_owned() };
+    let rows = [
+        (&same, Decision::Reject(full.clone()), Resize::Same),
+        (&more, Decision::Admit, Resize::Allocate),
+        (&more, Decision::Preempt(plan.clone()), Resize::Preempt(plan)),
+        (&more, Decision::Reject(full), Resize::Deferred("no room".to_owned())),
+    ];
+    for (desired, chain, expected) in rows {
+        assert_eq!(decided(desired, &has, chain), expected);
+    }
+}
+
+// behaviour: RSZ-4
+#[test]
+fn what_an_api_server_would_refuse_is_infeasible() {
+    let rows = [
+        (SOME, "", "Pod QOS Class may not change as a result of resizing"),
+        (
+            SOME,
+            "limits: {cpu: 200m, memory: 128Mi}",
+            "Pod QOS Class may not change as a result of resizing",
+        ),
+        (SOME, "requests: {cpu: 100m, memory: 64Mi}", "resource limits cannot be removed"),
+        (SOME, "requests: {cpu: 100m}, limits: {cpu: 200m}", "resource requests cannot be removed"),
+        (
+            "requests: {cpu: 100m, memory: 64Mi}",
+            "requests: {memory: 64Mi}",
+            "resource requests cannot be removed",
+        ),
+    ];
+    for (has, wanted, expected) in rows {
+        let answer = decided(&pod(wanted), &pod(has), Decision::Admit);
+        assert_eq!(answer, Resize::Infeasible(expected), "{has} to {wanted}");
+    }
+    let whole = |resources: &str| {
+        spec(&format!(
+            "{resources} containers: [{{name: main, image: 'image:1', \
+             resources: {{requests: {{cpu: 10m}}}}}}]"
+        ))
+    };
+    let has = whole("resources: {requests: {cpu: 100m}, limits: {cpu: 200m}},");
+    let rows = [
+        ("", "pod-level resources cannot be removed"),
+        ("resources: {requests: {cpu: 100m}},", "pod-level resource limits cannot be removed"),
+    ];
+    for (wanted, expected) in rows {
+        let answer = decided(&whole(wanted), &has, Decision::Admit);
+        assert_eq!(answer, Resize::Infeasible(expected), "{wanted}");
+    }
+    let larger = whole("resources: {requests: {cpu: 100m}, limits: {cpu: 300m}},");
+    assert_eq!(decided(&larger, &has, Decision::Admit), Resize::Allocate);
+}
+
+// behaviour: RSZ-6
+#[test]
+fn who_asks_for_no_more_comes_first_then_priority_class_and_patience() {
+    let at = |second| Timestamp::from_second(second).ok();
+    let requests = |priority: i32, cpu: &str| {
+        spec(&format!(
+            "priority: {priority}, containers: [{{name: main, image: 'image:1', \
+             resources: {{requests: {{cpu: {cpu}}}}}}}]"
+        ))
+    };
+    let promised = |cpu: &str| pod(&format!("limits: {{cpu: {cpu}, memory: 1Gi}}"));
+    let rows = [
+        ("shrinks", requests(0, "1"), requests(0, "2"), at(9)),
+        ("matters", requests(7, "2"), requests(7, "1"), at(9)),
+        ("promised", promised("2"), promised("1"), at(9)),
+        ("waited", requests(0, "2"), requests(0, "1"), at(3)),
+        ("waits", requests(0, "2"), requests(0, "1"), at(5)),
+        ("new", requests(0, "2"), requests(0, "1"), None),
+    ];
+    let mut order: Vec<usize> = (0..rows.len()).rev().collect();
+    order.sort_by_key(|row| {
+        let (_, desired, allocated, since) = &rows[*row];
+        turn(&Waiting { desired, allocated, since: *since })
+    });
+    let names: Vec<&str> = order.iter().map(|row| rows[*row].0).collect();
+    assert_eq!(names, ["shrinks", "matters", "promised", "waited", "waits", "new"]);
+}
+
+proptest! {
+    /// Whatever pods ask for: what they were given together is never more than there is, and a pod
+    /// that asks for no more always gets it.
+    #[test]
+    fn what_was_given_fits_and_less_is_always_given(
+        asks in prop::collection::vec((0_usize..4, 1_i64..3000), 1..30),
+    ) {
+        let node = Node {
+            name: "node".to_owned(),
+            allocatable: [("cpu", "4"), ("pods", "10")]
+                .map(|(name, amount)| (name.to_owned(), amount.parse().unwrap()))
+                .into(),
+            ..Node::default()
+        };
+        let asking = |which: usize, milli: i64| {
+            let mut pod = pod(&format!("requests: {{cpu: {milli}m}}"));
+            pod.metadata.uid = Some(format!("{which}"));
+            pod.metadata.annotations = None;
+            Arc::new(pod)
+        };
+        let mut given: Vec<Arc<Pod>> = (0..4).map(|which| asking(which, 500)).collect();
+        for (which, milli) in asks {
+            let desired = asking(which, milli);
+            let others = given.iter().enumerate().filter(|(other, _)| *other != which);
+            let others: Occupancy = others.map(|(_, pod)| Arc::clone(pod)).collect();
+            let answer = resize(&desired, &given[which], || admission(&desired, &others, &node));
+            if !asks_for_more(&desired, &given[which]) {
+                prop_assert!(matches!(answer, Resize::Allocate | Resize::Same), "{:?}", answer);
+            }
+            if answer == Resize::Allocate {
+                given[which] = desired;
+            }
+            let sum: i64 = given.iter().map(|pod| Allocation::of(pod).containers["main"].cpu_request).sum();
+            prop_assert!(sum <= 4000, "{}", sum);
+        }
+    }
+}

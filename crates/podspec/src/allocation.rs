@@ -1,0 +1,307 @@
+//! What of a pod's resources can be changed while it runs, as numbers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use serde::{Deserialize, Serialize};
+
+use crate::quantity::Quantity;
+use crate::resources::{self, Amounts, CPU, MEMORY, ResourceList};
+use crate::view;
+
+/// What a container, or a pod as a whole, asks for and may use of processors and memory. Zero is as
+/// good as nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Size {
+    /// Thousandths of a processor that it asks for.
+    pub cpu_request: i64,
+    /// Thousandths of a processor that it may use.
+    pub cpu_limit: i64,
+    /// Bytes of memory that it asks for.
+    pub memory_request: i64,
+    /// Bytes of memory that it may use.
+    pub memory_limit: i64,
+}
+
+/// A text that is no size.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a size is four numbers")]
+pub struct SizeError;
+
+impl Size {
+    /// As resources of the API say.
+    pub fn of(resources: Option<&ResourceRequirements>) -> Self {
+        let requests = resources::amounts(resources.and_then(|part| part.requests.as_ref()));
+        let limits = resources::amounts(resources.and_then(|part| part.limits.as_ref()));
+        Self::of_amounts(&requests, &limits)
+    }
+
+    fn of_amounts(requests: &Amounts, limits: &Amounts) -> Self {
+        let cpu = |amounts: &Amounts| amounts.get(CPU).map_or(0, Quantity::milli_value);
+        let memory = |amounts: &Amounts| amounts.get(MEMORY).map_or(0, Quantity::value);
+        Self {
+            cpu_request: cpu(requests),
+            cpu_limit: cpu(limits),
+            memory_request: memory(requests),
+            memory_limit: memory(limits),
+        }
+    }
+
+    /// What a container gets: where it has no limit of its own, that of its pod is one for it.
+    pub fn effective(pod: &Pod, container: &Container) -> Self {
+        let own = Self::of(container.resources.as_ref());
+        let whole = Self::of_amounts(&Amounts::new(), &resources::limits_of_whole(pod));
+        let or = |own: i64, whole: i64| if own == 0 { whole } else { own };
+        Self {
+            cpu_limit: or(own.cpu_limit, whole.cpu_limit),
+            memory_limit: or(own.memory_limit, whole.memory_limit),
+            ..own
+        }
+    }
+
+    /// Of each the larger one.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            cpu_request: self.cpu_request.max(other.cpu_request),
+            cpu_limit: self.cpu_limit.max(other.cpu_limit),
+            memory_request: self.memory_request.max(other.memory_request),
+            memory_limit: self.memory_limit.max(other.memory_limit),
+        }
+    }
+
+    /// Puts it in place of what resources of the API say. What they say already stays as it is
+    /// written.
+    fn put_into(self, resources: &mut Option<ResourceRequirements>) {
+        if Self::of(resources.as_ref()) == self {
+            return;
+        }
+        let part = resources.get_or_insert_default();
+        put(&mut part.requests, (self.cpu_request, self.memory_request));
+        put(&mut part.limits, (self.cpu_limit, self.memory_limit));
+    }
+}
+
+fn put(list: &mut Option<ResourceList>, (cpu, memory): (i64, i64)) {
+    let had = Size::of_amounts(&resources::amounts(list.as_ref()), &Amounts::new());
+    let mut all = list.take().unwrap_or_default();
+    let amounts = [
+        (CPU, cpu, had.cpu_request, thousandths(cpu)),
+        (MEMORY, memory, had.memory_request, bytes(memory)),
+    ];
+    for (name, number, had, written) in amounts {
+        if number == 0 {
+            all.remove(name);
+        } else if number != had {
+            all.insert(name.to_owned(), written);
+        }
+    }
+    *list = Some(all).filter(|all| !all.is_empty());
+}
+
+/// So many thousandths, as the API writes them.
+pub fn thousandths(number: i64) -> ApiQuantity {
+    written(format!("{number}m"))
+}
+
+/// So many bytes, as the API writes them.
+pub fn bytes(number: i64) -> ApiQuantity {
+    if number % 1024 == 0 {
+        written(format!("{}Ki", number / 1024))
+    } else {
+        written(number.to_string())
+    }
+}
+
+fn written(text: String) -> ApiQuantity {
+    ApiQuantity(Quantity::parse(&text).map_or(text, |quantity| quantity.to_string()))
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cpu_request, cpu_limit, memory_request, memory_limit } = self;
+        write!(f, "{cpu_request} {cpu_limit} {memory_request} {memory_limit}")
+    }
+}
+
+impl FromStr for Size {
+    type Err = SizeError;
+
+    fn from_str(text: &str) -> Result<Self, SizeError> {
+        let numbers: Result<Vec<i64>, _> = text.split(' ').map(str::parse).collect();
+        match numbers.as_deref() {
+            Ok([cpu_request, cpu_limit, memory_request, memory_limit]) => Ok(Self {
+                cpu_request: *cpu_request,
+                cpu_limit: *cpu_limit,
+                memory_request: *memory_request,
+                memory_limit: *memory_limit,
+            }),
+            _ => Err(SizeError),
+        }
+    }
+}
+
+/// What a pod was given of the node: the sizes of its containers, and of itself as a whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocation {
+    /// Of the pod as a whole, if it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<Size>,
+    /// Of its init and regular containers, by name.
+    pub containers: BTreeMap<String, Size>,
+}
+
+impl Allocation {
+    /// What a pod asks for.
+    pub fn of(pod: &Pod) -> Self {
+        let whole = view::spec(pod).and_then(|spec| spec.resources.as_ref());
+        let all = view::init_containers(pod).iter().chain(view::containers(pod));
+        Self {
+            whole: whole.map(|whole| Size::of(Some(whole))),
+            containers: all
+                .map(|one| (one.name.clone(), Size::of(one.resources.as_ref())))
+                .collect(),
+        }
+    }
+
+    /// The pod with this in place of what it asks for; the pod itself where that is the same. Of
+    /// containers that this does not know, what they ask for counts.
+    pub fn applied(&self, pod: &Arc<Pod>) -> Arc<Pod> {
+        if self.is_of(pod) {
+            return Arc::clone(pod);
+        }
+        let mut pod = Pod::clone(pod);
+        if let Some(spec) = &mut pod.spec {
+            match self.whole {
+                Some(size) => size.put_into(&mut spec.resources),
+                None => spec.resources = None,
+            }
+            let inits = spec.init_containers.iter_mut().flatten();
+            for container in inits.chain(&mut spec.containers) {
+                if let Some(size) = self.containers.get(&container.name) {
+                    size.put_into(&mut container.resources);
+                }
+            }
+        }
+        Arc::new(pod)
+    }
+
+    /// Whether a pod asks for just this.
+    pub fn is_of(&self, pod: &Pod) -> bool {
+        let wanted = Self::of(pod);
+        let is_same = |(name, size): (&String, &Size)| {
+            self.containers.get(name).is_none_or(|own| own == size)
+        };
+        self.whole == wanted.whole && wanted.containers.iter().all(is_same)
+    }
+
+    /// Of each the larger one.
+    #[must_use]
+    pub fn max(&self, other: &Self) -> Self {
+        let mut all = self.clone();
+        for (name, size) in &other.containers {
+            let own = all.containers.entry(name.clone()).or_default();
+            *own = own.max(*size);
+        }
+        all.whole = match (self.whole, other.whole) {
+            (Some(own), Some(other)) => Some(own.max(other)),
+            (own, other) => own.or(other),
+        };
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::decode;
+
+    fn pod(spec: &str) -> Arc<Pod> {
+        let manifest = format!("# YAML\n{{apiVersion: v1, kind: Pod, spec: {{{spec}}}}}");
+        Arc::new(decode(manifest.as_bytes()).unwrap().pods.remove(0))
+    }
+
+    fn sized(resources: &str) -> Arc<Pod> {
+        pod(&format!("containers: [{{name: a, resources: {{{resources}}}}}, {{name: b}}]"))
+    }
+
+    fn told(pod: &Pod) -> String {
+        serde_json::to_string(&view::containers(pod)[0].resources).unwrap()
+    }
+
+    #[test]
+    fn what_a_pod_was_given_takes_the_place_of_what_it_asks_for() {
+        let wanted = "requests: {cpu: 200m, memory: 2Gi, example.com/x: 1}, limits: {cpu: 0.5}";
+        let rows = [
+            ("requests: {cpu: 0.2, memory: 2Gi}, limits: {cpu: 500m}", true, ""),
+            (
+                "requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: 500m, memory: 1Gi}",
+                false,
+                r#"{"limits":{"cpu":"0.5","memory":"1Gi"},"requests":{"cpu":"100m","example.com/x":"1","memory":"1Gi"}}"#,
+            ),
+            ("", false, r#"{"requests":{"example.com/x":"1"}}"#),
+        ];
+        for (given, is_same, expected) in rows {
+            let (desired, given) = (sized(wanted), Allocation::of(&sized(given)));
+            let applied = given.applied(&desired);
+            assert_eq!(given.is_of(&desired), is_same, "{given:?}");
+            assert_eq!(Arc::ptr_eq(&applied, &desired), is_same, "{given:?}");
+            assert_eq!(Allocation::of(&applied), given);
+            if !is_same {
+                assert_eq!(told(&applied), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_container_that_came_later_counts_as_it_is() {
+        let given = Allocation::of(&pod("containers: [{name: other}]"));
+        let desired = sized("requests: {cpu: 1}");
+        assert!(given.is_of(&desired));
+        assert!(Arc::ptr_eq(&given.applied(&desired), &desired));
+    }
+
+    #[test]
+    fn a_limit_of_the_whole_is_one_for_each_container_without() {
+        let pod = pod("resources: {limits: {cpu: 2, memory: 1Gi}}, \
+                       containers: [{name: a, resources: {limits: {cpu: 1}}}]");
+        let size = Size::effective(&pod, &view::containers(&pod)[0]);
+        assert_eq!((size.cpu_limit, size.memory_limit), (1000, 1 << 30));
+        assert_eq!(Allocation::of(&pod).whole.unwrap().cpu_limit, 2000);
+        assert_eq!(Allocation::of(&pod).containers["a"].memory_limit, 0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_size_comes_back_from_its_text(
+            cpu in (0_i64..1 << 40, 0_i64..1 << 40),
+            memory in (0_i64..1 << 60, 0_i64..1 << 60),
+        ) {
+            let size = Size {
+                cpu_request: cpu.0,
+                cpu_limit: cpu.1,
+                memory_request: memory.0,
+                memory_limit: memory.1,
+            };
+            prop_assert_eq!(size.to_string().parse::<Size>(), Ok(size));
+            let mut resources = None;
+            size.put_into(&mut resources);
+            prop_assert_eq!(Size::of(resources.as_ref()), size);
+            prop_assert_eq!(size.max(Size::default()), size);
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_sizes() {
+        for text in ["", "1 2 3", "1 2 3 4 5", "a 2 3 4", "1  2 3 4"] {
+            assert_eq!(text.parse::<Size>(), Err(SizeError), "{text}");
+        }
+    }
+}

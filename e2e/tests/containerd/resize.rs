@@ -1,0 +1,164 @@
+//! Pods whose resources change while they run, on a real kernel.
+
+use anyhow::{Context, Result, ensure};
+use e2e::node::{NODE_NAME, Node, PATIENCE};
+use serde_json::Value as Json;
+use testbed::wait;
+
+use crate::cgroups::{Value, cgroup_of, has, wait_for_none};
+
+/// A pod whose uid stays, whatever else changes.
+fn pod(resources: &str, more: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: 11111111-2222-3333-4444-555555555555}}\n\
+         spec:\n  terminationGracePeriodSeconds: 2\n  containers:\n  - name: main\n    \
+         image: ferrolet.test/workload:1\n    args: [sleep, forever]\n    \
+         resources: {{{resources}}}\n    {more}\n"
+    )
+}
+
+fn sized(cpu: u32, memory: u32) -> String {
+    format!(
+        "requests: {{cpu: {cpu}m, memory: {memory}Mi}}, limits: {{cpu: {}m, memory: {}Mi}}",
+        2 * cpu,
+        2 * memory
+    )
+}
+
+/// What the kernel has of such a size.
+fn wait_sized(node: &Node, cgroup: &str, (cpu, memory): (u32, u32)) -> Result<()> {
+    let (quota, memory) = ((cpu * 200).to_string(), (u64::from(memory) << 21).to_string());
+    let (shares, max) = ((cpu * 1024 / 1000).to_string(), format!("{quota} 100000"));
+    let values: [Value<'_>; 2] = [
+        ("cpu", "cpu.cfs_quota_us", &quota, "cpu.max", &max),
+        ("memory", "memory.limit_in_bytes", &memory, "memory.max", &memory),
+    ];
+    node.explained(wait::until(&format!("{cgroup} has {cpu}m"), PATIENCE, || {
+        Ok(has(node, cgroup, &values).map_err(|error| error.to_string()))
+    }))?;
+    if std::path::Path::new("/sys/fs/cgroup/cpu").exists() {
+        has(node, cgroup, &[("cpu", "cpu.shares", &shares, "", "")])?;
+    }
+    Ok(())
+}
+
+/// What the agent tells of the pod.
+fn status(node: &Node) -> Result<Json> {
+    let told = node.ask(&["get", "pods", "-o", "json"])?;
+    let told: Json = serde_json::from_str(&told).context("read what the agent tells")?;
+    let name = format!("web-{NODE_NAME}");
+    let items = told["items"].as_array().context("there are pods")?;
+    let pod = items.iter().find(|item| item["metadata"]["name"] == name.as_str());
+    Ok(pod.context("the pod is told")?["status"].clone())
+}
+
+fn condition(status: &Json, kind: &str) -> Option<(String, String)> {
+    let found = status["conditions"].as_array()?.iter().find(|one| one["type"] == kind)?;
+    let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+    Some((text("reason"), text("message")))
+}
+
+fn wait_for_status(node: &Node, what: &str, is: impl Fn(&Json) -> bool) -> Result<Json> {
+    node.explained(wait::until(what, PATIENCE, || {
+        let status = status(node)?;
+        Ok(if is(&status) { Ok(status) } else { Err(status.to_string()) })
+    }))
+}
+
+// behaviour: RSZ-11, RSZ-20
+#[test]
+fn a_static_pod_with_a_fixed_uid_is_resized_and_its_process_notices_nothing() -> Result<()> {
+    let mut node = Node::start()?;
+    node.write_manifest("web.yaml", &pod(&sized(100, 32), ""))?;
+    node.start_agent()?;
+    let before = node.wait_running("web")?;
+    let own = cgroup_of(&node, "web")?;
+    let container = format!("{own}/{}", before.id);
+    for size in [(100, 32), (200, 64), (50, 16)] {
+        node.write_manifest("web.yaml", &pod(&sized(size.0, size.1), ""))?;
+        wait_sized(&node, &container, size)?;
+        wait_sized(&node, &own, size)?;
+        let status = wait_for_status(&node, "it is over", |status| {
+            let told = &status["containerStatuses"][0];
+            told["resources"]["requests"]["cpu"] == format!("{}m", size.0)
+                && condition(status, "PodResizeInProgress").is_none()
+        })?;
+        let told = &status["containerStatuses"][0];
+        ensure!(told["allocatedResources"] == told["resources"]["requests"], "{told}");
+        ensure!(told["resources"]["limits"]["memory"] == format!("{}Mi", 2 * size.1), "{told}");
+    }
+    let after = node.wait_running("web")?;
+    ensure!((&after.id, after.pid) == (&before.id, before.pid), "{before:?}, then {after:?}");
+    // Another agent finds all as it should be.
+    node.kill_agent()?;
+    node.start_agent()?;
+    node.wait_for_log(&["pod is as specified", "web"])?;
+    let described = node.wait_for_answer(&["describe", "web"], "50m")?;
+    ensure!(!described.contains("PodResize"), "{described}");
+    wait_sized(&node, &container, (50, 16))?;
+    ensure!(node.wait_running("web")?.pid == before.pid);
+    node.remove_manifest("web.yaml")?;
+    wait_for_none(&node)?;
+    node.stop()
+}
+
+// behaviour: RSZ-4, RSZ-12
+#[test]
+fn a_container_that_asks_for_it_starts_anew_and_what_cannot_be_is_told() -> Result<()> {
+    let mut node = Node::start()?;
+    let policy = "resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]";
+    node.write_manifest("web.yaml", &pod(&sized(100, 32), policy))?;
+    node.start_agent()?;
+    let before = node.wait_running("web")?;
+    let own = cgroup_of(&node, "web")?;
+    node.write_manifest("web.yaml", &pod(&sized(100, 64), policy))?;
+    let anew = node.wait_for_containers("web", "another container runs", |containers| {
+        e2e::node::one_running(containers).filter(|one| one.id != before.id)
+    })?;
+    wait_sized(&node, &format!("{own}/{}", anew.id), (100, 64))?;
+    wait_sized(&node, &own, (100, 64))?;
+    wait_for_status(&node, "it was started anew", |status| {
+        status["containerStatuses"][0]["restartCount"] == 1
+    })?;
+    // Guaranteed is another class.
+    node.write_manifest("web.yaml", &pod("limits: {cpu: 1, memory: 128Mi}", policy))?;
+    let told = wait_for_status(&node, "it is told", |status| {
+        condition(status, "PodResizePending").is_some()
+    })?;
+    let message = "Pod QOS Class may not change as a result of resizing".to_owned();
+    let expected = Some(("Infeasible".to_owned(), message));
+    ensure!(condition(&told, "PodResizePending") == expected, "{told}");
+    ensure!(node.wait_running("web")?.id == anew.id, "it goes on as it is");
+    // More than the node has: it waits.
+    node.write_manifest("web.yaml", &pod(&sized(900_000, 64), policy))?;
+    let told = wait_for_status(&node, "it waits", |status| {
+        condition(status, "PodResizePending").is_some_and(|(reason, _)| reason == "Deferred")
+    })?;
+    ensure!(told["phase"] == "Running", "{told}");
+    node.remove_manifest("web.yaml")?;
+    wait_for_none(&node)?;
+    node.stop()
+}
+
+/// Whatever becomes of the call, the pod has its resources in the end and its process notices nothing.
+#[test]
+fn a_runtime_that_fails_to_resize_does_it_in_the_end() -> Result<()> {
+    let mut node = Node::start()?;
+    let proxy = node.put_proxy_before_runtime()?;
+    node.configure("runtimeRequestTimeout: 2s")?;
+    node.write_manifest("web.yaml", &pod(&sized(100, 32), ""))?;
+    node.start_agent()?;
+    let before = node.wait_running("web")?;
+    let container = format!("{}/{}", cgroup_of(&node, "web")?, before.id);
+    for (fault, cpu) in [("unavailable", 110), ("hang", 120), ("late", 130)] {
+        proxy.fault(&format!("UpdateContainerResources={fault} times=1"))?;
+        node.write_manifest("web.yaml", &pod(&sized(cpu, 32), ""))?;
+        wait_sized(&node, &container, (cpu, 32)).with_context(|| fault.to_owned())?;
+        wait_for_status(&node, "it is over", |status| {
+            condition(status, "PodResizeInProgress").is_none()
+        })?;
+    }
+    ensure!(proxy.spoilt()?.get("UpdateContainerResources") == Some(&3));
+    ensure!(node.wait_running("web")?.pid == before.pid);
+    node.stop()
+}
