@@ -119,6 +119,16 @@ impl StopUnknown for NeverStops {
     }
 }
 
+fn admits_all() -> Admission {
+    Admission {
+        sysctls: AllowedSysctls::new((6, 1), &[]),
+        apparmor: false,
+        stop_signals: false,
+        node: crate::decide::node::roomy("node"),
+        metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
+    }
+}
+
 impl Bench {
     fn start() -> Self {
         let clock = Arc::new(VirtualClock::new());
@@ -165,13 +175,7 @@ impl Bench {
             view: Arc::clone(&view),
             pulse: pulse.clone(),
             runtime: runtime_state(Arc::clone(&runtime) as _).1,
-            admission: Admission {
-                sysctls: AllowedSysctls::new((6, 1), &[]),
-                apparmor: false,
-                stop_signals: false,
-                node: crate::decide::node::roomy("node"),
-                metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
-            },
+            admission: admits_all(),
             remains,
             allocations: Allocations::new(
                 Arc::new(testkit::files::MemoryFiles::new()),

@@ -98,7 +98,7 @@ fn who_asks_for_no_more_comes_first_then_priority_class_and_patience() {
         ))
     };
     let promised = |cpu: &str| pod(&format!("limits: {{cpu: {cpu}, memory: 1Gi}}"));
-    let rows = [
+    let rows = vec![
         ("shrinks", requests(0, "1"), requests(0, "2"), at(9)),
         ("matters", requests(7, "2"), requests(7, "1"), at(9)),
         ("promised", promised("2"), promised("1"), at(9)),

@@ -384,11 +384,11 @@ fn a_resize_that_waits_or_goes_on_is_told_until_it_is_over() {
     assert_eq!(condition.reason.as_deref(), Some("Infeasible"));
     assert_eq!(condition.last_transition_time, Some(time(NOW + 5)));
     world.pending = None;
-    world.resize = Some(None);
+    world.resizes = true;
     let goes_on = world.status();
     assert!(is_resizing(&goes_on) && find(&goes_on, "PodResizePending").is_none());
     assert_eq!(find(&goes_on, "PodResizeInProgress").and_then(|one| one.reason.clone()), None);
-    world.resize = Some(Some("it uses more"));
+    world.resize_error = Some("it uses more");
     let stuck = world.status();
     let condition = find(&stuck, "PodResizeInProgress").expect("the condition");
     assert_eq!(condition.reason.as_deref(), Some("Error"));
@@ -400,7 +400,7 @@ fn a_resize_that_waits_or_goes_on_is_told_until_it_is_over() {
     let over = world.status();
     assert!(find(&over, "PodResizeInProgress").is_none(), "{over:?}");
     world.failure = None;
-    world.resize = None;
+    (world.resizes, world.resize_error) = (false, None);
     world.previous = None;
     assert!(!is_resizing(&world.status()));
 }

@@ -98,12 +98,12 @@ mod tests {
         }
     }
 
-    fn told(cpu: i64, memory: i64) -> Option<ReportedResources> {
-        Some(ReportedResources {
+    fn told(cpu: i64, memory: i64) -> ReportedResources {
+        ReportedResources {
             cpu_request: Some(cpu),
             cpu_limit: Some(cpu),
             memory_limit: Some(memory),
-        })
+        }
     }
 
     fn seen(
@@ -122,9 +122,9 @@ mod tests {
     #[test]
     fn what_runs_has_what_the_runtime_says() {
         use ContainerState::{Exited, Running};
-        assert_eq!(seen(Running, told(200, 2 << 30), false), given("0.2", "2Gi"));
-        assert_eq!(seen(Exited, told(100, 1 << 30), true), given("0.2", "2Gi"));
-        assert_eq!(seen(Running, told(100, 1 << 30), true), given("100m", "1Gi"));
+        assert_eq!(seen(Running, Some(told(200, 2 << 30)), false), given("0.2", "2Gi"));
+        assert_eq!(seen(Exited, Some(told(100, 1 << 30)), true), given("0.2", "2Gi"));
+        assert_eq!(seen(Running, Some(told(100, 1 << 30)), true), given("100m", "1Gi"));
         // A runtime that does not say is believed to be where it was.
         let before = seen(Running, None, true);
         assert_eq!(before, given("100m", "1Gi"));

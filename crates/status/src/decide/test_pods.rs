@@ -175,8 +175,9 @@ pub(crate) struct World {
     pub(crate) failure: Option<Failure>,
     pub(crate) stopped_for_good: bool,
     pub(crate) pending: Option<PendingResize>,
-    /// Whether a resize is under way, and what is in its way.
-    pub(crate) resize: Option<Option<&'static str>>,
+    pub(crate) resizes: bool,
+    /// What is in the way of a resize.
+    pub(crate) resize_error: Option<&'static str>,
     pub(crate) node: NodeFacts,
     pub(crate) now: Timestamp,
 }
@@ -199,7 +200,8 @@ impl World {
             failure: None,
             stopped_for_good: false,
             pending: None,
-            resize: None,
+            resizes: false,
+            resize_error: None,
             node,
             now: at(NOW),
         }
@@ -231,8 +233,8 @@ impl World {
             stopped_for_good: self.stopped_for_good,
             resizing: Resizing {
                 pending: self.pending.as_ref(),
-                in_progress: self.resize.is_some(),
-                error: self.resize.flatten(),
+                in_progress: self.resizes,
+                error: self.resize_error,
             },
             node: &self.node,
             now: self.now,
