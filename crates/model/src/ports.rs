@@ -11,5 +11,6 @@ pub mod http;
 pub mod journal;
 pub mod last_words;
 pub mod logs;
+pub mod pod_api;
 pub mod runtime;
 pub mod segments;
