@@ -24,6 +24,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
+use crate::cluster_mode::connect;
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::klog;
@@ -83,7 +84,16 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     let node = node_settings(&config, &args.root_dir, ips, machine, disk);
     let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
     let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
-    let mut settings = settings(&config, node_name, node, admission)?;
+    if config.static_pod_path.is_empty()
+        && config.static_pod_url.is_empty()
+        && args.kubeconfig.is_none()
+    {
+        bail!(
+            "neither staticPodPath nor staticPodURL is set: \
+             without them and without an API server (--kubeconfig) there are no pods"
+        );
+    }
+    let mut settings = settings(&config, node_name, node, admission);
     settings.apply(&args.own);
     settings.container_gc = container_policy(args.dead_containers, &args.own)?;
     settings.images = image_rules(&config, &args.own)?;
@@ -95,7 +105,14 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
         .max_blocking_threads(FILE_THREADS)
         .build()
         .context("start the async runtime")?;
-    let here = Here { root_dir: &args.root_dir, socket: &socket, verbosity, traces, watchdog };
+    let here = Here {
+        root_dir: &args.root_dir,
+        kubeconfig: args.kubeconfig,
+        socket: &socket,
+        verbosity,
+        traces,
+        watchdog,
+    };
     let done = runtime.block_on(serve(&config, settings, here));
     // A call to the runtime or a file that hangs must not keep the agent from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -121,16 +138,10 @@ fn settings(
     node_name: String,
     node: NodeSettings,
     admission: Node,
-) -> Result<Settings> {
-    if config.static_pod_path.is_empty() && config.static_pod_url.is_empty() {
-        bail!(
-            "neither staticPodPath nor staticPodURL is set: \
-             without them and without an API server there are no pods"
-        );
-    }
+) -> Settings {
     let back_off = config.restart_back_off();
     let gates = &config.feature_gates;
-    Ok(Settings {
+    Settings {
         node_name,
         // Asked of the runtime before anything starts.
         runtime_name: String::new(),
@@ -165,7 +176,7 @@ fn settings(
             hints: gates.get("EventedPLEG") != Some(&false),
             ..pleg::Settings::default()
         },
-    })
+    }
 }
 
 impl Settings {
@@ -249,6 +260,7 @@ fn at_least(field: &'static str, wanted: GoDuration, least: Duration) -> Duratio
 /// Where the agent is asked, and where it leaves its notes.
 struct Here<'a> {
     root_dir: &'a Path,
+    kubeconfig: Option<PathBuf>,
     socket: &'a hostfs::Socket,
     verbosity: klog::Verbosity,
     traces: Option<Traces>,
@@ -265,6 +277,10 @@ async fn serve(
     let mut interrupt = signal(SignalKind::interrupt()).context("listen to SIGINT")?;
     let traces = traces::send(here.traces)?;
     let metrics = Registry::new();
+    let cluster = match here.kubeconfig.clone() {
+        Some(kubeconfig) => Some(connect(kubeconfig, config, &settings.node_name).await?),
+        None => None,
+    };
     let (endpoint, runtime) = runtime(config, &metrics)?;
     // Biased here and below: a signal comes once and ends the agent.
     tokio::select! {
@@ -302,6 +318,7 @@ async fn serve(
         node_events: Arc::new(LoggedEvents),
         disks: Arc::new(host),
         cgroups,
+        cluster,
         metrics,
     };
     let mut agent = Agent::start(&settings, ports, Some(local));

@@ -12,6 +12,9 @@ use podspec::view;
 const ANNOTATIONS: [&str; 2] =
     ["container.seccomp.security.alpha.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/pod"];
 
+/// What has to do with volumes.
+const VOLUMES: [&str; 3] = [".volumes", ".volumeMounts", ".volumeDevices"];
+
 /// The paths of fields that the pod sets and the agent does not act on: not yet, or not with its
 /// feature gates. `stop_signals` is one of those.
 pub(crate) fn unsupported(pod: &Pod, stop_signals: bool) -> Vec<String> {
@@ -35,6 +38,10 @@ pub(crate) fn unsupported(pod: &Pod, stop_signals: bool) -> Vec<String> {
     check("initContainers", view::init_containers(pod));
     check("containers", view::containers(pod));
     check("ephemeralContainers", &view::ephemeral_containers(pod));
+    if !view::is_static(pod) {
+        // Such a pod waits for its volumes: its cluster may have given it one that it did not ask for.
+        paths.retain(|path| !VOLUMES.iter().any(|volumes| path.ends_with(volumes)));
+    }
     paths
 }
 
@@ -102,6 +109,7 @@ fn container_fields(container: &Container) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Volume;
     use podspec::{Origin, read_manifest};
 
     use super::*;
@@ -157,6 +165,19 @@ mod tests {
         for (spec, container, path) in rows {
             assert!(refused(spec, container).contains(&path.to_owned()), "{path}");
         }
+    }
+
+    // behaviour: API-10
+    #[test]
+    fn a_pod_of_the_api_is_not_refused_for_its_volumes() {
+        let volume = Volume { name: "v".to_owned(), ..Volume::default() };
+        let spec = PodSpec {
+            volumes: Some(vec![volume]),
+            runtime_class_name: Some("fast".to_owned()),
+            ..PodSpec::default()
+        };
+        let pod = Pod { spec: Some(spec), ..Pod::default() };
+        assert_eq!(unsupported(&pod, false), ["spec.runtimeClassName"]);
     }
 
     #[test]

@@ -24,6 +24,7 @@ use model::stamp::Stamps;
 use pleg::{Pleg, PlegParts};
 use pods::WorkerStates;
 pub use pods::decide::admission::Node;
+use pods::source::api::ApiCopies;
 use pods::source::file::{FileSourceSettings, file_source};
 use pods::source::http::{HttpSourceSettings, http_source};
 use pods::source::{SourceName, Sources};
@@ -43,6 +44,8 @@ use crate::admission::Admission;
 use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
 use crate::cgroup_sweep::CgroupSweep;
+pub use crate::cluster_mode::ClusterPorts;
+use crate::cluster_mode::{follow, tell};
 use crate::collection::Collection;
 use crate::decide::node::roomy;
 use crate::image_gc::ImageCollection;
@@ -84,6 +87,8 @@ pub struct Ports {
     pub disks: Arc<dyn Disks>,
     /// The host's cgroups; none when the node looks after none.
     pub cgroups: Option<Arc<dyn Cgroups>>,
+    /// The API server; none where the node stands alone.
+    pub cluster: Option<ClusterPorts>,
     /// What is counted on the way there; what the agent itself counts comes beside it.
     pub metrics: Registry,
 }
@@ -226,13 +231,17 @@ impl Agent {
             events: Arc::clone(&ports.events),
             resync: settings.resync,
         });
+        let (sources, copies) = sources(settings, &ports, &mut tasks);
+        let statics = copies.and_then(|copies| {
+            tell(settings, &ports, (copies, workers_handle.states()), &view, &mut tasks)
+        });
         let pods = (workers_handle.states(), pod_runtime);
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let gc = (container_gc, images.start(&mut tasks));
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
-            sources: sources(settings, &ports, &mut tasks),
+            sources,
             pleg: pleg.health.clone(),
             lifecycle: pleg.events,
             cache: pleg.cache.clone(),
@@ -245,6 +254,7 @@ impl Agent {
             admission: admission(settings, &ports.metrics),
             runtime: ready,
             remains,
+            statics,
         });
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
         if let Some(Local { listener, verbosity }) = local {
@@ -373,8 +383,12 @@ fn tell_health(
     health
 }
 
-/// Starts the sources of pods.
-fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
+/// Starts the sources of pods; gives what the API server has of them too, where there is one.
+fn sources(
+    settings: &Settings,
+    ports: &Ports,
+    tasks: &mut Tasks,
+) -> (Sources, Option<ApiCopies>) {
     let mut sources = Vec::new();
     if let Some(path) = settings.manifests.clone() {
         let wants = FileSourceSettings {
@@ -399,7 +413,11 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
         tasks.spawn("manifest URL", |stop| source.run(stop));
         sources.push((SourceName::Http, told));
     }
-    Sources::new(sources)
+    let copies = follow(settings, ports, tasks).map(|(told, copies)| {
+        sources.push((SourceName::Api, told));
+        copies
+    });
+    (Sources::new(sources), copies)
 }
 
 /// What statuses say of the node.

@@ -68,3 +68,4 @@ pub use model::quantity;
 pub use qos::{QosClass, qos_class};
 pub use sandbox::{SandboxFit, live_beside_newest, sandbox_fit};
 pub use validate::validate;
+pub use volume_source::names as volume_kinds;

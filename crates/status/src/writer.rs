@@ -92,6 +92,8 @@ pub struct Writer {
     /// The last changes that were taken in: of statuses, and of copies.
     seen: (u64, u64),
     trouble: Trouble,
+    /// From when the queue counts.
+    begun: Instant,
 }
 
 impl Writer {
@@ -105,6 +107,7 @@ impl Writer {
             deleted: BTreeSet::new(),
             seen: (0, 0),
             trouble: Trouble::default(),
+            begun: Instant::now(),
         }
     }
 
@@ -117,7 +120,7 @@ impl Writer {
             copies.mark_unchanged();
             self.take_in();
             self.start();
-            let next = self.queue.next_at().map(Instant::from_std);
+            let next = self.queue.next_at().map(|at| self.begun + at);
             // Biased: stopping first; then jobs, of which there are few; the others all mean to look
             // again, at whatever changed.
             let open = tokio::select! {
@@ -161,7 +164,7 @@ impl Writer {
     }
 
     fn start(&mut self) {
-        while let Some(uid) = self.queue.take(Instant::now().into_std()) {
+        while let Some(uid) = self.queue.take(self.begun.elapsed()) {
             let parts = self.parts.clone();
             let written = self.written.get(&uid).cloned();
             let deleted = self.deleted.contains(&uid);
@@ -177,7 +180,7 @@ impl Writer {
         let now = Instant::now().into_std();
         let published = self.parts.statuses.get(&uid);
         let change = published.as_ref().map_or(0, |published| published.version);
-        self.queue.done(&uid, wrote, change, now);
+        self.queue.done(&uid, wrote, change, self.begun.elapsed());
         if let Wrote::Away(_) = wrote {
             if self.trouble.failed(now) {
                 warn!("statuses do not reach the API server; trying again");

@@ -3,6 +3,8 @@
 
 mod feed;
 mod port;
+mod strategic_merge;
+mod whole_pods;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +20,7 @@ use model::ports::cluster::{ApiError, Change};
 use model::verdict::Verdict;
 use tokio::sync::watch;
 
+pub use self::whole_pods::MemoryPods;
 use crate::clock::VirtualClock;
 
 /// What can be asked of the server.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, NodeCgroups, Ports, Registry, Settings};
+use ferrolet::wiring::{
+    Agent, ClusterPorts, ImageRules, ManifestUrl, NodeCgroups, Ports, Registry, Settings,
+};
 use gc::policy::ContainerPolicy;
 use model::cgroup::CgroupName;
 use model::observed::{Container, ContainerState, SandboxState};
@@ -15,6 +17,7 @@ use model::ports::runtime::Runtime;
 use runtime::decide::NodeSettings;
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
+use testkit::cluster::MemoryPods;
 use testkit::disk::MemoryDisk;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
@@ -44,6 +47,8 @@ pub(crate) struct World {
     pub(crate) allocatable: Vec<(&'static str, &'static str)>,
     /// How many dead containers agents keep.
     pub(crate) container_gc: ContainerPolicy,
+    /// The API server, where agents are those of a cluster.
+    pub(crate) api: Option<MemoryPods>,
     clock: Arc<VirtualClock>,
 }
 
@@ -73,8 +78,18 @@ impl World {
             disk: Arc::new(disk),
             images: ImageRules::default(),
             cgroups: Arc::new(cgroups),
+            api: None,
             clock,
         }
+    }
+
+    /// With an API server that knows the node.
+    pub(crate) fn in_cluster() -> (Self, MemoryPods) {
+        let mut world = Self::new();
+        let api = MemoryPods::new(VirtualClock::clone(&world.clock));
+        api.register_node("node");
+        world.api = Some(api.clone());
+        (world, api)
     }
 
     /// Writes the manifest of a pod with one container.
@@ -143,6 +158,10 @@ impl World {
             node_events: Arc::clone(&self.node_events) as _,
             disks: Arc::clone(&self.disk) as _,
             cgroups: Some(cgroups),
+            cluster: self.api.as_ref().map(|api| ClusterPorts {
+                pods: Arc::new(api.clone()),
+                pod_writes: Arc::new(api.clone()),
+            }),
             metrics: Registry::new(),
         };
         Agent::start(&settings, ports, None)

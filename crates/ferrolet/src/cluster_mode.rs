@@ -1,0 +1,121 @@
+//! What an agent of a cluster does besides: pods of the API server, mirrors of the node's own, and statuses
+//! on their way there.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use cluster::{Cluster, Connection, Exclusion, Rate, Source};
+use config::KubeletConfiguration;
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::PodUid;
+use model::ports::cluster::PodWrites;
+use model::ports::pod_api::PodApi;
+use pods::WorkerStates;
+use pods::decide::mirror::StaticPods;
+use pods::mirrors::{MirrorParts, Mirrors};
+use pods::source::SourceWatch;
+use pods::source::api::{ApiCopies, api_source};
+use status::writer::{ApiView, Writer, WriterParts};
+use tokio::sync::watch;
+use tracing::info;
+
+use crate::node_view::NodeView;
+use crate::tasks::Tasks;
+use crate::version::USER_AGENT;
+use crate::wiring::{Ports, Settings};
+
+/// Who writes events.
+const COMPONENT: &str = "kubelet";
+
+/// The API server, as the agent reaches it.
+#[derive(Debug, Clone)]
+pub struct ClusterPorts {
+    /// The pods of this node.
+    pub pods: Arc<dyn PodApi>,
+    /// What deletes them.
+    pub pod_writes: Arc<dyn PodWrites>,
+}
+
+/// Finds the API server; nobody is asked anything yet.
+pub(crate) async fn connect(
+    kubeconfig: PathBuf,
+    config: &KubeletConfiguration,
+    node: &str,
+) -> Result<ClusterPorts> {
+    let connection = Connection::find(Some(kubeconfig), None, USER_AGENT);
+    let connection = connection.await.context("find the API server")?;
+    info!(server = connection.address(), node, "this is a node of a cluster");
+    let rate = Rate { per_second: config.kube_api_qps.into(), burst: config.kube_api_burst };
+    let source = Source { component: COMPONENT, host: node.to_owned() };
+    let cluster = Arc::new(Cluster::new(connection, rate, Exclusion::default(), source));
+    Ok(ClusterPorts { pods: Arc::clone(&cluster) as _, pod_writes: cluster })
+}
+
+/// Follows the pods of the API server, where there is one.
+pub(crate) fn follow(
+    settings: &Settings,
+    ports: &Ports,
+    tasks: &mut Tasks,
+) -> Option<(SourceWatch, ApiCopies)> {
+    let cluster = ports.cluster.as_ref()?;
+    let (source, told, copies) = api_source(settings.node_name.clone(), Arc::clone(&cluster.pods));
+    tasks.spawn("pods of the API server", |stop| source.run(stop));
+    Some((told, copies))
+}
+
+/// Starts to tell the API server of the pods; gives whom to tell of static ones.
+pub(crate) fn tell(
+    settings: &Settings,
+    ports: &Ports,
+    (copies, states): (ApiCopies, WorkerStates),
+    view: &NodeView,
+    tasks: &mut Tasks,
+) -> Option<watch::Sender<StaticPods>> {
+    let cluster = ports.cluster.as_ref()?;
+    let writer = Writer::new(WriterParts {
+        api: Arc::clone(&cluster.pods),
+        writes: Arc::clone(&cluster.pod_writes),
+        copies: Arc::new(KnownCopies { copies: copies.clone(), states }),
+        statuses: view.statuses(),
+        clock: Arc::clone(&ports.clock),
+    });
+    tasks.spawn("statuses", |stop| writer.run(stop));
+    let (statics, pods) = watch::channel(StaticPods::default());
+    let mirrors = Mirrors::new(MirrorParts {
+        api: Arc::clone(&cluster.pods),
+        writes: Arc::clone(&cluster.pod_writes),
+        copies,
+        pods,
+        node: settings.node_name.clone(),
+        clock: Arc::clone(&ports.clock),
+    });
+    tasks.spawn("mirror pods", |stop| mirrors.run(stop));
+    Some(statics)
+}
+
+/// What the source heard and the workers know, for who writes statuses.
+#[derive(Debug)]
+struct KnownCopies {
+    copies: ApiCopies,
+    states: WorkerStates,
+}
+
+impl ApiView for KnownCopies {
+    fn copy(&self, uid: &PodUid) -> Option<Arc<Pod>> {
+        self.copies.copy(uid)
+    }
+
+    fn changed_since(&self, change: u64) -> (Vec<PodUid>, u64) {
+        self.copies.changed_since(change)
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.copies.changes()
+    }
+
+    fn may_run(&self, uid: &PodUid) -> bool {
+        // Only a pod with a worker has a status, or one that was refused.
+        self.states.get(uid).is_some_and(|state| !state.terminated)
+    }
+}
