@@ -88,6 +88,7 @@ impl NodeView {
             message: Some(message.to_owned()),
             qos_class: Some(podspec::qos_class(pod).as_str().to_owned()),
             start_time: Some(Time(self.clock.now())),
+            observed_generation: pod.metadata.generation.filter(|generation| *generation != 0),
             ..v1::PodStatus::default()
         };
         self.statuses.set(&view::uid(pod), status);
