@@ -297,8 +297,9 @@ fn meaning(uid: &PodUid, error: &ApiError) -> Wrote {
         // The feed tells what is there instead.
         ApiError::NotFound => Wrote::Well,
         ApiError::Throttled { retry_after } => Wrote::Away(retry_after.unwrap_or_default()),
-        ApiError::Unreachable(_) | ApiError::TooSlow(_) => Wrote::Away(Duration::ZERO),
-        ApiError::Refused { code: 500.., .. } => Wrote::Away(Duration::ZERO),
+        ApiError::Unreachable(_) | ApiError::TooSlow(_) | ApiError::Refused { code: 500.., .. } => {
+            Wrote::Away(Duration::ZERO)
+        }
         error => {
             warn!(%uid, error = %Chain(error), "the API server does not take the status of a pod");
             Wrote::Refused

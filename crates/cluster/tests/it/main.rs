@@ -3,5 +3,6 @@
 
 mod access;
 mod feeds;
+mod pods_of_node;
 mod server;
 mod writes;

@@ -27,7 +27,7 @@ pub fn merge(input: &MergeInput<'_>) -> PodStatus {
     let none = PodStatus::default();
     let api = input.api.status.as_ref().unwrap_or(&none);
     let mut status = held_back(Some(api), input.ours.clone(), input.may_run);
-    if phase_of(api).is_some_and(Phase::is_terminal) && phase_of(api) != phase_of(&status) {
+    if Phase::of(api).is_some_and(Phase::is_terminal) && Phase::of(api) != Phase::of(&status) {
         status.phase.clone_from(&api.phase);
         status.reason.clone_from(&api.reason);
         status.message.clone_from(&api.message);
@@ -42,17 +42,13 @@ pub fn merge(input: &MergeInput<'_>) -> PodStatus {
     status
 }
 
-fn phase_of(status: &PodStatus) -> Option<Phase> {
-    Phase::of(status)
-}
-
 fn conditions(input: &MergeInput<'_>, api: &PodStatus, status: &PodStatus) -> Vec<PodCondition> {
     let is_owned = |condition: &&PodCondition| OWNED.contains(&condition.type_.as_str());
     let mut all: Vec<PodCondition> =
         listed(api).iter().filter(|condition| !is_owned(condition)).cloned().collect();
     let ours = input.ours.conditions.as_deref().unwrap_or_default();
     all.extend(ours.iter().filter(is_owned).cloned());
-    let is_over = |status: &PodStatus| phase_of(status).is_some_and(Phase::is_terminal);
+    let is_over = |status: &PodStatus| Phase::of(status).is_some_and(Phase::is_terminal);
     let ends_now = !is_over(api) && is_over(status);
     let disruption = ours.iter().find(|condition| condition.type_ == DISRUPTION_TARGET);
     if let Some(disruption) = disruption.filter(|_| ends_now) {
@@ -67,7 +63,7 @@ fn conditions(input: &MergeInput<'_>, api: &PodStatus, status: &PodStatus) -> Ve
         }
     }
     if is_over(status) {
-        settle_readiness(&mut all, phase_of(status), input.now);
+        settle_readiness(&mut all, Phase::of(status), input.now);
     }
     all
 }
