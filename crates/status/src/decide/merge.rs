@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::decide::conditions::{CONTAINERS_READY, DISRUPTION_TARGET, FALSE, OWNED, READY, TRUE};
+use crate::decide::patch::is_told_alike;
 use crate::decide::phase::{Phase, held_back};
 
 /// What is brought together.
@@ -112,7 +113,7 @@ pub fn is_same(one: &PodStatus, other: &PodStatus) -> bool {
         node_allocatable_resource_claim_statuses: None,
         ..status.clone()
     };
-    told(one) == told(other) && rest(one) == rest(other)
+    told(one) == told(other) && is_told_alike(&rest(one), &rest(other))
 }
 
 fn listed(status: &PodStatus) -> &[PodCondition] {

@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 /// Lists that the API server merges by a key of their elements. Addresses are told anew as a whole.
 const REPLACED: [&str; 2] = ["podIPs", "hostIPs"];
 const CONDITIONS: &str = "conditions";
+/// The API server writes it for every container, empty if there is none.
+const LAST_STATE: &str = "lastState";
 
 /// A strategic merge patch that makes one status of the other, with the uid of the pod that is meant; `None` if
 /// there is nothing to say.
@@ -37,10 +39,38 @@ fn fields(status: &PodStatus) -> Map<String, Value> {
 
 /// The members that are different, with what they become.
 fn differing(from: &Map<String, Value>, to: &Map<String, Value>) -> BTreeMap<String, Value> {
-    let gone = from.keys().filter(|name| !to.contains_key(*name));
-    let gone = gone.map(|name| (name.clone(), Value::Null));
-    let new = to.iter().filter(|(name, value)| from.get(*name) != Some(value));
+    let gone = from.iter().filter(|(name, value)| !to.contains_key(*name) && !is_none(name, value));
+    let gone = gone.map(|(name, _)| (name.clone(), Value::Null));
+    let new = to.iter().filter(|(name, value)| !is_equal(name, from.get(*name), value));
     gone.chain(new.map(|(name, value)| (name.clone(), value.clone()))).collect()
+}
+
+/// Whether two statuses are the same in the words of the API.
+pub(crate) fn is_told_alike(one: &PodStatus, other: &PodStatus) -> bool {
+    differing(&fields(one), &fields(other)).is_empty()
+}
+
+/// Whether a member is as good as absent: so the API server leaves it out, or writes what nobody wrote.
+fn is_none(name: &str, value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(members) => members.is_empty() && name == LAST_STATE,
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn is_equal(name: &str, from: Option<&Value>, to: &Value) -> bool {
+    match (from, to) {
+        (None, to) => is_none(name, to),
+        (Some(Value::Object(from)), Value::Object(to)) => differing(from, to).is_empty(),
+        (Some(Value::Array(from)), Value::Array(to)) => {
+            let pairs = from.iter().zip(to);
+            from.len() == to.len() && { pairs }.all(|(from, to)| is_equal("", Some(from), to))
+        }
+        (Some(from), to) => from == to,
+    }
 }
 
 /// A member as a patch says it: of objects only what changes, anything else whole.
@@ -93,7 +123,9 @@ fn conditions(from: Option<&Value>, to: Option<&Value>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{HostIP, PodCondition, PodIP};
+    use k8s_openapi::api::core::v1::{
+        ContainerState, ContainerStateWaiting, ContainerStatus, HostIP, PodCondition, PodIP,
+    };
 
     use super::*;
     use crate::decide::test_pods::time;
@@ -153,5 +185,28 @@ mod tests {
             ],
         });
         assert_eq!(said(&before, &after), Some(expected));
+    }
+
+    // behaviour: STW-7
+    #[test]
+    fn what_the_api_server_adds_or_leaves_out_is_no_difference() {
+        let main = |last_state| ContainerStatus { name: "main".to_owned(), last_state, ..ContainerStatus::default() };
+        let ours = PodStatus {
+            reason: Some(String::new()),
+            container_statuses: Some(vec![main(None)]),
+            init_container_statuses: Some(Vec::new()),
+            ..PodStatus::default()
+        };
+        let theirs = PodStatus {
+            container_statuses: Some(vec![main(Some(ContainerState::default()))]),
+            ..PodStatus::default()
+        };
+        assert!(is_told_alike(&ours, &theirs) && is_told_alike(&theirs, &ours));
+        assert_eq!(said(&theirs, &ours), None);
+        let waits = ContainerState { waiting: Some(ContainerStateWaiting::default()), ..ContainerState::default() };
+        let mut other = main(None);
+        other.state = Some(waits);
+        let other = PodStatus { container_statuses: Some(vec![other]), ..PodStatus::default() };
+        assert!(!is_told_alike(&other, &theirs));
     }
 }
