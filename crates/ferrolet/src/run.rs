@@ -84,15 +84,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     let node = node_settings(&config, &args.root_dir, ips, machine, disk);
     let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
     let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
-    if config.static_pod_path.is_empty()
-        && config.static_pod_url.is_empty()
-        && args.kubeconfig.is_none()
-    {
-        bail!(
-            "neither staticPodPath nor staticPodURL is set: \
-             without them and without an API server (--kubeconfig) there are no pods"
-        );
-    }
+    check_sources(&config, args.kubeconfig.as_deref())?;
     let mut settings = settings(&config, node_name, node, admission);
     settings.apply(&args.own);
     settings.container_gc = container_policy(args.dead_containers, &args.own)?;
@@ -117,6 +109,18 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     // A call to the runtime or a file that hangs must not keep the agent from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
     done
+}
+
+/// Pods must come from somewhere.
+fn check_sources(config: &KubeletConfiguration, kubeconfig: Option<&Path>) -> Result<()> {
+    let has_manifests = !config.static_pod_path.is_empty() || !config.static_pod_url.is_empty();
+    if !has_manifests && kubeconfig.is_none() {
+        bail!(
+            "neither staticPodPath nor staticPodURL is set: \
+             without them and without an API server (--kubeconfig) there are no pods"
+        );
+    }
+    Ok(())
 }
 
 /// The node's name: as asked for, else the machine's host name; lower case in any case.

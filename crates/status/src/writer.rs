@@ -66,8 +66,10 @@ struct Written {
     version: u64,
     /// Whether the pod may have been running.
     may_run: bool,
-    /// The pod as the API server had it then.
-    answer: Arc<Pod>,
+    /// The version that the pod had then.
+    answered: Option<String>,
+    /// The pod as the API server had it then, until the source has heard of it.
+    answer: Option<Arc<Pod>>,
 }
 
 /// How the writing about a pod ended.
@@ -226,14 +228,19 @@ impl WriterParts {
         let Some(published) = self.statuses.get(&ended.uid) else { return Ok(false) };
         let may_run = self.copies.may_run(&ended.uid);
         let Some(heard) = self.copies.copy(&ended.uid) else { return Ok(false) };
-        let answer = ended.written.as_ref().map(|written| &written.answer);
-        let api = newest(&heard, answer);
+        let answer = ended.written.as_ref().and_then(|written| written.answer.clone());
+        let api = newest(Arc::clone(&heard), answer);
+        if let Some(written) = &mut ended.written
+            && Arc::ptr_eq(&api, &heard)
+        {
+            written.answer = None;
+        }
         let is_written = ended.written.as_ref().is_some_and(|written| {
             let same = written.version == published.version && written.may_run == may_run;
-            same && version(&written.answer) == version(api)
+            same && written.answered.as_deref() == version(&api)
         });
         let input = WriteInput {
-            api,
+            api: &api,
             ours: &published.status,
             may_run,
             finished: published.finished,
@@ -243,14 +250,19 @@ impl WriterParts {
         match write(&input) {
             Write::Nothing => Ok(false),
             Write::Patch(patch) => {
-                debug!(pod = %view::pod_name(api), uid = %ended.uid, patch, "status written");
-                let answer = self.api.patch_status(&view::pod_name(api), patch).await?;
-                ended.written = Some(Written { version: published.version, may_run, answer });
+                debug!(pod = %view::pod_name(&api), uid = %ended.uid, patch, "status written");
+                let answer = self.api.patch_status(&view::pod_name(&api), patch).await?;
+                ended.written = Some(Written {
+                    version: published.version,
+                    may_run,
+                    answered: version(&answer).map(ToOwned::to_owned),
+                    answer: Some(answer),
+                });
                 Ok(true)
             }
             Write::Delete if ended.deleted => Ok(false),
             Write::Delete => {
-                self.delete(api).await?;
+                self.delete(&api).await?;
                 ended.deleted = true;
                 Ok(false)
             }
@@ -281,10 +293,10 @@ impl WriterParts {
 }
 
 /// The newer of what was heard and what was answered. Of two that cannot be compared it is what was heard.
-fn newest<'a>(heard: &'a Arc<Pod>, answer: Option<&'a Arc<Pod>>) -> &'a Arc<Pod> {
+fn newest(heard: Arc<Pod>, answer: Option<Arc<Pod>>) -> Arc<Pod> {
     let number = |pod: &Pod| version(pod).and_then(|version| version.parse::<u64>().ok());
-    let newer = answer.filter(|answer| number(answer) > number(heard));
-    newer.filter(|answer| view::uid(answer) == view::uid(heard)).unwrap_or(heard)
+    let newer = answer.filter(|answer| number(answer) > number(&heard));
+    newer.filter(|answer| view::uid(answer) == view::uid(&heard)).unwrap_or(heard)
 }
 
 fn version(pod: &Pod) -> Option<&str> {

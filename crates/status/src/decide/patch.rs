@@ -66,8 +66,8 @@ fn is_equal(name: &str, from: Option<&Value>, to: &Value) -> bool {
         (None, to) => is_none(name, to),
         (Some(Value::Object(from)), Value::Object(to)) => differing(from, to).is_empty(),
         (Some(Value::Array(from)), Value::Array(to)) => {
-            let pairs = from.iter().zip(to);
-            from.len() == to.len() && { pairs }.all(|(from, to)| is_equal("", Some(from), to))
+            let mut pairs = from.iter().zip(to);
+            from.len() == to.len() && pairs.all(|(from, to)| is_equal("", Some(from), to))
         }
         (Some(from), to) => from == to,
     }
