@@ -172,6 +172,7 @@ impl Bench {
                 metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
             },
             remains,
+            statics: None,
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(pleg.task.run(stop.clone()));
