@@ -18,7 +18,6 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use crate::call::{Call, Caller};
-use crate::decode::{Metadata, value};
 use crate::lines::Lines;
 
 /// How many objects a page has.
@@ -34,10 +33,29 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Marks the bookmark behind the last object of a streaming list.
 const INITIAL_END: &str = "k8s.io/initial-events-end";
 
-/// An object of the API.
+/// An object of the API, as far as following it needs to know it.
 pub(crate) trait HasMetadata {
-    fn metadata(&self) -> &Metadata<'_>;
+    /// `metadata.resourceVersion`.
+    fn version(&self) -> &str;
+    /// The value of an annotation.
+    fn annotation(&self, name: &str) -> Option<&str>;
 }
+
+/// What [`HasMetadata`] is for an object that has its metadata in the slim form.
+macro_rules! has_slim_metadata {
+    ($object:ident) => {
+        impl crate::follow::HasMetadata for $object<'_> {
+            fn version(&self) -> &str {
+                &self.metadata.resource_version
+            }
+
+            fn annotation(&self, name: &str) -> Option<&str> {
+                crate::decode::value(&self.metadata.annotations, name)
+            }
+        }
+    };
+}
+pub(crate) use has_slim_metadata;
 
 /// Objects of one kind.
 pub(crate) trait Kind: Send + Sync {
@@ -47,11 +65,11 @@ pub(crate) trait Kind: Send + Sync {
     type Record: Send;
     /// What tells it from others.
     type Key: Send;
-    /// Where they are.
-    const PATH: &'static str;
     /// In one word.
     const NAME: &'static str;
-    fn key(metadata: &Metadata<'_>) -> Self::Key;
+    /// Where they are, and which of them; the query of a selector may follow the path.
+    fn path(&self) -> Cow<'_, str>;
+    fn key(object: &Self::Object<'_>) -> Self::Key;
     fn record(&self, object: Self::Object<'_>) -> Self::Record;
 }
 
@@ -167,6 +185,12 @@ impl<'a, K: Kind> Follower<'a, K> {
         }
     }
 
+    fn url(&self, query: &str) -> String {
+        let path = self.kind.path();
+        let joint = if path.contains('?') { '&' } else { '?' };
+        format!("{path}{joint}{query}")
+    }
+
     async fn round(&mut self) -> Result<Ended, ApiError> {
         match self.version.clone() {
             Some(version) => self.watch(&version).await,
@@ -180,7 +204,7 @@ impl<'a, K: Kind> Follower<'a, K> {
         self.sink.hear(Change::Restarted);
         let mut next = String::new();
         loop {
-            let mut path = format!("{}?limit={PAGE}", K::PATH);
+            let mut path = self.url(&format!("limit={PAGE}"));
             if !next.is_empty() {
                 path.push_str("&continue=");
                 path.push_str(&crate::urls::part(&next));
@@ -226,10 +250,9 @@ impl<'a, K: Kind> Follower<'a, K> {
     async fn events(&mut self, query: &str, mut initial: bool) -> Result<Ended, ApiError> {
         let lasts = jittered(WATCH);
         let seconds = lasts.as_secs();
-        let path = format!(
-            "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}",
-            K::PATH
-        );
+        let path = self.url(&format!(
+            "watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}"
+        ));
         let answer = self.caller.send(Call::get(path)).await?;
         let mut lines = Lines::new(answer.into_body(), lasts + SILENCE);
         let mut told = false;
@@ -262,18 +285,17 @@ impl<'a, K: Kind> Follower<'a, K> {
                 return failure(line).unwrap_or(Err(ApiError::Unreadable(Box::new(error))));
             }
         };
-        let metadata = event.object.metadata();
-        let version = metadata.resource_version.clone().into_owned();
+        let version = event.object.version().to_owned();
         let taken = match &*event.kind {
             "ADDED" | "MODIFIED" => {
                 self.sink.hear(Change::Applied(self.kind.record(event.object)));
                 Taken::Change
             }
             "DELETED" => {
-                self.sink.hear(Change::Gone(K::key(metadata)));
+                self.sink.hear(Change::Gone(K::key(&event.object)));
                 Taken::Change
             }
-            "BOOKMARK" if value(&metadata.annotations, INITIAL_END) == Some("true") => {
+            "BOOKMARK" if event.object.annotation(INITIAL_END) == Some("true") => {
                 self.sink.hear(Change::Complete);
                 Taken::InitialEnd
             }

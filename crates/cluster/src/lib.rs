@@ -21,6 +21,7 @@ mod follow;
 mod leases;
 mod lines;
 mod nodes;
+mod pod_api;
 mod pods;
 mod reviews;
 mod selector;

@@ -13,5 +13,6 @@ pub mod journal;
 pub mod last_words;
 pub mod logs;
 pub mod node_api;
+pub mod pod_api;
 pub mod runtime;
 pub mod segments;
