@@ -30,6 +30,8 @@ pub struct LeaseTask {
     limit: Duration,
     /// The lease as it was last written: most likely what is there, so a renewal is one call.
     latest: Option<Lease>,
+    /// Whether there was one.
+    was_there: bool,
     trouble: Trouble,
 }
 
@@ -43,6 +45,7 @@ impl LeaseTask {
             own,
             limit: settings.answer_time(),
             latest: None,
+            was_there: false,
             trouble: Trouble::default(),
         }
     }
@@ -102,6 +105,7 @@ impl LeaseTask {
             match in_time(self.limit, self.leases.update_node_lease(&lease)).await {
                 Ok(written) => {
                     self.latest = Some(written);
+                    self.was_there = true;
                     return Ok(());
                 }
                 Err(error @ (ApiError::NotFound | ApiError::Throttled { .. })) => return Err(error),
@@ -125,10 +129,15 @@ impl LeaseTask {
         if let Some(found) = found {
             return self.update(found).await;
         }
+        // A lease goes with its node.
+        if std::mem::take(&mut self.was_there) {
+            self.own.doubt();
+        }
         let uid = self.node_uid().await;
         let lease = self.terms.make(&uid, self.clock.now());
         let made = in_time(self.limit, self.leases.create_node_lease(&lease)).await?;
         self.latest = Some(made);
+        self.was_there = true;
         Ok(())
     }
 

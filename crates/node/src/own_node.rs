@@ -5,13 +5,15 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use model::ports::cluster::{Change, Sink};
 use model::ports::node_api::NodeApi;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 /// The object as it was last seen: told by the feed, or answered to a write. Clones are the same one.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnNode {
     seen: watch::Sender<Seen>,
+    /// Tells the feed to begin anew.
+    follow_again: Arc<Notify>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -19,6 +21,8 @@ pub(crate) struct Seen {
     node: Option<Arc<Node>>,
     /// Whether the feed told all there is at least once.
     was_told: bool,
+    /// Whether something speaks against what is known, so that the server has to be asked.
+    in_doubt: bool,
     /// What the feed is telling: all there is, or what changes.
     list: List,
 }
@@ -37,7 +41,7 @@ enum List {
 
 impl Default for OwnNode {
     fn default() -> Self {
-        Self { seen: watch::Sender::new(Seen::default()) }
+        Self { seen: watch::Sender::new(Seen::default()), follow_again: Arc::default() }
     }
 }
 
@@ -63,6 +67,27 @@ impl OwnNode {
     /// The server answered that the object is like this. What is older than what is known says nothing.
     pub(crate) fn saw(&self, node: Node) {
         self.seen.send_if_modified(|seen| seen.take(node));
+    }
+
+    /// What is known may be wrong: something is gone that would not be gone without the object.
+    pub(crate) fn doubt(&self) {
+        self.seen.send_if_modified(|seen| !std::mem::replace(&mut seen.in_doubt, true));
+    }
+
+    /// Whether the server has to be asked. It is asked once.
+    pub(crate) fn take_doubt(&self) -> bool {
+        let mut doubt = false;
+        self.seen.send_if_modified(|seen| {
+            doubt = std::mem::take(&mut seen.in_doubt);
+            false
+        });
+        doubt
+    }
+
+    /// The object had to be made again: a feed that did not tell why may be deaf. A server that lost its
+    /// data counts versions anew, and tells nothing to who waits for later ones.
+    pub(crate) fn follow_again(&self) {
+        self.follow_again.notify_one();
     }
 
     /// There is no object.
@@ -141,11 +166,14 @@ pub struct OwnNodeFeed {
 impl OwnNodeFeed {
     /// Follows until told to stop.
     pub async fn run(self, stop: CancellationToken) {
-        // Biased: a stop comes once.
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = self.api.follow_own_node(&self.name, &self.own) => {}
+        loop {
+            // Biased: a stop comes once, and the feed does not end.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = self.own.follow_again.notified() => {}
+                () = self.api.follow_own_node(&self.name, &self.own) => {}
+            }
         }
     }
 }

@@ -44,8 +44,11 @@ impl StatusTask {
             Ok(created) => {
                 let ready = is_ready(created.status.as_ref().and_then(|s| s.conditions.as_ref()));
                 info!(node = self.settings.own.name, ready, "the node is registered");
-                self.reconciled.clone_from(&created.metadata.uid);
+                let uid = created.metadata.uid.clone();
                 self.own.saw(created);
+                if std::mem::replace(&mut self.reconciled, uid).is_some() {
+                    self.own.follow_again();
+                }
                 self.reports.told(true, self.start.elapsed(), fraction());
                 self.tell(events);
                 Ok(())

@@ -1,6 +1,7 @@
 //! Asks the runtime how it is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::ports::runtime::Runtime;
 use tokio::sync::{Notify, watch};
@@ -10,6 +11,9 @@ use tracing::{debug, info, warn};
 
 use crate::decide::facts::Facts;
 use crate::decide::pace::next_check;
+
+/// How long the answer may take.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// Asks the runtime how it is, now and then and when told to.
 #[derive(Debug)]
@@ -54,10 +58,14 @@ impl RuntimeCheck {
 
     /// Asks once; whether it is ready. No answer changes nothing: that it is silent shows by itself.
     async fn ask(&self) -> bool {
-        let status = match self.runtime.status().await {
-            Ok(status) => status,
-            Err(error) => {
+        let status = match timeout(LONGEST, self.runtime.status()).await {
+            Ok(Ok(status)) => status,
+            Ok(Err(error)) => {
                 debug!(%error, "the runtime does not say how it is");
+                return false;
+            }
+            Err(_) => {
+                debug!("the runtime does not say in time how it is");
                 return false;
             }
         };

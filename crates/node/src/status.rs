@@ -170,6 +170,9 @@ impl StatusTask {
     /// Registers the node if it is not there, and tells its status if that is due.
     async fn sync(&mut self, purpose: Purpose) -> Result<(), ApiError> {
         let mut was_gone = false;
+        if self.own.take_doubt() {
+            self.look_whether_it_is_there().await?;
+        }
         loop {
             if self.settings.register && self.own.node().is_none() {
                 self.register().await;
@@ -183,6 +186,18 @@ impl StatusTask {
                 outcome => return outcome,
             }
         }
+    }
+
+    async fn look_whether_it_is_there(&self) -> Result<(), ApiError> {
+        match self.in_time(self.ports.api.own_node(&self.settings.own.name)).await {
+            Ok(Some(node)) => self.own.saw(node),
+            Ok(None) => self.own.is_gone(),
+            Err(error) => {
+                self.own.doubt();
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Tells the status, with some tries; the first of them from the object as it was last seen.

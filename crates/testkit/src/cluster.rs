@@ -2,6 +2,7 @@
 //! and begin anew from an old list.
 
 mod feed;
+pub mod node_api;
 mod port;
 
 use std::collections::BTreeMap;

@@ -98,3 +98,7 @@ fn usable(ip: IpAddr, found: &FoundAddresses) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "addresses_tests.rs"]
+mod tests;

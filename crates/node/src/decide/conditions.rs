@@ -167,3 +167,7 @@ pub fn same(one: &[NodeCondition], other: &[NodeCondition]) -> bool {
     };
     one.len() == other.len() && sorted(one) == sorted(other)
 }
+
+#[cfg(test)]
+#[path = "conditions_tests.rs"]
+mod tests;

@@ -98,3 +98,7 @@ fn map_changes(old: &Value, new: &Value) -> Map<String, Value> {
 fn value<T: k8s_openapi::serde::Serialize>(of: Option<&T>) -> Value {
     of.map_or(Value::Null, |of| serde_json::to_value(of).expect("an object of the API is JSON"))
 }
+
+#[cfg(test)]
+#[path = "difference_tests.rs"]
+mod tests;

@@ -58,3 +58,29 @@ pub fn aggregate(problems: &[String]) -> String {
         several => format!("[{}]", several.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // behaviour: NODE-21
+    #[test]
+    fn problems_are_told_in_upstreams_order() {
+        let facts = Facts {
+            storage: Some("CSINode is not yet initialized".to_owned()),
+            shutting_down: true,
+            ..Facts::default()
+        };
+        let pleg = Unwell { part: "PLEG", problem: "pleg has yet to be successful".to_owned() };
+        let all = problems(&facts, &[pleg], &["cpu", "pods"], Duration::ZERO);
+        let expected = [
+            "container runtime status check may not have completed yet",
+            "PLEG is not healthy: pleg has yet to be successful",
+            "network state unknown",
+            "CSINode is not yet initialized",
+            "node is shutting down",
+            "missing node capacity for resources: cpu, pods",
+        ];
+        assert_eq!(all, expected);
+    }
+}

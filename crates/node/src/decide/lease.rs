@@ -70,3 +70,7 @@ impl LeaseTerms {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "lease_tests.rs"]
+mod tests;

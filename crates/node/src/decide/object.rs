@@ -81,3 +81,7 @@ pub fn set_required_labels(node: &mut Node, settings: &Settings) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "object_tests.rs"]
+mod tests;

@@ -32,3 +32,34 @@ pub fn next_check(since_start: Duration, was_ready: bool, is_ready: bool) -> Dur
         (false, false) => Duration::from_secs(5),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // behaviour: NODE-3
+    #[test]
+    fn waits_double_up_to_seven_seconds() {
+        let waits: Vec<u128> = (1..=9).map(|n| again_after(n).as_millis()).collect();
+        assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 7000, 7000]);
+        assert_eq!(again_after(u32::MAX), LONGEST_STEP);
+        assert_eq!(jittered(Duration::from_secs(10), 1.0), Duration::from_millis(10_400));
+        assert_eq!(jittered(Duration::from_secs(10), 0.0), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn the_runtime_is_asked_often_while_the_node_starts() {
+        let rows = [
+            (0, false, false, 100),
+            (9, false, false, 100),
+            (11, false, false, 1000),
+            (121, false, false, 5000),
+            (1, true, false, 5000),
+            (1, true, true, 10_000),
+        ];
+        for (since, was_ready, is_ready, wait) in rows {
+            let found = next_check(Duration::from_secs(since), was_ready, is_ready);
+            assert_eq!(found.as_millis(), wait, "{since} {was_ready} {is_ready}");
+        }
+    }
+}

@@ -79,3 +79,7 @@ fn reconcile_resources(existing: &mut Node, wanted: &Node) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "reconcile_tests.rs"]
+mod tests;

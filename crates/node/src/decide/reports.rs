@@ -40,3 +40,24 @@ impl Reports {
         self.last = Some(Report { at: now, next });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // behaviour: NODE-7
+    #[test]
+    fn a_change_is_told_and_the_next_report_comes_at_half_to_one_and_a_half_of_its_time() {
+        let seconds = Duration::from_secs;
+        let mut reports = Reports::new(seconds(300));
+        assert!(reports.is_worth(false, seconds(0)), "nothing was told yet");
+        for (fraction, next) in [(0.0, 150), (0.5, 300), (1.0, 450)] {
+            reports.told(true, seconds(1000), fraction);
+            assert!(reports.is_worth(true, seconds(1000)), "a change always is");
+            assert!(!reports.is_worth(false, seconds(999 + next)));
+            assert!(reports.is_worth(false, seconds(1000 + next)));
+        }
+        reports.told(false, seconds(2000), 0.0);
+        assert!(!reports.is_worth(false, seconds(2299)) && reports.is_worth(false, seconds(2300)));
+    }
+}

@@ -83,3 +83,7 @@ fn written(name: &str, amount: &Quantity) -> ApiQuantity {
     }
     ApiQuantity(format!("{number}{}", unit.unwrap_or_default()))
 }
+
+#[cfg(test)]
+#[path = "resources_tests.rs"]
+mod tests;

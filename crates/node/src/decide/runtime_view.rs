@@ -91,3 +91,7 @@ fn not_ready(what: &str, kind: &str, condition: &RuntimeCondition) -> Option<Str
         format!("container runtime {what}not ready: {kind}={ready} reason:{reason} message:{message}")
     })
 }
+
+#[cfg(test)]
+#[path = "runtime_view_tests.rs"]
+mod tests;
