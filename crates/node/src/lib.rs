@@ -23,7 +23,7 @@
 //! ```ignore
 //! let own = Particulars { name, hostname, architecture, labels, ips, kubelet_version, identity,
 //!     capacity, allocatable, declared_features: vec!["RestartAllContainersOnContainerExits"],
-//!     external_cloud: false };
+//!     external_cloud: false, cgroup_v1 };
 //! let (node, handle) = node::node(Settings::new(&config, own), ports);
 //! tasks.spawn("own node", |stop| node.feed.run(stop));
 //! tasks.spawn("look at the node", |stop| node.look.run(stop));

@@ -23,7 +23,7 @@ use crate::decide::reconcile::reconcile;
 use crate::decide::reports::Reports;
 use crate::decide::settings::Settings;
 use crate::decide::status::{
-    Known, REBOOTED, is_unschedulable, schedulable_event, set_status,
+    Known, REBOOTED, is_unschedulable, schedulable_event, set_status, starting_events,
 };
 use crate::own_node::{OwnNode, Seen};
 use crate::ports::{NodePorts, fraction, unwell};
@@ -96,6 +96,7 @@ impl StatusTask {
     }
 
     async fn keep(&mut self) {
+        self.tell(starting_events(&self.settings));
         self.first_look().await;
         let mut purpose = Purpose::Everything;
         loop {

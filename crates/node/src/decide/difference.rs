@@ -30,9 +30,9 @@ pub fn difference(old: &Node, new: &Node) -> Difference {
             metadata.insert(name.to_owned(), Value::Object(changes));
         }
     }
-    let (none, none_too) = (NodeStatus::default(), NodeStatus::default());
+    let none = NodeStatus::default();
     let old_status = old.status.as_ref().unwrap_or(&none);
-    let new_status = new.status.as_ref().unwrap_or(&none_too);
+    let new_status = new.status.as_ref().unwrap_or(&none);
     let mut status = status_changes(old_status, new_status);
     let (before, after) = (listed(old_status), listed(new_status));
     let is_change = !metadata.is_empty() || !status.is_empty() || !same(before, after);
@@ -76,8 +76,8 @@ fn status_changes(old: &NodeStatus, new: &NodeStatus) -> Map<String, Value> {
 /// The members of an object that are others, each as it should be; those that are gone as nothing.
 /// Members of members likewise, while a list is written whole.
 fn map_changes(old: &Value, new: &Value) -> Map<String, Value> {
-    let (none, none_too) = (Map::new(), Map::new());
-    let (old, new) = (old.as_object().unwrap_or(&none), new.as_object().unwrap_or(&none_too));
+    let none = Map::new();
+    let (old, new) = (old.as_object().unwrap_or(&none), new.as_object().unwrap_or(&none));
     let mut changes = Map::new();
     for (name, after) in new {
         match old.get(name) {

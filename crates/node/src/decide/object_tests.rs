@@ -154,6 +154,22 @@ fn features_are_declared_where_their_gates_are_on() {
     }
 }
 
+// behaviour: NODE-26
+#[test]
+fn it_is_told_that_the_agent_starts_and_on_what() {
+    use crate::decide::status::starting_events;
+    for (cgroup_v1, expected) in
+        [(false, vec![("Starting", "Starting kubelet.")]), (true, vec![("Starting", "Starting kubelet."), ("CgroupV1", "cgroup v1 detected.")])]
+    {
+        let settings = settings(|_, own| own.cgroup_v1 = cgroup_v1);
+        let told = starting_events(&settings);
+        assert_eq!(told.len(), expected.len());
+        for (event, (reason, message)) in told.iter().zip(expected) {
+            assert!(event.reason == reason && event.message.starts_with(message), "{event:?}");
+        }
+    }
+}
+
 // behaviour: NODE-15
 #[test]
 fn the_largest_images_are_told_with_five_names() {

@@ -27,6 +27,8 @@ pub struct Particulars {
     pub external_cloud: bool,
     /// As the node object tells it: `v1.36.3+ferrolet.0.1.0`.
     pub kubelet_version: String,
+    /// Whether the machine has the first version of cgroups.
+    pub cgroup_v1: bool,
     /// What the machine is.
     pub identity: Identity,
     /// All that the node has.
@@ -67,9 +69,8 @@ pub struct Settings {
 
 impl Settings {
     /// The settings of a node with that configuration.
-    pub fn new(config: &KubeletConfiguration, own: Particulars) -> Self {
+    pub fn new(config: &KubeletConfiguration, mut own: Particulars) -> Self {
         let gates = FeatureGates::new(&config.feature_gates, &config.feature_gates);
-        let mut own = own;
         let told = gates.enabled("NodeDeclaredFeatures");
         own.declared_features.retain(|name| told && gates.enabled(name));
         own.declared_features.sort_unstable();

@@ -23,6 +23,11 @@ pub const REBOOTED: &str = "Rebooted";
 /// The runtime of a node that never met one.
 const UNKNOWN_RUNTIME: &str = "unknown://Unknown";
 
+/// What upstream tells on a machine with the first version of cgroups.
+const CGROUP_V1: &str = "cgroup v1 detected. cgroup v1 support is deprecated and will be removed in a \
+    future release. Please migrate to cgroup v2. More information at \
+    https://git.k8s.io/enhancements/keps/sig-node/5573-remove-cgroup-v1";
+
 /// What a status is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
@@ -55,7 +60,7 @@ pub fn set_status(node: &mut Node, known: Known<'_>, now: Timestamp) -> Vec<Node
     if let Some(volumes) = &facts.volumes_in_use {
         status.volumes_in_use = Some(volumes.clone()).filter(|volumes| !volumes.is_empty());
     }
-    let declared = settings.own.declared_features.iter().map(ToString::to_string);
+    let declared = settings.own.declared_features.iter().map(|name| (*name).to_owned());
     status.declared_features = Some(declared.collect()).filter(|all: &Vec<_>| !all.is_empty());
     node.status = Some(status);
     events
@@ -162,6 +167,17 @@ fn set_conditions(status: &mut NodeStatus, known: Known<'_>, now: Timestamp) -> 
     let (all, changes) = conditions(&previous, &health, now);
     status.conditions = Some(all);
     changes.into_iter().map(|state| status_event(&settings.own.name, state)).collect()
+}
+
+/// What is told when the agent starts.
+pub fn starting_events(settings: &Settings) -> Vec<NodeEvent> {
+    let starting = ("Starting", EventType::Normal, "Starting kubelet.");
+    let old = ("CgroupV1", EventType::Warning, CGROUP_V1);
+    let told = [Some(starting), settings.own.cgroup_v1.then_some(old)].into_iter().flatten();
+    let event = |(reason, kind, message): (_, _, &str)| {
+        NodeEvent { kind, reason, message: message.to_owned() }
+    };
+    told.map(event).collect()
 }
 
 /// The event when pods can be placed on the node again, or no longer.

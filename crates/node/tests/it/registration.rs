@@ -35,8 +35,13 @@ async fn a_node_that_is_well_is_ready_from_its_first_call_on() {
     assert_eq!(asked.iter().filter(|ask| **ask == NodeAsk::Patch).count(), 0, "{asked:?}");
     let mut reasons = world.reasons();
     reasons.sort_unstable();
-    let expected =
-        ["NodeHasNoDiskPressure", "NodeHasSufficientMemory", "NodeHasSufficientPID", "NodeReady"];
+    let expected = [
+        "NodeHasNoDiskPressure",
+        "NodeHasSufficientMemory",
+        "NodeHasSufficientPID",
+        "NodeReady",
+        "Starting",
+    ];
     assert_eq!(reasons, expected);
     let seen = running.handle.wait_for_node(is_ready).await;
     assert_eq!(seen.metadata.uid, node.metadata.uid);
