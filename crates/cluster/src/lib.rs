@@ -20,6 +20,7 @@ mod events;
 mod follow;
 mod leases;
 mod lines;
+mod node_object;
 mod nodes;
 mod pod_api;
 mod pods;

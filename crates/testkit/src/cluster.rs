@@ -2,6 +2,7 @@
 //! and begin anew from an old list.
 
 mod feed;
+pub mod node_api;
 mod port;
 mod strategic_merge;
 mod whole_pods;

@@ -18,6 +18,7 @@ pub mod cgroups;
 pub mod disk;
 pub mod files;
 pub mod http;
+pub mod node_api;
 mod report;
 pub mod runtime;
 pub mod segments;

@@ -6,7 +6,10 @@
 
 mod collector;
 mod control_plane;
+mod node_object;
+mod node_twins;
 mod objects;
+mod our_node;
 mod pod_gc;
 mod scenario;
 mod twins;
