@@ -3,5 +3,6 @@
 
 mod access;
 mod feeds;
+mod own_node;
 mod server;
 mod writes;
