@@ -50,12 +50,7 @@ impl Kind for OwnNode {
 }
 
 /// A call that writes.
-fn write(
-    method: Method,
-    path: String,
-    content_type: &'static str,
-    body: Vec<u8>,
-) -> Call {
+fn write(method: Method, path: String, content_type: &'static str, body: Vec<u8>) -> Call {
     Call { method, path, content_type, body, lane: Lane::Own }
 }
 

@@ -108,7 +108,9 @@ impl LeaseTask {
                     self.was_there = true;
                     return Ok(());
                 }
-                Err(error @ (ApiError::NotFound | ApiError::Throttled { .. })) => return Err(error),
+                Err(error @ (ApiError::NotFound | ApiError::Throttled { .. })) => {
+                    return Err(error);
+                }
                 Err(ApiError::Conflict(why)) => {
                     let found = in_time(self.limit, self.leases.node_lease(&self.terms.node)).await;
                     base = found?.ok_or(ApiError::NotFound)?;

@@ -116,9 +116,8 @@ impl Seen {
 
 /// Whether an object is another one than is known, or a later version of it.
 fn is_newer(node: &Node, known: &Node) -> bool {
-    let version = |node: &Node| -> Option<u64> {
-        node.metadata.resource_version.as_ref()?.parse().ok()
-    };
+    let version =
+        |node: &Node| -> Option<u64> { node.metadata.resource_version.as_ref()?.parse().ok() };
     match (version(node), version(known)) {
         (Some(new), Some(old)) if node.metadata.uid == known.metadata.uid => new > old,
         _ => true,

@@ -93,9 +93,8 @@ impl RuntimeCheck {
 pub(crate) async fn ask_version(runtime: &dyn Runtime, facts: &watch::Sender<Facts>) {
     match runtime.version().await {
         Ok(version) => {
-            facts.send_if_modified(|facts| {
-                facts.runtime.is_called(&version.name, &version.version)
-            });
+            facts
+                .send_if_modified(|facts| facts.runtime.is_called(&version.name, &version.version));
         }
         Err(error) => debug!(%error, "the runtime does not say its version"),
     }

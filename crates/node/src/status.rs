@@ -222,7 +222,9 @@ impl StatusTask {
             };
             match self.try_update(&node, purpose).await {
                 Ok(()) => return Ok(()),
-                Err(error @ (ApiError::NotFound | ApiError::Throttled { .. })) => return Err(error),
+                Err(error @ (ApiError::NotFound | ApiError::Throttled { .. })) => {
+                    return Err(error);
+                }
                 Err(error) => {
                     debug!(error = %Chain(&error), number, "the node's status was not written");
                     last = error;
@@ -251,7 +253,9 @@ impl StatusTask {
         let found = difference(old, &node);
         if self.reports.is_worth(found.is_change, self.start.elapsed()) {
             let name = &self.settings.own.name;
-            let patched = self.in_time(self.ports.api.patch_node_status(name, found.patch.to_string())).await?;
+            let patched = self
+                .in_time(self.ports.api.patch_node_status(name, found.patch.to_string()))
+                .await?;
             self.reports.told(found.is_change, self.start.elapsed(), fraction());
             self.reconciled.clone_from(&patched.metadata.uid);
             self.own.saw(patched);

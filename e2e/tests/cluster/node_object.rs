@@ -20,7 +20,8 @@ const NODE: &str = "/api/v1/nodes/ours";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/ours";
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.context("start a runtime")
 }
 
@@ -86,9 +87,8 @@ fn a_node_lives_through_deletion_and_the_loss_of_the_cluster() -> Result<()> {
         root: &root,
         labels: &[("example.com/rack", "7"), ("node.kubernetes.io/pool", "a")],
     };
-    let container_runtime = Arc::new(MemoryRuntime::new(Arc::new(VirtualClock::starting_at(
-        jiff::Timestamp::now(),
-    ))));
+    let container_runtime =
+        Arc::new(MemoryRuntime::new(Arc::new(VirtualClock::starting_at(jiff::Timestamp::now()))));
     let runtime = runtime()?;
     let begin = Instant::now();
     let ours = runtime.block_on(OurNode::start(&kubeconfig, &who, &config, container_runtime))?;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use cri::{CriRuntime, Deadlines, Endpoint};
 use config::KubeletConfiguration;
+use cri::{CriRuntime, Deadlines, Endpoint};
 use e2e::api::Api;
 use e2e::cluster::Cluster;
 use e2e::node::{PATIENCE, program};
@@ -141,9 +141,9 @@ fn our_node_says_what_upstreams_says() -> Result<()> {
 
     let endpoint = Endpoint::parse(&format!("unix://{socket}"))?;
     let kubeconfig = cluster.kubeconfig(&User::node("ours"))?;
-    let who =
-        Who { name: "ours", address: ip, root: &root, labels: &[("example.com/rack", "7")] };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let who = Who { name: "ours", address: ip, root: &root, labels: &[("example.com/rack", "7")] };
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("start a runtime")?;
     let _node = runtime.block_on(async {
         let cri = CriRuntime::new(&endpoint, &endpoint, Deadlines::default());

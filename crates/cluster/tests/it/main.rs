@@ -4,5 +4,6 @@
 mod access;
 mod feeds;
 mod pods_of_node;
+mod own_node;
 mod server;
 mod writes;

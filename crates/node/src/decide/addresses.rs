@@ -57,11 +57,7 @@ pub fn provided_node_ip(asked: &[IpAddr]) -> Option<String> {
 
 /// The address when nobody says one: the host's name if it is one, one that its name stands for, or the
 /// one of the default route. The fourth version of IP is preferred, unless `::` was asked for.
-fn found_out(
-    asked: &[IpAddr],
-    hostname: &str,
-    found: &FoundAddresses,
-) -> Result<IpAddr, String> {
+fn found_out(asked: &[IpAddr], hostname: &str, found: &FoundAddresses) -> Result<IpAddr, String> {
     if let Ok(ip) = hostname.parse() {
         return Ok(ip);
     }

@@ -76,7 +76,10 @@ fn a_node_with_problems_is_not_ready_and_says_all_of_them() {
     for (problems, message) in rows {
         let (all, _) = conditions(&[], &sick(problems), at(1));
         let ready = find(&all, READY);
-        assert_eq!((ready.status.as_str(), ready.reason.as_deref()), ("False", Some("KubeletNotReady")));
+        assert_eq!(
+            (ready.status.as_str(), ready.reason.as_deref()),
+            ("False", Some("KubeletNotReady"))
+        );
         assert_eq!(ready.message.as_deref(), Some(message));
     }
     let soft = Health { soft_requirements: Some("no x".to_owned()), ..Health::default() };

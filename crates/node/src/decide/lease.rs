@@ -51,10 +51,10 @@ impl LeaseTerms {
         if let Some(uid) = node_uid {
             let owners = lease.metadata.owner_references.get_or_insert_default();
             let is_node = |owner: &OwnerReference| owner.kind == "Node" && owner.name == self.node;
-            match owners.iter_mut().find(|owner| is_node(owner)) {
-                Some(owner) => uid.clone_into(&mut owner.uid),
-                None if owners.is_empty() => owners.push(self.owner(uid)),
-                None => {}
+            if owners.is_empty() {
+                owners.push(self.owner(uid));
+            } else if let Some(owner) = owners.iter_mut().find(|owner| is_node(owner)) {
+                uid.clone_into(&mut owner.uid);
             }
         }
         lease

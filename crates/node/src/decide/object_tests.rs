@@ -51,7 +51,8 @@ fn a_node_is_made_with_its_labels_taints_and_annotation() {
     });
     let (node, _) = made(&settings, &Facts::default());
     let labels = node.metadata.labels.unwrap();
-    let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let labels: Vec<String> =
+        labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let expected = [
         "beta.kubernetes.io/arch=amd64",
         "beta.kubernetes.io/os=linux",
@@ -93,7 +94,8 @@ fn a_node_of_a_cloud_waits_for_its_provider() {
     assert_eq!(annotations["alpha.kubernetes.io/provided-node-ip"], "10.0.0.1");
     let theirs = crate::decide::addresses::hostname_only("theirs");
     node.status.as_mut().unwrap().addresses = Some(theirs.clone());
-    let known = Known { settings: &settings, facts: &facts, unwell: &[], since_start: Duration::ZERO };
+    let known =
+        Known { settings: &settings, facts: &facts, unwell: &[], since_start: Duration::ZERO };
     set_status(&mut node, known, Timestamp::UNIX_EPOCH);
     assert_eq!(node.status.unwrap().addresses, Some(theirs));
 }
@@ -123,7 +125,8 @@ fn a_node_says_what_it_runs_on_and_that_it_started_anew() {
     let port = node.status.as_ref().unwrap().daemon_endpoints.clone().unwrap();
     assert_eq!(port.kubelet_endpoint.unwrap().port, 10_250);
     node.status.as_mut().unwrap().node_info.as_mut().unwrap().boot_id = "a".to_owned();
-    let known = Known { settings: &settings, facts: &facts, unwell: &[], since_start: Duration::ZERO };
+    let known =
+        Known { settings: &settings, facts: &facts, unwell: &[], since_start: Duration::ZERO };
     let events = set_status(&mut node, known, Timestamp::UNIX_EPOCH);
     let reboot = events.iter().find(|event| event.reason == REBOOTED).unwrap();
     assert_eq!(reboot.message, "Node n has been rebooted, boot id: b");
@@ -133,7 +136,8 @@ fn a_node_says_what_it_runs_on_and_that_it_started_anew() {
 // behaviour: NODE-17
 #[test]
 fn features_are_declared_where_their_gates_are_on() {
-    let all = vec!["RestartAllContainersOnContainerExits", "InPlacePodVerticalScalingInitContainers"];
+    let all =
+        vec!["RestartAllContainersOnContainerExits", "InPlacePodVerticalScalingInitContainers"];
     let rows: [(&[(&str, bool)], &[&str]); 3] = [
         (&[], &["InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"]),
         (
@@ -158,9 +162,10 @@ fn features_are_declared_where_their_gates_are_on() {
 #[test]
 fn it_is_told_that_the_agent_starts_and_on_what() {
     use crate::decide::status::starting_events;
-    for (cgroup_v1, expected) in
-        [(false, vec![("Starting", "Starting kubelet.")]), (true, vec![("Starting", "Starting kubelet."), ("CgroupV1", "cgroup v1 detected.")])]
-    {
+    for (cgroup_v1, expected) in [
+        (false, vec![("Starting", "Starting kubelet.")]),
+        (true, vec![("Starting", "Starting kubelet."), ("CgroupV1", "cgroup v1 detected.")]),
+    ] {
         let settings = settings(|_, own| own.cgroup_v1 = cgroup_v1);
         let told = starting_events(&settings);
         assert_eq!(told.len(), expected.len());

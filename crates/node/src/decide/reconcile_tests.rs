@@ -1,7 +1,7 @@
 use super::*;
-use k8s_openapi::serde_json::{from_value, json, to_value};
+use serde_json::{from_value, json, to_value};
 
-fn node(value: k8s_openapi::serde_json::Value) -> Node {
+fn node(value: serde_json::Value) -> Node {
     from_value(value).unwrap()
 }
 

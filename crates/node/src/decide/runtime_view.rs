@@ -88,7 +88,9 @@ impl RuntimeView {
 fn not_ready(what: &str, kind: &str, condition: &RuntimeCondition) -> Option<String> {
     let RuntimeCondition { ready, reason, message } = condition;
     (!ready).then(|| {
-        format!("container runtime {what}not ready: {kind}={ready} reason:{reason} message:{message}")
+        format!(
+            "container runtime {what}not ready: {kind}={ready} reason:{reason} message:{message}"
+        )
     })
 }
 

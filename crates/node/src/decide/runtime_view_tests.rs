@@ -6,7 +6,8 @@ fn condition(ready: bool) -> RuntimeCondition {
 }
 
 fn status(runtime: bool, network: bool) -> RuntimeStatus {
-    let handler = |name: &str| RuntimeHandler { name: name.to_owned(), ..RuntimeHandler::default() };
+    let handler =
+        |name: &str| RuntimeHandler { name: name.to_owned(), ..RuntimeHandler::default() };
     RuntimeStatus {
         runtime: condition(runtime),
         network: condition(network),

@@ -174,8 +174,10 @@ pub fn starting_events(settings: &Settings) -> Vec<NodeEvent> {
     let starting = ("Starting", EventType::Normal, "Starting kubelet.");
     let old = ("CgroupV1", EventType::Warning, CGROUP_V1);
     let told = [Some(starting), settings.own.cgroup_v1.then_some(old)].into_iter().flatten();
-    let event = |(reason, kind, message): (_, _, &str)| {
-        NodeEvent { kind, reason, message: message.to_owned() }
+    let event = |(reason, kind, message): (_, _, &str)| NodeEvent {
+        kind,
+        reason,
+        message: message.to_owned(),
     };
     told.map(event).collect()
 }

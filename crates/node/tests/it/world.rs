@@ -75,7 +75,8 @@ impl World {
         let mut config = KubeletConfiguration::default();
         change(&mut config);
         let amounts = |cpu: &str| {
-            let all = [("cpu", cpu), ("memory", "4Gi"), ("pods", "110"), ("ephemeral-storage", "9Gi")];
+            let all =
+                [("cpu", cpu), ("memory", "4Gi"), ("pods", "110"), ("ephemeral-storage", "9Gi")];
             let quantity = |text: &str| Quantity::parse(text).unwrap();
             all.iter().map(|(name, text)| ((*name).to_owned(), quantity(text))).collect()
         };
