@@ -1,15 +1,20 @@
 //! What an agent of a cluster does besides: pods of the API server, mirrors of the node's own, and statuses
 //! on their way there.
 
+mod own_node;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use cluster::{Cluster, Connection, Exclusion, Rate, Source};
 use config::KubeletConfiguration;
+use hostfs::HostAddresses;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
+use model::ports::addresses::Addresses;
 use model::ports::cluster::PodWrites;
+use model::ports::node_api::{NodeApi, NodeLeases};
 use model::ports::pod_api::PodApi;
 use pods::WorkerStates;
 use pods::decide::mirror::StaticPods;
@@ -25,6 +30,8 @@ use crate::tasks::Tasks;
 use crate::version::USER_AGENT;
 use crate::wiring::{Ports, Settings};
 
+pub(crate) use own_node::{keep, settings as own_node};
+
 /// Who writes events.
 const COMPONENT: &str = "kubelet";
 
@@ -35,6 +42,12 @@ pub struct ClusterPorts {
     pub pods: Arc<dyn PodApi>,
     /// What deletes them.
     pub pod_writes: Arc<dyn PodWrites>,
+    /// The node itself.
+    pub node: Arc<dyn NodeApi>,
+    /// Its lease.
+    pub leases: Arc<dyn NodeLeases>,
+    /// The addresses that it has.
+    pub addresses: Arc<dyn Addresses>,
 }
 
 /// Finds the API server; nobody is asked anything yet.
@@ -49,7 +62,13 @@ pub(crate) async fn connect(
     let rate = Rate { per_second: config.kube_api_qps.into(), burst: config.kube_api_burst };
     let source = Source { component: COMPONENT, host: node.to_owned() };
     let cluster = Arc::new(Cluster::new(connection, rate, Exclusion::default(), source));
-    Ok(ClusterPorts { pods: Arc::clone(&cluster) as _, pod_writes: cluster })
+    Ok(ClusterPorts {
+        pods: Arc::clone(&cluster) as _,
+        pod_writes: Arc::clone(&cluster) as _,
+        node: Arc::clone(&cluster) as _,
+        leases: cluster,
+        addresses: Arc::new(HostAddresses),
+    })
 }
 
 /// Follows the pods of the API server, where there is one.

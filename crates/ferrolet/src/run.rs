@@ -24,7 +24,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
-use crate::cluster_mode::connect;
+use crate::cluster_mode::{connect, own_node};
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::klog;
@@ -79,13 +79,18 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
         .with_context(|| format!("use the root directory {}", args.root_dir.display()))?;
     let machine = hostfs::machine().context("look at the machine")?;
     let disk = hostfs::disk_bytes(&args.root_dir).context("look at the disk")?;
-    check_reserved(&config, &node_resources(&config, &machine, disk).capacity)?;
+    let capacity = node_resources(&config, &machine, disk).capacity;
+    check_reserved(&config, &capacity)?;
     let ips = node_ips(&args.node_ip, &node_name)?;
     let node = node_settings(&config, &args.root_dir, ips, machine, disk);
     let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
     let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
     check_sources(&config, args.kubeconfig.as_deref())?;
     let mut settings = settings(&config, node_name, node, admission);
+    if args.kubeconfig.is_some() {
+        let told = (&args.node_labels, args.node_ip.as_str());
+        settings.own_node = Some(own_node(&config, told, &settings, capacity));
+    }
     settings.apply(&args.own);
     settings.container_gc = container_policy(args.dead_containers, &args.own)?;
     settings.images = image_rules(&config, &args.own)?;
@@ -170,6 +175,8 @@ fn settings(
         container_gc: ContainerPolicy::default(),
         // So do these in part.
         images: ImageRules::default(),
+        // Only a node of a cluster says anything of itself.
+        own_node: None,
         // The runtime says who makes them.
         cgroups: NodeCgroups::default(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),

@@ -18,6 +18,7 @@ use pods::decide::mirror::StaticPods;
 use pods::decide::worker::{Target, Update};
 use pods::source::{SourceChange, Sources};
 use pods::workers::{News, WorkersHandle};
+use node::NodeHandle;
 use podspec::view;
 use runtime::PodDirectories;
 use tokio::sync::{mpsc, watch};
@@ -69,6 +70,8 @@ pub(crate) struct SyncLoopParts {
     pub(crate) remains: Remains,
     /// Who shows static pods to a cluster, where there is one.
     pub(crate) statics: Option<watch::Sender<StaticPods>>,
+    /// The node as its cluster has it, where there is one.
+    pub(crate) node: Option<NodeHandle>,
 }
 
 /// The loop's state; nobody else touches it.

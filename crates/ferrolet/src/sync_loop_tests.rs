@@ -173,6 +173,7 @@ impl Bench {
             },
             remains,
             statics: None,
+            node: None,
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(pleg.task.run(stop.clone()));

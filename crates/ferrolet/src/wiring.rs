@@ -45,7 +45,7 @@ use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
-use crate::cluster_mode::{follow, tell};
+use crate::cluster_mode::{follow, keep, tell};
 use crate::collection::Collection;
 use crate::decide::node::roomy;
 use crate::image_gc::ImageCollection;
@@ -136,6 +136,8 @@ pub struct Settings {
     pub cgroups: NodeCgroups,
     /// Where it is told whether the agent is well.
     pub healthz: Option<SocketAddr>,
+    /// What the node says of itself, where it is one of a cluster.
+    pub own_node: Option<node::Settings>,
 }
 
 impl Settings {
@@ -162,6 +164,7 @@ impl Settings {
             images: ImageRules::default(),
             cgroups: NodeCgroups::default(),
             healthz: None,
+            own_node: None,
         }
     }
 
@@ -235,6 +238,7 @@ impl Agent {
         let statics = copies.and_then(|copies| {
             tell(settings, &ports, (copies, workers_handle.states()), &view, &mut tasks)
         });
+        let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let pods = (workers_handle.states(), pod_runtime);
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let gc = (container_gc, images.start(&mut tasks));
@@ -255,6 +259,7 @@ impl Agent {
             runtime: ready,
             remains,
             statics,
+            node,
         });
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
         if let Some(Local { listener, verbosity }) = local {

@@ -15,9 +15,11 @@ use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use runtime::decide::NodeSettings;
+use testkit::addresses::MemoryAddresses;
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
 use testkit::cluster::MemoryPods;
+use testkit::cluster::node_api::MemoryNodeApi;
 use testkit::disk::MemoryDisk;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
@@ -161,6 +163,9 @@ impl World {
             cluster: self.api.as_ref().map(|api| ClusterPorts {
                 pods: Arc::new(api.clone()),
                 pod_writes: Arc::new(api.clone()),
+                node: Arc::new(MemoryNodeApi::default()),
+                leases: Arc::new(MemoryNodeApi::default()),
+                addresses: Arc::new(MemoryAddresses::one("192.0.2.1")),
             }),
             metrics: Registry::new(),
         };
