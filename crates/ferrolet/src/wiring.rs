@@ -490,6 +490,7 @@ fn pod_runtime(
         restart_backoff: settings.restart_backoff,
         claims: claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),
+        api: None,
     }))
 }
 

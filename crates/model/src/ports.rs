@@ -11,6 +11,7 @@ pub mod http;
 pub mod journal;
 pub mod last_words;
 pub mod logs;
+pub mod objects;
 pub mod pod_api;
 pub mod runtime;
 pub mod segments;

@@ -2,6 +2,7 @@
 //! and begin anew from an old list.
 
 mod feed;
+mod objects;
 mod port;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ use model::ports::cluster::{ApiError, Change};
 use model::verdict::Verdict;
 use tokio::sync::watch;
 
+use self::objects::Objects;
+pub use self::objects::object;
 use crate::clock::VirtualClock;
 
 /// What can be asked of the server.
@@ -33,6 +36,14 @@ pub enum Ask {
     Lease,
     /// To write an event.
     Event,
+    /// To count one that was written.
+    CountEvent,
+    /// To follow an object.
+    Watch,
+    /// For an object.
+    Object,
+    /// For a token.
+    Token,
 }
 
 /// What goes wrong with a call.
@@ -115,6 +126,7 @@ struct State {
     calls: Vec<(Ask, String)>,
     removed: Vec<RemovedPod>,
     events: Vec<ClusterEvent>,
+    objects: Objects,
 }
 
 /// The API server. Clones are the same one.
@@ -301,6 +313,11 @@ impl MemoryCluster {
     /// All events.
     pub fn events(&self) -> Vec<ClusterEvent> {
         self.state().events.clone()
+    }
+
+    /// Forgets all events, as the server does after a while.
+    pub fn forget_events(&self) {
+        self.change(|state| state.events.clear());
     }
 
     /// All calls so far, with what they were about.

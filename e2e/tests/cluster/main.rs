@@ -6,6 +6,7 @@
 
 mod collector;
 mod control_plane;
+mod node_objects;
 mod objects;
 mod pod_gc;
 mod scenario;

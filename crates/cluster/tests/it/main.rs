@@ -3,5 +3,6 @@
 
 mod access;
 mod feeds;
+mod objects;
 mod server;
 mod writes;
