@@ -251,9 +251,8 @@ impl<'a, K: Kind> Follower<'a, K> {
     async fn events(&mut self, query: &str, mut initial: bool) -> Result<Ended, ApiError> {
         let lasts = jittered(K::LASTS);
         let seconds = lasts.as_secs();
-        let path = self.url(&format!(
-            "watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}"
-        ));
+        let path = self
+            .url(&format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}"));
         let answer = self.caller.send(Call::get(path)).await?;
         let mut lines = Lines::new(answer.into_body(), lasts + SILENCE);
         let mut told = false;

@@ -89,15 +89,15 @@ impl TokenRequests for Cluster {
         );
         let call = Call::json(Method::POST, path, &asked(request));
         let answer: ApiTokenRequest = self.caller.ask(call).await?;
-        let status =
-            answer.status.ok_or_else(|| ApiError::Unreadable("a token is missing".into()))?;
+        let status = answer.status.unwrap_or_default();
+        let given = answer.spec.and_then(|spec| spec.expiration_seconds);
+        let (Some(token), Some(expires)) = (status.token, status.expiration_timestamp) else {
+            return Err(ApiError::Unreadable("there is no token in it".into()));
+        };
         Ok(ServiceAccountToken {
-            token: status.token,
-            expiration_seconds: answer
-                .spec
-                .expiration_seconds
-                .unwrap_or(request.expiration_seconds),
-            expires: status.expiration_timestamp.0,
+            token,
+            expiration_seconds: given.unwrap_or(request.expiration_seconds),
+            expires: expires.0,
         })
     }
 }
@@ -112,7 +112,7 @@ fn asked(request: &TokenRequest) -> Value {
             "boundObjectRef": {
                 "kind": "Pod",
                 "apiVersion": "v1",
-                "name": request.pod.name,
+                "name": &*request.pod.name,
                 "uid": request.pod_uid.as_str(),
             },
         },

@@ -25,7 +25,11 @@ pub struct ApiEvents {
 }
 
 /// What takes events on a node of that name, and what writes them.
-pub fn channel(node: &str, clock: Arc<dyn WallClock>, metrics: Metrics) -> (ApiEvents, EventWriter) {
+pub fn channel(
+    node: &str,
+    clock: Arc<dyn WallClock>,
+    metrics: Metrics,
+) -> (ApiEvents, EventWriter) {
     let (queue, coming) = mpsc::channel(MOST_WAITING);
     let writer = EventWriter::new(coming, metrics.clone());
     (ApiEvents { queue, node: node.into(), clock, metrics }, writer)
@@ -67,7 +71,7 @@ impl NodeEvents for ApiEvents {
     fn record(&self, event: NodeEvent) {
         let now = self.clock.now();
         self.send(ClusterEvent {
-            // Upstream tells neither the uid of the node, whose events are about a name.
+            // Its uid upstream does not tell either.
             about: About {
                 api_version: "v1",
                 kind: "Node",

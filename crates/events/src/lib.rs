@@ -14,7 +14,7 @@
 //!   and from the tenth of many that differ in their message alone they are combined;
 //! - events are written in the order in which they were told.
 //!
-//! ```ignore
+//! ```text
 //! let (events, writer) = events::channel(node_name, clock, metrics);   // ApiEvents, EventWriter
 //! tasks.spawn("events", |stop| writer.run(Arc::new(cluster), stop));   // the port is ClusterEvents
 //! ports.events = Arc::new(events.clone());                             // Events and NodeEvents

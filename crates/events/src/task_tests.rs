@@ -66,7 +66,11 @@ impl World {
             why.is_none_or(|why| metric.get_label().iter().any(|label| label.value() == why))
         };
         let counts = metrics.iter().filter(is_it).map(|metric| metric.get_counter().get_value());
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a small count"
+        )]
         let sum = counts.sum::<f64>() as u64;
         sum
     }

@@ -119,7 +119,8 @@ impl RuntimeHandlers for RuntimeClasses {
         let mut are_told = self.shared.are_told.subscribe();
         let told = timeout(PATIENCE, are_told.wait_for(|told| *told)).await.is_ok();
         if !told {
-            let message = format!("failed to lookup RuntimeClass {class}: nothing was heard of any yet");
+            let message =
+                format!("failed to lookup RuntimeClass {class}: nothing was heard of any yet");
             return Err(ObjectError::NotRead(message));
         }
         let listed = self.listed();

@@ -17,9 +17,9 @@
 //!   not followed until somebody asks;
 //! - a token is never handed out once it has expired, and is asked for again long before.
 //!
-//! ```ignore
+//! ```text
 //! let api = Arc::new(cluster);                                    // crates/cluster, or the in-memory twin
-//! let objects = ObjectStore::new(api.clone(), Settings::default());
+//! let objects = ObjectStore::new(api.clone(), Settings::of(&config));
 //! tasks.spawn("objects", |stop| objects.clone().run(stop));
 //! let services = Services::default();
 //! tasks.spawn("services", |stop| services.clone().run(api.clone(), stop));
@@ -43,5 +43,5 @@ mod tokens_tests;
 mod watches;
 
 pub use directory::{RuntimeClasses, Services};
-pub use store::{ObjectStore, Settings, Strategy};
+pub use store::{ObjectStore, Settings};
 pub use tokens::{TokenError, TokenStore};

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use config::{ChangeDetectionStrategy as Strategy, KubeletConfiguration};
 use model::chain::Chain;
 use model::ids::PodUid;
 use model::objects::{DataObject, ObjectKey};
@@ -19,27 +20,27 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The shortest time after which what nobody asks for is not followed any more.
 const LEAST_IDLE: Duration = Duration::from_mins(1);
 
-/// How changes are noticed: `configMapAndSecretChangeDetectionStrategy`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Strategy {
-    /// Every object is followed.
-    #[default]
-    Watch,
-    /// An object is read again after a while, when somebody asks for it.
-    Cache,
-    /// An object is read whenever somebody asks for it.
-    Get,
-}
-
 /// How the store works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// How changes are noticed.
+    /// How changes are noticed: by a watch of every object, by reading it again after a while, or by
+    /// reading it whenever somebody asks.
     pub strategy: Strategy,
     /// What nobody asked for in so long is not followed; upstream's is five times `syncFrequency`.
     pub idle: Duration,
     /// After how long an object is read again.
     pub time_to_live: Duration,
+}
+
+impl Settings {
+    /// As a node is configured.
+    pub fn of(config: &KubeletConfiguration) -> Self {
+        Self {
+            strategy: config.config_map_and_secret_change_detection_strategy,
+            idle: config.sync_frequency.to_std().saturating_mul(5),
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for Settings {

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use config::{ChangeDetectionStrategy as Strategy, GoDuration, KubeletConfiguration};
 use model::ids::PodUid;
 use model::objects::{DataObject, ObjectKey};
 use model::ports::objects::{ObjectError, PodObjects as _};
@@ -10,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::{ObjectStore, Settings, Strategy};
+use crate::{ObjectStore, Settings};
 
 struct World {
     cluster: MemoryCluster,
@@ -56,6 +57,21 @@ impl World {
         let waited = timeout(Duration::from_mins(1), wait).await;
         assert!(waited.is_ok(), "{name}: {:?}", self.get(name).await);
     }
+}
+
+// behaviour: OBJ-13, OBJ-15
+#[test]
+fn the_configuration_says_how_changes_are_noticed() {
+    let mut config = KubeletConfiguration::default();
+    assert_eq!(Settings::of(&config), Settings::default());
+    config.sync_frequency = GoDuration::from_secs(120);
+    config.config_map_and_secret_change_detection_strategy = Strategy::Cache;
+    let expected = Settings {
+        strategy: Strategy::Cache,
+        idle: Duration::from_mins(10),
+        ..Settings::default()
+    };
+    assert_eq!(Settings::of(&config), expected);
 }
 
 // behaviour: OBJ-2, OBJ-11

@@ -62,9 +62,14 @@ impl TokenStore {
 
     /// A token that is good: the one that is there or, when it is time, another one. While no other is
     /// given, the one that is there does.
-    pub async fn get(&self, request: &TokenRequest) -> Result<Arc<ServiceAccountToken>, TokenError> {
+    pub async fn get(
+        &self,
+        request: &TokenRequest,
+    ) -> Result<Arc<ServiceAccountToken>, TokenError> {
         let before = match self.kept().get(request) {
-            Some(kept) if self.clock.now() <= kept.refresh_at => return Ok(Arc::clone(&kept.token)),
+            Some(kept) if self.clock.now() <= kept.refresh_at => {
+                return Ok(Arc::clone(&kept.token));
+            }
             before => before.map(|kept| Arc::clone(&kept.token)),
         };
         let error = match self.server.request_token(request).await {

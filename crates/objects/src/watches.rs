@@ -126,10 +126,8 @@ impl Shared {
         let dirty = mem::take(&mut state.dirty);
         let wanted = |key: &ObjectKey| {
             let entry = state.entries.get(key)?;
-            (entry.watching == Watching::Yes).then(|| Wanted {
-                generation: entry.generation,
-                known: Arc::clone(&entry.known),
-            })
+            (entry.watching == Watching::Yes)
+                .then(|| Wanted { generation: entry.generation, known: Arc::clone(&entry.known) })
         };
         dirty.into_iter().map(|key| (key.clone(), wanted(&key))).collect()
     }

@@ -140,10 +140,7 @@ mod tests {
             (json!({ "cinder": { "volumeID": "", "secretRef": secret } }), "secret ns/s"),
             (json!({ "flexVolume": { "driver": "", "secretRef": secret } }), "secret ns/s"),
             (json!({ "csi": { "driver": "", "nodePublishSecretRef": secret } }), "secret ns/s"),
-            (
-                json!({ "rbd": { "monitors": [], "image": "", "secretRef": secret } }),
-                "secret ns/s",
-            ),
+            (json!({ "rbd": { "monitors": [], "image": "", "secretRef": secret } }), "secret ns/s"),
             (json!({ "projected": { "sources": [{ "secret": secret }] } }), "secret ns/s"),
             (
                 json!({ "projected": { "sources": [{ "configMap": { "name": "m" } }] } }),

@@ -44,9 +44,8 @@ fn make_pod(api: &Api, name: &str, node: &str, objects: &str) -> Result<PodUid> 
 }
 
 fn make_objects(api: &Api, name: &str) -> Result<()> {
-    let object = |kind: &str| {
-        json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } })
-    };
+    let object =
+        |kind: &str| json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } });
     let mut secret = object("Secret");
     secret["stringData"] = json!({ "k": "first" });
     api.create("/api/v1/namespaces/shop/secrets", &secret)?;
@@ -102,7 +101,7 @@ async fn objects_are_followed(world: &World, tasks: &mut JoinSet<()>) -> Result<
     wait("the config map", async || store.get(&map).await.ok()).await?;
     let changed = json!({ "stringData": { "k": "second" } });
     let path = "/api/v1/namespaces/shop/secrets/own";
-    world.api(move |api| api.patch(path, Patch::Merge, &changed)).await?;
+    world.api(|api| api.patch(path, Patch::Merge, &changed))?;
     wait("the change", value("own", "second")).await?;
     // Nobody's pod refers to it: whether it exists is not for this node to know.
     let error = store.get(&key("none")).await.unwrap_err();
@@ -149,7 +148,8 @@ async fn services_and_classes_are_known(world: &World, tasks: &mut JoinSet<()>) 
 
 async fn events_are_written(world: &World, tasks: &mut JoinSet<()>) -> Result<()> {
     let metrics = events::Metrics::new(&Registry::new())?;
-    let (events, writer) = events::channel("mine", Arc::new(VirtualClock::starting_at(Timestamp::now())), metrics);
+    let (events, writer) =
+        events::channel("mine", Arc::new(VirtualClock::starting_at(Timestamp::now())), metrics);
     tasks.spawn(writer.run(Arc::new(world.server.clone()), CancellationToken::new()));
     for _ in 0..3 {
         let event = PodEvent {
@@ -165,7 +165,7 @@ async fn events_are_written(world: &World, tasks: &mut JoinSet<()>) -> Result<()
     let (kind, message) = (EventType::Normal, "Starting kubelet.".to_owned());
     NodeEvents::record(&events, NodeEvent { kind, reason: "Starting", message });
     let of_pod = wait("the pod's event", async || {
-        let all = world.api(|api| api.list("/api/v1/namespaces/shop/events")).await.ok()?;
+        let all = world.api(|api| api.list("/api/v1/namespaces/shop/events")).ok()?;
         all.into_iter().find(|event| event["count"] == 3)
     })
     .await?;
@@ -177,7 +177,7 @@ async fn events_are_written(world: &World, tasks: &mut JoinSet<()>) -> Result<()
     assert_eq!(of_pod["source"], json!({ "component": "kubelet", "host": "mine" }));
     assert_eq!((&of_pod["type"], &of_pod["reason"]), (&json!("Warning"), &json!("BackOff")));
     wait("the node's event", async || {
-        let all = world.api(|api| api.list("/api/v1/namespaces/default/events")).await.ok()?;
+        let all = world.api(|api| api.list("/api/v1/namespaces/default/events")).ok()?;
         let is_it = |event: &Value| event["involvedObject"]["name"] == "mine";
         all.into_iter().find(|event| is_it(event) && event["reason"] == "Starting")
     })
@@ -187,7 +187,7 @@ async fn events_are_written(world: &World, tasks: &mut JoinSet<()>) -> Result<()
 
 impl World {
     /// Asks as somebody who may do everything.
-    async fn api<T>(&self, ask: impl FnOnce(&Api) -> Result<T>) -> Result<T> {
+    fn api<T>(&self, ask: impl FnOnce(&Api) -> Result<T>) -> Result<T> {
         tokio::task::block_in_place(|| ask(self.cluster.api()))
     }
 }

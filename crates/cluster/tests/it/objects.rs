@@ -22,7 +22,12 @@ use crate::server::{Server, lines, ok, refused};
 struct Heard(watch::Sender<Vec<String>>);
 
 impl Heard {
-    fn note<T, K>(&self, change: Change<T, K>, told: impl Fn(T) -> String, key: impl Fn(K) -> String) {
+    fn note<T, K>(
+        &self,
+        change: Change<T, K>,
+        told: impl Fn(T) -> String,
+        key: impl Fn(K) -> String,
+    ) {
         let note = match change {
             Change::Restarted => "restarted".to_owned(),
             Change::Applied(object) => format!("+{}", told(object)),
@@ -42,9 +47,10 @@ impl Heard {
 impl Sink<DataObject, ()> for Heard {
     fn hear(&self, change: Change<DataObject, ()>) {
         let told = |object: DataObject| {
-            let values = object.data.iter().map(|(key, value)| {
-                format!("{key}={}", String::from_utf8_lossy(value))
-            });
+            let values = object
+                .data
+                .iter()
+                .map(|(key, value)| format!("{key}={}", String::from_utf8_lossy(value)));
             values.collect::<Vec<_>>().join(",")
         };
         self.note(change, told, |()| String::new());
@@ -54,9 +60,10 @@ impl Sink<DataObject, ()> for Heard {
 impl Sink<ServiceRecord, ServiceName> for Heard {
     fn hear(&self, change: Change<ServiceRecord, ServiceName>) {
         let told = |service: ServiceRecord| {
-            let ports = service.ports.iter().map(|port| {
-                format!("{}:{}/{}", port.name, port.port, port.protocol)
-            });
+            let ports = service
+                .ports
+                .iter()
+                .map(|port| format!("{}:{}/{}", port.name, port.port, port.protocol));
             let ports: Vec<_> = ports.collect();
             format!("{} {} {}", service.name.name, service.cluster_ip, ports.join(","))
         };
@@ -226,7 +233,11 @@ async fn events_of_what_has_no_namespace_are_in_the_default_one_and_long_names_a
     cluster.write_event(&event(&"x".repeat(250))).await.unwrap();
     let asked = server.asked();
     assert_eq!(asked[0].path, "/api/v1/namespaces/default/events");
-    assert!(asked[0].body.contains(r#""involvedObject":{"apiVersion":"v1","kind":"Pod","name":"node-1"}"#));
+    assert!(
+        asked[0]
+            .body
+            .contains(r#""involvedObject":{"apiVersion":"v1","kind":"Pod","name":"node-1"}"#)
+    );
     assert!(asked[1].body.contains(r#""name":"u1.3b9aca000""#), "{}", asked[1].body);
 }
 

@@ -42,8 +42,7 @@ fn what_was_before_is_counted_from_when_it_was_first() {
     let first = correlator.correlate(event("a", "x", 10)).unwrap();
     assert_eq!(first, Outgoing::Write(event("a", "x", 10)));
     let again = correlator.correlate(event("a", "x", 70)).unwrap();
-    let expected =
-        ClusterEvent { first: event("a", "x", 10).at, count: 2, ..event("a", "x", 70) };
+    let expected = ClusterEvent { first: event("a", "x", 10).at, count: 2, ..event("a", "x", 70) };
     assert_eq!(again, Outgoing::Count(expected));
     // Even after hours.
     let later = correlator.correlate(event("a", "x", 70_000));

@@ -36,7 +36,9 @@ pub fn next(answer: Result<(), &ApiError>, counted: bool, tries: u32, fraction: 
         ApiError::Conflict(_) => return Next::Done,
         // A namespace that goes, or something wrong with the event: no other time is better.
         ApiError::NotFound | ApiError::Refused { .. } => return Next::Drop,
-        ApiError::Throttled { retry_after } => pause.max(retry_after.unwrap_or_default().min(PAUSE)),
+        ApiError::Throttled { retry_after } => {
+            pause.max(retry_after.unwrap_or_default().min(PAUSE))
+        }
         ApiError::Unreachable(_) | ApiError::TooSlow(_) | ApiError::Unreadable(_) => pause,
     };
     if tries >= MOST_TRIES { Next::Drop } else { Next::Wait(wait) }
@@ -51,7 +53,8 @@ mod tests {
     fn what_follows_an_answer() {
         let refused = |code: u16| ApiError::Refused { code, message: String::new() };
         let away = || ApiError::Unreachable("away".into());
-        let busy = |seconds| ApiError::Throttled { retry_after: Some(Duration::from_secs(seconds)) };
+        let busy =
+            |seconds| ApiError::Throttled { retry_after: Some(Duration::from_secs(seconds)) };
         let seconds = |seconds| Next::Wait(Duration::from_secs(seconds));
         let rows = [
             (ApiError::NotFound, true, 1, Next::Write),

@@ -95,11 +95,8 @@ mod tests {
     // behaviour: OBJ-16
     #[test]
     fn a_service_is_told_by_its_address_and_ports() {
-        let services = [service(
-            "ns/my-web",
-            "10.0.0.5",
-            &[("http", "TCP", 80), ("dns-udp", "UDP", 53)],
-        )];
+        let services =
+            [service("ns/my-web", "10.0.0.5", &[("http", "TCP", 80), ("dns-udp", "UDP", 53)])];
         let mut told = service_variables(services.iter(), "ns", true);
         told.sort();
         let expected = [

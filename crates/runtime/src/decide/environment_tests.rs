@@ -30,10 +30,8 @@ fn secret(name: &str) -> ObjectKey {
 fn api<const N: usize>(objects: [(ObjectKey, DataObject); N], container: &Container) -> ApiFacts {
     let there = BTreeMap::from(objects);
     let found = environment_objects("default", container).into_iter().map(|key| {
-        let missing = ObjectError::NotFound {
-            resource: key.kind.singular(),
-            name: key.name.clone(),
-        };
+        let missing =
+            ObjectError::NotFound { resource: key.kind.singular(), name: key.name.clone() };
         let found = there.get(&key).cloned().map(Arc::new).ok_or(missing);
         (key, found)
     });
@@ -154,8 +152,7 @@ fn services_are_told_after_all_others_and_never_replace_one() {
     let services = [("WEB_SERVICE_HOST", "10.0.0.5"), ("DB_SERVICE_HOST", "10.0.0.6")];
     let services = services.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let api = ApiFacts { objects: Some(BTreeMap::new()), services };
-    let expected =
-        ["URL=http://10.0.0.5", "DB_SERVICE_HOST=mine", "WEB_SERVICE_HOST=10.0.0.5"];
+    let expected = ["URL=http://10.0.0.5", "DB_SERVICE_HOST=mine", "WEB_SERVICE_HOST=10.0.0.5"];
     assert_eq!(made(&container, &api).unwrap(), expected);
 }
 

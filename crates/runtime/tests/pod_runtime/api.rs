@@ -52,11 +52,8 @@ async fn a_container_waits_until_what_it_refers_to_is_there() {
     world.synced(&pod).await;
     let container = world.running(&pod, "main").await;
     let config = world.runtime.container_config(&container).unwrap();
-    let expected = [
-        ("APP_level", "debug"),
-        ("PASSWORD", "1234"),
-        ("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
-    ];
+    let expected =
+        [("APP_level", "debug"), ("PASSWORD", "1234"), ("KUBERNETES_SERVICE_HOST", "10.0.0.1")];
     let expected: Vec<_> = expected.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
     assert_eq!(config.envs, expected);
 }
@@ -100,8 +97,7 @@ async fn a_pod_runs_by_the_handler_of_its_class_and_waits_for_the_class() {
         .build();
     let error = world.sync(&pod).await.unwrap_err();
     assert!(matches!(error, SyncError::SandboxConfig(_)), "{error}");
-    let message =
-        "Failed to create pod sandbox: runtimeclass.node.k8s.io \"gvisor\" not found";
+    let message = "Failed to create pod sandbox: runtimeclass.node.k8s.io \"gvisor\" not found";
     assert_eq!(world.last_message("FailedCreatePodSandBox"), message);
     assert!(world.calls().is_empty());
 

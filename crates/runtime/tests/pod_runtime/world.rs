@@ -18,7 +18,8 @@ use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
 use podspec::view;
 use runtime::decide::{BackoffLimits, NodeSettings, PodCgroupSettings, ProbeResults, Situation};
 use runtime::{
-    ApiParts, LogLayout, PodCgroups, PodRuntime, Progress, RuntimeParts, SyncError, TerminationMessages,
+    ApiParts, LogLayout, PodCgroups, PodRuntime, Progress, RuntimeParts, SyncError,
+    TerminationMessages,
 };
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;

@@ -11,9 +11,7 @@ use model::objects::{
 };
 use model::ports::clock::WallClock as _;
 use model::ports::cluster::{ApiError, Change, Sink};
-use model::ports::objects::{
-    Freshness, ObjectReads, RuntimeClassFeed, ServiceFeed, TokenRequests,
-};
+use model::ports::objects::{Freshness, ObjectReads, RuntimeClassFeed, ServiceFeed, TokenRequests};
 
 use super::feed::follow;
 use super::{Ask, History, MemoryCluster, State};
@@ -141,11 +139,7 @@ impl ObjectReads for MemoryCluster {
         follow(self, |state| state.objects.history(key), |_| (), sink).await;
     }
 
-    async fn object(
-        &self,
-        key: &ObjectKey,
-        _: Freshness,
-    ) -> Result<Option<DataObject>, ApiError> {
+    async fn object(&self, key: &ObjectKey, _: Freshness) -> Result<Option<DataObject>, ApiError> {
         let read = |state: &mut State| Ok(state.objects.stored.get(key).cloned());
         self.call(Ask::Object, &key.to_string(), read).await
     }
