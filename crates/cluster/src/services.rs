@@ -38,7 +38,8 @@ struct Port<'a> {
     name: Cow<'a, str>,
     #[serde(borrow)]
     protocol: Cow<'a, str>,
-    port: i32,
+    #[serde(rename = "port")]
+    number: i32,
 }
 
 impl Service<'_> {
@@ -73,7 +74,7 @@ impl Kind for AllServices {
         let port = |port: Port<'_>| ServicePort {
             name: port.name.into(),
             protocol: if port.protocol.is_empty() { "TCP".into() } else { port.protocol.into() },
-            port: port.port,
+            port: port.number,
         };
         ServiceRecord {
             name,

@@ -5,6 +5,7 @@ use model::cluster::ClusterEvent;
 use model::ids::PodName;
 use model::ports::events::{EventType, Events, NodeEvent, NodeEvents, PodEvent};
 use prometheus::Registry;
+use prometheus::proto::{Metric, MetricFamily};
 use testkit::clock::VirtualClock;
 use testkit::cluster::{Ask, MemoryCluster, Trouble};
 use tokio::task::JoinSet;
@@ -61,8 +62,8 @@ impl World {
     fn count(&self, name: &str, why: Option<&str>) -> u64 {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == name);
-        let metrics = family.map(|family| family.get_metric()).unwrap_or_default();
-        let is_it = |metric: &&prometheus::proto::Metric| {
+        let metrics = family.map(MetricFamily::get_metric).unwrap_or_default();
+        let is_it = |metric: &&Metric| {
             why.is_none_or(|why| metric.get_label().iter().any(|label| label.value() == why))
         };
         let counts = metrics.iter().filter(is_it).map(|metric| metric.get_counter().get_value());

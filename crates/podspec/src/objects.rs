@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    fn found(spec: Value) -> Vec<String> {
+    fn found(spec: &Value) -> Vec<String> {
         let pod = json!({ "metadata": { "name": "p", "namespace": "ns" }, "spec": spec });
         let pod: Pod = serde_json::from_value(pod).unwrap();
         pod_objects(&pod).iter().map(ToString::to_string).collect()
@@ -96,7 +96,7 @@ mod tests {
     fn with_volume(source: Value) -> Vec<String> {
         let mut volume = source;
         volume["name"] = "v".into();
-        found(json!({ "containers": [], "volumes": [volume] }))
+        found(&json!({ "containers": [], "volumes": [volume] }))
     }
 
     // behaviour: OBJ-1
@@ -124,8 +124,8 @@ mod tests {
             "configmap ns/all",
             "configmap ns/of-init",
         ];
-        assert_eq!(found(spec), expected);
-        assert_eq!(found(json!({ "containers": [] })), [""; 0]);
+        assert_eq!(found(&spec), expected);
+        assert_eq!(found(&json!({ "containers": [] })), [""; 0]);
     }
 
     // behaviour: OBJ-1

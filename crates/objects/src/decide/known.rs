@@ -28,7 +28,7 @@ impl Known {
 #[derive(Debug, Clone, Default)]
 pub struct Heard {
     /// What a list that is not at its end told.
-    listed: Option<Option<Arc<DataObject>>>,
+    listed: Option<Known>,
 }
 
 impl Heard {
@@ -37,23 +37,20 @@ impl Heard {
     pub fn hear(&mut self, change: Change<DataObject, ()>) -> Option<Known> {
         match (change, &mut self.listed) {
             (Change::Restarted, listed) => {
-                *listed = Some(None);
+                *listed = Some(Known::Missing);
                 None
             }
             (Change::Applied(object), Some(listed)) => {
-                *listed = Some(Arc::new(object));
+                *listed = Known::There(Arc::new(object));
                 None
             }
             (Change::Gone(()), Some(listed)) => {
-                *listed = None;
+                *listed = Known::Missing;
                 None
             }
             (Change::Applied(object), None) => Some(Known::There(Arc::new(object))),
             (Change::Gone(()), None) => Some(Known::Missing),
-            (Change::Complete, listed) => match listed.take()? {
-                Some(object) => Some(Known::There(object)),
-                None => Some(Known::Missing),
-            },
+            (Change::Complete, listed) => listed.take(),
         }
     }
 }
@@ -69,14 +66,15 @@ mod tests {
         DataObject { version: Version::from(version), ..DataObject::default() }
     }
 
-    fn there(version: u64) -> Option<Known> {
-        Some(Known::There(Arc::new(object(version))))
+    fn known(version: u64) -> Known {
+        Known::There(Arc::new(object(version)))
     }
 
     // behaviour: OBJ-3
     #[test]
     fn a_list_counts_when_it_is_whole_and_changes_count_at_once() {
         let missing = || Some(Known::Missing);
+        let there = |version| Some(known(version));
         let rows = [
             (vec![Restarted, Complete], vec![None, missing()]),
             (vec![Restarted, Applied(object(1)), Complete], vec![None, None, there(1)]),
