@@ -29,6 +29,8 @@ pub(crate) enum Lane {
     Ordinary,
     /// It cannot wait, or has a pace of its own.
     Own,
+    /// It keeps to the rate of events.
+    Events,
 }
 
 /// Calls the API server.
@@ -36,6 +38,8 @@ pub(crate) enum Lane {
 pub(crate) struct Caller {
     pub(crate) connection: Connection,
     pub(crate) bucket: Bucket,
+    /// For events.
+    pub(crate) events: Bucket,
 }
 
 /// What is asked.
@@ -82,8 +86,10 @@ struct Refusal {
 impl Caller {
     /// Sends a call; the answer is a good one, its body is still to be read.
     pub(crate) async fn send(&self, call: Call) -> Result<Response<Body>, ApiError> {
-        if call.lane == Lane::Ordinary {
-            self.bucket.take().await;
+        match call.lane {
+            Lane::Ordinary => self.bucket.take().await,
+            Lane::Events => self.events.take().await,
+            Lane::Own => {}
         }
         let request = Request::builder()
             .method(call.method)

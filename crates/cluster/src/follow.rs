@@ -22,12 +22,9 @@ use crate::lines::Lines;
 
 /// How many objects a page has.
 const PAGE: u32 = 500;
-/// How long a watch lasts at least; twice as long at most.
-const WATCH: Duration = Duration::from_mins(5);
 /// How long after its end a watch may be silent: then the connection is dead.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long to wait after a failure, at first and at most.
-const FIRST_WAIT: Duration = Duration::from_millis(800);
+/// How long to wait after a failure at most.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Marks the bookmark behind the last object of a streaming list.
@@ -67,6 +64,10 @@ pub(crate) trait Kind: Send + Sync {
     type Key: Send;
     /// In one word.
     const NAME: &'static str;
+    /// How long a watch lasts at least; twice as long at most.
+    const LASTS: Duration = Duration::from_mins(5);
+    /// How long to wait after a first failure.
+    const FIRST_WAIT: Duration = Duration::from_millis(800);
     /// Where they are, and which of them; the query of a selector may follow the path.
     fn path(&self) -> Cow<'_, str>;
     fn key(object: &Self::Object<'_>) -> Self::Key;
@@ -142,25 +143,25 @@ impl<'a, K: Kind> Follower<'a, K> {
 
     /// Follows for ever.
     pub(crate) async fn run(mut self) {
-        let mut wait = FIRST_WAIT;
+        let mut wait = K::FIRST_WAIT;
         let mut trouble = Trouble::default();
         loop {
             let begun = Instant::now();
             match self.round().await {
                 Ok(Ended::Well) => {
-                    wait = FIRST_WAIT;
+                    wait = K::FIRST_WAIT;
                     if let Some(after) = trouble.over(Instant::now().into_std()) {
                         info!(kind = K::NAME, ?after, "the API server tells changes again");
                     }
                     // A server that ends every watch at once is not asked without a rest.
                     if begun.elapsed() < Duration::from_secs(1) {
-                        sleep(FIRST_WAIT).await;
+                        sleep(K::FIRST_WAIT).await;
                     }
                 }
                 Ok(Ended::Forgotten) => {
                     debug!(kind = K::NAME, "the server has forgotten where we were; listing anew");
                     self.version = None;
-                    sleep(jittered(FIRST_WAIT)).await;
+                    sleep(jittered(K::FIRST_WAIT)).await;
                 }
                 Ok(Ended::NoStreaming) => {
                     info!(kind = K::NAME, "the server has no streaming lists; listing by pages");
@@ -168,7 +169,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                 }
                 Err(error) => {
                     if self.heard > begun {
-                        wait = FIRST_WAIT;
+                        wait = K::FIRST_WAIT;
                     }
                     if trouble.failed(Instant::now().into_std()) {
                         let error = Chain(&error);
@@ -248,7 +249,7 @@ impl<'a, K: Kind> Follower<'a, K> {
     }
 
     async fn events(&mut self, query: &str, mut initial: bool) -> Result<Ended, ApiError> {
-        let lasts = jittered(WATCH);
+        let lasts = jittered(K::LASTS);
         let seconds = lasts.as_secs();
         let path = self
             .url(&format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}"));

@@ -32,6 +32,11 @@ pub(crate) fn node(name: &str) -> String {
     format!("/api/v1/nodes/{}", part(name))
 }
 
+/// The path of the events of a namespace.
+pub(crate) fn events(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{}/events", part(namespace))
+}
+
 /// The path of the leases of a namespace.
 pub(crate) fn leases(namespace: &str) -> String {
     format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", part(namespace))

@@ -1,6 +1,8 @@
 //! What an agent of a cluster does besides: pods of the API server, mirrors of the node's own, and statuses
 //! on their way there.
 
+mod event_writer;
+mod objects;
 mod own_node;
 
 use std::path::PathBuf;
@@ -13,8 +15,9 @@ use hostfs::HostAddresses;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::ports::addresses::Addresses;
-use model::ports::cluster::PodWrites;
+use model::ports::cluster::{ClusterEvents, PodWrites};
 use model::ports::node_api::{NodeApi, NodeLeases};
+use model::ports::objects::{ObjectReads, RuntimeClassFeed, ServiceFeed};
 use model::ports::pod_api::PodApi;
 use pods::WorkerStates;
 use pods::decide::mirror::StaticPods;
@@ -30,6 +33,8 @@ use crate::tasks::Tasks;
 use crate::version::USER_AGENT;
 use crate::wiring::{Ports, Settings};
 
+pub(crate) use event_writer::tell_events;
+pub(crate) use objects::provide;
 pub(crate) use own_node::{keep, settings as own_node};
 
 /// Who writes events.
@@ -48,6 +53,14 @@ pub struct ClusterPorts {
     pub leases: Arc<dyn NodeLeases>,
     /// The addresses that it has.
     pub addresses: Arc<dyn Addresses>,
+    /// Secrets and config maps.
+    pub objects: Arc<dyn ObjectReads>,
+    /// Services.
+    pub services: Arc<dyn ServiceFeed>,
+    /// Runtime classes.
+    pub classes: Arc<dyn RuntimeClassFeed>,
+    /// Events.
+    pub events: Arc<dyn ClusterEvents>,
 }
 
 /// Finds the API server; nobody is asked anything yet.
@@ -61,13 +74,19 @@ pub(crate) async fn connect(
     info!(server = connection.address(), node, "this is a node of a cluster");
     let rate = Rate { per_second: config.kube_api_qps.into(), burst: config.kube_api_burst };
     let source = Source { component: COMPONENT, host: node.to_owned() };
-    let cluster = Arc::new(Cluster::new(connection, rate, Exclusion::default(), source));
+    let events = Rate { per_second: config.event_record_qps.into(), burst: config.event_burst };
+    let cluster = Cluster::new(connection, rate, Exclusion::default(), source);
+    let cluster = Arc::new(cluster.with_event_rate(events));
     Ok(ClusterPorts {
         pods: Arc::clone(&cluster) as _,
         pod_writes: Arc::clone(&cluster) as _,
         node: Arc::clone(&cluster) as _,
-        leases: cluster,
+        leases: Arc::clone(&cluster) as _,
         addresses: Arc::new(HostAddresses),
+        objects: Arc::clone(&cluster) as _,
+        services: Arc::clone(&cluster) as _,
+        classes: Arc::clone(&cluster) as _,
+        events: cluster,
     })
 }
 

@@ -177,6 +177,7 @@ fn settings(
         images: ImageRules::default(),
         // Only a node of a cluster says anything of itself.
         own_node: None,
+        objects: objects::Settings::of(config),
         // The runtime says who makes them.
         cgroups: NodeCgroups::default(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),

@@ -45,7 +45,7 @@ use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
-use crate::cluster_mode::{follow, keep, tell};
+use crate::cluster_mode::{follow, keep, provide, tell, tell_events};
 use crate::collection::Collection;
 use crate::decide::node::roomy;
 use crate::image_gc::ImageCollection;
@@ -138,6 +138,8 @@ pub struct Settings {
     pub healthz: Option<SocketAddr>,
     /// What the node says of itself, where it is one of a cluster.
     pub own_node: Option<node::Settings>,
+    /// How the objects that pods refer to are read.
+    pub objects: objects::Settings,
 }
 
 impl Settings {
@@ -165,6 +167,7 @@ impl Settings {
             cgroups: NodeCgroups::default(),
             healthz: None,
             own_node: None,
+            objects: objects::Settings::default(),
         }
     }
 
@@ -217,9 +220,11 @@ pub struct Broken(String);
 impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
+        let mut tasks = Tasks::default();
+        tell_events(settings, &mut ports, &mut tasks);
         let book = event_book(settings, &mut ports);
         let view = Arc::new(NodeView::new(facts(settings), Arc::clone(&ports.clock)));
-        let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
+        let stamps = Stamps::default();
         let records = Records::new(settings, &mut ports);
         let pleg = observer(settings, &ports, &stamps);
         let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache));
@@ -513,6 +518,7 @@ fn pod_runtime(
         restart_backoff: settings.restart_backoff,
         claims: claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),
+        api: provide(settings, ports, tasks),
     }))
 }
 

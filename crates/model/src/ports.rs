@@ -13,6 +13,7 @@ pub mod journal;
 pub mod last_words;
 pub mod logs;
 pub mod node_api;
+pub mod objects;
 pub mod pod_api;
 pub mod runtime;
 pub mod segments;

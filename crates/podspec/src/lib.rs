@@ -21,8 +21,8 @@
 //!
 //! Besides, for all pods: [`definition_hash`], which tells whether a running container is still the
 //! one that is wanted, [`restart`] for whether an ended container runs again, [`qos_class`],
-//! [`quantity`] for amounts, [`resources`] for what containers ask for and may use, and
-//! [`image_name`] for image names.
+//! [`quantity`] for amounts, [`resources`] for what containers ask for and may use,
+//! [`image_name`] for image names, and [`objects`] for the secrets and config maps that a pod refers to.
 
 pub mod annotations;
 mod decode;
@@ -42,6 +42,7 @@ pub mod image_name;
 mod manifest;
 #[cfg(test)]
 mod manifest_tests;
+pub mod objects;
 #[cfg(test)]
 mod pod_strategy;
 mod qos;

@@ -18,6 +18,7 @@ use podspec::view;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::api::ApiParts;
 use crate::cgroups::PodCgroups;
 use crate::decide::{
     Backoff, BackoffLimits, NodeSettings, PodActions, SandboxPlan, Situation, pod_actions,
@@ -53,6 +54,8 @@ pub struct RuntimeParts {
     pub cgroups: Option<Arc<PodCgroups>>,
     /// Where images are claimed that containers are about to be made from.
     pub claims: ImageClaims,
+    /// The API; none for an agent that stands alone.
+    pub api: Option<ApiParts>,
 }
 
 /// Makes the runtime match pods. One for the node; pods are synced side by side, each by its worker.
@@ -131,14 +134,17 @@ impl PodRuntime {
         let (sandbox, config, ips) = match &actions.sandbox {
             SandboxPlan::None => return Ok(Progress::Done),
             SandboxPlan::Keep(id) => {
+                self.register_objects(pod);
                 self.make_directories(pod).await?;
                 let attempt = status.sandboxes.first().map_or(0, |sandbox| sandbox.attempt);
-                let config = self.sandbox_config(pod, attempt).await;
+                // What it is in the runtime is settled, whatever becomes of its class.
+                let config = self.sandbox_config(pod, attempt, String::new()).await;
                 let config = config.map_err(SyncError::SandboxConfig)?;
                 let of_node = view::host_network(pod).then(|| self.parts.node.ips.clone());
                 (id.clone(), config, of_node.unwrap_or_else(|| status.ips.clone()))
             }
             SandboxPlan::Create { attempt, .. } => {
+                self.register_objects(pod);
                 // It may have gone with the last process in it.
                 self.make_cgroup(pod).await?;
                 self.make_directories(pod).await?;

@@ -15,6 +15,7 @@
 //! - what the runtime finishes after its call was given up is used or removed, and never in the way.
 
 mod act;
+mod api;
 mod cgroups;
 mod container;
 mod create;
@@ -35,6 +36,7 @@ mod start;
 mod user_namespaces;
 
 pub use act::{PodRuntime, Progress, RuntimeParts};
+pub use api::ApiParts;
 pub use cgroups::{PodCgroupError, PodCgroups, make_class_cgroups};
 pub use error::{ReleaseError, RemoveError, SandboxConfigError, StartError, SyncError};
 pub use hooks::HookFailure;

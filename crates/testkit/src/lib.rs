@@ -30,6 +30,7 @@ pub mod logs;
 #[cfg(feature = "hollow")]
 mod methods;
 pub mod mortal;
+pub mod objects;
 pub mod observed;
 pub mod pods;
 #[cfg(feature = "proxy")]

@@ -8,6 +8,7 @@ mod collector;
 mod control_plane;
 mod node_object;
 mod node_twins;
+mod node_objects;
 mod objects;
 mod our_node;
 mod pod_gc;

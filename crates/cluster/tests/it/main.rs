@@ -5,5 +5,6 @@ mod access;
 mod feeds;
 mod pods_of_node;
 mod own_node;
+mod objects;
 mod server;
 mod writes;

@@ -98,6 +98,7 @@ async fn an_agent_that_starts_again_restarts_nothing_and_says_nothing_new() {
         status(&api, "job").filter(|status| status.phase.as_deref() == Some("Failed"))
     };
     world.until("the job failed", failed).await;
+    let job_before = status(&api, "job");
     tokio::time::sleep(Duration::from_mins(2)).await;
     agent.stop().await;
     world.runtime.forget_calls();
@@ -108,6 +109,7 @@ async fn an_agent_that_starts_again_restarts_nothing_and_says_nothing_new() {
         assert_eq!(world.runtime.count(method), 0, "{method:?}");
     }
     assert_eq!(status(&api, "web"), Some(before));
+    assert_eq!(status(&api, "job"), job_before);
     assert_eq!(api.calls(), [""; 0]);
     api.delete(&named("job"), Duration::from_secs(30));
     gone(&world, &api, "job").await;

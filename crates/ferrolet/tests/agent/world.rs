@@ -18,7 +18,7 @@ use runtime::decide::NodeSettings;
 use testkit::addresses::MemoryAddresses;
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
-use testkit::cluster::MemoryPods;
+use testkit::cluster::{MemoryCluster, MemoryPods};
 use testkit::cluster::node_api::MemoryNodeApi;
 use testkit::disk::MemoryDisk;
 use testkit::events::{KeptEvents, KeptNodeEvents};
@@ -51,6 +51,8 @@ pub(crate) struct World {
     pub(crate) container_gc: ContainerPolicy,
     /// The API server, where agents are those of a cluster.
     pub(crate) api: Option<MemoryPods>,
+    /// What the API server has besides pods.
+    pub(crate) rest: MemoryCluster,
     clock: Arc<VirtualClock>,
 }
 
@@ -81,6 +83,7 @@ impl World {
             images: ImageRules::default(),
             cgroups: Arc::new(cgroups),
             api: None,
+            rest: MemoryCluster::new(VirtualClock::clone(&clock)),
             clock,
         }
     }
@@ -166,6 +169,10 @@ impl World {
                 node: Arc::new(MemoryNodeApi::default()),
                 leases: Arc::new(MemoryNodeApi::default()),
                 addresses: Arc::new(MemoryAddresses::one("192.0.2.1")),
+                objects: Arc::new(self.rest.clone()),
+                services: Arc::new(self.rest.clone()),
+                classes: Arc::new(self.rest.clone()),
+                events: Arc::new(self.rest.clone()),
             }),
             metrics: Registry::new(),
         };

@@ -33,6 +33,11 @@ pub fn merge(input: &MergeInput<'_>) -> PodStatus {
         status.reason.clone_from(&api.reason);
         status.message.clone_from(&api.message);
     }
+    if Phase::of(&status).is_some_and(Phase::is_terminal) && status.pod_ips.is_none() {
+        // Nobody sees any more which addresses it had.
+        status.pod_ip.clone_from(&api.pod_ip);
+        status.pod_ips.clone_from(&api.pod_ips);
+    }
     status.conditions = Some(conditions(input, api, &status));
     status.start_time = api.start_time.clone().or(status.start_time);
     status.observed_generation = api.observed_generation.max(status.observed_generation);

@@ -1,3 +1,4 @@
+use k8s_openapi::api::core::v1::PodIP;
 use proptest::prelude::*;
 
 use super::*;
@@ -96,6 +97,18 @@ fn the_observed_generation_and_the_start_only_move_forward() {
     };
     let result = merged(api, &ours, true);
     assert_eq!((result.observed_generation, result.start_time), (Some(4), Some(time(1))));
+}
+
+// behaviour: STW-8
+#[test]
+fn a_pod_that_is_over_keeps_its_addresses() {
+    for (phase, kept) in [("Failed", true), ("Running", false)] {
+        let mut api = status("Running", vec![]);
+        api.pod_ip = Some("10.0.0.1".to_owned());
+        api.pod_ips = Some(vec![PodIP { ip: "10.0.0.1".to_owned() }]);
+        let result = merged(api, &status(phase, vec![]), false);
+        assert_eq!((result.pod_ip.is_some(), result.pod_ips.is_some()), (kept, kept), "{phase}");
+    }
 }
 
 // behaviour: STW-6
