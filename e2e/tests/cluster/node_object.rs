@@ -62,6 +62,44 @@ fn a_real_api_server_keeps_the_contract_of_a_nodes_own_objects() -> Result<()> {
     cluster.stop()
 }
 
+fn others_words_stay_and_ours_come_back(api: &Api) -> Result<()> {
+    let others = json!({ "status": {
+        "conditions": [
+            { "type": "Ready", "status": "Unknown", "reason": "Test" },
+            { "type": "Theirs", "status": "True", "reason": "Test" },
+        ],
+        "capacity": { "example.com/dongle": "3" },
+    }});
+    api.patch(&format!("{NODE}/status"), Patch::Strategic, &others)?;
+    api.wait(NODE, "the node is ready again", PATIENCE, |node| {
+        let node = node.filter(|node| is_ready(node))?;
+        (node["status"]["allocatable"]["example.com/dongle"] == "3").then_some(())?;
+        condition(node, "Theirs").map(drop)
+    })
+}
+
+fn is_made_again(api: &Api, node: &Value) -> Result<()> {
+    api.delete(NODE)?;
+    let again = api.wait(NODE, "the node is made again", PATIENCE, |found| {
+        let found = found.filter(|found| is_ready(found))?;
+        (found["metadata"]["uid"] != node["metadata"]["uid"]).then(|| found.clone())
+    })?;
+    owned_lease(api, &again).map(drop)
+}
+
+/// The control plane starts anew, with nothing.
+fn lose_everything(cluster: &mut Cluster) -> Result<()> {
+    let plane = cluster.control_plane_mut();
+    for component in [Component::ControllerManager, Component::ApiServer, Component::Etcd] {
+        plane.kill_component(component)?;
+    }
+    plane.wipe_etcd()?;
+    for component in [Component::Etcd, Component::ApiServer] {
+        plane.start_component(component, &[])?;
+    }
+    Ok(())
+}
+
 #[test]
 fn a_node_lives_through_deletion_and_the_loss_of_the_cluster() -> Result<()> {
     let flags = ["--controllers=node-lifecycle-controller"].map(ToOwned::to_owned).to_vec();
@@ -103,36 +141,9 @@ fn a_node_lives_through_deletion_and_the_loss_of_the_cluster() -> Result<()> {
         (taints(node?) == ["example.com/held"]).then_some(())
     })?;
 
-    // Others' words stay, ours come back.
-    let others = json!({ "status": {
-        "conditions": [
-            { "type": "Ready", "status": "Unknown", "reason": "Test" },
-            { "type": "Theirs", "status": "True", "reason": "Test" },
-        ],
-        "capacity": { "example.com/dongle": "3" },
-    }});
-    cluster.api().patch(&format!("{NODE}/status"), Patch::Strategic, &others)?;
-    cluster.api().wait(NODE, "the node is ready again", PATIENCE, |node| {
-        let node = node.filter(|node| is_ready(node))?;
-        (node["status"]["allocatable"]["example.com/dongle"] == "3").then_some(())?;
-        condition(node, "Theirs").map(drop)
-    })?;
-
-    cluster.api().delete(NODE)?;
-    let again = cluster.api().wait(NODE, "the node is made again", PATIENCE, |found| {
-        let found = found.filter(|found| is_ready(found))?;
-        (found["metadata"]["uid"] != node["metadata"]["uid"]).then(|| found.clone())
-    })?;
-    owned_lease(cluster.api(), &again)?;
-
-    let plane = cluster.control_plane_mut();
-    for component in [Component::ControllerManager, Component::ApiServer, Component::Etcd] {
-        plane.kill_component(component)?;
-    }
-    plane.wipe_etcd()?;
-    for component in [Component::Etcd, Component::ApiServer] {
-        plane.start_component(component, &[])?;
-    }
+    others_words_stay_and_ours_come_back(cluster.api())?;
+    is_made_again(cluster.api(), &node)?;
+    lose_everything(&mut cluster)?;
     let begin = Instant::now();
     let new = ready_node(cluster.api(), PATIENCE)?;
     owned_lease(cluster.api(), &new)?;

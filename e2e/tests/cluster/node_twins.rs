@@ -66,13 +66,19 @@ fn differences(ours: &Value, theirs: &Value) -> Vec<String> {
     let (ours, theirs) = (told(ours), told(theirs));
     let paths: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
     let mut found = Vec::new();
+    let mut reasons: Vec<&str> = DIFFERENT.iter().map(|(path, _)| *path).collect();
     for path in paths {
         let (our, their) = (ours.get(path), theirs.get(path));
-        let is_explained = DIFFERENT.iter().any(|(explained, _)| path.starts_with(explained));
-        if our != their && !is_explained {
-            found.push(format!("{path}: ours {our:?}, upstream's {their:?}"));
+        if our == their {
+            continue;
+        }
+        let reason = DIFFERENT.iter().find(|(explained, _)| path.starts_with(explained));
+        match reason {
+            Some((explained, _)) => reasons.retain(|reason| reason != explained),
+            None => found.push(format!("{path}: ours {our:?}, upstream's {their:?}")),
         }
     }
+    found.extend(reasons.iter().map(|path| format!("{path}: no difference any more")));
     found
 }
 
@@ -151,6 +157,7 @@ fn our_node_says_what_upstreams_says() -> Result<()> {
         OurNode::start(&kubeconfig, &who, &config, Arc::new(cri)).await
     })?;
     let ours = ready(cluster.api(), "ours")?;
+    eprintln!("{} values compared", told(&ours).len());
     let found = differences(&ours, &theirs);
     ensure!(found.is_empty(), "{}\n\nours: {ours}\n\nupstream's: {theirs}", found.join("\n"));
     kubelet.kill()?;

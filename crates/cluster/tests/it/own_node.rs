@@ -16,7 +16,8 @@ const LEASE: &str =
 
 #[tokio::test]
 async fn a_node_is_made_and_its_status_patched() {
-    let script = [refused(404, "no"), ok(NODE), refused(409, "exists"), ok(NODE)];
+    let another = refused(422, "metadata.uid: Invalid value: field is immutable");
+    let script = [refused(404, "no"), ok(NODE), refused(409, "exists"), ok(NODE), another];
     let server = Server::start(script).await;
     let cluster = server.cluster().await;
     assert_eq!(cluster.own_node("n").await.unwrap(), None);
@@ -28,12 +29,15 @@ async fn a_node_is_made_and_its_status_patched() {
     assert!(matches!(exists, ApiError::Conflict(_)), "{exists:?}");
     let patch = r#"{"status":{"phase":"x"}}"#;
     cluster.patch_node_status("n", patch.to_owned()).await.unwrap();
+    let another = cluster.patch_node_status("n", patch.to_owned()).await.unwrap_err();
+    assert!(matches!(another, ApiError::Conflict(_)), "{another:?}");
     let asked = server.asked();
     let paths: Vec<_> = asked.iter().map(|one| format!("{} {}", one.method, one.path)).collect();
     let expected = [
         "GET /api/v1/nodes/n",
         "POST /api/v1/nodes",
         "POST /api/v1/nodes",
+        "PATCH /api/v1/nodes/n/status",
         "PATCH /api/v1/nodes/n/status",
     ];
     assert_eq!(paths, expected);

@@ -12,17 +12,15 @@ fn found(on_interfaces: &[&str], of_name: &[&str], by_default_route: &[&str]) ->
     }
 }
 
+type Texts = &'static [&'static str];
+/// What is asked for, the host's name, what the node's name stands for; the addresses, or why not.
+type Row = (Texts, &'static str, Texts, Result<Texts, &'static str>);
+
 // behaviour: NODE-13
 #[test]
 fn addresses_are_those_asked_for_or_found_in_order() {
     const MINE: &[&str] = &["127.0.0.1", "10.0.0.1", "10.0.0.2", "fd00::1", "fe80::1"];
     let routes: &[&str] = &["10.0.0.1", "fd00::1"];
-    type Row = (
-        &'static [&'static str],
-        &'static str,
-        &'static [&'static str],
-        Result<&'static [&'static str], &'static str>,
-    );
     let rows: [Row; 13] = [
         (&["10.0.0.2"], "n", &[], Ok(&["10.0.0.2"])),
         (&["10.0.0.2", "fd00::1"], "n", &[], Ok(&["10.0.0.2", "fd00::1"])),

@@ -133,12 +133,15 @@ fn a_node_says_what_it_runs_on_and_that_it_started_anew() {
     assert!(set_status(&mut node, known, Timestamp::UNIX_EPOCH).is_empty());
 }
 
+/// Gates that are set, and what is declared then.
+type GatesRow = (&'static [(&'static str, bool)], &'static [&'static str]);
+
 // behaviour: NODE-17
 #[test]
 fn features_are_declared_where_their_gates_are_on() {
     let all =
         vec!["RestartAllContainersOnContainerExits", "InPlacePodVerticalScalingInitContainers"];
-    let rows: [(&[(&str, bool)], &[&str]); 3] = [
+    let rows: [GatesRow; 3] = [
         (&[], &["InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"]),
         (
             &[("RestartAllContainersOnContainerExits", false)],

@@ -71,7 +71,7 @@ async fn the_lease_is_renewed_whatever_becomes_of_the_status() {
     world.node(is_ready).await;
     wait(|| world.api.lease(NAME)).await;
     world.api.trouble(NodeAsk::Patch, Trouble::Refused(500), u32::MAX);
-    world.api.trouble(NodeAsk::Get, Trouble::Late(Duration::from_secs(60)), u32::MAX);
+    world.api.trouble(NodeAsk::Get, Trouble::Late(Duration::from_mins(1)), u32::MAX);
     running.handle.set_shutting_down(true);
     let before = world.api.count(NodeAsk::UpdateLease);
     pass(120).await;

@@ -213,22 +213,22 @@ impl NodeApi for MemoryNodeApi {
         let mut begun = None;
         let mut told: Option<Node> = None;
         loop {
-            let mut changes = Vec::new();
+            let mut news = Vec::new();
             {
                 let state = self.state();
                 let node = state.nodes.get(name).cloned();
                 if !state.is_frozen && begun != Some(state.expired) {
                     begun = Some(state.expired);
-                    changes.push(Change::Restarted);
-                    changes.extend(node.clone().map(Change::Applied));
-                    changes.push(Change::Complete);
+                    news.push(Change::Restarted);
+                    news.extend(node.clone().map(Change::Applied));
+                    news.push(Change::Complete);
                     told = node;
                 } else if !state.is_frozen && told != node {
-                    changes.push(node.clone().map_or(Change::Gone(()), Change::Applied));
+                    news.push(node.clone().map_or(Change::Gone(()), Change::Applied));
                     told = node;
                 }
             }
-            for change in changes {
+            for change in news {
                 sink.hear(change);
             }
             if changed.changed().await.is_err() {
