@@ -99,7 +99,8 @@ pub(crate) async fn status(
     {
         confirm(runtime, &pod, denial).await?;
     }
-    let (mut statuses, mut older) = (Vec::new(), Vec::new());
+    // What is kept of thousands of pods is no larger than it needs to be.
+    let (mut statuses, mut older) = (Vec::with_capacity(containers.len()), Vec::new());
     for (position, listed) in pod.containers.into_iter().enumerate() {
         match containers.remove(&position) {
             Some(answer) => statuses.push(answer),

@@ -125,6 +125,10 @@ fn tolerate_no_execute(tolerations: &mut Vec<Toleration>) {
     };
     match tolerations.iter_mut().find(|other| is_same(other)) {
         Some(other) => *other = all,
-        None => tolerations.push(all),
+        None => {
+            // Kept for every pod, so no larger than it needs to be.
+            tolerations.reserve_exact(1);
+            tolerations.push(all);
+        }
     }
 }

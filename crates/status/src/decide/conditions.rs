@@ -77,6 +77,8 @@ pub fn conditions(
         (SCHEDULED, Some(Claim::YES)),
         (RESTARTING_ALL, restarting_all::restarting_all(input, phase)),
     ];
+    // Kept for every pod, so no larger than it needs to be.
+    all.reserve_exact(claims.iter().filter(|(_, claim)| claim.is_some()).count());
     for (type_, claim) in claims {
         all.extend(claim.map(|claim| published(input, type_, claim)));
     }
