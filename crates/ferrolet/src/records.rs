@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use journal::{
-    DiskJournal, Found, Ledger, Query, RecordedCgroups, RecordedFiles, RecordedPods, RecordedRuntime,
+    DiskJournal, Found, Ledger, Query, RecordedCgroups, RecordedFiles, RecordedPods,
+    RecordedRuntime,
 };
 use model::chain::Chain;
 

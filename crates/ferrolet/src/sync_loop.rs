@@ -14,11 +14,11 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
 use model::ports::events::{Events, PodEvent};
+use node::NodeHandle;
 use pods::decide::mirror::StaticPods;
 use pods::decide::worker::{Target, Update};
 use pods::source::{SourceChange, Sources};
 use pods::workers::{News, WorkersHandle};
-use node::NodeHandle;
 use podspec::view;
 use runtime::PodDirectories;
 use tokio::sync::{mpsc, watch};
@@ -160,7 +160,8 @@ impl SyncLoop {
     fn tell_static(&self) {
         let Some(told) = &self.parts.statics else { return };
         let is_run = |uid: &PodUid| !self.refused.contains(uid);
-        let wanted = self.parts.sources.pods().filter(|(uid, pod)| view::is_static(pod) && is_run(uid));
+        let wanted =
+            self.parts.sources.pods().filter(|(uid, pod)| view::is_static(pod) && is_run(uid));
         let wanted = wanted.map(|(_, pod)| Arc::clone(pod)).collect();
         let mut present = self.parts.view.static_pods();
         present.retain(|uid, _| is_run(uid));

@@ -15,7 +15,9 @@ pub(crate) fn unmounted(pod: &Pod) -> Option<String> {
     });
     let named: Vec<String> = named.collect();
     let which = named.join(" ");
-    Some(format!("Unable to attach or mount volumes: volumes of these kinds are not supported yet: [{which}]"))
+    Some(format!(
+        "Unable to attach or mount volumes: volumes of these kinds are not supported yet: [{which}]"
+    ))
 }
 
 #[cfg(test)]

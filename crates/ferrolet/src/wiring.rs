@@ -394,11 +394,7 @@ fn tell_health(
 }
 
 /// Starts the sources of pods; gives what the API server has of them too, where there is one.
-fn sources(
-    settings: &Settings,
-    ports: &Ports,
-    tasks: &mut Tasks,
-) -> (Sources, Option<ApiCopies>) {
+fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, Option<ApiCopies>) {
     let mut sources = Vec::new();
     if let Some(path) = settings.manifests.clone() {
         let wants = FileSourceSettings {

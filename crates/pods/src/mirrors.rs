@@ -103,7 +103,8 @@ impl Mirrors {
         let there: BTreeMap<PodName, PodUid> =
             mirrors.iter().map(|mirror| (view::pod_name(mirror), view::uid(mirror))).collect();
         let now = Instant::now();
-        self.done.retain(|name, (before, until)| there.get(name) == before.as_ref() && *until > now);
+        self.done
+            .retain(|name, (before, until)| there.get(name) == before.as_ref() && *until > now);
         for step in mirror_steps(&pods, &mirrors) {
             let name = step.name();
             if self.done.contains_key(&name) {

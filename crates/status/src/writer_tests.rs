@@ -85,8 +85,11 @@ fn named(name: &str) -> PodName {
 }
 
 fn status(phase: &str, ready: &str) -> PodStatus {
-    let ready =
-        PodCondition { type_: "Ready".to_owned(), status: ready.to_owned(), ..PodCondition::default() };
+    let ready = PodCondition {
+        type_: "Ready".to_owned(),
+        status: ready.to_owned(),
+        ..PodCondition::default()
+    };
     PodStatus {
         phase: Some(phase.to_owned()),
         conditions: Some(vec![ready]),
@@ -150,7 +153,11 @@ async fn what_others_wrote_stays_and_what_they_took_is_written_again() {
     world.server.update(&named("web"), |pod| {
         let status = pod.status.get_or_insert_default();
         status.phase = Some("Unknown".to_owned());
-        let theirs = PodCondition { type_: "Gate".to_owned(), status: "True".to_owned(), ..PodCondition::default() };
+        let theirs = PodCondition {
+            type_: "Gate".to_owned(),
+            status: "True".to_owned(),
+            ..PodCondition::default()
+        };
         status.conditions.get_or_insert_default().push(theirs);
     });
     world.until("it is written again", |world| world.phase("web") == "Running").await;
@@ -211,10 +218,11 @@ async fn after_an_absence_of_the_api_server_each_pod_is_written_once() {
     }
     world.server.forget_calls();
     world.server.away(false);
-    world.until("all are written", |world| {
-        (0..30).all(|number| world.phase(&format!("pod-{number}")) == "Running")
-    })
-    .await;
+    world
+        .until("all are written", |world| {
+            (0..30).all(|number| world.phase(&format!("pod-{number}")) == "Running")
+        })
+        .await;
     sleep(Duration::from_secs(60)).await;
     assert_eq!(world.patches(), 30);
 }

@@ -22,9 +22,9 @@ use model::ports::cluster::{ApiError, Change};
 use model::verdict::Verdict;
 use tokio::sync::watch;
 
-pub use self::whole_pods::MemoryPods;
 use self::objects::Objects;
 pub use self::objects::object;
+pub use self::whole_pods::MemoryPods;
 use crate::clock::VirtualClock;
 
 /// What can be asked of the server.

@@ -7,8 +7,8 @@
 mod collector;
 mod control_plane;
 mod node_object;
-mod node_twins;
 mod node_objects;
+mod node_twins;
 mod objects;
 mod our_node;
 mod pod_gc;

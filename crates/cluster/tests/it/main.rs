@@ -3,8 +3,8 @@
 
 mod access;
 mod feeds;
-mod pods_of_node;
-mod own_node;
 mod objects;
+mod own_node;
+mod pods_of_node;
 mod server;
 mod writes;

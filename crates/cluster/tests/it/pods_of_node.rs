@@ -61,7 +61,9 @@ async fn statuses_and_mirrors_are_written_where_they_belong() {
         refused(409, "Precondition failed: UID in precondition"),
         ok(answer),
         ok(r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","uid":"node-uid"}}"#),
-        ok(r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","uid":"x","deletionTimestamp":"2026-01-01T00:00:00Z"}}"#),
+        ok(
+            r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","uid":"x","deletionTimestamp":"2026-01-01T00:00:00Z"}}"#,
+        ),
         refused(404, "no such node"),
     ];
     let server = Server::start(script).await;
@@ -77,7 +79,10 @@ async fn statuses_and_mirrors_are_written_where_they_belong() {
     assert_eq!(cluster.node_uid("n").await.unwrap(), None, "it is being deleted");
     assert_eq!(cluster.node_uid("n").await.unwrap(), None);
     let asked = server.asked();
-    assert_eq!((&*asked[0].method, &*asked[0].path), ("PATCH", "/api/v1/namespaces/ns/pods/a/status"));
+    assert_eq!(
+        (&*asked[0].method, &*asked[0].path),
+        ("PATCH", "/api/v1/namespaces/ns/pods/a/status")
+    );
     assert_eq!(asked[0].content_type, "application/strategic-merge-patch+json");
     assert_eq!(asked[0].body, patch);
     assert_eq!((&*asked[2].method, &*asked[2].path), ("POST", "/api/v1/namespaces/ns/pods"));

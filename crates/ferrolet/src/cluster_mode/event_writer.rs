@@ -11,8 +11,7 @@ use crate::wiring::{Ports, Settings};
 pub(crate) fn tell_events(settings: &Settings, ports: &mut Ports, tasks: &mut Tasks) {
     let Some(cluster) = &ports.cluster else { return };
     let metrics = events::Metrics::new(&ports.metrics).expect("nobody else counts events");
-    let (to_api, writer) =
-        events::channel(&settings.node_name, Arc::clone(&ports.clock), metrics);
+    let (to_api, writer) = events::channel(&settings.node_name, Arc::clone(&ports.clock), metrics);
     let server = Arc::clone(&cluster.events);
     tasks.spawn("events", |stop| writer.run(server, stop));
     let (first, second) = (Arc::clone(&ports.events), to_api.clone());

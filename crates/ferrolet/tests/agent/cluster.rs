@@ -46,7 +46,9 @@ async fn ready(world: &World, api: &MemoryPods, name: &str) -> PodStatus {
 }
 
 async fn gone(world: &World, api: &MemoryPods, name: &str) {
-    world.until(&format!("{name} is gone"), |_| api.pod(&named(name)).is_none().then_some(())).await;
+    world
+        .until(&format!("{name} is gone"), |_| api.pod(&named(name)).is_none().then_some(()))
+        .await;
 }
 
 // behaviour: API-6, STW-11, STW-12, STW-13
@@ -63,7 +65,9 @@ async fn a_pod_of_the_api_runs_is_told_of_and_goes_when_it_is_deleted() {
     api.delete(&named("web"), Duration::from_secs(7));
     gone(&world, &api, "web").await;
     assert_eq!(running(&world, "web"), None);
-    world.until("nothing is left", |world| world.runtime.containers().is_empty().then_some(())).await;
+    world
+        .until("nothing is left", |world| world.runtime.containers().is_empty().then_some(()))
+        .await;
     assert_eq!(world.pod_cgroups(), [""; 0]);
 }
 
@@ -94,9 +98,8 @@ async fn an_agent_that_starts_again_restarts_nothing_and_says_nothing_new() {
     api.make(job.build());
     let agent = world.start();
     let before = ready(&world, &api, "web").await;
-    let failed = |_: &World| {
-        status(&api, "job").filter(|status| status.phase.as_deref() == Some("Failed"))
-    };
+    let failed =
+        |_: &World| status(&api, "job").filter(|status| status.phase.as_deref() == Some("Failed"));
     world.until("the job failed", failed).await;
     let job_before = status(&api, "job");
     tokio::time::sleep(Duration::from_mins(2)).await;
@@ -197,9 +200,8 @@ async fn a_pod_with_a_volume_waits_and_can_be_deleted() {
     let pod = bound("web").container("main", IMAGE, ["sleep", "forever"]);
     api.make(pod.spec(|spec| spec.volumes = Some(vec![scratch])).build());
     let _agent = world.start();
-    let mount = |world: &World| {
-        world.events.all().into_iter().find(|event| event.reason == "FailedMount")
-    };
+    let mount =
+        |world: &World| world.events.all().into_iter().find(|event| event.reason == "FailedMount");
     let event = world.until("it is told why", mount).await;
     assert!(event.message.contains("scratch (emptyDir)"), "{}", event.message);
     let waits = |_: &World| {

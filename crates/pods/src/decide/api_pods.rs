@@ -76,7 +76,8 @@ impl ApiPods {
         let gone = gone.iter().map(|uid| self.remove(uid)).collect::<Vec<_>>();
         let came = all.into_values().map(|pod| self.apply(pod)).collect::<Vec<_>>();
         for one in gone.into_iter().chain(came) {
-            heard = Heard { changed: heard.changed || one.changed, wanted: heard.wanted || one.wanted };
+            heard =
+                Heard { changed: heard.changed || one.changed, wanted: heard.wanted || one.wanted };
         }
         heard
     }
@@ -128,14 +129,17 @@ impl ApiPods {
     /// What the API server has of a pod; of a static pod that is its mirror.
     pub fn copy(&self, uid: &PodUid) -> Option<Arc<Pod>> {
         let own = self.pods.get(uid).filter(|entry| !view::is_mirror(&entry.copy));
-        let mirror = || self.pods.values().find(|entry| mirrored(&entry.copy) == Some(uid.as_str()));
+        let mirror =
+            || self.pods.values().find(|entry| mirrored(&entry.copy) == Some(uid.as_str()));
         own.or_else(mirror).map(|entry| Arc::clone(&entry.copy))
     }
 
     /// The pods that changed after that many changes; static pods by their own uids.
     pub fn changed_since(&self, number: u64) -> Vec<PodUid> {
         let newer = self.pods.iter().filter(|(_, entry)| entry.number > number);
-        newer.map(|(uid, entry)| mirrored(&entry.copy).map_or_else(|| uid.clone(), PodUid::from)).collect()
+        newer
+            .map(|(uid, entry)| mirrored(&entry.copy).map_or_else(|| uid.clone(), PodUid::from))
+            .collect()
     }
 }
 
@@ -152,7 +156,8 @@ fn version(pod: &Pod) -> Option<&str> {
 /// A pod with the mark of its source: whoever writes another one into the API must not make it a pod of
 /// a manifest.
 fn of_the_api(pod: Arc<Pod>) -> Arc<Pod> {
-    let mark = pod.metadata.annotations.as_ref().and_then(|all| all.get(annotations::CONFIG_SOURCE));
+    let mark =
+        pod.metadata.annotations.as_ref().and_then(|all| all.get(annotations::CONFIG_SOURCE));
     if mark.is_none_or(|mark| mark == annotations::SOURCE_API) {
         return pod;
     }

@@ -9,7 +9,9 @@ const TOLD: Heard = Heard { changed: true, wanted: false };
 const WANTED: Heard = Heard { changed: true, wanted: true };
 
 fn at(name: &str, version: u32) -> Arc<Pod> {
-    Arc::new(pod(name).with(|pod| pod.metadata.resource_version = Some(version.to_string())).build())
+    Arc::new(
+        pod(name).with(|pod| pod.metadata.resource_version = Some(version.to_string())).build(),
+    )
 }
 
 fn mirror(name: &str, of: &str, version: u32) -> Arc<Pod> {

@@ -33,13 +33,23 @@ fn each_static_pod_has_its_mirror_and_no_other_is_left() {
     let rows = [
         ("missing", vec![&web], vec![], vec![], true, vec![create.clone()]),
         ("there", vec![&web], vec![("u1", "web")], vec![&good], true, vec![]),
-        ("of another", vec![&web], vec![("u1", "web")], vec![&other], true, vec![
-            delete(&other, "mirror-of-another"),
-        ]),
+        (
+            "of another",
+            vec![&web],
+            vec![("u1", "web")],
+            vec![&other],
+            true,
+            vec![delete(&other, "mirror-of-another")],
+        ),
         ("the former still ends", vec![&web], vec![("u0", "web")], vec![&other], true, vec![]),
-        ("being deleted", vec![&web], vec![("u1", "web")], vec![&gone], true, vec![
-            delete(&gone, "mirror-is-deleted"),
-        ]),
+        (
+            "being deleted",
+            vec![&web],
+            vec![("u1", "web")],
+            vec![&gone],
+            true,
+            vec![delete(&gone, "mirror-is-deleted")],
+        ),
         ("left over", vec![], vec![], vec![&good], true, vec![delete(&good, "static-pod-is-gone")]),
         ("perhaps left over", vec![], vec![], vec![&good], false, vec![]),
         ("ends", vec![], vec![("u1", "web")], vec![&good], true, vec![]),
@@ -64,7 +74,10 @@ fn a_mirror_is_the_static_pod_with_its_marks_and_its_node() {
     assert_eq!(marks[annotations::CONFIG_SOURCE], "file");
     assert_eq!(marks[annotations::CONFIG_SEEN], "1970-01-01T00:00:00Z");
     let owner = &mirror.metadata.owner_references.as_ref().unwrap()[0];
-    assert_eq!((owner.kind.as_str(), owner.name.as_str(), owner.uid.as_str()), ("Node", "node", "node-uid"));
+    assert_eq!(
+        (owner.kind.as_str(), owner.name.as_str(), owner.uid.as_str()),
+        ("Node", "node", "node-uid")
+    );
     assert_eq!(owner.controller, Some(true));
     assert_eq!(mirror.metadata.uid, None, "the API server gives it one");
     assert_eq!(mirror.spec, web.spec);

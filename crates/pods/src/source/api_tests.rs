@@ -70,7 +70,10 @@ async fn while_the_api_server_is_away_the_pods_stay_and_then_all_is_heard() {
     server.away(false);
     let change = next(&mut sources).await.changes;
     let names = |pods: &[Arc<Pod>]| pods.iter().map(|pod| view::pod_name(pod)).collect::<Vec<_>>();
-    assert_eq!((names(&change.removed), names(&change.added)), (vec![named("goes")], vec![named("comes")]));
+    assert_eq!(
+        (names(&change.removed), names(&change.added)),
+        (vec![named("goes")], vec![named("comes")])
+    );
 }
 
 #[tokio::test(start_paused = true)]

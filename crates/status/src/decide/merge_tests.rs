@@ -75,7 +75,8 @@ fn a_terminal_phase_of_the_api_is_never_left() {
 #[test]
 fn a_pod_that_is_over_is_not_ready() {
     for (phase, reason) in [("Succeeded", "PodCompleted"), ("Failed", "PodFailed")] {
-        let ours = status(phase, vec![condition("Ready", "True"), condition("ContainersReady", "True")]);
+        let ours =
+            status(phase, vec![condition("Ready", "True"), condition("ContainersReady", "True")]);
         let result = merged(status("Running", vec![]), &ours, false);
         assert_eq!(types(&result), ["Ready False", "ContainersReady False"]);
         assert!(listed(&result).iter().all(|one| one.reason.as_deref() == Some(reason)));
@@ -135,7 +136,8 @@ fn some_conditions() -> impl Strategy<Value = Vec<PodCondition>> {
     let one = (prop::sample::subsequence(types, 0..5), any::<u8>());
     one.prop_map(|(types, bits)| {
         let all = types.into_iter().enumerate();
-        all.map(|(at, type_)| condition(type_, if bits >> at & 1 == 1 { "True" } else { "False" })).collect()
+        all.map(|(at, type_)| condition(type_, if bits >> at & 1 == 1 { "True" } else { "False" }))
+            .collect()
     })
 }
 

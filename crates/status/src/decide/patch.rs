@@ -190,7 +190,11 @@ mod tests {
     // behaviour: STW-7
     #[test]
     fn what_the_api_server_adds_or_leaves_out_is_no_difference() {
-        let main = |last_state| ContainerStatus { name: "main".to_owned(), last_state, ..ContainerStatus::default() };
+        let main = |last_state| ContainerStatus {
+            name: "main".to_owned(),
+            last_state,
+            ..ContainerStatus::default()
+        };
         let ours = PodStatus {
             reason: Some(String::new()),
             container_statuses: Some(vec![main(None)]),
@@ -203,7 +207,10 @@ mod tests {
         };
         assert!(is_told_alike(&ours, &theirs) && is_told_alike(&theirs, &ours));
         assert_eq!(said(&theirs, &ours), None);
-        let waits = ContainerState { waiting: Some(ContainerStateWaiting::default()), ..ContainerState::default() };
+        let waits = ContainerState {
+            waiting: Some(ContainerStateWaiting::default()),
+            ..ContainerState::default()
+        };
         let mut other = main(None);
         other.state = Some(waits);
         let other = PodStatus { container_statuses: Some(vec![other]), ..PodStatus::default() };

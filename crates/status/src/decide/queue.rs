@@ -70,7 +70,8 @@ impl Queue {
         if is_paused || self.busy.len() >= limit {
             return None;
         }
-        let ready = self.waiting.iter().filter(|(_, one)| one.not_before.is_none_or(|at| at <= now));
+        let ready =
+            self.waiting.iter().filter(|(_, one)| one.not_before.is_none_or(|at| at <= now));
         let (uid, _) = ready.max_by_key(|(_, one)| one.change)?;
         let uid = uid.clone();
         self.waiting.remove(&uid);
@@ -106,7 +107,8 @@ impl Queue {
             }
             Wrote::Refused => {
                 self.pause = None;
-                let wait = self.waits.get(uid).map_or(FIRST_WAIT, |wait| (*wait * 2).min(LONGEST_WAIT));
+                let wait =
+                    self.waits.get(uid).map_or(FIRST_WAIT, |wait| (*wait * 2).min(LONGEST_WAIT));
                 self.waits.insert(uid.clone(), wait);
                 let change = meanwhile.unwrap_or(change);
                 let waiting = Waiting { change, not_before: Some(now + wait) };

@@ -78,11 +78,17 @@ mod tests {
     use crate::decide::test_pods::{container, pod, with_init};
 
     fn waiting() -> ContainerState {
-        ContainerState { waiting: Some(ContainerStateWaiting::default()), ..ContainerState::default() }
+        ContainerState {
+            waiting: Some(ContainerStateWaiting::default()),
+            ..ContainerState::default()
+        }
     }
 
     fn running() -> ContainerState {
-        ContainerState { running: Some(ContainerStateRunning::default()), ..ContainerState::default() }
+        ContainerState {
+            running: Some(ContainerStateRunning::default()),
+            ..ContainerState::default()
+        }
     }
 
     fn one(name: &str, state: ContainerState) -> ContainerStatus {
@@ -122,7 +128,10 @@ mod tests {
     // behaviour: STW-21
     #[test]
     fn of_init_containers_those_that_began_have_ended() {
-        let pod = with_init(pod("Always", &["main"]), vec![container("a"), container("b"), container("c")]);
+        let pod = with_init(
+            pod("Always", &["main"]),
+            vec![container("a"), container("b"), container("c")],
+        );
         let init = || vec![one("a", waiting()), one("b", running()), one("c", waiting())];
         let end = terminated(&pod, status("Pending", init(), waiting()));
         assert_eq!(reasons(end.init_container_statuses.as_ref()), [REASON, REASON, ""]);

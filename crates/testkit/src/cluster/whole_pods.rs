@@ -211,7 +211,11 @@ impl PodApi for MemoryPods {
                 (state.is_away, state.expired, there)
             };
             if !is_away {
-                tell(told.as_ref().filter(|(seen, _)| *seen == expired).map(|(_, told)| told), &there, sink);
+                tell(
+                    told.as_ref().filter(|(seen, _)| *seen == expired).map(|(_, told)| told),
+                    &there,
+                    sink,
+                );
                 told = Some((expired, there));
             }
             if changed.changed().await.is_err() {
@@ -225,9 +229,12 @@ impl PodApi for MemoryPods {
         self.call(format!("PATCH {pod}"), |state| {
             let unreadable = |error| ApiError::Unreadable(Box::new(error));
             let patch: Value = serde_json::from_str(&patch).map_err(unreadable)?;
-            let mut there = state.meant(pod, patch["metadata"]["uid"].as_str().unwrap_or_default())?;
+            let mut there =
+                state.meant(pod, patch["metadata"]["uid"].as_str().unwrap_or_default())?;
             let mut status = serde_json::to_value(&there.status).map_err(unreadable)?;
-            if let (Some(status), Some(changes)) = (status.as_object_mut(), patch["status"].as_object()) {
+            if let (Some(status), Some(changes)) =
+                (status.as_object_mut(), patch["status"].as_object())
+            {
                 apply(status, changes);
             }
             there.status = serde_json::from_value(status).map_err(unreadable)?;
@@ -265,7 +272,8 @@ fn tell(
     for uid in told.keys().filter(|uid| !there.contains_key(*uid)) {
         sink.hear(Change::Gone(uid.clone()));
     }
-    let is_told = |uid: &PodUid, pod: &Arc<Pod>| told.get(uid).is_some_and(|told| Arc::ptr_eq(told, pod));
+    let is_told =
+        |uid: &PodUid, pod: &Arc<Pod>| told.get(uid).is_some_and(|told| Arc::ptr_eq(told, pod));
     for (_, pod) in there.iter().filter(|(uid, pod)| !is_told(uid, pod)) {
         sink.hear(Change::Applied(Arc::clone(pod)));
     }
