@@ -127,8 +127,8 @@ impl ClusterNode {
 
 /// A condition of an object; null if it has none of that type.
 pub fn condition(object: &Value, kind: &str) -> Value {
-    let all = object["status"]["conditions"].as_array().into_iter().flatten();
-    all.filter(|one| one["type"] == kind).cloned().next().unwrap_or_default()
+    let mut all = object["status"]["conditions"].as_array().into_iter().flatten();
+    all.find(|one| one["type"] == kind).cloned().unwrap_or_default()
 }
 
 /// A pod of one container, bound to the node.

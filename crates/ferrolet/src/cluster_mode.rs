@@ -63,12 +63,13 @@ pub struct ClusterPorts {
     pub events: Arc<dyn ClusterEvents>,
 }
 
-/// Finds the API server; nobody is asked anything yet.
+/// Finds the API server, if there is one; nobody is asked anything yet.
 pub(crate) async fn connect(
-    kubeconfig: PathBuf,
+    kubeconfig: Option<PathBuf>,
     config: &KubeletConfiguration,
     node: &str,
-) -> Result<ClusterPorts> {
+) -> Result<Option<ClusterPorts>> {
+    let Some(kubeconfig) = kubeconfig else { return Ok(None) };
     let connection = Connection::find(Some(kubeconfig), None, USER_AGENT);
     let connection = connection.await.context("find the API server")?;
     info!(server = connection.address(), node, "this is a node of a cluster");
@@ -77,7 +78,7 @@ pub(crate) async fn connect(
     let events = Rate { per_second: config.event_record_qps.into(), burst: config.event_burst };
     let cluster = Cluster::new(connection, rate, Exclusion::default(), source);
     let cluster = Arc::new(cluster.with_event_rate(events));
-    Ok(ClusterPorts {
+    Ok(Some(ClusterPorts {
         pods: Arc::clone(&cluster) as _,
         pod_writes: Arc::clone(&cluster) as _,
         node: Arc::clone(&cluster) as _,
@@ -87,7 +88,7 @@ pub(crate) async fn connect(
         services: Arc::clone(&cluster) as _,
         classes: Arc::clone(&cluster) as _,
         events: cluster,
-    })
+    }))
 }
 
 /// Follows the pods of the API server, where there is one.

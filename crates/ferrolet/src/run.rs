@@ -289,10 +289,7 @@ async fn serve(
     let mut interrupt = signal(SignalKind::interrupt()).context("listen to SIGINT")?;
     let traces = traces::send(here.traces)?;
     let metrics = Registry::new();
-    let cluster = match here.kubeconfig.clone() {
-        Some(kubeconfig) => Some(connect(kubeconfig, config, &settings.node_name).await?),
-        None => None,
-    };
+    let cluster = connect(here.kubeconfig.clone(), config, &settings.node_name).await?;
     let (endpoint, runtime) = runtime(config, &metrics)?;
     // Biased here and below: a signal comes once and ends the agent.
     tokio::select! {
@@ -307,11 +304,7 @@ async fn serve(
     settings.admission.runtime = runtime_features(&*runtime).await;
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
-    // Whoever cleans up after this agent must find the runtime without it.
-    let socket = format!("unix://{}", endpoint.path().display());
-    let note =
-        RuntimeNote::new(socket, settings.pod_logs.clone(), settings.container_links.clone());
-    let note = note.with_cgroups(cgroups_note(&settings, cgroups.as_deref()));
+    let note = runtime_note(&settings, &endpoint, cgroups.as_deref());
     note.write(&host, here.root_dir).await.context("note which runtime is used")?;
     let listener = here.socket.listener().context("listen on the agent's socket")?;
     let local = Local {
@@ -350,6 +343,18 @@ async fn serve(
         () = memory => unreachable!("it watches without end"),
         () = traces => unreachable!("it sends without end"),
     }
+}
+
+/// Whoever cleans up after this agent must find the runtime without it.
+fn runtime_note(
+    settings: &Settings,
+    endpoint: &Endpoint,
+    cgroups: Option<&dyn Cgroups>,
+) -> RuntimeNote {
+    let socket = format!("unix://{}", endpoint.path().display());
+    let note =
+        RuntimeNote::new(socket, settings.pod_logs.clone(), settings.container_links.clone());
+    note.with_cgroups(cgroups_note(settings, cgroups))
 }
 
 /// The container runtime, and where it listens.

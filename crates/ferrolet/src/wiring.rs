@@ -220,11 +220,10 @@ pub struct Broken(String);
 impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
-        let mut tasks = Tasks::default();
+        let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
         tell_events(settings, &mut ports, &mut tasks);
         let book = event_book(settings, &mut ports);
         let view = Arc::new(NodeView::new(facts(settings), Arc::clone(&ports.clock)));
-        let stamps = Stamps::default();
         let records = Records::new(settings, &mut ports);
         let pleg = observer(settings, &ports, &stamps);
         let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache));
@@ -257,7 +256,7 @@ impl Agent {
             news,
             directories: directories(settings, &ports),
             workers: workers_handle,
-            events: ports.events,
+            events: Arc::clone(&ports.events),
             view: Arc::clone(&view),
             pulse: pulse.clone(),
             admission: admission(settings, &ports.metrics),
@@ -267,21 +266,10 @@ impl Agent {
             node,
         });
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
-        if let Some(Local { listener, verbosity }) = local {
-            let answers = server::Parts {
-                pods: Arc::clone(&view) as _,
-                events: book,
-                log_paths: Arc::new(RuntimeLogs(pleg.cache)),
-                logs: ports.logs,
-                health: Arc::clone(&health),
-                metrics: Arc::new(Metrics(ports.metrics)),
-                removals: Arc::new(JournalView(Arc::clone(&records.journal))),
-                collector: Arc::clone(&collector) as _,
-                verbosity,
-                clock: ports.clock,
-                version: version(),
-            };
-            tasks.spawn("server", |stop| server::serve(Arc::new(answers), listener, stop));
+        if let Some(local) = local {
+            let known = (Arc::clone(&view), book, RuntimeLogs(pleg.cache));
+            let asked = (&health, &records, &collector);
+            answer(local, ports, known, asked, &mut tasks);
         }
         tasks.spawn("journal", |stop| records.journal.keep_synced(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
@@ -330,6 +318,30 @@ impl Agent {
     pub async fn stop(self) {
         self.tasks.stop().await;
     }
+}
+
+/// Starts to answer on this machine.
+fn answer(
+    Local { listener, verbosity }: Local,
+    ports: Ports,
+    (view, events, log_paths): (Arc<NodeView>, Arc<EventBook>, RuntimeLogs),
+    (health, records, collector): (&Arc<dyn HealthChecks>, &Records, &Arc<Collection>),
+    tasks: &mut Tasks,
+) {
+    let answers = server::Parts {
+        pods: view,
+        events,
+        log_paths: Arc::new(log_paths),
+        logs: ports.logs,
+        health: Arc::clone(health),
+        metrics: Arc::new(Metrics(ports.metrics)),
+        removals: Arc::new(JournalView(Arc::clone(&records.journal))),
+        collector: Arc::clone(collector) as _,
+        verbosity,
+        clock: ports.clock,
+        version: version(),
+    };
+    tasks.spawn("server", |stop| server::serve(Arc::new(answers), listener, stop));
 }
 
 /// Keeps events on their way to whoever hears them.
