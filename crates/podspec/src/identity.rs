@@ -123,12 +123,11 @@ fn tolerate_no_execute(tolerations: &mut Vec<Toleration>) {
             && other.effect == all.effect
             && other.operator == all.operator
     };
-    match tolerations.iter_mut().find(|other| is_same(other)) {
-        Some(other) => *other = all,
-        None => {
-            // Kept for every pod, so no larger than it needs to be.
-            tolerations.reserve_exact(1);
-            tolerations.push(all);
-        }
+    if let Some(other) = tolerations.iter_mut().find(|other| is_same(other)) {
+        *other = all;
+    } else {
+        // Kept for every pod, so no larger than it needs to be.
+        tolerations.reserve_exact(1);
+        tolerations.push(all);
     }
 }
