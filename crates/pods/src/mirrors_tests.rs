@@ -63,7 +63,7 @@ impl World {
                 }
             }
         };
-        let found = timeout(Duration::from_secs(120), look).await;
+        let found = timeout(Duration::from_mins(2), look).await;
         found.unwrap_or_else(|_| panic!("{:?}", self.server.pods()))
     }
 
@@ -73,7 +73,7 @@ impl World {
                 sleep(Duration::from_millis(100)).await;
             }
         };
-        timeout(Duration::from_secs(120), look).await.expect("the mirror goes");
+        timeout(Duration::from_mins(2), look).await.expect("the mirror goes");
     }
 }
 
@@ -105,7 +105,7 @@ async fn another_version_gets_another_mirror_and_one_that_went_none() {
     let mut edited = wanted(&fixed("u2"));
     edited.present.insert("u1".into(), name());
     world.pods.send_replace(edited);
-    sleep(Duration::from_secs(60)).await;
+    sleep(Duration::from_mins(1)).await;
     assert_eq!(world.mirror("u1", None).await, first, "while it ends");
     world.pods.send_replace(wanted(&fixed("u2")));
     world.mirror("u2", None).await;
@@ -119,13 +119,13 @@ async fn another_version_gets_another_mirror_and_one_that_went_none() {
 async fn without_its_node_a_mirror_waits_and_without_the_server_too() {
     let world = world();
     world.pods.send_replace(wanted(&fixed("u1")));
-    sleep(Duration::from_secs(120)).await;
+    sleep(Duration::from_mins(2)).await;
     assert_eq!(world.server.pod(&name()), None);
     let asked = world.server.calls().len();
     assert!(asked < 20, "{asked} calls in two minutes");
     world.server.away(true);
     world.server.register_node("node");
-    sleep(Duration::from_secs(60)).await;
+    sleep(Duration::from_mins(1)).await;
     world.server.away(false);
     world.mirror("u1", None).await;
 }

@@ -115,7 +115,7 @@ impl World {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        let found = timeout(Duration::from_secs(120), looking).await;
+        let found = timeout(Duration::from_mins(2), looking).await;
         assert!(found.is_ok(), "{what}: {:?}", self.server.pods());
     }
 
@@ -139,7 +139,7 @@ async fn a_status_is_written_once_for_many_changes_and_nothing_is_asked_before()
         world.store.set(&uid, status(phase, ready));
     }
     world.until("it is written", |world| world.phase("web") == "Running").await;
-    sleep(Duration::from_secs(60)).await;
+    sleep(Duration::from_mins(1)).await;
     assert_eq!(world.server.calls(), ["PATCH default/web"]);
 }
 
@@ -199,7 +199,7 @@ async fn a_pod_of_the_same_name_gets_nothing_of_the_former() {
     world.store.set(&former, status("Failed", "False"));
     world.stopped(&former);
     world.store.finish(&former, status("Failed", "False"));
-    sleep(Duration::from_secs(60)).await;
+    sleep(Duration::from_mins(1)).await;
     assert_eq!(world.phase("web"), "Pending");
 }
 
@@ -223,6 +223,6 @@ async fn after_an_absence_of_the_api_server_each_pod_is_written_once() {
             (0..30).all(|number| world.phase(&format!("pod-{number}")) == "Running")
         })
         .await;
-    sleep(Duration::from_secs(60)).await;
+    sleep(Duration::from_mins(1)).await;
     assert_eq!(world.patches(), 30);
 }

@@ -183,7 +183,7 @@ mod tests {
             assert_eq!(queue.take(now), Some(uid("good")));
             queue.done(&uid("good"), Wrote::Well, 2, now);
             let next = queue.next_at().unwrap();
-            waits.push((next - now).as_secs());
+            waits.push(next.saturating_sub(now).as_secs());
             now = next;
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
@@ -212,7 +212,7 @@ mod tests {
             assert_eq!(queue.next_at(), None);
             queue.done(&uid("2"), Wrote::Away(Duration::ZERO), newest, now);
         }
-        assert!(queue.next_at().unwrap() - now <= LONGEST_PAUSE);
+        assert!(queue.next_at().unwrap().saturating_sub(now) <= LONGEST_PAUSE);
         now = queue.next_at().unwrap();
         let first = queue.take(now).unwrap();
         queue.done(&first, Wrote::Well, newest, now);

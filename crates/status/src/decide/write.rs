@@ -88,7 +88,7 @@ mod tests {
     // behaviour: STW-11, STW-12, STW-13, STW-14
     #[test]
     fn a_status_is_written_and_then_the_end() {
-        let rows = [
+        let rows = vec![
             ("new status", of_api("Pending"), "Running", true, false, "patch"),
             ("known", of_api("Running"), "Running", true, false, "nothing"),
             ("held back", of_api("Running"), "Failed", true, false, "nothing"),
