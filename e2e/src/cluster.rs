@@ -50,20 +50,9 @@ impl Cluster {
         Ok(self.control_plane.kubeconfig(user)?)
     }
 
-    /// Makes a namespace in which pods can be made: with the service account that they have unless they
-    /// say otherwise, which a controller makes where one runs.
+    /// Makes a namespace: see [`make_namespace`].
     pub fn make_namespace(&self, name: &str) -> Result<()> {
-        let namespace =
-            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-        self.api.create("/api/v1/namespaces", &namespace)?;
-        let account = json!({
-            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" },
-        });
-        match self.api.create(&format!("/api/v1/namespaces/{name}/serviceaccounts"), &account) {
-            // The controller was faster.
-            Err(error) if status_code(&error) == Some(409) => Ok(()),
-            other => other.map(drop),
-        }
+        make_namespace(&self.api, name)
     }
 
     /// Runs kubectl as somebody who may do everything, and answers what it printed.
@@ -77,5 +66,21 @@ impl Cluster {
     /// Takes the cluster down and fails if that left anything behind.
     pub fn stop(self) -> Result<()> {
         Ok(self.instance.stop()?)
+    }
+}
+
+/// Makes a namespace in which pods can be made: with the service account that they have unless they say
+/// otherwise, which a controller makes where one runs.
+pub fn make_namespace(api: &Api, name: &str) -> Result<()> {
+    let namespace =
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+    api.create("/api/v1/namespaces", &namespace)?;
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" },
+    });
+    match api.create(&format!("/api/v1/namespaces/{name}/serviceaccounts"), &account) {
+        // The controller was faster.
+        Err(error) if status_code(&error) == Some(409) => Ok(()),
+        other => other.map(drop),
     }
 }

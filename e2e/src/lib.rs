@@ -14,6 +14,7 @@
 pub mod api;
 pub mod api_proxy;
 pub mod cluster;
+pub mod cluster_node;
 pub mod cri_proxy;
 pub mod ctr;
 pub mod faults;

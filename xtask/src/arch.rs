@@ -42,7 +42,7 @@ const LAYERS: &[(Layer, &[&str])] = &[
         Layer::Subsystem,
         &[
             "pleg", "pods", "runtime", "gc", "probes", "status", "volumes", "node", "server",
-            "podgc",
+            "podgc", "events", "objects",
         ],
     ),
     (Layer::Binary, &["ferrolet"]),

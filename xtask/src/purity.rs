@@ -12,8 +12,17 @@ use crate::tree;
 
 /// First parts of paths that a decision may name. `crate`, `self` and `super` are resolved by
 /// [`impure_within_crate`]: a decision may only lean on other decisions of its crate.
-const PURE: &[&str] =
-    &["std", "core", "model", "podspec", "config", "k8s_openapi", "jiff", "thiserror"];
+const PURE: &[&str] = &[
+    "std",
+    "core",
+    "model",
+    "podspec",
+    "config",
+    "k8s_openapi",
+    "jiff",
+    "serde_json",
+    "thiserror",
+];
 
 /// Parts of `std` that are not pure, wherever they appear in a path.
 const IMPURE_STD: &[&str] = &[

@@ -15,7 +15,8 @@ const fn may(group: &'static str, resource: &'static str, verb: &'static str) ->
     Permission { group, resource, verb }
 }
 
-/// All of them. `/healthz` everybody may get who is known at all.
+/// All that the Pod GC controller asks for. `/healthz` everybody may get who is known at all. What a node
+/// asks for, the Node authorizer grants.
 pub const NEEDED: &[Permission] = &[
     may("", "events", "create"),
     may("", "nodes", "get"),

@@ -31,6 +31,8 @@ pub(crate) enum Lane {
     Ordinary,
     /// It cannot wait, or has a pace of its own.
     Own,
+    /// It keeps to the rate of events.
+    Events,
 }
 
 /// Calls the API server.
@@ -39,6 +41,8 @@ pub(crate) struct Caller {
     pub(crate) connection: Connection,
     pub(crate) bucket: Bucket,
     pub(crate) counted: OnceLock<Counted>,
+    /// For events.
+    pub(crate) events: Bucket,
 }
 
 /// What is asked.
@@ -85,8 +89,10 @@ struct Refusal {
 impl Caller {
     /// Sends a call; the answer is a good one, its body is still to be read.
     pub(crate) async fn send(&self, call: Call) -> Result<Response<Body>, ApiError> {
-        if call.lane == Lane::Ordinary {
-            self.bucket.take().await;
+        match call.lane {
+            Lane::Ordinary => self.bucket.take().await,
+            Lane::Events => self.events.take().await,
+            Lane::Own => {}
         }
         let method = call.method.clone();
         let request = Request::builder()

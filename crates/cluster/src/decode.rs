@@ -2,6 +2,7 @@
 //! read.
 
 pub(crate) mod node;
+pub(crate) mod object;
 pub(crate) mod pod;
 
 use std::borrow::Cow;

@@ -2,49 +2,90 @@
 
 use async_trait::async_trait;
 use http::Method;
-use model::cluster::ClusterEvent;
+use jiff::Timestamp;
+use model::cluster::{About, ClusterEvent};
+use model::names::dns_subdomain;
 use model::ports::cluster::{ApiError, ClusterEvents};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::call::Call;
+use crate::call::{Call, Lane, STRATEGIC_MERGE};
 use crate::{Cluster, Source, urls};
 
 #[async_trait]
 impl ClusterEvents for Cluster {
     async fn write_event(&self, event: &ClusterEvent) -> Result<(), ApiError> {
-        let namespace = urls::part(&event.about.namespace);
-        let path = format!("/api/v1/namespaces/{namespace}/events");
-        let call = Call::json(Method::POST, path, &written(event, &self.source)).in_own_lane();
+        let path = urls::events(namespace(&event.about));
+        let mut call = Call::json(Method::POST, path, &written(event, &self.source));
+        call.lane = Lane::Events;
+        self.caller.read(call).await.map(drop)
+    }
+
+    async fn count_event(&self, event: &ClusterEvent) -> Result<(), ApiError> {
+        let path = urls::events(namespace(&event.about));
+        let path = format!("{path}/{}", urls::part(&name(event)));
+        let call = Call {
+            content_type: STRATEGIC_MERGE,
+            lane: Lane::Events,
+            ..Call::json(Method::PATCH, path, &counted(event))
+        };
         self.caller.read(call).await.map(drop)
     }
 }
 
+/// Where events about something are.
+fn namespace(about: &About) -> &str {
+    if about.namespace.is_empty() { "default" } else { &about.namespace }
+}
+
+/// As upstream's recorder names them: unique by their time. What is too long for that, or no name for
+/// an event, is named by the uid instead.
+fn name(event: &ClusterEvent) -> String {
+    let time = event.first.as_nanosecond();
+    let name = format!("{}.{time:x}", event.about.name);
+    if dns_subdomain(&name).is_empty() { name } else { format!("{}.{time:x}", event.about.uid) }
+}
+
+fn second(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 fn written(event: &ClusterEvent, source: &Source) -> Value {
-    let about = &event.about;
-    let at = event.at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     json!({
         "kind": "Event",
         "apiVersion": "v1",
-        "metadata": {
-            "namespace": about.namespace,
-            // As upstream's recorder names them: unique by their time.
-            "name": format!("{}.{:x}", about.name, event.at.as_nanosecond()),
-        },
-        "involvedObject": {
-            "kind": about.kind,
-            "apiVersion": about.api_version,
-            "namespace": about.namespace,
-            "name": about.name,
-            "uid": about.uid.to_string(),
-        },
+        "metadata": { "namespace": namespace(&event.about), "name": name(event) },
+        "involvedObject": involved(&event.about),
         "reason": event.reason,
         "message": event.message,
         "type": if event.is_warning { "Warning" } else { "Normal" },
         "source": { "component": source.component, "host": source.host },
         "reportingComponent": source.component,
         "reportingInstance": source.host,
-        "firstTimestamp": at,
-        "lastTimestamp": at,
-        "count": 1,
+        "firstTimestamp": second(event.first),
+        "lastTimestamp": second(event.at),
+        "count": event.count,
     })
+}
+
+/// What changes of an event that was again.
+fn counted(event: &ClusterEvent) -> Value {
+    json!({
+        "count": event.count,
+        "lastTimestamp": second(event.at),
+        "message": event.message,
+    })
+}
+
+/// What an event is about; what is not known is not there.
+fn involved(about: &About) -> Value {
+    let fields = [
+        ("kind", about.kind.to_owned()),
+        ("apiVersion", about.api_version.to_owned()),
+        ("namespace", about.namespace.clone()),
+        ("name", about.name.clone()),
+        ("uid", about.uid.to_string()),
+        ("fieldPath", about.field_path.clone()),
+    ];
+    let known = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    Value::Object(known.map(|(name, value)| (name.to_owned(), value.into())).collect::<Map<_, _>>())
 }

@@ -11,6 +11,7 @@
 
 mod wire;
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
@@ -24,28 +25,43 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use crate::call::{Call, Caller};
-use crate::decode::{Metadata, value};
 use crate::lines::Lines;
 
 use self::wire::{Event, List, Taken, failure};
 
 /// How many objects a page has.
 const PAGE: u32 = 500;
-/// How long a watch lasts at least; twice as long at most.
-const WATCH: Duration = Duration::from_mins(5);
 /// How long after its end a watch may be silent: then the connection is dead.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long to wait after a failure, at first and at most.
-const FIRST_WAIT: Duration = Duration::from_millis(800);
+/// How long to wait after a failure at most.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Marks the bookmark behind the last object of a streaming list.
 const INITIAL_END: &str = "k8s.io/initial-events-end";
 
-/// An object of the API.
+/// An object of the API, as far as following it needs to know it.
 pub(crate) trait HasMetadata {
-    fn metadata(&self) -> &Metadata<'_>;
+    /// `metadata.resourceVersion`.
+    fn version(&self) -> &str;
+    /// The value of an annotation.
+    fn annotation(&self, name: &str) -> Option<&str>;
 }
+
+/// What [`HasMetadata`] is for an object that has its metadata in the slim form.
+macro_rules! has_slim_metadata {
+    ($object:ident) => {
+        impl crate::follow::HasMetadata for $object<'_> {
+            fn version(&self) -> &str {
+                &self.metadata.resource_version
+            }
+
+            fn annotation(&self, name: &str) -> Option<&str> {
+                crate::decode::value(&self.metadata.annotations, name)
+            }
+        }
+    };
+}
+pub(crate) use has_slim_metadata;
 
 /// Objects of one kind.
 pub(crate) trait Kind: Send + Sync {
@@ -55,11 +71,15 @@ pub(crate) trait Kind: Send + Sync {
     type Record: Send;
     /// What tells it from others.
     type Key: Send;
-    /// Where they are.
-    const PATH: &'static str;
     /// In one word.
     const NAME: &'static str;
-    fn key(metadata: &Metadata<'_>) -> Self::Key;
+    /// How long a watch lasts at least; twice as long at most.
+    const LASTS: Duration = Duration::from_mins(5);
+    /// How long to wait after a first failure.
+    const FIRST_WAIT: Duration = Duration::from_millis(800);
+    /// Where they are, and which of them; the query of a selector may follow the path.
+    fn path(&self) -> Cow<'_, str>;
+    fn key(object: &Self::Object<'_>) -> Self::Key;
     fn record(&self, object: Self::Object<'_>) -> Self::Record;
 }
 
@@ -97,21 +117,21 @@ impl<'a, K: Kind> Follower<'a, K> {
 
     /// Follows for ever.
     pub(crate) async fn run(mut self) {
-        let mut wait = FIRST_WAIT;
+        let mut wait = K::FIRST_WAIT;
         loop {
             let begun = Instant::now();
             match self.round().await {
                 Ok(Ended::Well) => {
-                    wait = FIRST_WAIT;
+                    wait = K::FIRST_WAIT;
                     // A server that ends every watch at once is not asked without a rest.
                     if begun.elapsed() < Duration::from_secs(1) {
-                        sleep(FIRST_WAIT).await;
+                        sleep(K::FIRST_WAIT).await;
                     }
                 }
                 Ok(Ended::Forgotten) => {
                     debug!(kind = K::NAME, "the server has forgotten where we were; listing anew");
                     self.version = None;
-                    sleep(jittered(FIRST_WAIT)).await;
+                    sleep(jittered(K::FIRST_WAIT)).await;
                 }
                 Ok(Ended::OtherPast) => {
                     warn!(kind = K::NAME, "the server is behind what it told before; listing anew");
@@ -119,7 +139,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                     self.sink.hear(Change::Restarted);
                     self.sink.hear(Change::Complete);
                     self.version = None;
-                    sleep(jittered(FIRST_WAIT)).await;
+                    sleep(jittered(K::FIRST_WAIT)).await;
                 }
                 Ok(Ended::NoStreaming) => {
                     info!(kind = K::NAME, "the server has no streaming lists; listing by pages");
@@ -127,7 +147,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                 }
                 Err(error) => {
                     if self.heard > begun {
-                        wait = FIRST_WAIT;
+                        wait = K::FIRST_WAIT;
                     }
                     if self.trouble.failed(Instant::now().into_std()) {
                         let error = Chain(&error);
@@ -144,6 +164,12 @@ impl<'a, K: Kind> Follower<'a, K> {
         }
     }
 
+    fn url(&self, query: &str) -> String {
+        let path = self.kind.path();
+        let joint = if path.contains('?') { '&' } else { '?' };
+        format!("{path}{joint}{query}")
+    }
+
     async fn round(&mut self) -> Result<Ended, ApiError> {
         match self.version.clone() {
             Some(version) => self.watch(&version).await,
@@ -157,7 +183,7 @@ impl<'a, K: Kind> Follower<'a, K> {
         self.sink.hear(Change::Restarted);
         let mut next = String::new();
         loop {
-            let mut path = format!("{}?limit={PAGE}", K::PATH);
+            let mut path = self.url(&format!("limit={PAGE}"));
             if !next.is_empty() {
                 path.push_str("&continue=");
                 path.push_str(&crate::urls::part(&next));
@@ -205,7 +231,7 @@ impl<'a, K: Kind> Follower<'a, K> {
 
     /// The version that the server's store is at.
     async fn current(&self) -> Result<String, ApiError> {
-        let page = self.caller.read(Call::get(format!("{}?limit=1", K::PATH))).await?;
+        let page = self.caller.read(Call::get(self.url("limit=1"))).await?;
         let list: List<'_, IgnoredAny> =
             serde_json::from_slice(&page).map_err(|error| ApiError::Unreadable(Box::new(error)))?;
         Ok(list.metadata.resource_version.into_owned())
@@ -219,12 +245,10 @@ impl<'a, K: Kind> Follower<'a, K> {
     }
 
     async fn events(&mut self, query: &str, mut initial: bool) -> Result<Ended, ApiError> {
-        let lasts = jittered(WATCH);
+        let lasts = jittered(K::LASTS);
         let seconds = lasts.as_secs();
-        let path = format!(
-            "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}",
-            K::PATH
-        );
+        let path = self
+            .url(&format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}"));
         let answer = self.caller.send(Call::get(path)).await?;
         let mut lines = Lines::new(answer.into_body(), lasts + SILENCE);
         let mut told = false;
@@ -258,8 +282,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                 return failure(line).unwrap_or(Err(ApiError::Unreadable(Box::new(error))));
             }
         };
-        let metadata = event.object.metadata();
-        let version = metadata.resource_version.clone().into_owned();
+        let version = event.object.version().to_owned();
         if !initial && self.version.as_ref().is_some_and(|known| is_older(&version, known)) {
             return Ok(Taken::Older);
         }
@@ -269,10 +292,10 @@ impl<'a, K: Kind> Follower<'a, K> {
                 Taken::Change
             }
             "DELETED" => {
-                self.sink.hear(Change::Gone(K::key(metadata)));
+                self.sink.hear(Change::Gone(K::key(&event.object)));
                 Taken::Change
             }
-            "BOOKMARK" if value(&metadata.annotations, INITIAL_END) == Some("true") => {
+            "BOOKMARK" if event.object.annotation(INITIAL_END) == Some("true") => {
                 self.sink.hear(Change::Complete);
                 Taken::InitialEnd
             }

@@ -9,7 +9,7 @@
 //! - of objects only what the records need is kept, and no more than one object, or one page of a list,
 //!   is in memory at a time;
 //! - a feed never ends: it begins anew where it broke, or from a list when the server has forgotten that;
-//! - ordinary calls keep to a rate; leases, reviews and events do not wait for it.
+//! - ordinary calls keep to a rate; leases and reviews do not wait for it, and events have one of their own.
 
 mod access;
 mod bucket;
@@ -21,9 +21,14 @@ mod events;
 mod follow;
 mod leases;
 mod lines;
+mod node_object;
 mod nodes;
+mod objects;
+mod pod_api;
 mod pods;
 mod reviews;
+mod runtime_classes;
+mod services;
 mod urls;
 
 use std::sync::{Arc, OnceLock};
@@ -48,10 +53,16 @@ pub struct Rate {
     pub burst: u32,
 }
 
+impl Rate {
+    /// As fast as one likes.
+    pub const UNLIMITED: Self = Self { per_second: 0.0, burst: 0 };
+}
+
 /// An API server.
 #[derive(Debug, Clone)]
 pub struct Cluster {
     caller: Arc<Caller>,
+    rate: Rate,
     exclusion: Arc<Exclusion>,
     /// Who writes events, and from where.
     source: Arc<Source>,
@@ -69,9 +80,10 @@ pub struct Source {
 impl Cluster {
     /// The server at the other end of a connection.
     pub fn new(connection: Connection, rate: Rate, exclusion: Exclusion, source: Source) -> Self {
-        let bucket = Bucket::new(rate);
+        let (bucket, events) = (Bucket::new(rate), Bucket::new(Rate::UNLIMITED));
         Self {
-            caller: Arc::new(Caller { connection, bucket, counted: OnceLock::new() }),
+            caller: Arc::new(Caller { connection, bucket, events, counted: OnceLock::new() }),
+            rate,
             exclusion: Arc::new(exclusion),
             source: Arc::new(source),
         }
@@ -84,6 +96,18 @@ impl Cluster {
             drop(self.caller.counted.set(counted));
         }
         Ok(())
+    }
+
+    /// The same server, with events kept to a rate of their own.
+    #[must_use]
+    pub fn with_event_rate(self, rate: Rate) -> Self {
+        let bucket = Bucket::new(self.rate);
+        let connection = self.caller.connection.clone();
+        let events = Bucket::new(rate);
+        Self {
+            caller: Arc::new(Caller { connection, bucket, events, counted: OnceLock::new() }),
+            ..self
+        }
     }
 
     /// Where the server is.

@@ -1,32 +1,32 @@
 //! Nodes of the API server.
 
+use std::borrow::Cow;
+
 use async_trait::async_trait;
 use model::cluster::NodeRecord;
 use model::ports::cluster::{ApiError, Nodes, Sink};
 
 use crate::call::Call;
-use crate::decode::Metadata;
 use crate::decode::node::Node;
-use crate::follow::{Follower, HasMetadata, Kind};
+use crate::follow::{Follower, Kind, has_slim_metadata};
 use crate::{Cluster, urls};
 
 struct AllNodes;
 
-impl HasMetadata for Node<'_> {
-    fn metadata(&self) -> &Metadata<'_> {
-        &self.metadata
-    }
-}
+has_slim_metadata!(Node);
 
 impl Kind for AllNodes {
     type Object<'a> = Node<'a>;
     type Record = NodeRecord;
     type Key = String;
-    const PATH: &'static str = "/api/v1/nodes";
     const NAME: &'static str = "nodes";
 
-    fn key(metadata: &Metadata<'_>) -> String {
-        metadata.name.clone().into_owned()
+    fn path(&self) -> Cow<'_, str> {
+        "/api/v1/nodes".into()
+    }
+
+    fn key(node: &Node<'_>) -> String {
+        node.metadata.name.clone().into_owned()
     }
 
     fn record(&self, object: Node<'_>) -> NodeRecord {

@@ -1,5 +1,7 @@
 //! Pods of the API server.
 
+use std::borrow::Cow;
+
 use async_trait::async_trait;
 use http::Method;
 use model::cluster::{FailedStatus, PodRecord, PodRemoved, PodTarget, Uid, Version};
@@ -8,30 +10,28 @@ use model::verdict::Verdict;
 use serde_json::{Value, json};
 
 use crate::call::{Call, JSON, Lane, STRATEGIC_MERGE};
-use crate::decode::Metadata;
 use crate::decode::pod::{Exclusion, Pod};
-use crate::follow::{Follower, HasMetadata, Kind};
+use crate::follow::{Follower, Kind, has_slim_metadata};
 use crate::{Cluster, urls};
 
 struct Pods<'e> {
     exclusion: &'e Exclusion,
 }
 
-impl HasMetadata for Pod<'_> {
-    fn metadata(&self) -> &Metadata<'_> {
-        &self.metadata
-    }
-}
+has_slim_metadata!(Pod);
 
 impl Kind for Pods<'_> {
     type Object<'a> = Pod<'a>;
     type Record = PodRecord;
     type Key = Uid;
-    const PATH: &'static str = "/api/v1/pods";
     const NAME: &'static str = "pods";
 
-    fn key(metadata: &Metadata<'_>) -> Uid {
-        metadata.uid()
+    fn path(&self) -> Cow<'_, str> {
+        "/api/v1/pods".into()
+    }
+
+    fn key(pod: &Pod<'_>) -> Uid {
+        pod.metadata.uid()
     }
 
     fn record(&self, object: Pod<'_>) -> PodRecord {

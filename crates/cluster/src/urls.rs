@@ -17,14 +17,24 @@ pub(crate) fn part(name: &str) -> String {
     if part == "." || part == ".." { part.replace('.', "%2E") } else { part }
 }
 
+/// The path of the pods of a namespace.
+pub(crate) fn pods(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{}/pods", part(namespace))
+}
+
 /// The path of a pod.
 pub(crate) fn pod(namespace: &str, name: &str) -> String {
-    format!("/api/v1/namespaces/{}/pods/{}", part(namespace), part(name))
+    format!("{}/{}", pods(namespace), part(name))
 }
 
 /// The path of a node.
 pub(crate) fn node(name: &str) -> String {
     format!("/api/v1/nodes/{}", part(name))
+}
+
+/// The path of the events of a namespace.
+pub(crate) fn events(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{}/events", part(namespace))
 }
 
 /// The path of the leases of a namespace.

@@ -14,11 +14,14 @@ const FIELDS: &[&str] = &[
     "cgroupsPerQOS",
     "clusterDNS",
     "clusterDomain",
+    "configMapAndSecretChangeDetectionStrategy",
     "containerRuntimeEndpoint",
     "cpuCFSQuota",
     "cpuCFSQuotaPeriod",
     "crashLoopBackOff",
     "enforceNodeAllocatable",
+    "eventBurst",
+    "eventRecordQPS",
     "evictionHard.memory.available",
     "evictionHard.nodefs.available",
     "failCgroupV1",
@@ -41,15 +44,24 @@ const FIELDS: &[&str] = &[
     "imageMinimumGCAge",
     "imageServiceEndpoint",
     "kind",
+    "kubeAPIBurst",
+    "kubeAPIQPS",
     "kubeReserved",
     "kubeReservedCgroup",
     "localStorageCapacityIsolation",
     "logging.format",
     "logging.verbosity",
     "maxPods",
+    "nodeLeaseDurationSeconds",
+    "nodeStatusMaxImages",
+    "nodeStatusReportFrequency",
+    "nodeStatusUpdateFrequency",
     "podLogsDir",
     "podPidsLimit",
     "podsPerCore",
+    "providerID",
+    "registerNode",
+    "registerWithTaints",
     "resolvConf",
     "runtimeRequestTimeout",
     "seccompDefault",
@@ -75,6 +87,7 @@ const FLAGS: &[&str] = &[
     "ferrolet-config",
     "help",
     "hostname-override",
+    "kubeconfig",
     "maximum-dead-containers",
     "maximum-dead-containers-per-container",
     "minimum-container-ttl-duration",
@@ -201,10 +214,10 @@ mod tests {
 
     #[test]
     fn flags_and_fields_without_effect_are_named() {
-        let flags = FlagSet::parse(["--kubeconfig=/a", "--node-ip=::1", "--port=7"]).unwrap();
+        let flags = FlagSet::parse(["--lock-file=/a", "--node-ip=::1", "--port=7"]).unwrap();
         let loaded = config::load_sources(None, None, &flags).unwrap();
         let named = without_effect(&flags, &loaded.config);
-        assert_eq!(named, ["--kubeconfig", "port"]);
+        assert_eq!(named, ["--lock-file", "port"]);
         let flags = FlagSet::parse(["--config=x"]).unwrap();
         let mut config = KubeletConfiguration::of_empty_file();
         config.authentication.x509.client_ca_file = "/ca".to_owned();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{self, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use model::ids::{ContainerId, PodUid};
+use model::ids::{ContainerId, PodName, PodUid};
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
 use pods::source::Refusal;
@@ -15,7 +15,7 @@ use prometheus::{Registry, TextEncoder};
 use server::wire::RefusedManifest;
 use server::{Check, HealthChecks, LogPaths, MetricsText, PodAndStatus, PodView};
 use status::decide::{
-    Failure, NodeFacts, Resizing, StatusInput, Waiting, is_restarting_all, pod_status,
+    Failure, NodeFacts, Resizing, StatusInput, Waiting, is_restarting_all, pod_status, terminated,
 };
 use status::store::{StatusReader, StatusStore};
 use tokio::sync::watch;
@@ -95,6 +95,7 @@ impl NodeView {
             message: Some(message.to_owned()),
             qos_class: Some(podspec::qos_class(pod).as_str().to_owned()),
             start_time: Some(Time(self.clock.now())),
+            observed_generation: pod.metadata.generation.filter(|generation| *generation != 0),
             ..v1::PodStatus::default()
         };
         self.statuses.set(&view::uid(pod), status);
@@ -161,6 +162,34 @@ impl NodeView {
         if is_new {
             self.changed();
         }
+    }
+
+    /// Whoever hears of statuses looks at this one again: what stands between it and them changed.
+    pub(crate) fn look_again(&self, uid: &PodUid) {
+        self.statuses.touch(uid);
+    }
+
+    /// Nothing of the pod is left: its last status.
+    pub(crate) fn finish(&self, pod: &Pod) {
+        let uid = view::uid(pod);
+        let publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = self.reader.get(&uid) {
+            self.statuses.finish(&uid, terminated(pod, v1::PodStatus::clone(&last.status)));
+        }
+        drop(publishing);
+        self.changed();
+    }
+
+    /// The statuses, for who reads them.
+    pub(crate) fn statuses(&self) -> StatusReader {
+        self.reader.clone()
+    }
+
+    /// The static pods of which something is there.
+    pub(crate) fn static_pods(&self) -> BTreeMap<PodUid, PodName> {
+        let pods = self.lock();
+        let fixed = pods.iter().filter(|(_, pod)| view::is_static(pod));
+        fixed.map(|(uid, pod)| (uid.clone(), view::pod_name(pod))).collect()
     }
 
     /// Whether the pod, as last published, starts over with all its containers.

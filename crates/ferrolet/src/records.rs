@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use journal::{DiskJournal, Found, Ledger, Query, RecordedCgroups, RecordedFiles, RecordedRuntime};
+use journal::{
+    DiskJournal, Found, Ledger, Query, RecordedCgroups, RecordedFiles, RecordedPods,
+    RecordedRuntime,
+};
 use model::chain::Chain;
 
 use crate::version::FERROLET;
@@ -32,6 +35,10 @@ impl Records {
         if let Some(inner) = ports.cgroups.take() {
             let ledger = Arc::clone(&ledger);
             ports.cgroups = Some(Arc::new(RecordedCgroups { inner, ledger }));
+        }
+        if let Some(cluster) = &mut ports.cluster {
+            let (inner, ledger) = (Arc::clone(&cluster.pod_writes), Arc::clone(&ledger));
+            cluster.pod_writes = Arc::new(RecordedPods { inner, ledger });
         }
         Self { journal, ledger }
     }

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::cgroup_driver::cgroup_driver;
+use crate::cluster_mode::{connect, own_node};
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::klog;
@@ -74,12 +75,18 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
         .with_context(|| format!("use the root directory {}", args.root_dir.display()))?;
     let machine = hostfs::machine().context("look at the machine")?;
     let disk = hostfs::disk_bytes(&args.root_dir).context("look at the disk")?;
-    check_reserved(&config, &node_resources(&config, &machine, disk).capacity)?;
+    let capacity = node_resources(&config, &machine, disk).capacity;
+    check_reserved(&config, &capacity)?;
     let ips = node_ips(&args.node_ip, &node_name)?;
     let node = node_settings(&config, &args.root_dir, ips, machine, disk);
     let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
     let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
-    let mut settings = settings(&config, node_name, node, admission)?;
+    check_sources(&config, args.kubeconfig.as_deref())?;
+    let mut settings = settings(&config, node_name, node, admission);
+    if args.kubeconfig.is_some() {
+        let told = (&args.node_labels, args.node_ip.as_str());
+        settings.own_node = Some(own_node(&config, told, &settings, capacity));
+    }
     settings.apply(&args.own);
     settings.container_gc = args.collection.containers;
     settings.images = args.collection.images;
@@ -91,11 +98,30 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
         .max_blocking_threads(FILE_THREADS)
         .build()
         .context("start the async runtime")?;
-    let here = Here { root_dir: &args.root_dir, socket: &socket, verbosity, traces, watchdog };
+    let here = Here {
+        root_dir: &args.root_dir,
+        kubeconfig: args.kubeconfig,
+        socket: &socket,
+        verbosity,
+        traces,
+        watchdog,
+    };
     let done = runtime.block_on(serve(&config, settings, here));
     // A call to the runtime or a file that hangs must not keep the agent from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
     done
+}
+
+/// Pods must come from somewhere.
+fn check_sources(config: &KubeletConfiguration, kubeconfig: Option<&Path>) -> Result<()> {
+    let has_manifests = !config.static_pod_path.is_empty() || !config.static_pod_url.is_empty();
+    if !has_manifests && kubeconfig.is_none() {
+        bail!(
+            "neither staticPodPath nor staticPodURL is set: \
+             without them and without an API server (--kubeconfig) there are no pods"
+        );
+    }
+    Ok(())
 }
 
 /// The node's name: as asked for, else the machine's host name; lower case in any case.
@@ -117,16 +143,10 @@ fn settings(
     node_name: String,
     node: NodeSettings,
     admission: Node,
-) -> Result<Settings> {
-    if config.static_pod_path.is_empty() && config.static_pod_url.is_empty() {
-        bail!(
-            "neither staticPodPath nor staticPodURL is set: \
-             without them and without an API server there are no pods"
-        );
-    }
+) -> Settings {
     let back_off = config.restart_back_off();
     let gates = &config.feature_gates;
-    Ok(Settings {
+    Settings {
         node_name,
         // Asked of the runtime before anything starts.
         runtime_name: String::new(),
@@ -151,6 +171,9 @@ fn settings(
         container_gc: ContainerPolicy::default(),
         // So do these in part.
         images: ImageRules::default(),
+        // Only a node of a cluster says anything of itself.
+        own_node: None,
+        objects: objects::Settings::of(config),
         // The runtime says who makes them.
         cgroups: NodeCgroups::default(),
         resync: at_least("syncFrequency", config.sync_frequency, Duration::from_secs(1)),
@@ -161,7 +184,7 @@ fn settings(
             hints: gates.get("EventedPLEG") != Some(&false),
             ..pleg::Settings::default()
         },
-    })
+    }
 }
 
 impl Settings {
@@ -218,6 +241,7 @@ fn at_least(field: &'static str, wanted: GoDuration, least: Duration) -> Duratio
 /// Where the agent is asked, and where it leaves its notes.
 struct Here<'a> {
     root_dir: &'a Path,
+    kubeconfig: Option<PathBuf>,
     socket: &'a hostfs::Socket,
     verbosity: klog::Verbosity,
     traces: Option<Traces>,
@@ -233,6 +257,7 @@ async fn serve(
     let mut signals = Signals::listen()?;
     let traces = traces::send(here.traces)?;
     let metrics = Registry::new();
+    let cluster = connect(here.kubeconfig.clone(), config, &settings.node_name).await?;
     let (endpoint, runtime) = runtime(config, &metrics)?;
     // Biased here and below: a signal comes once and ends the agent, whatever it waits for.
     let cgroups = tokio::select! {
@@ -245,11 +270,7 @@ async fn serve(
     };
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
-    // Whoever cleans up after this agent must find the runtime without it.
-    let socket = format!("unix://{}", endpoint.path().display());
-    let note =
-        RuntimeNote::new(socket, settings.pod_logs.clone(), settings.container_links.clone());
-    let note = note.with_cgroups(cgroups_note(&settings, cgroups.as_deref()));
+    let note = runtime_note(&settings, &endpoint, cgroups.as_deref());
     note.write(&host, here.root_dir).await.context("note which runtime is used")?;
     let listener = here.socket.listener().context("listen on the agent's socket")?;
     let local = Local {
@@ -268,6 +289,7 @@ async fn serve(
         node_events: Arc::new(LoggedEvents),
         disks: Arc::new(host),
         cgroups,
+        cluster,
         metrics,
     };
     let mut agent = Agent::start(&settings, ports, Some(local));
@@ -287,6 +309,18 @@ async fn serve(
         () = memory => unreachable!("it watches without end"),
         () = traces => unreachable!("it sends without end"),
     }
+}
+
+/// Whoever cleans up after this agent must find the runtime without it.
+fn runtime_note(
+    settings: &Settings,
+    endpoint: &Endpoint,
+    cgroups: Option<&dyn Cgroups>,
+) -> RuntimeNote {
+    let socket = format!("unix://{}", endpoint.path().display());
+    let note =
+        RuntimeNote::new(socket, settings.pod_logs.clone(), settings.container_links.clone());
+    note.with_cgroups(cgroups_note(settings, cgroups))
 }
 
 /// The container runtime, and where it listens.

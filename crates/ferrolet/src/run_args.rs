@@ -26,6 +26,8 @@ pub(crate) struct RunArgs {
     pub(crate) without_effect: Vec<String>,
     /// Directory for the agent's files.
     pub(crate) root_dir: PathBuf,
+    /// Where it is said how the API server is reached; without, the node stands alone.
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// Name of this node instead of the machine's host name.
     pub(crate) hostname_override: Option<String>,
     /// The node's addresses; empty to find out.
@@ -111,6 +113,7 @@ pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, R
         warnings: loaded.warnings,
         skipped: loaded.skipped,
         root_dir: PathBuf::from(flags.text("root-dir")),
+        kubeconfig: path("kubeconfig").map(Path::to_owned),
         hostname_override: name.map(str::to_owned),
         node_ip: flags.text("node-ip").to_owned(),
         node_labels: flags.node_labels(),
@@ -154,6 +157,8 @@ mod tests {
         assert_eq!(args.root_dir, PathBuf::from("/var/lib/kubelet"));
         assert_eq!(args.config.logging.verbosity, 0);
         assert_eq!(args.without_effect, [""; 0]);
+        assert_eq!(args.kubeconfig, None);
+        assert_eq!(run(&["--kubeconfig=/k"]).kubeconfig, Some(PathBuf::from("/k")));
         assert_eq!(run(&["--hostname-override=n"]).hostname_override.as_deref(), Some("n"));
     }
 

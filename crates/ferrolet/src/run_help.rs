@@ -85,7 +85,7 @@ mod tests {
         for name in ["--pod-manifest-path", "--container-runtime-endpoint", "--feature-gates"] {
             assert!(with.contains(name), "{name}");
         }
-        assert!(without.split_whitespace().any(|word| word == "--kubeconfig"), "{without}");
+        assert!(without.split_whitespace().any(|word| word == "--lock-file"), "{without}");
         assert!(text.lines().all(|line| line.len() <= 110), "{text}");
     }
 }

@@ -16,12 +16,14 @@ use model::ids::{PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
+use node::NodeHandle;
+use pods::decide::mirror::StaticPods;
 use pods::decide::worker::{Target, Update};
 use pods::source::{SourceChange, Sources};
 use pods::workers::{News, WorkersHandle};
 use podspec::view;
 use runtime::{PodDirectories, PodRuntime};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -79,6 +81,10 @@ pub(crate) struct SyncLoopParts {
     pub(crate) pod_runtime: Option<Arc<PodRuntime>>,
     /// The time of day.
     pub(crate) clock: Arc<dyn WallClock>,
+    /// Who shows static pods to a cluster, where there is one.
+    pub(crate) statics: Option<watch::Sender<StaticPods>>,
+    /// The node as its cluster has it, where there is one.
+    pub(crate) node: Option<NodeHandle>,
 }
 
 /// The loop's state; nobody else touches it.
@@ -164,6 +170,20 @@ impl SyncLoop {
             self.came(pod, Came::Changed).await;
         }
         self.look_after_all().await;
+        self.tell_static();
+    }
+
+    /// Tells whoever shows static pods to a cluster which there are.
+    fn tell_static(&self) {
+        let Some(told) = &self.parts.statics else { return };
+        let is_run = |uid: &PodUid| !self.refused.contains(uid);
+        let wanted =
+            self.parts.sources.pods().filter(|(uid, pod)| view::is_static(pod) && is_run(uid));
+        let wanted = wanted.map(|(_, pod)| Arc::clone(pod)).collect();
+        let mut present = self.parts.view.static_pods();
+        present.retain(|uid, _| is_run(uid));
+        let all_heard = self.parts.sources.all_ready();
+        told.send_replace(StaticPods { wanted, present, all_heard });
     }
 
     /// Tells whoever looks after remains which pods there are.
@@ -176,13 +196,21 @@ impl SyncLoop {
         let uid = view::uid(&pod);
         self.parted.remove(&uid);
         let working = self.working.contains(&uid);
-        let refusal = if working {
+        let goes = view::is_being_deleted(&pod);
+        if self.refused.contains(&uid) && !view::is_static(&pod) && !goes {
+            // Its cluster knows that it failed, which stays so.
+            self.parts.view.show(&pod);
+            return;
+        }
+        let refusal = if goes {
+            None
+        } else if working {
             self.parts.admission.refusal(&pod)
         } else {
             self.parts.admission.unsupported(&pod)
         };
         let was_refused = self.refused.remove(&uid);
-        if was_refused {
+        if was_refused && view::is_static(&pod) {
             // What was said of its last version holds no more.
             self.parts.view.hide(&uid);
         }
@@ -272,6 +300,7 @@ impl SyncLoop {
                 self.parts.view.hide(&uid);
                 self.parts.directories.remove(&uid).await;
                 self.parts.remains.ended(&uid);
+                self.tell_static();
                 // Something of it may have appeared after it was seen to have ended.
                 self.end_if_stranger(uid).await;
             }

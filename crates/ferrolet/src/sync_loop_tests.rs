@@ -184,6 +184,8 @@ impl Bench {
             resizes,
             pod_runtime: None,
             clock: Arc::clone(&clock) as _,
+            statics: None,
+            node: None,
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(pleg.task.run(stop.clone()));

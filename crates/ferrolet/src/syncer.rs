@@ -29,6 +29,7 @@ use crate::node_view::{NodeView, Outlook};
 use crate::resize_message::resize_message;
 use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
+use crate::volumes::unmounted;
 
 /// Makes pods as specified through the container runtime.
 #[derive(Debug)]
@@ -164,6 +165,10 @@ impl PodSyncer for Syncer {
             self.publish(pod, status, Told { failure: Some(&failure), ..told });
             return Synced { outcome: Outcome::Finished, acted: false };
         }
+        if let Some(message) = unmounted(pod).filter(|_| !view::is_static(pod)) {
+            self.warn(pod, "FailedMount", message);
+            return Synced { outcome: Outcome::Again(Retry::Failure), acted: false };
+        }
         let sizes = self.pod_runtime.sizes().await;
         let situation = Situation {
             pod,
@@ -206,6 +211,9 @@ impl PodSyncer for Syncer {
             Target::RuntimeOnly(name) => Arc::new(runtime_only(name, &status.uid)),
         };
         let name = view::pod_name(&pod);
+        if let Target::Pod(pod) = target {
+            self.publish(pod, status, Told::default());
+        }
         // A sandbox that died by itself is stopped too: it may still hold its network.
         if !status.may_be_alive() && status.sandboxes.is_empty() {
             return Outcome::Done;
@@ -226,13 +234,16 @@ impl PodSyncer for Syncer {
     }
 
     async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome {
+        self.remember(&status.uid, None);
+        self.publish(pod, status, Told { ended: true, ..Told::default() });
+        // Nothing of it runs any more, which now may be told.
+        self.view.look_again(&status.uid);
         if let Err(error) = self.pod_runtime.release(pod).await {
             warn!(pod = %view::pod_name(pod), uid = %status.uid, error = %Chain(&error), "cannot release what the node keeps for a pod; trying again");
             return Outcome::Again(Retry::Failure);
         }
-        self.remember(&status.uid, None);
         self.adoption.forget(&status.uid);
-        self.publish(pod, status, Told { ended: true, ..Told::default() });
+        self.view.finish(pod);
         info!(pod = %view::pod_name(pod), uid = %status.uid, "pod has ended");
         Outcome::Done
     }

@@ -12,6 +12,11 @@ use podspec::view;
 const ANNOTATIONS: [&str; 2] =
     ["container.seccomp.security.alpha.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/pod"];
 
+/// What a pod of a cluster may have. It waits for its volumes: the cluster may have given it one that it did
+/// not ask for.
+const OF_A_CLUSTER: [&str; 5] =
+    [".volumes", ".volumeMounts", ".volumeDevices", ".envFrom", ".runtimeClassName"];
+
 /// The paths of fields that the pod sets and the agent does not act on: not yet, or not with its
 /// feature gates. `stop_signals` is one of those.
 pub(crate) fn unsupported(pod: &Pod, stop_signals: bool) -> Vec<String> {
@@ -35,6 +40,9 @@ pub(crate) fn unsupported(pod: &Pod, stop_signals: bool) -> Vec<String> {
     check("initContainers", view::init_containers(pod));
     check("containers", view::containers(pod));
     check("ephemeralContainers", &view::ephemeral_containers(pod));
+    if !view::is_static(pod) {
+        paths.retain(|path| !OF_A_CLUSTER.iter().any(|field| path.ends_with(field)));
+    }
     paths
 }
 
@@ -100,6 +108,7 @@ fn container_fields(container: &Container) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::{PodReadinessGate, Volume};
     use podspec::{Origin, read_manifest};
 
     use super::*;
@@ -155,6 +164,20 @@ mod tests {
         for (spec, container, path) in rows {
             assert!(refused(spec, container).contains(&path.to_owned()), "{path}");
         }
+    }
+
+    // behaviour: API-10
+    #[test]
+    fn a_pod_of_the_api_is_not_refused_for_its_volumes_and_what_its_cluster_has() {
+        let volume = Volume { name: "v".to_owned(), ..Volume::default() };
+        let spec = PodSpec {
+            volumes: Some(vec![volume]),
+            runtime_class_name: Some("fast".to_owned()),
+            readiness_gates: Some(vec![PodReadinessGate::default()]),
+            ..PodSpec::default()
+        };
+        let pod = Pod { spec: Some(spec), ..Pod::default() };
+        assert_eq!(unsupported(&pod, false), ["spec.readinessGates"]);
     }
 
     #[test]

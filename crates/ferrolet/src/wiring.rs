@@ -24,6 +24,7 @@ use model::stamp::Stamps;
 use pleg::{Pleg, PlegParts};
 use pods::WorkerStates;
 pub use pods::decide::admission::Node;
+use pods::source::api::ApiCopies;
 use pods::source::file::{FileSourceSettings, file_source};
 use pods::source::http::{HttpSourceSettings, http_source};
 use pods::source::{SourceName, Sources};
@@ -44,6 +45,8 @@ use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
 use crate::allocations::Allocations;
 use crate::cgroup_sweep::CgroupSweep;
+pub use crate::cluster_mode::ClusterPorts;
+use crate::cluster_mode::{follow, keep, provide, tell, tell_events};
 use crate::collection::Collection;
 use crate::decide::node::roomy;
 use crate::image_gc::ImageCollection;
@@ -86,6 +89,8 @@ pub struct Ports {
     pub disks: Arc<dyn Disks>,
     /// The host's cgroups; none when the node looks after none.
     pub cgroups: Option<Arc<dyn Cgroups>>,
+    /// The API server; none where the node stands alone.
+    pub cluster: Option<ClusterPorts>,
     /// What is counted on the way there; what the agent itself counts comes beside it.
     pub metrics: Registry,
 }
@@ -133,6 +138,10 @@ pub struct Settings {
     pub cgroups: NodeCgroups,
     /// Where it is told whether the agent is well.
     pub healthz: Option<SocketAddr>,
+    /// What the node says of itself, where it is one of a cluster.
+    pub own_node: Option<node::Settings>,
+    /// How the objects that pods refer to are read.
+    pub objects: objects::Settings,
 }
 
 impl Settings {
@@ -159,6 +168,8 @@ impl Settings {
             images: ImageRules::default(),
             cgroups: NodeCgroups::default(),
             healthz: None,
+            own_node: None,
+            objects: objects::Settings::default(),
         }
     }
 
@@ -211,10 +222,11 @@ pub struct Broken(String);
 impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
+        let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
+        tell_events(settings, &mut ports, &mut tasks);
         let book = event_book(settings, &mut ports);
         let (clock, resizes) = (Arc::clone(&ports.clock), Arc::<Resizes>::default());
         let view = Arc::new(NodeView::new(facts(settings), clock, Arc::clone(&resizes)));
-        let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
         let records = Records::new(settings, &mut ports);
         let pleg = observer(settings, &ports, &stamps);
         let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache));
@@ -229,20 +241,25 @@ impl Agent {
             events: Arc::clone(&ports.events),
             resync: settings.resync,
         });
+        let (sources, copies) = sources(settings, &ports, &mut tasks);
+        let statics = copies.and_then(|copies| {
+            tell(settings, &ports, (copies, workers_handle.states()), &view, &mut tasks)
+        });
+        let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let gc = (container_gc, images.start(&mut tasks));
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
-            sources: sources(settings, &ports, &mut tasks),
+            sources,
             pleg: pleg.health.clone(),
             lifecycle: pleg.events,
             cache: pleg.cache.clone(),
             news,
             directories: directories(settings, &ports),
             workers: workers_handle,
-            events: ports.events,
+            events: Arc::clone(&ports.events),
             view: Arc::clone(&view),
             pulse: pulse.clone(),
             admission: admission(settings, &ports.metrics),
@@ -252,23 +269,14 @@ impl Agent {
             resizes,
             pod_runtime: Some(pod_runtime),
             clock: Arc::clone(&ports.clock),
+            statics,
+            node,
         });
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
-        if let Some(Local { listener, verbosity }) = local {
-            let answers = server::Parts {
-                pods: Arc::clone(&view) as _,
-                events: book,
-                log_paths: Arc::new(RuntimeLogs(pleg.cache)),
-                logs: ports.logs,
-                health: Arc::clone(&health),
-                metrics: Arc::new(Metrics(ports.metrics)),
-                removals: Arc::new(JournalView(Arc::clone(&records.journal))),
-                collector: Arc::clone(&collector) as _,
-                verbosity,
-                clock: ports.clock,
-                version: version(),
-            };
-            tasks.spawn("server", |stop| server::serve(Arc::new(answers), listener, stop));
+        if let Some(local) = local {
+            let known = (Arc::clone(&view), book, RuntimeLogs(pleg.cache));
+            let asked = (&health, &records, &collector);
+            answer(local, ports, known, asked, &mut tasks);
         }
         tasks.spawn("journal", |stop| records.journal.keep_synced(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
@@ -317,6 +325,30 @@ impl Agent {
     pub async fn stop(self) {
         self.tasks.stop().await;
     }
+}
+
+/// Starts to answer on this machine.
+fn answer(
+    Local { listener, verbosity }: Local,
+    ports: Ports,
+    (view, events, log_paths): (Arc<NodeView>, Arc<EventBook>, RuntimeLogs),
+    (health, records, collector): (&Arc<dyn HealthChecks>, &Records, &Arc<Collection>),
+    tasks: &mut Tasks,
+) {
+    let answers = server::Parts {
+        pods: view,
+        events,
+        log_paths: Arc::new(log_paths),
+        logs: ports.logs,
+        health: Arc::clone(health),
+        metrics: Arc::new(Metrics(ports.metrics)),
+        removals: Arc::new(JournalView(Arc::clone(&records.journal))),
+        collector: Arc::clone(collector) as _,
+        verbosity,
+        clock: ports.clock,
+        version: version(),
+    };
+    tasks.spawn("server", |stop| server::serve(Arc::new(answers), listener, stop));
 }
 
 /// Keeps events on their way to whoever hears them.
@@ -381,8 +413,8 @@ fn tell_health(
     health
 }
 
-/// Starts the sources of pods.
-fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
+/// Starts the sources of pods; gives what the API server has of them too, where there is one.
+fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, Option<ApiCopies>) {
     let mut sources = Vec::new();
     if let Some(path) = settings.manifests.clone() {
         let wants = FileSourceSettings {
@@ -407,7 +439,11 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Sources {
         tasks.spawn("manifest URL", |stop| source.run(stop));
         sources.push((SourceName::Http, told));
     }
-    Sources::new(sources)
+    let copies = follow(settings, ports, tasks).map(|(told, copies)| {
+        sources.push((SourceName::Api, told));
+        copies
+    });
+    (Sources::new(sources), copies)
 }
 
 /// What statuses say of the node.
@@ -498,6 +534,7 @@ fn pod_runtime(
         restart_backoff: settings.restart_backoff,
         claims: claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),
+        api: provide(settings, ports, tasks),
     }))
 }
 

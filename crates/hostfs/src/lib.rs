@@ -15,9 +15,11 @@
     reason = "this crate is where the agent reads and writes files"
 )]
 
+mod addresses;
 mod beneath;
 mod claim;
 mod disk;
+mod identity;
 mod logs;
 mod look;
 mod machine;
@@ -38,7 +40,9 @@ use model::ports::files::{
 };
 use model::verdict::{Subject, Verdict};
 
+pub use addresses::HostAddresses;
 pub use claim::{Claim, claim};
+pub use identity::identity;
 pub use logs::HostLogs;
 pub use machine::{disk_bytes, machine};
 pub use memory::{give_back, share_one_heap};

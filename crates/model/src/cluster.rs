@@ -3,6 +3,7 @@
 //! A cluster has a hundred thousand pods of several kilobytes each; who only counts and removes them
 //! needs a dozen fields.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -284,15 +285,17 @@ pub struct About {
     pub api_version: &'static str,
     /// `Pod`, `Lease`.
     pub kind: &'static str,
-    /// Its namespace.
+    /// Its namespace; empty for what has none, whose events are in `default`.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its uid.
+    /// Its uid; empty where nobody knows it.
     pub uid: Uid,
+    /// The part of it, such as `spec.containers{main}`; empty for the whole.
+    pub field_path: String,
 }
 
-/// An event of the API server.
+/// An event of the API server. What tells it from others about the same object is when it was first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterEvent {
     /// What it is about.
@@ -300,11 +303,15 @@ pub struct ClusterEvent {
     /// Whether somebody should look at it.
     pub is_warning: bool,
     /// In one word.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// In a sentence.
     pub message: String,
-    /// When.
+    /// When it was first.
+    pub first: Timestamp,
+    /// When it was last.
     pub at: Timestamp,
+    /// How often it was.
+    pub count: u32,
 }
 
 /// Who asks, as an authenticator knows them.

@@ -23,6 +23,7 @@ pub mod machine;
 pub mod names;
 #[cfg(test)]
 mod names_tests;
+pub mod objects;
 pub mod observed;
 pub mod pod_state;
 pub mod ports;

@@ -19,6 +19,23 @@ pub struct HugePages {
     pub count: u64,
 }
 
+/// What tells a machine from others, and one start of it from the next.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Identity {
+    /// From `/etc/machine-id`.
+    pub machine_id: String,
+    /// What its firmware says.
+    pub system_uuid: String,
+    /// Another one after every start.
+    pub boot_id: String,
+    /// The kernel's whole version.
+    pub kernel_version: String,
+    /// The name of the operating system, for people.
+    pub os_image: String,
+    /// Bytes of swap.
+    pub swap: u64,
+}
+
 /// A machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Machine {

@@ -1,6 +1,7 @@
 //! The ports: how the agent reaches the outside. Adapters implement them for the real thing, the
 //! test kit in memory; both pass the same contract tests.
 
+pub mod addresses;
 pub mod cgroups;
 pub mod clock;
 pub mod cluster;
@@ -11,5 +12,8 @@ pub mod http;
 pub mod journal;
 pub mod last_words;
 pub mod logs;
+pub mod node_api;
+pub mod objects;
+pub mod pod_api;
 pub mod runtime;
 pub mod segments;

@@ -203,6 +203,7 @@ impl Election {
     async fn tell(&self, what: &str) {
         let Some(lease) = self.lease().clone() else { return };
         let name = &self.settings.lease;
+        let now = self.ports.clock.now();
         let event = ClusterEvent {
             about: About {
                 api_version: "coordination.k8s.io/v1",
@@ -210,11 +211,14 @@ impl Election {
                 namespace: name.namespace.clone(),
                 name: name.name.clone(),
                 uid: lease.uid,
+                field_path: String::new(),
             },
             is_warning: false,
-            reason: "LeaderElection",
+            reason: "LeaderElection".into(),
             message: format!("{} {what}", self.settings.policy.identity),
-            at: self.ports.clock.now(),
+            first: now,
+            at: now,
+            count: 1,
         };
         // Whoever leads has more to do than to wait for this.
         let write = self.ports.events.write_event(&event);

@@ -88,10 +88,13 @@ pub(crate) fn event(pod: &PodTarget, rule: &Rule, node: &str, now: Timestamp) ->
             namespace: pod.namespace.to_string(),
             name: pod.name.to_string(),
             uid: pod.uid.clone(),
+            field_path: String::new(),
         },
         is_warning: false,
-        reason: EVENT_REASON,
+        reason: EVENT_REASON.into(),
         message: format!("Deleted by {}: {}", rule.name(), sentence(rule, node)),
+        first: now,
         at: now,
+        count: 1,
     }
 }

@@ -1,10 +1,12 @@
 //! What to do with pods that come, change and go. Pure.
 
 pub mod admission;
+pub mod api_pods;
 pub mod claims;
 pub mod deadline;
 pub mod first_look;
 pub mod merge;
+pub mod mirror;
 pub mod requeue;
 pub mod resize;
 pub mod sources;

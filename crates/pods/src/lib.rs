@@ -1,7 +1,8 @@
 //! The pods of the node: where they come from, and one worker for each.
 //!
 //! Inputs: complete sets of pods from sources; requests to look at, change or end a pod. Outputs:
-//! calls to a [`PodSyncer`](workers::PodSyncer), one at a time for each pod.
+//! calls to a [`PodSyncer`](workers::PodSyncer), one at a time for each pod; mirrors of static pods in the
+//! API server.
 //!
 //! Invariants:
 //! - a pod only moves forward: syncing, terminating, terminated, finished;
@@ -10,6 +11,7 @@
 //! - a panic in a pod's job is that pod's failure.
 
 pub mod decide;
+pub mod mirrors;
 mod resting;
 pub mod source;
 mod states;

@@ -4,6 +4,7 @@
 //! A source that finds something wrong keeps telling what it told last: of a manifest that is broken
 //! its last good version, which is on disk before anybody hears of it and so survives a restart.
 
+pub mod api;
 pub mod file;
 pub mod http;
 mod kept;

@@ -22,7 +22,8 @@
 //! Besides, for all pods: [`definition_hash`], which tells whether a running container is still the
 //! one that is wanted, [`restart`] for whether an ended container runs again, [`qos_class`],
 //! [`quantity`] for amounts, [`Allocation`] for what can be changed while a pod runs, [`resources`]
-//! for what containers ask for and may use, and [`image_name`] for image names.
+//! for what containers ask for and may use, [`image_name`] for image names, and [`objects`] for the
+//! secrets and config maps that a pod refers to.
 
 mod allocation;
 pub mod annotations;
@@ -43,6 +44,7 @@ pub mod image_name;
 mod manifest;
 #[cfg(test)]
 mod manifest_tests;
+pub mod objects;
 #[cfg(test)]
 mod pod_strategy;
 mod qos;
@@ -70,3 +72,4 @@ pub use model::quantity;
 pub use qos::{QosClass, qos_class};
 pub use sandbox::{SandboxFit, live_beside_newest, sandbox_fit};
 pub use validate::validate;
+pub use volume_source::names as volume_kinds;

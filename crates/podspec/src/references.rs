@@ -104,7 +104,7 @@ fn check_volume(volume: &Volume, path: &FieldPath, errors: &mut FieldErrors) {
 }
 
 /// The secrets of volumes that may be used without one.
-fn secrets(volume: &Volume) -> [(&'static str, Option<&LocalObjectReference>); 7] {
+pub(crate) fn secrets(volume: &Volume) -> [(&'static str, Option<&LocalObjectReference>); 7] {
     [
         ("cephfs", volume.cephfs.as_ref().and_then(|source| source.secret_ref.as_ref())),
         ("cinder", volume.cinder.as_ref().and_then(|source| source.secret_ref.as_ref())),

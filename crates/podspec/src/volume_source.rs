@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Volume;
 
 /// Names of the sources that a volume has, which should be one. In the order in which the API
 /// looks at them: of several, it takes the first for the one that was meant.
-pub(crate) fn names(volume: &Volume) -> Vec<&'static str> {
+pub fn names(volume: &Volume) -> Vec<&'static str> {
     let sources = [
         ("emptyDir", volume.empty_dir.is_some()),
         ("hostPath", volume.host_path.is_some()),

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::actuated::Actuated;
+use crate::api::ApiParts;
 use crate::cgroups::PodCgroups;
 use crate::decide::{
     Backoff, BackoffLimits, NodeSettings, PodActions, SandboxPlan, Situation, pod_actions,
@@ -54,6 +55,8 @@ pub struct RuntimeParts {
     pub cgroups: Option<Arc<PodCgroups>>,
     /// Where images are claimed that containers are about to be made from.
     pub claims: ImageClaims,
+    /// The API; none for an agent that stands alone.
+    pub api: Option<ApiParts>,
 }
 
 /// Makes the runtime match pods. One for the node; pods are synced side by side, each by its worker.
@@ -166,10 +169,12 @@ impl PodRuntime {
                 status.sandboxes.first().map_or(0, |sandbox| sandbox.attempt)
             }
         };
+        self.register_objects(pod);
         self.make_directories(pod).await?;
         let (sandbox, config, ips) = match plan {
             SandboxPlan::Keep(id) => {
-                let config = self.sandbox_config(pod, attempt).await;
+                // What it is in the runtime is settled, whatever becomes of its class.
+                let config = self.sandbox_config(pod, attempt, String::new()).await;
                 let config = config.map_err(SyncError::SandboxConfig)?;
                 let of_node = view::host_network(pod).then(|| self.parts.node.ips.clone());
                 (id.clone(), config, of_node.unwrap_or_else(|| status.ips.clone()))

@@ -10,8 +10,8 @@ use model::wanted::{ContainerConfig, Mount};
 use podspec::{Size, view};
 
 use crate::decide::{
-    ConfigError, Confinement, NodeSettings, container_resources, container_security, environment,
-    expand, handler_json, ports_json,
+    ApiFacts, ConfigError, Confinement, EnvironmentSources, NodeSettings, container_resources,
+    container_security, environment, expand, handler_json, ports_json,
 };
 use crate::layout::seccomp_profiles;
 use crate::sandbox;
@@ -30,6 +30,8 @@ pub(crate) struct Instance<'a> {
     pub(crate) ips: &'a [IpAddr],
     /// What it sees of the host's files.
     pub(crate) mounts: Vec<Mount>,
+    /// What the API has for it.
+    pub(crate) api: &'a ApiFacts,
 }
 
 /// What the runtime is asked for.
@@ -39,8 +41,8 @@ pub(crate) fn container_config(
     instance: Instance<'_>,
     node: &NodeSettings,
 ) -> Result<ContainerConfig, ConfigError> {
-    let Instance { restart_count, image_ref, image_user, ips, mounts } = instance;
-    let envs = environment(pod, container, ips, node)?;
+    let Instance { restart_count, image_ref, image_user, ips, mounts, api } = instance;
+    let envs = environment(pod, container, &EnvironmentSources { ips, node, api })?;
     let confinement = Confinement {
         seccomp_default: node.seccomp_default,
         seccomp_profiles: &seccomp_profiles(&node.root_dir),
@@ -140,6 +142,7 @@ mod tests {
             image_user: None,
             ips: &[],
             mounts: Vec::new(),
+            api: &ApiFacts::default(),
         };
         container_config(&pod, container, instance, &NodeSettings::default()).unwrap()
     }

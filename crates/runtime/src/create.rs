@@ -42,6 +42,7 @@ impl PodRuntime {
             Some(image) => image.user,
             None => self.image_user(container).await?,
         };
+        let api = self.api_facts(pod, container).await.map_err(StartError::Config)?;
         let mut names = 0;
         loop {
             names += 1;
@@ -52,6 +53,7 @@ impl PodRuntime {
                 image_user: image_user.clone(),
                 ips: &home.ips,
                 mounts,
+                api: &api,
             };
             let mut config = container_config(pod, container, instance, &self.parts.node)
                 .map_err(StartError::Config)?;

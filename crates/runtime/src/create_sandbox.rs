@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use crate::act::PodRuntime;
 use crate::decide::{TakenSandbox, taken_sandbox};
-use crate::error::SyncError;
+use crate::error::{SandboxConfigError, SyncError};
 use model::log_layout::LogLayout;
 
 /// How many names are tried before the pod waits for its next turn.
@@ -56,7 +56,10 @@ impl PodRuntime {
         let mut names = 0;
         loop {
             names += 1;
-            let config = self.sandbox_config(pod, attempt).await;
+            let handler = self.runtime_handler(pod).await;
+            let handler = handler.map_err(SandboxConfigError::RuntimeClass);
+            let handler = handler.map_err(SyncError::SandboxConfig)?;
+            let config = self.sandbox_config(pod, attempt, handler).await;
             let config = config.map_err(SyncError::SandboxConfig)?;
             let logs = LogLayout::pod_directory_name(&config.pod, &config.pod_uid);
             self.create_log_directory(Path::new(&logs)).await.map_err(SyncError::LogDirectory)?;

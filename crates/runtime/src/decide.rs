@@ -13,6 +13,9 @@ mod dns;
 #[cfg(test)]
 mod dns_tests;
 mod environment;
+mod environment_objects;
+#[cfg(test)]
+mod environment_tests;
 mod ephemeral_containers;
 mod field_ref;
 mod go_json;
@@ -59,7 +62,8 @@ pub use cgroups::{
 };
 pub use config_error::ConfigError;
 pub use dns::{NodeDns, PodDns, ResolvConfError, parse_resolv_conf, pod_dns};
-pub use environment::{environment, expand};
+pub use environment::{EnvironmentSources, environment, expand};
+pub use environment_objects::ApiFacts;
 pub use field_ref::pod_field;
 pub use go_json::{handler_json, ports_json};
 pub use grace::{GraceBudget, LEAST_GRACE, stop_grace};

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use model::cgroup::CgroupNameError;
 use model::chain::Chain;
 use model::ports::files::FileError;
+use model::ports::objects::ObjectError;
 use model::ports::runtime::RuntimeError;
 
 use crate::cgroups::PodCgroupError;
@@ -149,6 +150,9 @@ pub enum SandboxConfigError {
     /// The node's resolver file makes no sense.
     #[error("encountered error while parsing resolv conf file")]
     ResolvConfContent(#[source] ResolvConfError),
+    /// Its class is not known.
+    #[error(transparent)]
+    RuntimeClass(ObjectError),
     /// There are no user ids for it.
     #[error(transparent)]
     UserNamespace(UserNamespaceError),

@@ -16,6 +16,7 @@
 
 mod act;
 mod actuated;
+mod api;
 mod cgroups;
 mod container;
 mod create;
@@ -37,6 +38,7 @@ mod start;
 mod user_namespaces;
 
 pub use act::{PodRuntime, Progress, RuntimeParts};
+pub use api::ApiParts;
 pub use cgroups::{PodCgroupError, PodCgroups, make_class_cgroups};
 pub use error::{
     ReleaseError, RemoveError, ResizeError, SandboxConfigError, StartError, SyncError,

@@ -80,13 +80,15 @@ impl PodRuntime {
         &self,
         pod: &Pod,
         attempt: u32,
+        runtime_handler: String,
     ) -> Result<SandboxConfig, SandboxConfigError> {
         let dns = self.dns(pod).await?;
-        let users = self.users(pod).await.map_err(SandboxConfigError::UserNamespace)?;
+        let users = self.users(pod, &runtime_handler).await;
+        let users = users.map_err(SandboxConfigError::UserNamespace)?;
         let cgroups = self.parts.cgroups.as_ref();
         let cgroup_parent = cgroups.map(|cgroups| cgroups.parent(pod)).transpose();
         let cgroup_parent = cgroup_parent.map_err(SandboxConfigError::Cgroup)?.unwrap_or_default();
-        let facts = SandboxFacts { attempt, dns, users, cgroup_parent };
+        let facts = SandboxFacts { attempt, runtime_handler, dns, users, cgroup_parent };
         sandbox_config(pod, facts, &self.parts.logs, &self.parts.node)
             .map_err(SandboxConfigError::Config)
     }
@@ -127,7 +129,7 @@ impl PodRuntime {
     }
 
     /// Whose user ids the pod has: its own only if it asks for that and the runtime can do it.
-    async fn users(&self, pod: &Pod) -> Result<UserNamespace, UserNamespaceError> {
+    async fn users(&self, pod: &Pod, handler: &str) -> Result<UserNamespace, UserNamespaceError> {
         if view::spec(pod).and_then(|spec| spec.host_users) != Some(false) {
             return Ok(UserNamespace::Node);
         }
@@ -137,9 +139,12 @@ impl PodRuntime {
         }
         let status = self.parts.runtime.status().await;
         let handlers = status.map(|status| status.handlers).unwrap_or_default();
-        let default = handlers.iter().find(|handler| handler.name.is_empty());
-        if !default.is_some_and(|handler| handler.user_namespaces) {
-            return Err(UserNamespaceError::NotSupported);
+        let of_pod = handlers.iter().find(|one| one.name == handler);
+        if !of_pod.is_some_and(|handler| handler.user_namespaces) {
+            return Err(match handler {
+                "" => UserNamespaceError::NotSupported,
+                handler => UserNamespaceError::HandlerNotSupported(handler.to_owned()),
+            });
         }
         Ok(UserNamespace::Pod(self.user_namespaces.take(&uid, files).await?))
     }
@@ -147,6 +152,7 @@ impl PodRuntime {
     /// Forgets what the node keeps for a pod of which nothing is left in the runtime.
     pub async fn release(&self, pod: &Pod) -> Result<(), ReleaseError> {
         self.forget_sizes(pod).await;
+        self.unregister_objects(pod);
         if let Some(cgroups) = &self.parts.cgroups {
             cgroups.release(pod).await.map_err(ReleaseError::Cgroup)?;
         }

@@ -18,6 +18,8 @@ use model::log_layout::LogLayout;
 pub(crate) struct SandboxFacts {
     /// Counts the pod's sandboxes.
     pub(crate) attempt: u32,
+    /// How the runtime calls the pod's class; empty for the usual one.
+    pub(crate) runtime_handler: String,
     /// Where names are looked up.
     pub(crate) dns: DnsConfig,
     /// Whose user ids it has.
@@ -45,8 +47,7 @@ pub(crate) fn sandbox_config(
         kernel_hostname(pod, pod_hostname(pod, &node.cluster_domain))?
     };
     Ok(SandboxConfig {
-        // Runtime classes are objects of an API.
-        runtime_handler: String::new(),
+        runtime_handler: facts.runtime_handler,
         hostname,
         log_directory: logs.pod_directory(&name, &uid).to_string_lossy().into_owned(),
         labels,
@@ -111,6 +112,7 @@ mod tests {
         let logs = LogLayout { pod_logs: "/logs".into(), container_links: "/links".into() };
         let facts = SandboxFacts {
             attempt: 2,
+            runtime_handler: String::new(),
             dns: DnsConfig::default(),
             users: UserNamespace::Node,
             cgroup_parent: String::new(),

@@ -42,6 +42,11 @@ pub enum UserNamespaceError {
     /// The runtime cannot give pods user ids of their own.
     #[error("can't set `spec.hostUsers: false`, runtime does not support user namespaces")]
     NotSupported,
+    /// The runtime cannot give pods of this class user ids of their own.
+    #[error(
+        "can't set `spec.hostUsers: false`, RuntimeClass handler {0:?} does not support user namespaces"
+    )]
+    HandlerNotSupported(String),
     /// A file cannot be read or written.
     #[error("user namespace")]
     File(#[source] FileError),

@@ -10,7 +10,9 @@ mod container_status_tests;
 mod container_statuses;
 mod human_duration;
 mod input;
+mod merge;
 mod normalize;
+mod patch;
 mod phase;
 #[cfg(test)]
 mod phase_tests;
@@ -19,18 +21,26 @@ mod pod_status;
 mod pod_status_tests;
 #[cfg(test)]
 mod property_tests;
+mod queue;
 mod readiness;
 mod reported;
 mod summary;
 #[cfg(test)]
 mod summary_tests;
+mod terminated;
 #[cfg(test)]
 mod test_pods;
+mod write;
 
 pub use conditions::{conditions, is_resizing, is_restarting_all};
 pub use container_statuses::{Containers, container_statuses};
 pub use human_duration::human_duration;
 pub use input::{Failure, NodeFacts, PendingResize, Resizing, StatusInput, Waiting};
+pub use merge::{MergeInput, is_same, merge};
+pub use patch::status_patch;
 pub use phase::{Phase, Situation, held_back, phase};
 pub use pod_status::pod_status;
+pub use queue::{Queue, Wrote};
 pub use summary::{Age, PodSummary, Restarts, summary};
+pub use terminated::terminated;
+pub use write::{Write, WriteInput, write};

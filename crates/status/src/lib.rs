@@ -2,7 +2,8 @@
 //!
 //! Inputs: a pod, what the runtime shows of it, why containers did not start, and the status before.
 //! Outputs: the pod's status ([`decide::pod_status`]), its line in a list of pods
-//! ([`decide::summary`]), and the last status of every pod for who wants to read it ([`store`]).
+//! ([`decide::summary`]), the last status of every pod for who wants to read it ([`store`]), and statuses
+//! in the API server ([`writer`]).
 //!
 //! ```text
 //!  pod ───────────┐
@@ -16,9 +17,11 @@
 //! - a terminal phase is never left;
 //! - restart counts never shrink, even when the runtime has forgotten the instances;
 //! - the same input again gives the same status again: no time stamp moves without a change;
-//! - every container of the specification has one status.
+//! - every container of the specification has one status;
+//! - nothing is written about another pod of the same name, and no pod is deleted before nothing of it is left.
 
 pub mod decide;
 pub mod store;
 #[cfg(test)]
 mod store_tests;
+pub mod writer;

@@ -15,6 +15,8 @@ pub struct Published {
     /// The number of the change that made it. Later changes have higher numbers, also after the pod
     /// was removed and came back.
     pub version: u64,
+    /// Whether nothing of the pod is left on the node: it gets no other status.
+    pub finished: bool,
 }
 
 type Entries = BTreeMap<PodUid, Published>;
@@ -50,12 +52,29 @@ impl StatusStore {
     /// change and wakes nobody.
     pub fn set(&self, uid: &PodUid, status: PodStatus) -> bool {
         let mut entries = lock(&self.entries);
-        if entries.get(uid).is_some_and(|before| *before.status == status) {
+        let before = entries.get(uid);
+        if before.is_some_and(|before| *before.status == status) {
             return false;
         }
+        let finished = before.is_some_and(|before| before.finished);
         let version = self.count_change();
-        entries.insert(uid.clone(), Published { status: Arc::new(status), version });
+        entries.insert(uid.clone(), Published { status: Arc::new(status), version, finished });
         true
+    }
+
+    /// Keeps the last status of a pod: nothing of it is left.
+    pub fn finish(&self, uid: &PodUid, status: PodStatus) {
+        let mut entries = lock(&self.entries);
+        let version = self.count_change();
+        let last = Published { status: Arc::new(status), version, finished: true };
+        entries.insert(uid.clone(), last);
+    }
+
+    /// Makes readers look at a pod again: something besides its status changed.
+    pub fn touch(&self, uid: &PodUid) {
+        if let Some(published) = lock(&self.entries).get_mut(uid) {
+            published.version = self.count_change();
+        }
     }
 
     /// Forgets a pod. Whether it was known.
@@ -100,6 +119,18 @@ impl StatusReader {
     /// The statuses of all pods at one moment.
     pub fn snapshot(&self) -> BTreeMap<PodUid, Published> {
         lock(&self.entries).clone()
+    }
+
+    /// The pods whose statuses changed after that change, each with the number of its own last one.
+    pub fn changed_since(&self, change: u64) -> Vec<(PodUid, u64)> {
+        let entries = lock(&self.entries);
+        let newer = entries.iter().filter(|(_, published)| published.version > change);
+        newer.map(|(uid, published)| (uid.clone(), published.version)).collect()
+    }
+
+    /// How many pods have a status.
+    pub fn count(&self) -> usize {
+        lock(&self.entries).len()
     }
 
     /// The number of changes so far, and to wait for the next. Who subscribes first and then takes

@@ -2,7 +2,11 @@
 //! and begin anew from an old list.
 
 mod feed;
+pub mod node_api;
+mod objects;
 mod port;
+mod strategic_merge;
+mod whole_pods;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +22,9 @@ use model::ports::cluster::{ApiError, Change};
 use model::verdict::Verdict;
 use tokio::sync::watch;
 
+use self::objects::Objects;
+pub use self::objects::object;
+pub use self::whole_pods::MemoryPods;
 use crate::clock::VirtualClock;
 
 /// What can be asked of the server.
@@ -33,6 +40,14 @@ pub enum Ask {
     Lease,
     /// To write an event.
     Event,
+    /// To count one that was written.
+    CountEvent,
+    /// To follow an object.
+    Watch,
+    /// For an object.
+    Object,
+    /// For a token.
+    Token,
 }
 
 /// What goes wrong with a call.
@@ -131,6 +146,7 @@ struct State {
     calls: Vec<(Ask, String)>,
     removed: Vec<RemovedPod>,
     events: Vec<ClusterEvent>,
+    objects: Objects,
 }
 
 /// The API server. Clones are the same one.
@@ -331,6 +347,11 @@ impl MemoryCluster {
     /// All events.
     pub fn events(&self) -> Vec<ClusterEvent> {
         self.state().events.clone()
+    }
+
+    /// Forgets all events, as the server does after a while.
+    pub fn forget_events(&self) {
+        self.change(|state| state.events.clear());
     }
 
     /// All calls so far, with what they were about.

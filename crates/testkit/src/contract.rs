@@ -19,6 +19,7 @@ pub mod cluster;
 pub mod disk;
 pub mod files;
 pub mod http;
+pub mod node_api;
 mod report;
 pub mod runtime;
 pub mod segments;

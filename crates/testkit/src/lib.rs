@@ -15,6 +15,7 @@
 //! behind a real socket, for any node agent. With the feature `proxy`, also on by default, comes the
 //! program `cri-proxy`: it stands between a node agent and any runtime and spoils calls.
 
+pub mod addresses;
 pub mod cgroups;
 pub mod clock;
 pub mod cluster;
@@ -29,6 +30,7 @@ pub mod logs;
 #[cfg(feature = "hollow")]
 mod methods;
 pub mod mortal;
+pub mod objects;
 pub mod observed;
 pub mod pods;
 #[cfg(feature = "proxy")]

@@ -122,6 +122,7 @@ async fn main() -> Result<()> {
         node_events: Arc::new(Told),
         disks: Arc::new(host.clone()),
         cgroups: None,
+        cluster: None,
         metrics: Registry::new(),
     };
     let mut agent = Agent::start(&settings(&args.root), ports, None);

@@ -7,7 +7,11 @@
 mod collector;
 mod contract;
 mod control_plane;
+mod node_object;
+mod node_objects;
+mod node_twins;
 mod objects;
+mod our_node;
 mod pod_gc;
 mod port;
 mod scenario;

@@ -75,9 +75,11 @@ async fn ask_everything(cluster: &Cluster) {
         namespace: "n".to_owned(),
         name: "a".to_owned(),
         uid: "u".into(),
+        field_path: String::new(),
     };
-    let (reason, message, at) = ("PodGC", String::new(), Timestamp::UNIX_EPOCH);
-    let event = ClusterEvent { about, is_warning: false, reason, message, at };
+    let (message, at) = (String::new(), Timestamp::UNIX_EPOCH);
+    let reason = "PodGC".into();
+    let event = ClusterEvent { about, is_warning: false, reason, message, first: at, at, count: 1 };
     drop(cluster.write_event(&event).await);
     // A stream that is refused becomes a list.
     let while_asking = Duration::from_secs(3);

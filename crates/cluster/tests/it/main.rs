@@ -3,5 +3,8 @@
 
 mod access;
 mod feeds;
+mod objects;
+mod own_node;
+mod pods_of_node;
 mod server;
 mod writes;

@@ -126,11 +126,14 @@ async fn an_event_is_written_where_its_object_is() {
             namespace: "ns".to_owned(),
             name: "a".to_owned(),
             uid: "u1".into(),
+            field_path: String::new(),
         },
         is_warning: false,
-        reason: "PodGC",
+        reason: "PodGC".into(),
         message: "gone".to_owned(),
+        first: Timestamp::constant(16, 0),
         at: Timestamp::constant(16, 0),
+        count: 1,
     };
     server.cluster().await.write_event(&event).await.unwrap();
     let asked = &server.asked()[0];

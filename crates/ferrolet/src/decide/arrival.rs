@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use model::observed::PodStatus;
 use podspec::restart::has_finished;
+use podspec::view;
 
 /// Where a pod stands that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +23,8 @@ pub(crate) fn standing(pod: &Pod, lives: bool, status: Option<&PodStatus>) -> St
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     if lives {
         Standing::Runs
-    } else if matches!(phase, Some("Failed" | "Succeeded"))
+    } else if view::is_being_deleted(pod)
+        || matches!(phase, Some("Failed" | "Succeeded"))
         || status.is_some_and(|status| has_finished(pod, status))
     {
         Standing::Over
@@ -85,5 +87,8 @@ mod tests {
         assert_eq!(standing(&fresh, true, None), Standing::Runs);
         assert_eq!(standing(&ended, false, None), Standing::Over);
         assert_eq!(standing(&ended, true, None), Standing::Runs);
+        let mut going = pod("going").build();
+        going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        assert_eq!(standing(&going, false, None), Standing::Over);
     }
 }

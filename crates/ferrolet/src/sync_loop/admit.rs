@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::ports::events::PodEvent;
+use node::NodeHandle;
 use pods::decide::admission::{Decision, Occupancy, Preemption, Rejection};
 use pods::decide::worker::Target;
 use podspec::view;
@@ -98,6 +99,13 @@ impl SyncLoop {
         }
         if let Some(features) = self.parts.runtime.features() {
             self.parts.admission.node.runtime = features;
+        }
+        // What people made of the node counts, not what it was told at its start.
+        if let Some(node) = self.parts.node.as_ref().and_then(NodeHandle::node) {
+            let known = &mut self.parts.admission.node;
+            known.labels = node.metadata.labels.clone().unwrap_or_default();
+            let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone());
+            known.taints = taints.unwrap_or_default();
         }
         let came = waiting.iter().filter_map(|uid| {
             let desired = self.parts.sources.get(uid)?;

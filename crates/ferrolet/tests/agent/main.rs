@@ -4,6 +4,7 @@ mod actions;
 mod admission;
 mod calls;
 mod cgroups;
+mod cluster;
 mod commands;
 mod crash;
 mod gc;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, NodeCgroups, Ports, Registry, Settings};
+use ferrolet::wiring::{
+    Agent, ClusterPorts, ImageRules, ManifestUrl, NodeCgroups, Ports, Registry, Settings,
+};
 use gc::policy::ContainerPolicy;
 use model::cgroup::CgroupName;
 use model::observed::{Container, ContainerState, SandboxState};
@@ -13,8 +15,11 @@ use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use runtime::decide::NodeSettings;
+use testkit::addresses::MemoryAddresses;
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
+use testkit::cluster::node_api::MemoryNodeApi;
+use testkit::cluster::{MemoryCluster, MemoryPods};
 use testkit::disk::MemoryDisk;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
@@ -46,6 +51,10 @@ pub(crate) struct World {
     pub(crate) per_pod_cgroups: bool,
     /// How many dead containers agents keep.
     pub(crate) container_gc: ContainerPolicy,
+    /// The API server, where agents are those of a cluster.
+    pub(crate) api: Option<MemoryPods>,
+    /// What the API server has besides pods.
+    pub(crate) rest: MemoryCluster,
     clock: Arc<VirtualClock>,
 }
 
@@ -76,8 +85,19 @@ impl World {
             disk: Arc::new(disk),
             images: ImageRules::default(),
             cgroups: Arc::new(cgroups),
+            api: None,
+            rest: MemoryCluster::new(VirtualClock::clone(&clock)),
             clock,
         }
+    }
+
+    /// With an API server that knows the node.
+    pub(crate) fn in_cluster() -> (Self, MemoryPods) {
+        let mut world = Self::new();
+        let api = MemoryPods::new(VirtualClock::clone(&world.clock));
+        api.register_node("node");
+        world.api = Some(api.clone());
+        (world, api)
     }
 
     /// Writes the manifest of a pod with one container.
@@ -146,6 +166,17 @@ impl World {
             node_events: Arc::clone(&self.node_events) as _,
             disks: Arc::clone(&self.disk) as _,
             cgroups: Some(cgroups),
+            cluster: self.api.as_ref().map(|api| ClusterPorts {
+                pods: Arc::new(api.clone()),
+                pod_writes: Arc::new(api.clone()),
+                node: Arc::new(MemoryNodeApi::default()),
+                leases: Arc::new(MemoryNodeApi::default()),
+                addresses: Arc::new(MemoryAddresses::one("192.0.2.1")),
+                objects: Arc::new(self.rest.clone()),
+                services: Arc::new(self.rest.clone()),
+                classes: Arc::new(self.rest.clone()),
+                events: Arc::new(self.rest.clone()),
+            }),
             metrics: Registry::new(),
         };
         Agent::start(&settings, ports, None)

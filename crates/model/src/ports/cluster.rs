@@ -131,6 +131,10 @@ pub trait Leases: Debug + Send + Sync {
 pub trait ClusterEvents: Debug + Send + Sync {
     /// Writes one.
     async fn write_event(&self, event: &ClusterEvent) -> Result<(), ApiError>;
+
+    /// Says of one that was written how often it was by now, when last, and what it says; not found
+    /// when the server has forgotten it.
+    async fn count_event(&self, event: &ClusterEvent) -> Result<(), ApiError>;
 }
 
 /// Asks the API server who somebody is and what they may do.

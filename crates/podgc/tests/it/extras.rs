@@ -143,7 +143,7 @@ async fn every_deletion_has_an_event_and_a_verdict_with_its_rule_and_numbers() {
     }
     world.cycle().await;
     let event = world.events.try_recv().unwrap();
-    assert_eq!((event.about.name.as_str(), event.reason), ("a", "PodGC"));
+    assert_eq!((event.about.name.as_str(), &*event.reason), ("a", "PodGC"));
     assert_eq!(
         event.message,
         "Deleted by terminated-pod-threshold: 3 terminated pods in the cluster, 1 may stay; \

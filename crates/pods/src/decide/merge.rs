@@ -79,7 +79,9 @@ pub fn merge(old: &PodSet, new: impl IntoIterator<Item: Into<Arc<Pod>>>) -> (Cha
     (changes, set)
 }
 
-fn same_specification(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
+/// Whether two versions of a pod ask for the same. Of its status only counts whether the pod is over:
+/// somebody else may have said so.
+pub(crate) fn same_specification(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
     if Arc::ptr_eq(old, new) {
         return true;
     }
@@ -90,10 +92,16 @@ fn same_specification(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
     };
     view::pod_name(old) == view::pod_name(new)
         && old.spec == new.spec
+        && is_over(old) == is_over(new)
         && old.metadata.labels == new.metadata.labels
         && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         && old.metadata.deletion_grace_period_seconds == new.metadata.deletion_grace_period_seconds
         && annotations(old) == annotations(new)
+}
+
+fn is_over(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Failed" | "Succeeded"))
 }
 
 #[cfg(test)]

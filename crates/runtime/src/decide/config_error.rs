@@ -1,5 +1,7 @@
 //! Why a pod's specification cannot be turned into what the runtime takes.
 
+use model::ports::objects::ObjectError;
+
 /// Why a container's or a sandbox's configuration cannot be made; a container's waiting reason is
 /// `CreateContainerConfigError`. The texts are upstream's, because people look for them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +16,36 @@ pub enum ConfigError {
         /// What it is called.
         name: String,
     },
+    /// An object that variables come from is not to be had.
+    #[error(transparent)]
+    Object(ObjectError),
+    /// An object has not the key that a variable comes from.
+    #[error("couldn't find key {key} in {kind} {namespace}/{name}")]
+    NoKey {
+        /// The key.
+        key: String,
+        /// `ConfigMap` or `Secret`.
+        kind: &'static str,
+        /// Where the object is.
+        namespace: String,
+        /// What it is called.
+        name: String,
+    },
+    /// What an object has under a key cannot be the value of a variable.
+    #[error("key {key} in {kind} {namespace}/{name} is no text")]
+    NoText {
+        /// The key.
+        key: String,
+        /// `ConfigMap` or `Secret`.
+        kind: &'static str,
+        /// Where the object is.
+        namespace: String,
+        /// What it is called.
+        name: String,
+    },
+    /// Nothing was heard of services yet.
+    #[error("services have not yet been read at least once, cannot construct envvars")]
+    NoServices,
     /// A variable comes from a file of a volume that is not there.
     #[error("cannot find the volume {0:?} referenced by FileKeyRef")]
     NoVolume(String),

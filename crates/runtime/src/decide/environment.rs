@@ -1,84 +1,137 @@
 //! The environment of a container, and `$(NAME)` in its values, command and arguments.
+//!
+//! ```text
+//!  envFrom (objects, in order, by key) ──> env (in order; may refer to all above, and to services) ──> services
+//! ```
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVarSource, Pod};
+use model::objects::ObjectKey;
 use podspec::view;
 
+use super::environment_objects::{ApiFacts, Objects};
 use super::field_ref::pod_field;
 use super::resource_ref::container_resource;
 use super::{ConfigError, NodeSettings};
 
-/// The variables of a container in the order of its specification; a later one of the same name
-/// takes the place of an earlier one. Values may refer to variables above them. `ips` are the pod's
-/// addresses.
+/// What variables come from besides the specification.
+#[derive(Debug, Clone, Copy)]
+pub struct EnvironmentSources<'a> {
+    /// The pod's addresses.
+    pub ips: &'a [IpAddr],
+    /// The node.
+    pub node: &'a NodeSettings,
+    /// What the API has for the container.
+    pub api: &'a ApiFacts,
+}
+
+/// The variables of a container: those of whole objects, those of its specification in its order, and
+/// those that tell of services. A later one of the same name takes the place of an earlier one, but
+/// services never do. Values may refer to variables above them, and to those of services.
 pub fn environment(
     pod: &Pod,
     container: &Container,
-    ips: &[IpAddr],
-    node: &NodeSettings,
+    sources: &EnvironmentSources<'_>,
 ) -> Result<Vec<(String, String)>, ConfigError> {
-    if let Some(source) = container.env_from.iter().flatten().next() {
-        return Err(no_client(pod, source));
-    }
-    let mut names: Vec<&str> = Vec::new();
+    let namespace = view::pod_name(pod).namespace;
+    let objects = sources.api.objects(&namespace);
+    let services: BTreeMap<&str, &str> =
+        sources.api.services.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let mut names: Vec<String> = Vec::new();
     let mut values: BTreeMap<String, String> = BTreeMap::new();
+    let mut set = |name: String, value: String, values: &mut BTreeMap<String, String>| {
+        if values.insert(name.clone(), value).is_none() {
+            names.push(name);
+        }
+    };
+    for source in container.env_from.iter().flatten() {
+        for (name, value) in of_object(source, &objects)? {
+            set(name, value, &mut values);
+        }
+    }
     for variable in container.env.iter().flatten() {
         let literal = variable.value.as_deref().unwrap_or_default();
         let value = match &variable.value_from {
-            Some(source) if literal.is_empty() => referred(source, pod, container, ips, node)?,
-            _ => expand(literal, &values),
+            Some(source) if literal.is_empty() => referred(source, pod, container, sources)?,
+            _ => {
+                let known = |name: &str| {
+                    values.get(name).map(String::as_str).or_else(|| services.get(name).copied())
+                };
+                Some(expand_with(literal, known))
+            }
         };
-        if values.insert(variable.name.clone(), value).is_none() {
-            names.push(&variable.name);
+        if let Some(value) = value {
+            set(variable.name.clone(), value, &mut values);
         }
     }
-    let with_value = |name: &str| (name.to_owned(), values[name].clone());
+    for (name, value) in &sources.api.services {
+        if !values.contains_key(name) {
+            set(name.clone(), value.clone(), &mut values);
+        }
+    }
+    let with_value = |name: String| {
+        let value = values[&name].clone();
+        (name, value)
+    };
     Ok(names.into_iter().map(with_value).collect())
 }
 
-/// The value that a variable takes from elsewhere.
+/// All variables of an object; none of one that need not be there.
+fn of_object(
+    source: &EnvFromSource,
+    objects: &Objects<'_>,
+) -> Result<Vec<(String, String)>, ConfigError> {
+    let (key, optional) = match (&source.config_map_ref, &source.secret_ref) {
+        (Some(map), _) => (ObjectKey::config_map(objects.namespace, &map.name), map.optional),
+        (None, Some(secret)) => {
+            (ObjectKey::secret(objects.namespace, &secret.name), secret.optional)
+        }
+        (None, None) => return Ok(Vec::new()),
+    };
+    let prefix = source.prefix.as_deref().unwrap_or_default();
+    let all = objects.all(&key, optional == Some(true))?;
+    Ok(all.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value)).collect())
+}
+
+/// The value that a variable takes from elsewhere; none if that need not be there.
 fn referred(
     source: &EnvVarSource,
     pod: &Pod,
     container: &Container,
-    ips: &[IpAddr],
-    node: &NodeSettings,
-) -> Result<String, ConfigError> {
-    let namespace = view::pod_name(pod).namespace.to_string();
+    sources: &EnvironmentSources<'_>,
+) -> Result<Option<String>, ConfigError> {
+    let EnvironmentSources { ips, node, api } = *sources;
+    let namespace = view::pod_name(pod).namespace;
+    let objects = api.objects(&namespace);
     if let Some(selector) = &source.field_ref {
-        return pod_field(selector, pod, ips, &node.ips);
+        return pod_field(selector, pod, ips, &node.ips).map(Some);
     }
     if let Some(selector) = &source.resource_field_ref {
-        return container_resource(selector, pod, container, &node.allocatable);
+        return container_resource(selector, pod, container, &node.allocatable).map(Some);
     }
     if let Some(key) = &source.config_map_key_ref {
-        return Err(ConfigError::NoClient { kind: "configMap", namespace, name: key.name.clone() });
+        let object = ObjectKey::config_map(&namespace, &key.name);
+        return objects.value(&object, &key.key, key.optional == Some(true));
     }
     if let Some(key) = &source.secret_key_ref {
-        return Err(ConfigError::NoClient { kind: "secret", namespace, name: key.name.clone() });
+        let object = ObjectKey::secret(&namespace, &key.name);
+        return objects.value(&object, &key.key, key.optional == Some(true));
     }
     match &source.file_key_ref {
         Some(key) => Err(ConfigError::NoVolume(key.volume_name.clone())),
-        None => Ok(String::new()),
+        None => Ok(Some(String::new())),
     }
-}
-
-/// There is no API to ask for objects.
-fn no_client(pod: &Pod, source: &EnvFromSource) -> ConfigError {
-    let (kind, name) = match (&source.config_map_ref, &source.secret_ref) {
-        (Some(map), _) => ("configMap", map.name.clone()),
-        (None, secret) => {
-            ("secret", secret.as_ref().map(|secret| secret.name.clone()).unwrap_or_default())
-        }
-    };
-    ConfigError::NoClient { kind, namespace: view::pod_name(pod).namespace.to_string(), name }
 }
 
 /// Replaces `$(NAME)` by the variable's value. `$$` stands for `$`, so `$$(NAME)` stays text; a
 /// reference that cannot be resolved stays as written.
 pub fn expand(text: &str, values: &BTreeMap<String, String>) -> String {
+    expand_with(text, |name| values.get(name).map(String::as_str))
+}
+
+fn expand_with<'a>(text: &str, value: impl Fn(&str) -> Option<&'a str>) -> String {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(dollar) = rest.find('$') {
@@ -88,7 +141,7 @@ pub fn expand(text: &str, values: &BTreeMap<String, String>) -> String {
             expanded.push('$');
             rest = tail;
         } else if let Some((name, tail)) = reference(after) {
-            match values.get(name) {
+            match value(name) {
                 Some(value) => expanded.push_str(value),
                 None => expanded.push_str(&rest[dollar..dollar + name.len() + 3]),
             }
@@ -156,7 +209,12 @@ mod tests {
     }
 
     fn made(container: &Container) -> Result<Vec<(String, String)>, ConfigError> {
-        environment(&pods::pod("web").build(), container, &[], &NodeSettings::default())
+        of_pod(&pods::pod("web").build(), container)
+    }
+
+    fn of_pod(pod: &Pod, container: &Container) -> Result<Vec<(String, String)>, ConfigError> {
+        let (node, api) = (NodeSettings::default(), ApiFacts::default());
+        environment(pod, container, &EnvironmentSources { ips: &[], node: &node, api: &api })
     }
 
     // behaviour: CON-2
@@ -185,7 +243,7 @@ mod tests {
             ..EnvVarSource::default()
         });
         let pod = pods::pod("web").annotation("note", "$(GREETING)").build();
-        let env = environment(&pod, &container, &[], &NodeSettings::default()).unwrap();
+        let env = of_pod(&pod, &container).unwrap();
         let values: Vec<&str> = env.iter().map(|(_, value)| value.as_str()).collect();
         assert_eq!(values, ["$(GREETING)", "hello $(GREETING)"]);
     }

@@ -1,6 +1,7 @@
 //! Pods on a runtime in memory.
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
+mod api;
 mod cgroups;
 mod hooks;
 mod images;

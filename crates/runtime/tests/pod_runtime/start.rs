@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use k8s_openapi::api::core::v1::EnvFromSource;
+use k8s_openapi::api::core::v1::{ConfigMapEnvSource, EnvFromSource};
 use model::observed::ContainerState::{Exited, Running};
 use model::observed::SandboxState;
 use model::ports::events::EventType;
@@ -160,7 +160,9 @@ async fn a_program_that_does_not_exist_fails_like_one_that_crashes() {
 async fn what_cannot_be_configured_is_never_asked_of_the_runtime() {
     let world = World::new();
     let mut pod = forever();
-    pod.spec.as_mut().unwrap().containers[0].env_from = Some(vec![EnvFromSource::default()]);
+    let config_map_ref = Some(ConfigMapEnvSource::default());
+    let source = EnvFromSource { config_map_ref, ..EnvFromSource::default() };
+    pod.spec.as_mut().unwrap().containers[0].env_from = Some(vec![source]);
     let (reasons, _) = world.failed(&pod).await;
     assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
     assert_eq!(world.runtime.count(Method::CreateContainer), 0);

@@ -18,13 +18,15 @@ use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
 use podspec::view;
 use runtime::decide::{BackoffLimits, NodeSettings, PodCgroupSettings, ProbeResults, Situation};
 use runtime::{
-    LogLayout, PodCgroups, PodRuntime, Progress, RuntimeParts, SyncError, TerminationMessages,
+    ApiParts, LogLayout, PodCgroups, PodRuntime, Progress, RuntimeParts, SyncError,
+    TerminationMessages,
 };
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
 use testkit::logs::MemoryLogs;
+use testkit::objects::MemoryObjects;
 use testkit::pods::{self, PodBuilder};
 use testkit::runtime::{MemoryRuntime, Method, RemoteImage};
 use tokio_util::sync::CancellationToken;
@@ -70,18 +72,33 @@ impl World {
         let clock = Arc::new(VirtualClock::new());
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
         runtime.add_image(&RemoteImage::new(IMAGE));
-        Self::on((runtime, clock), node, cgroups)
+        Self::on((runtime, clock), node, cgroups, None)
+    }
+
+    /// On a node of a cluster.
+    pub(crate) fn with_api(node: NodeSettings, api: &MemoryObjects) -> Self {
+        let clock = Arc::new(VirtualClock::new());
+        let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
+        runtime.add_image(&RemoteImage::new(IMAGE));
+        let api = Arc::new(api.clone());
+        let api = ApiParts {
+            objects: Arc::clone(&api) as _,
+            services: Arc::clone(&api) as _,
+            classes: api,
+        };
+        Self::on((runtime, clock), node, None, Some(api))
     }
 
     /// Another executor on the same runtime.
     pub(crate) fn again(&self, node: NodeSettings, cgroups: Option<Arc<dyn Cgroups>>) -> Self {
-        Self::on((Arc::clone(&self.runtime), Arc::clone(&self.clock)), node, cgroups)
+        Self::on((Arc::clone(&self.runtime), Arc::clone(&self.clock)), node, cgroups, None)
     }
 
     fn on(
         (runtime, clock): (Arc<MemoryRuntime>, Arc<VirtualClock>),
         node: NodeSettings,
         cgroups: Option<Arc<dyn Cgroups>>,
+        api: Option<ApiParts>,
     ) -> Self {
         let files = Arc::new(MemoryFiles::new());
         let events = Arc::new(KeptEvents::default());
@@ -92,6 +109,7 @@ impl World {
             Arc::new(PodCgroups::new(port, Arc::clone(&clock) as _, settings))
         });
         let pods = PodRuntime::new(RuntimeParts {
+            api,
             cgroups: cgroups.clone(),
             claims: ImageClaims::default(),
             runtime: Arc::clone(&runtime) as _,

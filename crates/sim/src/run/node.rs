@@ -143,6 +143,7 @@ impl Node {
             node_events: Arc::<KeptNodeEvents>::default(),
             disks: Arc::clone(&self.outside.disk) as _,
             cgroups: Some(Arc::clone(&self.outside.cgroups) as _),
+            cluster: None,
             metrics: Registry::new(),
         };
         let agent = Agent::start(&settings(self.hints, self.url), ports, None);

@@ -15,18 +15,18 @@ use crate::decide::phase::Phase;
 
 const READY_TO_START: &str = "PodReadyToStartContainers";
 const INITIALIZED: &str = "Initialized";
-const READY: &str = "Ready";
-const CONTAINERS_READY: &str = "ContainersReady";
+pub(crate) const READY: &str = "Ready";
+pub(crate) const CONTAINERS_READY: &str = "ContainersReady";
 const SCHEDULED: &str = "PodScheduled";
 const RESTARTING_ALL: &str = "AllContainersRestarting";
 const RESIZE_PENDING: &str = "PodResizePending";
 const RESIZE_IN_PROGRESS: &str = "PodResizeInProgress";
-const DISRUPTION_TARGET: &str = "DisruptionTarget";
+pub(crate) const DISRUPTION_TARGET: &str = "DisruptionTarget";
 /// Why a pod goes that the node ends for others' sake.
 const BY_KUBELET: &str = "TerminationByKubelet";
 
 /// Conditions that the node alone writes. What is not here is somebody else's and stays as it is.
-const OWNED: &[&str] = &[
+pub(crate) const OWNED: &[&str] = &[
     READY_TO_START,
     INITIALIZED,
     READY,
@@ -37,8 +37,8 @@ const OWNED: &[&str] = &[
     RESIZE_IN_PROGRESS,
 ];
 
-const TRUE: &str = "True";
-const FALSE: &str = "False";
+pub(crate) const TRUE: &str = "True";
+pub(crate) const FALSE: &str = "False";
 
 /// What a condition says.
 #[derive(Debug, Clone, PartialEq, Eq)]

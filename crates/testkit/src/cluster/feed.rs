@@ -8,7 +8,7 @@ use model::ports::cluster::{Change, Sink};
 use super::{History, MemoryCluster, State};
 
 /// Tells all from the beginning, and then what follows, for ever.
-async fn follow<T: Clone, K: Clone + Ord>(
+pub(super) async fn follow<T: Clone, K: Clone + Ord>(
     cluster: &MemoryCluster,
     history: impl Fn(&mut State) -> &mut History<Change<T, K>>,
     key: impl Fn(&T) -> K,

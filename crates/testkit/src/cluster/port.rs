@@ -13,7 +13,7 @@ use super::{Ask, MemoryCluster, RemovedPod, State, Trouble};
 
 impl MemoryCluster {
     /// Does a call, unless something goes wrong with it.
-    async fn call<T>(
+    pub(super) async fn call<T>(
         &self,
         ask: Ask,
         what: &str,
@@ -162,15 +162,36 @@ impl Leases for MemoryCluster {
     }
 }
 
+/// Whether they have one name.
+fn is_same(one: &ClusterEvent, other: &ClusterEvent) -> bool {
+    let place = |event: &ClusterEvent| (event.about.namespace.clone(), event.about.name.clone());
+    one.first == other.first && place(one) == place(other)
+}
+
 #[async_trait]
 impl ClusterEvents for MemoryCluster {
     async fn write_event(&self, event: &ClusterEvent) -> Result<(), ApiError> {
         let name = event.about.name.clone();
         let write = |state: &mut State| {
+            if state.events.iter().any(|one| is_same(one, event)) {
+                return Err(ApiError::Conflict("it exists".to_owned()));
+            }
             state.events.push(event.clone());
             Ok(())
         };
         self.call(Ask::Event, &name, write).await
+    }
+
+    async fn count_event(&self, event: &ClusterEvent) -> Result<(), ApiError> {
+        let name = event.about.name.clone();
+        let count = |state: &mut State| {
+            let written = state.events.iter_mut().find(|one| is_same(one, event));
+            let written = written.ok_or(ApiError::NotFound)?;
+            (written.count, written.at) = (event.count, event.at);
+            written.message.clone_from(&event.message);
+            Ok(())
+        };
+        self.call(Ask::CountEvent, &name, count).await
     }
 }
 

@@ -1,0 +1,135 @@
+//! Combines, counts and filters events, as upstream's correlator does.
+//!
+//! ```text
+//!  event ──> similar? (same but for the message, ten in ten minutes) ──> combined into one
+//!        ──> seen before? ──> counted, else new
+//!        ──> too many about this object? ──> not sent, but counted
+//! ```
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::cluster::ClusterEvent;
+
+use super::{Latest, Tokens};
+
+/// How many of each are remembered.
+const MOST_KEPT: usize = 4096;
+/// So many that differ in their message alone are combined.
+const MOST_SIMILAR: usize = 10;
+/// When there is none similar for longer than that, they are counted anew.
+const SIMILAR_FOR: Duration = Duration::from_mins(10);
+/// So many events about one object at once, and one more in each such time.
+const BURST: u32 = 25;
+const ONE_IN: Duration = Duration::from_mins(5);
+
+/// What is sent of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outgoing {
+    /// It is new.
+    Write(ClusterEvent),
+    /// It was written before, and is counted.
+    Count(ClusterEvent),
+}
+
+impl Outgoing {
+    /// The event.
+    pub fn event(&self) -> &ClusterEvent {
+        match self {
+            Self::Write(event) | Self::Count(event) => event,
+        }
+    }
+}
+
+/// What is remembered of similar events.
+#[derive(Debug, Clone)]
+struct Similar {
+    messages: BTreeSet<u64>,
+    last: Timestamp,
+}
+
+/// What is remembered of an event.
+#[derive(Debug, Clone, Copy)]
+struct Written {
+    first: Timestamp,
+    count: u32,
+}
+
+/// Remembers what was sent.
+#[derive(Debug)]
+pub struct Correlator {
+    similar: Latest<Similar>,
+    written: Latest<Option<Written>>,
+    allowed: Latest<Tokens>,
+}
+
+impl Default for Correlator {
+    fn default() -> Self {
+        Self {
+            similar: Latest::new(MOST_KEPT),
+            written: Latest::new(MOST_KEPT),
+            allowed: Latest::new(MOST_KEPT),
+        }
+    }
+}
+
+impl Correlator {
+    /// What to send of an event that is at its time, `at`; nothing if there are too many about its
+    /// object.
+    pub fn correlate(&mut self, event: ClusterEvent) -> Option<Outgoing> {
+        let now = event.at;
+        let (key, mut event) = self.combined(event);
+        let written = self.written.get_or(key, || None);
+        let count = written.map_or(1, |before| before.count.saturating_add(1));
+        if let Some(before) = written {
+            event.first = before.first;
+        }
+        event.count = count;
+        *written = Some(Written { first: event.first, count });
+        let of_object = hash(&object(&event));
+        let allowed = self.allowed.get_or(of_object, || Tokens::new(BURST, ONE_IN, now));
+        if !allowed.take(now) {
+            return None;
+        }
+        Some(if count > 1 { Outgoing::Count(event) } else { Outgoing::Write(event) })
+    }
+
+    /// The event or, if there were many similar ones, what stands for all of them; and what it is
+    /// counted by.
+    fn combined(&mut self, event: ClusterEvent) -> (u64, ClusterEvent) {
+        let now = event.at;
+        let group = hash(&(object(&event), &event.reason));
+        let fresh = || Similar { messages: BTreeSet::new(), last: now };
+        let similar = self.similar.get_or(group, fresh);
+        if now.duration_since(similar.last).unsigned_abs() > SIMILAR_FOR {
+            *similar = fresh();
+        }
+        similar.last = now;
+        let message = hash(&event.message);
+        similar.messages.insert(message);
+        if similar.messages.len() < MOST_SIMILAR {
+            let (part, reason, message) = (&event.about.field_path, &event.reason, &event.message);
+            let whole = hash(&(object(&event), part, reason, message));
+            return (whole, event);
+        }
+        // Upstream lets any one of them go. That it is this one makes every other new one be combined.
+        similar.messages.remove(&message);
+        let message = format!("(combined from similar events): {}", event.message);
+        (group, ClusterEvent { message, ..event })
+    }
+}
+
+/// What an event is about, and how much it matters.
+fn object(event: &ClusterEvent) -> impl Hash {
+    let about = &event.about;
+    (about.kind, &about.namespace, &about.name, &about.uid, about.api_version, event.is_warning)
+}
+
+/// Stands for a value. Two in some billions are taken for one another.
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

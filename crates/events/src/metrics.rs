@@ -1,0 +1,60 @@
+//! What is counted.
+
+use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+
+/// The metrics of events.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    written: IntCounter,
+    dropped: IntCounterVec,
+}
+
+/// Why an event did not reach the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dropped {
+    /// Too many waited.
+    QueueFull,
+    /// Too many about one object.
+    TooMany,
+    /// The server did not want it.
+    Refused,
+    /// The server did not answer for too long.
+    GivenUp,
+}
+
+impl Dropped {
+    fn label(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue-full",
+            Self::TooMany => "too-many",
+            Self::Refused => "refused",
+            Self::GivenUp => "given-up",
+        }
+    }
+}
+
+impl Metrics {
+    /// Metrics in the given registry.
+    pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let written = IntCounter::new(
+            "ferrolet_events_written_total",
+            "Events that were written to the API server, or counted there.",
+        )?;
+        let dropped = Opts::new(
+            "ferrolet_events_dropped_total",
+            "Events that did not reach the API server, by why.",
+        );
+        let dropped = IntCounterVec::new(dropped, &["why"])?;
+        registry.register(Box::new(written.clone()))?;
+        registry.register(Box::new(dropped.clone()))?;
+        Ok(Self { written, dropped })
+    }
+
+    pub(crate) fn written(&self) {
+        self.written.inc();
+    }
+
+    pub(crate) fn dropped(&self, why: Dropped) {
+        self.dropped.with_label_values(&[why.label()]).inc();
+    }
+}

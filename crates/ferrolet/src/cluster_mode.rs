@@ -1,0 +1,160 @@
+//! What an agent of a cluster does besides: pods of the API server, mirrors of the node's own, and statuses
+//! on their way there.
+
+mod event_writer;
+mod objects;
+mod own_node;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use cluster::{Cluster, Connection, Exclusion, Rate, Source};
+use config::KubeletConfiguration;
+use hostfs::HostAddresses;
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::PodUid;
+use model::ports::addresses::Addresses;
+use model::ports::cluster::{ClusterEvents, PodWrites};
+use model::ports::node_api::{NodeApi, NodeLeases};
+use model::ports::objects::{ObjectReads, RuntimeClassFeed, ServiceFeed};
+use model::ports::pod_api::PodApi;
+use pods::WorkerStates;
+use pods::decide::mirror::StaticPods;
+use pods::mirrors::{MirrorParts, Mirrors};
+use pods::source::SourceWatch;
+use pods::source::api::{ApiCopies, api_source};
+use status::writer::{ApiView, Writer, WriterParts};
+use tokio::sync::watch;
+use tracing::info;
+
+use crate::node_view::NodeView;
+use crate::tasks::Tasks;
+use crate::version::USER_AGENT;
+use crate::wiring::{Ports, Settings};
+
+pub(crate) use event_writer::tell_events;
+pub(crate) use objects::provide;
+pub(crate) use own_node::{keep, settings as own_node};
+
+/// Who writes events.
+const COMPONENT: &str = "kubelet";
+
+/// The API server, as the agent reaches it.
+#[derive(Debug, Clone)]
+pub struct ClusterPorts {
+    /// The pods of this node.
+    pub pods: Arc<dyn PodApi>,
+    /// What deletes them.
+    pub pod_writes: Arc<dyn PodWrites>,
+    /// The node itself.
+    pub node: Arc<dyn NodeApi>,
+    /// Its lease.
+    pub leases: Arc<dyn NodeLeases>,
+    /// The addresses that it has.
+    pub addresses: Arc<dyn Addresses>,
+    /// Secrets and config maps.
+    pub objects: Arc<dyn ObjectReads>,
+    /// Services.
+    pub services: Arc<dyn ServiceFeed>,
+    /// Runtime classes.
+    pub classes: Arc<dyn RuntimeClassFeed>,
+    /// Events.
+    pub events: Arc<dyn ClusterEvents>,
+}
+
+/// Finds the API server, if there is one; nobody is asked anything yet.
+pub(crate) async fn connect(
+    kubeconfig: Option<PathBuf>,
+    config: &KubeletConfiguration,
+    node: &str,
+) -> Result<Option<ClusterPorts>> {
+    let Some(kubeconfig) = kubeconfig else { return Ok(None) };
+    let connection = Connection::find(Some(kubeconfig), None, USER_AGENT);
+    let connection = connection.await.context("find the API server")?;
+    info!(server = connection.address(), node, "this is a node of a cluster");
+    let rate = Rate { per_second: config.kube_api_qps.into(), burst: config.kube_api_burst };
+    let source = Source { component: COMPONENT, host: node.to_owned() };
+    let events = Rate { per_second: config.event_record_qps.into(), burst: config.event_burst };
+    let cluster = Cluster::new(connection, rate, Exclusion::default(), source);
+    let cluster = Arc::new(cluster.with_event_rate(events));
+    Ok(Some(ClusterPorts {
+        pods: Arc::clone(&cluster) as _,
+        pod_writes: Arc::clone(&cluster) as _,
+        node: Arc::clone(&cluster) as _,
+        leases: Arc::clone(&cluster) as _,
+        addresses: Arc::new(HostAddresses),
+        objects: Arc::clone(&cluster) as _,
+        services: Arc::clone(&cluster) as _,
+        classes: Arc::clone(&cluster) as _,
+        events: cluster,
+    }))
+}
+
+/// Follows the pods of the API server, where there is one.
+pub(crate) fn follow(
+    settings: &Settings,
+    ports: &Ports,
+    tasks: &mut Tasks,
+) -> Option<(SourceWatch, ApiCopies)> {
+    let cluster = ports.cluster.as_ref()?;
+    let (source, told, copies) = api_source(settings.node_name.clone(), Arc::clone(&cluster.pods));
+    tasks.spawn("pods of the API server", |stop| source.run(stop));
+    Some((told, copies))
+}
+
+/// Starts to tell the API server of the pods; gives whom to tell of static ones.
+pub(crate) fn tell(
+    settings: &Settings,
+    ports: &Ports,
+    (copies, states): (ApiCopies, WorkerStates),
+    view: &NodeView,
+    tasks: &mut Tasks,
+) -> Option<watch::Sender<StaticPods>> {
+    let cluster = ports.cluster.as_ref()?;
+    let writer = Writer::new(WriterParts {
+        api: Arc::clone(&cluster.pods),
+        writes: Arc::clone(&cluster.pod_writes),
+        copies: Arc::new(KnownCopies { copies: copies.clone(), states }),
+        statuses: view.statuses(),
+        clock: Arc::clone(&ports.clock),
+    });
+    tasks.spawn("statuses", |stop| writer.run(stop));
+    let (statics, pods) = watch::channel(StaticPods::default());
+    let mirrors = Mirrors::new(MirrorParts {
+        api: Arc::clone(&cluster.pods),
+        writes: Arc::clone(&cluster.pod_writes),
+        copies,
+        pods,
+        node: settings.node_name.clone(),
+        clock: Arc::clone(&ports.clock),
+    });
+    tasks.spawn("mirror pods", |stop| mirrors.run(stop));
+    Some(statics)
+}
+
+/// What the source heard and the workers know, for who writes statuses.
+#[derive(Debug)]
+struct KnownCopies {
+    copies: ApiCopies,
+    states: WorkerStates,
+}
+
+impl ApiView for KnownCopies {
+    fn copy(&self, uid: &PodUid) -> Option<Arc<Pod>> {
+        self.copies.copy(uid)
+    }
+
+    fn changed_since(&self, change: u64) -> (Vec<PodUid>, u64) {
+        self.copies.changed_since(change)
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.copies.changes()
+    }
+
+    fn may_run(&self, uid: &PodUid) -> bool {
+        // Only a pod with a worker has a status, or one that was refused.
+        self.states.get(uid).is_some_and(|state| !state.terminated)
+    }
+}

@@ -1,0 +1,243 @@
+//! An agent of a cluster: pods of the API server, and what it hears of them.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, PodStatus, Volume};
+use model::ids::PodName;
+use model::observed::{Container, ContainerState};
+use testkit::cluster::MemoryPods;
+use testkit::pods::{PodBuilder, pod};
+use testkit::runtime::Method;
+
+use crate::world::World;
+
+const IMAGE: &str = "ferrolet.test/workload:1";
+
+fn bound(name: &str) -> PodBuilder {
+    pod(name).on_node("node").restart_policy("Always").grace(30)
+}
+
+fn sleeper(name: &str) -> Pod {
+    bound(name).container("main", IMAGE, ["sleep", "forever"]).build()
+}
+
+fn named(name: &str) -> PodName {
+    PodName::new("default", name)
+}
+
+fn running(world: &World, name: &str) -> Option<Container> {
+    let mut containers = world.runtime.containers();
+    containers.retain(|one| &*one.pod.name == name && one.state == ContainerState::Running);
+    assert!(containers.len() <= 1, "{containers:?}");
+    containers.pop()
+}
+
+fn status(api: &MemoryPods, name: &str) -> Option<PodStatus> {
+    api.pod(&named(name))?.status.clone()
+}
+
+fn is_ready(status: &PodStatus) -> bool {
+    let ready = status.conditions.iter().flatten().find(|one| one.type_ == "Ready");
+    status.phase.as_deref() == Some("Running") && ready.is_some_and(|one| one.status == "True")
+}
+
+async fn ready(world: &World, api: &MemoryPods, name: &str) -> PodStatus {
+    world.until(&format!("{name} is ready"), |_| status(api, name).filter(is_ready)).await
+}
+
+async fn gone(world: &World, api: &MemoryPods, name: &str) {
+    world
+        .until(&format!("{name} is gone"), |_| api.pod(&named(name)).is_none().then_some(()))
+        .await;
+}
+
+// behaviour: API-6, STW-11, STW-12, STW-13
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_the_api_runs_is_told_of_and_goes_when_it_is_deleted() {
+    let (world, api) = World::in_cluster();
+    let uid = api.make(sleeper("web"));
+    let _agent = world.start();
+    let told = ready(&world, &api, "web").await;
+    let container = running(&world, "web").expect("it runs");
+    assert_eq!(container.pod_uid, uid);
+    assert_eq!(told.observed_generation, Some(1));
+    assert_eq!(told.host_ip.as_deref(), Some("192.0.2.1"));
+    api.delete(&named("web"), Duration::from_secs(7));
+    gone(&world, &api, "web").await;
+    assert_eq!(running(&world, "web"), None);
+    world
+        .until("nothing is left", |world| world.runtime.containers().is_empty().then_some(()))
+        .await;
+    assert_eq!(world.pod_cgroups(), [""; 0]);
+}
+
+// behaviour: API-8
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_object_is_gone_ends_and_its_successor_of_the_same_name_runs() {
+    let (world, api) = World::in_cluster();
+    let former = api.make(sleeper("web"));
+    let _agent = world.start();
+    ready(&world, &api, "web").await;
+    api.delete(&named("web"), Duration::ZERO);
+    let next = api.make(sleeper("web"));
+    ready(&world, &api, "web").await;
+    let lives = |world: &World, uid| {
+        let containers = world.runtime.containers();
+        containers.iter().any(|one| one.pod_uid == uid && one.state == ContainerState::Running)
+    };
+    world.until("the former ended", |world| (!lives(world, former.clone())).then_some(())).await;
+    assert!(lives(&world, next));
+}
+
+// behaviour: API-9, STW-19
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_starts_again_restarts_nothing_and_says_nothing_new() {
+    let (world, api) = World::in_cluster();
+    api.make(sleeper("web"));
+    let job = bound("job").restart_policy("Never").container("main", IMAGE, ["exit", "3"]);
+    api.make(job.build());
+    let agent = world.start();
+    let before = ready(&world, &api, "web").await;
+    let failed =
+        |_: &World| status(&api, "job").filter(|status| status.phase.as_deref() == Some("Failed"));
+    world.until("the job failed", failed).await;
+    let job_before = status(&api, "job");
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    agent.stop().await;
+    world.runtime.forget_calls();
+    api.forget_calls();
+    let _agent = world.start();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    for method in [Method::RunPodSandbox, Method::CreateContainer, Method::StopContainer] {
+        assert_eq!(world.runtime.count(method), 0, "{method:?}");
+    }
+    assert_eq!(status(&api, "web"), Some(before));
+    assert_eq!(status(&api, "job"), job_before);
+    assert_eq!(api.calls(), [""; 0]);
+    api.delete(&named("job"), Duration::from_secs(30));
+    gone(&world, &api, "job").await;
+}
+
+// behaviour: API-1, API-7
+#[tokio::test(start_paused = true)]
+async fn nothing_of_the_api_is_ended_before_its_pods_were_told() {
+    let (world, api) = World::in_cluster();
+    api.make(sleeper("web"));
+    let agent = world.start();
+    ready(&world, &api, "web").await;
+    let before = running(&world, "web");
+    agent.stop().await;
+    api.away(true);
+    let _agent = world.start();
+    world.write_manifest("fixed", "Always", "[sleep, forever]");
+    world.one_runs("fixed").await;
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(running(&world, "web"), before, "the server does not say that it is gone");
+    api.delete(&named("web"), Duration::ZERO);
+    api.away(false);
+    world.until("now it does", |world| running(world, "web").is_none().then_some(())).await;
+}
+
+// behaviour: API-7, STW-35
+#[tokio::test(start_paused = true)]
+async fn without_the_api_server_pods_run_and_restart_and_afterwards_it_hears_of_it() {
+    let (world, api) = World::in_cluster();
+    api.make(sleeper("web"));
+    let _agent = world.start();
+    ready(&world, &api, "web").await;
+    let first = running(&world, "web").unwrap();
+    api.away(true);
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(running(&world, "web").map(|one| one.id), Some(first.id.clone()));
+    world.runtime.kill_container(&first.id, 1);
+    let second = world
+        .until("another runs", |world| running(world, "web").filter(|one| one.id != first.id))
+        .await;
+    api.away(false);
+    let count = |status: PodStatus| Some(status.container_statuses?.first()?.restart_count);
+    let told = |_: &World| {
+        let status = status(&api, "web").filter(is_ready)?;
+        count(status).filter(|count| *count == 1)
+    };
+    world.until("the restart is told", told).await;
+    assert_eq!(running(&world, "web").map(|one| one.id), Some(second.id));
+}
+
+// behaviour: API-20, API-21, API-26
+#[tokio::test(start_paused = true)]
+async fn a_static_pod_has_a_mirror_with_its_status_as_long_as_it_is_there() {
+    let (world, api) = World::in_cluster();
+    world.write_manifest("fixed", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    ready(&world, &api, "fixed-node").await;
+    let first = api.pod(&named("fixed-node")).unwrap();
+    let marks = first.metadata.annotations.clone().unwrap();
+    assert_eq!(marks["kubernetes.io/config.source"], "file");
+    let container = world.one_runs("fixed").await;
+    assert_eq!(marks["kubernetes.io/config.mirror"], container.pod_uid.as_str());
+    api.delete(&named("fixed-node"), Duration::from_secs(30));
+    let anew = |_: &World| {
+        let mirror = api.pod(&named("fixed-node"))?;
+        (mirror.metadata.uid != first.metadata.uid).then_some(())
+    };
+    world.until("it is made anew", anew).await;
+    ready(&world, &api, "fixed-node").await;
+    assert_eq!(world.one_runs("fixed").await.id, container.id, "the pod itself is left alone");
+    world.remove_manifest("fixed");
+    gone(&world, &api, "fixed-node").await;
+    assert_eq!(running(&world, "fixed-node"), None);
+}
+
+// behaviour: API-10
+#[tokio::test(start_paused = true)]
+async fn a_pod_with_a_volume_waits_and_can_be_deleted() {
+    let (world, api) = World::in_cluster();
+    let scratch = Volume {
+        name: "scratch".to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..Volume::default()
+    };
+    let pod = bound("web").container("main", IMAGE, ["sleep", "forever"]);
+    api.make(pod.spec(|spec| spec.volumes = Some(vec![scratch])).build());
+    let _agent = world.start();
+    let mount =
+        |world: &World| world.events.all().into_iter().find(|event| event.reason == "FailedMount");
+    let event = world.until("it is told why", mount).await;
+    assert!(event.message.contains("scratch (emptyDir)"), "{}", event.message);
+    let waits = |_: &World| {
+        let status = status(&api, "web")?;
+        let state = status.container_statuses?.first()?.state.clone()?;
+        state.waiting?.reason
+    };
+    assert_eq!(world.until("it waits", waits).await, "ContainerCreating");
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(world.runtime.sandboxes(), []);
+    api.delete(&named("web"), Duration::from_secs(30));
+    gone(&world, &api, "web").await;
+}
+
+// behaviour: API-11
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_refused_has_failed_for_good_and_can_be_deleted() {
+    let (mut world, api) = World::in_cluster();
+    world.allocatable = vec![("pods", "1")];
+    api.make(sleeper("first"));
+    let _agent = world.start();
+    ready(&world, &api, "first").await;
+    api.make(sleeper("second"));
+    let failed = |_: &World| {
+        status(&api, "second").filter(|status| status.phase.as_deref() == Some("Failed"))
+    };
+    let told = world.until("it is refused", failed).await;
+    assert_eq!(told.reason.as_deref(), Some("OutOfpods"));
+    api.delete(&named("first"), Duration::from_secs(1));
+    gone(&world, &api, "first").await;
+    api.update(&named("second"), |pod| {
+        pod.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+    });
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(running(&world, "second"), None, "what has failed stays so");
+    assert_eq!(status(&api, "second").and_then(|status| status.phase).as_deref(), Some("Failed"));
+    api.delete(&named("second"), Duration::from_secs(30));
+    gone(&world, &api, "second").await;
+}

@@ -1,0 +1,17 @@
+//! What the node object says, and when that is told: values and `now` in, values out.
+
+pub mod addresses;
+pub mod conditions;
+pub mod difference;
+pub mod facts;
+pub mod health;
+pub mod images;
+pub mod lease;
+pub mod object;
+pub mod pace;
+pub mod reconcile;
+pub mod reports;
+pub mod resources;
+pub mod runtime_view;
+pub mod settings;
+pub mod status;

@@ -1,0 +1,69 @@
+use super::*;
+
+fn ips(texts: &[&str]) -> Vec<IpAddr> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn found(on_interfaces: &[&str], of_name: &[&str], by_default_route: &[&str]) -> FoundAddresses {
+    FoundAddresses {
+        on_interfaces: ips(on_interfaces),
+        of_name: ips(of_name),
+        by_default_route: ips(by_default_route),
+    }
+}
+
+type Texts = &'static [&'static str];
+/// What is asked for, the host's name, what the node's name stands for; the addresses, or why not.
+type Row = (Texts, &'static str, Texts, Result<Texts, &'static str>);
+
+// behaviour: NODE-13
+#[test]
+fn addresses_are_those_asked_for_or_found_in_order() {
+    const MINE: &[&str] = &["127.0.0.1", "10.0.0.1", "10.0.0.2", "fd00::1", "fe80::1"];
+    let routes: &[&str] = &["10.0.0.1", "fd00::1"];
+    let rows: [Row; 13] = [
+        (&["10.0.0.2"], "n", &[], Ok(&["10.0.0.2"])),
+        (&["10.0.0.2", "fd00::1"], "n", &[], Ok(&["10.0.0.2", "fd00::1"])),
+        (&["10.0.0.9"], "n", &[], Err("not found in the host's network interfaces")),
+        (&["127.0.0.1"], "n", &[], Err("can't be loopback")),
+        (&["fe80::1"], "n", &[], Err("can't be a link-local")),
+        (&["224.0.0.1"], "n", &[], Err("can't be a multicast")),
+        (&["10.0.0.1", "fd00::9"], "n", &[], Err("failed to validate secondaryNodeIP")),
+        (&[], "192.0.2.1", &["10.0.0.2"], Ok(&["192.0.2.1"])),
+        (&[], "n", &["127.0.0.1", "fd00::1", "10.0.0.2"], Ok(&["10.0.0.2"])),
+        (&[], "n", &["fd00::1"], Ok(&["fd00::1"])),
+        (&[], "n", &["127.0.0.1", "10.9.9.9"], Ok(&["10.0.0.1"])),
+        (&["::"], "n", &["10.0.0.2", "fd00::1"], Ok(&["fd00::1"])),
+        (&["::"], "n", &[], Ok(&["fd00::1"])),
+    ];
+    for (asked, hostname, of_name, expected) in rows {
+        let outcome = addresses(&ips(asked), hostname, &found(MINE, of_name, routes));
+        match (outcome, expected) {
+            (Ok(all), Ok(expected)) => {
+                let (last, own) = all.split_last().unwrap();
+                assert_eq!((last.type_.as_str(), last.address.as_str()), ("Hostname", hostname));
+                assert!(own.iter().all(|one| one.type_ == "InternalIP"));
+                let own: Vec<&str> = own.iter().map(|one| one.address.as_str()).collect();
+                assert_eq!(own, expected, "{asked:?} {of_name:?}");
+            }
+            (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
+            (outcome, expected) => panic!("{asked:?}: {outcome:?}, not {expected:?}"),
+        }
+    }
+    assert!(addresses(&[], "n", &found(MINE, &[], &[])).is_err());
+}
+
+#[test]
+fn a_name_is_looked_up_only_when_nothing_else_says_an_address() {
+    for (asked, hostname, looked_up) in [
+        (vec![], "n", true),
+        (ips(&["0.0.0.0"]), "n", true),
+        (ips(&["10.0.0.1"]), "n", false),
+        (vec![], "10.0.0.1", false),
+    ] {
+        assert_eq!(needs_lookup(&asked, hostname), looked_up, "{asked:?} {hostname}");
+    }
+    assert_eq!(provided_node_ip(&ips(&["10.0.0.1", "fd00::1"])).unwrap(), "10.0.0.1,fd00::1");
+    assert_eq!(provided_node_ip(&ips(&["::"])), None);
+    assert_eq!(provided_node_ip(&[]), None);
+}

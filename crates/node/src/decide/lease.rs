@@ -1,0 +1,76 @@
+//! The lease by which others know that the node lives.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
+
+/// The namespace of the leases of all nodes.
+pub const NAMESPACE: &str = "kube-node-lease";
+
+/// Whose lease it is, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseTerms {
+    /// The node's name, which is the lease's too.
+    pub node: String,
+    /// For how long the lease says that the node lives.
+    pub duration: Duration,
+}
+
+impl LeaseTerms {
+    /// From one renewal to the next: a quarter of the time.
+    pub fn renew_interval(&self) -> Duration {
+        self.duration / 4
+    }
+
+    /// A new lease of the node with that uid.
+    pub fn make(&self, node_uid: &str, now: Timestamp) -> Lease {
+        let lease = Lease {
+            metadata: ObjectMeta {
+                name: Some(self.node.clone()),
+                namespace: Some(NAMESPACE.to_owned()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(LeaseSpec {
+                holder_identity: Some(self.node.clone()),
+                ..LeaseSpec::default()
+            }),
+        };
+        self.renew(lease, Some(node_uid), now)
+    }
+
+    /// The lease, renewed. One that belongs to nobody, or to an earlier node of that name, gets the node
+    /// as its owner if it is known: else it would be collected as garbage.
+    pub fn renew(&self, mut lease: Lease, node_uid: Option<&str>, now: Timestamp) -> Lease {
+        let spec = lease.spec.get_or_insert_default();
+        spec.lease_duration_seconds = i32::try_from(self.duration.as_secs()).ok();
+        // As exact as the API has it.
+        let now = Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now);
+        spec.renew_time = Some(MicroTime(now));
+        if let Some(uid) = node_uid {
+            let owners = lease.metadata.owner_references.get_or_insert_default();
+            let is_node = |owner: &OwnerReference| owner.kind == "Node" && owner.name == self.node;
+            if owners.is_empty() {
+                owners.push(self.owner(uid));
+            } else if let Some(owner) = owners.iter_mut().find(|owner| is_node(owner)) {
+                uid.clone_into(&mut owner.uid);
+            }
+        }
+        lease
+    }
+
+    fn owner(&self, uid: &str) -> OwnerReference {
+        OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Node".to_owned(),
+            name: self.node.clone(),
+            uid: uid.to_owned(),
+            ..OwnerReference::default()
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "lease_tests.rs"]
+mod tests;

@@ -1,0 +1,65 @@
+//! How long to wait for what.
+
+use std::time::Duration;
+
+/// How often a call is made again at once.
+pub const TRIES: usize = 5;
+
+const FIRST_STEP: Duration = Duration::from_millis(100);
+const LONGEST_STEP: Duration = Duration::from_secs(7);
+
+/// How long to wait before a registration or a lease is tried for the so-manieth time again: ever twice
+/// as long, up to seven seconds.
+pub fn again_after(failures: u32) -> Duration {
+    let factor = 2_u32.saturating_pow(failures.saturating_sub(1));
+    FIRST_STEP.saturating_mul(factor).min(LONGEST_STEP)
+}
+
+/// A period that is longer by up to a twenty-fifth, so that not all nodes call at the same moment.
+/// `fraction` is any number from zero to one.
+pub fn jittered(period: Duration, fraction: f64) -> Duration {
+    period.mul_f64(1.0 + 0.04 * fraction.clamp(0.0, 1.0))
+}
+
+/// When the runtime is asked again how it is: at once while the node starts, then now and then, and more
+/// often while something is wrong.
+pub fn next_check(since_start: Duration, was_ready: bool, is_ready: bool) -> Duration {
+    let starting = !was_ready && since_start < Duration::from_mins(2);
+    match (is_ready, starting) {
+        (true, _) => Duration::from_secs(10),
+        (false, true) if since_start < Duration::from_secs(10) => Duration::from_millis(100),
+        (false, true) => Duration::from_secs(1),
+        (false, false) => Duration::from_secs(5),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // behaviour: NODE-3
+    #[test]
+    fn waits_double_up_to_seven_seconds() {
+        let waits: Vec<u128> = (1..=9).map(|n| again_after(n).as_millis()).collect();
+        assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 7000, 7000]);
+        assert_eq!(again_after(u32::MAX), LONGEST_STEP);
+        assert_eq!(jittered(Duration::from_secs(10), 1.0), Duration::from_millis(10_400));
+        assert_eq!(jittered(Duration::from_secs(10), 0.0), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn the_runtime_is_asked_often_while_the_node_starts() {
+        let rows = [
+            (0, false, false, 100),
+            (9, false, false, 100),
+            (11, false, false, 1000),
+            (121, false, false, 5000),
+            (1, true, false, 5000),
+            (1, true, true, 10_000),
+        ];
+        for (since, was_ready, is_ready, wait) in rows {
+            let found = next_check(Duration::from_secs(since), was_ready, is_ready);
+            assert_eq!(found.as_millis(), wait, "{since} {was_ready} {is_ready}");
+        }
+    }
+}

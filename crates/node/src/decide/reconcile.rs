@@ -1,0 +1,85 @@
+//! What of a node that was there before becomes as it would have been made. Taints, the provider's id
+//! and labels of the user's own stay as they are: others may have changed them on purpose.
+
+use k8s_openapi::api::core::v1::Node;
+
+use super::object::ATTACH_DETACH;
+use super::resources::{is_huge_pages, is_same};
+
+/// Labels that are the node's own business.
+const DEFAULT_LABELS: [&str; 12] = [
+    "kubernetes.io/hostname",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "node.kubernetes.io/windows-build",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+];
+
+/// Makes a node that was there before what it should be, given the one that would have been made.
+pub fn reconcile(existing: &mut Node, wanted: &Node) {
+    reconcile_annotation(existing, wanted);
+    reconcile_labels(existing, wanted);
+    reconcile_resources(existing, wanted);
+}
+
+fn reconcile_annotation(existing: &mut Node, wanted: &Node) {
+    let value = wanted.metadata.annotations.as_ref().and_then(|all| all.get(ATTACH_DETACH));
+    match value {
+        Some(value) => {
+            let all = existing.metadata.annotations.get_or_insert_default();
+            all.insert(ATTACH_DETACH.to_owned(), value.clone());
+        }
+        None => {
+            if let Some(all) = &mut existing.metadata.annotations {
+                all.remove(ATTACH_DETACH);
+            }
+        }
+    }
+}
+
+fn reconcile_labels(existing: &mut Node, wanted: &Node) {
+    let labels = existing.metadata.labels.get_or_insert_default();
+    for name in DEFAULT_LABELS {
+        let Some(value) = wanted.metadata.labels.as_ref().and_then(|all| all.get(name)) else {
+            continue;
+        };
+        if value.is_empty() {
+            labels.remove(name);
+        } else {
+            labels.insert(name.to_owned(), value.clone());
+        }
+    }
+}
+
+/// Capacity that is there stays, but for huge pages: of sizes that the machine has no longer nothing
+/// is told.
+fn reconcile_resources(existing: &mut Node, wanted: &Node) {
+    let wanted = wanted.status.clone().unwrap_or_default();
+    let (capacity, allocatable) =
+        (wanted.capacity.unwrap_or_default(), wanted.allocatable.unwrap_or_default());
+    let status = existing.status.get_or_insert_default();
+    let lists = [(&mut status.capacity, capacity), (&mut status.allocatable, allocatable)];
+    for (found, wanted) in lists {
+        let Some(found) = found else {
+            *found = Some(wanted);
+            continue;
+        };
+        found.retain(|name, _| !is_huge_pages(name) || wanted.contains_key(name));
+        for (name, amount) in wanted {
+            if is_huge_pages(&name) && !is_same(found.get(&name), &amount) {
+                found.insert(name, amount);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "reconcile_tests.rs"]
+mod tests;

@@ -1,0 +1,73 @@
+use super::*;
+use serde_json::{from_value, json, to_value};
+
+fn node(value: serde_json::Value) -> Node {
+    from_value(value).unwrap()
+}
+
+// behaviour: NODE-2
+#[test]
+fn a_node_that_was_there_gets_what_is_the_nodes_own_and_keeps_the_rest() {
+    let wanted = node(json!({
+        "metadata": {
+            "name": "n",
+            "labels": { "kubernetes.io/hostname": "n", "kubernetes.io/os": "linux", "mine": "new" },
+            "annotations": { ATTACH_DETACH: "true" },
+        },
+        "spec": { "providerID": "p://new", "taints": [{ "key": "new", "effect": "NoSchedule" }] },
+        "status": {
+            "capacity": { "cpu": "4", "hugepages-2Mi": "4Mi" },
+            "allocatable": { "cpu": "3", "hugepages-2Mi": "4Mi" },
+        },
+    }));
+    let mut existing = node(json!({
+        "metadata": {
+            "name": "n",
+            "labels": { "kubernetes.io/hostname": "old", "mine": "old", "theirs": "x" },
+            "annotations": { "other": "y" },
+        },
+        "spec": { "providerID": "p://old", "taints": [{ "key": "old", "effect": "NoExecute" }] },
+        "status": {
+            "capacity": { "cpu": "2", "hugepages-1Gi": "1Gi", "example.com/x": "1" },
+            "allocatable": { "cpu": "2", "hugepages-1Gi": "1Gi" },
+        },
+    }));
+    reconcile(&mut existing, &wanted);
+    let found = to_value(&existing).unwrap();
+    let labels = json!({
+        "kubernetes.io/hostname": "n", "kubernetes.io/os": "linux", "mine": "old", "theirs": "x",
+    });
+    assert_eq!(found["metadata"]["labels"], labels);
+    let annotations = json!({ ATTACH_DETACH: "true", "other": "y" });
+    assert_eq!(found["metadata"]["annotations"], annotations);
+    assert_eq!(found["spec"]["providerID"], "p://old");
+    assert_eq!(found["spec"]["taints"][0]["key"], "old");
+    let capacity = json!({ "cpu": "2", "hugepages-2Mi": "4Mi", "example.com/x": "1" });
+    assert_eq!(found["status"]["capacity"], capacity);
+    assert_eq!(found["status"]["allocatable"], json!({ "cpu": "2", "hugepages-2Mi": "4Mi" }));
+}
+
+// behaviour: NODE-2
+#[test]
+fn what_is_missing_is_filled_and_what_is_off_goes() {
+    let wanted = node(json!({
+        "metadata": { "name": "n", "labels": { "topology.kubernetes.io/zone": "" } },
+        "status": { "capacity": { "cpu": "4" }, "allocatable": { "cpu": "3" } },
+    }));
+    let mut existing = node(json!({
+        "metadata": {
+            "name": "n",
+            "labels": { "topology.kubernetes.io/zone": "a" },
+            "annotations": { ATTACH_DETACH: "true" },
+        },
+    }));
+    reconcile(&mut existing, &wanted);
+    let found = to_value(&existing).unwrap();
+    assert_eq!(found["metadata"]["labels"], json!({}));
+    assert_eq!(found["metadata"]["annotations"], json!({}));
+    assert_eq!(found["status"]["capacity"], json!({ "cpu": "4" }));
+    assert_eq!(found["status"]["allocatable"], json!({ "cpu": "3" }));
+    let once = existing.clone();
+    reconcile(&mut existing, &wanted);
+    assert_eq!(existing, once, "once is enough");
+}

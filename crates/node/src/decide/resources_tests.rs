@@ -1,0 +1,54 @@
+use super::*;
+
+fn amounts(rows: &[(&str, &str)]) -> Amounts {
+    rows.iter().map(|(name, text)| ((*name).to_owned(), Quantity::parse(text).unwrap())).collect()
+}
+
+fn list(rows: &[(&str, &str)]) -> ResourceList {
+    rows.iter().map(|(name, text)| ((*name).to_owned(), ApiQuantity((*text).to_owned()))).collect()
+}
+
+// behaviour: NODE-14
+#[test]
+fn amounts_are_written_as_upstream_writes_them() {
+    let own = amounts(&[
+        ("cpu", "2000m"),
+        ("memory", "16708005888"),
+        ("ephemeral-storage", "90000"),
+        ("hugepages-2Mi", "0"),
+        ("hugepages-1Gi", "2147483648"),
+        ("pods", "110"),
+    ]);
+    let expected = list(&[
+        ("cpu", "2"),
+        ("memory", "16316412Ki"),
+        ("ephemeral-storage", "90000"),
+        ("hugepages-2Mi", "0"),
+        ("hugepages-1Gi", "2Gi"),
+        ("pods", "110"),
+    ]);
+    assert_eq!(capacity(&ResourceList::new(), &own), expected);
+    let part = capacity(&ResourceList::new(), &amounts(&[("cpu", "1750m"), ("memory", "1000")]));
+    assert_eq!(part, list(&[("cpu", "1750m"), ("memory", "1k")]));
+}
+
+// behaviour: NODE-10
+#[test]
+fn resources_that_others_added_stay_and_pods_can_have_all_of_them() {
+    let own = amounts(&[("cpu", "2"), ("pods", "110")]);
+    let before = list(&[("cpu", "2000m"), ("example.com/dongle", "3")]);
+    let has = capacity(&before, &own);
+    let expected = list(&[("cpu", "2000m"), ("example.com/dongle", "3"), ("pods", "110")]);
+    assert_eq!(has, expected, "what is as much stays as it is written");
+    let left = amounts(&[("cpu", "1500m"), ("pods", "110")]);
+    let before = list(&[("example.com/gone", "1"), ("example.com/dongle", "1")]);
+    let expected = list(&[("cpu", "1500m"), ("example.com/dongle", "3"), ("pods", "110")]);
+    assert_eq!(allocatable(&before, &has, &left), expected);
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let some = list(&[("cpu", "1"), ("pods", "1")]);
+    assert_eq!(missing(&some, true), ["memory", "ephemeral-storage"]);
+    assert_eq!(missing(&some, false), ["memory"]);
+}

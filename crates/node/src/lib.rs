@@ -1,0 +1,99 @@
+//! The node itself on the API server: its object, its status and the lease that says that it lives.
+//!
+//! ```text
+//!  runtime ──RuntimeCheck──┐                          ┌──> node object: made, reconciled, status patched
+//!  addresses, images ─Look─┼─> Facts ──decide──> StatusTask
+//!  NodeHandle (pressure…) ─┘                          └──> events
+//!  API server ──OwnNodeFeed──> the object as it is there ──> StatusTask, LeaseTask, NodeHandle
+//! ```
+//! Inputs: [`Settings`] from the configuration and the machine; [`NodePorts`]; what other parts say
+//! through the [`NodeHandle`]. Outputs: the node object, the lease, events of the node, and the object as
+//! the server has it ([`NodeHandle::node`]).
+//!
+//! Invariants:
+//! - nothing is written that the Node authorizer and the admission plugin `NodeRestriction` refuse;
+//! - the status is written when it changes, and else at the pace of `nodeStatusReportFrequency`; looking
+//!   whether it changed costs no call;
+//! - conditions, labels and resources of others stay as they are, and so do taints;
+//! - a patch is for the object that was seen, not for one of its name;
+//! - a node object that is deleted is made again; its lease gets the new one as its owner;
+//! - the lease is renewed whatever becomes of the status.
+//!
+//! Wiring: [`node()`] gives the tasks, each with a `run(stop)`, and the handle.
+//! ```ignore
+//! let own = Particulars { name, hostname, architecture, labels, ips, kubelet_version, identity,
+//!     capacity, allocatable, declared_features: vec!["RestartAllContainersOnContainerExits"],
+//!     external_cloud: false, cgroup_v1 };
+//! let (node, handle) = node::node(Settings::new(&config, own), ports);
+//! tasks.spawn("own node", |stop| node.feed.run(stop));
+//! tasks.spawn("look at the node", |stop| node.look.run(stop));
+//! tasks.spawn("runtime check", |stop| node.check.run(stop));
+//! tasks.spawn("node status", |stop| node.status.run(stop));
+//! tasks.spawn("node lease", |stop| node.lease.run(stop));
+//! ```
+
+pub mod decide;
+mod handle;
+mod lease;
+mod look;
+mod own_node;
+mod ports;
+mod register;
+mod runtime_check;
+mod status;
+
+use std::sync::Arc;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+pub use decide::facts::Facts;
+pub use decide::health::{Pressure, Unwell};
+pub use decide::settings::{Particulars, Settings};
+pub use handle::NodeHandle;
+pub use lease::LeaseTask;
+pub use look::Look;
+pub use own_node::OwnNodeFeed;
+pub use ports::{NodePorts, SelfCheck};
+pub use runtime_check::RuntimeCheck;
+pub use status::StatusTask;
+
+use own_node::OwnNode;
+
+/// The tasks that keep the node on the API server. All of them run until they are told to stop.
+#[derive(Debug)]
+pub struct NodeTasks {
+    /// Follows the node's own object.
+    pub feed: OwnNodeFeed,
+    /// Looks at addresses and images.
+    pub look: Look,
+    /// Asks the runtime how it is.
+    pub check: RuntimeCheck,
+    /// Makes the node object and keeps its status.
+    pub status: StatusTask,
+    /// Renews the lease.
+    pub lease: LeaseTask,
+}
+
+/// The tasks of a node, and the handle by which others take part.
+pub fn node(settings: Settings, ports: NodePorts) -> (NodeTasks, NodeHandle) {
+    let (settings, start) = (Arc::new(settings), Instant::now());
+    let facts = watch::Sender::new(Facts::default());
+    let own = OwnNode::default();
+    let (look_again, check_again) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let handle = NodeHandle {
+        facts: facts.clone(),
+        own: own.clone(),
+        look_again: Arc::clone(&look_again),
+        check_again: Arc::clone(&check_again),
+    };
+    let name = settings.own.name.clone();
+    let tasks = NodeTasks {
+        feed: OwnNodeFeed { api: Arc::clone(&ports.api), own: own.clone(), name },
+        look: Look::new(Arc::clone(&settings), &ports, facts.clone(), look_again),
+        check: RuntimeCheck::new(Arc::clone(&ports.runtime), facts.clone(), check_again, start),
+        lease: LeaseTask::new(&settings, &ports, own.clone()),
+        status: StatusTask::new(settings, ports, facts.subscribe(), own, start),
+    };
+    (tasks, handle)
+}

@@ -1,0 +1,107 @@
+//! Looks at what nobody tells: the machine's addresses, the images, the runtime's version.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ports::addresses::Addresses;
+use model::ports::runtime::Runtime;
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::decide::addresses::{addresses, needs_lookup};
+use crate::decide::facts::Facts;
+use crate::decide::images::images;
+use crate::decide::settings::Settings;
+use crate::ports::NodePorts;
+use crate::runtime_check::ask_version;
+
+/// From one look to the next.
+const PERIOD: Duration = Duration::from_secs(30);
+/// How long to wait for more of the same: images come and go in bursts.
+const BURST: Duration = Duration::from_secs(1);
+/// How long a look may take.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// Looks now and then, and when told to.
+#[derive(Debug)]
+pub struct Look {
+    settings: Arc<Settings>,
+    addresses: Arc<dyn Addresses>,
+    runtime: Arc<dyn Runtime>,
+    facts: watch::Sender<Facts>,
+    again: Arc<Notify>,
+}
+
+impl Look {
+    pub(crate) fn new(
+        settings: Arc<Settings>,
+        ports: &NodePorts,
+        facts: watch::Sender<Facts>,
+        again: Arc<Notify>,
+    ) -> Self {
+        let (addresses, runtime) = (Arc::clone(&ports.addresses), Arc::clone(&ports.runtime));
+        Self { settings, addresses, runtime, facts, again }
+    }
+
+    /// Looks until told to stop.
+    pub async fn run(self, stop: CancellationToken) {
+        // Biased: a stop comes once.
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.look_again_and_again() => {}
+        }
+    }
+
+    async fn look_again_and_again(&self) {
+        loop {
+            self.find_addresses().await;
+            self.list_images().await;
+            self.facts.send_if_modified(|facts| !std::mem::replace(&mut facts.was_looked_at, true));
+            while timeout(PERIOD, self.again.notified()).await.is_ok() {
+                sleep(BURST).await;
+                self.list_images().await;
+            }
+            ask_version(&*self.runtime, &self.facts).await;
+        }
+    }
+
+    async fn find_addresses(&self) {
+        let own = &self.settings.own;
+        let name = needs_lookup(&own.ips, &own.hostname).then_some(own.name.as_str());
+        let Ok(found) = timeout(LONGEST, self.addresses.find(name)).await else {
+            warn!("the machine's addresses were not found out in time");
+            return;
+        };
+        let found = addresses(&own.ips, &own.hostname, &found);
+        let mut failed = None;
+        self.facts.send_if_modified(|facts| {
+            let found = Some(found);
+            if facts.addresses == found {
+                return false;
+            }
+            failed = found.as_ref().and_then(|found| found.as_ref().err().cloned());
+            facts.addresses = found;
+            true
+        });
+        if let Some(error) = failed {
+            warn!(error, "the node's addresses cannot be told");
+        }
+    }
+
+    /// Lists the images. What changed is told with the next look at the status: there is no hurry.
+    async fn list_images(&self) {
+        let listed = match timeout(LONGEST, self.runtime.list_images()).await {
+            Ok(Ok(listed)) => listed,
+            Ok(Err(error)) => return debug!(%error, "the images cannot be listed"),
+            Err(_) => return debug!("the images were not listed in time"),
+        };
+        let told = Arc::new(images(listed, self.settings.most_images));
+        self.facts.send_if_modified(|facts| {
+            facts.images = Some(told);
+            false
+        });
+    }
+}

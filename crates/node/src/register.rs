@@ -1,0 +1,68 @@
+//! Making the node object.
+
+use model::chain::Chain;
+use model::ports::cluster::ApiError;
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use crate::decide::conditions::is_ready;
+use crate::decide::object::node_object;
+use crate::decide::pace::again_after;
+use crate::ports::fraction;
+use crate::status::StatusTask;
+
+impl StatusTask {
+    /// Makes the node object, or finds it, however long that takes.
+    pub(crate) async fn register(&mut self) {
+        let mut failures = 0;
+        let mut changes = self.own.changes();
+        while self.own.node().is_none() {
+            changes.mark_unchanged();
+            match self.try_register().await {
+                Ok(()) => return,
+                Err(error) => {
+                    failures += 1;
+                    if self.trouble.failed(tokio::time::Instant::now().into_std()) {
+                        let error = Chain(&error);
+                        warn!(node = self.settings.own.name, %error, "the node cannot be registered; trying again");
+                    }
+                }
+            }
+            // Somebody else may have made it, or the feed may tell of it at last.
+            if let Ok(Err(_)) = timeout(again_after(failures), changes.changed()).await {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    async fn try_register(&mut self) -> Result<(), ApiError> {
+        let unwell = self.unwell();
+        let facts = self.facts.borrow().clone();
+        let (node, events) = node_object(self.known(&facts, &unwell), self.ports.clock.now());
+        let created = self.in_time(self.ports.api.create_node(&node)).await;
+        match created {
+            Ok(created) => {
+                let ready = is_ready(created.status.as_ref().and_then(|s| s.conditions.as_ref()));
+                info!(node = self.settings.own.name, ready, "the node is registered");
+                let uid = created.metadata.uid.clone();
+                self.own.saw(created);
+                if std::mem::replace(&mut self.reconciled, uid).is_some() {
+                    self.own.follow_again();
+                }
+                self.reports.told(true, self.start.elapsed(), fraction());
+                self.tell(events);
+                Ok(())
+            }
+            // Whoever may not make it may still keep it.
+            Err(ApiError::Conflict(_) | ApiError::Refused { code: 403, .. }) => {
+                let name = &self.settings.own.name;
+                let found = self.in_time(self.ports.api.own_node(name)).await?;
+                let found = found.ok_or(ApiError::NotFound)?;
+                info!(node = name, "the node was registered before");
+                self.own.saw(found);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Keeps the status of the node on the API server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use model::chain::Chain;
+use model::ports::cluster::ApiError;
+use model::ports::events::NodeEvent;
+use model::trouble::Trouble;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::decide::conditions::is_ready;
+use crate::decide::difference::difference;
+use crate::decide::facts::Facts;
+use crate::decide::health::Unwell;
+use crate::decide::object::{node_object, set_required_labels};
+use crate::decide::pace::{TRIES, jittered, next_check};
+use crate::decide::reconcile::reconcile;
+use crate::decide::reports::Reports;
+use crate::decide::settings::Settings;
+use crate::decide::status::{
+    Known, REBOOTED, is_unschedulable, schedulable_event, set_status, starting_events,
+};
+use crate::own_node::{OwnNode, Seen};
+use crate::ports::{NodePorts, fraction, unwell};
+
+/// How long to wait for a node that is about to be ready before it is registered.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+const FIRST_LOOK_STEP: Duration = Duration::from_millis(20);
+/// From one change that is told at once to the next.
+const LEAST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a look at the status is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Whatever there is to tell.
+    Everything,
+    /// That the node is ready at last.
+    Ready,
+}
+
+/// Makes the node object and keeps its status.
+#[derive(Debug)]
+pub struct StatusTask {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) ports: NodePorts,
+    pub(crate) facts: watch::Receiver<Facts>,
+    pub(crate) own: OwnNode,
+    changes: watch::Receiver<Seen>,
+    pub(crate) start: Instant,
+    pub(crate) reports: Reports,
+    pub(crate) trouble: Trouble,
+    /// The uid of the object that has what it should have from its start.
+    pub(crate) reconciled: Option<String>,
+    was_unschedulable: bool,
+    was_ready: bool,
+    told_reboot: bool,
+}
+
+impl StatusTask {
+    pub(crate) fn new(
+        settings: Arc<Settings>,
+        ports: NodePorts,
+        facts: watch::Receiver<Facts>,
+        own: OwnNode,
+        start: Instant,
+    ) -> Self {
+        Self {
+            reports: Reports::new(settings.report_frequency),
+            settings,
+            ports,
+            facts,
+            changes: own.changes(),
+            own,
+            start,
+            trouble: Trouble::default(),
+            reconciled: None,
+            was_unschedulable: false,
+            was_ready: false,
+            told_reboot: false,
+        }
+    }
+
+    /// Keeps the status until told to stop.
+    pub async fn run(mut self, stop: CancellationToken) {
+        // Biased: a stop comes once.
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.keep() => {}
+        }
+    }
+
+    async fn keep(&mut self) {
+        self.tell(starting_events(&self.settings));
+        self.first_look().await;
+        let mut purpose = Purpose::Everything;
+        loop {
+            self.facts.mark_unchanged();
+            self.changes.mark_unchanged();
+            let outcome = self.sync(purpose).await;
+            match outcome {
+                Ok(()) => {
+                    if let Some(after) = self.trouble.over(Instant::now().into_std()) {
+                        info!(?after, "the node's status can be written again");
+                    }
+                }
+                Err(error) => {
+                    if self.trouble.failed(Instant::now().into_std()) {
+                        let error = Chain(&error);
+                        warn!(%error, "update node status exceeds retry count");
+                    }
+                    // The server is left alone for a while, whatever changes.
+                    let retry_after = match error {
+                        ApiError::Throttled { retry_after } => retry_after.unwrap_or_default(),
+                        _ => Duration::ZERO,
+                    };
+                    sleep(self.period().max(retry_after)).await;
+                    purpose = Purpose::Everything;
+                    continue;
+                }
+            }
+            purpose = self.rest().await;
+        }
+    }
+
+    /// Waits a moment for all there is to know: a node that is well is ready from the beginning.
+    async fn first_look(&self) {
+        while self.start.elapsed() < FIRST_LOOK {
+            let is_known = {
+                let facts = self.facts.borrow();
+                facts.was_looked_at && facts.runtime.is_ready()
+            };
+            if is_known && self.own.was_told() && self.unwell().is_empty() {
+                return;
+            }
+            sleep(FIRST_LOOK_STEP).await;
+        }
+    }
+
+    /// Waits until there may be something to tell.
+    async fn rest(&mut self) -> Purpose {
+        let is_starting = !self.was_ready && self.start.elapsed() < Duration::from_mins(2);
+        let next = if is_starting {
+            next_check(self.start.elapsed(), false, false)
+        } else {
+            self.period()
+        };
+        let waited = Instant::now();
+        // Biased: both changes are seen by the look that follows.
+        let purpose = tokio::select! {
+            biased;
+            Ok(()) = self.facts.changed() => Purpose::Everything,
+            Ok(()) = self.changes.changed() => Purpose::Everything,
+            () = sleep(next) => if is_starting { Purpose::Ready } else { Purpose::Everything },
+        };
+        if purpose == Purpose::Everything && !is_starting {
+            sleep(LEAST_PAUSE.saturating_sub(waited.elapsed())).await;
+        }
+        purpose
+    }
+
+    fn period(&self) -> Duration {
+        jittered(self.settings.update_frequency, fraction())
+    }
+
+    /// Registers the node if it is not there, and tells its status if that is due.
+    async fn sync(&mut self, purpose: Purpose) -> Result<(), ApiError> {
+        let mut was_gone = false;
+        if self.own.take_doubt() {
+            self.look_whether_it_is_there().await?;
+        }
+        loop {
+            if self.settings.register && self.own.node().is_none() {
+                self.register().await;
+            }
+            match self.update(purpose).await {
+                // Deleted in the meantime; once more, and else with the next look.
+                Err(ApiError::NotFound) if !was_gone => {
+                    was_gone = true;
+                    self.own.is_gone();
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn look_whether_it_is_there(&self) -> Result<(), ApiError> {
+        match self.in_time(self.ports.api.own_node(&self.settings.own.name)).await {
+            Ok(Some(node)) => self.own.saw(node),
+            Ok(None) => self.own.is_gone(),
+            Err(error) => {
+                self.own.doubt();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the status, with some tries; the first of them from the object as it was last seen.
+    async fn update(&mut self, purpose: Purpose) -> Result<(), ApiError> {
+        let mut last = ApiError::NotFound;
+        for number in 0..TRIES {
+            if number > 0 {
+                let name = &self.settings.own.name;
+                match self.in_time(self.ports.api.own_node(name)).await {
+                    Ok(Some(node)) => self.own.saw(node),
+                    Ok(None) => return Err(ApiError::NotFound),
+                    Err(error) => {
+                        last = error;
+                        continue;
+                    }
+                }
+            }
+            let Some(node) = self.own.node() else {
+                // Not ours to make; whoever makes it, the feed tells.
+                return Ok(());
+            };
+            match self.try_update(&node, purpose).await {
+                Ok(()) => return Ok(()),
+                Err(error @ (ApiError::NotFound | ApiError::Throttled { .. })) => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    debug!(error = %Chain(&error), number, "the node's status was not written");
+                    last = error;
+                }
+            }
+        }
+        Err(last)
+    }
+
+    async fn try_update(&mut self, old: &Node, purpose: Purpose) -> Result<(), ApiError> {
+        let unwell = self.unwell();
+        let facts = self.facts.borrow().clone();
+        let now = self.ports.clock.now();
+        let known = self.known(&facts, &unwell);
+        let mut node = old.clone();
+        if self.settings.register && self.reconciled != old.metadata.uid {
+            reconcile(&mut node, &node_object(known, now).0);
+        }
+        set_required_labels(&mut node, &self.settings);
+        let mut events = set_status(&mut node, known, now);
+        let ready = is_ready(node.status.as_ref().and_then(|status| status.conditions.as_ref()));
+        if purpose == Purpose::Ready && !ready {
+            return Ok(());
+        }
+        events.extend(schedulable_event(old, self.was_unschedulable));
+        let found = difference(old, &node);
+        if self.reports.is_worth(found.is_change, self.start.elapsed()) {
+            let name = &self.settings.own.name;
+            let patched = self
+                .in_time(self.ports.api.patch_node_status(name, found.patch.to_string()))
+                .await?;
+            self.reports.told(found.is_change, self.start.elapsed(), fraction());
+            self.reconciled.clone_from(&patched.metadata.uid);
+            self.own.saw(patched);
+        }
+        self.was_ready |= ready;
+        self.was_unschedulable = is_unschedulable(old);
+        self.tell(events);
+        Ok(())
+    }
+
+    pub(crate) fn known<'a>(&'a self, facts: &'a Facts, unwell: &'a [Unwell]) -> Known<'a> {
+        Known { settings: &self.settings, facts, unwell, since_start: self.start.elapsed() }
+    }
+
+    pub(crate) fn unwell(&self) -> Vec<Unwell> {
+        unwell(&self.ports.checks)
+    }
+
+    /// Records events, that of a new start of the machine once.
+    pub(crate) fn tell(&mut self, events: Vec<NodeEvent>) {
+        for event in events {
+            let is_reboot = event.reason == REBOOTED;
+            if !is_reboot || !std::mem::replace(&mut self.told_reboot, true) {
+                self.ports.events.record(event);
+            }
+        }
+    }
+
+    /// A call that may not take longer than the node may be silent.
+    pub(crate) async fn in_time<T>(
+        &self,
+        call: impl Future<Output = Result<T, ApiError>>,
+    ) -> Result<T, ApiError> {
+        let limit = self.settings.answer_time();
+        timeout(limit, call).await.unwrap_or(Err(ApiError::TooSlow(limit)))
+    }
+}

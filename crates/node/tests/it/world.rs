@@ -1,0 +1,159 @@
+//! A node, an API server, a runtime, and their time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use config::KubeletConfiguration;
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use model::ports::node_api::{NodeApi, NodeLeases};
+use node::{NodeHandle, NodePorts, NodeTasks, Particulars, SelfCheck, Settings, Unwell};
+use podspec::quantity::Quantity;
+use testkit::addresses::MemoryAddresses;
+use testkit::clock::VirtualClock;
+use testkit::cluster::node_api::MemoryNodeApi;
+use testkit::events::KeptNodeEvents;
+use testkit::runtime::MemoryRuntime;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// How long a test waits for what should come: virtual time, so long is cheap.
+const PATIENCE: Duration = Duration::from_mins(20);
+
+/// The node's name.
+pub(crate) const NAME: &str = "n";
+
+/// A part of the agent whose health a test says.
+#[derive(Debug, Default)]
+pub(crate) struct Part(Mutex<Option<String>>);
+
+impl Part {
+    pub(crate) fn set(&self, problem: Option<&str>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = problem.map(ToOwned::to_owned);
+    }
+}
+
+impl SelfCheck for Part {
+    fn unwell(&self) -> Option<Unwell> {
+        let problem = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(Unwell { part: "PLEG", problem })
+    }
+}
+
+/// Everything a node needs.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) api: MemoryNodeApi,
+    pub(crate) runtime: Arc<MemoryRuntime>,
+    pub(crate) addresses: Arc<MemoryAddresses>,
+    pub(crate) events: Arc<KeptNodeEvents>,
+    pub(crate) part: Arc<Part>,
+    clock: VirtualClock,
+}
+
+/// A node that runs. It ends with this.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) handle: NodeHandle,
+    _tasks: JoinSet<()>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let clock = VirtualClock::new();
+        Self {
+            api: MemoryNodeApi::default(),
+            runtime: Arc::new(MemoryRuntime::new(Arc::new(clock.clone()))),
+            addresses: Arc::new(MemoryAddresses::one("10.0.0.1")),
+            events: Arc::default(),
+            part: Arc::default(),
+            clock,
+        }
+    }
+
+    pub(crate) fn settings(change: impl FnOnce(&mut KubeletConfiguration)) -> Settings {
+        let mut config = KubeletConfiguration::default();
+        change(&mut config);
+        let amounts = |cpu: &str| {
+            let all =
+                [("cpu", cpu), ("memory", "4Gi"), ("pods", "110"), ("ephemeral-storage", "9Gi")];
+            let quantity = |text: &str| Quantity::parse(text).unwrap();
+            all.iter().map(|(name, text)| ((*name).to_owned(), quantity(text))).collect()
+        };
+        let own = Particulars {
+            name: NAME.to_owned(),
+            hostname: NAME.to_owned(),
+            architecture: "amd64".to_owned(),
+            kubelet_version: "v1.36.3+ferrolet.0.1.0".to_owned(),
+            capacity: amounts("2"),
+            allocatable: amounts("1500m"),
+            ..Particulars::default()
+        };
+        Settings::new(&config, own)
+    }
+
+    pub(crate) fn start(&self) -> Running {
+        self.start_with(Self::settings(|_| {}))
+    }
+
+    pub(crate) fn start_with(&self, settings: Settings) -> Running {
+        let api: Arc<dyn NodeApi> = Arc::new(self.api.clone());
+        let leases: Arc<dyn NodeLeases> = Arc::new(self.api.clone());
+        let ports = NodePorts {
+            api,
+            leases,
+            runtime: self.runtime.clone(),
+            addresses: self.addresses.clone(),
+            events: self.events.clone(),
+            clock: Arc::new(self.clock.clone()),
+            checks: vec![self.part.clone()],
+        };
+        let (tasks, handle) = node::node(settings, ports);
+        let NodeTasks { feed, look, check, status, lease } = tasks;
+        let stop = CancellationToken::new();
+        let mut set = JoinSet::new();
+        set.spawn(feed.run(stop.clone()));
+        set.spawn(look.run(stop.clone()));
+        set.spawn(check.run(stop.clone()));
+        set.spawn(status.run(stop.clone()));
+        set.spawn(lease.run(stop));
+        Running { handle, _tasks: set }
+    }
+
+    /// The node object, once it is as wanted.
+    pub(crate) async fn node(&self, wanted: impl Fn(&Node) -> bool) -> Node {
+        wait(|| self.api.node(NAME).filter(|node| wanted(node))).await
+    }
+
+    pub(crate) fn reasons(&self) -> Vec<&'static str> {
+        self.events.all().iter().map(|event| event.reason).collect()
+    }
+}
+
+/// Looks until there is a value.
+pub(crate) async fn wait<T>(mut value: impl FnMut() -> Option<T>) -> T {
+    let look = async {
+        loop {
+            if let Some(value) = value() {
+                return value;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, look).await.expect("it comes in time")
+}
+
+/// Lets so much time pass.
+pub(crate) async fn pass(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+pub(crate) fn condition(node: &Node, kind: &str) -> NodeCondition {
+    let all = node.status.as_ref().and_then(|status| status.conditions.clone());
+    let mut all = all.unwrap_or_default().into_iter();
+    all.find(|condition| condition.type_ == kind).unwrap_or_default()
+}
+
+pub(crate) fn is_ready(node: &Node) -> bool {
+    condition(node, "Ready").status == "True"
+}

@@ -1,0 +1,74 @@
+//! All objects of a kind, from what is heard of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::ports::cluster::Change;
+
+/// All objects of a kind.
+#[derive(Debug, Clone)]
+pub struct Listed<K, V> {
+    all: BTreeMap<K, V>,
+    /// What a list that is not at its end told.
+    told: Option<BTreeSet<K>>,
+    is_complete: bool,
+}
+
+impl<K, V> Default for Listed<K, V> {
+    fn default() -> Self {
+        Self { all: BTreeMap::new(), told: None, is_complete: false }
+    }
+}
+
+impl<K: Ord + Clone, V> Listed<K, V> {
+    /// Takes what is heard. While a list is told, what it has not told yet stays.
+    pub fn hear(&mut self, change: Change<V, K>, key: impl Fn(&V) -> K) {
+        match change {
+            Change::Restarted => self.told = Some(BTreeSet::new()),
+            Change::Applied(object) => {
+                let key = key(&object);
+                if let Some(told) = &mut self.told {
+                    told.insert(key.clone());
+                }
+                self.all.insert(key, object);
+            }
+            Change::Gone(key) => {
+                self.all.remove(&key);
+            }
+            Change::Complete => {
+                if let Some(told) = self.told.take() {
+                    self.all.retain(|key, _| told.contains(key));
+                }
+                self.is_complete = true;
+            }
+        }
+    }
+
+    /// All of them, once all were told.
+    pub fn all(&self) -> Option<&BTreeMap<K, V>> {
+        self.is_complete.then_some(&self.all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ports::cluster::Change::{Applied, Complete, Gone, Restarted};
+
+    use super::*;
+
+    // behaviour: OBJ-18
+    #[test]
+    fn what_a_whole_list_does_not_tell_is_gone() {
+        let mut listed = Listed::default();
+        let mut hear = |changes: Vec<Change<u8, u8>>| {
+            for change in changes {
+                listed.hear(change, |one| *one);
+            }
+            listed.all().map(|all| all.keys().copied().collect::<Vec<_>>())
+        };
+        assert_eq!(hear(vec![Restarted, Applied(1), Applied(2)]), None);
+        assert_eq!(hear(vec![Complete]), Some(vec![1, 2]));
+        assert_eq!(hear(vec![Applied(3), Gone(1)]), Some(vec![2, 3]));
+        assert_eq!(hear(vec![Restarted, Applied(4)]), Some(vec![2, 3, 4]));
+        assert_eq!(hear(vec![Restarted, Applied(3), Complete]), Some(vec![3]));
+    }
+}

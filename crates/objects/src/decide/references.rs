@@ -1,0 +1,121 @@
+//! Which pods refer to which objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::ids::PodUid;
+use model::objects::ObjectKey;
+
+/// Which pods refer to which objects.
+#[derive(Debug, Clone, Default)]
+pub struct References {
+    by_pod: BTreeMap<PodUid, BTreeSet<ObjectKey>>,
+    /// How many pods refer to each.
+    counts: BTreeMap<ObjectKey, usize>,
+}
+
+/// What a change of references comes to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Difference {
+    /// What this pod did not refer to before.
+    pub added: Vec<ObjectKey>,
+    /// What no pod refers to any more.
+    pub unused: Vec<ObjectKey>,
+}
+
+impl References {
+    /// A pod refers to these, and to no others.
+    pub fn set(&mut self, pod: &PodUid, objects: BTreeSet<ObjectKey>) -> Difference {
+        let before = self.by_pod.get(pod);
+        if before.map_or(objects.is_empty(), |before| *before == objects) {
+            return Difference::default();
+        }
+        let before = before.cloned().unwrap_or_default();
+        let added: Vec<ObjectKey> = objects.difference(&before).cloned().collect();
+        for key in &added {
+            *self.counts.entry(key.clone()).or_default() += 1;
+        }
+        let dropped = before.difference(&objects);
+        let unused = dropped.filter(|key| self.drop_one(key)).cloned().collect();
+        if objects.is_empty() {
+            self.by_pod.remove(pod);
+        } else {
+            self.by_pod.insert(pod.clone(), objects);
+        }
+        Difference { added, unused }
+    }
+
+    /// Whether any pod refers to it.
+    pub fn has(&self, key: &ObjectKey) -> bool {
+        self.counts.contains_key(key)
+    }
+
+    /// One pod less refers to it. Whether that was the last.
+    fn drop_one(&mut self, key: &ObjectKey) -> bool {
+        let Some(count) = self.counts.get_mut(key) else { return false };
+        *count -= 1;
+        let is_last = *count == 0;
+        if is_last {
+            self.counts.remove(key);
+        }
+        is_last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::secret("ns", name)
+    }
+
+    fn keys(names: &str) -> BTreeSet<ObjectKey> {
+        names.split_whitespace().map(key).collect()
+    }
+
+    // behaviour: OBJ-2
+    #[test]
+    fn an_object_is_used_as_long_as_one_pod_refers_to_it() {
+        let (a, b) = (PodUid::from("a"), PodUid::from("b"));
+        let mut references = References::default();
+        let rows = [
+            (&a, "x y", "x y", ""),
+            (&a, "x y", "", ""),
+            (&b, "y z", "y z", ""),
+            (&a, "x", "", ""),
+            (&a, "", "", "x"),
+            (&b, "z w", "w", "y"),
+            (&b, "", "", "w z"),
+            (&b, "", "", ""),
+        ];
+        for (pod, refers, added, unused) in rows {
+            let difference = references.set(pod, keys(refers));
+            assert_eq!(difference.added.into_iter().collect::<BTreeSet<_>>(), keys(added));
+            assert_eq!(difference.unused.into_iter().collect::<BTreeSet<_>>(), keys(unused));
+        }
+        assert!(references.counts.is_empty() && references.by_pod.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_used_is_what_pods_refer_to(
+            changes in prop::collection::vec((0..4u8, prop::collection::btree_set(0..6u8, 0..4)), 0..40),
+        ) {
+            let mut references = References::default();
+            let mut used = BTreeSet::new();
+            for (pod, objects) in changes {
+                let objects = objects.iter().map(|number| key(&number.to_string())).collect();
+                let difference = references.set(&PodUid::from(pod.to_string()), objects);
+                used.extend(difference.added);
+                for key in difference.unused {
+                    prop_assert!(used.remove(&key));
+                }
+                let expected: BTreeSet<_> = references.by_pod.values().flatten().cloned().collect();
+                prop_assert_eq!(&used, &expected);
+                prop_assert!(used.iter().all(|key| references.has(key)));
+            }
+        }
+    }
+}

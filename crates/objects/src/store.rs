@@ -1,0 +1,283 @@
+//! Keeps the secrets and config maps that pods refer to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use config::{ChangeDetectionStrategy as Strategy, KubeletConfiguration};
+use model::chain::Chain;
+use model::ids::PodUid;
+use model::objects::{DataObject, ObjectKey};
+use model::ports::objects::{Freshness, ObjectError, ObjectReads, PodObjects};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout};
+
+use crate::decide::{Known, References};
+
+/// How long one who asks waits for what nothing was heard of yet.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The shortest time after which what nobody asks for is not followed any more.
+const LEAST_IDLE: Duration = Duration::from_mins(1);
+
+/// How the store works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// How changes are noticed: by a watch of every object, by reading it again after a while, or by
+    /// reading it whenever somebody asks.
+    pub strategy: Strategy,
+    /// What nobody asked for in so long is not followed; upstream's is five times `syncFrequency`.
+    pub idle: Duration,
+    /// After how long an object is read again.
+    pub time_to_live: Duration,
+}
+
+impl Settings {
+    /// As a node is configured.
+    pub fn of(config: &KubeletConfiguration) -> Self {
+        Self {
+            strategy: config.config_map_and_secret_change_detection_strategy,
+            idle: config.sync_frequency.to_std().saturating_mul(5),
+            ..Self::default()
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            strategy: Strategy::Watch,
+            idle: Duration::from_mins(5),
+            time_to_live: Duration::from_mins(1),
+        }
+    }
+}
+
+/// The objects of the node's pods. Clones are the same one.
+#[derive(Debug, Clone)]
+pub struct ObjectStore {
+    pub(crate) shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) reads: Arc<dyn ObjectReads>,
+    pub(crate) settings: Settings,
+    /// Written by whoever registers pods or asks, and by the watches.
+    state: Mutex<State>,
+    /// Something is dirty. Waited for by the task alone.
+    pub(crate) changed: Notify,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    references: References,
+    pub(crate) entries: BTreeMap<ObjectKey, Entry>,
+    /// Of which the watch may have to begin or end.
+    pub(crate) dirty: BTreeSet<ObjectKey>,
+    generations: u64,
+    time_to_live: Duration,
+}
+
+/// An object that pods refer to.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Written by its watch, or by those who read it.
+    pub(crate) known: Arc<watch::Sender<Known>>,
+    pub(crate) watching: Watching,
+    /// Changes whenever what is known before is not good enough any more.
+    pub(crate) generation: u64,
+    /// When somebody last asked.
+    pub(crate) asked: Instant,
+    /// When it was last read, where it is not followed.
+    read: Option<Instant>,
+}
+
+/// Whether an object is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watching {
+    Yes,
+    /// Nobody asked for it in a long time.
+    Idle,
+    /// It never changes, or changes are noticed otherwise.
+    NotNeeded,
+}
+
+impl ObjectStore {
+    /// A store of nothing.
+    pub fn new(reads: Arc<dyn ObjectReads>, settings: Settings) -> Self {
+        let settings = Settings { idle: settings.idle.max(LEAST_IDLE), ..settings };
+        let state = State {
+            references: References::default(),
+            entries: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            generations: 0,
+            time_to_live: settings.time_to_live,
+        };
+        let (state, changed) = (Mutex::new(state), Notify::new());
+        Self { shared: Arc::new(Shared { reads, settings, state, changed }) }
+    }
+
+    /// After how long an object is read again: the node's annotation `node.alpha.kubernetes.io/ttl`.
+    pub fn set_time_to_live(&self, time: Duration) {
+        self.shared.state().time_to_live = time;
+    }
+
+    async fn followed(&self, key: &ObjectKey) -> Result<Arc<DataObject>, ObjectError> {
+        let mut known = {
+            let mut state = self.shared.state();
+            if state.entries.get(key).is_some_and(|entry| entry.watching == Watching::Idle) {
+                state.begin_anew(key);
+                self.shared.changed.notify_one();
+            }
+            let entry = state.entries.get_mut(key).ok_or_else(|| not_registered(key))?;
+            entry.asked = Instant::now();
+            entry.known.subscribe()
+        };
+        let heard = known.wait_for(|known| *known != Known::NotYet);
+        match timeout(PATIENCE, heard).await {
+            Ok(Ok(known)) => match &*known {
+                Known::There(object) => Ok(Arc::clone(object)),
+                _ => Err(not_found(key.kind.singular(), key)),
+            },
+            // Its last pod went meanwhile.
+            Ok(Err(_)) => Err(not_registered(key)),
+            Err(_) => Err(ObjectError::NotYet { resource: key.kind.singular() }),
+        }
+    }
+
+    async fn cached(&self, key: &ObjectKey) -> Result<Arc<DataObject>, ObjectError> {
+        let (generation, known) = {
+            let state = self.shared.state();
+            let entry = state.entries.get(key).ok_or_else(|| not_registered(key))?;
+            let is_fresh = entry.read.is_some_and(|read| read.elapsed() < state.time_to_live);
+            match &*entry.known.borrow() {
+                Known::There(object) if is_fresh => return Ok(Arc::clone(object)),
+                Known::There(object) => (entry.generation, Some(Arc::clone(object))),
+                _ => (entry.generation, None),
+            }
+        };
+        let freshness = if known.is_some() { Freshness::Any } else { Freshness::Newest };
+        match (self.shared.reads.object(key, freshness).await, known) {
+            (Ok(Some(read)), Some(known)) if read.version < known.version => Ok(known),
+            (Ok(Some(read)), _) => {
+                let read = Arc::new(read);
+                self.remember(key, generation, Known::There(Arc::clone(&read)));
+                Ok(read)
+            }
+            (Ok(None), _) => {
+                self.remember(key, generation, Known::Missing);
+                Err(not_found(key.kind.resource(), key))
+            }
+            (Err(_), Some(known)) => Ok(known),
+            (Err(error), None) => Err(ObjectError::NotRead(Chain(&error).to_string())),
+        }
+    }
+
+    /// What was read is what is known, unless a pod was registered after the question.
+    fn remember(&self, key: &ObjectKey, generation: u64, known: Known) {
+        let mut state = self.shared.state();
+        let entry = state.entries.get_mut(key);
+        if let Some(entry) = entry.filter(|entry| entry.generation == generation) {
+            entry.read = Some(Instant::now());
+            entry.known.send_replace(known);
+        }
+    }
+
+    async fn read(&self, key: &ObjectKey) -> Result<Arc<DataObject>, ObjectError> {
+        match self.shared.reads.object(key, Freshness::Newest).await {
+            Ok(Some(object)) => Ok(Arc::new(object)),
+            Ok(None) => Err(not_found(key.kind.resource(), key)),
+            Err(error) => Err(ObjectError::NotRead(Chain(&error).to_string())),
+        }
+    }
+}
+
+fn not_registered(key: &ObjectKey) -> ObjectError {
+    ObjectError::NotRegistered { namespace: key.namespace.clone(), name: key.name.clone() }
+}
+
+fn not_found(resource: &'static str, key: &ObjectKey) -> ObjectError {
+    ObjectError::NotFound { resource, name: key.name.clone() }
+}
+
+impl Shared {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// What is known of an object is not good enough any more.
+    pub(crate) fn begin_anew(&mut self, key: &ObjectKey) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        self.generations += 1;
+        entry.generation = self.generations;
+        entry.read = None;
+        entry.known.send_replace(Known::NotYet);
+        if entry.watching == Watching::Idle {
+            entry.watching = Watching::Yes;
+        }
+        self.dirty.insert(key.clone());
+    }
+
+    fn refer(&mut self, key: &ObjectKey, strategy: Strategy) {
+        if self.entries.contains_key(key) {
+            // A watch tells of itself what changes. What is read must be read after this.
+            if strategy == Strategy::Cache {
+                self.begin_anew(key);
+            }
+            return;
+        }
+        self.generations += 1;
+        let watching = match strategy {
+            Strategy::Watch => Watching::Yes,
+            Strategy::Cache | Strategy::Get => Watching::NotNeeded,
+        };
+        let entry = Entry {
+            known: Arc::new(watch::Sender::new(Known::NotYet)),
+            watching,
+            generation: self.generations,
+            asked: Instant::now(),
+            read: None,
+        };
+        self.entries.insert(key.clone(), entry);
+        self.dirty.insert(key.clone());
+    }
+}
+
+#[async_trait]
+impl PodObjects for ObjectStore {
+    fn register(&self, pod: &PodUid, objects: BTreeSet<ObjectKey>) {
+        let strategy = self.shared.settings.strategy;
+        if strategy == Strategy::Get {
+            return;
+        }
+        let mut state = self.shared.state();
+        let difference = state.references.set(pod, objects);
+        for key in &difference.added {
+            state.refer(key, strategy);
+        }
+        for key in difference.unused {
+            state.entries.remove(&key);
+            state.dirty.insert(key);
+        }
+        let is_dirty = !state.dirty.is_empty();
+        drop(state);
+        if is_dirty {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    fn unregister(&self, pod: &PodUid) {
+        self.register(pod, BTreeSet::new());
+    }
+
+    async fn get(&self, key: &ObjectKey) -> Result<Arc<DataObject>, ObjectError> {
+        match self.shared.settings.strategy {
+            Strategy::Watch => self.followed(key).await,
+            Strategy::Cache => self.cached(key).await,
+            Strategy::Get => self.read(key).await,
+        }
+    }
+}

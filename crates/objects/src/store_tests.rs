@@ -1,0 +1,237 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use config::{ChangeDetectionStrategy as Strategy, GoDuration, KubeletConfiguration};
+use model::ids::PodUid;
+use model::objects::{DataObject, ObjectKey};
+use model::ports::objects::{ObjectError, PodObjects as _};
+use testkit::cluster::{Ask, MemoryCluster, Trouble, object};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::{ObjectStore, Settings};
+
+struct World {
+    cluster: MemoryCluster,
+    store: ObjectStore,
+    _tasks: JoinSet<()>,
+}
+
+fn world(strategy: Strategy) -> World {
+    let cluster = MemoryCluster::default();
+    let settings = Settings { strategy, ..Settings::default() };
+    let store = ObjectStore::new(Arc::new(cluster.clone()), settings);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(store.clone().run(CancellationToken::new()));
+    World { cluster, store, _tasks: tasks }
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::secret("ns", name)
+}
+
+impl World {
+    fn register(&self, pod: &str, names: &[&str]) {
+        let keys = names.iter().map(|name| key(name)).collect::<BTreeSet<_>>();
+        self.store.register(&PodUid::from(pod), keys);
+    }
+
+    fn put(&self, name: &str, value: &str) {
+        self.cluster.put_object(&key(name), object([("k", value)]));
+    }
+
+    async fn get(&self, name: &str) -> Result<String, ObjectError> {
+        let found = self.store.get(&key(name)).await?;
+        Ok(String::from_utf8(found.data["k"].to_vec()).unwrap())
+    }
+
+    /// Waits until an object has a value.
+    async fn wait(&self, name: &str, value: &str) {
+        let wait = async {
+            while self.get(name).await.as_deref() != Ok(value) {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let waited = timeout(Duration::from_mins(1), wait).await;
+        assert!(waited.is_ok(), "{name}: {:?}", self.get(name).await);
+    }
+}
+
+// behaviour: OBJ-13, OBJ-15
+#[test]
+fn the_configuration_says_how_changes_are_noticed() {
+    let mut config = KubeletConfiguration::default();
+    assert_eq!(Settings::of(&config), Settings::default());
+    config.sync_frequency = GoDuration::from_secs(120);
+    config.config_map_and_secret_change_detection_strategy = Strategy::Cache;
+    let expected = Settings {
+        strategy: Strategy::Cache,
+        idle: Duration::from_mins(10),
+        ..Settings::default()
+    };
+    assert_eq!(Settings::of(&config), expected);
+}
+
+// behaviour: OBJ-2, OBJ-11
+#[tokio::test(start_paused = true)]
+async fn an_object_is_followed_while_a_pod_refers_to_it() {
+    let world = world(Strategy::Watch);
+    world.put("a", "1");
+    let error = world.get("a").await.unwrap_err();
+    assert_eq!(error.to_string(), "object \"ns\"/\"a\" not registered");
+    world.register("pod-1", &["a", "b"]);
+    world.register("pod-2", &["a"]);
+    assert_eq!(world.get("a").await.as_deref(), Ok("1"));
+    assert_eq!(world.get("b").await.unwrap_err().to_string(), "secret \"b\" not found");
+    world.cluster.wait_followed(&[&key("a"), &key("b")]).await;
+    assert_eq!(world.cluster.asked(Ask::Watch), ["secret ns/a", "secret ns/b"]);
+
+    world.put("a", "2");
+    world.wait("a", "2").await;
+    world.put("b", "new");
+    world.wait("b", "new").await;
+    world.cluster.drop_object(&key("b"));
+    world.store.unregister(&"pod-1".into());
+    world.cluster.wait_followed(&[&key("a")]).await;
+    world.store.unregister(&"pod-2".into());
+    world.cluster.wait_followed(&[]).await;
+    assert!(matches!(world.get("a").await, Err(ObjectError::NotRegistered { .. })));
+}
+
+// behaviour: OBJ-12
+#[tokio::test(start_paused = true)]
+async fn who_asks_waits_a_second_for_what_nothing_was_heard_of() {
+    let world = world(Strategy::Watch);
+    world.put("a", "1");
+    world.cluster.freeze_objects(true);
+    world.register("pod-1", &["a"]);
+    let begun = Instant::now();
+    let error = world.get("a").await.unwrap_err();
+    assert_eq!(begun.elapsed(), Duration::from_secs(1));
+    let message = "failed to sync secret cache: timed out waiting for the condition";
+    assert_eq!(error.to_string(), message);
+    let asked = world.get("a");
+    let (got, ()) = tokio::join!(asked, async { world.cluster.freeze_objects(false) });
+    assert_eq!(got.as_deref(), Ok("1"));
+}
+
+// behaviour: OBJ-12
+#[tokio::test(start_paused = true)]
+async fn what_was_known_last_does_while_the_server_tells_nothing() {
+    let world = world(Strategy::Watch);
+    world.put("a", "1");
+    world.register("pod-1", &["a"]);
+    assert_eq!(world.get("a").await.as_deref(), Ok("1"));
+    world.cluster.freeze_objects(true);
+    world.put("a", "2");
+    world.register("pod-2", &["a"]);
+    assert_eq!(world.get("a").await.as_deref(), Ok("1"));
+    world.cluster.freeze_objects(false);
+    world.wait("a", "2").await;
+}
+
+// behaviour: OBJ-13
+#[tokio::test(start_paused = true)]
+async fn what_never_changes_is_not_followed_once_it_was_seen() {
+    let world = world(Strategy::Watch);
+    let fixed = DataObject { is_immutable: true, ..object([("k", "1")]) };
+    world.cluster.put_object(&key("a"), fixed.clone());
+    world.put("b", "1");
+    world.register("pod-1", &["a", "b"]);
+    assert_eq!(world.get("a").await.as_deref(), Ok("1"));
+    world.cluster.wait_followed(&[&key("b")]).await;
+    // Hours later it is still known, and nobody was asked.
+    sleep(Duration::from_hours(3)).await;
+    assert_eq!(world.get("a").await.as_deref(), Ok("1"));
+    assert_eq!(world.cluster.asked(Ask::Watch).len(), 2);
+    // One that becomes so is followed until then.
+    assert_eq!(world.get("b").await.as_deref(), Ok("1"));
+    world.cluster.wait_followed(&[&key("b")]).await;
+    world.cluster.put_object(&key("b"), DataObject { is_immutable: true, ..object([("k", "2")]) });
+    world.cluster.wait_followed(&[]).await;
+    assert_eq!(world.get("b").await.as_deref(), Ok("2"));
+    // For a pod that comes when all others are gone it is asked for anew.
+    world.store.unregister(&"pod-1".into());
+    world.cluster.put_object(&key("a"), DataObject { is_immutable: true, ..object([("k", "9")]) });
+    world.register("pod-2", &["a"]);
+    assert_eq!(world.get("a").await.as_deref(), Ok("9"));
+}
+
+// behaviour: OBJ-13
+#[tokio::test(start_paused = true)]
+async fn what_nobody_asks_for_is_not_followed_until_somebody_does() {
+    let world = world(Strategy::Watch);
+    world.put("a", "1");
+    world.register("pod-1", &["a"]);
+    assert_eq!(world.get("a").await.as_deref(), Ok("1"));
+    sleep(Duration::from_mins(4)).await;
+    assert_eq!(world.get("a").await.as_deref(), Ok("1"));
+    sleep(Duration::from_secs(270)).await;
+    assert_eq!(world.cluster.followed(), [key("a")], "asked for less than five minutes ago");
+    world.cluster.wait_followed(&[]).await;
+    world.put("a", "2");
+    assert_eq!(world.get("a").await.as_deref(), Ok("2"), "read anew, not remembered");
+    world.cluster.wait_followed(&[&key("a")]).await;
+    assert_eq!(world.cluster.asked(Ask::Watch).len(), 2);
+}
+
+// behaviour: OBJ-13
+#[tokio::test(start_paused = true)]
+async fn what_the_server_has_not_told_yet_is_waited_for_however_long() {
+    let world = world(Strategy::Watch);
+    world.put("a", "1");
+    world.cluster.freeze_objects(true);
+    world.register("pod-1", &["a"]);
+    sleep(Duration::from_mins(20)).await;
+    assert_eq!(world.cluster.followed(), [key("a")]);
+    assert_eq!(world.cluster.asked(Ask::Watch).len(), 1);
+}
+
+// behaviour: OBJ-15
+#[tokio::test(start_paused = true)]
+async fn a_cached_object_is_read_again_after_its_time_and_for_each_new_pod() {
+    let world = world(Strategy::Cache);
+    let reads = || world.cluster.asked(Ask::Object).len();
+    world.put("a", "1");
+    world.register("pod-1", &["a"]);
+    assert_eq!(world.get("a").await.as_deref(), Ok("1"));
+    world.put("a", "2");
+    sleep(Duration::from_secs(59)).await;
+    assert_eq!((world.get("a").await.as_deref(), reads()), (Ok("1"), 1));
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((world.get("a").await.as_deref(), reads()), (Ok("2"), 2));
+    world.put("a", "3");
+    world.register("pod-1", &["a"]);
+    assert_eq!((world.get("a").await.as_deref(), reads()), (Ok("2"), 2));
+    world.register("pod-2", &["a"]);
+    assert_eq!((world.get("a").await.as_deref(), reads()), (Ok("3"), 3));
+    // A failure does not matter while something is known, and does when a new pod wants to know.
+    sleep(Duration::from_mins(2)).await;
+    world.cluster.trouble(Ask::Object, Trouble::Unreachable, 2);
+    assert_eq!(world.get("a").await.as_deref(), Ok("3"));
+    world.register("pod-3", &["a"]);
+    assert!(matches!(world.get("a").await, Err(ObjectError::NotRead(_))));
+    world.cluster.drop_object(&key("a"));
+    assert_eq!(world.get("a").await.unwrap_err().to_string(), "secrets \"a\" not found");
+    world.put("a", "4");
+    assert_eq!(world.get("a").await.as_deref(), Ok("4"), "what was missing is always read again");
+    world.store.set_time_to_live(Duration::from_secs(5));
+    world.put("a", "5");
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.get("a").await.as_deref(), Ok("5"));
+    assert_eq!(world.cluster.asked(Ask::Watch), [""; 0]);
+}
+
+// behaviour: OBJ-15
+#[tokio::test(start_paused = true)]
+async fn without_a_cache_every_question_is_a_call() {
+    let world = world(Strategy::Get);
+    world.put("a", "1");
+    assert_eq!(world.get("a").await.as_deref(), Ok("1"));
+    world.put("a", "2");
+    assert_eq!(world.get("a").await.as_deref(), Ok("2"));
+    assert_eq!(world.get("b").await.unwrap_err().to_string(), "secrets \"b\" not found");
+    assert_eq!(world.cluster.asked(Ask::Object).len(), 3);
+}

@@ -1,0 +1,119 @@
+//! Keeps the tokens of the node's pods.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::chain::Chain;
+use model::ids::PodUid;
+use model::objects::{ServiceAccountToken, TokenRequest};
+use model::ports::clock::WallClock;
+use model::ports::cluster::ApiError;
+use model::ports::objects::TokenRequests;
+use tracing::warn;
+
+use crate::decide::{MOST_JITTER, is_expired, refresh_at};
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It was not given.
+    #[error("failed to fetch token")]
+    Fetch(#[source] ApiError),
+    /// The one that is there is good no more, and no other was given.
+    #[error("token of {account:?} for pod {pod} expired and refresh failed")]
+    Expired {
+        /// The service account.
+        account: Box<str>,
+        /// The pod.
+        pod: String,
+        /// Why no other was given.
+        #[source]
+        source: ApiError,
+    },
+}
+
+#[derive(Debug)]
+struct Kept {
+    token: Arc<ServiceAccountToken>,
+    refresh_at: Timestamp,
+}
+
+/// The tokens of the node's pods.
+#[derive(Debug)]
+pub struct TokenStore {
+    server: Arc<dyn TokenRequests>,
+    clock: Arc<dyn WallClock>,
+    /// Written by whoever asks.
+    kept: Mutex<BTreeMap<TokenRequest, Kept>>,
+}
+
+impl TokenStore {
+    /// A store without tokens.
+    pub fn new(server: Arc<dyn TokenRequests>, clock: Arc<dyn WallClock>) -> Self {
+        Self { server, clock, kept: Mutex::default() }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<TokenRequest, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A token that is good: the one that is there or, when it is time, another one. While no other is
+    /// given, the one that is there does.
+    pub async fn get(
+        &self,
+        request: &TokenRequest,
+    ) -> Result<Arc<ServiceAccountToken>, TokenError> {
+        let before = match self.kept().get(request) {
+            Some(kept) if self.clock.now() <= kept.refresh_at => {
+                return Ok(Arc::clone(&kept.token));
+            }
+            before => before.map(|kept| Arc::clone(&kept.token)),
+        };
+        let error = match self.server.request_token(request).await {
+            Ok(token) => return Ok(self.keep(request, token)),
+            Err(error) => error,
+        };
+        match before {
+            None => Err(TokenError::Fetch(error)),
+            Some(token) if is_expired(&token, self.clock.now()) => Err(TokenError::Expired {
+                account: request.service_account.clone(),
+                pod: request.pod.to_string(),
+                source: error,
+            }),
+            Some(token) => {
+                let (account, pod) = (&request.service_account, &request.pod);
+                warn!(account, %pod, error = %Chain(&error), "a token cannot be renewed yet");
+                Ok(token)
+            }
+        }
+    }
+
+    fn keep(&self, request: &TokenRequest, token: ServiceAccountToken) -> Arc<ServiceAccountToken> {
+        let now = self.clock.now();
+        let token = Arc::new(token);
+        let refresh_at = refresh_at(&token, jitter());
+        let mut kept = self.kept();
+        // Of pods that went while theirs was asked for.
+        kept.retain(|_, kept| !is_expired(&kept.token, now));
+        kept.insert(request.clone(), Kept { token: Arc::clone(&token), refresh_at });
+        token
+    }
+
+    /// When a token that was given is to be asked for again.
+    pub fn refresh_at(&self, request: &TokenRequest) -> Option<Timestamp> {
+        self.kept().get(request).map(|kept| kept.refresh_at)
+    }
+
+    /// Forgets the tokens of a pod.
+    pub fn forget(&self, pod: &PodUid) {
+        self.kept().retain(|request, _| request.pod_uid != *pod);
+    }
+}
+
+fn jitter() -> Duration {
+    let random = RandomState::new().hash_one(0u8) % 1000;
+    MOST_JITTER.mul_f64(f64::from(u16::try_from(random).unwrap_or(0)) / 1000.0)
+}

@@ -1,0 +1,175 @@
+//! Follows each object that pods refer to.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use model::objects::{DataObject, ObjectKey};
+use model::ports::cluster::{Change, Sink};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error};
+
+use crate::decide::{Heard, Known};
+use crate::store::{ObjectStore, Shared, Watching};
+
+impl ObjectStore {
+    /// Follows what pods refer to, until it is told to stop.
+    pub async fn run(self, stop: CancellationToken) {
+        let mut watches = Watches::default();
+        loop {
+            for (key, wanted) in self.shared.take_dirty() {
+                watches.settle(&self.shared, key, wanted);
+            }
+            // Biased: a stop comes once, and watches end rarely.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                Some(ended) = watches.tasks.join_next() => watches.ended(&self.shared, ended),
+                () = self.shared.changed.notified() => {}
+            }
+        }
+    }
+}
+
+/// A watch that is wanted.
+struct Wanted {
+    generation: u64,
+    known: Arc<watch::Sender<Known>>,
+}
+
+/// The watches there are.
+#[derive(Debug, Default)]
+struct Watches {
+    tasks: JoinSet<()>,
+    by_key: BTreeMap<ObjectKey, (u64, AbortHandle)>,
+}
+
+impl Watches {
+    /// Begins or ends the watch of an object.
+    fn settle(&mut self, shared: &Arc<Shared>, key: ObjectKey, wanted: Option<Wanted>) {
+        let there = self.by_key.get(&key).map(|(generation, _)| *generation);
+        if there == wanted.as_ref().map(|wanted| wanted.generation) {
+            return;
+        }
+        if let Some((_, task)) = self.by_key.remove(&key) {
+            task.abort();
+        }
+        if let Some(wanted) = wanted {
+            let generation = wanted.generation;
+            let task = self.tasks.spawn(follow(Arc::clone(shared), key.clone(), wanted));
+            self.by_key.insert(key, (generation, task));
+        }
+    }
+
+    /// A watch that breaks is begun anew.
+    fn ended(&mut self, shared: &Shared, ended: Result<(), JoinError>) {
+        let broke = ended.err().filter(JoinError::is_panic);
+        let Some(error) = broke else { return };
+        error!(%error, "following an object broke; beginning anew");
+        let broken = self.by_key.iter().filter(|(_, (_, task))| task.is_finished());
+        let broken: Vec<ObjectKey> = broken.map(|(key, _)| key.clone()).collect();
+        let mut state = shared.state();
+        for key in broken {
+            self.by_key.remove(&key);
+            state.begin_anew(&key);
+        }
+        drop(state);
+        shared.changed.notify_one();
+    }
+}
+
+/// Follows one object until it is known never to change, or nobody asks for it.
+async fn follow(shared: Arc<Shared>, key: ObjectKey, wanted: Wanted) {
+    let Wanted { generation, known } = wanted;
+    let sink = Teller { known: Arc::clone(&known), heard: Mutex::default() };
+    let mut seen = known.subscribe();
+    let is_immutable = async {
+        drop(seen.wait_for(Known::is_immutable).await);
+    };
+    // Biased: what is heard comes first, the others come once.
+    tokio::select! {
+        biased;
+        () = shared.reads.follow_object(&key, &sink) => {}
+        () = is_immutable => {
+            debug!(%key, "an object never changes; following it no more");
+            shared.not_needed(&key, generation);
+        }
+        () = shared.idle(&key, generation) => {
+            debug!(%key, "nobody asks for an object; following it no more");
+        }
+    }
+}
+
+/// Tells what is heard to those who ask.
+#[derive(Debug)]
+struct Teller {
+    known: Arc<watch::Sender<Known>>,
+    heard: Mutex<Heard>,
+}
+
+impl Sink<DataObject, ()> for Teller {
+    fn hear(&self, change: Change<DataObject, ()>) {
+        let known = self.heard.lock().unwrap_or_else(PoisonError::into_inner).hear(change);
+        if let Some(known) = known {
+            self.known.send_replace(known);
+        }
+    }
+}
+
+impl Shared {
+    /// The objects whose watch may have to begin or end, and which watch each is to have.
+    fn take_dirty(&self) -> Vec<(ObjectKey, Option<Wanted>)> {
+        let mut state = self.state();
+        let dirty = mem::take(&mut state.dirty);
+        let wanted = |key: &ObjectKey| {
+            let entry = state.entries.get(key)?;
+            (entry.watching == Watching::Yes)
+                .then(|| Wanted { generation: entry.generation, known: Arc::clone(&entry.known) })
+        };
+        dirty.into_iter().map(|key| (key.clone(), wanted(&key))).collect()
+    }
+
+    fn not_needed(&self, key: &ObjectKey, generation: u64) {
+        let mut state = self.state();
+        let entry = state.entries.get_mut(key);
+        if let Some(entry) = entry.filter(|entry| entry.generation == generation) {
+            entry.watching = Watching::NotNeeded;
+            state.dirty.insert(key.clone());
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Returns when nobody has asked for an object in a long time, and it was said that it is not
+    /// followed.
+    async fn idle(&self, key: &ObjectKey, generation: u64) {
+        while let Some(at) = self.idle_at(key, generation) {
+            sleep_until(at).await;
+        }
+        self.changed.notify_one();
+    }
+
+    /// When to look again whether an object is idle; nothing when it is.
+    fn idle_at(&self, key: &ObjectKey, generation: u64) -> Option<Instant> {
+        let mut state = self.state();
+        let entry = state.entries.get_mut(key)?;
+        if entry.generation != generation {
+            return None;
+        }
+        let (now, idle) = (Instant::now(), self.settings.idle);
+        if entry.asked + idle > now {
+            return Some(entry.asked + idle);
+        }
+        // What the server is about to tell is waited for: it would have to be asked again.
+        if *entry.known.borrow() == Known::NotYet {
+            return Some(now + idle);
+        }
+        entry.watching = Watching::Idle;
+        entry.known.send_replace(Known::NotYet);
+        state.dirty.insert(key.clone());
+        None
+    }
+}

@@ -1,0 +1,172 @@
+//! What the API server says of the pods of this node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::PodUid;
+use model::ports::cluster::Change;
+use podspec::{annotations, view};
+
+use super::merge::same_specification;
+
+/// A pod of the API server.
+#[derive(Debug, Clone)]
+struct Entry {
+    /// As it was heard last.
+    copy: Arc<Pod>,
+    /// As it is to be run: the same object as long as nothing changed but what is told of it.
+    wanted: Arc<Pod>,
+    /// The number of the last change.
+    number: u64,
+}
+
+/// The pods that are bound to this node, as far as was heard.
+#[derive(Debug, Default)]
+pub struct ApiPods {
+    pods: BTreeMap<PodUid, Entry>,
+    /// What a list told so far that is not at its end.
+    listing: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    /// Whether a list was told to its end.
+    is_complete: bool,
+    /// Counts changes.
+    number: u64,
+}
+
+/// What a change came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Heard {
+    /// Whether any pod is different in anything.
+    pub changed: bool,
+    /// Whether the pods that are to be run are others, or others of their kind.
+    pub wanted: bool,
+}
+
+impl ApiPods {
+    /// Takes in what was heard. A list counts once it was told to its end: before that it is not known
+    /// who is gone, and two pods could have one name.
+    pub fn hear(&mut self, change: Change<Arc<Pod>, PodUid>) -> Heard {
+        match (change, &mut self.listing) {
+            (Change::Restarted, listing) => {
+                *listing = Some(BTreeMap::new());
+                Heard::default()
+            }
+            (Change::Applied(pod), Some(listing)) => {
+                listing.insert(view::uid(&pod), pod);
+                Heard::default()
+            }
+            (Change::Gone(uid), Some(listing)) => {
+                listing.remove(&uid);
+                Heard::default()
+            }
+            (Change::Complete, listing) => {
+                let all = listing.take().unwrap_or_default();
+                self.replace(all)
+            }
+            (Change::Applied(pod), None) => self.apply(pod),
+            (Change::Gone(uid), None) => self.remove(&uid),
+        }
+    }
+
+    fn replace(&mut self, all: BTreeMap<PodUid, Arc<Pod>>) -> Heard {
+        let first = !std::mem::replace(&mut self.is_complete, true);
+        let mut heard = Heard { changed: first, wanted: first };
+        let gone: Vec<PodUid> =
+            self.pods.keys().filter(|uid| !all.contains_key(*uid)).cloned().collect();
+        let gone = gone.iter().map(|uid| self.remove(uid)).collect::<Vec<_>>();
+        let came = all.into_values().map(|pod| self.apply(pod)).collect::<Vec<_>>();
+        for one in gone.into_iter().chain(came) {
+            heard =
+                Heard { changed: heard.changed || one.changed, wanted: heard.wanted || one.wanted };
+        }
+        heard
+    }
+
+    fn apply(&mut self, pod: Arc<Pod>) -> Heard {
+        let pod = of_the_api(pod);
+        let uid = view::uid(&pod);
+        let before = self.pods.get(&uid);
+        if before.is_some_and(|before| version(&before.copy) == version(&pod)) {
+            return Heard::default();
+        }
+        let same = before.filter(|before| same_specification(&before.wanted, &pod));
+        let is_mirror = view::is_mirror(&pod);
+        let heard = Heard { changed: true, wanted: same.is_none() && !is_mirror };
+        let wanted = same.map_or_else(|| Arc::clone(&pod), |same| Arc::clone(&same.wanted));
+        self.number += 1;
+        self.pods.insert(uid, Entry { copy: pod, wanted, number: self.number });
+        heard
+    }
+
+    fn remove(&mut self, uid: &PodUid) -> Heard {
+        let Some(gone) = self.pods.remove(uid) else { return Heard::default() };
+        self.number += 1;
+        Heard { changed: true, wanted: !view::is_mirror(&gone.copy) }
+    }
+
+    /// How many changes there were.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether all pods were told once.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// The pods that are to be run here. Mirrors only show pods of other sources.
+    pub fn wanted(&self) -> Vec<Arc<Pod>> {
+        let entries = self.pods.values().filter(|entry| !view::is_mirror(&entry.copy));
+        entries.map(|entry| Arc::clone(&entry.wanted)).collect()
+    }
+
+    /// The mirrors of static pods.
+    pub fn mirrors(&self) -> Vec<Arc<Pod>> {
+        let entries = self.pods.values().filter(|entry| view::is_mirror(&entry.copy));
+        entries.map(|entry| Arc::clone(&entry.copy)).collect()
+    }
+
+    /// What the API server has of a pod; of a static pod that is its mirror.
+    pub fn copy(&self, uid: &PodUid) -> Option<Arc<Pod>> {
+        let own = self.pods.get(uid).filter(|entry| !view::is_mirror(&entry.copy));
+        let mirror =
+            || self.pods.values().find(|entry| mirrored(&entry.copy) == Some(uid.as_str()));
+        own.or_else(mirror).map(|entry| Arc::clone(&entry.copy))
+    }
+
+    /// The pods that changed after that many changes; static pods by their own uids.
+    pub fn changed_since(&self, number: u64) -> Vec<PodUid> {
+        let newer = self.pods.iter().filter(|(_, entry)| entry.number > number);
+        newer
+            .map(|(uid, entry)| mirrored(&entry.copy).map_or_else(|| uid.clone(), PodUid::from))
+            .collect()
+    }
+}
+
+/// The uid of the static pod that a mirror shows.
+pub fn mirrored(pod: &Pod) -> Option<&str> {
+    let annotations = pod.metadata.annotations.as_ref()?;
+    annotations.get(annotations::CONFIG_MIRROR).map(String::as_str)
+}
+
+fn version(pod: &Pod) -> Option<&str> {
+    pod.metadata.resource_version.as_deref()
+}
+
+/// A pod with the mark of its source: whoever writes another one into the API must not make it a pod of
+/// a manifest.
+fn of_the_api(pod: Arc<Pod>) -> Arc<Pod> {
+    let mark =
+        pod.metadata.annotations.as_ref().and_then(|all| all.get(annotations::CONFIG_SOURCE));
+    if mark.is_none_or(|mark| mark == annotations::SOURCE_API) {
+        return pod;
+    }
+    let mut pod = Arc::unwrap_or_clone(pod);
+    let all = pod.metadata.annotations.get_or_insert_default();
+    all.insert(annotations::CONFIG_SOURCE.to_owned(), annotations::SOURCE_API.to_owned());
+    Arc::new(pod)
+}
+
+#[cfg(test)]
+#[path = "api_pods_tests.rs"]
+mod tests;

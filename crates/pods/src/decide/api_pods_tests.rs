@@ -1,0 +1,121 @@
+use k8s_openapi::api::core::v1::PodStatus;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use testkit::pods::pod;
+
+use super::*;
+
+const NOTHING: Heard = Heard { changed: false, wanted: false };
+const TOLD: Heard = Heard { changed: true, wanted: false };
+const WANTED: Heard = Heard { changed: true, wanted: true };
+
+fn at(name: &str, version: u32) -> Arc<Pod> {
+    Arc::new(
+        pod(name).with(|pod| pod.metadata.resource_version = Some(version.to_string())).build(),
+    )
+}
+
+fn mirror(name: &str, of: &str, version: u32) -> Arc<Pod> {
+    let mut mirror = Arc::unwrap_or_clone(at(name, version));
+    let marks = mirror.metadata.annotations.get_or_insert_default();
+    marks.insert(annotations::CONFIG_MIRROR.to_owned(), of.to_owned());
+    marks.insert(annotations::CONFIG_SOURCE.to_owned(), "file".to_owned());
+    Arc::new(mirror)
+}
+
+fn listed(pods: &[Arc<Pod>]) -> ApiPods {
+    let mut all = ApiPods::default();
+    list(&mut all, pods);
+    all
+}
+
+fn list(all: &mut ApiPods, pods: &[Arc<Pod>]) -> Heard {
+    assert_eq!(all.hear(Change::Restarted), NOTHING);
+    for pod in pods {
+        assert_eq!(all.hear(Change::Applied(Arc::clone(pod))), NOTHING);
+    }
+    all.hear(Change::Complete)
+}
+
+fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
+    pods.iter().map(|pod| pod.metadata.name.as_deref().unwrap()).collect()
+}
+
+// behaviour: API-1
+#[test]
+fn nothing_is_known_before_the_first_list_is_at_its_end() {
+    let mut all = ApiPods::default();
+    all.hear(Change::Restarted);
+    all.hear(Change::Applied(at("a", 1)));
+    assert!(!all.is_complete() && all.wanted().is_empty());
+    assert_eq!(all.hear(Change::Complete), WANTED);
+    assert!(all.is_complete());
+    assert_eq!(names(&all.wanted()), ["a"]);
+    let mut empty = ApiPods::default();
+    assert_eq!(list(&mut empty, &[]), WANTED, "that there is nothing is news too");
+    assert_eq!(list(&mut empty, &[]), NOTHING);
+}
+
+// behaviour: API-2
+#[test]
+fn a_later_list_takes_the_place_of_what_was_known_at_its_end() {
+    let mut all = listed(&[at("a", 1), at("b", 2)]);
+    all.hear(Change::Restarted);
+    all.hear(Change::Applied(at("b", 2)));
+    all.hear(Change::Applied(at("c", 3)));
+    assert_eq!(names(&all.wanted()), ["a", "b"], "as before, until the end");
+    assert_eq!(all.hear(Change::Complete), WANTED);
+    assert_eq!(names(&all.wanted()), ["b", "c"]);
+    all.hear(Change::Restarted);
+    all.hear(Change::Applied(at("z", 4)));
+    // The connection broke in the middle.
+    assert_eq!(list(&mut all, &[at("b", 2), at("c", 3)]), NOTHING);
+    assert_eq!(names(&all.wanted()), ["b", "c"]);
+}
+
+// behaviour: API-3
+#[test]
+fn a_new_status_is_no_new_pod_unless_it_says_that_the_pod_is_over() {
+    let mut all = listed(&[at("a", 1)]);
+    let before = all.wanted().remove(0);
+    let with_phase = |phase: &str, version| {
+        let mut pod = Arc::unwrap_or_clone(at("a", version));
+        pod.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
+        Arc::new(pod)
+    };
+    assert_eq!(all.hear(Change::Applied(with_phase("Running", 2))), TOLD);
+    assert!(Arc::ptr_eq(&before, &all.wanted()[0]));
+    let copy = all.copy(&"uid-of-a".into()).unwrap();
+    assert_eq!(copy.status.as_ref().unwrap().phase.as_deref(), Some("Running"));
+    assert_eq!(all.hear(Change::Applied(with_phase("Running", 2))), NOTHING, "the same again");
+    assert_eq!(all.hear(Change::Applied(with_phase("Failed", 3))), WANTED);
+    let mut going = Arc::unwrap_or_clone(with_phase("Failed", 4));
+    going.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    assert_eq!(all.hear(Change::Applied(Arc::new(going))), WANTED);
+    assert_eq!(all.hear(Change::Gone("uid-of-a".into())), WANTED);
+    assert_eq!(all.hear(Change::Gone("uid-of-a".into())), NOTHING);
+}
+
+// behaviour: API-4
+#[test]
+fn a_mirror_is_not_run_and_is_the_copy_of_its_static_pod() {
+    let mut all = listed(&[at("a", 1), mirror("m", "static-uid", 2)]);
+    assert_eq!(names(&all.wanted()), ["a"]);
+    assert_eq!(names(&all.mirrors()), ["m"]);
+    assert_eq!(view::uid(&all.copy(&"static-uid".into()).unwrap()), "uid-of-m".into());
+    assert_eq!(all.copy(&"uid-of-m".into()), None);
+    let before = all.number();
+    assert_eq!(all.hear(Change::Applied(mirror("m", "static-uid", 3))), TOLD);
+    assert_eq!(all.changed_since(before), ["static-uid".into()]);
+    assert_eq!(all.hear(Change::Gone("uid-of-m".into())), TOLD);
+}
+
+// behaviour: API-5
+#[test]
+fn no_pod_of_the_api_can_pass_for_one_of_a_manifest() {
+    let mut posing = Arc::unwrap_or_clone(at("a", 1));
+    let marks = posing.metadata.annotations.get_or_insert_default();
+    marks.insert(annotations::CONFIG_SOURCE.to_owned(), "file".to_owned());
+    assert!(view::is_static(&posing));
+    let all = listed(&[Arc::new(posing)]);
+    assert!(!view::is_static(&all.wanted()[0]));
+}

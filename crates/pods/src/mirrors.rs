@@ -1,0 +1,213 @@
+//! Keeps the mirrors of static pods in the API server: made when they are missing, made anew when they are
+//! deleted or show another version, and deleted when their static pods are gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use model::chain::Chain;
+use model::cluster::{PodTarget, Version};
+use model::ids::{PodName, PodUid};
+use model::ports::clock::WallClock;
+use model::ports::cluster::{ApiError, PodWrites};
+use model::ports::pod_api::PodApi;
+use model::trouble::Trouble;
+use model::verdict::{Detail, Owner, Subject, Verdict};
+use podspec::view;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::decide::mirror::{MirrorStep, OwnerNode, StaticPods, mirror_of, mirror_steps};
+use crate::source::api::ApiCopies;
+
+/// How long to wait after something failed, at first and at most.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How long what was done may take to be heard of, before it is done again.
+const ECHO: Duration = Duration::from_secs(10);
+
+/// What mirrors are kept with.
+#[derive(Debug)]
+pub struct MirrorParts {
+    /// Makes pods.
+    pub api: Arc<dyn PodApi>,
+    /// Deletes pods.
+    pub writes: Arc<dyn PodWrites>,
+    /// The mirrors that are there.
+    pub copies: ApiCopies,
+    /// The static pods; written by the sync loop.
+    pub pods: watch::Receiver<StaticPods>,
+    /// The name of this node.
+    pub node: String,
+    /// The time of day.
+    pub clock: Arc<dyn WallClock>,
+}
+
+/// The task.
+#[derive(Debug)]
+pub struct Mirrors {
+    parts: MirrorParts,
+    /// When each static pod was first seen.
+    seen: BTreeMap<PodUid, Timestamp>,
+    /// What was done and not heard of yet: the mirror that was there, and until when to wait.
+    done: BTreeMap<PodName, (Option<PodUid>, Instant)>,
+    trouble: Trouble,
+    wait: Duration,
+}
+
+impl Mirrors {
+    /// A task that has done nothing yet.
+    pub fn new(parts: MirrorParts) -> Self {
+        let (seen, done) = (BTreeMap::new(), BTreeMap::new());
+        Self { parts, seen, done, trouble: Trouble::default(), wait: FIRST_WAIT }
+    }
+
+    /// Keeps mirrors until told to stop.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let mut heard = self.parts.copies.changes();
+        loop {
+            heard.mark_unchanged();
+            self.parts.pods.mark_unchanged();
+            // Biased: stopping first. A pass is cut off between two effects, or within a call whose
+            // outcome the next agent sees.
+            let again = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                again = self.pass() => again,
+            };
+            // Biased: stopping first; the others all mean to look again.
+            let open = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                changed = self.parts.pods.changed() => changed.is_ok(),
+                changed = heard.changed() => changed.is_ok(),
+                () = wait_until(again) => true,
+            };
+            if !open {
+                // Who tells has ended, and with it the agent.
+                stop.cancelled().await;
+                return;
+            }
+        }
+    }
+
+    /// Does what is to be done; when to look again at the latest.
+    async fn pass(&mut self) -> Option<Instant> {
+        let mirrors = self.parts.copies.mirrors()?;
+        let pods = self.parts.pods.borrow().clone();
+        self.note_seen(&pods);
+        let there: BTreeMap<PodName, PodUid> =
+            mirrors.iter().map(|mirror| (view::pod_name(mirror), view::uid(mirror))).collect();
+        let now = Instant::now();
+        self.done
+            .retain(|name, (before, until)| there.get(name) == before.as_ref() && *until > now);
+        for step in mirror_steps(&pods, &mirrors) {
+            let name = step.name();
+            if self.done.contains_key(&name) {
+                continue;
+            }
+            if let Err(error) = self.act(&step).await {
+                if self.trouble.failed(Instant::now().into_std()) {
+                    warn!(pod = %name, error = %Chain(&error), "the API does not show a static pod as it is; trying again");
+                }
+                let again = Instant::now() + self.wait;
+                self.wait = (self.wait * 2).min(LONGEST_WAIT);
+                return Some(again);
+            }
+            self.done.insert(name.clone(), (there.get(&name).cloned(), Instant::now() + ECHO));
+        }
+        self.wait = FIRST_WAIT;
+        if let Some(after) = self.trouble.over(Instant::now().into_std()) {
+            info!(?after, "the API shows static pods as they are again");
+        }
+        self.done.values().map(|(_, until)| *until).min()
+    }
+
+    /// The time at which a static pod is first heard of is told on its mirror.
+    fn note_seen(&mut self, pods: &StaticPods) {
+        let now = self.parts.clock.now();
+        let wanted: Vec<PodUid> = pods.wanted.iter().map(|pod| view::uid(pod)).collect();
+        self.seen.retain(|uid, _| wanted.contains(uid));
+        for uid in wanted {
+            self.seen.entry(uid).or_insert(now);
+        }
+    }
+
+    async fn act(&self, step: &MirrorStep) -> Result<(), MirrorError> {
+        match step {
+            MirrorStep::Create(pod) => self.create(pod).await,
+            MirrorStep::Delete(mirror, why) => self.delete(mirror, why).await,
+        }
+    }
+
+    async fn create(&self, pod: &Pod) -> Result<(), MirrorError> {
+        let node = &self.parts.node;
+        let uid = self.parts.api.node_uid(node).await.map_err(MirrorError::AskNode)?;
+        let uid = uid.ok_or(MirrorError::NoNode)?;
+        let seen = self.seen.get(&view::uid(pod)).copied();
+        let seen = seen.unwrap_or_else(|| self.parts.clock.now());
+        let mirror = mirror_of(pod, OwnerNode { name: node, uid: &uid }, seen);
+        match self.parts.api.create_pod(&mirror).await {
+            Ok(made) => {
+                info!(pod = %view::pod_name(pod), uid = %view::uid(&made), "mirror of a static pod made");
+                Ok(())
+            }
+            Err(error) => Err(MirrorError::Create(error)),
+        }
+    }
+
+    async fn delete(&self, mirror: &Pod, rule: &'static str) -> Result<(), MirrorError> {
+        let (uid, name) = (view::uid(mirror), view::pod_name(mirror));
+        let target = PodTarget {
+            namespace: (&*name.namespace).into(),
+            name: (&*name.name).into(),
+            uid: uid.as_str().into(),
+            version: Version(None),
+        };
+        let verdict = Verdict {
+            subject: Subject::Pod(uid.clone()),
+            name: "".into(),
+            owner: Owner::of(&uid, &name),
+            rule,
+            detail: Detail::default(),
+            at: self.parts.clock.now(),
+        };
+        match self.parts.writes.remove_pod(&target, &verdict).await {
+            // Of another uid: it was made anew meanwhile.
+            Ok(_) | Err(ApiError::NotFound | ApiError::Conflict(_)) => Ok(()),
+            Err(error) => Err(MirrorError::Delete(error)),
+        }
+    }
+}
+
+/// Why a mirror is not as it should be.
+#[derive(Debug, thiserror::Error)]
+enum MirrorError {
+    /// The node could not be asked for.
+    #[error("ask for the node")]
+    AskNode(#[source] ApiError),
+    /// A mirror belongs to its node.
+    #[error("the node is not registered")]
+    NoNode,
+    /// It could not be made.
+    #[error("create the mirror pod")]
+    Create(#[source] ApiError),
+    /// It could not be deleted.
+    #[error("delete the mirror pod")]
+    Delete(#[source] ApiError),
+}
+
+async fn wait_until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+#[path = "mirrors_tests.rs"]
+mod tests;

@@ -1,0 +1,131 @@
+use podspec::annotations;
+use testkit::clock::VirtualClock;
+use testkit::cluster::MemoryPods;
+use testkit::pods::pod;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::*;
+use crate::source::api::api_source;
+
+struct World {
+    server: MemoryPods,
+    pods: watch::Sender<StaticPods>,
+    _tasks: JoinSet<()>,
+}
+
+fn world() -> World {
+    let clock = VirtualClock::new();
+    let server = MemoryPods::new(clock.clone());
+    let api: Arc<MemoryPods> = Arc::new(server.clone());
+    let (source, _, copies) = api_source("node".to_owned(), Arc::clone(&api) as _);
+    let (pods, told) = watch::channel(StaticPods::default());
+    let mirrors = Mirrors::new(MirrorParts {
+        api: Arc::clone(&api) as _,
+        writes: api,
+        copies,
+        pods: told,
+        node: "node".to_owned(),
+        clock: Arc::new(clock),
+    });
+    let mut tasks = JoinSet::new();
+    tasks.spawn(source.run(CancellationToken::new()));
+    tasks.spawn(mirrors.run(CancellationToken::new()));
+    World { server, pods, _tasks: tasks }
+}
+
+fn fixed(uid: &str) -> Arc<Pod> {
+    let pod = pod("web").uid(uid).on_node("node").annotation(annotations::CONFIG_HASH, uid);
+    Arc::new(pod.annotation(annotations::CONFIG_SOURCE, annotations::SOURCE_FILE).build())
+}
+
+fn name() -> PodName {
+    PodName::new("default", "web")
+}
+
+fn wanted(pod: &Arc<Pod>) -> StaticPods {
+    let present = [(view::uid(pod), name())].into();
+    StaticPods { wanted: vec![Arc::clone(pod)], present, all_heard: true }
+}
+
+impl World {
+    /// Waits for a mirror of this uid that is not that one; answers its own uid.
+    async fn mirror(&self, of: &str, other_than: Option<&PodUid>) -> PodUid {
+        let look = async {
+            loop {
+                let there = self.server.pod(&name()).filter(|pod| {
+                    crate::decide::api_pods::mirrored(pod) == Some(of)
+                        && Some(&view::uid(pod)) != other_than
+                });
+                match there {
+                    Some(pod) => return view::uid(&pod),
+                    None => sleep(Duration::from_millis(100)).await,
+                }
+            }
+        };
+        let found = timeout(Duration::from_mins(2), look).await;
+        found.unwrap_or_else(|_| panic!("{:?}", self.server.pods()))
+    }
+
+    async fn none(&self) {
+        let look = async {
+            while self.server.pod(&name()).is_some() {
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        timeout(Duration::from_mins(2), look).await.expect("the mirror goes");
+    }
+}
+
+// behaviour: API-20, API-21
+#[tokio::test(start_paused = true)]
+async fn a_mirror_is_made_and_made_anew_when_somebody_deletes_it() {
+    let world = world();
+    world.server.register_node("node");
+    world.pods.send_replace(wanted(&fixed("u1")));
+    let first = world.mirror("u1", None).await;
+    let mirror = world.server.pod(&name()).unwrap();
+    let owners = mirror.metadata.owner_references.as_ref().unwrap();
+    assert_eq!((owners[0].name.as_str(), owners[0].uid.as_str()), ("node", "node-1"));
+    world.server.delete(&name(), Duration::from_secs(30));
+    let second = world.mirror("u1", Some(&first)).await;
+    world.server.delete(&name(), Duration::ZERO);
+    world.mirror("u1", Some(&second)).await;
+    let made = world.server.calls().into_iter().filter(|call| call.starts_with("POST")).count();
+    assert_eq!(made, 3, "and no more often: {:?}", world.server.calls());
+}
+
+// behaviour: API-22, API-23
+#[tokio::test(start_paused = true)]
+async fn another_version_gets_another_mirror_and_one_that_went_none() {
+    let world = world();
+    world.server.register_node("node");
+    world.pods.send_replace(wanted(&fixed("u1")));
+    let first = world.mirror("u1", None).await;
+    let mut edited = wanted(&fixed("u2"));
+    edited.present.insert("u1".into(), name());
+    world.pods.send_replace(edited);
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.mirror("u1", None).await, first, "while it ends");
+    world.pods.send_replace(wanted(&fixed("u2")));
+    world.mirror("u2", None).await;
+    let gone = StaticPods { all_heard: true, ..StaticPods::default() };
+    world.pods.send_replace(gone);
+    world.none().await;
+}
+
+// behaviour: API-25
+#[tokio::test(start_paused = true)]
+async fn without_its_node_a_mirror_waits_and_without_the_server_too() {
+    let world = world();
+    world.pods.send_replace(wanted(&fixed("u1")));
+    sleep(Duration::from_mins(2)).await;
+    assert_eq!(world.server.pod(&name()), None);
+    let asked = world.server.calls().len();
+    assert!(asked < 20, "{asked} calls in two minutes");
+    world.server.away(true);
+    world.server.register_node("node");
+    sleep(Duration::from_mins(1)).await;
+    world.server.away(false);
+    world.mirror("u1", None).await;
+}

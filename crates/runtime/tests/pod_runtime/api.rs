@@ -1,0 +1,155 @@
+//! What pods take from the API.
+
+use k8s_openapi::api::core::v1::Pod;
+use model::objects::ObjectKey;
+use model::ports::runtime::RuntimeHandler;
+use runtime::SyncError;
+use runtime::decide::NodeSettings;
+use serde_json::json;
+use testkit::cluster::object;
+use testkit::objects::MemoryObjects;
+
+use crate::world::{IMAGE, World, forever, web};
+
+/// The pod `web` whose container has a password and a setting.
+fn with_secrets() -> Pod {
+    let env = json!([
+        { "name": "PASSWORD", "valueFrom": { "secretKeyRef": { "name": "s", "key": "p" } } },
+    ]);
+    let env_from = json!([{ "prefix": "APP_", "configMapRef": { "name": "m" } }]);
+    web()
+        .container("main", IMAGE, ["sleep", "forever"])
+        .spec(|spec| {
+            let main = &mut spec.containers[0];
+            main.env = Some(serde_json::from_value(env).unwrap());
+            main.env_from = Some(serde_json::from_value(env_from).unwrap());
+        })
+        .build()
+}
+
+// behaviour: OBJ-4, OBJ-5
+#[tokio::test(start_paused = true)]
+async fn a_container_waits_until_what_it_refers_to_is_there() {
+    let api = MemoryObjects::default();
+    let world = World::with_api(NodeSettings::default(), &api);
+    let pod = with_secrets();
+    let (reasons, _) = world.failed(&pod).await;
+    assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
+    let message = "Error: services have not yet been read at least once, cannot construct envvars";
+    assert_eq!(world.last_message("Failed"), message);
+
+    api.set_services([("KUBERNETES_SERVICE_HOST", "10.0.0.1")]);
+    world.failed(&pod).await;
+    assert_eq!(world.last_message("Failed"), "Error: configmap \"m\" not found");
+
+    api.put(ObjectKey::config_map("default", "m"), object([("level", "debug")]));
+    api.put(ObjectKey::secret("default", "s"), object([]));
+    world.failed(&pod).await;
+    let message = "Error: couldn't find key p in Secret default/s";
+    assert_eq!(world.last_message("Failed"), message);
+
+    api.put(ObjectKey::secret("default", "s"), object([("p", "1234")]));
+    world.synced(&pod).await;
+    let container = world.running(&pod, "main").await;
+    let config = world.runtime.container_config(&container).unwrap();
+    let expected =
+        [("APP_level", "debug"), ("PASSWORD", "1234"), ("KUBERNETES_SERVICE_HOST", "10.0.0.1")];
+    let expected: Vec<_> = expected.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+    assert_eq!(config.envs, expected);
+}
+
+// behaviour: OBJ-2
+#[tokio::test(start_paused = true)]
+async fn a_pod_refers_to_its_objects_until_nothing_is_left_of_it() {
+    let api = MemoryObjects::default();
+    api.set_services([]);
+    let world = World::with_api(NodeSettings::default(), &api);
+    let pod = with_secrets();
+    world.failed(&pod).await;
+    let expected = [ObjectKey::secret("default", "s"), ObjectKey::config_map("default", "m")];
+    assert_eq!(api.registered("uid-of-web"), expected);
+    world.pods.release(&pod).await.unwrap();
+    assert!(api.registered("uid-of-web").is_empty());
+}
+
+// behaviour: OBJ-4
+#[tokio::test(start_paused = true)]
+async fn a_static_pod_does_not_wait_for_services() {
+    let api = MemoryObjects::default();
+    let world = World::with_api(NodeSettings::default(), &api);
+    let pod = web()
+        .annotation("kubernetes.io/config.source", "file")
+        .container("main", IMAGE, ["sleep", "forever"])
+        .build();
+    world.synced(&pod).await;
+    world.running(&pod, "main").await;
+}
+
+// behaviour: OBJ-20, OBJ-21
+#[tokio::test(start_paused = true)]
+async fn a_pod_runs_by_the_handler_of_its_class_and_waits_for_the_class() {
+    let api = MemoryObjects::default();
+    api.set_services([]);
+    let world = World::with_api(NodeSettings::default(), &api);
+    let pod = web()
+        .container("main", IMAGE, ["sleep", "forever"])
+        .spec(|spec| spec.runtime_class_name = Some("gvisor".to_owned()))
+        .build();
+    let error = world.sync(&pod).await.unwrap_err();
+    assert!(matches!(error, SyncError::SandboxConfig(_)), "{error}");
+    let message = "Failed to create pod sandbox: runtimeclass.node.k8s.io \"gvisor\" not found";
+    assert_eq!(world.last_message("FailedCreatePodSandBox"), message);
+    assert!(world.calls().is_empty());
+
+    api.put_runtime_class("gvisor", "runsc");
+    world.synced(&pod).await;
+    let sandbox = world.sandbox(&pod).await;
+    assert_eq!(world.runtime.sandbox_config(&sandbox).unwrap().runtime_handler, "runsc");
+
+    // The class may go: what runs by it is started again in the sandbox that it has.
+    api.drop_runtime_class("gvisor");
+    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
+    world.synced(&pod).await;
+    assert_eq!(world.sandbox(&pod).await, sandbox);
+}
+
+// behaviour: OBJ-20
+#[tokio::test(start_paused = true)]
+async fn a_pod_without_a_class_asks_for_none() {
+    let api = MemoryObjects::default();
+    api.set_services([]);
+    let world = World::with_api(NodeSettings::default(), &api);
+    let pod = forever();
+    world.synced(&pod).await;
+    let sandbox = world.sandbox(&pod).await;
+    assert_eq!(world.runtime.sandbox_config(&sandbox).unwrap().runtime_handler, "");
+}
+
+// behaviour: OBJ-22
+#[tokio::test(start_paused = true)]
+async fn whether_a_pod_can_have_its_own_users_is_for_the_handler_of_its_class_to_say() {
+    let api = MemoryObjects::default();
+    api.set_services([]);
+    api.put_runtime_class("vm", "kata");
+    let node = NodeSettings { ids_per_pod: 65_536, ..NodeSettings::default() };
+    let world = World::with_api(node, &api);
+    let handler = |name: &str, user_namespaces| RuntimeHandler {
+        name: name.to_owned(),
+        user_namespaces,
+        ..RuntimeHandler::default()
+    };
+    world.runtime.set_handlers(vec![handler("", true), handler("kata", false)]);
+    let pod = web()
+        .container("main", IMAGE, ["sleep", "forever"])
+        .spec(|spec| {
+            spec.host_users = Some(false);
+            spec.runtime_class_name = Some("vm".to_owned());
+        })
+        .build();
+    world.sync(&pod).await.unwrap_err();
+    let message = "Failed to create pod sandbox: can't set `spec.hostUsers: false`, \
+                   RuntimeClass handler \"kata\" does not support user namespaces";
+    assert_eq!(world.last_message("FailedCreatePodSandBox"), message);
+    world.runtime.set_handlers(vec![handler("", false), handler("kata", true)]);
+    world.synced(&pod).await;
+}

@@ -1,0 +1,162 @@
+use k8s_openapi::api::core::v1::PodIP;
+use proptest::prelude::*;
+
+use super::*;
+use crate::decide::test_pods::{at, pod, time};
+
+const NOW: i64 = 100;
+
+fn condition(type_: &str, status: &str) -> PodCondition {
+    PodCondition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        last_transition_time: Some(time(5)),
+        ..PodCondition::default()
+    }
+}
+
+fn status(phase: &str, conditions: Vec<PodCondition>) -> PodStatus {
+    PodStatus {
+        phase: Some(phase.to_owned()),
+        conditions: Some(conditions),
+        ..PodStatus::default()
+    }
+}
+
+fn merged(api: PodStatus, ours: &PodStatus, may_run: bool) -> PodStatus {
+    let mut pod = pod("Always", &["main"]);
+    pod.status = Some(api);
+    merge(&MergeInput { api: &pod, ours, may_run, now: at(NOW) })
+}
+
+fn types(status: &PodStatus) -> Vec<String> {
+    let all = listed(status).iter().map(|one| format!("{} {}", one.type_, one.status));
+    all.collect()
+}
+
+// behaviour: STW-1
+#[test]
+fn conditions_of_others_stay_as_the_api_has_them() {
+    let api = status("Pending", vec![condition("Gate", "True"), condition("Ready", "False")]);
+    let ours = status("Running", vec![condition("Gate", "False"), condition("Ready", "True")]);
+    let result = merged(api, &ours, true);
+    assert_eq!(types(&result), ["Gate True", "Ready True"]);
+    assert_eq!(result.phase.as_deref(), Some("Running"));
+}
+
+// behaviour: STW-2
+#[test]
+fn that_a_pod_is_over_is_not_told_while_it_may_run() {
+    let api = || PodStatus { reason: Some("Before".to_owned()), ..status("Running", vec![]) };
+    let mut ours = status("Failed", vec![condition("DisruptionTarget", "True")]);
+    ours.reason = Some("Evicted".to_owned());
+    let held = merged(api(), &ours, true);
+    assert_eq!((held.phase.as_deref(), held.reason.as_deref()), (Some("Running"), Some("Before")));
+    assert_eq!(types(&held), [""; 0]);
+    let told = merged(api(), &ours, false);
+    assert_eq!((told.phase.as_deref(), told.reason.as_deref()), (Some("Failed"), Some("Evicted")));
+    assert_eq!(types(&told), ["DisruptionTarget True"]);
+    assert_eq!(listed(&told)[0].last_transition_time, Some(time(NOW)));
+}
+
+// behaviour: STW-3
+#[test]
+fn a_terminal_phase_of_the_api_is_never_left() {
+    for ours in ["Pending", "Running", "Succeeded"] {
+        let mut api = status("Failed", vec![]);
+        api.reason = Some("Evicted".to_owned());
+        let result = merged(api, &status(ours, vec![]), false);
+        assert_eq!(result.phase.as_deref(), Some("Failed"), "{ours}");
+        assert_eq!(result.reason.as_deref(), Some("Evicted"), "{ours}");
+    }
+}
+
+// behaviour: STW-4
+#[test]
+fn a_pod_that_is_over_is_not_ready() {
+    for (phase, reason) in [("Succeeded", "PodCompleted"), ("Failed", "PodFailed")] {
+        let ours =
+            status(phase, vec![condition("Ready", "True"), condition("ContainersReady", "True")]);
+        let result = merged(status("Running", vec![]), &ours, false);
+        assert_eq!(types(&result), ["Ready False", "ContainersReady False"]);
+        assert!(listed(&result).iter().all(|one| one.reason.as_deref() == Some(reason)));
+    }
+}
+
+// behaviour: STW-5
+#[test]
+fn the_observed_generation_and_the_start_only_move_forward() {
+    let api = PodStatus {
+        observed_generation: Some(4),
+        start_time: Some(time(1)),
+        ..status("Running", vec![])
+    };
+    let ours = PodStatus {
+        observed_generation: Some(3),
+        start_time: Some(time(9)),
+        ..status("Running", vec![])
+    };
+    let result = merged(api, &ours, true);
+    assert_eq!((result.observed_generation, result.start_time), (Some(4), Some(time(1))));
+}
+
+// behaviour: STW-8
+#[test]
+fn a_pod_that_is_over_keeps_its_addresses() {
+    for (phase, kept) in [("Failed", true), ("Running", false)] {
+        let mut api = status("Running", vec![]);
+        api.pod_ip = Some("10.0.0.1".to_owned());
+        api.pod_ips = Some(vec![PodIP { ip: "10.0.0.1".to_owned() }]);
+        let result = merged(api, &status(phase, vec![]), false);
+        assert_eq!((result.pod_ip.is_some(), result.pod_ips.is_some()), (kept, kept), "{phase}");
+    }
+}
+
+// behaviour: STW-6
+#[test]
+fn what_is_not_worth_a_call_is_no_difference() {
+    let one = status("Running", vec![condition("Ready", "True"), condition("Gate", "True")]);
+    let mut same = one.clone();
+    let conditions = same.conditions.as_mut().unwrap();
+    conditions[0].last_transition_time = Some(time(77));
+    conditions[0].observed_generation = Some(3);
+    conditions[1].status = "False".to_owned();
+    assert!(is_same(&one, &same));
+    let other = status("Running", vec![condition("Ready", "False"), condition("Gate", "True")]);
+    assert!(!is_same(&one, &other));
+    assert!(!is_same(&one, &PodStatus { observed_generation: Some(2), ..one.clone() }));
+}
+
+fn phases() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["Pending", "Running", "Succeeded", "Failed"])
+}
+
+fn some_conditions() -> impl Strategy<Value = Vec<PodCondition>> {
+    let types = vec!["Ready", "ContainersReady", "Initialized", "DisruptionTarget", "Gate"];
+    let one = (prop::sample::subsequence(types, 0..5), any::<u8>());
+    one.prop_map(|(types, bits)| {
+        let all = types.into_iter().enumerate();
+        all.map(|(at, type_)| condition(type_, if bits >> at & 1 == 1 { "True" } else { "False" }))
+            .collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn merging_again_changes_nothing_and_no_terminal_phase_is_left(
+        (api_phase, api_conditions) in (phases(), some_conditions()),
+        (our_phase, our_conditions) in (phases(), some_conditions()),
+        may_run in any::<bool>(),
+    ) {
+        let api = status(api_phase, api_conditions);
+        let ours = status(our_phase, our_conditions);
+        let once = merged(api.clone(), &ours, may_run);
+        prop_assert!(is_same(&once, &merged(once.clone(), &ours, may_run)));
+        if ["Succeeded", "Failed"].contains(&api_phase) {
+            prop_assert_eq!(once.phase.as_deref(), Some(api_phase));
+        } else if may_run {
+            let is_over = |phase: &str| ["Succeeded", "Failed"].contains(&phase);
+            prop_assert!(!is_over(once.phase.as_deref().unwrap()));
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What must be said to the API server so that it has a status.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::PodStatus;
+use model::ids::PodUid;
+use serde_json::{Map, Value, json};
+
+/// Lists that the API server merges by a key of their elements. Addresses are told anew as a whole.
+const REPLACED: [&str; 2] = ["podIPs", "hostIPs"];
+const CONDITIONS: &str = "conditions";
+/// The API server writes it for every container, empty if there is none.
+const LAST_STATE: &str = "lastState";
+
+/// A strategic merge patch that makes one status of the other, with the uid of the pod that is meant; `None` if
+/// there is nothing to say.
+pub fn status_patch(uid: &PodUid, from: &PodStatus, to: &PodStatus) -> Option<String> {
+    let mut changes = Map::new();
+    let (from, to) = (fields(from), fields(to));
+    for (name, value) in differing(&from, &to) {
+        let value = match name.as_str() {
+            CONDITIONS => conditions(from.get(CONDITIONS), to.get(CONDITIONS)),
+            name if REPLACED.contains(&name) => replaced(value),
+            name => changed(from.get(name), value),
+        };
+        changes.insert(name, value);
+    }
+    let patch = json!({ "metadata": { "uid": uid.as_str() }, "status": changes });
+    let is_empty = patch["status"].as_object().is_none_or(Map::is_empty);
+    (!is_empty).then(|| patch.to_string())
+}
+
+fn fields(status: &PodStatus) -> Map<String, Value> {
+    match serde_json::to_value(status) {
+        Ok(Value::Object(fields)) => fields,
+        _ => unreachable!("a status is written as an object with text keys"),
+    }
+}
+
+/// The members that are different, with what they become.
+fn differing(from: &Map<String, Value>, to: &Map<String, Value>) -> BTreeMap<String, Value> {
+    let gone = from.iter().filter(|(name, value)| !to.contains_key(*name) && !is_none(name, value));
+    let gone = gone.map(|(name, _)| (name.clone(), Value::Null));
+    let new = to.iter().filter(|(name, value)| !is_equal(name, from.get(*name), value));
+    gone.chain(new.map(|(name, value)| (name.clone(), value.clone()))).collect()
+}
+
+/// Whether two statuses are the same in the words of the API.
+pub(crate) fn is_told_alike(one: &PodStatus, other: &PodStatus) -> bool {
+    differing(&fields(one), &fields(other)).is_empty()
+}
+
+/// Whether a member is as good as absent: so the API server leaves it out, or writes what nobody wrote.
+fn is_none(name: &str, value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(members) => members.is_empty() && name == LAST_STATE,
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn is_equal(name: &str, from: Option<&Value>, to: &Value) -> bool {
+    match (from, to) {
+        (None, to) => is_none(name, to),
+        (Some(Value::Object(from)), Value::Object(to)) => differing(from, to).is_empty(),
+        (Some(Value::Array(from)), Value::Array(to)) => {
+            let mut pairs = from.iter().zip(to);
+            from.len() == to.len() && pairs.all(|(from, to)| is_equal("", Some(from), to))
+        }
+        (Some(from), to) => from == to,
+    }
+}
+
+/// A member as a patch says it: of objects only what changes, anything else whole.
+fn changed(from: Option<&Value>, to: Value) -> Value {
+    match (from, to) {
+        (Some(Value::Object(from)), Value::Object(to)) => {
+            let members = differing(from, &to).into_iter();
+            members.map(|(name, value)| (name.clone(), changed(from.get(&name), value))).collect()
+        }
+        (_, to) => to,
+    }
+}
+
+/// A list that takes the place of the one that is there.
+fn replaced(list: Value) -> Value {
+    match list {
+        Value::Array(mut list) => {
+            list.insert(0, json!({ "$patch": "replace" }));
+            Value::Array(list)
+        }
+        other => other,
+    }
+}
+
+/// Of conditions those that differ, by their types.
+fn conditions(from: Option<&Value>, to: Option<&Value>) -> Value {
+    let by_type = |list: Option<&Value>| -> BTreeMap<String, Map<String, Value>> {
+        let all = list.and_then(Value::as_array).into_iter().flatten();
+        let named = all.filter_map(|one| {
+            let one = one.as_object()?;
+            Some((one.get("type")?.as_str()?.to_owned(), one.clone()))
+        });
+        named.collect()
+    };
+    let (before, after) = (by_type(from), by_type(to));
+    let none = Map::new();
+    let mut said = Vec::new();
+    for (kind, condition) in &after {
+        let members = differing(before.get(kind).unwrap_or(&none), condition);
+        if !members.is_empty() {
+            let mut members: Map<String, Value> = members.into_iter().collect();
+            members.insert("type".to_owned(), kind.clone().into());
+            said.push(Value::Object(members));
+        }
+    }
+    let gone = before.keys().filter(|kind| !after.contains_key(*kind));
+    said.extend(gone.map(|kind| json!({ "$patch": "delete", "type": kind })));
+    Value::Array(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{
+        ContainerState, ContainerStateWaiting, ContainerStatus, HostIP, PodCondition, PodIP,
+    };
+
+    use super::*;
+    use crate::decide::test_pods::time;
+
+    fn condition(type_: &str, status: &str, reason: Option<&str>) -> PodCondition {
+        PodCondition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.map(ToOwned::to_owned),
+            last_transition_time: Some(time(5)),
+            ..PodCondition::default()
+        }
+    }
+
+    fn said(from: &PodStatus, to: &PodStatus) -> Option<Value> {
+        let patch = status_patch(&"u1".into(), from, to)?;
+        let mut patch: Value = serde_json::from_str(&patch).unwrap();
+        assert_eq!(patch["metadata"], json!({ "uid": "u1" }));
+        Some(patch["status"].take())
+    }
+
+    // behaviour: STW-10
+    #[test]
+    fn a_patch_says_what_differs_and_whom_it_is_about() {
+        let before = PodStatus {
+            phase: Some("Pending".to_owned()),
+            reason: Some("Old".to_owned()),
+            pod_ips: Some(vec![PodIP { ip: "10.0.0.1".to_owned() }]),
+            host_ips: Some(vec![HostIP { ip: "192.0.2.1".to_owned() }]),
+            conditions: Some(vec![
+                condition("Ready", "False", Some("ContainersNotReady")),
+                condition("Theirs", "True", None),
+                condition("PodResizePending", "True", None),
+            ]),
+            ..PodStatus::default()
+        };
+        assert_eq!(said(&before, &before), None);
+        let after = PodStatus {
+            phase: Some("Running".to_owned()),
+            reason: None,
+            pod_ips: Some(vec![PodIP { ip: "10.0.0.2".to_owned() }]),
+            conditions: Some(vec![
+                condition("Theirs", "True", None),
+                condition("Ready", "True", None),
+                condition("Initialized", "True", None),
+            ]),
+            ..before.clone()
+        };
+        let expected = json!({
+            "phase": "Running",
+            "reason": null,
+            "podIPs": [{ "$patch": "replace" }, { "ip": "10.0.0.2" }],
+            "conditions": [
+                { "type": "Initialized", "status": "True", "lastTransitionTime": "1970-01-01T00:00:05Z" },
+                { "type": "Ready", "status": "True", "reason": null },
+                { "$patch": "delete", "type": "PodResizePending" },
+            ],
+        });
+        assert_eq!(said(&before, &after), Some(expected));
+    }
+
+    // behaviour: STW-7
+    #[test]
+    fn what_the_api_server_adds_or_leaves_out_is_no_difference() {
+        let main = |last_state| ContainerStatus {
+            name: "main".to_owned(),
+            last_state,
+            ..ContainerStatus::default()
+        };
+        let ours = PodStatus {
+            reason: Some(String::new()),
+            container_statuses: Some(vec![main(None)]),
+            init_container_statuses: Some(Vec::new()),
+            ..PodStatus::default()
+        };
+        let theirs = PodStatus {
+            container_statuses: Some(vec![main(Some(ContainerState::default()))]),
+            ..PodStatus::default()
+        };
+        assert!(is_told_alike(&ours, &theirs) && is_told_alike(&theirs, &ours));
+        assert_eq!(said(&theirs, &ours), None);
+        let waits = ContainerState {
+            waiting: Some(ContainerStateWaiting::default()),
+            ..ContainerState::default()
+        };
+        let mut other = main(None);
+        other.state = Some(waits);
+        let other = PodStatus { container_statuses: Some(vec![other]), ..PodStatus::default() };
+        assert!(!is_told_alike(&other, &theirs));
+    }
+}

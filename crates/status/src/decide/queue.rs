@@ -1,0 +1,232 @@
+//! Which pod is written about next. Times are counted from any one beginning.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use model::ids::PodUid;
+
+/// How many pods are written about at a time.
+const AT_A_TIME: usize = 8;
+/// How long a pod waits that could not be written, at first and at most.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// How long all wait while the API server is away, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// How a write went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wrote {
+    /// As it should.
+    Well,
+    /// It was refused.
+    Refused,
+    /// The API server is away, or has too much to do and wants to be left alone for a while.
+    Away(Duration),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    /// The number of its last change: the newest goes first.
+    change: u64,
+    not_before: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pause {
+    until: Duration,
+    next: Duration,
+}
+
+/// Pods that are to be written about, and those that are being. Each is there once, however often it
+/// changed.
+#[derive(Debug, Default)]
+pub struct Queue {
+    waiting: BTreeMap<PodUid, Waiting>,
+    /// Being written, with the last change that came meanwhile.
+    busy: BTreeMap<PodUid, Option<u64>>,
+    /// How long each waits that was refused.
+    waits: BTreeMap<PodUid, Duration>,
+    /// While the API server is away: one is tried now and then, the others wait for it.
+    pause: Option<Pause>,
+}
+
+impl Queue {
+    /// A pod changed.
+    pub fn mark(&mut self, uid: &PodUid, change: u64) {
+        if let Some(meanwhile) = self.busy.get_mut(uid) {
+            *meanwhile = Some(change);
+            return;
+        }
+        let new = Waiting { change, not_before: None };
+        let waiting = self.waiting.entry(uid.clone()).or_insert(new);
+        waiting.change = waiting.change.max(change);
+    }
+
+    /// The pod that is to be written about now, if any.
+    pub fn take(&mut self, now: Duration) -> Option<PodUid> {
+        let limit = if self.pause.is_some() { 1 } else { AT_A_TIME };
+        let is_paused = self.pause.is_some_and(|pause| pause.until > now);
+        if is_paused || self.busy.len() >= limit {
+            return None;
+        }
+        let ready =
+            self.waiting.iter().filter(|(_, one)| one.not_before.is_none_or(|at| at <= now));
+        let (uid, _) = ready.max_by_key(|(_, one)| one.change)?;
+        let uid = uid.clone();
+        self.waiting.remove(&uid);
+        self.busy.insert(uid.clone(), None);
+        Some(uid)
+    }
+
+    /// When [`Queue::take`] may give a pod that it does not give now, if only time must pass.
+    pub fn next_at(&self) -> Option<Duration> {
+        if self.waiting.is_empty() || (self.pause.is_some() && !self.busy.is_empty()) {
+            return None;
+        }
+        let first = self.waiting.values().filter_map(|one| one.not_before).min();
+        let pause = self.pause.map(|pause| pause.until);
+        match (pause, self.waiting.values().any(|one| one.not_before.is_none())) {
+            (Some(until), true) => Some(until),
+            (Some(until), false) => first.map(|at| at.max(until)),
+            (None, true) => None,
+            (None, false) => first,
+        }
+    }
+
+    /// A write ended.
+    pub fn done(&mut self, uid: &PodUid, wrote: Wrote, change: u64, now: Duration) {
+        let meanwhile = self.busy.remove(uid).flatten();
+        match wrote {
+            Wrote::Well => {
+                self.pause = None;
+                self.waits.remove(uid);
+                if let Some(change) = meanwhile {
+                    self.mark(uid, change);
+                }
+            }
+            Wrote::Refused => {
+                self.pause = None;
+                let wait =
+                    self.waits.get(uid).map_or(FIRST_WAIT, |wait| (*wait * 2).min(LONGEST_WAIT));
+                self.waits.insert(uid.clone(), wait);
+                let change = meanwhile.unwrap_or(change);
+                let waiting = Waiting { change, not_before: Some(now + wait) };
+                self.waiting.insert(uid.clone(), waiting);
+            }
+            Wrote::Away(least) => {
+                let wait = self.pause.map_or(FIRST_PAUSE, |pause| pause.next);
+                let until = now + wait.max(least);
+                self.pause = Some(Pause { until, next: (wait * 2).min(LONGEST_PAUSE) });
+                self.mark(uid, meanwhile.unwrap_or(change));
+            }
+        }
+    }
+
+    /// Nothing more is to be written about a pod.
+    pub fn forget(&mut self, uid: &PodUid) {
+        self.waiting.remove(uid);
+        self.waits.remove(uid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Duration = Duration::from_hours(1);
+
+    fn uid(name: &str) -> PodUid {
+        name.into()
+    }
+
+    // behaviour: STW-30
+    #[test]
+    fn the_newest_goes_first_and_each_pod_once() {
+        let now = START;
+        let mut queue = Queue::default();
+        for (name, change) in [("a", 1), ("b", 2), ("c", 3), ("a", 4)] {
+            queue.mark(&uid(name), change);
+        }
+        let order: Vec<PodUid> = std::iter::from_fn(|| queue.take(now)).collect();
+        assert_eq!(order, [uid("a"), uid("c"), uid("b")]);
+        queue.mark(&uid("a"), 5);
+        assert_eq!(queue.take(now), None, "one at a time for each");
+        queue.done(&uid("a"), Wrote::Well, 4, now);
+        assert_eq!(queue.take(now), Some(uid("a")), "what came meanwhile is written too");
+        queue.done(&uid("a"), Wrote::Well, 5, now);
+        assert_eq!(queue.take(now), None);
+    }
+
+    // behaviour: STW-31
+    #[test]
+    fn several_are_written_at_a_time_and_no_more() {
+        let now = START;
+        let mut queue = Queue::default();
+        for number in 0..20 {
+            queue.mark(&uid(&number.to_string()), number);
+        }
+        assert_eq!(std::iter::from_fn(|| queue.take(now)).count(), AT_A_TIME);
+    }
+
+    // behaviour: STW-32
+    #[test]
+    fn one_that_is_refused_waits_ever_longer_and_holds_up_nobody() {
+        let mut now = START;
+        let mut queue = Queue::default();
+        queue.mark(&uid("bad"), 1);
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            assert_eq!(queue.take(now), Some(uid("bad")));
+            queue.done(&uid("bad"), Wrote::Refused, 1, now);
+            queue.mark(&uid("good"), 2);
+            assert_eq!(queue.take(now), Some(uid("good")));
+            queue.done(&uid("good"), Wrote::Well, 2, now);
+            let next = queue.next_at().unwrap();
+            waits.push(next.saturating_sub(now).as_secs());
+            now = next;
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+    }
+
+    // behaviour: STW-33
+    #[test]
+    fn while_the_api_server_is_away_one_is_tried_now_and_then_and_the_newest_first() {
+        let mut now = START;
+        let mut queue = Queue::default();
+        for number in 0..5 {
+            queue.mark(&uid(&number.to_string()), number);
+        }
+        let all: Vec<PodUid> = std::iter::from_fn(|| queue.take(now)).collect();
+        for one in &all {
+            queue.done(one, Wrote::Away(Duration::ZERO), 0, now);
+        }
+        let mut newest = 100;
+        for _ in 0..6 {
+            assert_eq!(queue.take(now), None);
+            now = queue.next_at().unwrap();
+            newest += 1;
+            queue.mark(&uid("2"), newest);
+            assert_eq!(queue.take(now), Some(uid("2")), "the newest");
+            assert_eq!(queue.take(now), None, "and no other");
+            assert_eq!(queue.next_at(), None);
+            queue.done(&uid("2"), Wrote::Away(Duration::ZERO), newest, now);
+        }
+        assert!(queue.next_at().unwrap().saturating_sub(now) <= LONGEST_PAUSE);
+        now = queue.next_at().unwrap();
+        let first = queue.take(now).unwrap();
+        queue.done(&first, Wrote::Well, newest, now);
+        assert_eq!(std::iter::from_fn(|| queue.take(now)).count(), 4, "all others follow");
+    }
+
+    // behaviour: STW-34
+    #[test]
+    fn a_server_that_wants_to_be_left_alone_is() {
+        let now = START;
+        let mut queue = Queue::default();
+        queue.mark(&uid("a"), 1);
+        queue.take(now);
+        queue.done(&uid("a"), Wrote::Away(Duration::from_secs(30)), 1, now);
+        assert_eq!(queue.next_at(), Some(now + Duration::from_secs(30)));
+    }
+}

@@ -1,0 +1,178 @@
+//! Objects that pods refer to.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use model::cluster::Version;
+use model::objects::{
+    DataObject, ObjectKey, RuntimeClassRecord, ServiceAccountToken, ServiceName, ServiceRecord,
+    TokenRequest,
+};
+use model::ports::clock::WallClock as _;
+use model::ports::cluster::{ApiError, Change, Sink};
+use model::ports::objects::{Freshness, ObjectReads, RuntimeClassFeed, ServiceFeed, TokenRequests};
+
+use super::feed::follow;
+use super::{Ask, History, MemoryCluster, State};
+
+/// What is there, and who looks.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    stored: BTreeMap<ObjectKey, DataObject>,
+    histories: BTreeMap<ObjectKey, History<Change<DataObject, ()>>>,
+    /// Nothing is told of any of them while they are.
+    are_frozen: bool,
+    followed: BTreeMap<ObjectKey, u32>,
+    tokens: u32,
+    services: History<Change<ServiceRecord, ServiceName>>,
+    classes: History<Change<RuntimeClassRecord, String>>,
+}
+
+impl Objects {
+    fn history(&mut self, key: &ObjectKey) -> &mut History<Change<DataObject, ()>> {
+        let history = self.histories.entry(key.clone()).or_default();
+        history.is_frozen = self.are_frozen;
+        history
+    }
+}
+
+/// A secret or config map to be put there.
+pub fn object<const N: usize>(data: [(&str, &str); N]) -> DataObject {
+    let pair = |(key, value): (&str, &str)| (key.into(), value.as_bytes().into());
+    DataObject { data: data.into_iter().map(pair).collect(), ..DataObject::default() }
+}
+
+/// Counts who follows an object, for as long as they do.
+struct Following<'a> {
+    cluster: &'a MemoryCluster,
+    key: &'a ObjectKey,
+}
+
+impl Drop for Following<'_> {
+    fn drop(&mut self) {
+        self.cluster.change(|state| {
+            let followed = &mut state.objects.followed;
+            if let Some(count) = followed.get_mut(self.key) {
+                *count -= 1;
+            }
+            followed.retain(|_, count| *count > 0);
+        });
+    }
+}
+
+impl MemoryCluster {
+    /// Puts an object there, at a version of its own.
+    pub fn put_object(&self, key: &ObjectKey, object: DataObject) {
+        self.change(|state| {
+            state.version += 1;
+            let object = DataObject { version: Version::from(state.version), ..object };
+            let history = state.objects.histories.entry(key.clone()).or_default();
+            history.changes.push(Change::Applied(object.clone()));
+            state.objects.stored.insert(key.clone(), object);
+        });
+    }
+
+    /// Removes an object.
+    pub fn drop_object(&self, key: &ObjectKey) {
+        self.change(|state| {
+            if state.objects.stored.remove(key).is_some() {
+                let history = state.objects.histories.entry(key.clone()).or_default();
+                history.changes.push(Change::Gone(()));
+            }
+        });
+    }
+
+    /// Nothing is heard of objects while they are frozen.
+    pub fn freeze_objects(&self, are_frozen: bool) {
+        self.change(|state| state.objects.are_frozen = are_frozen);
+    }
+
+    /// The objects that somebody follows now.
+    pub fn followed(&self) -> Vec<ObjectKey> {
+        self.state().objects.followed.keys().cloned().collect()
+    }
+
+    /// Waits until it is so, for a minute.
+    pub async fn wait_followed(&self, expected: &[&ObjectKey]) {
+        let mut changed = self.changed.subscribe();
+        let wait = async {
+            while !self.followed().iter().eq(expected.iter().copied()) {
+                changed.changed().await.expect("the cluster itself holds the sender");
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_mins(1), wait).await;
+        assert!(waited.is_ok(), "followed: {:?}, expected: {expected:?}", self.followed());
+    }
+
+    /// Puts a service there.
+    pub fn put_service(&self, service: ServiceRecord) {
+        self.change(|state| state.objects.services.changes.push(Change::Applied(service)));
+    }
+
+    /// Removes a service.
+    pub fn drop_service(&self, name: ServiceName) {
+        self.change(|state| state.objects.services.changes.push(Change::Gone(name)));
+    }
+
+    /// Puts a runtime class there.
+    pub fn put_runtime_class(&self, name: &str, handler: &str) {
+        let class = RuntimeClassRecord { name: name.to_owned(), handler: handler.to_owned() };
+        self.change(|state| state.objects.classes.changes.push(Change::Applied(class)));
+    }
+
+    /// Removes a runtime class.
+    pub fn drop_runtime_class(&self, name: &str) {
+        let name = name.to_owned();
+        self.change(|state| state.objects.classes.changes.push(Change::Gone(name)));
+    }
+}
+
+#[async_trait]
+impl ObjectReads for MemoryCluster {
+    async fn follow_object(&self, key: &ObjectKey, sink: &dyn Sink<DataObject, ()>) {
+        self.change(|state| {
+            state.calls.push((Ask::Watch, key.to_string()));
+            *state.objects.followed.entry(key.clone()).or_default() += 1;
+        });
+        let _following = Following { cluster: self, key };
+        follow(self, |state| state.objects.history(key), |_| (), sink).await;
+    }
+
+    async fn object(&self, key: &ObjectKey, _: Freshness) -> Result<Option<DataObject>, ApiError> {
+        let read = |state: &mut State| Ok(state.objects.stored.get(key).cloned());
+        self.call(Ask::Object, &key.to_string(), read).await
+    }
+}
+
+#[async_trait]
+impl TokenRequests for MemoryCluster {
+    async fn request_token(&self, request: &TokenRequest) -> Result<ServiceAccountToken, ApiError> {
+        let now = self.clock.now();
+        let seconds = u64::try_from(request.expiration_seconds).unwrap_or(0);
+        let give = |state: &mut State| {
+            state.objects.tokens += 1;
+            Ok(ServiceAccountToken {
+                token: format!("{}-{}", request.service_account, state.objects.tokens),
+                expiration_seconds: request.expiration_seconds,
+                expires: now + Duration::from_secs(seconds),
+            })
+        };
+        self.call(Ask::Token, &request.service_account, give).await
+    }
+}
+
+#[async_trait]
+impl ServiceFeed for MemoryCluster {
+    async fn follow_services(&self, sink: &dyn Sink<ServiceRecord, ServiceName>) {
+        follow(self, |state| &mut state.objects.services, |one| one.name.clone(), sink).await;
+    }
+}
+
+#[async_trait]
+impl RuntimeClassFeed for MemoryCluster {
+    async fn follow_runtime_classes(&self, sink: &dyn Sink<RuntimeClassRecord, String>) {
+        self.change(|state| state.calls.push((Ask::Watch, "runtimeclasses".to_owned())));
+        follow(self, |state| &mut state.objects.classes, |one| one.name.clone(), sink).await;
+    }
+}

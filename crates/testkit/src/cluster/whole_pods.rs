@@ -1,0 +1,302 @@
+//! The pods of nodes, whole: made, bound and deleted by a test, followed and written by an agent.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use model::cluster::{FailedStatus, PodRemoved, PodTarget, Version};
+use model::ids::{PodName, PodUid};
+use model::ports::clock::WallClock as _;
+use model::ports::cluster::{ApiError, Change, PodWrites, Sink};
+use model::ports::pod_api::PodApi;
+use model::verdict::Verdict;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::strategic_merge::apply;
+use crate::clock::VirtualClock;
+
+#[derive(Debug, Default)]
+struct State {
+    version: u64,
+    uids: u64,
+    pods: BTreeMap<PodName, Arc<Pod>>,
+    nodes: BTreeMap<String, String>,
+    is_away: bool,
+    /// Counts how often those who follow must begin anew.
+    expired: u64,
+    calls: Vec<String>,
+}
+
+/// An API server that has pods alone. Clones are the same one.
+#[derive(Debug, Clone)]
+pub struct MemoryPods {
+    state: Arc<Mutex<State>>,
+    clock: VirtualClock,
+    /// Counts changes of anything; for those who follow.
+    changed: Arc<watch::Sender<u64>>,
+}
+
+impl Default for MemoryPods {
+    fn default() -> Self {
+        Self::new(VirtualClock::new())
+    }
+}
+
+impl MemoryPods {
+    /// A server without pods.
+    pub fn new(clock: VirtualClock) -> Self {
+        Self { state: Arc::default(), clock, changed: Arc::new(watch::Sender::new(0)) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let answer = change(&mut self.state());
+        self.changed.send_modify(|count| *count += 1);
+        answer
+    }
+
+    /// Registers a node, with a uid of its own.
+    pub fn register_node(&self, name: &str) {
+        self.change(|state| {
+            state.uids += 1;
+            let uid = format!("node-{}", state.uids);
+            state.nodes.insert(name.to_owned(), uid);
+        });
+    }
+
+    /// Makes a pod, as somebody who may do everything would: with a uid of its own.
+    pub fn make(&self, pod: Pod) -> PodUid {
+        let now = Time(self.clock.now());
+        self.change(|state| state.make(pod, now)).expect("no other pod has this name")
+    }
+
+    /// Changes a pod and what is asked of it.
+    pub fn update(&self, name: &PodName, change: impl FnOnce(&mut Pod)) {
+        self.change(|state| {
+            let mut pod = Pod::clone(&state.pods[name]);
+            change(&mut pod);
+            *pod.metadata.generation.get_or_insert_default() += 1;
+            state.put(name.clone(), pod);
+        });
+    }
+
+    /// Asks for the end of a pod; without any grace it is gone.
+    pub fn delete(&self, name: &PodName, grace: Duration) {
+        if grace.is_zero() {
+            self.change(|state| state.drop_pod(name));
+            return;
+        }
+        let at = Time(self.clock.now() + grace);
+        let seconds = i64::try_from(grace.as_secs()).expect("a grace of seconds");
+        self.update(name, |pod| {
+            pod.metadata.deletion_timestamp = Some(at);
+            pod.metadata.deletion_grace_period_seconds = Some(seconds);
+        });
+    }
+
+    /// From now on the server is away, or back.
+    pub fn away(&self, is_away: bool) {
+        self.change(|state| {
+            state.is_away = is_away;
+            state.expired += u64::from(is_away);
+        });
+    }
+
+    /// A pod, if it is there.
+    pub fn pod(&self, name: &PodName) -> Option<Arc<Pod>> {
+        self.state().pods.get(name).cloned()
+    }
+
+    /// All pods.
+    pub fn pods(&self) -> Vec<Arc<Pod>> {
+        self.state().pods.values().cloned().collect()
+    }
+
+    /// What was asked so far, in short: `PATCH default/web`.
+    pub fn calls(&self) -> Vec<String> {
+        self.state().calls.clone()
+    }
+
+    /// Forgets what was asked.
+    pub fn forget_calls(&self) {
+        self.state().calls.clear();
+    }
+
+    /// Does a call, unless the server is away.
+    fn call<T>(
+        &self,
+        what: String,
+        call: impl FnOnce(&mut State) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        self.change(|state| {
+            if state.is_away {
+                return Err(ApiError::Unreachable("away on purpose".into()));
+            }
+            state.calls.push(what);
+            call(state)
+        })
+    }
+}
+
+impl State {
+    fn make(&mut self, mut pod: Pod, now: Time) -> Result<PodUid, ApiError> {
+        let name = name_of(&pod);
+        if self.pods.contains_key(&name) {
+            return Err(ApiError::Conflict(format!("pod {name} exists")));
+        }
+        self.uids += 1;
+        let uid = format!("00000000-0000-4000-8000-{:012x}", self.uids);
+        pod.metadata.uid = Some(uid.clone());
+        pod.metadata.creation_timestamp = Some(now);
+        pod.metadata.generation = Some(1);
+        pod.status = Some(PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() });
+        self.put(name, pod);
+        Ok(uid.into())
+    }
+
+    fn put(&mut self, name: PodName, mut pod: Pod) -> Arc<Pod> {
+        self.version += 1;
+        pod.metadata.resource_version = Some(self.version.to_string());
+        let pod = Arc::new(pod);
+        self.pods.insert(name, Arc::clone(&pod));
+        pod
+    }
+
+    fn drop_pod(&mut self, name: &PodName) {
+        self.version += 1;
+        self.pods.remove(name);
+    }
+
+    /// A pod with just this uid.
+    fn meant(&self, name: &PodName, uid: &str) -> Result<Pod, ApiError> {
+        let pod = self.pods.get(name).ok_or(ApiError::NotFound)?;
+        if pod.metadata.uid.as_deref() != Some(uid) {
+            return Err(ApiError::Conflict("the uid is another".to_owned()));
+        }
+        Ok(Pod::clone(pod))
+    }
+}
+
+fn name_of(pod: &Pod) -> PodName {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    PodName::new(text(&pod.metadata.namespace), text(&pod.metadata.name))
+}
+
+fn uid_of(pod: &Pod) -> PodUid {
+    pod.metadata.uid.as_deref().unwrap_or_default().into()
+}
+
+#[async_trait]
+impl PodApi for MemoryPods {
+    async fn follow_pods_of(&self, node: &str, sink: &dyn Sink<Arc<Pod>, PodUid>) {
+        let mut changed = self.changed.subscribe();
+        let mut told: Option<(u64, BTreeMap<PodUid, Arc<Pod>>)> = None;
+        loop {
+            changed.mark_unchanged();
+            let (is_away, expired, there) = {
+                let state = self.state();
+                let of_node = |pod: &&Arc<Pod>| {
+                    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node)
+                };
+                let there = state.pods.values().filter(of_node);
+                let there: BTreeMap<PodUid, Arc<Pod>> =
+                    there.map(|pod| (uid_of(pod), Arc::clone(pod))).collect();
+                (state.is_away, state.expired, there)
+            };
+            if !is_away {
+                tell(
+                    told.as_ref().filter(|(seen, _)| *seen == expired).map(|(_, told)| told),
+                    &there,
+                    sink,
+                );
+                told = Some((expired, there));
+            }
+            if changed.changed().await.is_err() {
+                // The server is gone; there is nothing to hear.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    async fn patch_status(&self, pod: &PodName, patch: String) -> Result<Arc<Pod>, ApiError> {
+        self.call(format!("PATCH {pod}"), |state| {
+            let unreadable = |error| ApiError::Unreadable(Box::new(error));
+            let patch: Value = serde_json::from_str(&patch).map_err(unreadable)?;
+            let mut there =
+                state.meant(pod, patch["metadata"]["uid"].as_str().unwrap_or_default())?;
+            let mut status = serde_json::to_value(&there.status).map_err(unreadable)?;
+            if let (Some(status), Some(changes)) =
+                (status.as_object_mut(), patch["status"].as_object())
+            {
+                apply(status, changes);
+            }
+            there.status = serde_json::from_value(status).map_err(unreadable)?;
+            Ok(state.put(pod.clone(), there))
+        })
+    }
+
+    async fn create_pod(&self, pod: &Pod) -> Result<Arc<Pod>, ApiError> {
+        let (name, now) = (name_of(pod), Time(self.clock.now()));
+        self.call(format!("POST {name}"), |state| {
+            state.make(pod.clone(), now)?;
+            Ok(Arc::clone(&state.pods[&name]))
+        })
+    }
+
+    async fn node_uid(&self, node: &str) -> Result<Option<String>, ApiError> {
+        self.call(format!("GET node {node}"), |state| Ok(state.nodes.get(node).cloned()))
+    }
+}
+
+/// Tells what is there and was not told.
+fn tell(
+    told: Option<&BTreeMap<PodUid, Arc<Pod>>>,
+    there: &BTreeMap<PodUid, Arc<Pod>>,
+    sink: &dyn Sink<Arc<Pod>, PodUid>,
+) {
+    let Some(told) = told else {
+        sink.hear(Change::Restarted);
+        for pod in there.values() {
+            sink.hear(Change::Applied(Arc::clone(pod)));
+        }
+        sink.hear(Change::Complete);
+        return;
+    };
+    for uid in told.keys().filter(|uid| !there.contains_key(*uid)) {
+        sink.hear(Change::Gone(uid.clone()));
+    }
+    let is_told =
+        |uid: &PodUid, pod: &Arc<Pod>| told.get(uid).is_some_and(|told| Arc::ptr_eq(told, pod));
+    for (_, pod) in there.iter().filter(|(uid, pod)| !is_told(uid, pod)) {
+        sink.hear(Change::Applied(Arc::clone(pod)));
+    }
+}
+
+#[async_trait]
+impl PodWrites for MemoryPods {
+    async fn fail_pod(&self, pod: &PodTarget, _: &FailedStatus) -> Result<Version, ApiError> {
+        let name = PodName::new(&*pod.namespace, &*pod.name);
+        self.call(format!("FAIL {name}"), |state| {
+            let mut there = state.meant(&name, &pod.uid.to_string())?;
+            there.status.get_or_insert_default().phase = Some("Failed".to_owned());
+            state.put(name.clone(), there);
+            Ok(Version::from(state.version))
+        })
+    }
+
+    async fn remove_pod(&self, pod: &PodTarget, _: &Verdict) -> Result<PodRemoved, ApiError> {
+        let name = PodName::new(&*pod.namespace, &*pod.name);
+        self.call(format!("DELETE {name}"), |state| {
+            state.meant(&name, &pod.uid.to_string())?;
+            state.drop_pod(&name);
+            Ok(PodRemoved::Gone)
+        })
+    }
+}

@@ -1,0 +1,230 @@
+//! What a node needs of the API for its pods, with a node's own credentials.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use cluster::{Cluster as ApiServer, Connection, Exclusion, Rate, Source};
+use e2e::api::{Api, Patch};
+use e2e::cluster::Cluster;
+use e2e::node::PATIENCE;
+use jiff::Timestamp;
+use model::ids::{PodName, PodUid};
+use model::objects::{ObjectKey, TokenRequest};
+use model::ports::cluster::ApiError;
+use model::ports::events::{EventType, Events, NodeEvent, NodeEvents, PodEvent};
+use model::ports::objects::{
+    Freshness, ObjectError, ObjectReads as _, PodObjects as _, RuntimeHandlers as _,
+    ServiceVariables as _, TokenRequests as _,
+};
+use objects::{ObjectStore, RuntimeClasses, Services, Settings};
+use prometheus::Registry;
+use serde_json::{Value, json};
+use testbed::{ControlPlaneOptions, User};
+use testkit::clock::VirtualClock;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::objects::{node, pod};
+
+const PODS: &str = "/api/v1/namespaces/shop/pods";
+
+/// Makes a pod on a node, with a password and a setting from objects of this name; its uid.
+fn make_pod(api: &Api, name: &str, node: &str, objects: &str) -> Result<PodUid> {
+    let key = |kind: &str| json!({ kind: { "name": objects, "key": "k" } });
+    let mut pod = pod(name, Some(node));
+    pod["spec"]["containers"][0]["env"] = json!([
+        { "name": "A", "valueFrom": key("secretKeyRef") },
+        { "name": "B", "valueFrom": key("configMapKeyRef") },
+    ]);
+    let made = api.create(PODS, &pod)?;
+    Ok(made["metadata"]["uid"].as_str().context("a pod has a uid")?.into())
+}
+
+fn make_objects(api: &Api, name: &str) -> Result<()> {
+    let object =
+        |kind: &str| json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } });
+    let mut secret = object("Secret");
+    secret["stringData"] = json!({ "k": "first" });
+    api.create("/api/v1/namespaces/shop/secrets", &secret)?;
+    let mut map = object("ConfigMap");
+    map["data"] = json!({ "k": "first" });
+    map["immutable"] = json!(true);
+    api.create("/api/v1/namespaces/shop/configmaps", &map)?;
+    Ok(())
+}
+
+async fn server(kubeconfig: &Path) -> Result<ApiServer> {
+    let connection = Connection::find(Some(kubeconfig.to_owned()), None, "test/1").await?;
+    let source = Source { component: "kubelet", host: "mine".to_owned() };
+    let rate = Rate { per_second: 50.0, burst: 100 };
+    Ok(ApiServer::new(connection, rate, Exclusion::default(), source).with_event_rate(rate))
+}
+
+/// Asks until the answer is as wanted.
+async fn wait<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> Result<T> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(value) = ask().await {
+            return Ok(value);
+        }
+        ensure!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+struct World {
+    cluster: Cluster,
+    server: ApiServer,
+    here: PodUid,
+    elsewhere: PodUid,
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::secret("shop", name)
+}
+
+async fn objects_are_followed(world: &World, tasks: &mut JoinSet<()>) -> Result<()> {
+    let store = ObjectStore::new(Arc::new(world.server.clone()), Settings::default());
+    tasks.spawn(store.clone().run(CancellationToken::new()));
+    let map = ObjectKey::config_map("shop", "own");
+    let wanted = [key("own"), key("none"), map.clone()];
+    store.register(&world.here, BTreeSet::from(wanted));
+    // What the node may see follows the pods with a little delay.
+    let value = |name: &str, wanted: &str| {
+        let (store, key, wanted) = (store.clone(), key(name), wanted.as_bytes().to_vec());
+        async move || (*store.get(&key).await.ok()?.data["k"] == *wanted).then_some(())
+    };
+    wait("the secret", value("own", "first")).await?;
+    wait("the config map", async || store.get(&map).await.ok()).await?;
+    let changed = json!({ "stringData": { "k": "second" } });
+    let path = "/api/v1/namespaces/shop/secrets/own";
+    world.api(|api| api.patch(path, Patch::Merge, &changed))?;
+    wait("the change", value("own", "second")).await?;
+    // Nobody's pod refers to it: whether it exists is not for this node to know.
+    let found = store.get(&key("none")).await;
+    ensure!(matches!(found, Err(ObjectError::NotYet { .. })), "{found:?}");
+    for name in ["foreign", "none"] {
+        let read = world.server.object(&key(name), Freshness::Newest).await;
+        ensure!(matches!(read, Err(ApiError::Refused { code: 403, .. })), "{name}: {read:?}");
+    }
+    Ok(())
+}
+
+async fn tokens_are_for_own_pods(world: &World) -> Result<()> {
+    let request = |pod: &str, uid: &PodUid| TokenRequest {
+        service_account: "default".into(),
+        audiences: Vec::new(),
+        expiration_seconds: 3607,
+        pod: PodName::new("shop", pod),
+        pod_uid: uid.clone(),
+    };
+    let own = request("here", &world.here);
+    let token = wait("a token", async || world.server.request_token(&own).await.ok()).await?;
+    ensure!(token.token.split('.').count() == 3, "no token");
+    let foreign = world.server.request_token(&request("elsewhere", &world.elsewhere)).await;
+    ensure!(matches!(foreign, Err(ApiError::Refused { code: 403, .. })), "{foreign:?}");
+    Ok(())
+}
+
+async fn services_and_classes_are_known(world: &World, tasks: &mut JoinSet<()>) -> Result<()> {
+    let (services, classes) = (Services::default(), RuntimeClasses::default());
+    let server = Arc::new(world.server.clone());
+    tasks.spawn(services.clone().run(server.clone(), CancellationToken::new()));
+    tasks.spawn(classes.clone().run(server, CancellationToken::new()));
+    wait("the API server's own service", async || {
+        let all = services.variables("shop", false)?;
+        all.into_iter().find(|(name, _)| name == "KUBERNETES_SERVICE_HOST")
+    })
+    .await?;
+    let handler = wait("the class", async || classes.handler("gvisor").await.ok()).await?;
+    ensure!(handler == "runsc", "{handler}");
+    let found = classes.handler("none").await;
+    ensure!(matches!(found, Err(ObjectError::NotFound { .. })), "{found:?}");
+    Ok(())
+}
+
+async fn events_are_written(world: &World, tasks: &mut JoinSet<()>) -> Result<()> {
+    let metrics = events::Metrics::new(&Registry::new())?;
+    let (events, writer) =
+        events::channel("mine", Arc::new(VirtualClock::starting_at(Timestamp::now())), metrics);
+    tasks.spawn(writer.run(Arc::new(world.server.clone()), CancellationToken::new()));
+    for _ in 0..3 {
+        let event = PodEvent {
+            pod_uid: world.here.clone(),
+            pod: PodName::new("shop", "here"),
+            field_path: "spec.containers{c}".into(),
+            kind: EventType::Warning,
+            reason: "BackOff".into(),
+            message: "Back-off".to_owned(),
+        };
+        Events::record(&events, event);
+    }
+    let (kind, message) = (EventType::Normal, "Starting kubelet.".to_owned());
+    NodeEvents::record(&events, NodeEvent { kind, reason: "Starting", message });
+    let of_pod = wait("the pod's event", async || {
+        let all = world.api(|api| api.list("/api/v1/namespaces/shop/events")).ok()?;
+        all.into_iter().find(|event| event["count"] == 3)
+    })
+    .await?;
+    let involved = json!({
+        "apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "here",
+        "uid": world.here.as_str(), "fieldPath": "spec.containers{c}",
+    });
+    assert_eq!(of_pod["involvedObject"], involved);
+    assert_eq!(of_pod["source"], json!({ "component": "kubelet", "host": "mine" }));
+    assert_eq!((&of_pod["type"], &of_pod["reason"]), (&json!("Warning"), &json!("BackOff")));
+    wait("the node's event", async || {
+        let all = world.api(|api| api.list("/api/v1/namespaces/default/events")).ok()?;
+        let is_it = |event: &Value| event["involvedObject"]["name"] == "mine";
+        all.into_iter().find(|event| is_it(event) && event["reason"] == "Starting")
+    })
+    .await?;
+    Ok(())
+}
+
+impl World {
+    /// Asks as somebody who may do everything.
+    fn api<T>(&self, ask: impl FnOnce(&Api) -> Result<T>) -> Result<T> {
+        tokio::task::block_in_place(|| ask(self.cluster.api()))
+    }
+}
+
+// behaviour: OBJ-23
+#[test]
+fn a_node_gets_what_its_own_pods_refer_to_and_nothing_else() -> Result<()> {
+    let cluster = Cluster::start(&ControlPlaneOptions::default())?;
+    cluster.make_namespace("shop")?;
+    let api = cluster.api();
+    for name in ["mine", "other"] {
+        api.create("/api/v1/nodes", &node(name))?;
+    }
+    let class = json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": { "name": "gvisor" },
+        "handler": "runsc",
+    });
+    api.create("/apis/node.k8s.io/v1/runtimeclasses", &class)?;
+    for name in ["own", "foreign"] {
+        make_objects(api, name)?;
+    }
+    let here = make_pod(api, "here", "mine", "own")?;
+    let elsewhere = make_pod(api, "elsewhere", "other", "foreign")?;
+    let kubeconfig = cluster.kubeconfig(&User::node("mine"))?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build()?;
+    let server = runtime.block_on(server(&kubeconfig))?;
+    let world = World { cluster, server, here, elsewhere };
+    let looked = runtime.block_on(async {
+        let mut tasks = JoinSet::new();
+        objects_are_followed(&world, &mut tasks).await.context("objects")?;
+        tokens_are_for_own_pods(&world).await.context("tokens")?;
+        services_and_classes_are_known(&world, &mut tasks).await.context("services")?;
+        events_are_written(&world, &mut tasks).await.context("events")
+    });
+    drop(runtime);
+    looked?;
+    let World { cluster, .. } = world;
+    cluster.stop()
+}

@@ -1,0 +1,165 @@
+//! Our node and the upstream kubelet's, on the same machine and the same runtime: what their objects say.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use config::KubeletConfiguration;
+use cri::{CriRuntime, Deadlines, Endpoint};
+use e2e::api::Api;
+use e2e::cluster::Cluster;
+use e2e::node::{PATIENCE, program};
+use serde_json::Value;
+use testbed::{Cache, Command, ControlPlaneOptions, User, wait};
+
+use crate::our_node::{OurNode, Who};
+
+/// What is different, and why that is right.
+const DIFFERENT: &[(&str, &str)] = &[
+    ("/metadata/labels/kubernetes.io~1hostname", "two nodes, two names"),
+    ("/status/addresses/1/address", "two nodes, two names"),
+    ("/status/nodeInfo/kubeletVersion", "our version is behind upstream's"),
+    ("/status/declaredFeatures", "each declares what it has; this test declares nothing"),
+];
+
+/// What says when and by whom an object was written, and nothing about the node.
+const NOT_COMPARED: &[&str] = &[
+    "/metadata/name",
+    "/metadata/uid",
+    "/metadata/resourceVersion",
+    "/metadata/creationTimestamp",
+    "/metadata/managedFields",
+];
+
+/// The leaves of a value, by their paths.
+fn leaves(value: &Value, path: &str, all: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            for (name, inner) in map {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                leaves(inner, &format!("{path}/{name}"), all);
+            }
+        }
+        Value::Array(list) if !list.is_empty() => {
+            for (at, inner) in list.iter().enumerate() {
+                leaves(inner, &format!("{path}/{at}"), all);
+            }
+        }
+        leaf => drop(all.insert(path.to_owned(), leaf.to_string())),
+    }
+}
+
+/// Whether it is a time, which is different for whoever writes it.
+fn is_time(path: &str) -> bool {
+    path.ends_with("Time") || path.ends_with("timeAdded")
+}
+
+fn told(node: &Value) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    leaves(node, "", &mut all);
+    all.retain(|path, _| !is_time(path) && !NOT_COMPARED.iter().any(|skip| path.starts_with(skip)));
+    all
+}
+
+/// What is different without a reason, and reasons for which nothing is different.
+fn differences(ours: &Value, theirs: &Value) -> Vec<String> {
+    let (ours, theirs) = (told(ours), told(theirs));
+    let paths: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    let mut found = Vec::new();
+    let mut reasons: Vec<&str> = DIFFERENT.iter().map(|(path, _)| *path).collect();
+    for path in paths {
+        let (our, their) = (ours.get(path), theirs.get(path));
+        if our == their {
+            continue;
+        }
+        let reason = DIFFERENT.iter().find(|(explained, _)| path.starts_with(explained));
+        match reason {
+            Some((explained, _)) => reasons.retain(|reason| reason != explained),
+            None => found.push(format!("{path}: ours {our:?}, upstream's {their:?}")),
+        }
+    }
+    found.extend(reasons.iter().map(|path| format!("{path}: no difference any more")));
+    found
+}
+
+fn is_ready(node: &Value) -> bool {
+    let all = node["status"]["conditions"].as_array().into_iter().flatten();
+    all.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
+}
+
+fn ready(api: &Api, name: &str) -> Result<Value> {
+    let path = format!("/api/v1/nodes/{name}");
+    api.wait(&path, &format!("{name} is ready"), PATIENCE, |node| {
+        // Taints of the node's beginning are the controller's business.
+        let node = node.filter(|node| is_ready(node) && node["spec"]["taints"].is_null())?;
+        Some(node.clone())
+    })
+}
+
+fn configuration(socket: &str) -> String {
+    format!(
+        "apiVersion: kubelet.config.k8s.io/v1beta1\n\
+         kind: KubeletConfiguration\n\
+         containerRuntimeEndpoint: unix://{socket}\n\
+         cgroupDriver: cgroupfs\n\
+         failCgroupV1: false\n\
+         failSwapOn: false\n\
+         cgroupsPerQOS: false\n\
+         enforceNodeAllocatable: []\n\
+         authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}\n\
+         authorization: {{mode: AlwaysAllow}}\n\
+         evictionHard: {{imagefs.available: 0%}}\n"
+    )
+}
+
+#[test]
+fn our_node_says_what_upstreams_says() -> Result<()> {
+    let flags = ["--controllers=node-lifecycle-controller"].map(ToOwned::to_owned).to_vec();
+    let options =
+        ControlPlaneOptions { controller_manager: Some(flags), ..ControlPlaneOptions::default() };
+    let cluster = Cluster::start(&options)?;
+    let instance = cluster.instance();
+    let socket = instance.dir().join("hollow.sock").display().to_string();
+    let hollow = Command::new(program("hollow")?.display().to_string()).args(["--socket", &socket]);
+    let hollow = instance.spawn("hollow", &hollow)?;
+    wait::until("the in-memory runtime listens", PATIENCE, || {
+        let log = hollow.log();
+        Ok(if log.contains("hollow: ready") { Ok(()) } else { Err(log) })
+    })?;
+    let root = instance.dir().join("kubelet");
+    let file = instance.dir().join("kubelet.yaml");
+    std::fs::write(&file, configuration(&socket)).context("write the configuration")?;
+    let kubelet = Cache::from_env()?.parts().program("kubelet");
+    let kubeconfig = cluster.kubeconfig(&User::node("theirs"))?.display().to_string();
+    let (file, directory) = (file.display().to_string(), root.display().to_string());
+    let ip = instance.node_ip().to_string();
+    let kubelet = Command::new(kubelet.display().to_string())
+        .args(["--config", &file, "--kubeconfig", &kubeconfig, "--root-dir", &directory])
+        .args(["--cert-dir", &format!("{directory}/pki"), "--hostname-override", "theirs"])
+        .args(["--node-ip", &ip, "--node-labels", "example.com/rack=7"]);
+    let kubelet = instance.spawn("kubelet", &kubelet)?;
+    let last_words = || {
+        let log = kubelet.log();
+        let lines: Vec<&str> = log.lines().filter(|line| !line.contains("FLAG:")).collect();
+        lines[lines.len().saturating_sub(12)..].join("\n")
+    };
+    let theirs = ready(cluster.api(), "theirs").with_context(last_words)?;
+
+    let endpoint = Endpoint::parse(&format!("unix://{socket}"))?;
+    let kubeconfig = cluster.kubeconfig(&User::node("ours"))?;
+    let who = Who { name: "ours", address: ip, root: &root, labels: &[("example.com/rack", "7")] };
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.context("start a runtime")?;
+    let _node = runtime.block_on(async {
+        let cri = CriRuntime::new(&endpoint, &endpoint, Deadlines::default());
+        let config = KubeletConfiguration::default();
+        OurNode::start(&kubeconfig, &who, &config, Arc::new(cri)).await
+    })?;
+    let ours = ready(cluster.api(), "ours")?;
+    eprintln!("{} values compared", told(&ours).len());
+    let found = differences(&ours, &theirs);
+    ensure!(found.is_empty(), "{}\n\nours: {ours}\n\nupstream's: {theirs}", found.join("\n"));
+    kubelet.kill()?;
+    cluster.stop()
+}

@@ -1,0 +1,73 @@
+//! A pod of the cluster from its start to its end.
+
+use anyhow::{Result, ensure};
+use e2e::cluster_node::{ClusterNode, condition};
+use e2e::node::{NODE_NAME, PATIENCE};
+use testbed::ControlPlaneOptions;
+
+// behaviour: API-6, API-9, STW-11, STW-12, STW-13
+#[test]
+fn a_pod_runs_outlives_the_agent_and_goes_when_it_is_deleted() -> Result<()> {
+    let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
+    cluster.start_agent()?;
+    cluster.wait_for(&format!("/api/v1/nodes/{NODE_NAME}"), "the node is ready", |node| {
+        (condition(node?, "Ready")["status"] == "True").then_some(())
+    })?;
+    cluster.make_pod("sleeper", &["sleep", "forever"])?;
+    let path = ClusterNode::pod_path("sleeper");
+    let pod = cluster.wait_ready(&path)?;
+    let status = &pod["status"];
+    ensure!(status["podIP"].is_string() && status["hostIP"].is_string(), "{status}");
+    ensure!(status["observedGeneration"] == pod["metadata"]["generation"], "{status}");
+    ensure!(status["qosClass"] == "BestEffort", "{status}");
+    let container = cluster.running("sleeper")?;
+    let id = format!("containerd://{}", container.id);
+    ensure!(status["containerStatuses"][0]["containerID"] == id, "{status}");
+
+    cluster.kill_agent()?;
+    cluster.start_agent()?;
+    // A second pod shows that the new agent has heard the API and acts.
+    cluster.make_pod("second", &["sleep", "forever"])?;
+    cluster.wait_ready(&ClusterNode::pod_path("second"))?;
+    ensure!(cluster.running("sleeper")?.id == container.id, "the container was restarted");
+    let after = cluster.wait_ready(&path)?;
+    ensure!(after["status"] == pod["status"], "{} became {}", pod["status"], after["status"]);
+
+    let api = cluster.api();
+    api.delete(&path)?;
+    cluster.wait_gone(&path, PATIENCE)?;
+    ensure!(cluster.containers("sleeper")?.iter().all(|one| !one.is_alive()), "it still runs");
+    // At once, and whatever becomes of it.
+    let second = ClusterNode::pod_path("second");
+    api.delete_with_grace(&second, 0)?;
+    cluster.node().wait_for_log(&["pod has ended", "shop/second"])?;
+    cluster.stop()
+}
+
+// behaviour: STW-2, STW-3
+#[test]
+fn pods_that_end_tell_how_and_stay_until_they_are_deleted() -> Result<()> {
+    let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
+    cluster.start_agent()?;
+    let api = cluster.api();
+    let collection = ClusterNode::pod_path("");
+    let collection = collection.trim_end_matches('/');
+    for (name, code) in [("good", "0"), ("bad", "3")] {
+        let mut pod = e2e::cluster_node::pod(name, &["exit", code]);
+        pod["spec"]["restartPolicy"] = "Never".into();
+        api.create(collection, &pod)?;
+    }
+    for (name, phase, code) in [("good", "Succeeded", 0), ("bad", "Failed", 3)] {
+        let path = ClusterNode::pod_path(name);
+        let status = cluster.wait_for(&path, &format!("{name} is over"), |pod| {
+            let status = &pod?["status"];
+            let over = status["phase"] == "Succeeded" || status["phase"] == "Failed";
+            over.then(|| status.clone())
+        })?;
+        let ended = &status["containerStatuses"][0]["state"]["terminated"]["exitCode"];
+        ensure!(status["phase"] == phase && *ended == code, "{status}");
+        api.delete(&path)?;
+        cluster.wait_gone(&path, PATIENCE)?;
+    }
+    cluster.stop()
+}

@@ -1,0 +1,57 @@
+//! The mirror of a static pod.
+
+use anyhow::{Result, ensure};
+use e2e::cluster_node::ClusterNode;
+use e2e::node::{NODE_NAME, PATIENCE};
+use testbed::ControlPlaneOptions;
+
+const MANIFEST: &str = "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: fixed
+spec:
+  terminationGracePeriodSeconds: 5
+  containers:
+  - name: main
+    image: ferrolet.test/workload:1
+    args: [sleep, forever]
+";
+
+// behaviour: API-20, API-21, API-22, API-23, API-24, API-26
+#[test]
+fn a_static_pod_is_shown_by_its_mirror_which_is_made_anew() -> Result<()> {
+    let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
+    cluster.node().write_manifest("fixed.yaml", MANIFEST)?;
+    cluster.start_agent()?;
+    let path = format!("/api/v1/namespaces/default/pods/fixed-{NODE_NAME}");
+    let mirror = cluster.wait_ready(&path)?;
+    let marks = &mirror["metadata"]["annotations"];
+    for mark in ["hash", "mirror", "seen", "source"] {
+        ensure!(marks[format!("kubernetes.io/config.{mark}")].is_string(), "{mark}: {marks}");
+    }
+    let owner = &mirror["metadata"]["ownerReferences"][0];
+    ensure!(owner["kind"] == "Node" && owner["name"] == NODE_NAME, "{owner}");
+    let container = cluster.node().wait_running("fixed")?;
+
+    cluster.api().delete_with_grace(&path, 0)?;
+    let first = mirror["metadata"]["uid"].clone();
+    cluster.wait_for(&path, "it is made anew", |mirror| {
+        (mirror?["metadata"]["uid"] != first).then_some(())
+    })?;
+    let second = cluster.wait_ready(&path)?["metadata"]["uid"].clone();
+    ensure!(cluster.node().wait_running("fixed")?.id == container.id, "the pod was restarted");
+
+    let edited = MANIFEST.replace("GracePeriodSeconds: 5", "GracePeriodSeconds: 6");
+    cluster.node().write_manifest("fixed.yaml", &edited)?;
+    cluster.wait_for(&path, "the next version is shown", |mirror| {
+        let mirror = mirror?;
+        let grace = &mirror["spec"]["terminationGracePeriodSeconds"];
+        (mirror["metadata"]["uid"] != second && *grace == 6).then_some(())
+    })?;
+    cluster.wait_ready(&path)?;
+
+    cluster.node().remove_manifest("fixed.yaml")?;
+    cluster.wait_gone(&path, PATIENCE)?;
+    cluster.stop()
+}
