@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 
+use model::pod_state::PodState;
 use model::ports::runtime::Code;
 use model::verdict::Subject;
 use testkit::runtime::{Fault, Rule};
@@ -273,6 +274,49 @@ async fn when_containers_cannot_be_listed_sandboxes_and_logs_are_looked_at_all_t
     assert_eq!(report.problems.len(), 1);
     assert_eq!((bench.containers().len(), bench.sandboxes()), (1, 1), "the empty one went");
     assert_eq!(bench.files.list("/var/log/pods".as_ref()).await.unwrap(), [".keep"]);
+}
+
+/// A pod that is gone until the runtime is asked for something, and then there again.
+#[derive(Debug)]
+struct ComesBack(Arc<MemoryRuntime>, Method);
+
+impl PodStates for ComesBack {
+    fn sources_ready(&self) -> bool {
+        true
+    }
+
+    fn state(&self, _: &PodUid) -> PodState {
+        if self.0.count(self.1) == 0 { PodState::Gone } else { PodState::Given }
+    }
+
+    fn needs_first_sandbox(&self, _: &PodUid) -> bool {
+        false
+    }
+}
+
+// behaviour: GC-87
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_comes_back_while_something_of_it_is_being_stopped_keeps_it() {
+    let rows = [
+        (Method::ContainerStatus, Method::RemoveContainer),
+        (Method::StopPodSandbox, Method::RemovePodSandbox),
+    ];
+    for (asked, removal) in rows {
+        let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+        if asked == Method::ContainerStatus {
+            // Of one that has ended nobody asks when all logs of its pod go.
+            let sandbox = bench.sandbox("web", 0).await;
+            let id = bench.container("web", &sandbox, 0).await;
+            assert!(bench.runtime.lose_container(&id));
+        } else {
+            bench.dead_pod("web", 0).await;
+        }
+        bench.runtime.forget_calls();
+        bench.parts.pods = Arc::new(ComesBack(Arc::clone(&bench.runtime), asked));
+        bench.pass(false).await;
+        assert_eq!(bench.runtime.count(asked), 1);
+        assert_eq!(bench.runtime.count(removal), 0, "{removal:?}");
+    }
 }
 
 // behaviour: GC-72
