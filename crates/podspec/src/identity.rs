@@ -125,9 +125,9 @@ fn tolerate_no_execute(tolerations: &mut Vec<Toleration>) {
     };
     if let Some(other) = tolerations.iter_mut().find(|other| is_same(other)) {
         *other = all;
-    } else {
-        // Kept for every pod, so no larger than it needs to be.
-        tolerations.reserve_exact(1);
-        tolerations.push(all);
+        return;
     }
+    // Kept for every pod, so no larger than it needs to be.
+    tolerations.reserve_exact(1);
+    tolerations.push(all);
 }

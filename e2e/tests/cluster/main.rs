@@ -5,9 +5,12 @@
 )]
 
 mod collector;
+mod contract;
 mod control_plane;
 mod node_objects;
 mod objects;
 mod pod_gc;
+mod port;
 mod scenario;
 mod twins;
+mod wiped;

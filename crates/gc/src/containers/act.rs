@@ -47,6 +47,9 @@ pub(super) async fn remove_one(parts: &ContainerGcParts, container: &Container, 
     act.done(verdict.clone(), outcome, &mut report);
 }
 
+/// Why something stays that was to go.
+const CAME_BACK: &str = "its pod is there again";
+
 struct Act<'a> {
     parts: &'a ContainerGcParts,
     tell: Tell<'a>,
@@ -55,11 +58,16 @@ struct Act<'a> {
 impl Act<'_> {
     /// The verdict to carry out, if it still stands: what was removed before may have taken long.
     fn verdict(&self, item: &Item) -> Option<Verdict> {
-        let stands = item
-            .owner
-            .as_ref()
-            .is_none_or(|owner| still_goes(item.rule, self.parts.pods.state(&owner.uid)));
-        item.verdict(self.parts.clock.now()).filter(|_| stands)
+        item.verdict(self.parts.clock.now()).filter(|verdict| self.stands(verdict).is_ok())
+    }
+
+    /// A pod of the same uid may have come since, and counts on what is left.
+    fn stands(&self, verdict: &Verdict) -> Result<(), String> {
+        let owner = verdict.owner.as_ref();
+        match owner.map(|owner| self.parts.pods.state(&owner.uid)) {
+            Some(state) if !still_goes(verdict.rule, state) => Err(CAME_BACK.to_owned()),
+            _ => Ok(()),
+        }
     }
 
     fn done(&self, verdict: Verdict, outcome: Result<(), String>, report: &mut Report) {
@@ -136,6 +144,7 @@ impl Act<'_> {
                 Err(error) if error.is_not_found() => return Ok(()),
                 Err(error) => return Err(error.to_string()),
             }
+            self.stands(verdict)?;
         }
         let named = (&*container.name, &container.id);
         let log = log.as_deref().map(Path::new);
@@ -191,6 +200,7 @@ impl Act<'_> {
     /// It should have been stopped before; to be sure, it is stopped again.
     async fn sandbox(&self, id: &SandboxId, verdict: &Verdict) -> Result<(), String> {
         unless_gone(self.parts.runtime.stop_pod_sandbox(id).await)?;
+        self.stands(verdict)?;
         unless_gone(self.parts.runtime.remove_pod_sandbox(verdict).await)
     }
 
@@ -198,9 +208,8 @@ impl Act<'_> {
         let logs = &self.parts.logs;
         let root = match (&verdict.subject, &verdict.owner) {
             (Subject::LogLink(_), _) => &logs.container_links,
-            // A pod of the same uid may have come since.
             (Subject::PodLogs(_), Some(owner)) if !self.logs_may_go(&owner.uid) => {
-                return Err("its pod is there again".to_owned());
+                return Err(CAME_BACK.to_owned());
             }
             _ => &logs.pod_logs,
         };
