@@ -40,9 +40,9 @@ pub(crate) enum Lane {
 pub(crate) struct Caller {
     pub(crate) connection: Connection,
     pub(crate) bucket: Bucket,
-    pub(crate) counted: OnceLock<Counted>,
     /// For events.
     pub(crate) events: Bucket,
+    pub(crate) counted: OnceLock<Counted>,
 }
 
 /// What is asked.

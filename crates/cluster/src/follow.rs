@@ -75,6 +75,9 @@ pub(crate) trait Kind: Send + Sync {
     const NAME: &'static str;
     /// How long a watch lasts at least; twice as long at most.
     const LASTS: Duration = Duration::from_mins(5);
+    /// Whether all is gone when the server is behind what it told before, until it was told anew. Who
+    /// acts on what is gone, such as a node on its pods, must not hear that.
+    const FORGETS: bool = false;
     /// How long to wait after a first failure.
     const FIRST_WAIT: Duration = Duration::from_millis(800);
     /// Where they are, and which of them; the query of a selector may follow the path.
@@ -136,8 +139,10 @@ impl<'a, K: Kind> Follower<'a, K> {
                 Ok(Ended::OtherPast) => {
                     warn!(kind = K::NAME, "the server is behind what it told before; listing anew");
                     // Nothing of what it told is true, not even that one version is newer than another.
-                    self.sink.hear(Change::Restarted);
-                    self.sink.hear(Change::Complete);
+                    if K::FORGETS {
+                        self.sink.hear(Change::Restarted);
+                        self.sink.hear(Change::Complete);
+                    }
                     self.version = None;
                     sleep(jittered(K::FIRST_WAIT)).await;
                 }

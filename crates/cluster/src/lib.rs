@@ -98,16 +98,13 @@ impl Cluster {
         Ok(())
     }
 
-    /// The same server, with events kept to a rate of their own.
+    /// The same server, with events kept to a rate of their own. Before its calls are counted.
     #[must_use]
     pub fn with_event_rate(self, rate: Rate) -> Self {
-        let bucket = Bucket::new(self.rate);
+        let (bucket, events) = (Bucket::new(self.rate), Bucket::new(rate));
         let connection = self.caller.connection.clone();
-        let events = Bucket::new(rate);
-        Self {
-            caller: Arc::new(Caller { connection, bucket, events, counted: OnceLock::new() }),
-            ..self
-        }
+        let caller = Caller { connection, bucket, events, counted: OnceLock::new() };
+        Self { caller: Arc::new(caller), ..self }
     }
 
     /// Where the server is.

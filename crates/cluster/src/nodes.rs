@@ -20,6 +20,7 @@ impl Kind for AllNodes {
     type Record = NodeRecord;
     type Key = String;
     const NAME: &'static str = "nodes";
+    const FORGETS: bool = true;
 
     fn path(&self) -> Cow<'_, str> {
         "/api/v1/nodes".into()

@@ -25,6 +25,7 @@ impl Kind for Pods<'_> {
     type Record = PodRecord;
     type Key = Uid;
     const NAME: &'static str = "pods";
+    const FORGETS: bool = true;
 
     fn path(&self) -> Cow<'_, str> {
         "/api/v1/pods".into()

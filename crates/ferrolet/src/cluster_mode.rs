@@ -107,11 +107,11 @@ pub(crate) fn follow(
 pub(crate) fn tell(
     settings: &Settings,
     ports: &Ports,
-    (copies, states): (ApiCopies, WorkerStates),
+    (copies, states): (Option<ApiCopies>, WorkerStates),
     view: &NodeView,
     tasks: &mut Tasks,
 ) -> Option<watch::Sender<StaticPods>> {
-    let cluster = ports.cluster.as_ref()?;
+    let (cluster, copies) = ports.cluster.as_ref().zip(copies)?;
     let writer = Writer::new(WriterParts {
         api: Arc::clone(&cluster.pods),
         writes: Arc::clone(&cluster.pod_writes),

@@ -1,25 +1,13 @@
 //! Puts the agent together: every part in the order of its needs, nothing set afterwards.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+mod given;
+
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use gc::containers::{ContainerGc, ContainerGcParts, Deletor, StopUnknown, container_gc};
 use gc::decide::PodStates;
 use gc::images::ImageGc;
-use gc::policy::ContainerPolicy;
-use journal::SMALLEST;
 use model::image_claims::ImageClaims;
-use model::ports::cgroups::Cgroups;
-use model::ports::clock::WallClock;
-use model::ports::disk::Disks;
-use model::ports::events::{Events, NodeEvents};
-use model::ports::files::HostFiles;
-use model::ports::http::{Headers, HttpGet};
-use model::ports::logs::ContainerLogs;
-use model::ports::runtime::Runtime;
-use model::ports::segments::Segments;
 use model::stamp::Stamps;
 use pleg::{Pleg, PlegParts};
 use pods::WorkerStates;
@@ -30,7 +18,7 @@ use pods::source::http::{HttpSourceSettings, http_source};
 use pods::source::{SourceName, Sources};
 use pods::workers::{WorkerParts, workers};
 pub use prometheus::Registry;
-use runtime::decide::{AllowedSysctls, BackoffLimits, NodeSettings};
+use runtime::decide::AllowedSysctls;
 use runtime::{
     LogLayout, PodCgroups, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages,
 };
@@ -40,6 +28,7 @@ use status::decide::NodeFacts;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 
+pub use self::given::{ManifestUrl, Ports, Settings};
 use crate::admission::Admission;
 use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
@@ -48,7 +37,6 @@ use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
 use crate::cluster_mode::{follow, keep, provide, tell, tell_events};
 use crate::collection::Collection;
-use crate::decide::node::roomy;
 use crate::image_gc::ImageCollection;
 pub use crate::image_gc::ImageRules;
 pub use crate::node_cgroups::NodeCgroups;
@@ -63,137 +51,6 @@ use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::syncer::{PlegStatuses, Syncer};
 use crate::tasks::Tasks;
 use crate::version::version;
-
-/// The outside, as the agent reaches it.
-#[derive(Debug, Clone)]
-pub struct Ports {
-    /// The container runtime.
-    pub runtime: Arc<dyn Runtime>,
-    /// The host's files.
-    pub files: Arc<dyn HostFiles>,
-    /// The web.
-    pub http: Arc<dyn HttpGet>,
-    /// What the pods of this node serve, whoever vouches for them.
-    pub pod_http: Arc<dyn HttpGet>,
-    /// The logs of containers.
-    pub logs: Arc<dyn ContainerLogs>,
-    /// The time of day.
-    pub clock: Arc<dyn WallClock>,
-    /// Whom people hear from.
-    pub events: Arc<dyn Events>,
-    /// What the journal of removals is kept in.
-    pub journal: Arc<dyn Segments>,
-    /// Whom they hear from of the node itself.
-    pub node_events: Arc<dyn NodeEvents>,
-    /// What measures disks.
-    pub disks: Arc<dyn Disks>,
-    /// The host's cgroups; none when the node looks after none.
-    pub cgroups: Option<Arc<dyn Cgroups>>,
-    /// The API server; none where the node stands alone.
-    pub cluster: Option<ClusterPorts>,
-    /// What is counted on the way there; what the agent itself counts comes beside it.
-    pub metrics: Registry,
-}
-
-/// What the agent is told.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The name of this node.
-    pub node_name: String,
-    /// The name of the container runtime, which is part of container ids.
-    pub runtime_name: String,
-    /// Where manifests are, if anywhere.
-    pub manifests: Option<PathBuf>,
-    /// How often manifests are looked at.
-    pub manifests_period: Duration,
-    /// The URL that serves manifests, if there is one.
-    pub manifest_url: Option<ManifestUrl>,
-    /// Whether containers may choose the signal that stops them.
-    pub stop_signals: bool,
-    /// Where logs of pods are.
-    pub pod_logs: PathBuf,
-    /// Where links to logs are.
-    pub container_links: PathBuf,
-    /// How often a pod is looked at without need.
-    pub resync: Duration,
-    /// The node, as it is configured and found.
-    pub node: NodeSettings,
-    /// What pods meet on it.
-    pub admission: Node,
-    /// Kernel parameters that pods may set besides those that are safe.
-    pub unsafe_sysctls: Vec<String>,
-    /// How long a container waits that keeps failing.
-    pub restart_backoff: BackoffLimits,
-    /// How the runtime is observed.
-    pub pleg: pleg::Settings,
-    /// How many events are kept.
-    pub events: EventLimits,
-    /// How many bytes the journal of removals takes at most.
-    pub journal_bytes: u64,
-    /// How many dead containers are kept, and for how long.
-    pub container_gc: ContainerPolicy,
-    /// Which images go.
-    pub images: ImageRules,
-    /// Which cgroups there are.
-    pub cgroups: NodeCgroups,
-    /// Where it is told whether the agent is well.
-    pub healthz: Option<SocketAddr>,
-    /// What the node says of itself, where it is one of a cluster.
-    pub own_node: Option<node::Settings>,
-    /// How the objects that pods refer to are read.
-    pub objects: objects::Settings,
-}
-
-impl Settings {
-    /// Those of a node without a source of pods and with room for all that come, as upstream has them where it is not told otherwise.
-    pub fn new(node_name: &str, runtime_name: &str, node: NodeSettings) -> Self {
-        Self {
-            node_name: node_name.to_owned(),
-            runtime_name: runtime_name.to_owned(),
-            manifests: None,
-            manifests_period: Duration::from_secs(20),
-            manifest_url: None,
-            stop_signals: false,
-            pod_logs: "/var/log/pods".into(),
-            container_links: "/var/log/containers".into(),
-            resync: Duration::from_mins(1),
-            node,
-            admission: roomy(node_name),
-            unsafe_sysctls: Vec::new(),
-            restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
-            pleg: pleg::Settings::default(),
-            events: EventLimits::default(),
-            journal_bytes: SMALLEST,
-            container_gc: ContainerPolicy::default(),
-            images: ImageRules::default(),
-            cgroups: NodeCgroups::default(),
-            healthz: None,
-            own_node: None,
-            objects: objects::Settings::default(),
-        }
-    }
-
-    /// Where the agent keeps what must survive it.
-    pub fn state(&self) -> PathBuf {
-        self.node.root_dir.join("ferrolet/state")
-    }
-
-    /// Where each pod has a directory of its own.
-    pub fn pods(&self) -> PathBuf {
-        self.node.root_dir.join("pods")
-    }
-}
-
-/// A URL that serves manifests.
-#[derive(Debug, Clone)]
-pub struct ManifestUrl {
-    /// The URL itself.
-    pub url: String,
-    /// What is sent along.
-    pub headers: Headers,
-    /// How often it is asked.
-    pub period: Duration,
-}
 
 /// How the agent is asked from this machine.
 #[derive(Debug)]
@@ -242,9 +99,8 @@ impl Agent {
             resync: settings.resync,
         });
         let (sources, copies) = sources(settings, &ports, &mut tasks);
-        let statics = copies.and_then(|copies| {
-            tell(settings, &ports, (copies, workers_handle.states()), &view, &mut tasks)
-        });
+        let pods = (copies, workers_handle.states());
+        let statics = tell(settings, &ports, pods, &view, &mut tasks);
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);

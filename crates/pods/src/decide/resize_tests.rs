@@ -98,13 +98,13 @@ fn who_asks_for_no_more_comes_first_then_priority_class_and_patience() {
         ))
     };
     let promised = |cpu: &str| pod(&format!("limits: {{cpu: {cpu}, memory: 1Gi}}"));
-    let rows = vec![
-        ("shrinks", requests(0, "1"), requests(0, "2"), at(9)),
-        ("matters", requests(7, "2"), requests(7, "1"), at(9)),
-        ("promised", promised("2"), promised("1"), at(9)),
-        ("waited", requests(0, "2"), requests(0, "1"), at(3)),
-        ("waits", requests(0, "2"), requests(0, "1"), at(5)),
-        ("new", requests(0, "2"), requests(0, "1"), None),
+    let rows = [
+        ("shrinks", Box::new(requests(0, "1")), Box::new(requests(0, "2")), at(9)),
+        ("matters", Box::new(requests(7, "2")), Box::new(requests(7, "1")), at(9)),
+        ("promised", Box::new(promised("2")), Box::new(promised("1")), at(9)),
+        ("waited", Box::new(requests(0, "2")), Box::new(requests(0, "1")), at(3)),
+        ("waits", Box::new(requests(0, "2")), Box::new(requests(0, "1")), at(5)),
+        ("new", Box::new(requests(0, "2")), Box::new(requests(0, "1")), None),
     ];
     let mut order: Vec<usize> = (0..rows.len()).rev().collect();
     order.sort_by_key(|row| {
