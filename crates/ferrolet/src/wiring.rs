@@ -80,8 +80,7 @@ impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
-        tell_events(settings, &mut ports, &mut tasks);
-        let book = event_book(settings, &mut ports);
+        let book = event_book(settings, &mut ports, &mut tasks);
         let (clock, resizes) = (Arc::clone(&ports.clock), Arc::<Resizes>::default());
         let view = Arc::new(NodeView::new(facts(settings), clock, Arc::clone(&resizes)));
         let records = Records::new(settings, &mut ports);
@@ -99,8 +98,8 @@ impl Agent {
             resync: settings.resync,
         });
         let (sources, copies) = sources(settings, &ports, &mut tasks);
-        let pods = (copies, workers_handle.states());
-        let statics = tell(settings, &ports, pods, &view, &mut tasks);
+        let told = (copies, workers_handle.states());
+        let statics = tell(settings, &ports, told, &view, &mut tasks);
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
@@ -207,8 +206,9 @@ fn answer(
     tasks.spawn("server", |stop| server::serve(Arc::new(answers), listener, stop));
 }
 
-/// Keeps events on their way to whoever hears them.
-fn event_book(settings: &Settings, ports: &mut Ports) -> Arc<EventBook> {
+/// Keeps events on their way to whoever hears them, a cluster among them.
+fn event_book(settings: &Settings, ports: &mut Ports, tasks: &mut Tasks) -> Arc<EventBook> {
+    tell_events(settings, ports, tasks);
     let (clock, further) = (Arc::clone(&ports.clock), Arc::clone(&ports.events));
     let of_node = Arc::clone(&ports.node_events);
     let book = EventBook::new(clock, settings.events, further);
