@@ -20,7 +20,7 @@
 //! - the lease is renewed whatever becomes of the status.
 //!
 //! Wiring: [`node()`] gives the tasks, each with a `run(stop)`, and the handle.
-//! ```ignore
+//! ```text
 //! let own = Particulars { name, hostname, architecture, labels, ips, kubelet_version, identity,
 //!     capacity, allocatable, declared_features: vec!["RestartAllContainersOnContainerExits"],
 //!     external_cloud: false, cgroup_v1 };
