@@ -39,6 +39,10 @@ fn make_pod(api: &Api, name: &str, node: &str, objects: &str) -> Result<PodUid> 
         { "name": "A", "valueFrom": key("secretKeyRef") },
         { "name": "B", "valueFrom": key("configMapKeyRef") },
     ]);
+    // A node may ask only for tokens that a volume of the pod asks for.
+    let token = json!({ "audience": "vault", "expirationSeconds": 3607, "path": "token" });
+    let sources = json!([{ "serviceAccountToken": token }]);
+    pod["spec"]["volumes"] = json!([{ "name": "token", "projected": { "sources": sources } }]);
     let made = api.create(PODS, &pod)?;
     Ok(made["metadata"]["uid"].as_str().context("a pod has a uid")?.into())
 }
@@ -116,7 +120,7 @@ async fn objects_are_followed(world: &World, tasks: &mut JoinSet<()>) -> Result<
 async fn tokens_are_for_own_pods(world: &World) -> Result<()> {
     let request = |pod: &str, uid: &PodUid| TokenRequest {
         service_account: "default".into(),
-        audiences: Vec::new(),
+        audiences: vec!["vault".to_owned()],
         expiration_seconds: 3607,
         pod: PodName::new("shop", pod),
         pod_uid: uid.clone(),
@@ -124,6 +128,9 @@ async fn tokens_are_for_own_pods(world: &World) -> Result<()> {
     let own = request("here", &world.here);
     let token = wait("a token", async || world.server.request_token(&own).await.ok()).await?;
     ensure!(token.token.split('.').count() == 3, "no token");
+    let others = TokenRequest { audiences: vec!["other".to_owned()], ..own };
+    let others = world.server.request_token(&others).await;
+    ensure!(matches!(others, Err(ApiError::Refused { code: 403, .. })), "{others:?}");
     let foreign = world.server.request_token(&request("elsewhere", &world.elsewhere)).await;
     ensure!(matches!(foreign, Err(ApiError::Refused { code: 403, .. })), "{foreign:?}");
     Ok(())
