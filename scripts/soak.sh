@@ -19,8 +19,9 @@ done
 # Whether a stage is asked for.
 asked() { [[ " $SOAK_ONLY " = *" $1 "* ]]; }
 
-# Sees whether the simulator finds faults that are put into a copy of the source on purpose. The copy always
-# lies in the same place, so that what is built of it is built once.
+# Sees whether the simulator, and the histories of the Pod GC controller, find faults that are put into a
+# copy of the source on purpose. The copy always lies in the same place, so that what is built of it is
+# built once.
 mutants() (
     set -e
     trap 'rm -rf "$CARGO_TARGET_DIR/sim-of-mutants" "$CARGO_TARGET_DIR/mutants"' EXIT

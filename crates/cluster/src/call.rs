@@ -1,5 +1,6 @@
 //! One call, and what its answer means.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode, header};
@@ -12,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::bucket::Bucket;
 use crate::connect::Connection;
+use crate::counted::Counted;
 
 /// How long the answer to a call may take.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -40,6 +42,7 @@ pub(crate) struct Caller {
     pub(crate) bucket: Bucket,
     /// For events.
     pub(crate) events: Bucket,
+    pub(crate) counted: OnceLock<Counted>,
 }
 
 /// What is asked.
@@ -91,6 +94,7 @@ impl Caller {
             Lane::Events => self.events.take().await,
             Lane::Own => {}
         }
+        let method = call.method.clone();
         let request = Request::builder()
             .method(call.method)
             .uri(call.path)
@@ -99,6 +103,10 @@ impl Caller {
             .body(call.body)
             .map_err(|error| ApiError::Unreachable(Box::new(error)))?;
         let answer = timeout(ANSWER, self.connection.send(request)).await;
+        if let Some(counted) = self.counted.get() {
+            let status = answer.as_ref().ok().and_then(|answer| answer.as_ref().ok());
+            counted.call(&method, status.map(Response::status));
+        }
         let answer = answer.map_err(|_| ApiError::TooSlow(ANSWER))?;
         let answer = answer.map_err(|error| ApiError::Unreachable(Box::new(error)))?;
         if answer.status().is_success() { Ok(answer) } else { Err(refused(answer).await) }

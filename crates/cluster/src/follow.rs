@@ -5,20 +5,29 @@
 //!    │  (refused: never again)               ^                               forgotten (410): begin
 //!    └──list, page by page──> watch ─────────┘                               broken: wait, then watch
 //! ```
+//! A server whose store was emptied, or put back to an older state, counts its versions anew. It says nothing
+//! of that to who watches from a version that it has not reached, so it is asked for its version before each
+//! watch.
+
+mod wire;
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use model::chain::Chain;
+use model::cluster::Version;
 use model::ports::cluster::{ApiError, Change, Sink};
 use model::trouble::Trouble;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use crate::call::{Call, Caller};
 use crate::lines::Lines;
+
+use self::wire::{Event, List, Taken, failure};
 
 /// How many objects a page has.
 const PAGE: u32 = 500;
@@ -68,49 +77,13 @@ pub(crate) trait Kind: Send + Sync {
     const LASTS: Duration = Duration::from_mins(5);
     /// How long to wait after a first failure.
     const FIRST_WAIT: Duration = Duration::from_millis(800);
+    /// Whether all that was told is untrue once the server has another past. Whoever would end something for
+    /// that waits for the next list.
+    const FORGOTTEN_WITH_ITS_SERVER: bool = true;
     /// Where they are, and which of them; the query of a selector may follow the path.
     fn path(&self) -> Cow<'_, str>;
     fn key(object: &Self::Object<'_>) -> Self::Key;
     fn record(&self, object: Self::Object<'_>) -> Self::Record;
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(bound(deserialize = "O: Deserialize<'de>"))]
-struct List<'a, O> {
-    #[serde(borrow, default)]
-    metadata: ListMetadata<'a>,
-    #[serde(default = "Vec::new")]
-    items: Vec<O>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ListMetadata<'a> {
-    #[serde(borrow)]
-    resource_version: Cow<'a, str>,
-    #[serde(borrow, rename = "continue")]
-    next: Cow<'a, str>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(bound(deserialize = "O: Deserialize<'de>"))]
-struct Event<'a, O> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    object: O,
-}
-
-/// An event that is no object but an error.
-#[derive(Debug, Deserialize)]
-struct Failure {
-    object: Status,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Status {
-    code: u16,
-    message: String,
 }
 
 /// What a round came to.
@@ -120,6 +93,8 @@ enum Ended {
     Well,
     /// The server has forgotten the version from which we want to go on.
     Forgotten,
+    /// The server is behind what was heard of it: its store is another one.
+    OtherPast,
     /// The server does not know streaming lists.
     NoStreaming,
 }
@@ -134,25 +109,23 @@ pub(crate) struct Follower<'a, K: Kind> {
     streams: bool,
     /// When something was last heard.
     heard: Instant,
+    trouble: Trouble,
 }
 
 impl<'a, K: Kind> Follower<'a, K> {
     pub(crate) fn new(caller: &'a Caller, kind: K, sink: &'a dyn Sink<K::Record, K::Key>) -> Self {
-        Self { caller, kind, sink, version: None, streams: true, heard: Instant::now() }
+        let (heard, trouble) = (Instant::now(), Trouble::default());
+        Self { caller, kind, sink, version: None, streams: true, heard, trouble }
     }
 
     /// Follows for ever.
     pub(crate) async fn run(mut self) {
         let mut wait = K::FIRST_WAIT;
-        let mut trouble = Trouble::default();
         loop {
             let begun = Instant::now();
             match self.round().await {
                 Ok(Ended::Well) => {
                     wait = K::FIRST_WAIT;
-                    if let Some(after) = trouble.over(Instant::now().into_std()) {
-                        info!(kind = K::NAME, ?after, "the API server tells changes again");
-                    }
                     // A server that ends every watch at once is not asked without a rest.
                     if begun.elapsed() < Duration::from_secs(1) {
                         sleep(K::FIRST_WAIT).await;
@@ -160,6 +133,16 @@ impl<'a, K: Kind> Follower<'a, K> {
                 }
                 Ok(Ended::Forgotten) => {
                     debug!(kind = K::NAME, "the server has forgotten where we were; listing anew");
+                    self.version = None;
+                    sleep(jittered(K::FIRST_WAIT)).await;
+                }
+                Ok(Ended::OtherPast) => {
+                    warn!(kind = K::NAME, "the server is behind what it told before; listing anew");
+                    // Nothing of what it told is true, not even that one version is newer than another.
+                    if K::FORGOTTEN_WITH_ITS_SERVER {
+                        self.sink.hear(Change::Restarted);
+                        self.sink.hear(Change::Complete);
+                    }
                     self.version = None;
                     sleep(jittered(K::FIRST_WAIT)).await;
                 }
@@ -171,7 +154,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                     if self.heard > begun {
                         wait = K::FIRST_WAIT;
                     }
-                    if trouble.failed(Instant::now().into_std()) {
+                    if self.trouble.failed(Instant::now().into_std()) {
                         let error = Chain(&error);
                         warn!(kind = K::NAME, %error, "the API server tells no changes; trying again");
                     }
@@ -214,7 +197,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                 Err(ApiError::Refused { code: 410, .. }) => return Ok(Ended::Forgotten),
                 page => page?,
             };
-            self.heard = Instant::now();
+            self.note_heard();
             let list: List<'_, K::Object<'_>> = serde_json::from_slice(&page)
                 .map_err(|error| ApiError::Unreadable(Box::new(error)))?;
             for object in list.items {
@@ -241,10 +224,28 @@ impl<'a, K: Kind> Follower<'a, K> {
 
     /// Tells what changes from a version on.
     async fn watch(&mut self, version: &str) -> Result<Ended, ApiError> {
+        if is_older(&self.current().await?, version) {
+            return Ok(Ended::OtherPast);
+        }
         let query = format!("resourceVersion={}", crate::urls::part(version));
         match self.events(&query, false).await {
             Err(ApiError::Refused { code: 410, .. }) => Ok(Ended::Forgotten),
             ended => ended,
+        }
+    }
+
+    /// The version that the server's store is at.
+    async fn current(&self) -> Result<String, ApiError> {
+        let page = self.caller.read(Call::get(self.url("limit=1"))).await?;
+        let list: List<'_, IgnoredAny> =
+            serde_json::from_slice(&page).map_err(|error| ApiError::Unreadable(Box::new(error)))?;
+        Ok(list.metadata.resource_version.into_owned())
+    }
+
+    fn note_heard(&mut self) {
+        self.heard = Instant::now();
+        if let Some(after) = self.trouble.over(self.heard.into_std()) {
+            info!(kind = K::NAME, ?after, "the API server tells changes again");
         }
     }
 
@@ -264,11 +265,12 @@ impl<'a, K: Kind> Follower<'a, K> {
                 self.sink.hear(Change::Restarted);
                 told = true;
             }
-            self.heard = Instant::now();
+            self.note_heard();
             match self.take(line, initial)? {
                 Taken::Change => {}
                 Taken::InitialEnd => initial = false,
                 Taken::Forgotten => return Ok(Ended::Forgotten),
+                Taken::Older => return Ok(Ended::OtherPast),
             }
         }
         if initial {
@@ -286,6 +288,9 @@ impl<'a, K: Kind> Follower<'a, K> {
             }
         };
         let version = event.object.version().to_owned();
+        if !initial && self.version.as_ref().is_some_and(|known| is_older(&version, known)) {
+            return Ok(Taken::Older);
+        }
         let taken = match &*event.kind {
             "ADDED" | "MODIFIED" => {
                 self.sink.hear(Change::Applied(self.kind.record(event.object)));
@@ -315,24 +320,10 @@ impl<'a, K: Kind> Follower<'a, K> {
     }
 }
 
-/// What an event was.
-#[derive(Debug)]
-enum Taken {
-    Change,
-    InitialEnd,
-    Forgotten,
-}
-
-/// What an event that is an error means; nothing if it is none.
-fn failure(line: &[u8]) -> Option<Result<Taken, ApiError>> {
-    let Failure { object: Status { code, message } } = serde_json::from_slice(line).ok()?;
-    match code {
-        0 => None,
-        // Expired, or gone.
-        410 => Some(Ok(Taken::Forgotten)),
-        429 => Some(Err(ApiError::Throttled { retry_after: None })),
-        code => Some(Err(ApiError::Refused { code, message })),
-    }
+/// Whether a version is older than another; not unless both are numbers.
+fn is_older(version: &str, than: &str) -> bool {
+    let (version, than) = (Version::from(version), Version::from(than));
+    version.0.is_some() && version < than
 }
 
 /// Up to as long again, so that not all come back at the same moment.

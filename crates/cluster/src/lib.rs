@@ -15,6 +15,7 @@ mod access;
 mod bucket;
 mod call;
 mod connect;
+mod counted;
 mod decode;
 mod events;
 mod follow;
@@ -27,21 +28,21 @@ mod pod_api;
 mod pods;
 mod reviews;
 mod runtime_classes;
-mod selector;
 mod services;
 mod urls;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use model::ports::cluster::ApiError;
+use prometheus::Registry;
 
 pub use access::{NEEDED, Permission};
 pub use connect::{ConnectError, Connection};
 pub use decode::pod::Exclusion;
-pub use selector::{Selector, SelectorError};
 
 use self::bucket::Bucket;
 use self::call::{Call, Caller};
+use self::counted::Counted;
 
 /// How fast one may call.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,7 +82,7 @@ impl Cluster {
     pub fn new(connection: Connection, rate: Rate, exclusion: Exclusion, source: Source) -> Self {
         let (bucket, events) = (Bucket::new(rate), Bucket::new(Rate::UNLIMITED));
         Self {
-            caller: Arc::new(Caller { connection, bucket, events }),
+            caller: Arc::new(Caller { connection, bucket, events, counted: OnceLock::new() }),
             rate,
             exclusion: Arc::new(exclusion),
             source: Arc::new(source),
@@ -94,7 +95,17 @@ impl Cluster {
         let bucket = Bucket::new(self.rate);
         let connection = self.caller.connection.clone();
         let events = Bucket::new(rate);
-        Self { caller: Arc::new(Caller { connection, bucket, events }), ..self }
+        let counted = OnceLock::new();
+        Self { caller: Arc::new(Caller { connection, bucket, events, counted }), ..self }
+    }
+
+    /// Counts calls from now on, in the given registry. Once: a second one changes nothing.
+    pub fn count_calls(&self, registry: &Registry) -> Result<(), prometheus::Error> {
+        if self.caller.counted.get().is_none() {
+            let counted = Counted::new(registry, self.address())?;
+            drop(self.caller.counted.set(counted));
+        }
+        Ok(())
     }
 
     /// Where the server is.

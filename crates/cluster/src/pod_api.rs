@@ -34,6 +34,7 @@ impl Kind for PodsOf {
     type Record = Arc<Pod>;
     type Key = PodUid;
     const NAME: &'static str = "pods of this node";
+    const FORGOTTEN_WITH_ITS_SERVER: bool = false;
 
     fn path(&self) -> Cow<'_, str> {
         Cow::Borrowed(&self.path)

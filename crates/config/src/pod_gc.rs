@@ -7,11 +7,17 @@ mod table;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use model::selector::Selector;
+
 use crate::duration::GoDuration;
 use crate::flags::{Flag, FlagError, FlagSet};
 
 /// The controller's name, as upstream has it, and how it is called for short.
 const CONTROLLER: [&str; 2] = ["pod-garbage-collector-controller", "podgc"];
+
+/// The versions of TLS that upstream knows, the newest last.
+const TLS_VERSIONS: [&str; 4] = ["VersionTLS10", "VersionTLS11", "VersionTLS12", NEWEST_TLS];
+const NEWEST_TLS: &str = "VersionTLS13";
 
 /// A flag and what it means.
 #[derive(Debug, Clone, Copy)]
@@ -43,10 +49,10 @@ pub struct PodGcArguments {
     pub server: Server,
     /// Which terminated pods may stay.
     pub terminated: Terminated,
-    /// Pods with these labels are left alone; a selector.
-    pub exclude_labels: String,
-    /// Pods with these annotations are left alone; a selector.
-    pub exclude_annotations: String,
+    /// Pods with these labels are left alone.
+    pub exclude_labels: Selector,
+    /// Pods with these annotations are left alone.
+    pub exclude_annotations: Selector,
     /// How many percent of all pods a cycle may remove.
     pub max_deletion_percent: Option<f64>,
     /// How many deletions may be under way at a time.
@@ -131,6 +137,23 @@ pub struct Serving {
     pub key_file: Option<PathBuf>,
     /// Who vouches for clients.
     pub client_ca_file: Option<PathBuf>,
+    /// Whether clients must speak TLS 1.3.
+    pub newest_tls_only: bool,
+    /// Who may see what.
+    pub access: Access,
+}
+
+/// Who may see what on the port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    /// Paths that are open to everybody; a `*` at the end stands for any end.
+    pub open_paths: Vec<String>,
+    /// How long it is believed whose token it is.
+    pub token_ttl: Duration,
+    /// How long it is believed that somebody may see a path.
+    pub allowed_ttl: Duration,
+    /// How long it is believed that somebody may not.
+    pub denied_ttl: Duration,
 }
 
 /// What a command line asks for.
@@ -179,6 +202,7 @@ fn arguments(flags: &FlagSet) -> PodGcArguments {
     let path = |name: &str| Some(flags.text(name)).filter(|text| !text.is_empty()).map(Into::into);
     let span = |name: &str| flags.duration(name).unwrap_or(GoDuration::ZERO).to_std();
     let text = |name: &str| flags.text(name).to_owned();
+    let selector = |name: &str| flags.text(name).parse::<Selector>().unwrap_or_default();
     let without_effect = told().iter().filter(|told| told.meaning.is_empty());
     let without_effect = without_effect.map(|told| told.name).filter(|name| flags.is_given(name));
     PodGcArguments {
@@ -195,8 +219,8 @@ fn arguments(flags: &FlagSet) -> PodGcArguments {
             per_node: count("terminated-pods-per-node").filter(|cap| *cap > 0),
             by_finish: flags.text("terminated-pod-order") == "finish",
         },
-        exclude_labels: text("exclude-labels"),
-        exclude_annotations: text("exclude-annotations"),
+        exclude_labels: selector("exclude-labels"),
+        exclude_annotations: selector("exclude-annotations"),
         max_deletion_percent: flags.number("max-deletion-percent").filter(|share| *share > 0.0),
         concurrency: count("concurrent-deletions").unwrap_or(1) as usize,
         dry_run: flags.is_on("dry-run"),
@@ -214,6 +238,13 @@ fn arguments(flags: &FlagSet) -> PodGcArguments {
             cert_file: path("tls-cert-file"),
             key_file: path("tls-private-key-file"),
             client_ca_file: path("client-ca-file"),
+            newest_tls_only: flags.text("tls-min-version") == NEWEST_TLS,
+            access: Access {
+                open_paths: flags.list("authorization-always-allow-paths"),
+                token_ttl: span("authentication-token-webhook-cache-ttl"),
+                allowed_ttl: span("authorization-webhook-cache-authorized-ttl"),
+                denied_ttl: span("authorization-webhook-cache-unauthorized-ttl"),
+            },
         },
         state_dir: PathBuf::from(flags.text("state-dir")),
         journal_bytes: u64::try_from(flags.integer("journal-max-bytes").unwrap_or(0)).unwrap_or(0),

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use gc::containers::{ContainerGc, Planned};
 use gc::decide::images::Policy;
-use gc::images::{ImageGc, ImageGcError};
-use gc::plan::{Fate, Item, Plan};
+use gc::images::{ImageGc, PassReport};
+use gc::plan::{Fate, Item};
 use gc::policy::{AgeBy, ContainerPolicy};
 use journal::Inputs;
 use model::chain::Chain;
@@ -43,7 +43,7 @@ impl server::Collector for Collection {
     async fn plan(&self) -> GcPlan {
         let generated_at = self.clock.now();
         let (containers, images) = tokio::join!(self.containers.plan(), self.images.plan());
-        let (items, problems) = planned(&containers, images);
+        let (items, problems) = planned(&containers, &images);
         let policy = self.policy.clone();
         GcPlan { generated_at, source: GcSource::Agent, policy, items, problems }
     }
@@ -89,16 +89,11 @@ fn chain(error: &(impl std::error::Error + 'static)) -> String {
 }
 
 /// Both plans together: what goes first, and what could not be looked at.
-pub(crate) fn planned(
-    containers: &Planned,
-    images: Result<Plan, ImageGcError>,
-) -> (Vec<GcItem>, Vec<String>) {
+pub(crate) fn planned(containers: &Planned, images: &PassReport) -> (Vec<GcItem>, Vec<String>) {
     let mut problems: Vec<String> = containers.problems.iter().map(chain).collect();
-    let mut items: Vec<GcItem> = containers.plan.items.iter().map(plan_item).collect();
-    match images {
-        Ok(plan) => items.extend(plan.items.iter().map(plan_item)),
-        Err(error) => problems.push(chain(&error)),
-    }
+    problems.extend(images.error.as_ref().map(chain));
+    let all = containers.plan.items.iter().chain(&images.plan.items);
+    let mut items: Vec<GcItem> = all.map(plan_item).collect();
     // Stable: what goes keeps its order.
     items.sort_by_key(|item| item.verdict);
     (items, problems)
@@ -158,7 +153,21 @@ pub(crate) fn policy(containers: &ContainerPolicy, images: &Policy) -> Inputs {
 
 #[cfg(test)]
 mod tests {
+    use gc::images::ImageGcError;
+    use gc::plan::Plan;
+
     use super::*;
+
+    // behaviour: IMG-61
+    #[test]
+    fn a_disk_of_images_that_cannot_be_measured_is_a_problem_of_the_plan() {
+        let containers = Planned { plan: Plan::default(), problems: Vec::new() };
+        let error = Some(ImageGcError::NoCapacity("/var/lib/images".into()));
+        let images = PassReport { plan: Plan::default(), error };
+        let (items, problems) = planned(&containers, &images);
+        assert!(items.is_empty());
+        assert_eq!(problems, ["invalid capacity 0 on image filesystem: /var/lib/images"]);
+    }
 
     #[test]
     fn a_limit_that_is_not_set_is_null() {

@@ -66,6 +66,9 @@ fn kept_images(pod: &Pod) -> Vec<KeptImage> {
     };
     let containers = view::init_containers(pod).iter().chain(view::containers(pod));
     let names = containers.filter_map(|container| container.image.clone());
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let mounted = volumes.filter_map(|volume| volume.image.as_ref()?.reference.clone());
+    let names = names.chain(mounted).filter(|name| !name.is_empty());
     let kept = names.map(|name| KeptImage { name, keeper, pod: view::pod_name(pod) });
     kept.collect()
 }
@@ -131,7 +134,7 @@ impl ImageCollection {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{Container, PodSpec};
+    use k8s_openapi::api::core::v1::{Container, ImageVolumeSource, PodSpec, Volume};
 
     use super::*;
 
@@ -142,6 +145,10 @@ mod tests {
     fn images_of_static_and_critical_pods_are_kept_and_those_of_others_not() {
         let container =
             |image: &str| Container { image: Some(image.into()), ..Container::default() };
+        let volume = |image: &str| Volume {
+            image: Some(ImageVolumeSource { reference: Some(image.into()), ..<_>::default() }),
+            ..Volume::default()
+        };
         let pod = |source: &str, priority: i32| {
             let mut pod = Pod::default();
             let annotation = (podspec::annotations::CONFIG_SOURCE.to_owned(), source.to_owned());
@@ -150,6 +157,7 @@ mod tests {
                 priority: Some(priority),
                 init_containers: Some(vec![container("first")]),
                 containers: vec![container("second")],
+                volumes: Some(vec![Volume::default(), volume("third")]),
                 ..PodSpec::default()
             });
             pod
@@ -163,7 +171,8 @@ mod tests {
         for (source, priority, expected) in rows {
             let kept = kept_images(&pod(source, priority));
             let names: Vec<_> = kept.iter().map(|image| image.name.as_str()).collect();
-            let wanted: &[&str] = if expected.is_some() { &["first", "second"] } else { &[] };
+            let wanted: &[&str] =
+                if expected.is_some() { &["first", "second", "third"] } else { &[] };
             assert_eq!(names, wanted, "{source} {priority}");
             assert!(kept.iter().all(|image| Some(image.keeper) == expected));
         }

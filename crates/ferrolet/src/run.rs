@@ -9,8 +9,7 @@ use anyhow::{Context, Result, bail};
 use config::{CgroupDriver as Configured, FerroletConfiguration, GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint, Operations};
 use fetch::Fetcher;
-use gc::decide::images::{Pins, Policy};
-use gc::policy::{AgeBy, ContainerPolicy};
+use gc::policy::ContainerPolicy;
 use hostfs::HostSegments;
 use model::cgroup::CgroupDriver;
 use model::ports::cgroups::Cgroups;
@@ -20,7 +19,6 @@ use model::trouble::Trouble;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
 use tokio::net::UnixListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
@@ -32,8 +30,9 @@ use crate::memory;
 use crate::node_cgroups;
 use crate::node_settings::{node_ips, node_settings};
 use crate::observe::{LoggedEvents, SystemClock};
-use crate::run_args::{DeadContainers, RunArgs};
+use crate::run_args::RunArgs;
 use crate::runtime_note::{CgroupsNote, RuntimeNote};
+use crate::signals::Signals;
 use crate::systemd;
 use crate::traces::{self, Traces};
 use crate::version::USER_AGENT;
@@ -92,8 +91,8 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
         settings.own_node = Some(own_node(&config, told, &settings, capacity));
     }
     settings.apply(&args.own);
-    settings.container_gc = container_policy(args.dead_containers, &args.own)?;
-    settings.images = image_rules(&config, &args.own)?;
+    settings.container_gc = args.collection.containers;
+    settings.images = args.collection.images;
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
     hostfs::share_one_heap();
@@ -210,33 +209,6 @@ impl Settings {
     }
 }
 
-/// How many dead containers are kept, and for how long.
-fn container_policy(dead: DeadContainers, own: &FerroletConfiguration) -> Result<ContainerPolicy> {
-    let DeadContainers { min_age, per_container, in_all } = dead;
-    let min_age = jiff::SignedDuration::from_nanos(min_age.nanos());
-    let policy = ContainerPolicy::new(min_age, per_container, in_all)
-        .context("--minimum-container-ttl-duration")?;
-    let by_end = own.gc.containers.is_by_end();
-    let age_by = if by_end { AgeBy::Finished } else { AgeBy::Created };
-    Ok(ContainerPolicy { age_by, ..policy })
-}
-
-/// Which images go.
-fn image_rules(config: &KubeletConfiguration, own: &FerroletConfiguration) -> Result<ImageRules> {
-    let policy = Policy {
-        minimum_age: config.image_minimum_gc_age.to_std(),
-        maximum_age: config.image_maximum_gc_age.to_std(),
-        high_threshold: config.image_gc_high_threshold_percent,
-        low_threshold: config.image_gc_low_threshold_percent,
-        per_handler: config.feature_gates.get("RuntimeClassInImageCriAPI") == Some(&true),
-    };
-    policy.check().context("which images go")?;
-    let images = &own.gc.images;
-    let pins = Pins::parse(&images.pin).context("gc.images.pin")?;
-    let keep_static_and_critical = images.keep_static_and_critical;
-    Ok(ImageRules { policy, pins, keep_static_and_critical })
-}
-
 /// Where health is told. As with the kubelet, an address that leads nowhere does not stop the agent.
 fn healthz_address(config: &KubeletConfiguration) -> Option<SocketAddr> {
     let (host, port) = (config.healthz_bind_address.as_str(), config.healthz_port);
@@ -285,8 +257,7 @@ async fn serve(
     mut settings: Settings,
     here: Here<'_>,
 ) -> Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen to SIGINT")?;
+    let mut signals = Signals::listen()?;
     let traces = traces::send(here.traces)?;
     let metrics = Registry::new();
     let cluster = connect(here.kubeconfig.clone(), config, &settings.node_name).await?;
@@ -294,7 +265,7 @@ async fn serve(
     // Biased here and below: a signal comes once and ends the agent.
     tokio::select! {
         biased;
-        name = told_to_stop(&mut terminate, &mut interrupt) => {
+        name = signals.told_to_stop() => {
             info!(signal = name, "told to stop");
             return Ok(());
         }
@@ -332,7 +303,7 @@ async fn serve(
     let memory = memory::when_quiet(agent.changes(), hostfs::give_back);
     tokio::select! {
         biased;
-        name = told_to_stop(&mut terminate, &mut interrupt) => {
+        name = signals.told_to_stop() => {
             info!(signal = name, "told to stop; pods are left running");
             systemd::stopping();
             agent.stop().await;
@@ -428,15 +399,6 @@ async fn cgroup_driver(runtime: &CriRuntime) -> Result<Option<CgroupDriver>, Run
             }
             answer => return answer,
         }
-    }
-}
-
-async fn told_to_stop(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
-    // Biased: either ends the agent.
-    tokio::select! {
-        biased;
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
     }
 }
 

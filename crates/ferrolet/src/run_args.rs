@@ -5,11 +5,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use config::flags::{FlagError, FlagSet};
-use config::{
-    CgroupVersion, ConfigError, FerroletConfiguration, GoDuration, KubeletConfiguration, Warning,
-};
+use config::{CgroupVersion, ConfigError, FerroletConfiguration, KubeletConfiguration, Warning};
 use model::chain::Chain;
 
+use crate::collection_rules::{CollectionRules, dead_containers, pins};
 use crate::effects::without_effect;
 
 /// What the agent is told at its start.
@@ -35,19 +34,8 @@ pub(crate) struct RunArgs {
     pub(crate) node_ip: String,
     /// The node's labels, besides those that every node has.
     pub(crate) node_labels: BTreeMap<String, String>,
-    /// How many dead containers are kept, and for how long.
-    pub(crate) dead_containers: DeadContainers,
-}
-
-/// How many dead containers are kept, and for how long, as flags say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DeadContainers {
-    /// How old they must be to go.
-    pub(crate) min_age: GoDuration,
-    /// Of each container of a pod; negative for no limit.
-    pub(crate) per_container: i64,
-    /// On the node; negative for no limit.
-    pub(crate) in_all: i64,
+    /// What is collected, and when.
+    pub(crate) collection: CollectionRules,
 }
 
 /// What a command line asks for.
@@ -102,10 +90,15 @@ pub(crate) fn parse(
 pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused> {
     let path = |flag: &str| Some(flags.text(flag)).filter(|text| !text.is_empty()).map(Path::new);
     let loaded = config::load_sources_for(machine, path("config"), path("config-dir"), flags);
-    let own = path("ferrolet-config").map_or_else(|| Ok(<_>::default()), config::load_ferrolet);
-    let (loaded, own) = match (loaded, own) {
-        (Ok(loaded), Ok(own)) => (loaded, own),
-        (loaded, own) => return Err(Refused(loaded.err().into_iter().chain(own.err()).collect())),
+    let own_file = path("ferrolet-config");
+    let own = own_file.map_or_else(|| Ok(<_>::default()), config::load_ferrolet);
+    let pins = own.as_ref().map_or_else(|_| Ok(<_>::default()), |own| pins(own, own_file));
+    let (loaded, own, rules) = match (loaded, own, dead_containers(flags), pins) {
+        (Ok(loaded), Ok(own), Ok(dead), Ok(pins)) => (loaded, own, (dead, pins)),
+        (loaded, own, dead, pins) => {
+            let errors = [loaded.err(), own.err(), dead.err(), pins.err()];
+            return Err(Refused(errors.into_iter().flatten().collect()));
+        }
     };
     let name = Some(flags.text("hostname-override")).filter(|name| !name.is_empty());
     let without_effect = without_effect(flags, &loaded.config);
@@ -113,6 +106,7 @@ pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, R
     config.settle_reserved_cpus();
     config.settle_server_certificate(Path::new(flags.text("cert-dir")));
     Ok(RunArgs {
+        collection: CollectionRules::new(&config, &own, rules),
         without_effect,
         config,
         own,
@@ -123,11 +117,6 @@ pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, R
         hostname_override: name.map(str::to_owned),
         node_ip: flags.text("node-ip").to_owned(),
         node_labels: flags.node_labels(),
-        dead_containers: DeadContainers {
-            min_age: flags.duration("minimum-container-ttl-duration").unwrap_or_default(),
-            per_container: flags.integer("maximum-dead-containers-per-container").unwrap_or(1),
-            in_all: flags.integer("maximum-dead-containers").unwrap_or(-1),
-        },
     })
 }
 

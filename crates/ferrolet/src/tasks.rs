@@ -63,6 +63,11 @@ impl Tasks {
         }
     }
 
+    /// Ends all tasks where they are, without telling them.
+    pub(crate) async fn abort(mut self) {
+        self.set.shutdown().await;
+    }
+
     fn name(&self, id: Id) -> &'static str {
         self.names.get(&id).copied().unwrap_or("unknown")
     }
@@ -81,5 +86,17 @@ mod tests {
         tasks.spawn("broken", |_| async { panic!("on purpose") });
         assert_eq!(tasks.first_ended().await.to_string(), "task broken panicked");
         tasks.stop().await;
+    }
+
+    #[tokio::test]
+    async fn a_task_that_is_aborted_does_nothing_more() {
+        let mut tasks = Tasks::default();
+        let (sender, mut receiver) = tokio::sync::mpsc::channel::<()>(1);
+        tasks.spawn("deaf", |_| async move {
+            std::future::pending::<()>().await;
+            drop(sender);
+        });
+        tasks.abort().await;
+        assert_eq!(receiver.recv().await, None, "and holds nothing");
     }
 }

@@ -89,11 +89,7 @@ pub struct Step {
 /// What a pass came to.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How much it removed.
-    pub removed: usize,
-    /// How much it could not remove.
-    pub failed: usize,
-    /// Both by what it was.
+    /// What became of things, by what they were.
     pub kinds: BTreeMap<&'static str, Tally>,
     /// The parts of it that could not be made.
     pub problems: Vec<PassError>,
@@ -112,10 +108,20 @@ impl Report {
     fn count(&mut self, step: &Step) {
         let tally = self.kinds.entry(step.verdict.subject.kind()).or_default();
         if step.outcome.is_ok() {
-            (self.removed, tally.removed) = (self.removed + 1, tally.removed + 1);
+            tally.removed += 1;
         } else {
-            (self.failed, tally.failed) = (self.failed + 1, tally.failed + 1);
+            tally.failed += 1;
         }
+    }
+
+    /// How much it removed.
+    pub fn removed(&self) -> u64 {
+        self.kinds.values().map(|tally| tally.removed).sum()
+    }
+
+    /// How much it could not remove.
+    pub fn failed(&self) -> u64 {
+        self.kinds.values().map(|tally| tally.failed).sum()
     }
 }
 

@@ -81,7 +81,7 @@ pub struct ImageGcSettings {
     pub state: PathBuf,
 }
 
-/// What a pass came to.
+/// What a pass came to, or would come to.
 #[derive(Debug, Default)]
 pub struct PassReport {
     /// What became of every image, in the order in which it was decided.
@@ -120,6 +120,13 @@ enum Kind {
     Everything,
 }
 
+/// Whether somebody has observed the images for as long as the agent runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Observed {
+    Yes,
+    No,
+}
+
 /// How many requests may wait.
 const WAITING: usize = 8;
 
@@ -132,10 +139,17 @@ pub fn image_gc(parts: ImageGcParts, settings: ImageGcSettings) -> (ImageGc, Ima
 }
 
 impl ImageGc {
-    /// What a pass would do now. Nothing is removed or remembered. What a pass would gain cannot be
-    /// measured beforehand: the plan takes images by their word for their sizes.
-    pub async fn plan(&self) -> Result<Plan, ImageGcError> {
-        self.collector.plan().await
+    /// What a pass would do now, and what would go wrong with it. Nothing is removed or remembered. What
+    /// a pass would gain cannot be measured beforehand: the plan takes images by their word for their
+    /// sizes.
+    pub async fn plan(&self) -> PassReport {
+        self.collector.plan(Observed::Yes).await
+    }
+
+    /// The same where no agent runs that has observed the images. None goes: how old they are and when
+    /// they were used nobody knows.
+    pub async fn plan_unobserved(&self) -> PassReport {
+        self.collector.plan(Observed::No).await
     }
 
     /// Makes a pass now, also where none is made by itself; or after the one that is under way.

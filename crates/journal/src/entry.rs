@@ -13,6 +13,8 @@ use serde_json::Value;
 
 /// No text of an entry is longer than this many bytes, so that its line has a bound.
 const LONGEST_TEXT: usize = 1024;
+/// Nor are lists of texts, all together; the last of them are left out.
+const LONGEST_LIST: usize = 8 * 1024;
 /// An id may be a path.
 const LONGEST_ID: usize = 2048;
 
@@ -123,6 +125,12 @@ impl Inputs {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
+    /// The texts of a name; none if there are none.
+    pub fn texts(&self, name: &str) -> impl Iterator<Item = &str> {
+        let list = self.get(name).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str)
+    }
+
     /// The input of a name as text for people.
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name).map(plain)
@@ -133,9 +141,22 @@ impl Inputs {
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(" "),
         Value::Null => "none".to_owned(),
         other => other.to_string(),
     }
+}
+
+/// As many texts as may be kept.
+fn bounded(texts: &[String]) -> Vec<Value> {
+    let mut room = LONGEST_LIST;
+    let texts = texts.iter().map(|text| shortened(text, LONGEST_TEXT));
+    let fits = |text: &String| {
+        let left = room.checked_sub(text.len());
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    texts.take_while(fits).map(Value::from).collect()
 }
 
 impl fmt::Display for Inputs {
@@ -152,6 +173,7 @@ impl From<&Detail> for Inputs {
     fn from(detail: &Detail) -> Self {
         let value = |input: &Input| match input {
             Input::Text(text) => Value::from(shortened(text, LONGEST_TEXT)),
+            Input::Texts(texts) => Value::from(bounded(texts)),
             Input::Number(number) => Value::from(*number),
             Input::Flag(flag) => Value::from(*flag),
             Input::Time(time) => Value::from(time.to_string()),
@@ -243,6 +265,23 @@ mod tests {
             entry.detail.to_string(),
             "position 3, age 1m30s, aggressive false, lastUsed none"
         );
+    }
+
+    #[test]
+    fn lists_are_told_in_their_order_and_only_so_many() {
+        let texts: Vec<String> =
+            (0..100).map(|number| format!("{number}-{}", "x".repeat(200))).collect();
+        let list = |texts: &[String]| {
+            Inputs::from(&Detail::default().with("names", Input::Texts(texts.to_vec())))
+        };
+        let short = list(&["a:1".to_owned(), "a:2".to_owned()]);
+        assert_eq!(short.texts("names").collect::<Vec<_>>(), ["a:1", "a:2"]);
+        assert_eq!(short.to_string(), "names a:1 a:2");
+        assert_eq!(short.texts("other").count(), 0);
+        let long = list(&texts);
+        let kept: usize = long.texts("names").map(str::len).sum();
+        assert!(kept <= LONGEST_LIST && kept > LONGEST_LIST / 2, "{kept}");
+        assert!(long.texts("names").next().is_some_and(|first| first.starts_with("0-")));
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Inputs};
 
 /// How an entry is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Match {
     /// By a name or a whole id.
     Exact,
@@ -60,7 +60,16 @@ impl Query {
         let pod = entry.pod.as_deref().unwrap_or_default();
         let uid = entry.pod_uid.as_deref().unwrap_or_default();
         let is_image = entry.kind == "image";
-        self.means_thing(&Thing { id: &entry.id, name: &entry.name, pod, uid, is_image })
+        let thing = Thing { id: &entry.id, name: &entry.name, pod, uid, is_image };
+        self.means_any_name(&thing, &entry.detail)
+    }
+
+    /// Whether a thing is meant, by the name that it goes by or another one that is told of it: an
+    /// image may have many.
+    pub fn means_any_name(&self, thing: &Thing<'_>, detail: &Inputs) -> Option<Match> {
+        let others = detail.texts("names").filter(|_| thing.is_image);
+        let things = others.map(|name| Thing { name, ..*thing }).chain([*thing]);
+        things.filter_map(|thing| self.means_thing(&thing)).min()
     }
 
     /// Whether a thing is meant.
@@ -72,19 +81,24 @@ impl Query {
         let pod_name = thing.pod.rsplit('/').next().unwrap_or_default();
         let digest = thing.id.rsplit(':').next().unwrap_or_default();
         let file = thing.id.rsplit('/').next().unwrap_or_default();
+        let manifest = thing.name.split_once('@').filter(|_| thing.is_image);
+        let manifest = manifest.map_or("", |(_, manifest)| manifest);
+        let manifests = [manifest, manifest.rsplit(':').next().unwrap_or_default()];
         let of_pod = |pod: &str| {
             let container = what.strip_prefix(pod).and_then(|rest| rest.strip_prefix('/'));
             !pod.is_empty() && !thing.name.is_empty() && container == Some(thing.name)
         };
         let exact = [thing.name, thing.id, digest, file, thing.pod, pod_name, thing.uid];
         if exact.contains(&what)
+            || manifests.contains(&what)
             || of_pod(thing.pod)
             || of_pod(pod_name)
             || (thing.is_image && names_image(thing.name, what))
         {
             return Some(Match::Exact);
         }
-        let begins = [thing.id, digest, thing.uid].iter().any(|id| id.starts_with(what));
+        let mut ids = [thing.id, digest, thing.uid].into_iter().chain(manifests);
+        let begins = ids.any(|id| id.starts_with(what));
         (begins || self.is_begun(thing.pod) || self.is_begun(pod_name)).then_some(Match::Prefix)
     }
 }
@@ -119,6 +133,8 @@ fn names_image(name: &str, what: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use model::verdict::{Detail, Input};
+
     use super::*;
 
     const ID: &str = "4f6c0e1d2a";
@@ -174,8 +190,29 @@ mod tests {
         for what in ["eb", "web:1", "1.2", "team", "registry.example:5000"] {
             assert_eq!(means(what, thing), None, "{what}");
         }
-        let pinned = Thing { name: "a/web@sha256:ff", ..thing };
-        assert_eq!(means("web", pinned), Some(Match::Exact));
+        let pinned = Thing { name: "a/web@sha256:ffee", ..thing };
+        for what in ["web", "web@sha256:ffee", "sha256:ffee", "ffee"] {
+            assert_eq!(means(what, pinned), Some(Match::Exact), "{what}");
+        }
+        assert_eq!(means("sha256:ff", pinned), Some(Match::Prefix));
+        assert_eq!(means("ee", pinned), None);
+    }
+
+    #[test]
+    fn an_image_is_meant_by_each_of_its_names() {
+        let names = ["a/web:1", "b/other:2", "a/web@sha256:ffee"].map(str::to_owned);
+        let detail = Detail::default().with("names", Input::Texts(names.to_vec()));
+        let detail = Inputs::from(&detail);
+        let thing =
+            Thing { id: "sha256:abcd12", name: "a/web:1", pod: "", uid: "", is_image: true };
+        let means = |what: &str, thing: Thing<'_>| Query::new(what).means_any_name(&thing, &detail);
+        for what in ["web:1", "a/web", "other", "b/other:2", "web@sha256:ffee", "sha256:ffee"] {
+            assert_eq!(means(what, thing), Some(Match::Exact), "{what}");
+        }
+        assert_eq!(means("ff", thing), Some(Match::Prefix));
+        assert_eq!(means("other:1", thing), None);
+        // What a container is given as names is no name of its own.
+        assert_eq!(means("other", Thing { is_image: false, ..thing }), None);
     }
 
     #[test]

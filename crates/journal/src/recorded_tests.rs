@@ -3,14 +3,17 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use model::cgroup::CgroupName;
+use model::cluster::{FailedStatus, PodTarget};
 use model::ids::{PodName, PodUid};
 use model::ports::cgroups::Cgroups as _;
+use model::ports::cluster::PodWrites as _;
 use model::ports::files::{HostFiles, Removed};
 use model::ports::runtime::{Code, Runtime};
 use model::verdict::Subject;
 use prometheus::Registry;
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
+use testkit::cluster::{Ask, MemoryCluster, Trouble, pod};
 use testkit::files::MemoryFiles;
 use testkit::runtime::{Fault, MemoryRuntime, Method, RemoteImage, Rule};
 use testkit::segments::MemorySegments;
@@ -137,4 +140,52 @@ async fn removals_of_cgroups_are_on_record_if_there_was_something() {
     inner.set_broken(&name, false);
     assert_eq!(cgroups.remove(&verdict).await.unwrap(), Removed::Now);
     assert_eq!(world.became("/kubepods/pod1"), [Became::Removed, Became::Failed]);
+}
+
+/// A pod of a cluster, as it is seen.
+fn target(cluster: &MemoryCluster, name: &str) -> PodTarget {
+    let pod = cluster.pod(name).unwrap();
+    PodTarget {
+        namespace: pod.namespace.into(),
+        name: pod.name.into(),
+        uid: pod.uid,
+        version: pod.version,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_removal_of_a_pod_is_on_record_but_those_that_the_server_had_no_time_for() {
+    let world = World::new();
+    let cluster = MemoryCluster::default();
+    let ledger = Arc::clone(&world.recorded.ledger);
+    let pods = RecordedPods { inner: Arc::new(cluster.clone()), ledger };
+    cluster.create_pod(pod("a"));
+    let version = pods.fail_pod(&target(&cluster, "a"), &FailedStatus::default()).await.unwrap();
+    let seen = PodTarget { version, ..target(&cluster, "a") };
+    let verdict = removal(Subject::Pod("u1".into()));
+    cluster.trouble(Ask::RemovePod, Trouble::Throttled(None), 1);
+    pods.remove_pod(&seen, &verdict).await.unwrap_err();
+    assert_eq!(world.became("u1"), [], "it is asked for again");
+    cluster.trouble(Ask::RemovePod, Trouble::Refused(500), 1);
+    pods.remove_pod(&seen, &verdict).await.unwrap_err();
+    pods.remove_pod(&seen, &verdict).await.unwrap();
+    pods.remove_pod(&seen, &verdict).await.unwrap_err();
+    let expected = [Became::Gone, Became::Removed, Became::Failed];
+    assert_eq!(world.became("u1"), expected, "the newest first");
+    for outcome in ["gone", "removed", "failed"] {
+        assert_eq!(world.count("pod", outcome), 1, "{outcome}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_removal_of_a_pod_that_nobody_waits_for_is_on_record_too() {
+    let world = World::new();
+    let cluster = MemoryCluster::default();
+    let ledger = Arc::clone(&world.recorded.ledger);
+    let pods = RecordedPods { inner: Arc::new(cluster.clone()), ledger };
+    cluster.create_pod(pod("a"));
+    let verdict = removal(Subject::Pod("u1".into()));
+    cluster.trouble(Ask::RemovePod, Trouble::Late(std::time::Duration::from_mins(1)), 1);
+    assert!(pods.remove_pod(&target(&cluster, "a"), &verdict).now_or_never().is_none());
+    assert_eq!(world.became("u1"), [Became::Failed]);
 }

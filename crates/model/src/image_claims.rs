@@ -3,6 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
+
+/// Uses of so many names are remembered between two looks; of further ones the next look must tell.
+const MOST_USES: usize = 4096;
+
 /// The claims on images, by the name that was asked for. Clones share them. Who starts containers
 /// writes, garbage collection reads.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +24,8 @@ struct Shared {
     watches: usize,
     /// Every name that was claimed while somebody watched.
     seen: BTreeSet<String>,
+    /// When a container was last made of an image of that name, until somebody has noted it down.
+    used: BTreeMap<String, Timestamp>,
 }
 
 impl ImageClaims {
@@ -48,6 +55,17 @@ impl ImageClaims {
         shared.claims.keys().chain(&shared.seen).cloned().collect()
     }
 
+    /// When containers were last made, by the name of their image, as far as nobody has noted it down:
+    /// they may be gone before anybody looks.
+    pub fn uses(&self) -> BTreeMap<String, Timestamp> {
+        self.lock().used.clone()
+    }
+
+    /// These were noted down. What was used again since stays.
+    pub fn forget_uses(&self, noted: &BTreeMap<String, Timestamp>) {
+        self.lock().used.retain(|name, at| noted.get(name) != Some(at));
+    }
+
     /// Consistent even if a holder panicked: nothing here calls anything that could.
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
@@ -59,6 +77,16 @@ impl ImageClaims {
 pub struct ImageClaim {
     claims: ImageClaims,
     name: String,
+}
+
+impl ImageClaim {
+    /// Gives it up: a container was made of the image, at that time.
+    pub fn used(self, at: Timestamp) {
+        let mut shared = self.claims.lock();
+        if shared.used.len() < MOST_USES || shared.used.contains_key(&self.name) {
+            shared.used.insert(self.name.clone(), at);
+        }
+    }
 }
 
 impl Drop for ImageClaim {
@@ -101,6 +129,33 @@ mod tests {
         assert_eq!(claims.names(), BTreeSet::from(["a".to_owned()]));
         drop(two);
         assert_eq!(claims.names(), BTreeSet::new());
+    }
+
+    #[test]
+    fn a_use_is_known_until_it_is_noted_down_and_one_that_came_since_stays() {
+        let claims = ImageClaims::default();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        claims.claim("a").used(at(1));
+        claims.claim("b").used(at(1));
+        drop(claims.claim("only-claimed"));
+        let noted = claims.uses();
+        assert_eq!(noted, BTreeMap::from([("a".to_owned(), at(1)), ("b".to_owned(), at(1))]));
+        assert_eq!(claims.names(), BTreeSet::new(), "a use ends the claim");
+        claims.claim("b").used(at(2));
+        claims.forget_uses(&noted);
+        assert_eq!(claims.uses(), BTreeMap::from([("b".to_owned(), at(2))]));
+    }
+
+    #[test]
+    fn uses_that_nobody_notes_down_take_no_more_and_more_memory() {
+        let claims = ImageClaims::default();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for number in 0..MOST_USES + 10 {
+            claims.claim(&number.to_string()).used(at(1));
+        }
+        claims.claim("0").used(at(2));
+        let uses = claims.uses();
+        assert_eq!((uses.len(), uses["0"]), (MOST_USES, at(2)));
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub mod ports;
 pub mod quantity;
 #[cfg(test)]
 mod quantity_tests;
+pub mod selector;
 pub mod stamp;
 pub mod sysctl;
 pub mod trouble;

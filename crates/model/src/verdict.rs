@@ -111,6 +111,8 @@ impl fmt::Display for Owner {
 pub enum Input {
     /// A name, an id, a state.
     Text(String),
+    /// Names.
+    Texts(Vec<String>),
     /// A count, a position, an amount of bytes.
     Number(i64),
     /// Yes or no.
@@ -127,6 +129,7 @@ impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.write_str(text),
+            Self::Texts(texts) => f.write_str(&texts.join(" ")),
             Self::Number(number) => write!(f, "{number}"),
             Self::Flag(flag) => write!(f, "{flag}"),
             Self::Time(time) => write!(f, "{time}"),

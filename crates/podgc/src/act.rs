@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::cache::SharedCache;
+use crate::decide::holds::holds;
 use crate::decide::pace::Pace;
 use crate::decide::patch::{KnownStatus, failed_status};
 use crate::explain;
@@ -138,16 +139,7 @@ impl Deletor {
     fn chosen(&self, removal: &Removal) -> Option<Chosen> {
         let cache = self.cache.lock();
         let (view, target, known) = cache.target(removal.pod)?;
-        let node_is_there = || cache.node(view.node).is_some();
-        let holds = !view.is_spent()
-            && match removal.rule.pass() {
-                Pass::Terminated => view.phase.is_terminated(),
-                Pass::OutOfService => view.is_terminating() && !view.node.is_empty(),
-                // A node may have come back since the server was asked.
-                Pass::Orphaned => !view.node.is_empty() && !node_is_there(),
-                Pass::Unscheduled => view.is_terminating() && view.node.is_empty(),
-            };
-        holds.then(|| Chosen {
+        holds(&view, removal.rule.pass(), cache.has_node(view.node)).then(|| Chosen {
             verdict: explain::verdict(&view, &target, &removal.rule, self.clock.now()),
             node: view.node.to_owned(),
             target,

@@ -44,9 +44,6 @@ pub struct Cache {
     by_finish: BTreeSet<(i64, u32)>,
     terminating: BTreeSet<u32>,
     missing: BTreeSet<u32>,
-    /// Turned at each beginning anew: what has the other one was not told since.
-    pod_round: bool,
-    node_round: bool,
 }
 
 impl Cache {
@@ -66,7 +63,7 @@ impl Cache {
         let found = self.by_uid.find(hash, |slot| self.slots[*slot as usize].uid == record.uid);
         if let Some(&slot) = found {
             let known = &mut self.slots[slot as usize];
-            known.told = self.pod_round;
+            known.told = true;
             // A list may come from a server that is behind: what is known does not get older.
             if record.version < known.version {
                 return;
@@ -109,20 +106,16 @@ impl Cache {
 
     /// All pods are about to be told.
     pub fn restart_pods(&mut self) {
-        self.pod_round = !self.pod_round;
-        // Those that were not told in a round that broke off are of the round before that.
         for slot in &self.by_uid {
-            self.slots[*slot as usize].told = !self.pod_round;
+            self.slots[*slot as usize].told = false;
         }
     }
 
     /// All pods were told.
     pub fn complete_pods(&mut self) {
         let untold = self.by_uid.iter().map(|slot| &self.slots[*slot as usize]);
-        let untold: Vec<Uid> = untold
-            .filter(|slot| slot.told != self.pod_round)
-            .map(|slot| slot.uid.clone())
-            .collect();
+        let untold: Vec<Uid> =
+            untold.filter(|slot| !slot.told).map(|slot| slot.uid.clone()).collect();
         for uid in &untold {
             self.forget(uid);
         }
@@ -137,7 +130,7 @@ impl Cache {
             entry.users -= 1;
         }
         entry.node = Some((node.is_ready, node.is_out_of_service));
-        entry.told = self.node_round;
+        entry.told = true;
         self.missing.remove(&id);
     }
 
@@ -160,9 +153,8 @@ impl Cache {
 
     /// All nodes are about to be told.
     pub fn restart_nodes(&mut self) {
-        self.node_round = !self.node_round;
         for id in self.nodes.ids() {
-            self.nodes.get_mut(id).told = !self.node_round;
+            self.nodes.get_mut(id).told = false;
         }
     }
 
@@ -170,7 +162,7 @@ impl Cache {
     pub fn complete_nodes(&mut self) {
         for id in self.nodes.ids() {
             let entry = self.nodes.get(id);
-            if entry.node.is_some() && entry.told != self.node_round {
+            if entry.node.is_some() && !entry.told {
                 self.forget_node_at(id);
             }
         }
@@ -181,9 +173,19 @@ impl Cache {
         self.missing.iter().map(|id| self.nodes.text(*id))
     }
 
+    /// How many pods name those nodes.
+    pub fn missing_pods(&self) -> usize {
+        self.missing.iter().map(|id| self.nodes.get(*id).pods as usize).sum()
+    }
+
     /// How many names of nodes are missing.
     pub fn missing_count(&self) -> usize {
         self.missing.len()
+    }
+
+    /// Whether there is a node of that name, as far as anybody told.
+    pub fn has_node(&self, name: &str) -> bool {
+        self.nodes.find(name).is_some_and(|id| self.nodes.get(id).node.is_some())
     }
 
     /// A node, as it was last told.
@@ -226,7 +228,7 @@ impl Cache {
         let node = if record.node.is_empty() { NO_NAME } else { self.nodes.take(&record.node) };
         let slot = &mut self.slots[at as usize];
         let stamp = slot.stamp;
-        *slot = Slot::new(record, (namespace, node), self.pod_round);
+        *slot = Slot::new(record, namespace, node);
         slot.stamp = stamp;
         if slot.excluded {
             return;

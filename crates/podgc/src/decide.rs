@@ -1,6 +1,7 @@
 //! What goes, and why: values and `now` in, values out.
 
 pub mod election;
+pub mod holds;
 pub mod orphaned;
 pub mod out_of_service;
 pub mod pace;

@@ -1,6 +1,7 @@
 //! Holds the election: gets the lease, keeps it, and tells when it is lost.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ pub struct Election {
     elector: Mutex<Elector>,
     /// The lease as we last wrote or saw it.
     lease: Mutex<Option<Lease>>,
+    /// Whether the server may have written the lease for us without our knowing.
+    in_doubt: AtomicBool,
 }
 
 impl Election {
@@ -57,7 +60,8 @@ impl Election {
     pub fn new(settings: ElectionSettings, ports: ElectionPorts, metrics: Metrics) -> Self {
         metrics.leads(&settings.lease.name, false);
         let elector = Mutex::new(Elector::new(settings.policy.clone()));
-        Self { settings, ports, metrics, start: Instant::now(), elector, lease: Mutex::default() }
+        let (start, lease, in_doubt) = (Instant::now(), Mutex::default(), AtomicBool::new(false));
+        Self { settings, ports, metrics, start, elector, lease, in_doubt }
     }
 
     fn elector(&self) -> MutexGuard<'_, Elector> {
@@ -105,7 +109,7 @@ impl Election {
     pub async fn keep(&self) {
         loop {
             sleep(self.settings.retry_period).await;
-            let left = self.left();
+            let left = self.elector().left(self.start.elapsed());
             if left.is_zero() {
                 break;
             }
@@ -126,29 +130,35 @@ impl Election {
         warn!(identity = self.settings.policy.identity, "this process leads no longer");
     }
 
-    /// Gives the lease back, so that the next one need not wait.
+    /// Gives the lease back if it is ours, so that the next one need not wait.
     pub async fn give_back(&self) {
-        let lease = self.lease().clone();
-        let Some(lease) = lease.filter(|_| self.leads()) else { return };
-        let mut record = lease.record.clone();
-        record.holder = String::new();
-        record.duration = Duration::from_secs(1);
-        let write = self.ports.leases.update_lease(&self.settings.lease, &lease, &record);
-        if let Ok(Err(error)) = timeout(self.settings.retry_period, write).await {
+        let give = async {
+            let Some(lease) = self.ours().await? else { return Ok(()) };
+            let mut record = lease.record.clone();
+            record.holder = String::new();
+            record.duration = Duration::from_secs(1);
+            let name = &self.settings.lease;
+            self.ports.leases.update_lease(name, &lease, &record).await.map(drop)
+        };
+        if let Ok(Err(error)) = timeout(self.settings.retry_period, give).await {
             debug!(error = %Chain(&error), "the lease was not given back");
         }
         self.metrics.leads(&self.settings.lease.name, false);
+        self.tell_end().await;
     }
 
-    /// How long we still lead without another renewal.
-    fn left(&self) -> Duration {
-        let elector = self.elector();
-        let now = self.start.elapsed();
-        if elector.has_lost(now) {
-            return Duration::ZERO;
+    /// Tells the cluster that we lead no longer, if we ever did. Nothing of ours may be under way.
+    pub async fn tell_end(&self) {
+        self.tell("stopped leading").await;
+    }
+
+    /// The lease, if we have it. Whether a write that nobody waited for was done, the server knows.
+    async fn ours(&self) -> Result<Option<Lease>, ApiError> {
+        if !self.in_doubt.load(Ordering::Relaxed) {
+            return Ok(self.lease().clone().filter(|_| self.leads()));
         }
-        let renewed = elector.renewed().unwrap_or_default();
-        (renewed + self.settings.policy.renew_deadline).saturating_sub(now)
+        let lease = self.ports.leases.lease(&self.settings.lease).await?;
+        Ok(lease.filter(|lease| lease.record.holder == self.settings.policy.identity))
     }
 
     /// Tries to get or to renew the lease once; who has it if we do not.
@@ -160,6 +170,7 @@ impl Election {
                 Err(ApiError::Conflict(_) | ApiError::NotFound) => {}
                 other => return other,
             }
+            self.metrics.slow_path(&self.settings.lease.name);
         }
         let lease = self.ports.leases.lease(&self.settings.lease).await?;
         self.write(lease.as_ref()).await
@@ -169,16 +180,21 @@ impl Election {
         let asked = self.start.elapsed();
         let wall = self.ports.clock.now();
         let step = self.elector().step(lease.map(|lease| &lease.record), asked, wall);
-        let name = &self.settings.lease;
+        let (name, leases) = (&self.settings.lease, &self.ports.leases);
+        // Until the answer comes, and if none does.
+        let doubt = || self.in_doubt.store(true, Ordering::Relaxed);
         let written = match (step, lease) {
             (Step::HeldBy(holder), _) => return Ok(Some(holder)),
             (Step::Update(record), Some(lease)) => {
-                self.ports.leases.update_lease(name, lease, &record).await?
+                doubt();
+                leases.update_lease(name, lease, &record).await?
             }
             (Step::Create(record) | Step::Update(record), _) => {
-                self.ports.leases.create_lease(name, &record).await?
+                doubt();
+                leases.create_lease(name, &record).await?
             }
         };
+        self.in_doubt.store(false, Ordering::Relaxed);
         self.elector().wrote(&written, asked);
         *self.lease() = Some(written);
         Ok(None)

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use prometheus::core::Collector;
 use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
-    Opts, Registry,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry,
 };
 
 use crate::plan::Pass;
@@ -29,6 +29,7 @@ pub struct Metrics {
     missing_nodes: IntGauge,
     concurrency: IntGauge,
     leads: GaugeVec,
+    slow_paths: IntCounterVec,
     running: GaugeVec,
 }
 
@@ -38,6 +39,8 @@ struct QueueMetrics {
     depth: IntGaugeVec,
     adds: IntCounterVec,
     retries: IntCounterVec,
+    waited: HistogramVec,
+    worked: HistogramVec,
 }
 
 /// A metric that is in a registry from now on.
@@ -66,6 +69,8 @@ impl Metrics {
         let last_cycle = Gauge::new(last, "When the last cycle ended.");
         let cycle = HistogramOpts::new("ferrolet_pod_gc_cycle_seconds", "How long cycles took.")
             .buckets(vec![0.000_1, 0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0]);
+        let slow = "leader_election_slowpath_total";
+        let slow = Opts::new(slow, "Renewals of a lease that was not as it was left.");
         Ok(Self {
             deletions: by_pod(
                 "pod_gc_collector_force_delete_pods_total",
@@ -96,15 +101,13 @@ impl Metrics {
                 "ferrolet_pod_gc_missing_nodes",
                 "Names of nodes that pods have and that do not exist.",
             )?,
-            concurrency: level(
-                "ferrolet_pod_gc_concurrency",
-                "How many deletions may be under way at a time.",
-            )?,
+            concurrency: level("ferrolet_pod_gc_concurrency", "How many deletions go on at most.")?,
             leads: state(
                 "leader_election_master_status",
                 "Whether this process leads: 1 for yes, 0 for no.",
                 &["name"],
             )?,
+            slow_paths: registered(registry, IntCounterVec::new(slow, &["name"]))?,
             running: state(
                 "running_managed_controllers",
                 "Controllers that run: 1 for yes, 0 for no.",
@@ -134,10 +137,33 @@ impl Metrics {
         self.events_dropped.inc();
     }
 
-    pub(crate) fn quarantined(&self, waiting: usize, added: usize) {
-        self.quarantine.depth.with_label_values(&[QUEUE]).set(whole(waiting));
-        self.quarantine.adds.with_label_values(&[QUEUE]).inc_by(added as u64);
-        self.quarantine.retries.with_label_values(&[QUEUE]).inc_by(added as u64);
+    /// So many pods asked for their node to be looked at later.
+    pub(crate) fn delayed(&self, pods: usize) {
+        self.quarantine.retries.with_label_values(&[QUEUE]).inc_by(pods as u64);
+    }
+
+    /// Nodes are to be looked at, which were due for so long.
+    pub(crate) fn due(&self, due_for: impl Iterator<Item = Duration>) {
+        let waited = self.quarantine.waited.with_label_values(&[QUEUE]);
+        let mut count = 0;
+        for time in due_for {
+            waited.observe(time.as_secs_f64());
+            count += 1;
+        }
+        self.quarantine.adds.with_label_values(&[QUEUE]).inc_by(count);
+        let depth = self.quarantine.depth.with_label_values(&[QUEUE]);
+        depth.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// One of them was looked at.
+    pub(crate) fn looked(&self, took: Duration) {
+        self.quarantine.worked.with_label_values(&[QUEUE]).observe(took.as_secs_f64());
+        self.quarantine.depth.with_label_values(&[QUEUE]).dec();
+    }
+
+    /// The lease was not as we left it.
+    pub(crate) fn slow_path(&self, name: &str) {
+        self.slow_paths.with_label_values(&[name]).inc();
     }
 
     pub(crate) fn cycled(&self, took: Duration, now: jiff::Timestamp) {
@@ -173,14 +199,25 @@ impl QueueMetrics {
         let count = |name: &str, help: &str| {
             registered(registry, IntCounterVec::new(Opts::new(name, help), &["name"]))
         };
-        let depth = Opts::new("workqueue_depth", "Names that wait in a queue.");
+        let time = |name: &str, help: &str| {
+            // Upstream's buckets: from ten nanoseconds, each ten times as large.
+            let buckets = prometheus::exponential_buckets(1e-8, 10.0, 10)?;
+            let opts = HistogramOpts::new(name, help).buckets(buckets);
+            registered(registry, HistogramVec::new(opts, &["name"]))
+        };
+        let depth = Opts::new("workqueue_depth", "Names that are due and wait in a queue.");
         Ok(Self {
             depth: registered(registry, IntGaugeVec::new(depth, &["name"]))?,
-            adds: count("workqueue_adds_total", "Names that were put into a queue.")?,
+            adds: count("workqueue_adds_total", "Names that became due in a queue.")?,
             retries: count(
                 "workqueue_retries_total",
-                "Names that were put into a queue for later.",
+                "How often a name was to be put into a queue later.",
             )?,
+            waited: time(
+                "workqueue_queue_duration_seconds",
+                "How long names were due before they were looked at.",
+            )?,
+            worked: time("workqueue_work_duration_seconds", "How long it took to look at a name.")?,
         })
     }
 }

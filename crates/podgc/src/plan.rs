@@ -120,16 +120,31 @@ pub struct Excess {
 }
 
 impl Rule {
+    /// The name of [`Rule::OverThreshold`].
+    pub const OVER_THRESHOLD: &'static str = "terminated-pod-threshold";
+    /// The name of [`Rule::OverNamespaceCap`].
+    pub const OVER_NAMESPACE_CAP: &'static str = "terminated-pods-per-namespace";
+    /// The name of [`Rule::OverNodeCap`].
+    pub const OVER_NODE_CAP: &'static str = "terminated-pods-per-node";
+    /// The name of [`Rule::OverTtl`].
+    pub const OVER_TTL: &'static str = "terminated-pod-ttl";
+    /// The name of [`Rule::NodeOutOfService`].
+    pub const NODE_OUT_OF_SERVICE: &'static str = "node-out-of-service";
+    /// The name of [`Rule::NodeGone`].
+    pub const NODE_GONE: &'static str = "node-gone";
+    /// The name of [`Rule::NeverScheduled`].
+    pub const NEVER_SCHEDULED: &'static str = "never-scheduled";
+
     /// Its name, in kebab case.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::OverThreshold(_) => "terminated-pod-threshold",
-            Self::OverNamespaceCap(_) => "terminated-pods-per-namespace",
-            Self::OverNodeCap(_) => "terminated-pods-per-node",
-            Self::OverTtl { .. } => "terminated-pod-ttl",
-            Self::NodeOutOfService => "node-out-of-service",
-            Self::NodeGone { .. } => "node-gone",
-            Self::NeverScheduled => "never-scheduled",
+            Self::OverThreshold(_) => Self::OVER_THRESHOLD,
+            Self::OverNamespaceCap(_) => Self::OVER_NAMESPACE_CAP,
+            Self::OverNodeCap(_) => Self::OVER_NODE_CAP,
+            Self::OverTtl { .. } => Self::OVER_TTL,
+            Self::NodeOutOfService => Self::NODE_OUT_OF_SERVICE,
+            Self::NodeGone { .. } => Self::NODE_GONE,
+            Self::NeverScheduled => Self::NEVER_SCHEDULED,
         }
     }
 

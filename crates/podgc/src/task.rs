@@ -18,7 +18,7 @@ use crate::cache::SharedCache;
 use crate::decide::orphaned::orphaned;
 use crate::decide::out_of_service::{is_out_of_service, nodes_to_ask, out_of_service};
 use crate::decide::pace::Pace;
-use crate::decide::quarantine::Quarantine;
+use crate::decide::quarantine::{Due, Quarantine};
 use crate::decide::share::most_removals;
 use crate::decide::terminated::terminated;
 use crate::decide::unscheduled::unscheduled;
@@ -178,14 +178,21 @@ impl PodGc {
 
     async fn orphaned(&mut self, stop: &CancellationToken) -> Vec<Removal> {
         let now = self.start.elapsed();
-        let wait = self.quarantine.step(self.cache.lock().missing_nodes(), now);
-        self.metrics.quarantined(self.quarantine.len(), wait.added);
+        let quarantined = {
+            let cache = self.cache.lock();
+            self.metrics.delayed(cache.missing_pods());
+            self.quarantine.step(cache.missing_nodes(), now)
+        };
+        self.metrics.due(quarantined.due.values().map(|due| due.due_for));
         let mut gone = BTreeMap::new();
-        for (name, missing_for) in wait.due {
+        for (name, Due { missing_for, .. }) in quarantined.due {
             if stop.is_cancelled() {
                 return Vec::new();
             }
-            match self.nodes.node(&name).await {
+            let asked = Instant::now();
+            let answer = self.nodes.node(&name).await;
+            self.metrics.looked(asked.elapsed());
+            match answer {
                 Ok(None) => drop(gone.insert(name, missing_for)),
                 Ok(Some(_)) => debug!(node = name, "a node exists that the cache does not have"),
                 Err(error) => {

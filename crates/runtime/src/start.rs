@@ -119,7 +119,8 @@ impl PodRuntime {
             Path::new(&LogLayout::pod_directory_name(&home.config.pod, uid)).join(&container.name);
         self.create_log_directory(&logs).await.map_err(StartError::LogDirectory)?;
         let made = self.made(starting, &logs, image).await?;
-        drop(claim);
+        // What ends before anybody looks has used it all the same.
+        claim.used(self.parts.clock.now());
         if !made.runs {
             report.event(Normal, "Created", "Container created".to_owned());
             if let Err(error) = self.parts.runtime.start_container(&made.id).await {

@@ -1,15 +1,16 @@
 //! Connections.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -19,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::parts::{HealthChecks, Parts};
-use crate::respond::Answer;
 use crate::routes::{answer, answer_health};
 
 /// How many connections are answered at a time; further ones wait to be taken.
@@ -36,7 +36,10 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Answers requests until told to stop. Answers that are under way then break off: those that stream
 /// would never end.
 pub async fn serve(parts: Arc<Parts>, listener: UnixListener, stop: CancellationToken) {
-    let answered = |stream| connection(stream, Arc::clone(&parts), answer);
+    let answered = |stream| {
+        let parts = Arc::clone(&parts);
+        answer_one(stream, move |request| answer(Arc::clone(&parts), request))
+    };
     take_turns(&listener, answered, stop).await;
 }
 
@@ -59,13 +62,18 @@ pub async fn serve_health(
             () = sleep(BIND_RETRY) => {}
         }
     };
-    let answered = |stream| connection(stream, Arc::clone(&health), answer_health);
+    let answered = |stream| {
+        let health = Arc::clone(&health);
+        answer_one(stream, move |request| answer_health(Arc::clone(&health), request))
+    };
     take_turns(&listener, answered, stop).await;
 }
 
 /// Where connections come in.
-trait Door: Sync {
+pub trait Door: Sync {
+    /// A connection.
     type Stream: Send;
+    /// Waits for the next one.
     fn accept_one(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
@@ -83,8 +91,8 @@ impl Door for TcpListener {
     }
 }
 
-/// Takes connections and has each answered, side by side.
-async fn take_turns<D, F>(door: &D, answered: impl Fn(D::Stream) -> F, stop: CancellationToken)
+/// Takes connections until told to stop and has each answered, side by side, a bounded number at a time.
+pub async fn take_turns<D, F>(door: &D, answered: impl Fn(D::Stream) -> F, stop: CancellationToken)
 where
     D: Door,
     F: Future<Output = ()> + Send + 'static,
@@ -109,20 +117,17 @@ where
     }
 }
 
-async fn connection<S, T, F>(
-    stream: S,
-    from: Arc<T>,
-    answer: impl Fn(Arc<T>, Request<Incoming>) -> F,
-) where
+/// Answers the request of a connection. One for each connection: who holds one idle holds nobody up.
+pub async fn answer_one<S, B, F>(stream: S, answer: impl Fn(Request<Incoming>) -> F)
+where
     S: AsyncRead + AsyncWrite + Unpin,
-    T: ?Sized,
-    F: Future<Output = Answer>,
+    B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + 'static,
+    F: Future<Output = Response<B>>,
 {
     let service = service_fn(|request| {
-        let answer = answer(Arc::clone(&from), request);
+        let answer = answer(request);
         async move { Ok::<_, Infallible>(answer.await) }
     });
-    // One request for each connection: who holds one idle holds nobody up.
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_PATIENCE)

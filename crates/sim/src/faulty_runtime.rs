@@ -23,8 +23,9 @@ use crate::clock::Timed;
 use crate::history::{Event, Maker, Removed};
 use crate::life::Life;
 use crate::outside::{Asked, Outside, is_effect};
-use crate::plan::Fault;
+use crate::plan::{Fault, KEPT};
 use crate::removal::Removal;
+use crate::wanted_images::{WantedImage, image_removal};
 
 /// How long a call may take, as the real adapter has it.
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -294,6 +295,7 @@ impl Runtime for FaultyRuntime {
         config: &ContainerConfig,
         sandbox_config: &SandboxConfig,
     ) -> Result<ContainerId, RuntimeError> {
+        let _wanted = WantedImage::new(&self.outside, &config.image_ref);
         let name = Some(Arc::clone(&config.name));
         let uid = sandbox_config.pod_uid.clone();
         let maker = Maker { uid, name, attempt: config.attempt };
@@ -386,6 +388,7 @@ impl Runtime for FaultyRuntime {
     }
 
     async fn pull_image(&self, image: &str) -> Result<String, RuntimeError> {
+        let _wanted = WantedImage::new(&self.outside, image);
         let call = Call::new(Method::PullImage, image);
         let image = image.to_owned();
         let work = self.work(move |runtime| async move { runtime.pull_image(&image).await });
@@ -401,10 +404,7 @@ impl Runtime for FaultyRuntime {
         let call = Call::new(Method::RemoveImage, subject(verdict));
         let _removal = Removal::new(&self.outside, &self.life, verdict);
         if let Subject::Image(id) = &verdict.subject {
-            let mut users = self.outside.runtime.containers();
-            users.retain(|container| *container.image_ref == **id);
-            let users = users.into_iter().map(|container| container.id).collect();
-            self.asked(Event::ImageRemovalAsked(id.clone(), users));
+            self.asked(Event::ImageRemovalAsked(image_removal(&self.outside, id, KEPT)));
         }
         let verdict = verdict.clone();
         let work = self.work(move |runtime| async move { runtime.remove_image(&verdict).await });

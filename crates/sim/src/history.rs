@@ -53,8 +53,8 @@ pub enum Event {
     Written(Thing, String),
     /// Something is not there any more.
     Gone(Thing),
-    /// The agent asked for an image to go, which these containers use.
-    ImageRemovalAsked(String, Vec<ContainerId>),
+    /// The agent asked for an image to go.
+    ImageRemovalAsked(ImageRemoval),
     /// The agent asked for a container or, without a name, a sandbox; and was told its id, or why there is none.
     Made(Maker, Result<String, Code>),
     /// A container is in another state than before.
@@ -91,6 +91,19 @@ pub enum Removed {
     Container(ContainerId),
     /// A sandbox.
     Sandbox(SandboxId),
+}
+
+/// An image that is to go, with all that should keep it at that moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImageRemoval {
+    /// Its id.
+    pub id: String,
+    /// The containers that use it.
+    pub users: Vec<ContainerId>,
+    /// Whether the runtime or the operator asks to keep it.
+    pub pinned: bool,
+    /// Its names and id, as far as calls under way ask for them: to fetch it, or to make a container.
+    pub wanted: Vec<String>,
 }
 
 /// What the runtime reserves a name for.

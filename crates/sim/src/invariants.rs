@@ -7,6 +7,7 @@ mod fresh;
 mod grace;
 mod images;
 mod init_order;
+mod logs;
 mod numbers;
 mod on_record;
 mod one_live;
@@ -61,6 +62,7 @@ impl Default for Invariants {
             Box::<removals::OnlyDeadAndOld>::default(),
             Box::<removed::RemovedAfterItsEnd>::default(),
             Box::<images::UsedImagesStay>::default(),
+            Box::<logs::LogsStay>::default(),
             Box::<on_record::OnRecord>::default(),
         ])
     }

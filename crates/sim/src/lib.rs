@@ -32,6 +32,7 @@ pub mod run;
 pub mod settled;
 pub mod shrink;
 mod trace;
+mod wanted_images;
 
 /// Seeds of histories that once broke an invariant: one a line, with a comment.
 pub const REGRESSIONS: &str = include_str!("../regressions.txt");

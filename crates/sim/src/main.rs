@@ -1,5 +1,6 @@
 //! The program `sim`: lets histories happen, again or anew.
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::prelude::*;
+use sim::mutations::pod_gc::{POD_GC, TESTS};
 use sim::mutations::{MUTATIONS, Mutation, copy_tree, source_tree};
 use sim::plan::Plan;
 use sim::run::{LEAST_FAULTS, Report, run};
@@ -27,7 +29,7 @@ usage: sim [--seed N [--shrink] | --from N [--count N]] [OPTION...]
   --verbose        a line for each history
   --keep-going     does not stop at the first that goes wrong, and shows a line of each
   --mutants DIR    puts each of a list of faults into a copy of the source at DIR, and sees whether
-                   --count histories find it
+                   --count histories find it; those of the Pod GC controller, its own tests
 
   Ends with 1 when an invariant broke, and then shows the trace and the command for that history.";
 
@@ -262,22 +264,56 @@ impl std::fmt::Display for Total {
 }
 
 /// Whether every mutation is found.
-fn mutants(options: &Options, tree: &std::path::Path) -> Result<bool> {
+fn mutants(options: &Options, tree: &Path) -> Result<bool> {
     let inner = copy_tree(&source_tree(), tree)?;
     let mut all = true;
+    for mutation in POD_GC {
+        all &= is_found(&inner, mutation, || tests_find(tree, mutation))?;
+    }
     for mutation in MUTATIONS {
-        let undo = mutation.apply(&inner)?;
-        let found = finds(options, tree, mutation);
-        undo.undo()?;
-        let found = found?;
-        println!("mutant {}: {}", found.as_deref().unwrap_or("NOT FOUND"), mutation.name);
-        all &= found.is_some();
+        all &= is_found(&inner, mutation, || finds(options, tree, mutation))?;
     }
     Ok(all)
 }
 
+/// Whether a mutation is found by whoever looks for it, and who says so.
+fn is_found(
+    inner: &Path,
+    mutation: &Mutation,
+    look: impl FnOnce() -> Result<Option<String>>,
+) -> Result<bool> {
+    let undo = mutation.apply(inner)?;
+    let found = look();
+    undo.undo()?;
+    let found = found?;
+    println!("mutant {}: {}", found.as_deref().unwrap_or("NOT FOUND"), mutation.name);
+    Ok(found.is_some())
+}
+
+/// Which of the tests of the Pod GC controller fails with a mutation; nothing if none does.
+fn tests_find(tree: &Path, mutation: &Mutation) -> Result<Option<String>> {
+    for (package, test) in TESTS {
+        let cargo = |more: &[&str]| {
+            Command::new("cargo")
+                .args(["test", "--quiet", "--locked", "--profile", "sim"])
+                .args(["-p", package, "--test", "it"])
+                .args(more)
+                .current_dir(tree)
+                .output()
+                .context("run cargo")
+        };
+        let built = cargo(&["--no-run"])?;
+        let told = String::from_utf8_lossy(&built.stderr);
+        ensure!(built.status.success(), "{} does not build: {told}", mutation.name);
+        if !cargo(&["--", &format!("{test}::")])?.status.success() {
+            return Ok(Some(format!("found by the {test} of {package}")));
+        }
+    }
+    Ok(None)
+}
+
 /// What a simulator says that was built with a mutation; nothing if all its histories go well.
-fn finds(options: &Options, tree: &std::path::Path, mutation: &Mutation) -> Result<Option<String>> {
+fn finds(options: &Options, tree: &Path, mutation: &Mutation) -> Result<Option<String>> {
     let build = Command::new("cargo")
         .args(["build", "--quiet", "--locked", "--profile", "sim", "-p", "sim"])
         .current_dir(tree)

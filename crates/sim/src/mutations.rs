@@ -2,6 +2,8 @@
 //! next one that somebody makes by accident.
 #![allow(clippy::disallowed_methods, reason = "a tool that copies and changes a source tree")]
 
+pub mod pod_gc;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -196,7 +198,7 @@ mod tests {
 
     #[test]
     fn every_mutation_finds_its_place() {
-        for mutation in MUTATIONS {
+        for mutation in MUTATIONS.iter().chain(pod_gc::POD_GC) {
             let (_, text) = mutation.mutated(&source_tree()).unwrap();
             assert!(text.contains(mutation.replace), "{}", mutation.name);
         }

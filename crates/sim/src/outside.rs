@@ -27,8 +27,9 @@ use tokio::time::Instant;
 
 use crate::clock::NodeClock;
 use crate::history::{Event, Instance, Record};
-use crate::plan::{FETCHED, HAD};
+use crate::plan::{FETCHED, HAD, KEPT, PINNED};
 use crate::trace::Trace;
+use crate::wanted_images::WantedImages;
 
 use faults::Store;
 pub(crate) use faults::{Asked, is_effect};
@@ -63,6 +64,7 @@ struct State {
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     sandboxes: BTreeMap<SandboxId, SandboxState>,
     there: There,
+    wanted_images: WantedImages,
 }
 
 impl Outside {
@@ -76,6 +78,9 @@ impl Outside {
             // What went can be fetched again.
             runtime.publish(image.pull_takes(Duration::from_secs(1)));
         }
+        // Nobody uses these, and they must stay all the same.
+        runtime.add_image(&RemoteImage::new(PINNED).pinned());
+        runtime.add_image(&RemoteImage::new(KEPT));
         let far = RemoteImage::new(FETCHED).entrypoint(["/workload"]);
         runtime.publish(far.pull_takes(Duration::from_secs(3)));
         // Pods on the network of the host see its names.
@@ -145,6 +150,11 @@ impl Outside {
     /// What happened since this was last asked.
     pub(crate) fn take_news(&self) -> Vec<Record> {
         std::mem::take(&mut self.state().news)
+    }
+
+    /// The images that calls under way ask for.
+    pub(crate) fn wanted_images<T>(&self, read: impl FnOnce(&mut WantedImages) -> T) -> T {
+        read(&mut self.state().wanted_images)
     }
 
     /// Gives something a short name.

@@ -11,7 +11,7 @@ use model::ports::runtime::Code;
 use testkit::runtime::Method;
 
 pub use generate::INIT_CONTAINERS;
-pub(crate) use generate::{FETCHED, HAD};
+pub(crate) use generate::{FETCHED, HAD, KEPT, PINNED};
 pub use pods::{ContainerPlan, PodPlan, Policy, Program};
 pub(crate) use pods::{NODE, URL};
 

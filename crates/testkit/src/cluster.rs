@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::cluster::{
-    ClusterEvent, Deletion, Disruption, Lease, LeaseName, NodeRecord, PodPhase, PodRecord, Uid,
-    Version,
+    ClusterEvent, Deletion, Disruption, Lease, LeaseName, NodeRecord, PodPhase, PodRecord,
+    PodTarget, Uid, Version,
 };
 use model::ports::clock::WallClock as _;
 use model::ports::cluster::{ApiError, Change};
@@ -78,6 +78,22 @@ pub struct RemovedPod {
     pub at: Timestamp,
     /// Whether its node existed then, and was ready.
     pub node: Option<NodeRecord>,
+    /// What was asked for: with which uid and version.
+    pub asked: PodTarget,
+    /// Who asked for it.
+    pub by: String,
+    /// Who held leases then.
+    pub holders: Vec<String>,
+}
+
+/// Calls of a kind that go wrong, so many times.
+#[derive(Debug)]
+struct Spell {
+    /// Whose; everybody's if there is none.
+    of: Option<String>,
+    ask: Ask,
+    trouble: Trouble,
+    left: u32,
 }
 
 /// Which feed.
@@ -126,7 +142,7 @@ struct State {
     leases: BTreeMap<LeaseName, Lease>,
     pod_history: History<PodChange>,
     node_history: History<NodeChange>,
-    troubles: Vec<(Ask, Trouble, u32)>,
+    troubles: Vec<Spell>,
     calls: Vec<(Ask, String)>,
     removed: Vec<RemovedPod>,
     events: Vec<ClusterEvent>,
@@ -140,6 +156,8 @@ pub struct MemoryCluster {
     clock: VirtualClock,
     /// Counts changes of anything; for those who follow.
     changed: Arc<watch::Sender<u64>>,
+    /// As whom this one is asked.
+    who: String,
 }
 
 impl Default for MemoryCluster {
@@ -170,7 +188,13 @@ impl MemoryCluster {
     /// An empty cluster with that time.
     pub fn new(clock: VirtualClock) -> Self {
         let changed = Arc::new(watch::Sender::new(0));
-        Self { state: Arc::default(), clock, changed }
+        Self { state: Arc::default(), clock, changed, who: String::new() }
+    }
+
+    /// The same server, as somebody asks it.
+    #[must_use]
+    pub fn asked_by(&self, who: &str) -> Self {
+        Self { who: who.to_owned(), ..self.clone() }
     }
 
     /// Its time.
@@ -281,7 +305,13 @@ impl MemoryCluster {
 
     /// From now on calls go wrong, so many times.
     pub fn trouble(&self, ask: Ask, trouble: Trouble, times: u32) {
-        self.state().troubles.push((ask, trouble, times));
+        self.state().troubles.push(Spell { of: None, ask, trouble, left: times });
+    }
+
+    /// The same for the calls of one of those who ask.
+    pub fn trouble_of(&self, who: &str, ask: Ask, trouble: Trouble, times: u32) {
+        let of = Some(who.to_owned());
+        self.state().troubles.push(Spell { of, ask, trouble, left: times });
     }
 
     /// Nothing goes wrong any more.
@@ -363,12 +393,13 @@ impl State {
     }
 
     /// What goes wrong with a call, if anything.
-    fn trouble(&mut self, ask: Ask, what: &str) -> Option<Trouble> {
+    fn trouble(&mut self, who: &str, ask: Ask, what: &str) -> Option<Trouble> {
         self.calls.push((ask, what.to_owned()));
-        let (_, trouble, left) =
-            self.troubles.iter_mut().find(|(on, _, left)| *on == ask && *left > 0)?;
-        *left -= 1;
-        Some(trouble.clone())
+        let spell = self.troubles.iter_mut().find(|spell| {
+            spell.ask == ask && spell.left > 0 && spell.of.as_ref().is_none_or(|of| of == who)
+        })?;
+        spell.left -= 1;
+        Some(spell.trouble.clone())
     }
 }
 

@@ -15,6 +15,7 @@ macro_rules! cases {
 }
 
 pub mod cgroups;
+pub mod cluster;
 pub mod disk;
 pub mod files;
 pub mod http;

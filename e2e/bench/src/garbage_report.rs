@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::garbage::{GarbageResults, GarbageRun};
 use crate::report::{ends, head, line, short};
 use crate::results::Agent;
-use crate::spread::Spread;
+use crate::spread::{Spread, mebibytes, number};
 
 /// How much more memory than on an empty node a pass may need, in MiB.
 pub const GROWTH_LIMIT: f64 = 30.0;
@@ -27,15 +27,6 @@ const ROWS: [Row; 8] = [
 /// How much more memory an agent needed than on an empty node, in MiB.
 pub fn growth(run: &GarbageRun) -> f64 {
     mebibytes(run.collected.memory.peak_rss_bytes) - mebibytes(run.empty.peak_rss_bytes)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts and bytes are far below 2^52")]
-fn number(count: u64) -> f64 {
-    count as f64
-}
-
-fn mebibytes(bytes: u64) -> f64 {
-    number(bytes) / (1024.0 * 1024.0)
 }
 
 /// Our growth over the rounds, and whether it keeps the limit.

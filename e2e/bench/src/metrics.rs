@@ -1,7 +1,7 @@
 //! The numbers that are compared, and how they follow from what was measured.
 
 use crate::results::{Agent, Converged, Death, Results, Run};
-use crate::spread::Spread;
+use crate::spread::{Spread, mebibytes, number};
 
 /// A number of a run; less is better, always.
 #[derive(Debug, Clone, Copy)]
@@ -11,8 +11,6 @@ pub struct Metric {
     /// Takes it from a run that has it.
     pub of: fn(&Run) -> Option<f64>,
 }
-
-const MEBIBYTE: f64 = 1024.0 * 1024.0;
 
 /// Memory that is resident in the end of the window.
 pub const RESIDENT: &str = "resident memory, MiB";
@@ -57,15 +55,6 @@ pub const METRICS: [Metric; 12] = [
         of: |run| run.restart.as_ref().map(|restart| restart.cpu_seconds),
     },
 ];
-
-#[expect(clippy::cast_precision_loss, reason = "counts and bytes are far below 2^52")]
-fn number(count: u64) -> f64 {
-    count as f64
-}
-
-fn mebibytes(bytes: u64) -> f64 {
-    number(bytes) / MEBIBYTE
-}
 
 fn per_minute(run: &Run, value: f64) -> f64 {
     value / run.steady.seconds * 60.0

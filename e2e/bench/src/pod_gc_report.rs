@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::pod_gc::{PodGcResults, Quiet, TARGETS};
 use crate::report::{head, line, short};
 use crate::results::Agent;
+use crate::spread::{Spread, mebibytes, number};
 
 /// A target: its population, how much of upstream's memory is allowed, and how much is taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,13 +25,14 @@ impl MemoryVerdict {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bytes are far below 2^52")]
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / (1024.0 * 1024.0)
-}
-
 fn of(results: &PodGcResults, agent: Agent, pods: usize) -> Option<&Quiet> {
     results.quiet.iter().find(|quiet| quiet.agent == agent && quiet.pods == pods)
+}
+
+/// How many pods went in a second, over the rounds of one of them; of bare calls for nobody.
+pub fn rate(results: &PodGcResults, agent: Option<Agent>) -> Option<Spread> {
+    let rounds = results.deletions.iter().filter(|deletions| deletions.agent == agent);
+    Spread::of(rounds.map(|round| number(round.pods as u64) / round.seconds.max(0.001)))
 }
 
 /// How the targets are met, for each population that was measured.
@@ -65,14 +67,19 @@ pub fn markdown(results: &PodGcResults, name: &str) -> String {
         line(&mut page, &cells.each_ref().map(String::as_str));
     }
     page.push_str(
-        "\n| terminated pods deleted by | pods | s | pods a second |\n|---|---:|---:|---:|\n",
+        "\n| terminated pods deleted by | rounds | pods each | pods a second | least | most |\n\
+         |---|---:|---:|---:|---:|---:|\n",
     );
-    for deletions in &results.deletions {
-        #[expect(clippy::cast_precision_loss, reason = "some thousands")]
-        let rate = deletions.pods as f64 / deletions.seconds.max(0.001);
-        let who = deletions.agent.map_or("bare calls, 32 at a time", Agent::name);
-        let cells = [deletions.pods.to_string(), short(deletions.seconds), short(rate)];
-        line(&mut page, &[who, &cells[0], &cells[1], &cells[2]]);
+    for agent in [Some(Agent::Ferrolet), Some(Agent::Upstream), None] {
+        let who = agent.map_or("bare calls, 32 at a time", Agent::name);
+        let rounds = || results.deletions.iter().filter(|deletions| deletions.agent == agent);
+        if let Some(rate) = rate(results, agent) {
+            let pods = rounds().map(|deletions| deletions.pods).max().unwrap_or_default();
+            let Spread { median, min, max } = rate;
+            let cells = [rounds().count().to_string(), pods.to_string()];
+            let rates = [median, min, max].map(short);
+            line(&mut page, &[who, &cells[0], &cells[1], &rates[0], &rates[1], &rates[2]]);
+        }
     }
     for verdict in verdicts(results) {
         let MemoryVerdict { pods, allowed, ratio } = verdict;

@@ -1,4 +1,15 @@
-//! Several measurements of one thing.
+//! Numbers: units, and several measurements of one thing.
+
+/// A count or a number of bytes.
+#[expect(clippy::cast_precision_loss, reason = "counts and bytes are far below 2^52")]
+pub fn number(count: u64) -> f64 {
+    count as f64
+}
+
+/// Bytes as mebibytes.
+pub fn mebibytes(bytes: u64) -> f64 {
+    number(bytes) / (1024.0 * 1024.0)
+}
 
 /// The middle and both ends.
 #[derive(Debug, Clone, Copy, PartialEq)]

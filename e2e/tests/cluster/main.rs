@@ -5,6 +5,7 @@
 )]
 
 mod collector;
+mod contract;
 mod control_plane;
 mod node_object;
 mod node_objects;
@@ -12,5 +13,7 @@ mod node_twins;
 mod objects;
 mod our_node;
 mod pod_gc;
+mod port;
 mod scenario;
 mod twins;
+mod wiped;

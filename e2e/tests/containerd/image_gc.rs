@@ -144,6 +144,27 @@ impl SmallNode {
         }))
     }
 
+    /// Settings of the agent's own by which labels of images count; answers the flag that names them.
+    fn pin_by_label(&self) -> Result<String> {
+        let path = self.node.root_dir().with_file_name("own.yaml");
+        let settings = "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n\
+                        gc: {images: {pin: ['label:nobody.has.it']}}\n";
+        fs::write(&path, settings)?;
+        Ok(format!("--ferrolet-config={}", path.display()))
+    }
+
+    /// What a pass says that is made now, whether or not it goes well.
+    fn pass_now(&self) -> String {
+        self.node.ask(&["gc", "run"]).unwrap_or_else(|error| format!("{error:#}"))
+    }
+
+    /// A fault of a method was met.
+    fn met(&self, method: &str) -> Result<()> {
+        let spoilt = self.proxy()?.spoilt()?;
+        ensure!(spoilt.get(method).is_some_and(|calls| *calls > 0), "no {method}: {spoilt:?}");
+        self.proxy()?.clear()
+    }
+
     /// Waits until the pass is over, whatever it came to.
     fn wait_for_pass(&self) -> Result<String> {
         self.node.wait_for_log(&["image garbage collection"])
@@ -166,6 +187,12 @@ spec:
 fn a_disk_that_is_too_full_is_freed_to_the_low_threshold_and_no_further() -> Result<()> {
     let mut small = SmallNode::start()?;
     small.node.write_manifest("web.yaml", POD)?;
+    for name in NAMES {
+        let (name, other) =
+            (format!("ferrolet.test/{name}:1"), format!("ferrolet.test/also-{name}:2"));
+        let output = small.node.instance().ctr(&["images", "tag", &name, &other])?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
     let seen = small.let_an_agent_see_all()?;
     ensure!(small.left()? == NAMES, "nothing goes while there is room");
     // By their sizes one image would do: 24 MiB. What goes with one is its own layer, 8 MiB.
@@ -188,6 +215,16 @@ fn a_disk_that_is_too_full_is_freed_to_the_low_threshold_and_no_further() -> Res
         text[at..].chars().take(40).collect::<String>()
     };
     ensure!(seen.contains(&first(&now)), "{seen} became {now}");
+    // Why an image went can be asked by each of its names.
+    for name in NAMES.into_iter().filter(|name| !left.contains(name)) {
+        for called in [format!("ferrolet.test/{name}:1"), format!("also-{name}:2")] {
+            let why = small.node.ask(&["gc", "why", &called])?;
+            ensure!(
+                why.contains("was removed") && why.contains("disk-over-high-threshold"),
+                "{why}"
+            );
+        }
+    }
     small.node.stop()
 }
 
@@ -235,5 +272,53 @@ fn calls_that_go_wrong_cost_no_image_and_the_next_pass_makes_room() -> Result<()
     ensure!(said.contains("errors in image deletion"), "{said}");
     small.wait_for_room(wanted)?;
     ensure!(small.left()?.len() >= 2, "{:?}", small.left()?);
+    small.node.stop()
+}
+
+#[test]
+fn an_image_stays_while_the_runtime_does_not_tell_who_uses_it() -> Result<()> {
+    let mut small = SmallNode::start_with_proxy()?;
+    small.node.write_manifest("web.yaml", POD)?;
+    small.let_an_agent_see_all()?;
+    small.node.start_agent()?;
+    small.node.wait_running("web")?;
+    small.node.stop_agent()?;
+    let wanted = small.want(12 * MIB)?;
+    let own = small.pin_by_label()?;
+    // What an agent hears that has just started.
+    for (method, expected) in [
+        ("ContainerStatus", "look at the mounts of a container"),
+        ("PodSandboxStatus", "look at the image of sandboxes"),
+        // Any of them may have a label that pins it.
+        ("ImageStatus", "Insufficient free disk space"),
+        // Room is wanted, and nothing makes it.
+        ("RemoveImage", "errors in image deletion"),
+    ] {
+        small.proxy()?.fault(&format!("{method}=unavailable times=all"))?;
+        small.node.start_agent_with_flags(&[&own])?;
+        let said = small.wait_for_pass()?;
+        ensure!(said.contains(expected), "{method}: {said}");
+        ensure!(small.left()? == NAMES, "{method} costs an image");
+        small.met(method)?;
+        if method != "RemoveImage" {
+            small.node.stop_agent()?;
+        }
+    }
+    // What an agent hears that runs.
+    small.proxy()?.fault("ListContainers=unavailable times=all")?;
+    let said = small.pass_now();
+    ensure!(said.contains("list what containers use"), "{said}");
+    ensure!(small.left()? == NAMES, "a list of containers that fails costs an image");
+    small.met("ListContainers")?;
+    // What sandboxes are made from is known by now.
+    small.proxy()?.fault("ListPodSandbox=unavailable times=all")?;
+    let said = small.pass_now();
+    small.met("ListPodSandbox")?;
+    small.wait_for_room(wanted).with_context(|| said)?;
+    let images = small.images()?;
+    for name in ["ferrolet.test/workload:1", "ferrolet.test/pause:1"] {
+        ensure!(images.iter().any(|image| image == name), "{images:?}");
+    }
+    small.node.wait_running("web")?;
     small.node.stop()
 }

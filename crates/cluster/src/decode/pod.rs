@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use model::cluster::{Deletion, PodPhase, PodRecord, Version};
+use model::selector::Selector;
 use serde::Deserialize;
 
 use super::{Metadata, second, value};
-use crate::selector::Selector;
 
 /// Which pods ask to be left alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -66,6 +66,13 @@ fn stream(events: &[String]) -> Answer {
     lines(&events.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+/// What is answered to who asks for the server's version before a watch.
+fn at(version: u32) -> Answer {
+    ok(format!(
+        r#"{{"kind":"PodList","metadata":{{"resourceVersion":"{version}"}},"items":[{{"metadata":{{"name":"x"}}}}]}}"#
+    ))
+}
+
 /// Follows pods on a server with a script; what was heard and which paths were asked.
 async fn follow(script: Vec<Answer>, heard: usize, asked: usize) -> (Vec<String>, Vec<String>) {
     let server = Server::start(script).await;
@@ -80,6 +87,7 @@ async fn follow(script: Vec<Answer>, heard: usize, asked: usize) -> (Vec<String>
 }
 
 const STREAM: &str = "/api/v1/pods?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+const CURRENT: &str = "/api/v1/pods?limit=1";
 const WATCH: &str = "/api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVersion=";
 
 // behaviour: PGC-121
@@ -93,11 +101,13 @@ async fn a_streaming_list_goes_on_as_a_watch_and_from_its_last_version() {
         pod("DELETED", "b", 7),
         bookmark(9, false),
     ];
-    let (heard, paths) = follow(vec![stream(&first), stream(&[pod("ADDED", "c", 12)])], 7, 3).await;
+    let script = vec![stream(&first), at(9), stream(&[pod("ADDED", "c", 12)]), at(30)];
+    let (heard, paths) = follow(script, 7, 5).await;
     let expected =
         ["restarted", "+a Running", "+b Running", "complete", "+a Running", "-u-b", "+c Running"];
     assert_eq!(heard, expected);
-    assert_eq!(paths[..3], [STREAM.to_owned(), format!("{WATCH}9"), format!("{WATCH}12")]);
+    let expected = [STREAM, CURRENT, &format!("{WATCH}9"), CURRENT, &format!("{WATCH}12")];
+    assert_eq!(paths[..5], expected);
 }
 
 // behaviour: PGC-122
@@ -112,18 +122,22 @@ async fn a_server_without_streaming_lists_is_listed_page_by_page() {
         refused(400, "sendInitialEvents is forbidden"),
         page("a", "x=/1"),
         page("b", ""),
+        at(20),
         stream(&[pod("DELETED", "a", 21)]),
+        at(21),
     ];
-    let (heard, paths) = follow(script, 5, 5).await;
+    let (heard, paths) = follow(script, 5, 7).await;
     assert_eq!(heard, ["restarted", "+a Failed", "+b Failed", "complete", "-u-a"]);
     let expected = [
         STREAM.to_owned(),
         "/api/v1/pods?limit=500".to_owned(),
         "/api/v1/pods?limit=500&continue=x%3D%2F1".to_owned(),
+        CURRENT.to_owned(),
         format!("{WATCH}20"),
+        CURRENT.to_owned(),
         format!("{WATCH}21"),
     ];
-    assert_eq!(paths[..5], expected);
+    assert_eq!(paths[..7], expected);
 }
 
 // behaviour: PGC-123
@@ -132,16 +146,57 @@ async fn a_version_that_the_server_has_forgotten_means_to_begin_anew() {
     for forgotten in [lines(&[EXPIRED]), refused(410, "too old")] {
         let script = vec![
             stream(&[pod("ADDED", "a", 3), bookmark(5, true)]),
+            at(5000),
             forgotten,
             stream(&[pod("ADDED", "b", 8), bookmark(9, true)]),
         ];
-        let (heard, paths) = follow(script, 6, 4).await;
+        let (heard, paths) = follow(script, 6, 5).await;
         let expected =
             ["restarted", "+a Running", "complete", "restarted", "+b Running", "complete"];
         assert_eq!(heard, expected);
-        let expected = [STREAM, &format!("{WATCH}5"), STREAM, &format!("{WATCH}9")];
-        assert_eq!(paths[..4], expected);
+        assert_eq!(paths[..5], [STREAM, CURRENT, &format!("{WATCH}5"), STREAM, CURRENT]);
     }
+}
+
+// behaviour: PGC-127
+#[tokio::test]
+async fn a_server_that_is_behind_what_it_told_has_another_past_and_is_listed_anew() {
+    let anew = || stream(&[pod("ADDED", "b", 4), bookmark(7, true)]);
+    let first = || stream(&[pod("ADDED", "a", 50), bookmark(60, true)]);
+    // Before the watch, and in the middle of it.
+    let scripts = [
+        vec![first(), at(6), anew()],
+        vec![first(), at(60), stream(&[pod("ADDED", "c", 5)]), anew()],
+        vec![first(), at(60), stream(&[bookmark(6, false), pod("ADDED", "c", 61)]), anew()],
+    ];
+    for script in scripts {
+        let asked = script.len();
+        let (heard, paths) = follow(script, 8, asked).await;
+        let expected = [
+            "restarted",
+            "+a Running",
+            "complete",
+            // Nothing of that is there.
+            "restarted",
+            "complete",
+            "restarted",
+            "+b Running",
+            "complete",
+        ];
+        assert_eq!(heard, expected);
+        assert_eq!((&*paths[1], &*paths[asked - 1]), (CURRENT, STREAM));
+    }
+}
+
+// behaviour: PGC-127
+#[tokio::test]
+async fn versions_that_are_no_numbers_are_not_compared() {
+    let end = bookmark(60, true).replace("60", "x60");
+    let named = ok(r#"{"metadata":{"resourceVersion":"a"},"items":[]}"#);
+    let script = vec![stream(&[end]), named, stream(&[pod("ADDED", "a", 3)])];
+    let (heard, paths) = follow(script, 3, 3).await;
+    assert_eq!(heard, ["restarted", "complete", "+a Running"]);
+    assert_eq!(paths[2], format!("{WATCH}x60"));
 }
 
 // behaviour: PGC-124
@@ -152,7 +207,7 @@ async fn a_list_that_is_cut_off_is_never_complete() {
         busy(429, "1"),
         stream(&[pod("ADDED", "b", 8), bookmark(9, true)]),
     ];
-    let (heard, paths) = follow(script, 5, 4).await;
+    let (heard, paths) = follow(script, 5, 3).await;
     assert_eq!(heard, ["restarted", "+a Running", "restarted", "+b Running", "complete"]);
     assert_eq!(paths[..3], [STREAM; 3]);
 }
@@ -162,25 +217,26 @@ async fn a_list_that_is_cut_off_is_never_complete() {
 async fn what_cannot_be_understood_breaks_the_watch_and_not_the_feed() {
     let script = vec![
         stream(&[bookmark(5, true), "{nonsense".to_owned(), pod("ADDED", "x", 6)]),
+        at(6),
         stream(&[pod("ADDED", "a", 7)]),
     ];
-    let (heard, paths) = follow(script, 3, 2).await;
+    let (heard, paths) = follow(script, 3, 3).await;
     assert_eq!(heard, ["restarted", "complete", "+a Running"]);
-    assert_eq!(paths[1], format!("{WATCH}5"));
+    assert_eq!(paths[2], format!("{WATCH}5"));
 }
 
 #[tokio::test]
 async fn nodes_are_followed_by_their_names() {
-    let node = |kind: &str, ready: &str| {
+    let node = |kind: &str, version: u32, ready: &str| {
         format!(
-            r#"{{"type":"{kind}","object":{{"metadata":{{"name":"n","resourceVersion":"3"}},"status":{{"conditions":[{{"type":"Ready","status":"{ready}"}}]}}}}}}"#
+            r#"{{"type":"{kind}","object":{{"metadata":{{"name":"n","resourceVersion":"{version}"}},"status":{{"conditions":[{{"type":"Ready","status":"{ready}"}}]}}}}}}"#
         )
     };
     let events = [
-        node("ADDED", "True"),
+        node("ADDED", 3, "True"),
         bookmark(4, true),
-        node("MODIFIED", "Unknown"),
-        node("DELETED", "Unknown"),
+        node("MODIFIED", 5, "Unknown"),
+        node("DELETED", 6, "Unknown"),
     ];
     let server = Server::start([stream(&events)]).await;
     let cluster = server.cluster().await;

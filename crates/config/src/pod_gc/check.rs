@@ -1,6 +1,8 @@
 //! What makes no sense on the command line.
 
-use super::CONTROLLER;
+use model::selector::Selector;
+
+use super::{CONTROLLER, TLS_VERSIONS};
 use crate::duration::GoDuration;
 use crate::flags::FlagSet;
 
@@ -25,6 +27,21 @@ pub(super) fn problems(flags: &FlagSet) -> Vec<String> {
     }
     if flags.text("tls-cert-file").is_empty() != flags.text("tls-private-key-file").is_empty() {
         problems.push("--tls-cert-file and --tls-private-key-file belong together".to_owned());
+    }
+    let version = flags.text("tls-min-version");
+    if !version.is_empty() && !TLS_VERSIONS.contains(&version) {
+        let known = TLS_VERSIONS.join(", ");
+        problems.push(format!("--tls-min-version is {version:?}, none of {known}"));
+    }
+    for name in ["exclude-labels", "exclude-annotations"] {
+        if let Err(error) = flags.text(name).parse::<Selector>() {
+            problems.push(format!("--{name}: {error}"));
+        }
+    }
+    for path in flags.list("authorization-always-allow-paths") {
+        if !path.starts_with('/') || path.trim_end_matches('*').contains('*') {
+            problems.push(format!("--authorization-always-allow-paths: {path:?} is no path"));
+        }
     }
     if flags.text("state-dir").is_empty() {
         problems.push("--state-dir is empty".to_owned());

@@ -11,7 +11,13 @@ const fn flag(name: &'static str, syntax: Syntax, default: &'static str) -> Flag
 #[rustfmt::skip]
 pub(super) const FLAGS: &[Flag] = &[
     flag("authentication-kubeconfig", Text, ""),
+    flag("authentication-skip-lookup", Bool, "false"),
+    flag("authentication-token-webhook-cache-ttl", Duration, "10s"),
+    flag("authentication-tolerate-lookup-failure", Bool, "false"),
+    flag("authorization-always-allow-paths", List, "/healthz,/readyz,/livez"),
     flag("authorization-kubeconfig", Text, ""),
+    flag("authorization-webhook-cache-authorized-ttl", Duration, "10s"),
+    flag("authorization-webhook-cache-unauthorized-ttl", Duration, "10s"),
     flag("bind-address", Text, "0.0.0.0"),
     flag("client-ca-file", Text, ""),
     flag("concurrent-deletions", Integer, "16"),
@@ -48,6 +54,7 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("terminated-pods-per-namespace", Integer, "0"),
     flag("terminated-pods-per-node", Integer, "0"),
     flag("tls-cert-file", Text, ""),
+    flag("tls-min-version", Text, ""),
     flag("tls-private-key-file", Text, ""),
     flag("use-service-account-credentials", Bool, "false"),
     flag("v", Integer, "0"),
@@ -65,7 +72,13 @@ const fn ours(name: &'static str, value: &'static str, meaning: &'static str) ->
 #[rustfmt::skip]
 pub(super) const TOLD: &[Told] = &[
     upstreams("authentication-kubeconfig", "FILE", ""),
+    upstreams("authentication-skip-lookup", "", ""),
+    upstreams("authentication-token-webhook-cache-ttl", "TIME", "how long it is believed whose token it is"),
+    upstreams("authentication-tolerate-lookup-failure", "", ""),
+    upstreams("authorization-always-allow-paths", "PATHS", "what the port tells everybody; * at the end for any end"),
     upstreams("authorization-kubeconfig", "FILE", ""),
+    upstreams("authorization-webhook-cache-authorized-ttl", "TIME", "how long it is believed who may see metrics"),
+    upstreams("authorization-webhook-cache-unauthorized-ttl", "TIME", "how long it is believed who may not"),
     upstreams("bind-address", "ADDRESS", "where health and metrics are told"),
     upstreams("client-ca-file", "FILE", "who vouches for certificates of clients that ask for metrics"),
     ours("concurrent-deletions", "N", "deletions under way at a time; fewer when the API server complains"),
@@ -102,6 +115,7 @@ pub(super) const TOLD: &[Told] = &[
     ours("terminated-pods-per-namespace", "N", "terminated pods that may exist in a namespace; 0 for any number"),
     ours("terminated-pods-per-node", "N", "terminated pods that may exist on a node; 0 for any number"),
     upstreams("tls-cert-file", "FILE", "certificate of the port; one is made if there is none"),
+    upstreams("tls-min-version", "VERSION", "the oldest TLS that the port speaks: VersionTLS12, or VersionTLS13"),
     upstreams("tls-private-key-file", "FILE", "its key"),
     upstreams("use-service-account-credentials", "", ""),
     upstreams("v", "LEVEL", "4 logs decisions, 6 calls too"),

@@ -75,12 +75,43 @@ fn what_makes_no_sense_is_refused_with_the_name_of_the_flag() {
         (&["--terminated-pod-order=age"], "--terminated-pod-order"),
         (&["--tls-cert-file=/c"], "--tls-private-key-file"),
         (&["--concurrent-deletions=0"], "--concurrent-deletions"),
+        (&["--exclude-labels=app in web"], "--exclude-labels: \"app in web\" is no requirement"),
+        (&["--exclude-annotations==x"], "--exclude-annotations: \"=x\" is no requirement"),
+        (&["--tls-min-version=1.3"], "--tls-min-version"),
+        (&["--authorization-always-allow-paths=healthz"], "--authorization-always-allow-paths"),
+        (&["--authorization-always-allow-paths=/a*b"], "--authorization-always-allow-paths"),
     ] {
         let error = refused(args);
         assert!(error.contains(named), "{args:?}: {error}");
     }
     let both = refused(&["--secure-port=-1", "--max-deletion-percent=-1"]);
     assert!(both.contains("--secure-port") && both.contains("--max-deletion-percent"), "{both}");
+}
+
+// behaviour: PGC-95
+#[test]
+fn who_is_left_alone_is_understood_before_anything_runs() {
+    let given = arguments(&["--exclude-labels=tier in (db,queue)", "--exclude-annotations=keep"]);
+    assert!(given.exclude_labels.means(|key| (key == "tier").then_some("db")));
+    assert!(given.exclude_annotations.means(|key| (key == "keep").then_some("")));
+    assert!(arguments(&[]).exclude_labels.is_empty());
+}
+
+// behaviour: PGC-105
+#[test]
+fn who_may_see_what_is_as_upstream_has_it() {
+    let access = arguments(&[]).serving.access;
+    assert_eq!(access.open_paths, ["/healthz", "/readyz", "/livez"]);
+    let ttls = [access.token_ttl, access.allowed_ttl, access.denied_ttl];
+    assert_eq!(ttls, [Duration::from_secs(10); 3]);
+    let given = arguments(&[
+        "--authorization-always-allow-paths=/healthz/*,/metrics",
+        "--authorization-webhook-cache-unauthorized-ttl=3s",
+        "--tls-min-version=VersionTLS13",
+    ]);
+    assert_eq!(given.serving.access.open_paths, ["/healthz/*", "/metrics"]);
+    assert_eq!(given.serving.access.denied_ttl, Duration::from_secs(3));
+    assert!(given.serving.newest_tls_only);
 }
 
 #[test]

@@ -121,6 +121,39 @@ fn every_error_is_told_with_who_said_it() {
     assert_eq!(errors[1]["source"], "--port");
 }
 
+// behaviour: GC-70, IMG-64
+#[test]
+fn what_garbage_collection_cannot_use_is_told_with_its_place_and_refused() {
+    let own = "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n\
+               gc: {images: {pin: [busybox, 'a b', 'label:']}}\n";
+    let files = Files::new(&[("own.yaml", own)]);
+    let file = files.path("own.yaml");
+    let wrong = |pattern: &str| {
+        format!(
+            "{pattern:?} is neither a name of an image, nor a pattern with * or ?, nor \
+             label:NAME[=VALUE]"
+        )
+    };
+    let errors = [
+        "--minimum-container-ttl-duration: invalid minimum garbage collection age: -1s".to_owned(),
+        format!("{file}: gc.images.pin[1]: {}", wrong("a b")),
+        format!("{file}: gc.images.pin[2]: {}", wrong("label:")),
+    ];
+    let flags = ["--ferrolet-config", &file, "--minimum-container-ttl-duration=-1s"];
+    let told = told(&[&flags[..], &["-o", "json"]].concat(), CgroupVersion::V2);
+    assert_eq!(told.outcome, Err("the configuration has 3 errors".to_owned()));
+    let said: Vec<&str> =
+        told.notes.lines().filter_map(|line| line.strip_prefix("error: ")).collect();
+    assert_eq!(said, errors);
+    let json: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(json["errors"][1]["field"], "gc.images.pin[1]");
+    assert_eq!(json["errors"][1]["source"], file.as_str());
+    // The agent is refused by the same words.
+    let run = crate::run_args::parse(flags.iter().map(OsString::from), CgroupVersion::V2);
+    let refused = run.unwrap_err().to_string();
+    assert!(errors.iter().all(|error| refused.contains(error)), "{refused}");
+}
+
 #[test]
 fn a_file_that_cannot_be_read_is_one_error() {
     let refused = told(&["/nowhere/kubelet.yaml"], CgroupVersion::V2);

@@ -1,7 +1,7 @@
 //! The certificate of the port, and who vouches for those who ask.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -36,6 +36,13 @@ pub(super) struct Keys {
     host: String,
     files: Arc<dyn HostFiles>,
     clock: Arc<dyn WallClock>,
+    /// Held for a look or a change, never over an await.
+    used: Mutex<Used>,
+}
+
+/// What is used now.
+#[derive(Debug, Clone)]
+struct Used {
     config: Arc<ServerConfig>,
     versions: Vec<Option<FileVersion>>,
     made: Timestamp,
@@ -53,35 +60,49 @@ impl Keys {
         let made = clock.now();
         let versions = versions(serving, &*files).await;
         let config = Arc::new(config(serving, host, &*files, made).await?);
-        let (serving, host, looked) = (serving.clone(), host.to_owned(), Instant::now());
-        Ok(Self { serving, host, files, clock, config, versions, made, looked })
+        let used = Mutex::new(Used { config, versions, made, looked: Instant::now() });
+        Ok(Self { serving: serving.clone(), host: host.to_owned(), files, clock, used })
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How the next connection is made secure.
-    pub(super) async fn current(&mut self) -> Arc<ServerConfig> {
-        if self.looked.elapsed() >= LOOK_AGAIN {
-            self.looked = Instant::now();
-            self.look_again().await;
+    pub(super) async fn current(&self) -> Arc<ServerConfig> {
+        let used = {
+            let mut used = self.used();
+            if used.looked.elapsed() < LOOK_AGAIN {
+                return Arc::clone(&used.config);
+            }
+            // Who comes while one looks gets the last one.
+            used.looked = Instant::now();
+            used.clone()
+        };
+        if let Some(new) = self.look_again(&used).await {
+            *self.used() = new;
         }
-        Arc::clone(&self.config)
+        Arc::clone(&self.used().config)
     }
 
-    /// What cannot be used is told, and the last that could be is used on.
-    async fn look_again(&mut self) {
+    /// What is to be used instead. What cannot be used is told, and the last that could be is used on.
+    async fn look_again(&self, used: &Used) -> Option<Used> {
         let now = self.clock.now();
         let versions = versions(&self.serving, &*self.files).await;
-        let is_old = self.serving.cert_file.is_none() && now.duration_since(self.made) >= RENEW;
-        if versions == self.versions && !is_old {
-            return;
+        let is_old = self.serving.cert_file.is_none() && now.duration_since(used.made) >= RENEW;
+        if versions == used.versions && !is_old {
+            return None;
         }
         match config(&self.serving, &self.host, &*self.files, now).await {
             Ok(config) => {
                 info!("the certificates of the port are new");
-                (self.config, self.versions, self.made) = (Arc::new(config), versions, now);
+                let config = Arc::new(config);
+                Some(Used { config, versions, made: now, looked: used.looked })
             }
             Err(error) => {
                 let error = format!("{error:#}");
                 warn!(error, "the certificates of the port have changed and cannot be used");
+                None
             }
         }
     }
@@ -114,8 +135,13 @@ async fn config(
         }
         _ => self_signed(host, now)?,
     };
+    let versions = if serving.newest_tls_only {
+        vec![&rustls::version::TLS13]
+    } else {
+        rustls::DEFAULT_VERSIONS.to_vec()
+    };
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(&versions)
         .context("choose versions of TLS")?;
     let builder = match &serving.client_ca_file {
         None => builder.with_no_client_auth(),
@@ -187,6 +213,7 @@ pub(super) fn owner(certificate: &CertificateDer<'_>) -> Option<User> {
 
 #[cfg(test)]
 mod tests {
+    use config::pod_gc::{Asked, parse};
     use testkit::clock::VirtualClock;
     use testkit::files::MemoryFiles;
 
@@ -219,16 +246,10 @@ mod tests {
     async fn certificates_are_read_again_when_their_files_change() {
         let files = Arc::new(MemoryFiles::new());
         put(&files, "first");
-        let serving = Serving {
-            address: String::new(),
-            port: 1,
-            cert_file: Some("/tls/cert".into()),
-            key_file: Some("/tls/key".into()),
-            client_ca_file: None,
-        };
+        let flags = ["--tls-cert-file=/tls/cert", "--tls-private-key-file=/tls/key"];
+        let Ok(Asked::Run(args)) = parse(flags) else { panic!("these flags mean to run") };
         let clock = Arc::new(VirtualClock::new());
-        let keys = Keys::read(&serving, "host", Arc::clone(&files) as _, clock).await;
-        let mut keys = keys.unwrap();
+        let keys = Keys::read(&args.serving, "host", Arc::clone(&files) as _, clock).await.unwrap();
         let first = keys.current().await;
         put(&files, "second");
         assert!(Arc::ptr_eq(&first, &keys.current().await), "not looked yet");

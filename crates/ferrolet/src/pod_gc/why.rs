@@ -69,6 +69,7 @@ mod tests {
     use model::ids::PodName;
     use model::ports::journal::{Journal as _, Outcome};
     use model::verdict::{Detail, Input, Owner, Subject, Verdict};
+    use podgc::plan::Rule;
     use testkit::clock::VirtualClock;
 
     use super::*;
@@ -90,7 +91,7 @@ mod tests {
             subject: Subject::Pod(uid.into()),
             name: "".into(),
             owner: Some(Owner { uid: uid.into(), pod: Some(PodName::new("default", "web")) }),
-            rule: "node-gone",
+            rule: Rule::NODE_GONE,
             detail: Detail::default()
                 .with("missingFor", Input::Span(Duration::from_secs(40)))
                 .with("phase", Input::Text("Running".to_owned()))

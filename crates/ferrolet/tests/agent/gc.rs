@@ -176,7 +176,7 @@ async fn the_plan_of_a_running_agent_is_what_its_next_pass_does() {
     let done = pass.steps.recv().await.unwrap();
     assert_eq!((done.verdict.subject, done.outcome), (logs[0].subject.clone(), Ok(())));
     let report = pass.report.await.unwrap();
-    assert_eq!((report.removed, report.failed), (1, 0));
+    assert_eq!((report.removed(), report.failed()), (1, 0));
 }
 
 // behaviour: GC-77, GC-80

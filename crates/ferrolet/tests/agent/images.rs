@@ -31,7 +31,7 @@ async fn what_no_pod_uses_goes_when_it_is_old_enough_and_the_disk_is_full() {
     world.one_runs("web").await;
     tokio::time::sleep(Duration::from_mins(4)).await;
     assert_eq!(left(&world), ["ferrolet.test/unused:1", "ferrolet.test/workload:1"]);
-    let plan = agent.image_gc().plan().await.unwrap();
+    let plan = agent.image_gc().plan().await.plan;
     let fates: Vec<(&str, &str)> = plan.items.iter().map(|item| (&*item.name, item.rule)).collect();
     assert_eq!(
         fates,
@@ -55,5 +55,29 @@ async fn images_of_static_pods_stay_if_the_agent_is_told_so() {
     let agent = world.start();
     tokio::time::sleep(Duration::from_mins(6)).await;
     assert_eq!(left(&world), ["ferrolet.test/workload:1"]);
+    agent.stop().await;
+}
+
+// behaviour: IMG-63
+#[tokio::test(start_paused = true)]
+async fn an_image_is_used_by_a_pod_that_comes_and_goes_between_two_looks() {
+    let mut world = World::new();
+    let maximum_age = Duration::from_mins(6);
+    world.images.policy = Policy { maximum_age, ..Policy::default() };
+    world.runtime.add_image(&RemoteImage::new("ferrolet.test/unused:1"));
+    let agent = world.start();
+    // Looks are at the start and every five minutes.
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    world.one_runs("web").await;
+    world.remove_manifest("web");
+    let gone = |world: &World| world.runtime.containers().is_empty().then_some(());
+    world.until("nothing is left of the pod", gone).await;
+    tokio::time::sleep(Duration::from_secs(270)).await;
+    agent.image_gc().run_now().await;
+    assert_eq!(left(&world), ["ferrolet.test/workload:1"], "used not five minutes ago");
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    agent.image_gc().run_now().await;
+    assert_eq!(left(&world), [""; 0]);
     agent.stop().await;
 }

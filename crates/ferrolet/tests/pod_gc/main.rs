@@ -89,6 +89,32 @@ async fn told_to_stop_it_gives_its_lease_back_and_ends_well() {
     assert_eq!(server.seen().holder.as_deref(), Some(""), "{error}");
 }
 
+// behaviour: PGC-69
+#[tokio::test]
+async fn told_to_stop_while_it_begins_it_gives_its_lease_back_too() {
+    // It has the lease, and waits for what it tells the cluster of that to be taken.
+    let server = Server::start(Rules { events_hang: true, ..Rules::default() }).await;
+    let state = tempfile::tempdir().unwrap();
+    let child = start(&server, state.path(), &["--leader-elect-retry-period=5s"]);
+    server.until(|seen| seen.holder.as_ref().is_some_and(|holder| !holder.is_empty())).await;
+    tell_to_stop(&child);
+    let (code, error) = ended(child).await;
+    assert_eq!(code, Some(0), "{error}");
+    assert_eq!(server.seen().holder.as_deref(), Some(""), "{error}");
+    assert!(server.seen().deleted.is_empty(), "{error}");
+}
+
+// behaviour: PGC-95
+#[tokio::test]
+async fn a_selector_that_is_none_is_refused_before_anything_is_asked() {
+    let server = Server::start(Rules::default()).await;
+    let state = tempfile::tempdir().unwrap();
+    let (code, error) = ended(start(&server, state.path(), &["--exclude-labels=a b"])).await;
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("--exclude-labels: \"a b\" is no requirement"), "{error}");
+    assert_eq!(server.seen().holder, None);
+}
+
 // behaviour: PGC-99, PGC-115
 #[tokio::test]
 async fn what_was_deleted_can_be_asked_for_after_a_kill() {

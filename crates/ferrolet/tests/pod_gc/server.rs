@@ -24,11 +24,13 @@ pub(crate) struct Rules {
     pub(crate) is_well: bool,
     /// Whether somebody else takes the lease as soon as it was made.
     pub(crate) lease_is_robbed: bool,
+    /// Whether it takes events and never answers.
+    pub(crate) events_hang: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { is_well: true, lease_is_robbed: false }
+        Self { is_well: true, lease_is_robbed: false, events_hang: false }
     }
 }
 
@@ -106,6 +108,9 @@ async fn answer(
         }
         return Ok(Response::new(Full::new(stream(&path).into())));
     }
+    if rules.events_hang && path.ends_with("/events") {
+        return std::future::pending().await;
+    }
     let mut told = (StatusCode::OK, json!({}));
     seen.send_modify(|seen| told = one(rules, seen, &parts.method, &path, &body));
     let (status, text) = (told.0, told.1.to_string());
@@ -147,7 +152,10 @@ fn one(
     if path.contains("/leases") {
         return lease(rules, seen, method, body);
     }
+    let list = json!({ "metadata": { "resourceVersion": "9" }, "items": [] });
     match *method {
+        // At which version it is.
+        Method::GET if ["pods", "nodes"].contains(&&*name) => return (StatusCode::OK, list),
         Method::PATCH => drop(seen.marked.insert(name)),
         // Not before it was marked as failed.
         Method::DELETE if seen.marked.contains(&name) => drop(seen.deleted.insert(name)),

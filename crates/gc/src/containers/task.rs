@@ -91,7 +91,7 @@ impl ContainerGcTask {
         let all = changed.all || counts_all || changed.pods.len() > PODS_ALONE;
         if asks_the_runtime(self.last, all) {
             let report = self.whole(false, &|_| {}).await;
-            self.told(report);
+            self.told(&report);
             return;
         }
         self.last.passed_over += 1;
@@ -110,9 +110,9 @@ impl ContainerGcTask {
         report.problems.append(&mut found.problems);
         // A link that stays although it leads nowhere waits for its container.
         let waits = found.links.iter().any(|link| link.fate == Fate::Keep);
-        let settled = report.failed == 0 && report.problems.is_empty() && !waits;
+        let settled = report.failed() == 0 && report.problems.is_empty() && !waits;
         self.files = settled.then_some(versions);
-        self.told(report);
+        self.told(&report);
     }
 
     async fn requested(&mut self, request: Request) {
@@ -136,7 +136,7 @@ impl ContainerGcTask {
         };
         // What upstream's trace of a pass is called.
         let (report, waits) = pass.instrument(info_span!("Containers/GarbageCollect")).await;
-        let settled = report.failed == 0 && report.problems.is_empty() && !waits;
+        let settled = report.failed() == 0 && report.problems.is_empty() && !waits;
         self.last = LastPass { settled, passed_over: 0 };
         report
     }
@@ -155,19 +155,19 @@ impl ContainerGcTask {
         let parts = &self.shared.parts;
         let found = survey::pod(parts, uid).await;
         let report = act::carry_out(parts, &found, &|_| {}).await;
-        debug!(%uid, removed = report.removed, failed = report.failed, "looked at what is left of a pod");
+        debug!(%uid, removed = report.removed(), failed = report.failed(), "looked at what is left of a pod");
         for problem in &found.problems {
             warn!(%uid, error = %Chain(problem), "cannot look at what is left of a pod; the next pass will");
         }
-        if report.failed > 0 || !found.problems.is_empty() || found.something_is_too_young {
+        if report.failed() > 0 || !found.problems.is_empty() || found.something_is_too_young {
             self.shared.changed().pods.insert(uid.clone());
         }
     }
 
-    fn told(&mut self, report: Report) {
-        self.tell_failure(&report);
-        let Report { removed, failed, problems, .. } = report;
-        if !problems.is_empty() {
+    fn told(&mut self, report: &Report) {
+        self.tell_failure(report);
+        let (removed, failed) = (report.removed(), report.failed());
+        if !report.problems.is_empty() {
             self.failed = true;
         } else if std::mem::take(&mut self.failed) {
             info!(removed, failed, "container garbage collection succeeds again");

@@ -12,15 +12,17 @@ pub mod policy;
 pub mod settle;
 pub mod sweep;
 pub mod usage;
+pub mod worth;
 
 pub use by_age::{Ages, by_age};
 pub use candidates::{Candidate, Keeper, KeptImage, Situation, Sorted, sort};
 pub use detect::{Detected, ImageKey, Listing, Records, Seen, Times, Use, detect};
 pub use pins::{PinError, Pins};
 pub use policy::{Policy, PolicyError};
-pub use settle::{PATIENCE, Settling};
+pub use settle::{PATIENCE, Settling, Shown};
 pub use sweep::{End, Goal, NOT_REMOVED, Sweep, Swept};
 pub use usage::{Usage, human_size};
+pub use worth::Worth;
 
 #[cfg(test)]
 mod tests;

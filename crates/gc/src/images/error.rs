@@ -1,5 +1,6 @@
 //! What can go wrong with a pass over the images.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use model::ports::files::FileError;
@@ -17,6 +18,9 @@ pub enum ImageGcError {
     /// It cannot be told what a container has mounted.
     #[error("look at the mounts of a container")]
     Mounts(#[source] RuntimeError),
+    /// It cannot be told what sandboxes are made from.
+    #[error("look at the image of sandboxes")]
+    Sandboxes(#[source] RuntimeError),
     /// It cannot be told where images lie.
     #[error("ask for the image filesystem")]
     Filesystem(#[source] RuntimeError),
@@ -26,9 +30,9 @@ pub enum ImageGcError {
     /// The file system cannot be measured.
     #[error("measure the image filesystem")]
     Measure(#[source] FileError),
-    /// The file system has no room at all.
-    #[error("invalid capacity 0 on image filesystem")]
-    NoCapacity,
+    /// The file system has no room at all, or is not known here.
+    #[error("invalid capacity 0 on image filesystem: {}", .0.display())]
+    NoCapacity(PathBuf),
     /// Images that are too old could not be removed.
     #[error(
         "wanted to free images older than {maximum_age:?}, encountered errors in image deletion: {errors}"

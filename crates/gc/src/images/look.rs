@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::SandboxState;
 use model::ports::disk::DiskSpace;
-use model::ports::runtime::{Code, ContainerFilter, Image, ImageUse, SandboxFilter};
+use model::ports::runtime::{Code, ContainerFilter, Image, ImageUse, RuntimeError, SandboxFilter};
 use tracing::{debug, warn};
 
 use super::{ImageGcError, ImageGcParts, ImageGcSettings};
@@ -43,6 +43,8 @@ pub(crate) struct Looked {
     labels: BTreeMap<String, BTreeMap<String, String>>,
     of_pods: Vec<KeptImage>,
     claimed: BTreeSet<String>,
+    /// What was used since the last look, as far as it is known.
+    pub(crate) made_since: BTreeMap<String, Timestamp>,
     /// When it began.
     pub(crate) now: Timestamp,
 }
@@ -88,24 +90,27 @@ impl Collector {
     /// Looks at all images. Who calls this watches the claims from before on.
     pub(crate) async fn look(&self) -> Result<Looked, ImageGcError> {
         let now = self.parts.clock.now();
+        let made_since = self.parts.claims.uses();
         let images = self.parts.runtime.list_images().await.map_err(ImageGcError::ListImages)?;
         let uses = self.uses().await.map_err(ImageGcError::ListUses)?;
         let listing = Listing {
             mounted: self.mounted(&uses).await?,
-            sandboxes: self.sandbox_image().await,
+            sandboxes: self.sandbox_image().await?.into_iter().collect(),
             images,
             uses,
+            made_since: made_since.clone(),
             per_handler: self.settings.policy.per_handler,
         };
         let labels = self.labels(&listing.images).await;
         let detected = detect(&self.records(), &listing, now, self.parts.clock.now());
         let of_pods = if self.settings.keep_pods { self.parts.pods.named() } else { Vec::new() };
-        Ok(Looked { detected, labels, of_pods, claimed: self.parts.claims.names(), now })
+        let claimed = self.parts.claims.names();
+        Ok(Looked { detected, labels, of_pods, claimed, made_since, now })
     }
 
     /// What all containers use. A runtime that cannot tell that in one message is asked sandbox by
     /// sandbox.
-    async fn uses(&self) -> Result<Vec<ImageUse>, model::ports::runtime::RuntimeError> {
+    async fn uses(&self) -> Result<Vec<ImageUse>, RuntimeError> {
         let runtime = &self.parts.runtime;
         match runtime.list_image_uses(&ContainerFilter::default()).await {
             Err(error) if error.code == Code::ResourceExhausted => {
@@ -144,25 +149,40 @@ impl Collector {
 
     /// The image that sandboxes are made from, where the runtime tells: that of the newest. Runtimes pin
     /// it as well; old ones forget to, and a node without it starts no pod.
-    async fn sandbox_image(&self) -> BTreeSet<String> {
-        let filter = SandboxFilter { state: Some(SandboxState::Ready), ..SandboxFilter::default() };
-        let listed = self.parts.runtime.list_pod_sandboxes(&filter).await.unwrap_or_default();
-        let newest = listed.into_iter().max_by_key(|sandbox| sandbox.created_at);
+    async fn sandbox_image(&self) -> Result<Option<String>, ImageGcError> {
         let known = self.state().sandbox.clone();
-        let known_image = || known.iter().filter_map(|(_, image)| image.clone()).collect();
-        let Some(newest) = newest else { return known_image() };
-        if known.as_ref().is_some_and(|(id, _)| *id == newest.id) {
-            return known_image();
+        match (self.newest_sandbox_image(known.as_ref()).await, known) {
+            (Ok(image), _) => Ok(image),
+            // What was told of an earlier one will do.
+            (Err(error), Some((_, image))) => {
+                debug!(%error, "cannot tell the image of a sandbox");
+                Ok(image)
+            }
+            // Any image may be it.
+            (Err(error), None) => Err(ImageGcError::Sandboxes(error)),
         }
+    }
+
+    async fn newest_sandbox_image(
+        &self,
+        known: Option<&(SandboxId, Option<String>)>,
+    ) -> Result<Option<String>, RuntimeError> {
+        let filter = SandboxFilter { state: Some(SandboxState::Ready), ..SandboxFilter::default() };
+        let listed = self.parts.runtime.list_pod_sandboxes(&filter).await?;
+        let newest = listed.into_iter().max_by_key(|sandbox| sandbox.created_at);
+        let known_image = || known.and_then(|(_, image)| image.clone());
+        let is_known = |id: &SandboxId| known.is_some_and(|(known, _)| known == id);
+        let Some(newest) = newest.filter(|newest| !is_known(&newest.id)) else {
+            return Ok(known_image());
+        };
         match self.parts.runtime.sandbox_image(&newest.id).await {
             Ok(image) => {
                 self.state().sandbox = Some((newest.id, image.clone()));
-                image.into_iter().collect()
+                Ok(image)
             }
-            Err(error) => {
-                debug!(%error, "cannot tell the image of a sandbox");
-                known_image()
-            }
+            // It went after it was listed.
+            Err(error) if error.is_not_found() => Ok(known_image()),
+            Err(error) => Err(error),
         }
     }
 

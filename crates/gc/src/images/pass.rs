@@ -5,17 +5,21 @@ use std::path::{Path, PathBuf};
 use model::chain::Chain;
 use model::ports::events::{EventType, NodeEvent};
 use model::ports::runtime::RuntimeError;
+use model::verdict::Input;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use super::look::{Collector, Looked};
 use super::metrics::Reason;
-use super::{Errors, ImageGcError, Kind, PassReport};
-use crate::decide::images::sweep::{all_stay, blind, claimed, foretold, not_removed};
+use super::{Errors, ImageGcError, Kind, Observed, PassReport};
+use crate::decide::images::sweep::{all_stay, blind, claimed, foretold, not_observed, not_removed};
 use crate::decide::images::{
-    Candidate, Goal, Settling, Sorted, Sweep, Swept, Usage, by_age, human_size, sort,
+    Candidate, Goal, Settling, Shown, Sorted, Sweep, Swept, Usage, by_age, human_size, sort,
 };
 use crate::plan::{Item, Plan};
+
+/// What the event of a disk without room says, as upstream.
+const NO_CAPACITY: &str = "invalid capacity 0 on image filesystem";
 
 /// What became of one removal.
 enum Removal {
@@ -27,25 +31,40 @@ enum Removal {
 
 impl Collector {
     /// What a pass would do now.
-    pub(super) async fn plan(&self) -> Result<Plan, ImageGcError> {
+    pub(super) async fn plan(&self, observed: Observed) -> PassReport {
         let _watch = self.parts.claims.watch();
-        let looked = self.look().await?;
+        match self.look().await {
+            Ok(looked) => self.planned(&looked, observed).await,
+            Err(error) => PassReport { error: Some(error), ..PassReport::default() },
+        }
+    }
+
+    async fn planned(&self, looked: &Looked, observed: Observed) -> PassReport {
         let situation = looked.situation(self);
         let Sorted { candidates, kept } = sort(&situation);
         let ages = by_age(&situation, candidates);
         let by_age: u64 = ages.old.iter().map(|(candidate, _)| candidate.size).sum();
         let mut items: Vec<Item> = ages.old.into_iter().map(|(_, item)| item).collect();
         let policy = &self.settings.policy;
+        let mut problem = None;
         items.extend(match self.usage().await.map(|(_, usage)| usage.with(by_age)) {
-            Ok(usage) if usage.is_too_much(policy) => {
+            Ok(usage) if !usage.is_too_much(policy) => all_stay(&ages.rest, usage, policy),
+            Ok(usage) if observed == Observed::No => not_observed(&ages.rest, usage, policy),
+            Ok(usage) => {
                 let goal = Goal::Room { usage, target: usage.target(policy), estimated: true };
                 foretold(Sweep::new(ages.rest, goal, policy, looked.now)).items
             }
-            Ok(usage) => all_stay(&ages.rest, usage, policy),
-            Err(error) => blind(&ages.rest, &Chain(&error).to_string()),
+            Err(error) => {
+                let items = blind(&ages.rest, &Chain(&error).to_string());
+                problem = Some(error);
+                items
+            }
         });
         items.extend(kept);
-        Ok(Plan { items })
+        if observed == Observed::No {
+            items.iter_mut().for_each(forget_first_look);
+        }
+        PassReport { plan: Plan { items }, error: problem }
     }
 
     /// Where images lie, and how full that disk is.
@@ -55,8 +74,10 @@ impl Collector {
         if space.available > space.capacity {
             debug!(space.available, space.capacity, "more is available than there is");
         }
-        let usage = Usage::of(space).ok_or(ImageGcError::NoCapacity)?;
-        Ok((directory, usage))
+        match Usage::of(space) {
+            Some(usage) => Ok((directory, usage)),
+            None => Err(ImageGcError::NoCapacity(directory)),
+        }
     }
 
     /// A pass. What was found out is remembered first.
@@ -116,8 +137,8 @@ impl Collector {
         let (directory, usage) = match self.usage().await {
             Ok(measured) => measured,
             Err(error) => {
-                if matches!(error, ImageGcError::NoCapacity) {
-                    self.warn("InvalidDiskCapacity", error.to_string());
+                if matches!(error, ImageGcError::NoCapacity(_)) {
+                    self.warn("InvalidDiskCapacity", NO_CAPACITY.to_owned());
                 }
                 items.extend(blind(&candidates, &Chain(&error).to_string()));
                 return Some(error);
@@ -176,14 +197,14 @@ impl Collector {
         while let Some((candidate, item)) = sweep.next_step() {
             match self.remove(&candidate, &item, Reason::Space).await {
                 Removal::Done => {
-                    let available = match disk {
+                    let shown = match disk {
                         Some((directory, target)) => {
                             let settling = Settling::new(sweep.available(), target);
                             self.settled(directory, settling).await
                         }
                         None => None,
                     };
-                    sweep.removed(item, available);
+                    sweep.removed(item, shown);
                 }
                 Removal::Claimed(name) => sweep.claimed(&candidate, &name),
                 Removal::Failed(error) => {
@@ -202,8 +223,8 @@ impl Collector {
         (sweep.finish(), errors)
     }
 
-    /// What is available once the disk has given back what a removal freed.
-    async fn settled(&self, directory: &Path, mut settling: Settling) -> Option<u64> {
+    /// What the disk shows once it has given back what a removal freed.
+    async fn settled(&self, directory: &Path, mut settling: Settling) -> Option<Shown> {
         let removed = Instant::now();
         loop {
             let available = match self.space(directory).await {
@@ -216,7 +237,7 @@ impl Collector {
             };
             match settling.measured(available, removed.elapsed()) {
                 Some(pause) => sleep(pause).await,
-                None => return Some(available),
+                None => return settling.shown(),
             }
         }
     }
@@ -245,6 +266,15 @@ impl Collector {
     /// Tells people what is wrong with the node.
     pub(super) fn warn(&self, reason: &'static str, message: String) {
         self.parts.events.record(NodeEvent { kind: EventType::Warning, reason, message });
+    }
+}
+
+/// Where nobody observes images, the first look at them is this one, which says nothing of them.
+fn forget_first_look(item: &mut Item) {
+    for (name, input) in &mut item.detail.0 {
+        if *name == "firstDetected" {
+            *input = Input::Nothing;
+        }
     }
 }
 

@@ -124,6 +124,7 @@ impl ImageGcTask {
             self.collector.warn("InvalidImageID", message);
         }
         self.collector.remember(looked.detected.records.clone());
+        self.collector.parts.claims.forget_uses(&looked.made_since);
         self.file.save(&looked.detected.records).await;
         Ok(looked)
     }

@@ -133,11 +133,14 @@ async fn a_disk_without_room_is_told_and_one_that_is_not_known_here_has_none() {
     world.image("a", 100);
     let running = world.started(0).await;
     let report = running.gc.run_now().await;
-    assert_eq!(error(&report), "invalid capacity 0 on image filesystem");
+    let directory = testkit::runtime::IMAGE_DIRECTORY;
+    let expected = format!("invalid capacity 0 on image filesystem: {directory}");
+    assert_eq!(error(&report), expected);
     world.disk.set_capacity(100);
     world.runtime.set_image_directories(vec!["/elsewhere".into()]);
     running.gc.run_now().await;
     assert_eq!(world.reasons(), ["InvalidDiskCapacity", "InvalidDiskCapacity"]);
+    assert_eq!(world.events.all()[0].message, "invalid capacity 0 on image filesystem");
     assert_eq!(world.left().len(), 1);
 }
 
@@ -247,6 +250,50 @@ async fn removals_that_gain_nothing_end_the_pass() {
     assert_eq!(world.left().len(), 6);
     let stayed = fates(&report.plan).iter().filter(|fate| fate.ends_with("gain-nothing")).count();
     assert_eq!((stayed, world.reasons()), (6, vec!["FreeDiskSpaceFailed"]));
+}
+
+// behaviour: IMG-60
+#[tokio::test(start_paused = true)]
+async fn others_who_fill_the_disk_meanwhile_do_not_end_the_pass() {
+    let world = World::new();
+    for number in 0..6 {
+        world.image(&format!("image-{number}"), 100);
+    }
+    let running = world.started(1000).await;
+    // What goes is given back long after anybody waits for it, and others take two bytes a second.
+    world.disk.set_lag(Duration::from_mins(10));
+    let pass = running.gc.run_now();
+    let others = async {
+        for second in 0..200 {
+            world.disk.set_others(300 + 2 * second);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let report = tokio::select! {
+        biased;
+        () = others => panic!("the pass does not end"),
+        report = pass => report,
+    };
+    assert_eq!(world.left(), [""; 0]);
+    let fruitless = fates(&report.plan).iter().any(|fate| fate.ends_with("gain-nothing"));
+    assert!(!fruitless, "{report:?}");
+    assert_eq!(world.reasons(), ["FreeDiskSpaceFailed"]);
+}
+
+// behaviour: IMG-12
+#[tokio::test(start_paused = true)]
+async fn what_went_when_everything_was_to_go_is_told_by_its_sizes() {
+    let world = World::new();
+    let stuck = world.image("a-stuck", 500);
+    world.image("b", 300);
+    world.image("c", 200);
+    world
+        .runtime
+        .inject(Rule::on(Method::RemoveImage, Fault::error(Code::Internal)).object(&stuck));
+    let running = world.started(1 << 40).await;
+    let report = running.gc.delete_unused().await;
+    assert!(error(&report).contains("but freed 500 bytes space with errors"), "{report:?}");
+    assert_eq!(world.left(), ["a-stuck"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,7 +26,7 @@ async fn with_nothing_changed_the_next_pass_removes_what_the_plan_says() {
     tokio::time::sleep(Duration::from_secs(150)).await;
     world.disk.set_capacity(1000);
     let before = (world.left(), world.records(), world.reasons().len());
-    let plan = running.gc.plan().await.unwrap();
+    let plan = running.gc.plan().await.plan;
     assert_eq!(before, (world.left(), world.records(), world.reasons().len()), "nothing changed");
     let rules: Vec<&str> = plan.items.iter().map(|item| item.rule).collect();
     let (old, space) = ("unused-longer-than-maximum-age", "disk-over-high-threshold");
@@ -50,7 +50,7 @@ async fn a_plan_takes_images_by_their_word_and_says_so() {
         world.runtime.add_image(&RemoteImage::new(name).layers(layers));
     }
     let running = world.started(700).await;
-    let plan = running.gc.plan().await.unwrap();
+    let plan = running.gc.plan().await.plan;
     assert_eq!(removals(&plan).len(), 1);
     let text = plan.items[0].detail.to_string();
     assert!(text.contains("estimated true") && text.contains("availableWanted 140"), "{text}");
@@ -64,11 +64,58 @@ async fn a_plan_of_a_disk_that_cannot_be_measured_keeps_what_age_does_not_take()
     world.image("a", 10);
     let running = world.started(10).await;
     world.runtime.set_image_directories(Vec::new());
-    let plan = running.gc.plan().await.unwrap();
-    assert_eq!(fates(&plan), ["a disk-cannot-be-measured"]);
+    let planned = running.gc.plan().await;
+    assert_eq!(fates(&planned.plan), ["a disk-cannot-be-measured"]);
+    assert_eq!(error(&planned), "the runtime tells no image filesystem");
     let code = model::ports::runtime::Code::Unavailable;
     world.runtime.inject(Rule::on(Method::ListImages, Fault::error(code)).once());
-    assert!(running.gc.plan().await.is_err());
+    let planned = running.gc.plan().await;
+    assert!(error(&planned).starts_with("list images"), "{planned:?}");
+    assert!(planned.plan.items.is_empty(), "{planned:?}");
+}
+
+// behaviour: IMG-61
+#[tokio::test(start_paused = true)]
+async fn a_plan_of_a_disk_that_cannot_be_measured_has_a_problem_that_names_the_directory() {
+    let world = World::new();
+    world.image("a", 10);
+    let running = world.started(10).await;
+    world.runtime.set_image_directories(vec!["/elsewhere".into()]);
+    let planned = running.gc.plan().await;
+    assert_eq!(fates(&planned.plan), ["a disk-cannot-be-measured"]);
+    assert_eq!(error(&planned), "invalid capacity 0 on image filesystem: /elsewhere");
+    world.runtime.set_image_directories(vec![testkit::runtime::IMAGE_DIRECTORY.into()]);
+    world.disk.fail(Some(std::io::ErrorKind::PermissionDenied));
+    let planned = running.gc.plan().await;
+    assert!(error(&planned).contains(testkit::runtime::IMAGE_DIRECTORY), "{planned:?}");
+    assert_eq!(world.reasons(), [""; 0], "a plan tells nobody else");
+}
+
+// behaviour: IMG-62
+#[tokio::test(start_paused = true)]
+async fn where_nobody_observed_the_images_none_goes_and_that_is_the_reason() {
+    let world = World::new();
+    let used = world.image("used", 500);
+    world.image("unused", 500);
+    world.container("web", &used, None).await;
+    // As a command does it: nothing runs.
+    let running = world.start();
+    let gc = running.gc.clone();
+    running.kill().await;
+    let planned = gc.plan_unobserved().await;
+    let stays = ["unused below-high-threshold", "used image-in-use"];
+    assert_eq!(
+        (fates(&planned.plan), error(&planned)),
+        (stays.map(str::to_owned).to_vec(), String::new())
+    );
+    world.disk.set_capacity(1000);
+    let plan = gc.plan_unobserved().await.plan;
+    assert_eq!(fates(&plan), ["unused image-age-unknown", "used image-in-use"]);
+    for item in &plan.items {
+        let first = item.detail.0.iter().find(|(name, _)| *name == "firstDetected");
+        assert_eq!(first, Some(&("firstDetected", model::verdict::Input::Nothing)), "{item:?}");
+    }
+    assert_eq!(world.records(), "", "nothing is written down");
 }
 
 #[tokio::test(start_paused = true)]

@@ -56,6 +56,35 @@ async fn an_image_of_a_dead_container_stays_until_the_container_is_removed() {
     assert_eq!(world.left(), [""; 0]);
 }
 
+// behaviour: IMG-63
+#[tokio::test(start_paused = true)]
+async fn an_image_whose_container_came_and_went_between_two_looks_was_used() {
+    let mut world = World::new();
+    world.policy.maximum_age = Duration::from_mins(12);
+    world.image("brief", 10);
+    world.image("never", 10);
+    let running = world.start();
+    tokio::time::sleep(Duration::from_mins(9)).await;
+    // As whoever starts containers does; its own is gone again before the next look.
+    world.claims.claim("brief:latest").used(world.now());
+    let planned = fates(&running.gc.plan().await.plan);
+    assert_eq!(world.claims.uses().len(), 1, "a plan notes nothing down: {planned:?}");
+    tokio::time::sleep(Duration::from_mins(4)).await;
+    let report = running.gc.run_now().await;
+    let went = "never unused-longer-than-maximum-age";
+    assert_eq!(fates(&report.plan), [went, "brief below-high-threshold"]);
+    assert!(world.claims.uses().is_empty(), "it is noted down");
+    running.kill().await;
+    // The next agent knows it from the file.
+    let running = world.start();
+    tokio::time::sleep(Duration::from_mins(7)).await;
+    assert_eq!(fates(&running.gc.run_now().await.plan), ["brief below-high-threshold"]);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let last = fates(&running.gc.run_now().await.plan);
+    assert_eq!(last, ["brief unused-longer-than-maximum-age"]);
+    running.stop().await;
+}
+
 // behaviour: IMG-46
 #[tokio::test(start_paused = true)]
 async fn an_image_that_is_claimed_at_any_time_during_a_pass_stays() {
@@ -143,6 +172,35 @@ async fn the_image_of_sandboxes_stays_where_the_runtime_tells_it() {
     assert_eq!(world.left(), ["pause", "run"]);
     running.gc.delete_unused().await;
     assert_eq!(world.runtime.count(Method::PodSandboxStatus), 1, "asked once");
+}
+
+// behaviour: IMG-65
+#[tokio::test(start_paused = true)]
+async fn while_nobody_tells_what_sandboxes_are_made_from_nothing_goes() {
+    let world = World::new();
+    let run = world.image("run", 10);
+    world.image("pause", 10);
+    world.image("unused", 10);
+    world.runtime.set_sandbox_image("docker.io/library/pause:latest");
+    let running = world.started(30).await;
+    world.container("web", &run, None).await;
+    let unavailable = Fault::error(Code::Unavailable);
+    for method in [Method::ListPodSandbox, Method::PodSandboxStatus] {
+        world.runtime.inject(Rule::on(method, unavailable).once());
+        let report = running.gc.delete_unused().await;
+        assert!(error(&report).starts_with("look at the image of sandboxes"), "{report:?}");
+        assert_eq!(world.left(), ["pause", "run", "unused"]);
+    }
+    // A sandbox that went meanwhile is no error, and tells nothing.
+    let gone = Rule::on(Method::PodSandboxStatus, Fault::error(Code::NotFound));
+    world.runtime.inject(gone.once());
+    assert!(running.gc.plan().await.error.is_none());
+    // Once it was told, that will do.
+    assert!(running.gc.plan().await.error.is_none());
+    world.runtime.inject(Rule::on(Method::ListPodSandbox, unavailable));
+    let report = running.gc.delete_unused().await;
+    assert!(report.error.is_none(), "{report:?}");
+    assert_eq!(world.left(), ["pause", "run"]);
 }
 
 // behaviour: IMG-54

@@ -12,6 +12,7 @@ use gc::images::{
 use gc::plan::{Fate, Plan};
 use model::ids::{ContainerId, PodName, PodUid};
 use model::image_claims::ImageClaims;
+use model::ports::clock::WallClock as _;
 use model::ports::runtime::Runtime as _;
 use model::verdict::Subject;
 use model::wanted::{ContainerConfig, Mount};
@@ -93,6 +94,10 @@ impl World {
             clock,
             registry: Mutex::default(),
         }
+    }
+
+    pub(crate) fn now(&self) -> jiff::Timestamp {
+        self.clock.now()
     }
 
     /// An image of one layer; tells its id.

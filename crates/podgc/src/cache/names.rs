@@ -16,7 +16,7 @@ pub(super) struct Name {
     pub(super) terminated: u32,
     /// The node of this name, if it is there: whether it is ready, and whether it is out of service.
     pub(super) node: Option<(bool, bool)>,
-    /// The round in which that node was told.
+    /// Whether that node was told since all of them were last begun to be told.
     pub(super) told: bool,
 }
 

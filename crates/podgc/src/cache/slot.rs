@@ -31,22 +31,18 @@ pub(super) struct Slot {
     pub(super) excluded: bool,
     /// Whether it was deleted and nothing was heard of it since.
     pub(super) asked: bool,
-    /// The round in which it was told.
+    /// Whether it was told since all of them were last begun to be told.
     pub(super) told: bool,
 }
 
 impl Default for Slot {
     fn default() -> Self {
-        Self::new(
-            PodRecord { is_excluded: true, ..PodRecord::default() },
-            (NO_NAME, NO_NAME),
-            false,
-        )
+        Self::new(PodRecord { is_excluded: true, ..PodRecord::default() }, NO_NAME, NO_NAME)
     }
 }
 
 impl Slot {
-    pub(super) fn new(record: PodRecord, (namespace, node): (u32, u32), told: bool) -> Self {
+    pub(super) fn new(record: PodRecord, namespace: u32, node: u32) -> Self {
         Self {
             name: record.name.into(),
             uid: record.uid,
@@ -64,7 +60,7 @@ impl Slot {
             evicted: record.is_evicted && record.phase == PodPhase::Failed,
             excluded: record.is_excluded,
             asked: false,
-            told,
+            told: true,
         }
     }
 

@@ -49,11 +49,6 @@ impl Elector {
         self.renewed.is_some()
     }
 
-    /// When we last wrote the lease.
-    pub fn renewed(&self) -> Option<Duration> {
-        self.renewed
-    }
-
     /// What to do, given what the server has.
     pub fn step(&mut self, lease: Option<&LeaseRecord>, now: Duration, wall: Timestamp) -> Step {
         let Some(held) = lease else {
@@ -79,9 +74,11 @@ impl Elector {
         self.renewed = Some(asked);
     }
 
-    /// Whether we led and could not renew in time, or somebody else has it.
-    pub fn has_lost(&self, now: Duration) -> bool {
-        self.renewed.is_none_or(|renewed| now.saturating_sub(renewed) >= self.policy.renew_deadline)
+    /// How long we still lead without another renewal; no longer when we could not renew in time, or
+    /// somebody else has it.
+    pub fn left(&self, now: Duration) -> Duration {
+        let until = self.renewed.map(|renewed| renewed + self.policy.renew_deadline);
+        until.map_or(Duration::ZERO, |until| until.saturating_sub(now))
     }
 
     /// Whether others may have taken the lease for longer than a grace: something is wrong with us.

@@ -79,10 +79,10 @@ fn our_own_lease_is_renewed_and_keeps_its_beginning() {
 #[test]
 fn who_cannot_renew_in_time_has_lost() {
     let mut a = elector("a");
-    assert!(a.has_lost(SECOND), "who never led does not lead");
+    assert!(a.left(SECOND).is_zero(), "who never led does not lead");
     a.wrote(&lease(held("a", 1, 0)), SECOND);
-    assert!(!a.has_lost(SECOND * 10));
-    assert!(a.has_lost(SECOND * 11));
+    assert_eq!(a.left(SECOND * 10), SECOND);
+    assert!(a.left(SECOND * 11).is_zero());
     assert!(!a.is_overdue(SECOND * 36, SECOND * 20));
     assert!(a.is_overdue(SECOND * 37, SECOND * 20));
 }
@@ -93,5 +93,5 @@ fn who_sees_another_in_its_place_has_lost_at_once() {
     let mut a = elector("a");
     a.wrote(&lease(held("a", 1, 0)), SECOND);
     assert_eq!(a.step(Some(&held("b", 2, 1)), SECOND * 2, wall(2)), Step::HeldBy("b".into()));
-    assert!(a.has_lost(SECOND * 2));
+    assert!(a.left(SECOND * 2).is_zero());
 }

@@ -22,10 +22,17 @@ struct Wait {
 /// What a cycle has to do about missing nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Step {
-    /// Names to ask the API server about, with how long they have been missing.
-    pub due: BTreeMap<String, Duration>,
-    /// How many names began to wait.
-    pub added: usize,
+    /// Names to ask the API server about.
+    pub due: BTreeMap<String, Due>,
+}
+
+/// A name that has waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// How long it has been missing.
+    pub missing_for: Duration,
+    /// How long it has been due.
+    pub due_for: Duration,
 }
 
 impl Quarantine {
@@ -41,10 +48,11 @@ impl Quarantine {
             let wait = match wait {
                 Some(wait) if wait.until > now => wait,
                 due => {
-                    if let Some(wait) = due {
-                        step.due.insert(name.to_owned(), now.saturating_sub(wait.since));
+                    if let Some(Wait { since, until }) = due {
+                        let due_for = now.saturating_sub(until);
+                        let missing_for = now.saturating_sub(since);
+                        step.due.insert(name.to_owned(), Due { missing_for, due_for });
                     }
-                    step.added += 1;
                     let since = due.map_or(now, |wait| wait.since);
                     Wait { since, until: now + QUARANTINE }
                 }

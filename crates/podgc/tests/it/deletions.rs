@@ -163,6 +163,22 @@ async fn an_answer_that_is_lost_is_an_error_and_nothing_is_deleted_twice() {
 
 // behaviour: PGC-80
 #[tokio::test(start_paused = true)]
+async fn a_stop_before_all_is_known_ends_it_without_a_cycle() {
+    let world = World::new(settings());
+    world.cluster.freeze(Feed::Nodes, true);
+    world.cluster.create_pod(unscheduled("a"));
+    let stop = world.stop.clone();
+    let stops = async {
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        stop.cancel();
+    };
+    tokio::join!(world.gc.run(world.stop), stops);
+    assert_eq!(world.cluster.calls(), []);
+    assert_eq!(world.cluster.pods(), ["default/a"]);
+}
+
+// behaviour: PGC-80
+#[tokio::test(start_paused = true)]
 async fn cycles_follow_one_another_twenty_seconds_after_the_last_ended() {
     let world = World::new(settings());
     world.cluster.create_pod(on_node("a", PodPhase::Running, "gone"));

@@ -11,11 +11,11 @@ use tokio::time::{Instant, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn name() -> LeaseName {
+pub(crate) fn name() -> LeaseName {
     LeaseName { namespace: "kube-system".to_owned(), name: "gc".to_owned() }
 }
 
-fn election(cluster: &MemoryCluster, identity: &str) -> Election {
+pub(crate) fn election(cluster: &MemoryCluster, identity: &str) -> Election {
     let settings = ElectionSettings {
         lease: name(),
         policy: ElectionPolicy {
@@ -92,4 +92,33 @@ async fn a_lease_that_is_given_back_is_taken_without_waiting() {
     assert_eq!(holder(&cluster), "");
     timeout(SECOND, b.win()).await.unwrap();
     assert_eq!(holder(&cluster), "b");
+    let told: Vec<String> = cluster.events().into_iter().map(|event| event.message).collect();
+    assert_eq!(told, ["a became leader", "a stopped leading", "b became leader"]);
+}
+
+// behaviour: PGC-69
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_written_without_an_answer_is_given_back_too() {
+    for trouble in [Trouble::AnswerLost, Trouble::Late(SECOND * 60)] {
+        let cluster = MemoryCluster::default();
+        let (a, b) = (election(&cluster, "a"), election(&cluster, "b"));
+        // The question what there is, and then the answer to the lease that is made.
+        cluster.trouble(Ask::Lease, Trouble::Late(Duration::ZERO), 1);
+        cluster.trouble(Ask::Lease, trouble, 1);
+        timeout(SECOND, a.win()).await.unwrap_err();
+        assert!(!a.leads());
+        a.give_back().await;
+        assert_eq!(holder(&cluster), "");
+        timeout(SECOND, b.win()).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_gives_back_what_is_not_theirs() {
+    let cluster = MemoryCluster::default();
+    let (a, b) = (election(&cluster, "a"), election(&cluster, "b"));
+    a.win().await;
+    timeout(SECOND * 5, b.win()).await.unwrap_err();
+    b.give_back().await;
+    assert_eq!(holder(&cluster), "a");
 }

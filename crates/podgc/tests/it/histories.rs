@@ -2,101 +2,107 @@
 //! lost, and the controller is replaced. Whatever happens, nothing is removed that should not be, and in
 //! the end all is gone that should be.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use model::cluster::{Deletion, NodeRecord, PodPhase, PodRecord};
-use model::verdict::Input;
-use podgc::decide::quarantine::QUARANTINE;
-use podgc::plan::Order;
+use podgc::plan::{Order, Rule};
 use podgc::task::PERIOD;
 use testkit::cluster::{Ask, Feed, MemoryCluster, RemovedPod, Trouble, node, pod};
 
-use crate::world::{World, threshold};
+use crate::random::Random;
+use crate::world::{Looking, World, settle, threshold};
 
 /// How many terminated pods may stay.
-const THRESHOLD: i64 = 6;
+const THRESHOLD: usize = 6;
 const NODES: u64 = 4;
 const HISTORIES: u64 = 150;
 const STEPS: u32 = 40;
-
-/// Numbers that follow from a seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % below
-    }
-}
+/// How long a node must be missing before its pods go.
+const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 
 /// What the history knows beside the cluster.
 #[derive(Default)]
 struct Known {
     /// The nodes that exist.
-    nodes: BTreeSet<String>,
+    nodes: BTreeMap<String, NodeRecord>,
+    /// Since when the controller that works may miss a node.
+    missing: BTreeMap<String, Timestamp>,
+    /// Those that it may have missed since the last cycle began.
+    missed: BTreeSet<String>,
+}
+
+impl Known {
+    /// A cycle begins.
+    fn begin(&mut self) {
+        self.missing.retain(|name, _| self.missed.contains(name));
+        self.missed.clear();
+    }
+
+    /// What the controller misses now.
+    fn look(&mut self, world: &Looking) {
+        for name in world.missing() {
+            self.missing.entry(name.clone()).or_insert_with(|| world.now());
+            self.missed.insert(name);
+        }
+    }
 }
 
 fn phase(random: &mut Random) -> PodPhase {
-    [PodPhase::Running, PodPhase::Pending, PodPhase::Succeeded, PodPhase::Failed]
-        [usize::try_from(random.next(4)).unwrap()]
+    random.pick(&[PodPhase::Running, PodPhase::Pending, PodPhase::Succeeded, PodPhase::Failed])
+}
+
+fn node_name(random: &mut Random) -> String {
+    format!("n{}", random.next(NODES))
+}
+
+/// Something happens to a pod.
+fn life_of_pods(random: &mut Random, cluster: &MemoryCluster) {
+    let what = random.next(8);
+    if what < 4 {
+        // Few names, so that some are used again.
+        cluster.create_pod(PodRecord {
+            phase: phase(random),
+            node: if random.next(4) == 0 { String::new() } else { node_name(random) },
+            is_evicted: random.next(3) == 0,
+            ..pod(&format!("p{}", random.next(20)))
+        });
+        return;
+    }
+    let pods = cluster.pods();
+    if pods.is_empty() {
+        return;
+    }
+    let (pod, to) = (random.pick(&pods), phase(random));
+    match what {
+        4 => cluster.update_pod(&pod, |pod| {
+            if !pod.phase.is_final() {
+                pod.phase = to;
+            }
+        }),
+        5 | 6 => cluster.update_pod(&pod, |pod| {
+            if pod.deletion == Deletion::None {
+                pod.deletion = Deletion::Graceful;
+            }
+        }),
+        _ => cluster.drop_pod(&pod),
+    }
 }
 
 /// Something happens in the cluster.
 fn life(random: &mut Random, cluster: &MemoryCluster, known: &mut Known) {
-    let name = |random: &mut Random| format!("n{}", random.next(NODES));
-    let any = |random: &mut Random| {
-        let pods = cluster.pods();
-        let at = random.next(pods.len().max(1) as u64);
-        pods.get(usize::try_from(at).unwrap()).cloned()
-    };
     match random.next(12) {
-        0..=3 => {
-            // Few names, so that some are used again.
-            let record = PodRecord {
-                phase: phase(random),
-                node: if random.next(4) == 0 { String::new() } else { name(random) },
-                is_evicted: random.next(3) == 0,
-                ..pod(&format!("p{}", random.next(20)))
-            };
-            cluster.create_pod(record);
-        }
-        4 => {
-            if let Some(pod) = any(random) {
-                let to = phase(random);
-                cluster.update_pod(&pod, |pod| {
-                    if !pod.phase.is_final() {
-                        pod.phase = to;
-                    }
-                });
-            }
-        }
-        5 | 6 => {
-            if let Some(pod) = any(random) {
-                cluster.update_pod(&pod, |pod| {
-                    if pod.deletion == Deletion::None {
-                        pod.deletion = Deletion::Graceful;
-                    }
-                });
-            }
-        }
-        7 => {
-            if let Some(pod) = any(random) {
-                cluster.drop_pod(&pod);
-            }
-        }
+        0..8 => life_of_pods(random, cluster),
         8 | 9 => {
-            let name = name(random);
-            let is_ready = random.next(2) == 0;
-            let is_out_of_service = random.next(2) == 0;
-            cluster.put_node(NodeRecord { is_ready, is_out_of_service, ..node(&name) });
-            known.nodes.insert(name);
+            let name = node_name(random);
+            let (is_ready, is_out_of_service) = (random.next(2) == 0, random.next(2) == 0);
+            let node = NodeRecord { is_ready, is_out_of_service, ..node(&name) };
+            cluster.put_node(node.clone());
+            known.nodes.insert(name, node);
         }
         _ => {
-            let name = name(random);
+            let name = node_name(random);
             cluster.drop_node(&name);
             known.nodes.remove(&name);
         }
@@ -111,8 +117,7 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
         2 => cluster.freeze(feed, false),
         3 => cluster.expire(feed, usize::try_from(random.next(6)).unwrap()),
         _ => {
-            let ask =
-                [Ask::Node, Ask::FailPod, Ask::RemovePod][usize::try_from(random.next(3)).unwrap()];
+            let ask = random.pick(&[Ask::Node, Ask::FailPod, Ask::RemovePod]);
             let trouble = match random.next(6) {
                 0 => Trouble::Unreachable,
                 1 => Trouble::AnswerLost,
@@ -127,46 +132,76 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
 }
 
 /// What must hold of every removal.
-fn lawful(removed: &RemovedPod, seed: u64) {
+fn lawful(removed: &RemovedPod, known: &Known, seed: u64) {
     let pod = &removed.record;
     let told = || format!("seed {seed}: {removed:?}");
+    let asked = (&removed.asked.uid, removed.asked.version);
+    assert!(pod.version.0.is_some() && asked == (&pod.uid, pod.version), "as seen: {}", told());
     assert!(pod.phase.is_final(), "marked as failed before: {}", told());
     match removed.verdict.rule {
-        "terminated-pod-threshold" => {}
-        "node-gone" => {
+        Rule::OVER_THRESHOLD => {}
+        Rule::NODE_GONE => {
             assert!(!pod.node.is_empty(), "{}", told());
             assert!(removed.node.is_none(), "its node lives: {}", told());
-            let missing_for =
-                removed.verdict.detail.0.iter().find_map(|(name, input)| match input {
-                    Input::Span(span) if *name == "missingFor" => Some(*span),
-                    _ => None,
-                });
-            assert!(missing_for >= Some(QUARANTINE), "before the quarantine was over: {}", told());
+            let since = known.missing.get(&pod.node);
+            let missing_for = since.map(|since| removed.at.duration_since(*since));
+            assert!(missing_for >= Some(QUARANTINE), "missing for {missing_for:?}: {}", told());
         }
-        "node-out-of-service" => {
+        Rule::NODE_OUT_OF_SERVICE => {
             let node = removed.node.as_ref();
             let is_out = node.is_some_and(|node| !node.is_ready && node.is_out_of_service);
             assert!(is_out, "its node is in service: {}", told());
             assert!(pod.deletion != Deletion::None, "{}", told());
         }
-        "never-scheduled" => {
+        Rule::NEVER_SCHEDULED => {
             assert!(pod.deletion != Deletion::None && pod.node.is_empty(), "{}", told());
         }
         other => panic!("{other}: {}", told()),
     }
 }
 
-/// What is left once nothing goes wrong any more.
-fn settled(cluster: &MemoryCluster, seed: u64) {
+/// What stays, by the rules and without any cache, once nothing changes any more.
+fn staying(cluster: &MemoryCluster, nodes: &BTreeMap<String, NodeRecord>) -> Vec<String> {
     let pods: Vec<PodRecord> = cluster.pods().iter().filter_map(|name| cluster.pod(name)).collect();
-    let terminated = pods.iter().filter(|pod| pod.phase.is_terminated()).count();
-    assert!(
-        terminated <= usize::try_from(THRESHOLD).unwrap(),
-        "seed {seed}: {terminated} terminated"
-    );
-    for pod in &pods {
-        let stuck = pod.node.is_empty() && pod.deletion != Deletion::None;
-        assert!(!stuck, "seed {seed}: never scheduled and there: {pod:?}");
+    let mut terminated: Vec<&PodRecord> =
+        pods.iter().filter(|pod| pod.phase.is_terminated()).collect();
+    terminated.sort_by_key(|pod| {
+        let is_evicted = pod.is_evicted && pod.phase == PodPhase::Failed;
+        (!is_evicted, pod.created, pod.name.clone())
+    });
+    let excess = terminated.len().saturating_sub(THRESHOLD);
+    let goes = |pod: &PodRecord| {
+        let is_terminating = pod.deletion != Deletion::None;
+        let is_excess = terminated[..excess].iter().any(|one| one.uid == pod.uid);
+        is_excess
+            || match nodes.get(&pod.node) {
+                None if pod.node.is_empty() => is_terminating,
+                None => true,
+                Some(node) => is_terminating && !node.is_ready && node.is_out_of_service,
+            }
+    };
+    let staying = pods.iter().filter(|pod| !goes(pod));
+    staying.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect()
+}
+
+/// A cycle, with what happens to pods meanwhile, and what must hold of what it removed.
+async fn cycle(world: &mut World, known: &mut Known, random: &mut Random, seed: u64) {
+    known.begin();
+    settle().await;
+    let looking = world.looking();
+    known.look(&looking);
+    let (judged, cluster) = (world.cluster.removed().len(), world.cluster.clone());
+    let meanwhile = async {
+        for _ in 0..random.next(3) {
+            tokio::time::sleep(Duration::from_millis(random.next(4000))).await;
+            life_of_pods(random, &cluster);
+            settle().await;
+            known.look(&looking);
+        }
+    };
+    tokio::join!(world.cycle(), meanwhile);
+    for removed in &cluster.removed()[judged..] {
+        lawful(removed, known, seed);
     }
 }
 
@@ -174,9 +209,8 @@ async fn history(seed: u64) {
     let mut random = Random(seed);
     let cluster = MemoryCluster::default();
     let mut known = Known::default();
-    let mut world = World::on(cluster.clone(), threshold(THRESHOLD), Order::Creation);
-    world.settle().await;
-    let mut judged = 0;
+    let settings = || threshold(i64::try_from(THRESHOLD).unwrap());
+    let mut world = World::on(cluster.clone(), settings(), Order::Creation);
     for _ in 0..STEPS {
         for _ in 0..random.next(4) {
             life(&mut random, &cluster, &mut known);
@@ -186,13 +220,10 @@ async fn history(seed: u64) {
         }
         if random.next(15) == 0 {
             // Another one takes over; it knows nothing of what the first waited for.
-            world = World::on(cluster.clone(), threshold(THRESHOLD), Order::Creation);
+            world = World::on(cluster.clone(), settings(), Order::Creation);
+            known.missing.clear();
         }
-        world.cycle().await;
-        for removed in &cluster.removed()[judged..] {
-            lawful(removed, seed);
-        }
-        judged = cluster.removed().len();
+        cycle(&mut world, &mut known, &mut random, seed).await;
         tokio::time::sleep(PERIOD).await;
     }
     cluster.end_troubles();
@@ -200,16 +231,9 @@ async fn history(seed: u64) {
     cluster.freeze(Feed::Nodes, false);
     cluster.expire(Feed::Pods, 0);
     cluster.expire(Feed::Nodes, 0);
+    let staying = staying(&cluster, &known.nodes);
     world.cycles(Duration::from_mins(5)).await;
-    for removed in &cluster.removed()[judged..] {
-        lawful(removed, seed);
-    }
-    settled(&cluster, seed);
-    for pod in cluster.pods() {
-        let pod = cluster.pod(&pod).unwrap();
-        let orphan = !pod.node.is_empty() && !known.nodes.contains(&pod.node);
-        assert!(!orphan, "seed {seed}: its node is gone and it is there: {pod:?}");
-    }
+    assert_eq!(cluster.pods(), staying, "seed {seed}");
 }
 
 // behaviour: PGC-120

@@ -192,3 +192,37 @@ async fn a_stop_during_the_checks_deletes_nothing() {
     tokio::join!(world.cycle(), stops);
     assert_eq!(world.left(), ["a", "b"]);
 }
+
+// behaviour: PGC-33
+#[tokio::test(start_paused = true)]
+async fn the_queue_of_missing_nodes_is_counted_as_upstream_counts_it() {
+    let mut world = World::new(settings());
+    for name in ["a", "b"] {
+        world.cluster.create_pod(on_node(name, Running, "gone"));
+    }
+    world.cluster.trouble(Ask::Node, Trouble::Late(Duration::from_secs(3)), 1);
+    world.cycles(Duration::from_secs(40)).await;
+    let value = |metric: &str| {
+        let families = world.registry.gather();
+        let family = families.iter().find(|family| family.name() == metric).unwrap();
+        let one = &family.get_metric()[0];
+        let times = one.get_histogram();
+        let number = match metric {
+            "workqueue_depth" => one.get_gauge().get_value(),
+            "workqueue_adds_total" | "workqueue_retries_total" => one.get_counter().get_value(),
+            _ => times.get_sample_sum(),
+        };
+        format!("{metric} {number:.0}")
+    };
+    let expected = [
+        "workqueue_adds_total 1",
+        // Both pods, in each of three cycles.
+        "workqueue_retries_total 6",
+        "workqueue_depth 0",
+        "workqueue_work_duration_seconds 3",
+        "workqueue_queue_duration_seconds 0",
+    ];
+    for line in expected {
+        assert_eq!(value(line.split(' ').next().unwrap()), line);
+    }
+}

@@ -1,9 +1,12 @@
 //! A cluster in memory with a controller whose cycles a test makes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use model::cluster::{ClusterEvent, PodPhase, PodRecord};
+use model::ports::clock::WallClock as _;
 use model::ports::cluster::{Nodes as _, PodFeed as _};
 use podgc::cache::{Cache, SharedCache};
 use podgc::metrics::Metrics;
@@ -11,6 +14,7 @@ use podgc::plan::{Order, TerminatedPolicy};
 use podgc::task::{Outside, PERIOD, PodGc, PodGcSettings};
 use prometheus::Registry;
 use prometheus::proto::LabelPair;
+use testkit::clock::VirtualClock;
 use testkit::cluster::MemoryCluster;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -22,8 +26,33 @@ pub(crate) struct World {
     pub(crate) registry: Registry,
     pub(crate) events: mpsc::Receiver<ClusterEvent>,
     pub(crate) stop: CancellationToken,
+    cache: Arc<SharedCache>,
     /// Those who fill the cache.
     _feeds: JoinSet<()>,
+}
+
+/// What a controller knows, for a test that looks at it.
+pub(crate) struct Looking {
+    cache: Arc<SharedCache>,
+    clock: VirtualClock,
+}
+
+impl Looking {
+    /// Names of nodes that pods have and of which nothing was heard.
+    pub(crate) fn missing(&self) -> BTreeSet<String> {
+        self.cache.lock().missing_nodes().map(str::to_owned).collect()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+/// Lets what happened be heard.
+pub(crate) async fn settle() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
 }
 
 pub(crate) fn settings() -> PodGcSettings {
@@ -67,16 +96,19 @@ impl World {
             clock: Arc::new(cluster.clock()),
             events: Some(sender),
         };
-        let gc = PodGc::new(settings, outside, cache, metrics);
+        let gc = PodGc::new(settings, outside, Arc::clone(&cache), metrics);
         let stop = CancellationToken::new();
-        Self { cluster, gc, registry, events, stop, _feeds: feeds }
+        Self { cluster, gc, registry, events, stop, cache, _feeds: feeds }
     }
 
     /// Lets what happened be heard.
     pub(crate) async fn settle(&self) {
-        for _ in 0..20 {
-            tokio::task::yield_now().await;
-        }
+        settle().await;
+    }
+
+    /// A look at what the controller knows.
+    pub(crate) fn looking(&self) -> Looking {
+        Looking { cache: Arc::clone(&self.cache), clock: self.cluster.clock() }
     }
 
     /// One cycle on all that can be heard.

@@ -12,10 +12,10 @@ use crate::history::{Event, Instance, Record, Removed};
 use crate::plan::PodPlan;
 
 /// How long after a pod came back something of its earlier self may go that was seen before.
-const PATIENCE: Duration = Duration::from_mins(5);
+pub(super) const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Rules by which a pod's own worker removes what is in its way.
-const BY_WORKERS: [&str; 6] = [
+pub(super) const BY_WORKERS: [&str; 6] = [
     "does-not-start",
     "init-container-of-old-sandbox",
     "name-taken",

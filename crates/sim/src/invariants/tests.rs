@@ -6,7 +6,7 @@ use model::observed::SandboxState;
 use model::ports::runtime::Code;
 
 use super::*;
-use crate::history::{Event, Instance, Maker, Removed, Thing};
+use crate::history::{Event, ImageRemoval, Instance, Maker, Removed, Thing};
 use crate::plan::{ContainerPlan, PodPlan, Policy, Program};
 
 fn seconds(seconds: u64) -> Duration {
@@ -353,8 +353,44 @@ fn a_removal_of_what_lives_or_is_the_last_of_a_wanted_pod_is_found() {
 }
 
 #[test]
-fn the_removal_of_an_image_that_a_container_uses_is_found() {
-    let asked = |users: Vec<model::ids::ContainerId>| Event::ImageRemovalAsked("i".into(), users);
-    assert_eq!(broken([asked(vec![])]), None);
-    assert_eq!(broken([asked(vec!["c".into()])]), Some("no image goes that a container uses"));
+fn the_removal_of_an_image_that_must_stay_is_found() {
+    let sentence = Some("no image goes that is used, pinned or being pulled");
+    let plain = || ImageRemoval { id: "i".to_owned(), ..ImageRemoval::default() };
+    let rows = [
+        (plain(), None),
+        (ImageRemoval { users: vec!["c".into()], ..plain() }, sentence),
+        (ImageRemoval { pinned: true, ..plain() }, sentence),
+        (ImageRemoval { wanted: vec!["far:1".to_owned()], ..plain() }, sentence),
+    ];
+    for (removal, expected) in rows {
+        let event = Event::ImageRemovalAsked(removal);
+        assert_eq!(broken([event.clone()]), expected, "{event:?}");
+    }
+}
+
+#[test]
+fn the_removal_of_logs_of_a_pod_that_is_wanted_is_found() {
+    let late = 600;
+    let rows = [
+        // When, what, by which rule; whether it may be.
+        (late, "default_p-node_u", "pod-is-gone", false),
+        (late, "default_p-node_u", "per-container-cap", false),
+        (late, "default_p-node_u/a/0.log", "pod-is-gone", false),
+        (late, "default_p-node_u/a/0.log", "per-container-cap", true),
+        (late, "default_p-node_u/a/0.log", "never-started", true),
+        (late, "default_p-node_other", "pod-is-gone", true),
+        // It may have just come back.
+        (10, "default_p-node_u", "pod-is-gone", true),
+    ];
+    for (at, path, rule, expected) in rows {
+        let mut invariant = logs::LogsStay::default();
+        let mut read = |at, event| invariant.read(&Record { at: seconds(at), event });
+        let id = format!("/var/log/pods/{path}");
+        let removal =
+            || Event::RemovalBegan(Thing { kind: "log".to_owned(), id: id.clone() }, rule);
+        read(0, wanted(Policy::Never)).unwrap();
+        assert_eq!(read(at, removal()).is_ok(), expected, "{path} by {rule}");
+        read(at, Event::Unwanted("u".into())).unwrap();
+        read(at, removal()).unwrap();
+    }
 }

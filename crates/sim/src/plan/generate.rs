@@ -17,6 +17,10 @@ pub const INIT_CONTAINERS: bool = true;
 pub(crate) const HAD: [&str; 2] = ["ferrolet.test/workload:1", "ferrolet.test/workload:2"];
 pub(crate) const FETCHED: &str = "ferrolet.test/far:1";
 
+/// Images that nobody uses: the runtime pins one, and the agent is told to keep the other.
+pub(crate) const PINNED: &str = "ferrolet.test/pinned:1";
+pub(crate) const KEPT: &str = "ferrolet.test/kept:1";
+
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const INIT_NAMES: [&str; 3] = ["i", "j", "k"];
 

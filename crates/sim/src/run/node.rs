@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, Ports, Registry, Settings};
 use futures_util::FutureExt as _;
-use gc::decide::images::Policy;
+use gc::decide::images::{Pins, Policy};
 use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
 use model::ports::http::Headers;
@@ -25,7 +25,7 @@ use crate::history::{Event, Record};
 use crate::invariants::{Broken, Invariants};
 use crate::life::Life;
 use crate::outside::Outside;
-use crate::plan::{Harm, NODE, Plan, PodPlan, URL, What};
+use crate::plan::{Harm, KEPT, NODE, Plan, PodPlan, URL, What};
 use crate::robbed::Robbed;
 use crate::run::page;
 use crate::run::reading::Reading;
@@ -427,6 +427,7 @@ impl Node {
 
 fn settings(hints: bool, url: bool) -> Settings {
     let policy = Policy { minimum_age: Duration::ZERO, ..Policy::default() };
+    let pins = Pins::parse(&[KEPT]).expect("it is a name");
     let node = NodeSettings {
         root_dir: "/".into(),
         cluster_dns: vec![[10, 96, 0, 10].into()],
@@ -441,7 +442,7 @@ fn settings(hints: bool, url: bool) -> Settings {
             period: Duration::from_secs(20),
         }),
         pleg: pleg::Settings { hints, ..pleg::Settings::default() },
-        images: ImageRules { policy, ..ImageRules::default() },
+        images: ImageRules { policy, pins, ..ImageRules::default() },
         ..Settings::new(NODE, "memory", node)
     }
 }

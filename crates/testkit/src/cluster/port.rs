@@ -19,7 +19,7 @@ impl MemoryCluster {
         what: &str,
         call: impl FnOnce(&mut State) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
-        let trouble = self.state().trouble(ask, what);
+        let trouble = self.state().trouble(&self.who, ask, what);
         match trouble {
             None => self.change(call),
             Some(Trouble::Late(duration)) => {
@@ -67,7 +67,9 @@ impl PodWrites for MemoryCluster {
         let fail = |state: &mut State| {
             let mut stored = state.pods.get(&key(pod)).cloned().ok_or(ApiError::NotFound)?;
             if stored.record.uid != pod.uid {
-                return Err(ApiError::Conflict("the uid is another".to_owned()));
+                // A patch that changes a uid is an object that makes no sense.
+                let message = "metadata.uid: field is immutable".to_owned();
+                return Err(ApiError::Refused { code: 422, message });
             }
             stored.record.phase = PodPhase::Failed;
             if let Some(generation) = status.observed_generation {
@@ -83,7 +85,7 @@ impl PodWrites for MemoryCluster {
     }
 
     async fn remove_pod(&self, pod: &PodTarget, verdict: &Verdict) -> Result<PodRemoved, ApiError> {
-        let at = self.clock.now();
+        let (at, by) = (self.clock.now(), self.who.clone());
         let remove = |state: &mut State| {
             let mut stored = state.pods.get(&key(pod)).cloned().ok_or(ApiError::NotFound)?;
             if stored.record.uid != pod.uid {
@@ -105,6 +107,9 @@ impl PodWrites for MemoryCluster {
                 disruption: stored.disruption,
                 verdict: verdict.clone(),
                 at,
+                asked: pod.clone(),
+                by,
+                holders: state.leases.values().map(|lease| lease.record.holder.clone()).collect(),
             });
             state.drop_pod(&key(pod));
             Ok(PodRemoved::Gone)
@@ -187,5 +192,47 @@ impl ClusterEvents for MemoryCluster {
             Ok(())
         };
         self.call(Ask::CountEvent, &name, count).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context as _, Result};
+
+    use super::*;
+    use crate::cluster::{node, pod};
+    use crate::contract::assert_kept;
+    use crate::contract::cluster::{World, play_all};
+
+    #[async_trait]
+    impl World for MemoryCluster {
+        fn pods(&self) -> &dyn PodWrites {
+            self
+        }
+        fn nodes(&self) -> &dyn Nodes {
+            self
+        }
+        fn leases(&self) -> &dyn Leases {
+            self
+        }
+        async fn make_pod(&self, name: &str, is_held: bool) -> Result<PodTarget> {
+            self.create_pod(pod(name));
+            self.hold_pod(name, is_held);
+            let PodRecord { namespace, name, uid, version, .. } =
+                self.pod(name).context("it was just made")?;
+            Ok(PodTarget { namespace: namespace.into(), name: name.into(), uid, version })
+        }
+        async fn phase(&self, name: &str) -> Result<Option<PodPhase>> {
+            Ok(self.pod(name).map(|pod| pod.phase))
+        }
+        async fn make_node(&self, name: &str) -> Result<()> {
+            self.put_node(NodeRecord { is_ready: false, ..node(name) });
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn the_api_server_in_memory_keeps_the_contract() {
+        assert_eq!(assert_kept(&play_all(&MemoryCluster::default()).await), []);
     }
 }

@@ -112,8 +112,8 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
     let (image_gc, _) =
         image_gc(parts, ImageGcSettings { policy: images, pins, keep_pods: false, state });
     let generated_at = SystemClock.now();
-    let (containers, images) = tokio::join!(container_gc.plan(), image_gc.plan());
-    let (items, problems) = planned(&containers, images);
+    let (containers, images) = tokio::join!(container_gc.plan(), image_gc.plan_unobserved());
+    let (items, problems) = planned(&containers, &images);
     Ok(GcPlan { generated_at, source: GcSource::Runtime, policy: told, items, problems })
 }
 

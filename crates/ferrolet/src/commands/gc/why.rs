@@ -121,7 +121,7 @@ async fn still_there(agent: &AgentClient, what: &str) -> Option<Vec<GcItem>> {
             uid: item.pod_uid.as_deref().unwrap_or_default(),
             is_image: item.kind == "image",
         };
-        query.means_thing(&thing).is_some()
+        query.means_any_name(&thing, &item.detail).is_some()
     };
     Some(plan.items.into_iter().filter(is_meant).collect())
 }

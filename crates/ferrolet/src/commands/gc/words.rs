@@ -1,6 +1,7 @@
 //! Rules and what they were applied to, in plain words.
 
 use journal::Inputs;
+use podgc::plan::Rule;
 use serde_json::Value;
 
 /// How much of an id is shown: enough to ask with, as runtimes' own tools show it.
@@ -55,21 +56,21 @@ const RULES: &[(&str, &str)] = &[
     ("node-short-of-disk", "the node needs room and nobody uses it"),
     // Pods that the Pod GC controller deleted.
     (
-        "terminated-pod-threshold",
+        Rule::OVER_THRESHOLD,
         "{terminated} terminated pods in the cluster and {allowed} may stay; it was number {position} to go",
     ),
     (
-        "terminated-pods-per-namespace",
+        Rule::OVER_NAMESPACE_CAP,
         "{terminated} terminated pods in its namespace and {allowed} may stay; it was number {position} to go",
     ),
     (
-        "terminated-pods-per-node",
+        Rule::OVER_NODE_CAP,
         "{terminated} terminated pods on node {node} and {allowed} may stay; it was number {position} to go",
     ),
-    ("terminated-pod-ttl", "it ended {age} before and could stay for {ttl}"),
-    ("node-out-of-service", "its node {node} was out of service and not ready"),
-    ("node-gone", "its node {node} no longer existed; it had been missing for {missingFor}"),
-    ("never-scheduled", "it was deleted before it got a node"),
+    (Rule::OVER_TTL, "it ended {age} before and could stay for {ttl}"),
+    (Rule::NODE_OUT_OF_SERVICE, "its node {node} was out of service and not ready"),
+    (Rule::NODE_GONE, "its node {node} no longer existed; it had been missing for {missingFor}"),
+    (Rule::NEVER_SCHEDULED, "it was deleted before it got a node"),
     // What stays.
     ("running", "it runs"),
     ("too-young", "it is younger than {minimumAge}"),
@@ -99,6 +100,10 @@ const RULES: &[(&str, &str)] = &[
     ("kept-for-static-pod", "the static pod {pod} names it"),
     ("kept-for-critical-pod", "the critical pod {pod} names it"),
     ("used-since-the-pass-began", "it was used just now"),
+    (
+        "image-age-unknown",
+        "the disk of images is {usedPercent}% full, over {highThresholdPercent}%; without an agent nobody knows since when it is there and when it was used",
+    ),
     ("younger-than-minimum-age", "it is known for {knownFor}, less than {minimumAge}"),
     ("enough-space-freed", "enough is free without it: {available}"),
     ("removals-gain-nothing", "removing images gains nothing: they share what they take"),
@@ -144,6 +149,10 @@ fn shown(name: &str, value: &Value) -> String {
     match (is_bytes(name), value.as_u64(), value) {
         (true, Some(bytes), _) => bytes_text(bytes),
         (_, _, Value::String(text)) => text.clone(),
+        (_, _, Value::Array(values)) => {
+            let texts: Vec<String> = values.iter().map(|value| shown("", value)).collect();
+            texts.join(" ")
+        }
         (_, _, Value::Null) => "none".to_owned(),
         _ => value.to_string(),
     }
@@ -161,17 +170,23 @@ pub fn inputs(detail: &Inputs) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
-/// An amount of bytes, to three digits.
+/// An amount of bytes, to three digits, rounded to the nearest.
 pub fn bytes_text(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let unit = (0..UNITS.len()).rev().find(|unit| bytes >> (10 * unit) > 0).unwrap_or(0);
-    if unit == 0 {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
         return format!("{bytes} B");
     }
-    let tenths = (u128::from(bytes) * 10) >> (10 * unit);
-    match tenths {
-        0..1000 => format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit]),
-        _ => format!("{} {}", tenths / 10, UNITS[unit]),
+    // So many of a unit, times `parts`.
+    let rounded = |unit: usize, parts: u128| {
+        let shift = 10 * (unit + 1);
+        (u128::from(bytes) * parts + (1 << (shift - 1))) >> shift
+    };
+    // The smallest unit of which there are, rounded, less than a thousand and twenty-four.
+    let last = UNITS.len() - 1;
+    let unit = (0..last).find(|unit| rounded(*unit, 1) < 1024).unwrap_or(last);
+    match rounded(unit, 10) {
+        tenths @ 0..1000 => format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit]),
+        _ => format!("{} {}", rounded(unit, 1), UNITS[unit]),
     }
 }
 
@@ -249,15 +264,22 @@ mod tests {
             (1023, "1023 B"),
             (1024, "1.0 KiB"),
             (1_500_000, "1.4 MiB"),
+            (1_540_000, "1.5 MiB"),
             (150 << 20, "150 MiB"),
+            ((1 << 20) - 1, "1.0 MiB"),
+            (1000 << 10, "1000 KiB"),
+            ((100 << 10) - 1, "100 KiB"),
+            ((2 << 30) - 1, "2.0 GiB"),
             (3 << 40, "3.0 TiB"),
-            (u64::MAX, "16777215 TiB"),
+            (u64::MAX, "16777216 TiB"),
         ];
         for (bytes, expected) in rows {
             assert_eq!(bytes_text(bytes), expected);
         }
         let detail = detail(r#"{"size":2097152,"position":2}"#);
         assert_eq!(inputs(&detail), "size 2.0 MiB, position 2");
+        let detail = self::detail(r#"{"names":["a:1","b@sha256:1"]}"#);
+        assert_eq!(inputs(&detail), "names a:1 b@sha256:1");
     }
 
     #[test]

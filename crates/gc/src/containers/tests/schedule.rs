@@ -123,7 +123,7 @@ async fn when_the_node_needs_room_pods_that_have_ended_keep_their_logs_alone() {
     let gc = bench.collector();
     bench.until("the regular pass", |bench| bench.containers().len() == 1).await;
     let report = gc.delete_all_unused().await.report.await.unwrap();
-    assert_eq!((report.removed, report.failed), (2, 0), "{report:?}");
+    assert_eq!((report.removed(), report.failed()), (2, 0), "{report:?}");
     assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));
     let names = bench.files.list("/var/log/pods".as_ref()).await.unwrap();
     assert_eq!(names, [".keep", "default_web_uid-web"]);

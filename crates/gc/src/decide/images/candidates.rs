@@ -86,18 +86,35 @@ pub fn sort(situation: &Situation<'_>) -> Sorted {
         .iter()
         .flat_map(|image| [(image.name.clone(), image), (full_name(&image.name), image)])
         .collect();
-    let mut sorted = Sorted::default();
-    for image in &situation.detected.images {
-        match keeper(situation, image, &claimed, &of_pods) {
-            Some((rule, detail)) => sorted.kept.push(kept(image, rule, detail)),
-            None => sorted.candidates.push(Candidate {
-                key: image.key.clone(),
-                names: Arc::clone(&image.names),
-                size: image.size,
-                times: image.times,
-                known_for: since(situation.began.max(image.times.first_detected), situation.now),
-            }),
+    let images = &situation.detected.images;
+    // An image is removed by its id, for whichever handler it was pulled: what keeps it for one of them
+    // keeps it for all, and it is as young as the youngest.
+    let mut times: BTreeMap<&str, Times> = BTreeMap::new();
+    let mut keepers: BTreeMap<&str, (&'static str, Detail)> = BTreeMap::new();
+    for image in images {
+        let id = image.key.id.as_str();
+        let latest = times.entry(id).or_insert(image.times);
+        latest.first_detected = latest.first_detected.max(image.times.first_detected);
+        latest.last_used = latest.last_used.max(image.times.last_used);
+        if let Some(keeper) = keeper(situation, image, &claimed, &of_pods) {
+            keepers.entry(id).or_insert(keeper);
         }
+    }
+    let mut sorted = Sorted::default();
+    for image in images {
+        let id = image.key.id.as_str();
+        if let Some((rule, detail)) = keepers.get(id) {
+            sorted.kept.push(kept(image, rule, detail.clone()));
+            continue;
+        }
+        let times = times.get(id).copied().unwrap_or(image.times);
+        sorted.candidates.push(Candidate {
+            key: image.key.clone(),
+            names: Arc::clone(&image.names),
+            size: image.size,
+            times,
+            known_for: since(situation.began.max(times.first_detected), situation.now),
+        });
     }
     sorted.candidates.sort_by(|a, b| {
         let order = |one: &Candidate| (one.times.last_used, one.times.first_detected);
@@ -171,7 +188,7 @@ impl Candidate {
 
     /// What becomes of it, by a rule that was applied to this besides the image itself.
     pub fn item(&self, fate: Fate, rule: &'static str, detail: Detail) -> Item {
-        let about = about(self.size, self.times);
+        let about = about(self.size, self.times, &self.names);
         Item {
             subject: Subject::Image(self.key.id.clone()),
             name: self.names.first().map_or("", String::as_str).into(),
@@ -184,7 +201,7 @@ impl Candidate {
 }
 
 fn kept(image: &Seen, rule: &'static str, detail: Detail) -> Item {
-    let about = about(image.size, image.times);
+    let about = about(image.size, image.times, &image.names);
     Item {
         subject: Subject::Image(image.key.id.clone()),
         name: image.names.first().map_or("", String::as_str).into(),
@@ -196,12 +213,17 @@ fn kept(image: &Seen, rule: &'static str, detail: Detail) -> Item {
 }
 
 /// What is told of every image.
-fn about(size: u64, times: Times) -> Detail {
+fn about(size: u64, times: Times, names: &[String]) -> Detail {
     let last_used = times.last_used.map_or(Input::Nothing, Input::Time);
-    Detail::default()
+    let detail = Detail::default()
         .with("size", bytes(size))
         .with("lastUsed", last_used)
-        .with("firstDetected", Input::Time(times.first_detected))
+        .with("firstDetected", Input::Time(times.first_detected));
+    match names {
+        [] | [_] => detail,
+        // Whoever asks for it later may know it by any of them.
+        names => detail.with("names", Input::Texts(names.to_vec())),
+    }
 }
 
 /// An amount of bytes as an input; more than fits is as much as fits.
@@ -221,7 +243,7 @@ fn meant(names: &BTreeSet<String>) -> BTreeSet<String> {
 }
 
 /// A name as runtimes list it; what is no name stays as it is.
-fn full_name(name: &str) -> String {
+pub(crate) fn full_name(name: &str) -> String {
     match ImageName::parse(name) {
         Some(parts) if parts.is_latest() && parts.tag.is_none() => {
             format!("{}:latest", parts.in_full())

@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use model::ids::ContainerId;
 use model::ports::runtime::{Image, ImageUse};
 
+use crate::decide::images::candidates::full_name;
+
 /// What tells one image from another.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ImageKey {
@@ -61,6 +63,8 @@ pub struct Listing {
     pub mounted: Vec<(ContainerId, String)>,
     /// The images of sandboxes, by name or id, where the runtime tells.
     pub sandboxes: BTreeSet<String>,
+    /// When containers were made since the last look, by the name of their image. They may be gone.
+    pub made_since: BTreeMap<String, Timestamp>,
     /// Whether handlers make a difference.
     pub per_handler: bool,
 }
@@ -132,7 +136,15 @@ pub fn detect(records: &Records, listing: &Listing, began: Timestamp, now: Times
         entry.size = image.size;
         entry.names = entry.names.iter().cloned().chain(names).collect();
     }
-    for (key, used) in uses(listing) {
+    let references = References::of(listing);
+    for (name, at) in &listing.made_since {
+        for key in references.meant_by(name) {
+            if let Some(image) = seen.get_mut(&key) {
+                image.times.last_used = image.times.last_used.max(Some((*at).min(now)));
+            }
+        }
+    }
+    for (key, used) in uses(listing, &references) {
         if let Some(image) = seen.get_mut(&key) {
             image.times.last_used = Some(now);
             image.used = Some(used);
@@ -158,31 +170,48 @@ fn not_after(times: Times, now: Timestamp) -> Times {
     }
 }
 
-/// Every image that is used, with how.
-fn uses(listing: &Listing) -> BTreeMap<ImageKey, Use> {
-    let mut by_reference: BTreeMap<&str, BTreeSet<ImageKey>> = BTreeMap::new();
-    for image in &listing.images {
-        let names = image.repo_tags.iter().chain(&image.repo_digests);
-        for name in names.chain([&image.id]) {
-            let key = key(listing, &image.id, &image.runtime_handler);
-            by_reference.entry(name.as_str()).or_default().insert(key);
+/// Images by what may refer to them: their ids and names.
+struct References<'a>(BTreeMap<&'a str, BTreeSet<ImageKey>>);
+
+impl<'a> References<'a> {
+    fn of(listing: &'a Listing) -> Self {
+        let mut references: BTreeMap<&str, BTreeSet<ImageKey>> = BTreeMap::new();
+        for image in &listing.images {
+            let names = image.repo_tags.iter().chain(&image.repo_digests);
+            for name in names.chain([&image.id]) {
+                let key = key(listing, &image.id, &image.runtime_handler);
+                references.entry(name.as_str()).or_default().insert(key);
+            }
         }
+        Self(references)
     }
-    let referred = |reference: &str| by_reference.get(reference).cloned().unwrap_or_default();
+
+    /// All images of an id, or of a name as the runtime writes it.
+    fn referred(&self, reference: &str) -> BTreeSet<ImageKey> {
+        self.0.get(reference).cloned().unwrap_or_default()
+    }
+
+    /// All images of a name as somebody asked for it.
+    fn meant_by(&self, name: &str) -> BTreeSet<ImageKey> {
+        let named = self.referred(name);
+        if named.is_empty() { self.referred(&full_name(name)) } else { named }
+    }
+}
+
+/// Every image that is used, with how.
+fn uses(listing: &Listing, references: &References<'_>) -> BTreeMap<ImageKey, Use> {
+    let referred = |reference: &str| references.referred(reference);
     let mut used: BTreeMap<ImageKey, Use> = BTreeMap::new();
     for image in &listing.uses {
-        // The id is what counts; a runtime that tells a name instead means every image of that name.
-        let by_id = key(listing, &image.image_id, &image.runtime_handler);
-        let keys = referred(&image.image_id);
-        let keys = if keys.contains(&by_id) { BTreeSet::from([by_id]) } else { keys };
-        for key in keys {
+        // An image is removed by its id, for whichever handler it was pulled. So whoever uses it by any
+        // of them uses it. A runtime that tells a name instead means every image of that name.
+        for key in referred(&image.image_id) {
             match used.get_mut(&key) {
                 Some(Use::Containers(count, _)) => *count += 1,
                 _ => drop(used.insert(key, Use::Containers(1, image.container.clone()))),
             }
         }
     }
-    // A mount does not tell the handler, so it keeps the image for all of them.
     for (container, reference) in &listing.mounted {
         for key in referred(reference) {
             used.entry(key).or_insert_with(|| Use::Volume(container.clone()));

@@ -9,27 +9,50 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait between two looks.
 const PAUSE: Duration = Duration::from_millis(250);
 
+/// What a disk showed after a removal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    /// What is available.
+    pub available: u64,
+    /// The most that was since the removal: others may have taken of it again.
+    pub most: u64,
+}
+
+impl From<u64> for Shown {
+    fn from(available: u64) -> Self {
+        Self { available, most: available }
+    }
+}
+
 /// Looks at a disk after a removal.
 #[derive(Debug, Clone)]
 pub struct Settling {
     before: u64,
     /// How much is enough: then there is nothing to wait for.
     enough: u64,
-    last: Option<u64>,
+    shown: Option<Shown>,
 }
 
 impl Settling {
     /// A removal was done with `before` bytes available; `enough` would be enough.
     pub fn new(before: u64, enough: u64) -> Self {
-        Self { before, enough, last: None }
+        Self { before, enough, shown: None }
+    }
+
+    /// What was measured so far; nothing before the first look.
+    pub fn shown(&self) -> Option<Shown> {
+        self.shown
     }
 
     /// What was measured so long after the removal. How long to wait for the next look; nothing when
     /// this was the last: there is enough, or more than before and no longer growing, or it is no use
     /// to wait longer.
     pub fn measured(&mut self, available: u64, since_removal: Duration) -> Option<Duration> {
-        let rests = self.last == Some(available) && available > self.before;
-        self.last = Some(available);
+        let rests = self
+            .shown
+            .is_some_and(|shown| shown.most > self.before && available <= shown.available);
+        let most = self.shown.map_or(available, |shown| shown.most.max(available));
+        self.shown = Some(Shown { available, most });
         let left = PATIENCE.checked_sub(since_removal).filter(|left| !left.is_zero());
         if available >= self.enough || rests { None } else { left.map(|left| left.min(PAUSE)) }
     }
@@ -63,5 +86,19 @@ mod tests {
         assert_eq!(looks(10, 30, |_| 30), (1, Duration::ZERO));
         assert_eq!(looks(10, 100, |_| 10).1, PATIENCE);
         assert_eq!(looks(10, 100, |_| 5).1, PATIENCE);
+        // Somebody else takes it again.
+        let falls = |now: Duration| 30 - u64::try_from(now.as_millis() / 50).unwrap();
+        assert_eq!(looks(10, 100, falls), (2, millis(250)));
+    }
+
+    // behaviour: IMG-60
+    #[test]
+    fn the_most_that_a_disk_showed_is_remembered() {
+        let mut settling = Settling::new(10, 100);
+        assert_eq!(settling.shown(), None);
+        for (millis, available) in [(0, 10), (250, 30), (500, 5)] {
+            settling.measured(available, Duration::from_millis(millis));
+        }
+        assert_eq!(settling.shown(), Some(Shown { available: 5, most: 30 }));
     }
 }

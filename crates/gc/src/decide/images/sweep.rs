@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use model::verdict::{Detail, Input};
 
 use crate::decide::images::candidates::bytes;
-use crate::decide::images::{Candidate, Policy, Usage};
+use crate::decide::images::worth::worth;
+use crate::decide::images::{Candidate, Policy, Shown, Usage, Worth};
 use crate::plan::{Fate, Item};
 
 /// So many removals in a row that gain nothing, and more of them will not help either.
@@ -56,6 +57,8 @@ pub struct Sweep {
     available: u64,
     freed: u64,
     fruitless: u32,
+    /// What the image says of its size that was last told to go.
+    size: u64,
     ended: Option<End>,
     items: Vec<Item>,
 }
@@ -65,7 +68,7 @@ pub struct Sweep {
 pub struct Swept {
     /// What became of every image.
     pub items: Vec<Item>,
-    /// Bytes that became available, or by their sizes should have.
+    /// Bytes that became available; where everything goes and nobody measures, the sizes of what went.
     pub freed: u64,
     /// Why it ended.
     pub end: End,
@@ -89,6 +92,7 @@ impl Sweep {
             available,
             freed: 0,
             fruitless: 0,
+            size: 0,
             ended: None,
             items: Vec::new(),
         }
@@ -113,6 +117,7 @@ impl Sweep {
             } else {
                 let (rule, detail) = self.reason();
                 let item = candidate.item(Fate::Remove, rule, detail);
+                self.size = candidate.size;
                 return Some((candidate, item));
             }
         }
@@ -143,22 +148,30 @@ impl Sweep {
         self.available
     }
 
-    /// It went; what is available now, if that is known.
-    pub fn removed(&mut self, mut item: Item, available: Option<u64>) {
+    /// It went; what the disk shows now, if that is known.
+    pub fn removed(&mut self, mut item: Item, shown: Option<Shown>) {
         let Goal::Room { target, .. } = self.goal else {
             self.items.push(item);
+            self.freed = self.freed.saturating_add(self.size);
             return;
         };
-        let Some(available) = available else {
+        let Some(shown) = shown else {
             self.ended = Some(End::Blind);
             self.items.push(item);
             return;
         };
+        let available = shown.available;
         item.detail = item.detail.with("availableAfter", bytes(available));
         self.items.push(item);
-        let gained = available.saturating_sub(self.available);
-        self.fruitless = if gained == 0 { self.fruitless + 1 } else { 0 };
-        self.freed = self.freed.saturating_add(gained);
+        match worth(self.size, self.available, shown) {
+            Worth::Gained(bytes) => {
+                self.fruitless = 0;
+                self.freed = self.freed.saturating_add(bytes);
+            }
+            Worth::Nothing => self.fruitless += 1,
+            // It neither helped for sure nor was it in vain for sure.
+            Worth::Unclear => {}
+        }
         self.available = available;
         if available >= target {
             self.ended = Some(End::Enough);
@@ -214,7 +227,7 @@ impl Sweep {
 pub fn foretold(mut sweep: Sweep) -> Swept {
     while let Some((candidate, item)) = sweep.next_step() {
         let available = sweep.available().saturating_add(candidate.size);
-        sweep.removed(item, Some(available));
+        sweep.removed(item, Some(available.into()));
     }
     sweep.finish()
 }
@@ -234,6 +247,12 @@ pub fn claimed(candidate: &Candidate, name: &str) -> Item {
     candidate.item(Fate::Keep, "being-pulled", detail)
 }
 
+/// Nobody has observed these images, so how long they are there and unused cannot be told: on a disk
+/// that is too full, an agent would choose among them.
+pub fn not_observed(candidates: &[Candidate], usage: Usage, policy: &Policy) -> Vec<Item> {
+    kept("image-age-unknown", candidates, usage, policy)
+}
+
 /// The disk cannot be measured, for this reason: everything stays.
 pub fn blind(candidates: &[Candidate], error: &str) -> Vec<Item> {
     let keep = |candidate: &Candidate| {
@@ -245,12 +264,17 @@ pub fn blind(candidates: &[Candidate], error: &str) -> Vec<Item> {
 
 /// There is room enough: everything stays.
 pub fn all_stay(candidates: &[Candidate], usage: Usage, policy: &Policy) -> Vec<Item> {
+    kept("below-high-threshold", candidates, usage, policy)
+}
+
+/// They stay by a rule about how full the disk is.
+fn kept(rule: &'static str, candidates: &[Candidate], usage: Usage, policy: &Policy) -> Vec<Item> {
     let number = |number: u32| Input::Number(i64::from(number));
     let keep = |candidate: &Candidate| {
         let detail = Detail::default()
             .with("usedPercent", number(usage.percent))
             .with("highThresholdPercent", number(policy.high_threshold));
-        candidate.item(Fate::Keep, "below-high-threshold", detail)
+        candidate.item(Fate::Keep, rule, detail)
     };
     candidates.iter().map(keep).collect()
 }

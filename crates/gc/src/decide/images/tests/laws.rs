@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use model::ports::runtime::{Image, ImageUse};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -102,6 +103,32 @@ proptest! {
             let times = world.records.images[&ImageKey::parse(&id)];
             let known = times.first_detected.max(world.began) + world.policy.minimum_age;
             prop_assert!(known <= at(NOW));
+        }
+    }
+
+    #[test]
+    fn with_handlers_no_id_goes_that_is_used_or_pinned_for_any_of_them(
+        drawn in vec((0..6_usize, any::<bool>(), prop::bool::weighted(0.2)), 0..16),
+        users in vec((0..6_usize, any::<bool>()), 0..4),
+    ) {
+        let id = |number: usize| format!("i{number}");
+        let handler = |other: bool| if other { "h" } else { "" };
+        let images = drawn.iter().map(|(number, other, pinned)| Image {
+            runtime_handler: handler(*other).to_owned(),
+            pinned: *pinned,
+            ..image(&id(*number), 10)
+        });
+        let mut world = World::new(images.collect());
+        world.policy.per_handler = true;
+        world.listing.per_handler = true;
+        let uses = users.iter().map(|(number, other)| ImageUse {
+            runtime_handler: handler(*other).into(),
+            ..using("c", &id(*number))
+        });
+        world.listing.uses = uses.collect();
+        for gone in removed(&world.plan(NOW, disk(1000, 0))) {
+            prop_assert!(users.iter().all(|(number, _)| id(*number) != gone));
+            prop_assert!(drawn.iter().all(|(number, _, pinned)| id(*number) != gone || !pinned));
         }
     }
 

@@ -52,6 +52,67 @@ fn with_handlers_an_image_is_an_id_and_the_handler_it_was_pulled_for() {
     assert_eq!(world.detect(1).images[1].used, Some(Use::Volume("v".into())));
 }
 
+// behaviour: IMG-2
+#[test]
+fn what_is_used_pinned_or_young_for_one_handler_stays_for_all_since_it_goes_by_its_id() {
+    let of = |id: &str, handler: &str| model::ports::runtime::Image {
+        runtime_handler: handler.to_owned(),
+        ..image(id, 1)
+    };
+    let ids = ["loose", "pinned", "used", "young"];
+    let mut world = World::new(ids.iter().flat_map(|id| [of(id, ""), of(id, "h")]).collect());
+    world.listing.per_handler = true;
+    world.policy.minimum_age = Duration::from_mins(1);
+    world.listing.images.iter_mut().find(|image| image.id == "pinned").unwrap().pinned = true;
+    world.listing.uses = vec![using("c", "used")];
+    world.listing.uses[0].runtime_handler = "other".into();
+    let young = world.listing.images.pop().expect("the test made it");
+    world.detect(0);
+    world.listing.images.push(young);
+    world.detect(300);
+    let mut fates = world.fates(310, full());
+    fates.sort();
+    let expected = [
+        "loose disk-over-high-threshold",
+        "pinned image-pinned",
+        "used image-in-use",
+        "young younger-than-minimum-age",
+    ];
+    let twice: Vec<&str> = expected.iter().flat_map(|fate| [*fate, *fate]).collect();
+    assert_eq!(fates, twice);
+}
+
+// behaviour: IMG-63
+#[test]
+fn a_container_that_was_made_and_is_gone_has_used_its_image() {
+    let mut world = World::new(vec![image("a", 1), image("b", 1), image("c", 1)]);
+    world.image("a").repo_tags = vec!["docker.io/library/busybox:latest".to_owned()];
+    world.detect(0);
+    let made = [("busybox:latest", 20), ("registry.test/b:1", 500), ("nobody:1", 20)];
+    world.listing.made_since = made.map(|(name, second)| (name.to_owned(), at(second))).into();
+    let detected = world.detect(60);
+    assert_eq!(times(&detected, "a"), (at(0), Some(at(20))));
+    // The clock was set back since.
+    assert_eq!(times(&detected, "b"), (at(0), Some(at(60))));
+    assert_eq!(times(&detected, "c"), (at(0), None));
+    assert!(detected.images.iter().all(|image| image.used.is_none()));
+    // An older one takes nothing back.
+    world.listing.made_since = [("busybox:latest".to_owned(), at(10))].into();
+    assert_eq!(times(&world.detect(61), "a"), (at(0), Some(at(20))));
+}
+
+#[test]
+fn all_names_of_an_image_are_told_where_it_has_several() {
+    let mut world = World::new(vec![image("a", 1), image("b", 1)]);
+    world.image("a").repo_digests = vec!["registry.test/a@sha256:1".to_owned()];
+    let plan = world.plan(600, full());
+    let names =
+        |item: &crate::plan::Item| item.detail.0.iter().find(|(name, _)| *name == "names").cloned();
+    let both = ["registry.test/a:1", "registry.test/a@sha256:1"].map(str::to_owned).to_vec();
+    assert_eq!(names(&plan[0]), Some(("names", Input::Texts(both))));
+    assert_eq!((&*plan[0].name, names(&plan[1])), ("registry.test/a:1", None));
+}
+
 // behaviour: IMG-3, IMG-4, IMG-5
 #[test]
 fn records_come_stay_and_go_with_their_images() {
@@ -247,7 +308,7 @@ fn what_was_used_when_the_pass_began_stays() {
 // behaviour: IMG-42
 #[test]
 fn three_removals_in_a_row_that_gain_nothing_are_enough() {
-    let images = (0..9).map(|number| image(&number.to_string(), 1)).collect();
+    let images = (0..9).map(|number| image(&number.to_string(), 1000)).collect();
     let mut world = World::new(images);
     world.detect(0);
     let candidates = {
@@ -271,7 +332,7 @@ fn three_removals_in_a_row_that_gain_nothing_are_enough() {
     // Two gain nothing, one does, three do not.
     for available in [0, 0, 50, 50, 40, 40] {
         let (_, item) = sweep.next_step().expect("it goes on");
-        sweep.removed(item, Some(available));
+        sweep.removed(item, Some(available.into()));
     }
     assert_eq!(sweep.next_step(), None);
     let swept = sweep.finish();

@@ -1,0 +1,72 @@
+//! Lists and events, as the server writes them.
+
+use std::borrow::Cow;
+
+use model::ports::cluster::ApiError;
+use serde::Deserialize;
+
+/// A page of a list.
+#[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "O: Deserialize<'de>"))]
+pub(super) struct List<'a, O> {
+    #[serde(borrow, default)]
+    pub(super) metadata: ListMetadata<'a>,
+    #[serde(default = "Vec::new")]
+    pub(super) items: Vec<O>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ListMetadata<'a> {
+    #[serde(borrow)]
+    pub(super) resource_version: Cow<'a, str>,
+    #[serde(borrow, rename = "continue")]
+    pub(super) next: Cow<'a, str>,
+}
+
+/// A line of a watch.
+#[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "O: Deserialize<'de>"))]
+pub(super) struct Event<'a, O> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    pub(super) object: O,
+}
+
+/// An event that is no object but an error.
+#[derive(Debug, Deserialize)]
+struct Failure {
+    object: Status,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    code: u16,
+    message: String,
+}
+
+/// What an event was.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// Something that happened.
+    Change,
+    /// The end of a streaming list.
+    InitialEnd,
+    /// The server has forgotten the version from which we want to go on.
+    Forgotten,
+    /// It is older than what was heard before.
+    Older,
+}
+
+/// What an event that is an error means; nothing if it is none.
+pub(super) fn failure(line: &[u8]) -> Option<Result<Taken, ApiError>> {
+    let Failure { object: Status { code, message } } = serde_json::from_slice(line).ok()?;
+    match code {
+        0 => None,
+        // Expired, or gone.
+        410 => Some(Ok(Taken::Forgotten)),
+        429 => Some(Err(ApiError::Throttled { retry_after: None })),
+        code => Some(Err(ApiError::Refused { code, message })),
+    }
+}

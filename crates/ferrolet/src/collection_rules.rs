@@ -1,0 +1,85 @@
+//! What garbage collection is told by flags and files, checked before anything starts: whoever asks for
+//! a check of the configuration hears what would keep the agent from running.
+
+use std::path::Path;
+
+use config::flags::FlagSet;
+use config::{
+    ConfigError, FerroletConfiguration, FieldError, FieldErrors, GoDuration, KubeletConfiguration,
+};
+use gc::decide::images::{Pins, Policy};
+use gc::policy::{AgeBy, ContainerPolicy};
+
+use crate::image_gc::ImageRules;
+
+/// The flag that says how old dead containers must be.
+const MINIMUM_AGE: &str = "minimum-container-ttl-duration";
+
+/// What goes, and when.
+#[derive(Debug, Clone)]
+pub(crate) struct CollectionRules {
+    /// Dead containers.
+    pub(crate) containers: ContainerPolicy,
+    /// Images.
+    pub(crate) images: ImageRules,
+}
+
+impl CollectionRules {
+    /// The rules of a configuration that was checked.
+    pub(crate) fn new(
+        config: &KubeletConfiguration,
+        own: &FerroletConfiguration,
+        (dead, pins): (ContainerPolicy, Pins),
+    ) -> Self {
+        let policy = Policy {
+            minimum_age: config.image_minimum_gc_age.to_std(),
+            maximum_age: config.image_maximum_gc_age.to_std(),
+            high_threshold: config.image_gc_high_threshold_percent,
+            low_threshold: config.image_gc_low_threshold_percent,
+            per_handler: config.feature_gates.get("RuntimeClassInImageCriAPI") == Some(&true),
+        };
+        debug_assert!(policy.check().is_ok(), "the configuration was checked: {policy:?}");
+        let by_end = own.gc.containers.is_by_end();
+        let age_by = if by_end { AgeBy::Finished } else { AgeBy::Created };
+        let keep_static_and_critical = own.gc.images.keep_static_and_critical;
+        Self {
+            containers: ContainerPolicy { age_by, ..dead },
+            images: ImageRules { policy, pins, keep_static_and_critical },
+        }
+    }
+}
+
+/// How many dead containers are kept, and for how long, as flags say.
+pub(crate) fn dead_containers(flags: &FlagSet) -> Result<ContainerPolicy, ConfigError> {
+    let min_age: GoDuration = flags.duration(MINIMUM_AGE).unwrap_or_default();
+    let per_container = flags.integer("maximum-dead-containers-per-container").unwrap_or(1);
+    let in_all = flags.integer("maximum-dead-containers").unwrap_or(-1);
+    let min_age = jiff::SignedDuration::from_nanos(min_age.nanos());
+    ContainerPolicy::new(min_age, per_container, in_all).map_err(|error| {
+        let flag = format!("--{MINIMUM_AGE}");
+        invalid(vec![FieldError {
+            field: flag.clone(),
+            problem: error.to_string(),
+            source: Some(flag),
+        }])
+    })
+}
+
+/// Which images never go, as a file says.
+pub(crate) fn pins(own: &FerroletConfiguration, file: Option<&Path>) -> Result<Pins, ConfigError> {
+    let patterns = &own.gc.images.pin;
+    let wrong = patterns.iter().enumerate().filter_map(|(index, pattern)| {
+        let error = Pins::parse(&[pattern]).err()?;
+        Some(FieldError {
+            field: format!("gc.images.pin[{index}]"),
+            problem: error.to_string(),
+            source: file.map(|file| file.display().to_string()),
+        })
+    });
+    let wrong: Vec<FieldError> = wrong.collect();
+    Pins::parse(patterns).map_err(|_| invalid(wrong))
+}
+
+fn invalid(errors: Vec<FieldError>) -> ConfigError {
+    ConfigError::Invalid { source: FieldErrors(errors), warnings: Vec::new() }
+}

@@ -1,0 +1,110 @@
+//! What the parts of the controller share.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use cluster::{Cluster, Connection, Exclusion, Rate, Source};
+use config::pod_gc::{Election as Elected, PodGcArguments};
+use hostfs::HostSegments;
+use journal::{DiskJournal, Ledger};
+use model::cluster::LeaseName;
+use podgc::cache::{Cache, SharedCache};
+use podgc::decide::election::ElectionPolicy;
+use podgc::election::{Election, ElectionPorts, ElectionSettings};
+use podgc::metrics::Metrics;
+use podgc::plan::Order;
+use prometheus::Registry;
+
+use super::why;
+use crate::observe::SystemClock;
+use crate::version::FERROLET;
+
+/// How this program presents itself to the API server, which takes the part before the slash for the
+/// manager of the fields it writes.
+const USER_AGENT: &str = concat!("ferrolet-pod-gc/", env!("CARGO_PKG_VERSION"));
+/// Who writes events.
+const COMPONENT: &str = "ferrolet-pod-gc";
+
+/// Everything that the parts share.
+pub(super) struct Parts {
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) cache: Arc<SharedCache>,
+    pub(super) registry: Registry,
+    pub(super) metrics: Metrics,
+    pub(super) journal: Arc<DiskJournal>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) election: Option<Arc<Election>>,
+}
+
+impl Parts {
+    /// Finds the API server, and makes what nobody has to be asked for.
+    pub(super) async fn new(args: &PodGcArguments) -> Result<Self> {
+        let registry = Registry::new();
+        let metrics = Metrics::new(&registry).context("count deletions")?;
+        let cluster = Arc::new(cluster(args, &registry).await?);
+        let order = if args.terminated.by_finish { Order::Finish } else { Order::Creation };
+        let cache = Arc::new(SharedCache::new(Cache::new(order, args.terminated.ttl.is_some())));
+        let segments = Arc::new(HostSegments::new(why::journal(&args.state_dir)));
+        let clock = Arc::new(SystemClock);
+        let journal = Arc::new(DiskJournal::new(segments, clock, FERROLET, args.journal_bytes));
+        let ledger = Ledger::new(Arc::clone(&journal) as _, &registry);
+        let ledger = Arc::new(ledger.context("count deletions")?);
+        let election = args.election.as_ref();
+        let election = election.map(|elected| Arc::new(election_of(elected, &cluster, &metrics)));
+        Ok(Self { cluster, cache, registry, metrics, journal, ledger, election })
+    }
+}
+
+async fn cluster(args: &PodGcArguments, registry: &Registry) -> Result<Cluster> {
+    let server = &args.server;
+    let found = Connection::find(server.kubeconfig.clone(), server.master.as_deref(), USER_AGENT);
+    let connection = found.await.context("find the API server")?;
+    let exclusion = Exclusion {
+        labels: args.exclude_labels.clone(),
+        annotations: args.exclude_annotations.clone(),
+    };
+    let rate = Rate { per_second: server.qps, burst: server.burst };
+    let source = Source { component: COMPONENT, host: host_name() };
+    let cluster = Cluster::new(connection, rate, exclusion, source);
+    cluster.count_calls(registry).context("count calls")?;
+    Ok(cluster)
+}
+
+fn election_of(elected: &Elected, cluster: &Arc<Cluster>, metrics: &Metrics) -> Election {
+    let settings = ElectionSettings {
+        lease: LeaseName { namespace: elected.namespace.clone(), name: elected.name.clone() },
+        policy: ElectionPolicy {
+            identity: format!("{}_{}", host_name(), random_uuid()),
+            lease_duration: elected.lease_duration,
+            renew_deadline: elected.renew_deadline,
+        },
+        retry_period: elected.retry_period,
+    };
+    let ports = ElectionPorts {
+        leases: Arc::clone(cluster) as _,
+        events: Arc::clone(cluster) as _,
+        clock: Arc::new(SystemClock),
+    };
+    Election::new(settings, ports, metrics.clone())
+}
+
+/// The name of this machine.
+pub(super) fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().trim().to_lowercase();
+    if name.is_empty() { "localhost".to_owned() } else { name }
+}
+
+/// So that no two processes are the same, not even two in a row on one machine.
+fn random_uuid() -> String {
+    let half = || RandomState::new().hash_one(std::process::id());
+    let (first, second) = (half(), half());
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        first >> 32,
+        (first >> 16) & 0xffff,
+        first & 0xfff,
+        0x8000 | ((second >> 48) & 0x3fff),
+        second & 0xffff_ffff_ffff,
+    )
+}

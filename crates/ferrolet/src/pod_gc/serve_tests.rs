@@ -1,0 +1,263 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use config::pod_gc::{Asked, parse};
+use model::ports::cluster::{ApiError, Reviews};
+use podgc::cache::{Cache, SharedCache};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use testkit::clock::VirtualClock;
+use testkit::files::MemoryFiles;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+use super::*;
+
+const CERT: &str = "--tls-cert-file=/tls/cert";
+const KEY: &str = "--tls-private-key-file=/tls/key";
+const CLIENT_CA: &str = "--client-ca-file=/tls/ca";
+
+/// Knows the tokens `good` and `poor`, and lets `good` see metrics and settings, whoever vouches for it.
+#[derive(Debug)]
+struct Reviewer;
+
+#[async_trait]
+impl Reviews for Reviewer {
+    async fn token_owner(&self, token: &str) -> Result<Option<User>, ApiError> {
+        let known = ["good", "poor"].contains(&token);
+        Ok(known.then(|| User { name: token.to_owned(), ..User::default() }))
+    }
+
+    async fn may_get(&self, user: &User, path: &str) -> Result<bool, ApiError> {
+        Ok(user.name == "good" && ["/metrics", "/configz", "/healthz/ping"].contains(&path))
+    }
+}
+
+/// Somebody who vouches for others.
+struct Authority {
+    certificate: CertificateDer<'static>,
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate with its key.
+type Identity = (rcgen::Certificate, KeyPair);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let (pem, der) = (certificate.pem(), certificate.der().clone());
+        Self { certificate: der, pem, issuer: Issuer::new(params, key) }
+    }
+
+    fn vouch(&self, mut params: CertificateParams, usage: ExtendedKeyUsagePurpose) -> Identity {
+        params.extended_key_usages = vec![usage];
+        let key = KeyPair::generate().unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap(), key)
+    }
+
+    /// A client of that name.
+    fn client(&self, name: &str) -> Identity {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        self.vouch(params, ExtendedKeyUsagePurpose::ClientAuth)
+    }
+}
+
+/// The port of a controller.
+struct Port {
+    address: SocketAddr,
+    authority: Authority,
+    _tasks: JoinSet<()>,
+}
+
+impl Port {
+    async fn open(more: &[&str]) -> Self {
+        let authority = Authority::new();
+        let files = Arc::new(MemoryFiles::new());
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let (certificate, key) = authority.vouch(params, ExtendedKeyUsagePurpose::ServerAuth);
+        files.write("/tls/cert", certificate.pem());
+        files.write("/tls/key", key.serialize_pem());
+        files.write("/tls/ca", authority.pem.clone());
+        let flags = [&[CERT, KEY, CLIENT_CA], more].concat();
+        let Ok(Asked::Run(args)) = parse(flags) else { panic!("these flags mean to run") };
+        let clock = Arc::new(VirtualClock::new());
+        let keys = Keys::read(&args.serving, "localhost", files, clock).await.unwrap();
+        let cache = Arc::new(SharedCache::new(Cache::default()));
+        let registry = Registry::new();
+        podgc::metrics::Metrics::new(&registry).unwrap();
+        let page = Arc::new(Page {
+            health: Health { election: None, cache },
+            access: Access::new(Arc::new(Reviewer), args.serving.access.clone()),
+            registry,
+            configz: super::super::configz::configz(&args).to_string(),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(page, listener, Arc::new(keys), CancellationToken::new()));
+        Self { address, authority, _tasks: tasks }
+    }
+
+    /// Sends a text and reads until the end.
+    async fn send(&self, who: Option<&Identity>, text: &str) -> Result<String, String> {
+        self.send_by(rustls::DEFAULT_VERSIONS, who, text).await
+    }
+
+    async fn send_by(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        who: Option<&Identity>,
+        text: &str,
+    ) -> Result<String, String> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.authority.certificate.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match who {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+                builder.with_client_auth_cert(vec![certificate.der().clone()], key).unwrap()
+            }
+        };
+        let name = ServerName::try_from("localhost").unwrap();
+        let all = async {
+            let stream = TcpStream::connect(self.address).await?;
+            let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+            stream.write_all(text.as_bytes()).await?;
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).await?;
+            std::io::Result::Ok(String::from_utf8(answer).unwrap())
+        };
+        let answer = timeout(Duration::from_secs(30), all).await.unwrap();
+        answer.map_err(|error| error.to_string())
+    }
+
+    /// Gets a path; the status and the whole answer.
+    async fn get(&self, who: Who<'_>, path: &str) -> (u16, String) {
+        let (identity, token) = match who {
+            Who::Nobody => (None, String::new()),
+            Who::Token(token) => (None, format!("authorization: Bearer {token}\r\n")),
+            Who::Certificate(identity) => (Some(identity), String::new()),
+        };
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{token}\r\n");
+        let answer = self.send(identity, &request).await.unwrap();
+        (status(&answer), answer)
+    }
+}
+
+/// With which credentials.
+#[derive(Clone, Copy)]
+enum Who<'a> {
+    Nobody,
+    Token(&'a str),
+    Certificate(&'a Identity),
+}
+
+fn status(answer: &str) -> u16 {
+    let line = answer.strip_prefix("HTTP/1.1 ").unwrap_or_else(|| panic!("{answer:?}"));
+    line.split(' ').next().unwrap().parse().unwrap()
+}
+
+// behaviour: PGC-100, PGC-102
+#[tokio::test]
+async fn health_is_for_everybody_and_the_rest_for_whom_the_api_server_lets() {
+    let port = Port::open(&[]).await;
+    let good = port.authority.client("good");
+    let poor = port.authority.client("poor");
+    let whos = [
+        Who::Nobody,
+        Who::Token("bad"),
+        Who::Token("poor"),
+        Who::Token("good"),
+        Who::Certificate(&poor),
+        Who::Certificate(&good),
+    ];
+    for (path, expected) in [
+        ("/healthz", [200; 6]),
+        ("/livez", [200; 6]),
+        // Nothing is known of pods and nodes yet.
+        ("/readyz", [500; 6]),
+        ("/metrics", [403, 401, 403, 200, 403, 200]),
+        ("/configz", [403, 401, 403, 200, 403, 200]),
+        // Only what is named is open.
+        ("/healthz/ping", [403, 401, 403, 200, 403, 200]),
+        ("/secrets", [403, 401, 403, 403, 403, 403]),
+    ] {
+        let mut seen = Vec::new();
+        for who in whos {
+            seen.push(port.get(who, path).await.0);
+        }
+        assert_eq!(seen, expected, "{path}");
+    }
+    let (_, metrics) = port.get(Who::Token("good"), "/metrics").await;
+    assert!(metrics.contains("ferrolet_pod_gc_cycle_seconds_count 0"), "{metrics}");
+    assert!(metrics.contains("content-type: text/plain; version=0.0.4"), "{metrics}");
+    let (_, settings) = port.get(Who::Certificate(&good), "/configz").await;
+    assert!(settings.contains(r#""TerminatedPodGCThreshold":12500"#), "{settings}");
+    let (_, refusal) = port.get(Who::Token("bad"), "/metrics").await;
+    assert!(refusal.contains("www-authenticate: Bearer"), "{refusal}");
+}
+
+// behaviour: PGC-102
+#[tokio::test]
+async fn a_certificate_that_nobody_trusted_vouches_for_is_refused() {
+    let port = Port::open(&[]).await;
+    let stranger = Authority::new().client("good");
+    let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let error = port.send(Some(&stranger), request).await.unwrap_err();
+    assert!(error.contains("alert"), "{error}");
+}
+
+// behaviour: PGC-105
+#[tokio::test]
+async fn what_is_open_can_be_chosen() {
+    let port = Port::open(&["--authorization-always-allow-paths=/metrics,/livez*"]).await;
+    for (path, expected) in [("/metrics", 200), ("/livez/ping", 200), ("/healthz", 403)] {
+        assert_eq!(port.get(Who::Nobody, path).await.0, expected, "{path}");
+    }
+}
+
+// behaviour: PGC-107
+#[tokio::test]
+async fn a_connection_has_one_request_of_8_kib_and_only_one_that_gets() {
+    let port = Port::open(&[]).await;
+    let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let twice = port.send(None, &request.repeat(2)).await.unwrap();
+    assert_eq!(twice.matches("HTTP/1.1 200").count(), 1, "{twice}");
+    assert!(twice.contains("connection: close"), "{twice}");
+    for (length, expected) in [(7_000, 200), (9_000, 431)] {
+        let padding = "x".repeat(length);
+        let long = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {padding}\r\n\r\n");
+        assert_eq!(status(&port.send(None, &long).await.unwrap()), expected, "{length}");
+    }
+    let posted = "POST /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
+    assert_eq!(status(&port.send(None, posted).await.unwrap()), 405);
+}
+
+// behaviour: PGC-107
+#[tokio::test]
+async fn an_older_tls_can_be_refused() {
+    let request = "GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let older = &[&rustls::version::TLS12];
+    let any = Port::open(&["--tls-min-version=VersionTLS12"]).await;
+    assert_eq!(status(&any.send_by(older, None, request).await.unwrap()), 200);
+    let newest = Port::open(&["--tls-min-version=VersionTLS13"]).await;
+    newest.send_by(older, None, request).await.unwrap_err();
+    assert_eq!(status(&newest.send(None, request).await.unwrap()), 200);
+}

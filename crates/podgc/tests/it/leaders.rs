@@ -1,0 +1,93 @@
+//! Seeded histories of two processes that take turns: whatever goes wrong with the lease, nobody deletes
+//! while somebody else has it, and the work is done in the end.
+
+use std::time::Duration;
+
+use model::cluster::PodPhase;
+use podgc::plan::Order;
+use testkit::cluster::{Ask, MemoryCluster, Trouble};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::election::{election, name};
+use crate::random::Random;
+use crate::world::{World, aged, threshold};
+
+const HISTORIES: u64 = 40;
+const STEPS: u32 = 60;
+const PROCESSES: [&str; 2] = ["a", "b"];
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A process, as the program is one: it waits for the lease and works until that is lost. Then it ends,
+/// and with it what is under way, and whoever supervises it starts it again.
+async fn process(cluster: MemoryCluster, who: &'static str) {
+    for life in 0.. {
+        let election = election(&cluster, &format!("{who}-{life}"));
+        election.win().await;
+        let world = World::on(cluster.clone(), threshold(1), Order::Creation);
+        tokio::select! {
+            biased;
+            () = election.keep() => {}
+            () = world.gc.run(world.stop.clone()) => unreachable!("nobody stops it"),
+        }
+        sleep(SECOND).await;
+    }
+}
+
+/// Something goes wrong for one of them.
+fn trouble(random: &mut Random, cluster: &MemoryCluster) {
+    let who = random.pick(&PROCESSES);
+    let seconds = |random: &mut Random| SECOND * u32::try_from(random.next(25)).unwrap();
+    if random.next(3) == 0 {
+        cluster.trouble_of(who, Ask::RemovePod, Trouble::Late(seconds(random)), 5);
+        return;
+    }
+    let trouble = match random.next(4) {
+        0 => Trouble::Unreachable,
+        1 => Trouble::AnswerLost,
+        2 => Trouble::Refused(500),
+        _ => Trouble::Late(seconds(random)),
+    };
+    let times = 1 + u32::try_from(random.next(20)).unwrap();
+    cluster.trouble_of(who, Ask::Lease, trouble, times);
+}
+
+/// How often the lease changed hands.
+async fn history(seed: u64) -> u32 {
+    let mut random = Random(seed);
+    let cluster = MemoryCluster::default();
+    let mut processes = JoinSet::new();
+    for who in PROCESSES {
+        processes.spawn(process(cluster.asked_by(who), who));
+    }
+    let mut made = 0;
+    for _ in 0..STEPS {
+        for _ in 0..random.next(4) {
+            made += 1;
+            cluster.create_pod(aged(&format!("p{made:04}"), PodPhase::Failed, made));
+        }
+        if random.next(3) == 0 {
+            trouble(&mut random, &cluster);
+        }
+        sleep(SECOND * u32::try_from(random.next(10)).unwrap()).await;
+    }
+    cluster.end_troubles();
+    sleep(SECOND * 120).await;
+    for removed in cluster.removed() {
+        let holder = removed.holders.first().map(String::as_str).unwrap_or_default();
+        let leads = holder.starts_with(&removed.by);
+        assert!(leads, "seed {seed}: {holder} leads, and {} deletes: {removed:?}", removed.by);
+    }
+    assert_eq!(cluster.pods(), [format!("default/p{made:04}")], "seed {seed}");
+    u32::try_from(cluster.lease_of(&name()).unwrap().record.transitions).unwrap()
+}
+
+// behaviour: PGC-128
+#[tokio::test(start_paused = true)]
+async fn nobody_deletes_while_somebody_else_leads() {
+    let mut changes = 0;
+    for seed in 0..HISTORIES {
+        changes += history(seed).await;
+    }
+    assert!(changes > u32::try_from(HISTORIES).unwrap(), "it changed hands only {changes} times");
+}

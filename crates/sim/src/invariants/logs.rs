@@ -1,0 +1,58 @@
+//! Logs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use model::ids::PodUid;
+use model::log_layout::LogLayout;
+
+use super::Invariant;
+use super::removals::{BY_WORKERS, PATIENCE};
+use crate::history::{Event, Record, Thing};
+
+/// Where logs lie, each pod's in a directory of its own.
+const ROOT: &str = "/var/log/pods/";
+
+/// The rules about how many dead containers are kept: a container's log goes with it.
+const CAPS: [&str; 3] = ["per-container-cap", "node-cap-share", "node-cap-oldest"];
+
+/// The logs of a pod that somebody still wants stay, whether or not it has finished. What is beyond a
+/// cap goes, file by file, and so does what is in the way of its own pod's worker.
+#[derive(Debug, Default)]
+pub(super) struct LogsStay {
+    wanted: BTreeMap<PodUid, Duration>,
+}
+
+impl LogsStay {
+    fn removed(&self, path: &str, rule: &str, now: Duration) -> Result<(), String> {
+        let Some(below) = path.strip_prefix(ROOT) else { return Ok(()) };
+        let (directory, file) = below.split_once('/').unwrap_or((below, ""));
+        let uid = LogLayout::pod_of_directory(directory);
+        let is_wanted = self.wanted.get(&uid).is_some_and(|since| now >= *since + PATIENCE);
+        let may_go = !file.is_empty() && (CAPS.contains(&rule) || BY_WORKERS.contains(&rule));
+        if is_wanted && !may_go {
+            return Err(format!("{path} goes by {rule}, and its pod is wanted"));
+        }
+        Ok(())
+    }
+}
+
+impl Invariant for LogsStay {
+    fn sentence(&self) -> &'static str {
+        "the logs of a pod that is wanted stay, but for what the caps say"
+    }
+
+    fn read(&mut self, record: &Record) -> Result<(), String> {
+        match &record.event {
+            Event::Wanted(uid, _) => {
+                self.wanted.entry(uid.clone()).or_insert(record.at);
+            }
+            Event::Unwanted(uid) => drop(self.wanted.remove(uid)),
+            Event::RemovalBegan(Thing { kind, id }, rule) if kind == "log" => {
+                return self.removed(id, rule, record.at);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! Faults of the Pod GC controller. Its histories are tests of its own crate, and of the adapter that
+//! asks the API server.
+
+use super::Mutation;
+
+/// The tests that have to find them: of which crate, and which.
+pub const TESTS: &[(&str, &str)] =
+    &[("podgc", "histories"), ("podgc", "leaders"), ("cluster", "writes")];
+
+/// All of them.
+pub const POD_GC: &[Mutation] = &[
+    Mutation {
+        name: "a pod is deleted by its name alone",
+        file: "crates/cluster/src/pods.rs",
+        find: r#"let mut preconditions = json!({ "uid": pod.uid.to_string() });"#,
+        replace: "let mut preconditions = json!({});",
+    },
+    Mutation {
+        name: "a pod is deleted whatever became of it",
+        file: "crates/podgc/src/cache.rs",
+        find: "version: slot.version,",
+        replace: "version: model::cluster::Version(None),",
+    },
+    Mutation {
+        name: "the quarantine of a node is over with the next cycle",
+        file: "crates/podgc/src/decide/quarantine.rs",
+        find: "Some(wait) if wait.until > now => wait,",
+        replace: "Some(wait) if wait.until > now + QUARANTINE => wait,",
+    },
+    Mutation {
+        name: "the quarantine goes on where it was when a node came back",
+        file: "crates/podgc/src/decide/quarantine.rs",
+        find: "let mut before = std::mem::take(&mut self.waiting);",
+        replace: "let mut before = self.waiting.clone();",
+    },
+    Mutation {
+        name: "one terminated pod too many stays",
+        file: "crates/podgc/src/decide/terminated.rs",
+        find: "terminated.saturating_sub(threshold);",
+        replace: "terminated.saturating_sub(threshold + 1);",
+    },
+    Mutation {
+        name: "one terminated pod too many goes",
+        file: "crates/podgc/src/decide/terminated.rs",
+        find: "terminated.saturating_sub(threshold);",
+        replace: "terminated.saturating_sub(threshold - 1);",
+    },
+    Mutation {
+        name: "evicted pods go last",
+        file: "crates/podgc/src/cache.rs",
+        find: "(!slot.evicted, time, at)",
+        replace: "(slot.evicted, time, at)",
+    },
+    Mutation {
+        name: "a node that the cache misses is gone, whatever the API server says",
+        file: "crates/podgc/src/task.rs",
+        find: r#"Ok(Some(_)) => debug!(node = name, "a node exists that the cache does not have"),"#,
+        replace: "Ok(Some(_)) => drop(gone.insert(name, missing_for)),",
+    },
+    Mutation {
+        name: "a node is out of service because the cache says so",
+        file: "crates/podgc/src/task.rs",
+        find: "Ok(Some(node)) if is_out_of_service(&node) => drop(proven.insert(name)),",
+        replace: "Ok(Some(_)) => drop(proven.insert(name)),",
+    },
+    Mutation {
+        name: "a pod that could not be marked as failed is deleted",
+        file: "crates/podgc/src/act.rs",
+        find: "let version = self.pods.fail_pod(&chosen.target, &status).await?;",
+        replace: "let version = self.pods.fail_pod(&chosen.target, &status).await.unwrap_or(chosen.target.version);",
+    },
+    Mutation {
+        name: "a leader works on when its lease is over",
+        file: "crates/podgc/src/decide/election.rs",
+        find: "renewed + self.policy.renew_deadline",
+        replace: "renewed + self.policy.lease_duration * 4",
+    },
+    Mutation {
+        name: "a lease is taken from who has it",
+        file: "crates/podgc/src/decide/election.rs",
+        find: "since + held.duration > now",
+        replace: "since > now",
+    },
+];

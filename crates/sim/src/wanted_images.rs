@@ -1,0 +1,81 @@
+//! Images that an agent's calls are about, and what is known of one that is to go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::history::ImageRemoval;
+use crate::outside::Outside;
+
+/// Images that calls under way ask for, by name or id, and how many do.
+pub(crate) type WantedImages = BTreeMap<String, usize>;
+
+/// A call under way that fetches an image, or makes a container of it. Over when the agent has its answer,
+/// does not wait for it any more, or is dead.
+#[derive(Debug)]
+pub(crate) struct WantedImage {
+    outside: Arc<Outside>,
+    image: String,
+}
+
+impl WantedImage {
+    pub(crate) fn new(outside: &Arc<Outside>, image: &str) -> Self {
+        outside.wanted_images(|wanted| *wanted.entry(image.to_owned()).or_default() += 1);
+        Self { outside: Arc::clone(outside), image: image.to_owned() }
+    }
+}
+
+impl Drop for WantedImage {
+    fn drop(&mut self) {
+        self.outside.wanted_images(|wanted| {
+            if let Some(count) = wanted.get_mut(&self.image) {
+                *count -= 1;
+            }
+            wanted.retain(|_, count| *count > 0);
+        });
+    }
+}
+
+/// An image that is to go, with all that should keep it. `kept` is what the agent was told to keep.
+pub(crate) fn image_removal(outside: &Outside, id: &str, kept: &str) -> ImageRemoval {
+    let mut users = outside.runtime.containers();
+    users.retain(|container| *container.image_ref == *id);
+    let images = outside.runtime.images();
+    let image = images.iter().find(|image| image.id == id);
+    let names = image.iter().flat_map(|image| image.repo_tags.iter().chain(&image.repo_digests));
+    let names: Vec<&str> = names.map(String::as_str).chain([id]).collect();
+    let wanted = outside.wanted_images(|wanted| wanted.clone());
+    ImageRemoval {
+        id: id.to_owned(),
+        users: users.into_iter().map(|container| container.id).collect(),
+        pinned: image.is_some_and(|image| image.pinned) || names.contains(&kept),
+        wanted: wanted.into_keys().filter(|name| names.contains(&name.as_str())).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{KEPT, PINNED};
+
+    #[tokio::test(start_paused = true)]
+    async fn what_keeps_an_image_is_known_when_it_is_to_go() {
+        let outside = Arc::new(Outside::new());
+        let id = |name: &str| {
+            let images = outside.runtime.images();
+            let image = images.into_iter().find(|image| image.repo_tags == [name]);
+            image.expect("every node has it").id
+        };
+        let removal = |name: &str| image_removal(&outside, &id(name), KEPT);
+        assert!(removal(PINNED).pinned && removal(KEPT).pinned);
+        let had = crate::plan::HAD[0];
+        assert!(!removal(had).pinned && removal(had).wanted.is_empty());
+        let (by_name, by_id) =
+            (WantedImage::new(&outside, had), WantedImage::new(&outside, &id(had)));
+        let again = WantedImage::new(&outside, had);
+        assert_eq!(removal(had).wanted.len(), 2);
+        drop((by_name, by_id));
+        assert_eq!(removal(had).wanted, [had]);
+        drop(again);
+        assert_eq!(removal(had).wanted, [""; 0]);
+    }
+}

@@ -1,0 +1,161 @@
+//! The contract of an API server: how pods are marked and deleted, nodes asked for, and leases written.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use async_trait::async_trait;
+use model::cluster::{
+    FailedStatus, LeaseName, LeaseRecord, PodPhase, PodRemoved, PodTarget, Version,
+};
+use model::ports::cluster::{ApiError, Leases, Nodes, PodWrites};
+use model::verdict::Subject;
+
+use super::{Play, Report};
+use crate::wanted::removal;
+
+/// An API server, and how to look at it from beside.
+#[async_trait]
+pub trait World: Send + Sync {
+    /// Writes pods.
+    fn pods(&self) -> &dyn PodWrites;
+    /// Tells of nodes.
+    fn nodes(&self) -> &dyn Nodes;
+    /// Keeps leases.
+    fn leases(&self) -> &dyn Leases;
+    /// Makes a pod that runs, in place of any of that name, with or without a finalizer.
+    async fn make_pod(&self, name: &str, is_held: bool) -> Result<PodTarget>;
+    /// The phase of a pod, if it is there.
+    async fn phase(&self, name: &str) -> Result<Option<PodPhase>>;
+    /// Makes a node that is not ready.
+    async fn make_node(&self, name: &str) -> Result<()>;
+}
+
+/// A part of the contract.
+#[derive(Debug)]
+pub struct Case {
+    /// What it says.
+    pub name: &'static str,
+    play: for<'a> fn(&'a dyn World) -> Play<'a>,
+}
+
+cases! {
+    a_pod_is_marked_and_has_another_version_then
+    a_pod_of_another_uid_is_not_marked
+    a_pod_goes_at_once
+    a_pod_of_another_uid_or_version_does_not_go
+    a_pod_with_a_finalizer_stays_and_is_another_version
+    what_is_not_there_is_not_found
+    a_node_is_there_or_not
+    a_lease_is_made_once_and_changed_from_what_was_seen
+}
+
+/// Plays all cases.
+pub async fn play_all(world: &dyn World) -> Vec<Report> {
+    let mut reports = Vec::new();
+    for case in CASES {
+        reports.push(Report::of(case.name, (case.play)(world).await));
+    }
+    reports
+}
+
+async fn fail(world: &dyn World, pod: &PodTarget) -> Result<Version, ApiError> {
+    world.pods().fail_pod(pod, &FailedStatus::default()).await
+}
+
+async fn remove(world: &dyn World, pod: &PodTarget) -> Result<PodRemoved, ApiError> {
+    let verdict = removal(Subject::Pod(pod.uid.to_string().into()));
+    world.pods().remove_pod(pod, &verdict).await
+}
+
+/// The same pod with another uid.
+fn another(pod: &PodTarget) -> PodTarget {
+    PodTarget { uid: "00112233-4455-6677-8899-aabbccddeeff".into(), ..pod.clone() }
+}
+
+async fn a_pod_is_marked_and_has_another_version_then(world: &dyn World) -> Result<()> {
+    let pod = world.make_pod("marked", false).await?;
+    let version = fail(world, &pod).await?;
+    ensure!(version > pod.version, "{version:?} after {:?}", pod.version);
+    ensure!(world.phase("marked").await? == Some(PodPhase::Failed), "it failed");
+    let old = remove(world, &pod).await;
+    ensure!(matches!(old, Err(ApiError::Conflict(_))), "the version before: {old:?}");
+    let new = remove(world, &PodTarget { version, ..pod }).await?;
+    ensure!(new == PodRemoved::Gone, "{new:?}");
+    Ok(())
+}
+
+async fn a_pod_of_another_uid_is_not_marked(world: &dyn World) -> Result<()> {
+    let pod = world.make_pod("other-uid", false).await?;
+    let refused = fail(world, &another(&pod)).await;
+    ensure!(matches!(refused, Err(ApiError::Refused { code: 422, .. })), "{refused:?}");
+    ensure!(world.phase("other-uid").await? == Some(PodPhase::Running), "it runs on");
+    Ok(())
+}
+
+async fn a_pod_goes_at_once(world: &dyn World) -> Result<()> {
+    let pod = world.make_pod("goes", false).await?;
+    ensure!(remove(world, &pod).await? == PodRemoved::Gone, "it is gone");
+    ensure!(world.phase("goes").await?.is_none(), "and cannot be seen");
+    Ok(())
+}
+
+async fn a_pod_of_another_uid_or_version_does_not_go(world: &dyn World) -> Result<()> {
+    let first = world.make_pod("again", false).await?;
+    let second = world.make_pod("again", false).await?;
+    let newer = PodTarget { version: second.version, ..first.clone() };
+    let older = PodTarget { version: first.version, ..second.clone() };
+    for wrong in [&first, &newer, &older, &another(&second)] {
+        let refused = remove(world, wrong).await;
+        ensure!(matches!(refused, Err(ApiError::Conflict(_))), "{wrong:?}: {refused:?}");
+    }
+    ensure!(world.phase("again").await? == Some(PodPhase::Running), "it runs on");
+    Ok(())
+}
+
+async fn a_pod_with_a_finalizer_stays_and_is_another_version(world: &dyn World) -> Result<()> {
+    let pod = world.make_pod("held", true).await?;
+    ensure!(remove(world, &pod).await? == PodRemoved::Held, "something holds it");
+    ensure!(world.phase("held").await?.is_some(), "it is there");
+    let again = remove(world, &pod).await;
+    ensure!(matches!(again, Err(ApiError::Conflict(_))), "the version before: {again:?}");
+    Ok(())
+}
+
+async fn what_is_not_there_is_not_found(world: &dyn World) -> Result<()> {
+    let pod = world.make_pod("short-lived", false).await?;
+    remove(world, &pod).await?;
+    let marked = fail(world, &pod).await;
+    ensure!(matches!(marked, Err(ApiError::NotFound)), "{marked:?}");
+    let deleted = remove(world, &pod).await;
+    ensure!(matches!(deleted, Err(ApiError::NotFound)), "{deleted:?}");
+    Ok(())
+}
+
+async fn a_node_is_there_or_not(world: &dyn World) -> Result<()> {
+    ensure!(world.nodes().node("contract").await?.is_none(), "nobody made it yet");
+    world.make_node("contract").await?;
+    let node = world.nodes().node("contract").await?.context("it was made")?;
+    ensure!(node.name == "contract" && !node.is_ready && !node.is_out_of_service, "{node:?}");
+    Ok(())
+}
+
+async fn a_lease_is_made_once_and_changed_from_what_was_seen(world: &dyn World) -> Result<()> {
+    let name = LeaseName { namespace: "kube-system".to_owned(), name: "contract".to_owned() };
+    let leases = world.leases();
+    let record = |holder: &str| LeaseRecord {
+        holder: holder.to_owned(),
+        duration: Duration::from_secs(15),
+        ..LeaseRecord::default()
+    };
+    ensure!(leases.lease(&name).await?.is_none(), "nobody made it yet");
+    let first = leases.create_lease(&name, &record("a")).await?;
+    let again = leases.create_lease(&name, &record("b")).await;
+    ensure!(matches!(again, Err(ApiError::Conflict(_))), "it exists: {again:?}");
+    let second = leases.update_lease(&name, &first, &record("c")).await?;
+    ensure!(second.version != first.version, "{second:?}");
+    let late = leases.update_lease(&name, &first, &record("d")).await;
+    ensure!(matches!(late, Err(ApiError::Conflict(_))), "it is another version: {late:?}");
+    let seen = leases.lease(&name).await?.context("it was made")?;
+    ensure!(seen == second && seen.record == record("c"), "{seen:?}");
+    Ok(())
+}

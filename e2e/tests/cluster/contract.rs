@@ -1,0 +1,105 @@
+//! The contract that the API server in memory keeps, kept by the real one.
+
+use std::path::Path;
+
+use ::cluster::{Cluster as Adapter, Connection, Exclusion, Rate, Source};
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use e2e::api::Patch;
+use e2e::cluster::Cluster;
+use model::cluster::{PodPhase, PodTarget, Version};
+use model::ports::cluster::{Leases, Nodes, PodWrites};
+use serde_json::{Value, json};
+use testbed::ControlPlaneOptions;
+use testkit::contract::assert_kept;
+use testkit::contract::cluster::{World, play_all};
+use tokio::task::block_in_place;
+
+use crate::objects::{node, pod};
+
+const NAMESPACE: &str = "contract";
+
+/// A real API server, and our way to it.
+struct Real {
+    cluster: Cluster,
+    adapter: Adapter,
+}
+
+fn path(name: &str) -> String {
+    format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}")
+}
+
+impl Real {
+    fn replace(&self, name: &str, is_held: bool) -> Result<Value> {
+        let api = self.cluster.api();
+        if api.get(&path(name))?.is_some() {
+            api.delete_with_grace(&path(name), 0)?;
+        }
+        let mut object = pod(name, Some("contract-node"));
+        if is_held {
+            object["metadata"]["finalizers"] = json!(["ferrolet.test/kept"]);
+        }
+        api.create(&format!("/api/v1/namespaces/{NAMESPACE}/pods"), &object)?;
+        let running = json!({ "status": { "phase": "Running" } });
+        api.patch(&format!("{}/status", path(name)), Patch::Merge, &running)
+    }
+}
+
+#[async_trait]
+impl World for Real {
+    fn pods(&self) -> &dyn PodWrites {
+        &self.adapter
+    }
+
+    fn nodes(&self) -> &dyn Nodes {
+        &self.adapter
+    }
+
+    fn leases(&self) -> &dyn Leases {
+        &self.adapter
+    }
+
+    async fn make_pod(&self, name: &str, is_held: bool) -> Result<PodTarget> {
+        let made = block_in_place(|| self.replace(name, is_held))?;
+        let text = |field: &str| made["metadata"][field].as_str().context("a pod has it");
+        Ok(PodTarget {
+            namespace: NAMESPACE.into(),
+            name: name.into(),
+            uid: text("uid")?.into(),
+            version: Version::from(text("resourceVersion")?),
+        })
+    }
+
+    async fn phase(&self, name: &str) -> Result<Option<PodPhase>> {
+        let found = block_in_place(|| self.cluster.api().get(&path(name)))?;
+        let phase = |pod: Value| PodPhase::named(pod["status"]["phase"].as_str().unwrap_or(""));
+        Ok(found.map(phase))
+    }
+
+    async fn make_node(&self, name: &str) -> Result<()> {
+        block_in_place(|| self.cluster.api().create("/api/v1/nodes", &node(name))).map(drop)
+    }
+}
+
+async fn adapter(kubeconfig: &Path) -> Result<Adapter> {
+    let connection = Connection::find(Some(kubeconfig.to_owned()), None, "ferrolet-test/1").await?;
+    let rate = Rate { per_second: 0.0, burst: 0 };
+    Ok(Adapter::new(connection, rate, Exclusion::default(), Source::default()))
+}
+
+#[test]
+fn the_api_server_keeps_the_contract() -> Result<()> {
+    let cluster = Cluster::start(&ControlPlaneOptions::default())?;
+    cluster.make_namespace(NAMESPACE)?;
+    let tasks = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("start a runtime for the adapter")?;
+    let adapter = tasks.block_on(adapter(cluster.control_plane().admin_kubeconfig()))?;
+    let real = Real { cluster, adapter };
+    let reports = tasks.block_on(play_all(&real));
+    assert_eq!(assert_kept(&reports), []);
+    drop(tasks);
+    real.cluster.stop()
+}

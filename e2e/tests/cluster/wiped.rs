@@ -1,0 +1,71 @@
+//! A store that is emptied while our Pod GC controller runs: the server counts its versions anew, and says
+//! nothing of that to who watches.
+
+use anyhow::{Context, Result, ensure};
+use e2e::api::{Api, Patch};
+use e2e::cluster::Cluster;
+use e2e::node::PATIENCE;
+use serde_json::json;
+use testbed::{Component, ControlPlaneOptions};
+
+use crate::collector::{start_pod_gc, wait_for_a_pass};
+use crate::objects::{node, pod};
+
+const NAMESPACE: &str = "wiped";
+const PODS: &str = "/api/v1/namespaces/wiped/pods";
+
+/// How many writes the first life of the store is ahead of the second.
+const AHEAD: usize = 300;
+
+/// Makes a pod that has ended, `again` and again.
+fn make_ended(api: &Api, name: &str, again: usize) -> Result<()> {
+    api.create(PODS, &pod(name, Some("works")))?;
+    let path = format!("{PODS}/{name}");
+    let status = json!({ "status": { "phase": "Succeeded" } });
+    api.patch(&format!("{path}/status"), Patch::Merge, &status)?;
+    for number in 0..again {
+        let change = json!({ "metadata": { "annotations": { "n": number.to_string() } } });
+        api.patch(&path, Patch::Merge, &change)?;
+    }
+    Ok(())
+}
+
+/// At which version the store is.
+fn version(api: &Api) -> Result<u64> {
+    let node = api.create("/api/v1/nodes", &node("works"))?;
+    Ok(node["metadata"]["resourceVersion"].as_str().context("it has a version")?.parse()?)
+}
+
+// behaviour: PGC-127
+#[test]
+fn a_store_that_was_emptied_is_looked_at_anew() -> Result<()> {
+    let mut cluster = Cluster::start(&ControlPlaneOptions::default())?;
+    cluster.make_namespace(NAMESPACE)?;
+    let first = version(cluster.api())? + AHEAD as u64;
+    make_ended(cluster.api(), "old", AHEAD)?;
+    let kubeconfig = cluster.control_plane().admin_kubeconfig().clone();
+    let flags = ["--leader-elect=false", "--terminated-pod-gc-threshold=1"];
+    let process = start_pod_gc(&cluster, "pod-gc", &kubeconfig, &flags)?;
+    wait_for_a_pass(&cluster, NAMESPACE).with_context(|| process.log())?;
+
+    let control_plane = cluster.control_plane_mut();
+    control_plane.kill_component(Component::ApiServer)?;
+    control_plane.kill_component(Component::Etcd)?;
+    control_plane.wipe_etcd()?;
+    control_plane.start_component(Component::Etcd, &[])?;
+    control_plane.start_component(Component::ApiServer, &[])?;
+
+    cluster.make_namespace(NAMESPACE)?;
+    let api = cluster.api();
+    let second = version(api)?;
+    ensure!(second < first, "the store is at {second} already, and was at {first}");
+    make_ended(api, "first", 0)?;
+    make_ended(api, "second", 0)?;
+    // Of all that was known of the first life nothing counts: there is one pod too many, and not two.
+    api.wait_gone(&format!("{PODS}/first"), PATIENCE).with_context(|| process.log())?;
+    wait_for_a_pass(&cluster, NAMESPACE).with_context(|| process.log())?;
+    api.get(&format!("{PODS}/second"))?.context("the younger of two is allowed")?;
+    ensure!(process.log().contains("listing anew"), "{}", process.log());
+    ensure!(process.is_alive()?, "it ended: {}", process.log());
+    cluster.stop()
+}
