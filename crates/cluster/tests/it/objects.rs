@@ -152,7 +152,7 @@ async fn services_and_runtime_classes_are_followed_as_little_of_them_as_is_neede
     let services = lines(&[
         r#"{"type":"ADDED","object":{"metadata":{"name":"s","namespace":"n","resourceVersion":"1"},"spec":{"clusterIP":"10.0.0.1","ports":[{"name":"a","port":1},{"protocol":"UDP","port":2}]},"status":{"loadBalancer":{}}}}"#,
         END,
-        r#"{"type":"DELETED","object":{"metadata":{"name":"s","namespace":"n","resourceVersion":"2"}}}"#,
+        r#"{"type":"DELETED","object":{"metadata":{"name":"s","namespace":"n","resourceVersion":"9999"}}}"#,
     ]);
     let server = Server::start([services]).await;
     let (cluster, heard) = (server.cluster().await, Arc::new(Heard::default()));
