@@ -164,7 +164,7 @@ async fn services_and_runtime_classes_are_followed_as_little_of_them_as_is_neede
     let classes = lines(&[
         r#"{"type":"ADDED","object":{"metadata":{"name":"gvisor","resourceVersion":"1"},"handler":"runsc"}}"#,
         END,
-        r#"{"type":"DELETED","object":{"metadata":{"name":"gvisor","resourceVersion":"2"}}}"#,
+        r#"{"type":"DELETED","object":{"metadata":{"name":"gvisor","resourceVersion":"9999"}}}"#,
     ]);
     let server = Server::start([classes]).await;
     let (cluster, heard) = (server.cluster().await, Arc::new(Heard::default()));
