@@ -80,7 +80,7 @@ impl Sink<Node, ()> for Heard {
 
 #[tokio::test]
 async fn one_node_alone_is_followed() {
-    let bookmark = r#"{"type":"BOOKMARK","object":{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+    let bookmark = r#"{"type":"BOOKMARK","object":{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
     let script = lines(&[
         &format!(r#"{{"type":"ADDED","object":{NODE}}}"#),
         bookmark,

@@ -29,7 +29,8 @@ const EXPIRED: &str = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":
 // behaviour: API-12
 #[tokio::test]
 async fn the_pods_of_one_node_are_told_whole_and_pruned() {
-    let script = [lines(&[POD, BOOKMARK, GONE]), lines(&[EXPIRED]), lines(&[BOOKMARK])];
+    let current = ok(r#"{"metadata":{"resourceVersion":"5000"},"items":[]}"#);
+    let script = [lines(&[POD, BOOKMARK, GONE]), current, lines(&[EXPIRED]), lines(&[BOOKMARK])];
     let server = Server::start(script).await;
     let cluster = server.cluster().await;
     let sink = Arc::new(Heard::default());
@@ -46,10 +47,10 @@ async fn the_pods_of_one_node_are_told_whole_and_pruned() {
     let expected =
         [Change::Complete, Change::Gone("u1".into()), Change::Restarted, Change::Complete];
     assert_eq!((first, rest), (&Change::Restarted, &expected[..]));
-    let paths = server.paths(3).await;
-    let selected = "/api/v1/pods?fieldSelector=spec.nodeName%3Dn&watch=true&";
+    let paths = server.paths(4).await;
+    let selected = "/api/v1/pods?fieldSelector=spec.nodeName%3Dn&";
     assert!(paths.iter().all(|path| path.starts_with(selected)), "{paths:?}");
-    assert!(paths[1].ends_with("&resourceVersion=7"), "{paths:?}");
+    assert!(paths[2].ends_with("&resourceVersion=7"), "{paths:?}");
 }
 
 // behaviour: STW-10
