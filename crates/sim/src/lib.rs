@@ -22,6 +22,7 @@ mod faulty_web;
 pub mod history;
 pub mod invariants;
 mod life;
+mod mortal_cgroups;
 pub mod mutations;
 mod outside;
 pub mod plan;

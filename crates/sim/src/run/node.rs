@@ -24,6 +24,7 @@ use crate::faulty_web::FaultyWeb;
 use crate::history::{Event, Record};
 use crate::invariants::{Broken, Invariants};
 use crate::life::Life;
+use crate::mortal_cgroups::MortalCgroups;
 use crate::outside::Outside;
 use crate::plan::{Harm, KEPT, NODE, Plan, PodPlan, URL, What};
 use crate::robbed::Robbed;
@@ -142,7 +143,7 @@ impl Node {
             }),
             node_events: Arc::<KeptNodeEvents>::default(),
             disks: Arc::clone(&self.outside.disk) as _,
-            cgroups: Some(Arc::clone(&self.outside.cgroups) as _),
+            cgroups: Some(Arc::new(MortalCgroups { outside: outside(), life: Arc::clone(&life) })),
             cluster: None,
             metrics: Registry::new(),
         };

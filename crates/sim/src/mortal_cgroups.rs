@@ -1,0 +1,72 @@
+//! Cgroups as an agent reaches them: it dies over them, and what it removes is told.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
+use model::ports::cgroups::{CgroupError, Cgroups, subject};
+use model::ports::files::Removed;
+use model::verdict::Verdict;
+
+use crate::life::Life;
+use crate::outside::Outside;
+use crate::removal::Removal;
+
+/// The cgroups of one agent.
+#[derive(Debug)]
+pub(crate) struct MortalCgroups {
+    pub(crate) outside: Arc<Outside>,
+    pub(crate) life: Arc<Life>,
+}
+
+impl MortalCgroups {
+    async fn call<T>(&self, what: &str, name: &CgroupName, work: impl Future<Output = T>) -> T {
+        self.life.call(&format!("{what} cgroup {name}"), work).await
+    }
+}
+
+#[async_trait]
+impl Cgroups for MortalCgroups {
+    fn driver(&self) -> CgroupDriver {
+        self.outside.cgroups.driver()
+    }
+
+    async fn check(&self, name: &CgroupName) -> Result<(), CgroupError> {
+        self.call("check", name, self.outside.cgroups.check(name)).await
+    }
+
+    async fn create(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+        self.call("create", name, self.outside.cgroups.create(name, values)).await
+    }
+
+    async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+        self.call("update", name, self.outside.cgroups.update(name, values)).await
+    }
+
+    async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError> {
+        self.call("compare", name, self.outside.cgroups.has(name, values)).await
+    }
+
+    async fn memory_usage(
+        &self,
+        name: &CgroupName,
+        part: Option<&str>,
+    ) -> Result<Option<u64>, CgroupError> {
+        self.call("measure", name, self.outside.cgroups.memory_usage(name, part)).await
+    }
+
+    async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError> {
+        self.call("list", name, self.outside.cgroups.children(name)).await
+    }
+
+    async fn remove(&self, verdict: &Verdict) -> Result<Removed, CgroupError> {
+        // Of most pods that are gone no cgroup is left, of which nothing goes on record.
+        let is_there = |name: &CgroupName| self.outside.cgroups.all().contains_key(name);
+        let _removal = subject(verdict)
+            .is_ok_and(is_there)
+            .then(|| Removal::new(&self.outside, &self.life, verdict));
+        let work = Cgroups::remove(&*self.outside.cgroups, verdict);
+        self.life.call(&format!("remove {}", verdict.subject), work).await
+    }
+}
