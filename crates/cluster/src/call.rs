@@ -21,6 +21,8 @@ const ANSWER: Duration = Duration::from_secs(30);
 const LONGEST_ANSWER: usize = 256 << 20;
 /// How much of a refusal is read.
 const LONGEST_REFUSAL: usize = 64 << 10;
+/// How long a server that wants to be left alone is left alone at most, whatever it says.
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// How much of a refusal is told.
 const LONGEST_MESSAGE: usize = 512;
 
@@ -133,7 +135,7 @@ async fn refused(answer: Response<Body>) -> ApiError {
     let status = answer.status();
     let retry_after = answer.headers().get(header::RETRY_AFTER);
     let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    let retry_after = retry_after.map(Duration::from_secs);
+    let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(LONGEST_RETRY));
     let body = Limited::new(answer.into_body(), LONGEST_REFUSAL).collect();
     let body = timeout(ANSWER, body).await.ok().and_then(Result::ok);
     let body = body.map(Collected::to_bytes).unwrap_or_default();

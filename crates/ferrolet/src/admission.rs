@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use pods::decide::admission::{Decision, Node, Occupancy, Rejection, admission, features};
+use podspec::view;
 use runtime::decide::{AllowedSysctls, apparmor_refusal};
 
 use crate::admission_metrics::AdmissionMetrics;
@@ -23,8 +24,11 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// What the pod relies on and the agent does not do, if anything.
+    /// What the pod relies on and the agent does not do, if anything. A pod of the API waits instead.
     pub(crate) fn unsupported(&self, pod: &Pod) -> Option<Rejection> {
+        if !view::is_static(pod) {
+            return None;
+        }
         let ignored = unsupported(pod, self.stop_signals);
         let message = || format!("not supported: {}", ignored.join(", "));
         (!ignored.is_empty()).then(|| Rejection::new("UnsupportedFields", message()))

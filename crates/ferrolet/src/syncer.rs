@@ -25,11 +25,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::adopt::Adoption;
+use crate::held_up::held_up;
 use crate::node_view::{NodeView, Outlook};
 use crate::resize_message::resize_message;
 use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
-use crate::volumes::unmounted;
 
 /// Makes pods as specified through the container runtime.
 #[derive(Debug)]
@@ -46,6 +46,8 @@ pub(crate) struct Syncer {
     pub(crate) clock: Arc<dyn WallClock>,
     /// Where it is told how pods are.
     pub(crate) view: Arc<NodeView>,
+    /// Whether containers may say which signal ends them.
+    pub(crate) stop_signals: bool,
     /// Asks for a close look at a pod.
     pub(crate) looks: pleg::Marks<()>,
     /// Pods whose resources change, between here and the sync loop.
@@ -165,8 +167,8 @@ impl PodSyncer for Syncer {
             self.publish(pod, status, Told { failure: Some(&failure), ..told });
             return Synced { outcome: Outcome::Finished, acted: false };
         }
-        if let Some(message) = unmounted(pod).filter(|_| !view::is_static(pod)) {
-            self.warn(pod, "FailedMount", message);
+        if let Some((reason, message)) = held_up(pod, self.stop_signals) {
+            self.warn(pod, reason, message);
             return Synced { outcome: Outcome::Again(Retry::Failure), acted: false };
         }
         let sizes = self.pod_runtime.sizes().await;

@@ -21,10 +21,7 @@ const OF_A_CLUSTER: [&str; 5] =
 /// feature gates. `stop_signals` is one of those.
 pub(crate) fn unsupported(pod: &Pod, stop_signals: bool) -> Vec<String> {
     let Some(spec) = view::spec(pod) else { return Vec::new() };
-    let annotations = pod.metadata.annotations.iter().flatten().map(|(name, _)| name);
-    let asked = annotations.filter(|name| ANNOTATIONS.iter().any(|known| name.starts_with(known)));
-    let mut paths: Vec<String> =
-        asked.map(|name| format!("metadata.annotations[{name}]")).collect();
+    let mut paths = if view::is_static(pod) { annotations(pod) } else { Vec::new() };
     paths.extend(pod_fields(spec).into_iter().map(|field| format!("spec.{field}")));
     let mut check = |list: &str, containers: &[Container]| {
         for (index, container) in containers.iter().enumerate() {
@@ -44,6 +41,13 @@ pub(crate) fn unsupported(pod: &Pod, stop_signals: bool) -> Vec<String> {
         paths.retain(|path| !OF_A_CLUSTER.iter().any(|field| path.ends_with(field)));
     }
     paths
+}
+
+/// Those of a manifest. On a pod of the API they may come at any time, and mean nothing.
+fn annotations(pod: &Pod) -> Vec<String> {
+    let names = pod.metadata.annotations.iter().flatten().map(|(name, _)| name);
+    let asked = names.filter(|name| ANNOTATIONS.iter().any(|known| name.starts_with(known)));
+    asked.map(|name| format!("metadata.annotations[{name}]")).collect()
 }
 
 fn has_any<T>(list: Option<&Vec<T>>) -> bool {
@@ -185,6 +189,9 @@ mod tests {
         let mut pod = Pod { spec: Some(PodSpec::default()), ..Pod::default() };
         let name = "container.seccomp.security.alpha.kubernetes.io/main".to_owned();
         pod.metadata.annotations = Some([(name.clone(), "localhost/tight.json".to_owned())].into());
+        assert!(unsupported(&pod, false).is_empty(), "the API's may be annotated at any time");
+        let source = (podspec::annotations::CONFIG_SOURCE.to_owned(), "file".to_owned());
+        pod.metadata.annotations.get_or_insert_default().extend([source]);
         assert_eq!(unsupported(&pod, false), [format!("metadata.annotations[{name}]")]);
     }
 }

@@ -410,6 +410,7 @@ fn syncer(
         clock: Arc::clone(&ports.clock),
         view: Arc::clone(view),
         resizes: Arc::clone(resizes),
+        stop_signals: settings.stop_signals,
         looks: looks.clone(),
         failures: Mutex::default(),
     }

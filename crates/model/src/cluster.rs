@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::ids::{PodName, PodUid};
+
 /// `metadata.uid`: 16 bytes for one that is written as the API server writes them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Uid {
@@ -210,6 +212,18 @@ pub struct PodTarget {
     pub uid: Uid,
     /// `metadata.resourceVersion`.
     pub version: Version,
+}
+
+impl PodTarget {
+    /// A pod of whatever version.
+    pub fn of(pod: &PodName, uid: &PodUid) -> Self {
+        Self {
+            namespace: (&*pod.namespace).into(),
+            name: (&*pod.name).into(),
+            uid: uid.as_str().into(),
+            version: Version(None),
+        }
+    }
 }
 
 /// The status that a pod gets before it is deleted, unless it has ended.

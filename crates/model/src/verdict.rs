@@ -187,6 +187,20 @@ pub struct Verdict {
     pub at: Timestamp,
 }
 
+impl Verdict {
+    /// That a pod goes from the API server, by a rule that needs no numbers.
+    pub fn of_pod(uid: &PodUid, pod: &PodName, rule: &'static str, at: Timestamp) -> Self {
+        Self {
+            subject: Subject::Pod(uid.clone()),
+            name: "".into(),
+            owner: Owner::of(uid, pod),
+            rule,
+            detail: Detail::default(),
+            at,
+        }
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "remove {}", self.subject)?;

@@ -10,4 +10,5 @@ pub mod mirror;
 pub mod requeue;
 pub mod resize;
 pub mod sources;
+pub(crate) mod tries;
 pub mod worker;

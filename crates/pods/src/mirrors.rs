@@ -1,20 +1,20 @@
 //! Keeps the mirrors of static pods in the API server: made when they are missing, made anew when they are
 //! deleted or show another version, and deleted when their static pods are gone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
-use model::cluster::{PodTarget, Version};
+use model::cluster::PodTarget;
 use model::ids::{PodName, PodUid};
 use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, PodWrites};
 use model::ports::pod_api::PodApi;
 use model::trouble::Trouble;
-use model::verdict::{Detail, Owner, Subject, Verdict};
+use model::verdict::Verdict;
 use podspec::view;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -22,11 +22,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::decide::mirror::{MirrorStep, OwnerNode, StaticPods, mirror_of, mirror_steps};
+use crate::decide::tries::Tries;
 use crate::source::api::ApiCopies;
 
-/// How long to wait after something failed, at first and at most.
-const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// How long what was done may take to be heard of, before it is done again.
 const ECHO: Duration = Duration::from_secs(10);
 
@@ -55,15 +53,19 @@ pub struct Mirrors {
     seen: BTreeMap<PodUid, Timestamp>,
     /// What was done and not heard of yet: the mirror that was there, and until when to wait.
     done: BTreeMap<PodName, (Option<PodUid>, Instant)>,
+    /// What failed and waits: for one mirror, or for all of them.
+    tries: Tries<Option<PodName>>,
+    /// From when tries count.
+    begun: Instant,
     trouble: Trouble,
-    wait: Duration,
 }
 
 impl Mirrors {
     /// A task that has done nothing yet.
     pub fn new(parts: MirrorParts) -> Self {
         let (seen, done) = (BTreeMap::new(), BTreeMap::new());
-        Self { parts, seen, done, trouble: Trouble::default(), wait: FIRST_WAIT }
+        let (tries, trouble) = (Tries::default(), Trouble::default());
+        Self { parts, seen, done, tries, begun: Instant::now(), trouble }
     }
 
     /// Keeps mirrors until told to stop.
@@ -85,7 +87,7 @@ impl Mirrors {
                 () = stop.cancelled() => return,
                 changed = self.parts.pods.changed() => changed.is_ok(),
                 changed = heard.changed() => changed.is_ok(),
-                () = wait_until(again) => true,
+                () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => true,
             };
             if !open {
                 // Who tells has ended, and with it the agent.
@@ -105,26 +107,41 @@ impl Mirrors {
         let now = Instant::now();
         self.done
             .retain(|name, (before, until)| there.get(name) == before.as_ref() && *until > now);
-        for step in mirror_steps(&pods, &mirrors) {
-            let name = step.name();
-            if self.done.contains_key(&name) {
+        let steps = mirror_steps(&pods, &mirrors);
+        let concerned: BTreeSet<PodName> = steps.iter().map(MirrorStep::name).collect();
+        self.tries.retain(|key| key.as_ref().is_none_or(|name| concerned.contains(name)));
+        for step in steps {
+            let (name, now) = (step.name(), Instant::now());
+            let keys = [None, Some(name.clone())];
+            let waits = keys.iter().any(|key| self.tries.waits(key, now - self.begun));
+            if waits || self.done.contains_key(&name) {
                 continue;
             }
-            if let Err(error) = self.act(&step).await {
-                if self.trouble.failed(Instant::now().into_std()) {
-                    warn!(pod = %name, error = %Chain(&error), "the API does not show a static pod as it is; trying again");
+            match self.act(&step).await {
+                Ok(()) => {
+                    for key in &keys {
+                        self.tries.went(key);
+                    }
+                    self.done.insert(name.clone(), (there.get(&name).cloned(), now + ECHO));
                 }
-                let again = Instant::now() + self.wait;
-                self.wait = (self.wait * 2).min(LONGEST_WAIT);
-                return Some(again);
+                Err(error) => self.failed(name, &error),
             }
-            self.done.insert(name.clone(), (there.get(&name).cloned(), Instant::now() + ECHO));
         }
-        self.wait = FIRST_WAIT;
-        if let Some(after) = self.trouble.over(Instant::now().into_std()) {
+        if self.tries.is_empty()
+            && let Some(after) = self.trouble.over(Instant::now().into_std())
+        {
             info!(?after, "the API shows static pods as they are again");
         }
-        self.done.values().map(|(_, until)| *until).min()
+        let again = self.tries.next().map(|at| self.begun + at);
+        self.done.values().map(|(_, until)| *until).chain(again).min()
+    }
+
+    fn failed(&mut self, name: PodName, error: &MirrorError) {
+        let now = Instant::now();
+        if self.trouble.failed(now.into_std()) {
+            warn!(pod = %name, error = %Chain(error), "the API does not show a static pod as it is; trying again");
+        }
+        self.tries.failed((!error.concerns_all()).then_some(name), now - self.begun);
     }
 
     /// The time at which a static pod is first heard of is told on its mirror.
@@ -162,21 +179,8 @@ impl Mirrors {
 
     async fn delete(&self, mirror: &Pod, rule: &'static str) -> Result<(), MirrorError> {
         let (uid, name) = (view::uid(mirror), view::pod_name(mirror));
-        let target = PodTarget {
-            namespace: (&*name.namespace).into(),
-            name: (&*name.name).into(),
-            uid: uid.as_str().into(),
-            version: Version(None),
-        };
-        let verdict = Verdict {
-            subject: Subject::Pod(uid.clone()),
-            name: "".into(),
-            owner: Owner::of(&uid, &name),
-            rule,
-            detail: Detail::default(),
-            at: self.parts.clock.now(),
-        };
-        match self.parts.writes.remove_pod(&target, &verdict).await {
+        let verdict = Verdict::of_pod(&uid, &name, rule, self.parts.clock.now());
+        match self.parts.writes.remove_pod(&PodTarget::of(&name, &uid), &verdict).await {
             // Of another uid: it was made anew meanwhile.
             Ok(_) | Err(ApiError::NotFound | ApiError::Conflict(_)) => Ok(()),
             Err(error) => Err(MirrorError::Delete(error)),
@@ -201,10 +205,16 @@ enum MirrorError {
     Delete(#[source] ApiError),
 }
 
-async fn wait_until(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
+impl MirrorError {
+    /// Whether the next mirror would fare no better.
+    fn concerns_all(&self) -> bool {
+        match self {
+            Self::AskNode(_) | Self::NoNode => true,
+            Self::Create(error) | Self::Delete(error) => matches!(
+                error,
+                ApiError::Unreachable(_) | ApiError::TooSlow(_) | ApiError::Throttled { .. }
+            ),
+        }
     }
 }
 

@@ -35,7 +35,11 @@ fn world() -> World {
 }
 
 fn fixed(uid: &str) -> Arc<Pod> {
-    let pod = pod("web").uid(uid).on_node("node").annotation(annotations::CONFIG_HASH, uid);
+    static_pod("web", uid)
+}
+
+fn static_pod(name: &str, uid: &str) -> Arc<Pod> {
+    let pod = pod(name).uid(uid).on_node("node").annotation(annotations::CONFIG_HASH, uid);
     Arc::new(pod.annotation(annotations::CONFIG_SOURCE, annotations::SOURCE_FILE).build())
 }
 
@@ -112,6 +116,28 @@ async fn another_version_gets_another_mirror_and_one_that_went_none() {
     let gone = StaticPods { all_heard: true, ..StaticPods::default() };
     world.pods.send_replace(gone);
     world.none().await;
+}
+
+// behaviour: API-27
+#[tokio::test(start_paused = true)]
+async fn a_mirror_that_cannot_be_made_holds_up_no_other_and_is_tried_ever_more_rarely() {
+    let world = world();
+    world.server.register_node("node");
+    // Somebody else's pod has its name.
+    world.server.make(pod("another").on_node("node").build());
+    let both = [static_pod("another", "u0"), fixed("u1")];
+    let present = both.iter().map(|pod| (view::uid(pod), view::pod_name(pod))).collect();
+    world.pods.send_replace(StaticPods { wanted: both.to_vec(), present, all_heard: true });
+    world.mirror("u1", None).await;
+    for change in 0..100 {
+        let change = |pod: &mut Pod| {
+            pod.metadata.labels = Some([("n".to_owned(), change.to_string())].into());
+        };
+        world.server.update(&PodName::new("default", "another"), change);
+        sleep(Duration::from_secs(1)).await;
+    }
+    let asked = world.server.calls().into_iter().filter(|call| call.contains("another")).count();
+    assert!((5..12).contains(&asked), "{asked} times in 100 s, however much happens");
 }
 
 // behaviour: API-25

@@ -147,7 +147,7 @@ mod tests {
     #[tokio::test]
     async fn what_containers_were_given_outlives_the_agent_and_goes_with_them() {
         let files = Arc::new(MemoryFiles::new());
-        let new = || Actuated::new(Arc::clone(&files) as _, Path::new("/root"));
+        let new = || Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
         let (pod, other) = (PodUid::from("pod"), PodUid::from("other"));
         let first = new();
         assert!(first.sizes().await.is_empty());
@@ -173,11 +173,11 @@ mod tests {
     #[tokio::test]
     async fn a_damaged_record_is_none() {
         let files = Arc::new(MemoryFiles::new());
-        files.write(format!("/root/{FILE}"), "{\"version\":1,\"checksum\":\"0\"}\n{}");
-        let actuated = Actuated::new(Arc::clone(&files) as _, Path::new("/root"));
+        files.write(format!("/kubelet/{FILE}"), "{\"version\":1,\"checksum\":\"0\"}\n{}");
+        let actuated = Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
         assert!(actuated.sizes().await.is_empty());
         actuated.set(&"pod".into(), &"a".into(), size(1)).await;
-        let next = Actuated::new(files as _, Path::new("/root"));
+        let next = Actuated::new(files as _, Path::new("/kubelet"));
         assert_eq!(next.sizes().await.len(), 1);
     }
 }

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
-use model::cluster::{PodTarget, Version};
+use model::cluster::PodTarget;
 use model::ids::PodUid;
 use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, PodWrites};
 use model::ports::pod_api::PodApi;
 use model::trouble::Trouble;
-use model::verdict::{Detail, Input, Owner, Subject, Verdict};
+use model::verdict::{Detail, Input, Verdict};
 use podspec::view;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -122,7 +122,8 @@ impl Writer {
             copies.mark_unchanged();
             self.take_in();
             self.start();
-            let next = self.queue.next_at().map(|at| self.begun + at);
+            let next = self.queue.next_at();
+            let due = self.begun + next.unwrap_or_default();
             // Biased: stopping first; then jobs, of which there are few; the others all mean to look
             // again, at whatever changed.
             let open = tokio::select! {
@@ -134,7 +135,7 @@ impl Writer {
                 }
                 changed = statuses.changed() => changed.is_ok(),
                 changed = copies.changed() => changed.is_ok(),
-                () = wait_until(next) => true,
+                () = sleep_until(due), if next.is_some() => true,
             };
             if !open {
                 // Who tells has ended, and with it the agent.
@@ -271,22 +272,10 @@ impl WriterParts {
 
     async fn delete(&self, pod: &Pod) -> Result<(), ApiError> {
         let (uid, name) = (view::uid(pod), view::pod_name(pod));
-        let target = PodTarget {
-            namespace: (&*name.namespace).into(),
-            name: (&*name.name).into(),
-            uid: uid.as_str().into(),
-            version: Version(None),
-        };
         let phase = pod.status.as_ref().and_then(|status| status.phase.clone());
-        let verdict = Verdict {
-            subject: Subject::Pod(uid.clone()),
-            name: "".into(),
-            owner: Owner::of(&uid, &name),
-            rule: RULE,
-            detail: Detail::default().with("phase", Input::Text(phase.unwrap_or_default())),
-            at: self.clock.now(),
-        };
-        self.writes.remove_pod(&target, &verdict).await?;
+        let detail = Detail::default().with("phase", Input::Text(phase.unwrap_or_default()));
+        let verdict = Verdict { detail, ..Verdict::of_pod(&uid, &name, RULE, self.clock.now()) };
+        self.writes.remove_pod(&PodTarget::of(&name, &uid), &verdict).await?;
         info!(pod = %name, %uid, "pod has ended and is deleted");
         Ok(())
     }
@@ -309,20 +298,14 @@ fn meaning(uid: &PodUid, error: &ApiError) -> Wrote {
         // The feed tells what is there instead.
         ApiError::NotFound => Wrote::Well,
         ApiError::Throttled { retry_after } => Wrote::Away(retry_after.unwrap_or_default()),
-        ApiError::Unreachable(_) | ApiError::TooSlow(_) | ApiError::Refused { code: 500.., .. } => {
-            Wrote::Away(Duration::ZERO)
-        }
+        // So says whoever stands before a server that is away; 500 may be said of one pod alone.
+        ApiError::Unreachable(_)
+        | ApiError::TooSlow(_)
+        | ApiError::Refused { code: 502..=504, .. } => Wrote::Away(Duration::ZERO),
         error => {
             warn!(%uid, error = %Chain(error), "the API server does not take the status of a pod");
             Wrote::Refused
         }
-    }
-}
-
-async fn wait_until(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }
 

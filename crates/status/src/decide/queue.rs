@@ -10,7 +10,7 @@ const AT_A_TIME: usize = 8;
 /// How long a pod waits that could not be written, at first and at most.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
-/// How long all wait while the API server is away, at first and at most.
+/// How long all wait while the API server is away, at first and at most, unless it says how long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -32,10 +32,12 @@ struct Waiting {
     not_before: Option<Duration>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Pause {
     until: Duration,
     next: Duration,
+    /// The pod that was tried last: another one is tried next, since it may be that pod's own fault.
+    tried: PodUid,
 }
 
 /// Pods that are to be written about, and those that are being. Each is there once, however often it
@@ -66,13 +68,14 @@ impl Queue {
     /// The pod that is to be written about now, if any.
     pub fn take(&mut self, now: Duration) -> Option<PodUid> {
         let limit = if self.pause.is_some() { 1 } else { AT_A_TIME };
-        let is_paused = self.pause.is_some_and(|pause| pause.until > now);
-        if is_paused || self.busy.len() >= limit {
+        let pause = self.pause.as_ref();
+        if pause.is_some_and(|pause| pause.until > now) || self.busy.len() >= limit {
             return None;
         }
         let ready =
             self.waiting.iter().filter(|(_, one)| one.not_before.is_none_or(|at| at <= now));
-        let (uid, _) = ready.max_by_key(|(_, one)| one.change)?;
+        let is_another = |uid: &PodUid| pause.is_none_or(|pause| pause.tried != *uid);
+        let (uid, _) = ready.max_by_key(|(uid, one)| (is_another(uid), one.change))?;
         let uid = uid.clone();
         self.waiting.remove(&uid);
         self.busy.insert(uid.clone(), None);
@@ -85,7 +88,7 @@ impl Queue {
             return None;
         }
         let first = self.waiting.values().filter_map(|one| one.not_before).min();
-        let pause = self.pause.map(|pause| pause.until);
+        let pause = self.pause.as_ref().map(|pause| pause.until);
         match (pause, self.waiting.values().any(|one| one.not_before.is_none())) {
             (Some(until), true) => Some(until),
             (Some(until), false) => first.map(|at| at.max(until)),
@@ -115,9 +118,16 @@ impl Queue {
                 self.waiting.insert(uid.clone(), waiting);
             }
             Wrote::Away(least) => {
-                let wait = self.pause.map_or(FIRST_PAUSE, |pause| pause.next);
-                let until = now + wait.max(least);
-                self.pause = Some(Pause { until, next: (wait * 2).min(LONGEST_PAUSE) });
+                let (until, next) = match &self.pause {
+                    // It was under way when another one failed: that counts once.
+                    Some(pause) if pause.until > now => (pause.until, pause.next),
+                    pause => {
+                        let wait = pause.as_ref().map_or(FIRST_PAUSE, |pause| pause.next);
+                        (now + wait, (wait * 2).min(LONGEST_PAUSE))
+                    }
+                };
+                let until = until.max(now + least);
+                self.pause = Some(Pause { until, next, tried: uid.clone() });
                 self.mark(uid, meanwhile.unwrap_or(change));
             }
         }
@@ -201,22 +211,43 @@ mod tests {
         for one in &all {
             queue.done(one, Wrote::Away(Duration::ZERO), 0, now);
         }
+        assert_eq!(
+            queue.next_at(),
+            Some(now + FIRST_PAUSE),
+            "that they failed together counts once"
+        );
         let mut newest = 100;
-        for _ in 0..6 {
+        for name in ["2", "1", "2", "1", "2", "1"] {
             assert_eq!(queue.take(now), None);
             now = queue.next_at().unwrap();
             newest += 1;
-            queue.mark(&uid("2"), newest);
-            assert_eq!(queue.take(now), Some(uid("2")), "the newest");
+            queue.mark(&uid(name), newest);
+            assert_eq!(queue.take(now), Some(uid(name)), "the newest");
             assert_eq!(queue.take(now), None, "and no other");
             assert_eq!(queue.next_at(), None);
-            queue.done(&uid("2"), Wrote::Away(Duration::ZERO), newest, now);
+            queue.done(&uid(name), Wrote::Away(Duration::ZERO), newest, now);
         }
         assert!(queue.next_at().unwrap().saturating_sub(now) <= LONGEST_PAUSE);
         now = queue.next_at().unwrap();
         let first = queue.take(now).unwrap();
         queue.done(&first, Wrote::Well, newest, now);
         assert_eq!(std::iter::from_fn(|| queue.take(now)).count(), 4, "all others follow");
+    }
+
+    // behaviour: STW-33
+    #[test]
+    fn one_pod_that_always_fails_does_not_keep_the_others_from_being_tried() {
+        let mut now = START;
+        let mut queue = Queue::default();
+        queue.mark(&uid("bad"), 9);
+        assert_eq!(queue.take(now), Some(uid("bad")));
+        queue.done(&uid("bad"), Wrote::Away(Duration::ZERO), 9, now);
+        queue.mark(&uid("good"), 1);
+        now = queue.next_at().unwrap();
+        assert_eq!(queue.take(now), Some(uid("good")), "although the other one is newer");
+        queue.done(&uid("good"), Wrote::Away(Duration::ZERO), 1, now);
+        now = queue.next_at().unwrap();
+        assert_eq!(queue.take(now), Some(uid("bad")), "each has its turn");
     }
 
     // behaviour: STW-34
