@@ -8,6 +8,7 @@ pub(crate) mod pod;
 use std::borrow::Cow;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use model::cluster::Uid;
 use serde::{Deserialize, Deserializer};
 
@@ -39,6 +40,38 @@ pub(crate) struct Metadata<'a> {
 impl Metadata<'_> {
     pub(crate) fn uid(&self) -> Uid {
         Uid::from(&*self.uid)
+    }
+
+    pub(crate) fn identity(&self) -> Identity<'_> {
+        Identity {
+            namespace: &self.namespace,
+            name: &self.name,
+            uid: &self.uid,
+            version: &self.resource_version,
+        }
+    }
+}
+
+/// Which object it is, and which version of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Identity<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) uid: &'a str,
+    pub(crate) version: &'a str,
+}
+
+impl<'a> From<&'a ObjectMeta> for Identity<'a> {
+    fn from(metadata: &'a ObjectMeta) -> Self {
+        fn text(text: Option<&String>) -> &str {
+            text.map_or("", String::as_str)
+        }
+        Self {
+            namespace: text(metadata.namespace.as_ref()),
+            name: text(metadata.name.as_ref()),
+            uid: text(metadata.uid.as_ref()),
+            version: text(metadata.resource_version.as_ref()),
+        }
     }
 }
 

@@ -21,13 +21,15 @@ use model::ports::cluster::{ApiError, Change, Sink};
 use model::trouble::Trouble;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use crate::call::{Call, Caller};
+use crate::decode::Identity;
 use crate::lines::Lines;
 
-use self::wire::{Event, List, Taken, failure};
+use self::wire::{Event, List, ListMetadata, Taken, Unread, failure};
 
 /// How many objects a page has.
 const PAGE: u32 = 500;
@@ -41,8 +43,8 @@ const INITIAL_END: &str = "k8s.io/initial-events-end";
 
 /// An object of the API, as far as following it needs to know it.
 pub(crate) trait HasMetadata {
-    /// `metadata.resourceVersion`.
-    fn version(&self) -> &str;
+    /// Which one it is.
+    fn identity(&self) -> Identity<'_>;
     /// The value of an annotation.
     fn annotation(&self, name: &str) -> Option<&str>;
 }
@@ -51,8 +53,8 @@ pub(crate) trait HasMetadata {
 macro_rules! has_slim_metadata {
     ($object:ident) => {
         impl crate::follow::HasMetadata for $object<'_> {
-            fn version(&self) -> &str {
-                &self.metadata.resource_version
+            fn identity(&self) -> crate::decode::Identity<'_> {
+                self.metadata.identity()
             }
 
             fn annotation(&self, name: &str) -> Option<&str> {
@@ -82,13 +84,15 @@ pub(crate) trait Kind: Send + Sync {
     const FIRST_WAIT: Duration = Duration::from_millis(800);
     /// Where they are, and which of them; the query of a selector may follow the path.
     fn path(&self) -> Cow<'_, str>;
-    fn key(object: &Self::Object<'_>) -> Self::Key;
+    fn key(object: Identity<'_>) -> Self::Key;
     fn record(&self, object: Self::Object<'_>) -> Self::Record;
 }
 
 /// What a round came to.
 #[derive(Debug)]
 enum Ended {
+    /// All was told, and where to go on is known.
+    Listed,
     /// The server ended it, as it does after a while.
     Well,
     /// The server has forgotten the version from which we want to go on.
@@ -124,6 +128,7 @@ impl<'a, K: Kind> Follower<'a, K> {
         loop {
             let begun = Instant::now();
             match self.round().await {
+                Ok(Ended::Listed) => wait = K::FIRST_WAIT,
                 Ok(Ended::Well) => {
                     wait = K::FIRST_WAIT;
                     // A server that ends every watch at once is not asked without a rest.
@@ -198,18 +203,37 @@ impl<'a, K: Kind> Follower<'a, K> {
                 page => page?,
             };
             self.note_heard();
-            let list: List<'_, K::Object<'_>> = serde_json::from_slice(&page)
-                .map_err(|error| ApiError::Unreadable(Box::new(error)))?;
-            for object in list.items {
-                self.sink.hear(Change::Applied(self.kind.record(object)));
-            }
-            next = list.metadata.next.into_owned();
+            let told = self.tell_page(&page)?;
+            next = told.next.into_owned();
             if next.is_empty() {
                 self.sink.hear(Change::Complete);
-                self.version = Some(list.metadata.resource_version.into_owned());
-                return Ok(Ended::Well);
+                self.version = Some(told.resource_version.into_owned());
+                return Ok(Ended::Listed);
             }
         }
+    }
+
+    /// Tells the objects of a page; what is not one of them.
+    fn tell_page<'p>(&self, page: &'p [u8]) -> Result<ListMetadata<'p>, ApiError> {
+        let error = match serde_json::from_slice::<List<'p, K::Object<'p>>>(page) {
+            Ok(list) => {
+                for object in list.items {
+                    self.sink.hear(Change::Applied(self.kind.record(object)));
+                }
+                return Ok(list.metadata);
+            }
+            Err(error) => error,
+        };
+        let list: List<'p, Value> = serde_json::from_slice(page)
+            .map_err(|_| ApiError::Unreadable(Box::new(error)))?;
+        for item in &list.items {
+            let change = match <K::Object<'_>>::deserialize(item) {
+                Ok(object) => Change::Applied(self.kind.record(object)),
+                Err(error) => Change::Unreadable(unread::<K>(Unread::deserialize(item), error)?),
+            };
+            self.sink.hear(change);
+        }
+        Ok(list.metadata)
     }
 
     /// Tells all as a stream, and then what changes.
@@ -284,11 +308,11 @@ impl<'a, K: Kind> Follower<'a, K> {
         let event: Event<'_, K::Object<'_>> = match serde_json::from_slice(line) {
             Ok(event) => event,
             Err(error) => {
-                return failure(line).unwrap_or(Err(ApiError::Unreadable(Box::new(error))));
+                return failure(line).unwrap_or_else(|| self.take_unread(line, initial, error));
             }
         };
-        let version = event.object.version().to_owned();
-        if !initial && self.version.as_ref().is_some_and(|known| is_older(&version, known)) {
+        let version = event.object.identity().version.to_owned();
+        if self.is_behind(&version, initial) {
             return Ok(Taken::Older);
         }
         let taken = match &*event.kind {
@@ -297,7 +321,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                 Taken::Change
             }
             "DELETED" => {
-                self.sink.hear(Change::Gone(K::key(&event.object)));
+                self.sink.hear(Change::Gone(K::key(event.object.identity())));
                 Taken::Change
             }
             "BOOKMARK" if event.object.annotation(INITIAL_END) == Some("true") => {
@@ -317,6 +341,53 @@ impl<'a, K: Kind> Follower<'a, K> {
             self.version = Some(version);
         }
         Ok(taken)
+    }
+
+    /// Takes an event whose object cannot be read: nobody else waits for it.
+    fn take_unread(
+        &mut self,
+        line: &[u8],
+        initial: bool,
+        error: serde_json::Error,
+    ) -> Result<Taken, ApiError> {
+        let event: Event<'_, Unread<'_>> = match serde_json::from_slice(line) {
+            Ok(event) => event,
+            Err(_) => return Err(ApiError::Unreadable(Box::new(error))),
+        };
+        let version = event.object.identity().version.to_owned();
+        if self.is_behind(&version, initial) {
+            return Ok(Taken::Older);
+        }
+        let change = match &*event.kind {
+            "ADDED" | "MODIFIED" => Change::Unreadable(unread::<K>(Ok(event.object), error)?),
+            "DELETED" => Change::Gone(K::key(event.object.identity())),
+            _ => return Err(ApiError::Unreadable(Box::new(error))),
+        };
+        self.sink.hear(change);
+        if !initial && !version.is_empty() {
+            self.version = Some(version);
+        }
+        Ok(Taken::Change)
+    }
+
+    /// Whether a version is older than what was heard before. In a list they come as they like.
+    fn is_behind(&self, version: &str, initial: bool) -> bool {
+        !initial && self.version.as_ref().is_some_and(|known| is_older(version, known))
+    }
+}
+
+/// Who it is that cannot be read; an error if not even that can be told.
+fn unread<K: Kind>(
+    object: Result<Unread<'_>, serde_json::Error>,
+    error: serde_json::Error,
+) -> Result<K::Key, ApiError> {
+    match object {
+        Ok(object) if object.is_named() => {
+            let Identity { namespace, name, .. } = object.identity();
+            warn!(kind = K::NAME, namespace, name, %error, "an object cannot be read; passed over");
+            Ok(K::key(object.identity()))
+        }
+        _ => Err(ApiError::Unreadable(Box::new(error))),
     }
 }
 

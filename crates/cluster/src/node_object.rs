@@ -12,6 +12,7 @@ use model::ports::node_api::{NodeApi, NodeLeases};
 use serde::Serialize;
 
 use crate::call::{Call, JSON, Lane, STRATEGIC_MERGE};
+use crate::decode::Identity;
 use crate::follow::{Follower, HasMetadata, Kind};
 use crate::{Cluster, urls};
 
@@ -23,8 +24,8 @@ struct OwnNode {
 }
 
 impl HasMetadata for Node {
-    fn version(&self) -> &str {
-        self.metadata.resource_version.as_deref().unwrap_or_default()
+    fn identity(&self) -> Identity<'_> {
+        (&self.metadata).into()
     }
 
     fn annotation(&self, name: &str) -> Option<&str> {
@@ -42,7 +43,7 @@ impl Kind for OwnNode {
         Cow::Borrowed(&self.path)
     }
 
-    fn key(_: &Node) {}
+    fn key(_: Identity<'_>) {}
 
     fn record(&self, node: Node) -> Node {
         node

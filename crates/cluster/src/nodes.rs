@@ -7,6 +7,7 @@ use model::cluster::NodeRecord;
 use model::ports::cluster::{ApiError, Nodes, Sink};
 
 use crate::call::Call;
+use crate::decode::Identity;
 use crate::decode::node::Node;
 use crate::follow::{Follower, Kind, has_slim_metadata};
 use crate::{Cluster, urls};
@@ -26,8 +27,8 @@ impl Kind for AllNodes {
         "/api/v1/nodes".into()
     }
 
-    fn key(node: &Node<'_>) -> String {
-        node.metadata.name.clone().into_owned()
+    fn key(node: Identity<'_>) -> String {
+        node.name.to_owned()
     }
 
     fn record(&self, object: Node<'_>) -> NodeRecord {

@@ -12,6 +12,7 @@ use model::ports::objects::{Freshness, ObjectReads, TokenRequests};
 use serde_json::{Value, json};
 
 use crate::call::Call;
+use crate::decode::Identity;
 use crate::decode::object::Object;
 use crate::follow::{Follower, Kind, has_slim_metadata};
 use crate::{Cluster, urls};
@@ -38,7 +39,7 @@ impl Kind for One {
         Cow::Borrowed(&self.path)
     }
 
-    fn key(_: &Object<'_>) {}
+    fn key(_: Identity<'_>) {}
 
     fn record(&self, object: Object<'_>) -> DataObject {
         object.record(self.kind)

@@ -11,6 +11,7 @@ use model::ports::cluster::{ApiError, Sink};
 use model::ports::pod_api::PodApi;
 
 use crate::call::{Call, JSON, Lane, STRATEGIC_MERGE};
+use crate::decode::Identity;
 use crate::decode::node::Node;
 use crate::follow::{Follower, HasMetadata, Kind};
 use crate::{Cluster, urls};
@@ -20,8 +21,8 @@ struct PodsOf {
 }
 
 impl HasMetadata for Pod {
-    fn version(&self) -> &str {
-        self.metadata.resource_version.as_deref().unwrap_or_default()
+    fn identity(&self) -> Identity<'_> {
+        (&self.metadata).into()
     }
 
     fn annotation(&self, name: &str) -> Option<&str> {
@@ -39,8 +40,8 @@ impl Kind for PodsOf {
         Cow::Borrowed(&self.path)
     }
 
-    fn key(pod: &Pod) -> PodUid {
-        pod.metadata.uid.as_deref().unwrap_or_default().into()
+    fn key(pod: Identity<'_>) -> PodUid {
+        pod.uid.into()
     }
 
     fn record(&self, pod: Pod) -> Arc<Pod> {

@@ -10,6 +10,7 @@ use model::verdict::Verdict;
 use serde_json::{Value, json};
 
 use crate::call::{Call, JSON, Lane, STRATEGIC_MERGE};
+use crate::decode::Identity;
 use crate::decode::pod::{Exclusion, Pod};
 use crate::follow::{Follower, Kind, has_slim_metadata};
 use crate::{Cluster, urls};
@@ -31,8 +32,8 @@ impl Kind for Pods<'_> {
         "/api/v1/pods".into()
     }
 
-    fn key(pod: &Pod<'_>) -> Uid {
-        pod.metadata.uid()
+    fn key(pod: Identity<'_>) -> Uid {
+        pod.uid.into()
     }
 
     fn record(&self, object: Pod<'_>) -> PodRecord {

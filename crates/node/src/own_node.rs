@@ -141,6 +141,14 @@ impl Sink<Node, ()> for OwnNode {
                     seen.take(node)
                 });
             }
+            Change::Unreadable(()) => {
+                self.seen.send_if_modified(|seen| {
+                    if seen.list != List::None {
+                        seen.list = List::HasNode;
+                    }
+                    false
+                });
+            }
             Change::Gone(()) => self.is_gone(),
             Change::Complete => {
                 self.seen.send_if_modified(|seen| {

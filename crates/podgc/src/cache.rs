@@ -87,6 +87,15 @@ impl Cache {
         self.by_uid.insert_unique(hash, slot, |slot| seed.hash_one(&slots[*slot as usize].uid));
     }
 
+    /// A pod is there and cannot be read: what is known of it stays.
+    pub fn keep(&mut self, uid: &Uid) {
+        let slots = &self.slots;
+        let is_it = |slot: &u32| slots[*slot as usize].uid == *uid;
+        if let Some(&slot) = self.by_uid.find(self.seed.hash_one(uid), is_it) {
+            self.slots[slot as usize].told = true;
+        }
+    }
+
     /// Forgets a pod.
     pub fn forget(&mut self, uid: &Uid) {
         let slots = &self.slots;
@@ -132,6 +141,13 @@ impl Cache {
         entry.node = Some((node.is_ready, node.is_out_of_service));
         entry.told = true;
         self.missing.remove(&id);
+    }
+
+    /// A node is there and cannot be read: what is known of it stays.
+    pub fn keep_node(&mut self, name: &str) {
+        if let Some(id) = self.nodes.find(name) {
+            self.nodes.get_mut(id).told = true;
+        }
     }
 
     /// Forgets a node.

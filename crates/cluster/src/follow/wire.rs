@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use model::ports::cluster::ApiError;
 use serde::Deserialize;
 
+use crate::decode::Identity;
+
 /// A page of a list.
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "O: Deserialize<'de>"))]
@@ -31,6 +33,37 @@ pub(super) struct Event<'a, O> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Cow<'a, str>,
     pub(super) object: O,
+}
+
+/// An object of which nothing is read but which one it is.
+#[derive(Debug, Deserialize)]
+pub(super) struct Unread<'a> {
+    #[serde(borrow)]
+    metadata: Marks<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Marks<'a> {
+    #[serde(borrow)]
+    namespace: Cow<'a, str>,
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    uid: Cow<'a, str>,
+    #[serde(borrow)]
+    resource_version: Cow<'a, str>,
+}
+
+impl Unread<'_> {
+    pub(super) fn is_named(&self) -> bool {
+        !self.metadata.name.is_empty()
+    }
+
+    pub(super) fn identity(&self) -> Identity<'_> {
+        let Marks { namespace, name, uid, resource_version } = &self.metadata;
+        Identity { namespace, name, uid, version: resource_version }
+    }
 }
 
 /// An event that is no object but an error.

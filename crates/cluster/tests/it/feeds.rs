@@ -5,7 +5,7 @@ use model::cluster::{NodeRecord, PodRecord, Uid};
 use model::ports::cluster::{Change, Nodes as _, PodFeed as _, Sink};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::server::{Answer, Server, busy, lines, ok, refused};
 
@@ -30,6 +30,7 @@ impl Sink<PodRecord, Uid> for Heard {
         self.note(match change {
             Change::Restarted => "restarted".to_owned(),
             Change::Applied(pod) => format!("+{} {}", pod.name, pod.phase),
+            Change::Unreadable(uid) => format!("?{uid}"),
             Change::Gone(uid) => format!("-{uid}"),
             Change::Complete => "complete".to_owned(),
         });
@@ -41,6 +42,7 @@ impl Sink<NodeRecord, String> for Heard {
         self.note(match change {
             Change::Restarted => "restarted".to_owned(),
             Change::Applied(node) => format!("+{} {}", node.name, node.is_ready),
+            Change::Unreadable(name) => format!("?{name}"),
             Change::Gone(name) => format!("-{name}"),
             Change::Complete => "complete".to_owned(),
         });
@@ -223,6 +225,49 @@ async fn what_cannot_be_understood_breaks_the_watch_and_not_the_feed() {
     let (heard, paths) = follow(script, 3, 3).await;
     assert_eq!(heard, ["restarted", "complete", "+a Running"]);
     assert_eq!(paths[2], format!("{WATCH}5"));
+}
+
+/// A pod that nobody can read beyond its name.
+fn strange(kind: &str, name: &str, version: u32) -> String {
+    pod(kind, name, version).replace(r#"{"phase":"Running"}"#, "7")
+}
+
+// behaviour: PGC-129
+#[tokio::test]
+async fn an_object_that_cannot_be_read_keeps_nobody_from_the_others() {
+    let first = [pod("ADDED", "a", 3), strange("ADDED", "b", 4), bookmark(5, true)];
+    let then = [strange("MODIFIED", "a", 6), pod("ADDED", "c", 7), strange("DELETED", "b", 8)];
+    let script = vec![stream(&[&first[..], &then[..]].concat()), at(8)];
+    let (heard, paths) = follow(script, 7, 3).await;
+    let expected =
+        ["restarted", "+a Running", "?u-b", "complete", "?u-a", "+c Running", "-u-b"];
+    assert_eq!(heard, expected);
+    assert_eq!(paths[2], format!("{WATCH}8"), "it goes on behind what was passed over");
+    // By pages, too; and right after the last of them it is watched.
+    let item = |name: &str, status: &str| {
+        format!(r#"{{"metadata":{{"name":"{name}","uid":"u-{name}"}},"status":{status}}}"#)
+    };
+    let items = [item("a", "7"), item("b", r#"{"phase":"Failed"}"#)].join(",");
+    let page = ok(format!(r#"{{"metadata":{{"resourceVersion":"9"}},"items":[{items}]}}"#));
+    let script = vec![refused(400, "sendInitialEvents is forbidden"), page, at(9)];
+    let (heard, _) = follow(script, 4, 3).await;
+    assert_eq!(heard, ["restarted", "?u-a", "+b Failed", "complete"]);
+}
+
+// behaviour: PGC-122
+#[tokio::test]
+async fn what_was_listed_is_watched_without_a_rest() {
+    let mut took = Vec::new();
+    // A machine may be slow once, but not each time by as long as a rest takes.
+    for _ in 0..3 {
+        let page = ok(r#"{"metadata":{"resourceVersion":"20"},"items":[]}"#);
+        let script = vec![refused(400, "sendInitialEvents is forbidden"), page, at(20)];
+        let begun = Instant::now();
+        let (_, paths) = follow(script, 2, 4).await;
+        took.push(begun.elapsed());
+        assert_eq!(paths[3], format!("{WATCH}20"));
+    }
+    assert!(took.iter().any(|took| *took < Duration::from_millis(700)), "{took:?}");
 }
 
 #[tokio::test]

@@ -31,6 +31,7 @@ impl Heard {
         let note = match change {
             Change::Restarted => "restarted".to_owned(),
             Change::Applied(object) => format!("+{}", told(object)),
+            Change::Unreadable(name) => format!("?{}", key(name)),
             Change::Gone(name) => format!("-{}", key(name)),
             Change::Complete => "complete".to_owned(),
         };

@@ -68,6 +68,8 @@ pub enum Change<T, K> {
     Restarted,
     /// An object is there, as told.
     Applied(T),
+    /// An object is there and cannot be read: what is known of it stays.
+    Unreadable(K),
     /// An object is gone.
     Gone(K),
     /// All were told; what was not is gone.

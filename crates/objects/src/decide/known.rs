@@ -48,6 +48,11 @@ impl Heard {
                 *listed = Known::Missing;
                 None
             }
+            // What was known before the list stays after it, too.
+            (Change::Unreadable(()), listed) => {
+                *listed = None;
+                None
+            }
             (Change::Applied(object), None) => Some(Known::There(Arc::new(object))),
             (Change::Gone(()), None) => Some(Known::Missing),
             (Change::Complete, listed) => listed.take(),
@@ -58,7 +63,7 @@ impl Heard {
 #[cfg(test)]
 mod tests {
     use model::cluster::Version;
-    use model::ports::cluster::Change::{Applied, Complete, Gone, Restarted};
+    use model::ports::cluster::Change::{Applied, Complete, Gone, Restarted, Unreadable};
 
     use super::*;
 
@@ -92,6 +97,8 @@ mod tests {
                 vec![None, None, None, missing()],
             ),
             (vec![Complete], vec![None]),
+            (vec![Restarted, Unreadable(()), Complete], vec![None, None, None]),
+            (vec![Unreadable(()), Gone(())], vec![None, missing()]),
         ];
         for (changes, expected) in rows {
             let mut heard = Heard::default();

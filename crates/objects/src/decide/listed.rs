@@ -31,6 +31,11 @@ impl<K: Ord + Clone, V> Listed<K, V> {
                 }
                 self.all.insert(key, object);
             }
+            Change::Unreadable(key) => {
+                if let Some(told) = &mut self.told {
+                    told.insert(key);
+                }
+            }
             Change::Gone(key) => {
                 self.all.remove(&key);
             }
@@ -51,7 +56,7 @@ impl<K: Ord + Clone, V> Listed<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use model::ports::cluster::Change::{Applied, Complete, Gone, Restarted};
+    use model::ports::cluster::Change::{Applied, Complete, Gone, Restarted, Unreadable};
 
     use super::*;
 
@@ -70,5 +75,7 @@ mod tests {
         assert_eq!(hear(vec![Applied(3), Gone(1)]), Some(vec![2, 3]));
         assert_eq!(hear(vec![Restarted, Applied(4)]), Some(vec![2, 3, 4]));
         assert_eq!(hear(vec![Restarted, Applied(3), Complete]), Some(vec![3]));
+        let unread = vec![Restarted, Unreadable(3), Unreadable(5), Complete];
+        assert_eq!(hear(unread), Some(vec![3]), "it is there as it was");
     }
 }

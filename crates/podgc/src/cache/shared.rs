@@ -55,6 +55,7 @@ impl Sink<PodRecord, Uid> for SharedCache {
         match change {
             Change::Restarted => self.lock().restart_pods(),
             Change::Applied(pod) => self.lock().apply(pod),
+            Change::Unreadable(uid) => self.lock().keep(&uid),
             Change::Gone(uid) => self.lock().forget(&uid),
             Change::Complete => {
                 self.lock().complete_pods();
@@ -69,6 +70,7 @@ impl Sink<NodeRecord, String> for SharedCache {
         match change {
             Change::Restarted => self.lock().restart_nodes(),
             Change::Applied(node) => self.lock().apply_node(&node),
+            Change::Unreadable(name) => self.lock().keep_node(&name),
             Change::Gone(name) => self.lock().forget_node(&name),
             Change::Complete => {
                 self.lock().complete_nodes();
