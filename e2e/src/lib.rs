@@ -11,6 +11,7 @@
     reason = "a test tool: it works on real files, processes and time"
 )]
 
+pub mod absence;
 pub mod api;
 pub mod api_proxy;
 pub mod cluster;
@@ -19,6 +20,7 @@ pub mod cri_proxy;
 pub mod ctr;
 pub mod faults;
 pub mod node;
+pub mod plane;
 pub mod registry;
 pub mod tidy;
 pub mod vm_limits;

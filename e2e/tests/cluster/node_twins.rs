@@ -9,8 +9,9 @@ use cri::{CriRuntime, Deadlines, Endpoint};
 use e2e::api::Api;
 use e2e::cluster::Cluster;
 use e2e::node::{PATIENCE, program};
+use e2e::plane::with_controllers;
 use serde_json::Value;
-use testbed::{Cache, Command, ControlPlaneOptions, User, wait};
+use testbed::{Cache, Command, User, wait};
 
 use crate::our_node::{OurNode, Who};
 
@@ -114,9 +115,7 @@ fn configuration(socket: &str) -> String {
 
 #[test]
 fn our_node_says_what_upstreams_says() -> Result<()> {
-    let flags = ["--controllers=node-lifecycle-controller"].map(ToOwned::to_owned).to_vec();
-    let options =
-        ControlPlaneOptions { controller_manager: Some(flags), ..ControlPlaneOptions::default() };
+    let options = with_controllers(&["node-lifecycle-controller"]);
     let cluster = Cluster::start(&options)?;
     let instance = cluster.instance();
     let socket = instance.dir().join("hollow.sock").display().to_string();
