@@ -126,12 +126,13 @@ impl ClusterNode {
         self.wait_gone(&path, PATIENCE)
     }
 
-    /// Waits for an event of a reason about a pod of the namespace.
-    pub fn wait_for_event(&self, pod: &str, reason: &str) -> Result<Value> {
+    /// Waits for an event of a reason about a pod of the namespace, with a part of its message.
+    pub fn wait_for_event(&self, pod: &str, reason: &str, part: &str) -> Result<Value> {
         let selector = format!("involvedObject.name%3D{pod},reason%3D{reason}");
         let path = format!("/api/v1/namespaces/{NAMESPACE}/events?fieldSelector={selector}");
         self.wait_for(&path, &format!("{reason} of {pod}"), |list| {
-            list?["items"].as_array()?.first().cloned()
+            let mut all = list?["items"].as_array()?.iter();
+            all.find(|event| event["message"].as_str().is_some_and(|text| text.contains(part))).cloned()
         })
     }
 

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use crate::bucket::Bucket;
 use crate::connect::Connection;
 use crate::counted::Counted;
+use crate::reach::Reach;
 
 /// How long the answer to a call may take.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -45,6 +46,8 @@ pub(crate) struct Caller {
     /// For events.
     pub(crate) events: Bucket,
     pub(crate) counted: OnceLock<Counted>,
+    /// Whether calls are answered.
+    pub(crate) reach: Reach,
 }
 
 /// What is asked.
@@ -89,6 +92,10 @@ struct Refusal {
 }
 
 impl Caller {
+    pub(crate) fn new(connection: Connection, bucket: Bucket, events: Bucket) -> Self {
+        Self { connection, bucket, events, counted: OnceLock::new(), reach: Reach::default() }
+    }
+
     /// Sends a call; the answer is a good one, its body is still to be read.
     pub(crate) async fn send(&self, call: Call) -> Result<Response<Body>, ApiError> {
         match call.lane {
@@ -109,6 +116,7 @@ impl Caller {
             let status = answer.as_ref().ok().and_then(|answer| answer.as_ref().ok());
             counted.call(&method, status.map(Response::status));
         }
+        self.reach.note(matches!(answer, Ok(Ok(_))));
         let answer = answer.map_err(|_| ApiError::TooSlow(ANSWER))?;
         let answer = answer.map_err(|error| ApiError::Unreachable(Box::new(error)))?;
         if answer.status().is_success() { Ok(answer) } else { Err(refused(answer).await) }

@@ -126,7 +126,7 @@ impl<'a, K: Kind> Follower<'a, K> {
     pub(crate) async fn run(mut self) {
         let mut wait = K::FIRST_WAIT;
         loop {
-            let begun = Instant::now();
+            let (begun, back) = (Instant::now(), self.caller.reach.follow());
             match self.round().await {
                 Ok(Ended::Listed) => wait = K::FIRST_WAIT,
                 Ok(Ended::Well) => {
@@ -167,8 +167,9 @@ impl<'a, K: Kind> Follower<'a, K> {
                         ApiError::Throttled { retry_after } => retry_after.unwrap_or_default(),
                         _ => Duration::ZERO,
                     };
-                    sleep(jittered(wait).max(least.min(LONGEST_WAIT))).await;
-                    wait = (wait * 2).min(LONGEST_WAIT);
+                    let least = jittered(K::FIRST_WAIT).max(least.min(LONGEST_WAIT));
+                    let is_back = back.wait(jittered(wait).max(least), least).await;
+                    wait = if is_back { K::FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
                 }
             }
         }

@@ -26,12 +26,13 @@ mod nodes;
 mod objects;
 mod pod_api;
 mod pods;
+mod reach;
 mod reviews;
 mod runtime_classes;
 mod services;
 mod urls;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use model::ports::cluster::ApiError;
 use prometheus::Registry;
@@ -82,7 +83,7 @@ impl Cluster {
     pub fn new(connection: Connection, rate: Rate, exclusion: Exclusion, source: Source) -> Self {
         let (bucket, events) = (Bucket::new(rate), Bucket::new(Rate::UNLIMITED));
         Self {
-            caller: Arc::new(Caller { connection, bucket, events, counted: OnceLock::new() }),
+            caller: Arc::new(Caller::new(connection, bucket, events)),
             rate,
             exclusion: Arc::new(exclusion),
             source: Arc::new(source),
@@ -103,8 +104,7 @@ impl Cluster {
     pub fn with_event_rate(self, rate: Rate) -> Self {
         let (bucket, events) = (Bucket::new(self.rate), Bucket::new(rate));
         let connection = self.caller.connection.clone();
-        let caller = Caller { connection, bucket, events, counted: OnceLock::new() };
-        Self { caller: Arc::new(caller), ..self }
+        Self { caller: Arc::new(Caller::new(connection, bucket, events)), ..self }
     }
 
     /// Where the server is.

@@ -82,10 +82,10 @@ pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<(
     ensure!(second.was_asked(), "the pod runs by another runtime");
     // The class is there, and the runtime that it names is not.
     api.create(PODS, &of_class("with-none", "lost"))?;
-    let event = cluster.wait_for_event("with-none", "FailedCreatePodSandBox")?;
-    let message = event["message"].as_str().unwrap_or_default();
     let says = "no runtime for \"nobody\" is configured";
-    ensure!(message.starts_with("Failed to create pod sandbox: ") && message.contains(says), "{event}");
+    let event = cluster.wait_for_event("with-none", "FailedCreatePodSandBox", says)?;
+    let message = event["message"].as_str().unwrap_or_default();
+    ensure!(message.starts_with("Failed to create pod sandbox: "), "{event}");
     let waits = cluster.wait_for(&ClusterNode::pod_path("with-none"), "it waits", |pod| {
         let state = &pod?["status"]["containerStatuses"][0]["state"]["waiting"]["reason"];
         (state == "ContainerCreating").then(|| pod.cloned())?

@@ -69,7 +69,7 @@ pub(super) fn environment(cluster: &ClusterNode) -> Result<()> {
             let is_told = state["reason"] == "CreateContainerConfigError";
             (is_told && state["message"] == waiting.why).then_some(())
         })?;
-        let event = cluster.wait_for_event(waiting.name, "Failed")?;
+        let event = cluster.wait_for_event(waiting.name, "Failed", waiting.why)?;
         ensure!(event["message"] == format!("Error: {}", waiting.why), "{event}");
     }
     let mut settings = object("ConfigMap", "settings");

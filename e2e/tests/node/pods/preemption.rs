@@ -39,7 +39,7 @@ pub(super) fn preemption(cluster: &ClusterNode) -> Result<()> {
     let target = condition(&lesser, "DisruptionTarget");
     ensure!(target["status"] == "True" && target["reason"] == "TerminationByKubelet", "{status}");
     ensure!(condition(&lesser, "Ready")["status"] == "False", "{status}");
-    let event = cluster.wait_for_event("lesser", "Preempting")?;
+    let event = cluster.wait_for_event("lesser", "Preempting", "critical pod")?;
     ensure!(event["type"] == "Warning", "{event}");
     ensure!(cluster.containers("lesser")?.iter().all(|one| !one.is_alive()), "it still runs");
     ensure!(cluster.running("beside")? == beside, "it was touched");

@@ -55,7 +55,7 @@ pub(super) fn resize(cluster: &ClusterNode) -> Result<()> {
     ask(cluster, &path, 150)?;
     wait_sized(cluster, &path, 150)?;
     for reason in ["ResizeStarted", "ResizeCompleted"] {
-        cluster.wait_for_event("grows", reason)?;
+        cluster.wait_for_event("grows", reason, "150m")?;
     }
     // Somebody has what it wants next: it waits, and gets it when that one goes.
     api.create(PODS, &sized("holds", all / 2))?;
@@ -64,7 +64,7 @@ pub(super) fn resize(cluster: &ClusterNode) -> Result<()> {
     cluster.wait_for(&path, "it waits", |pod| {
         (condition(pod?, "PodResizePending")["reason"] == "Deferred").then_some(())
     })?;
-    cluster.wait_for_event("grows", "ResizeDeferred")?;
+    cluster.wait_for_event("grows", "ResizeDeferred", "cpu")?;
     let pod = api.get(&path)?.context("it is there")?;
     let has = &pod["status"]["containerStatuses"][0]["allocatedResources"]["cpu"];
     ensure!(has == "150m", "{pod}");
