@@ -1,5 +1,6 @@
 //! A node of a cluster: an instance of the testbed with containerd, a control plane and the agent in it.
 
+use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,9 +9,11 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, Options, User};
 
+use crate::agent::Agent;
 use crate::ctr::{self, CtrContainer};
 use crate::node::{NODE_NAME, Node, PATIENCE, one_running};
 use crate::plane::Plane;
+use crate::seen::{Seen, look};
 
 /// The namespace that the pods of a test are in.
 pub const NAMESPACE: &str = "shop";
@@ -21,12 +24,20 @@ pub const PODS: &str = "/api/v1/namespaces/shop/pods";
 /// The image that containers have.
 pub const IMAGE: &str = "ferrolet.test/workload:1";
 
+/// What the upstream kubelet needs to run on a machine like this one.
+const FOR_UPSTREAM: &str = "cgroupDriver: cgroupfs\nfailSwapOn: false\n\
+    evictionHard: {memory.available: 1Mi, nodefs.available: 1%, imagefs.available: 1%}\n\
+    imageGCHighThresholdPercent: 100\nimageGCLowThresholdPercent: 99\n\
+    registryPullQPS: 0\n";
+
 /// A node with the control plane that it belongs to.
 #[derive(Debug)]
 pub struct ClusterNode {
     node: Node,
     plane: Plane,
     kubeconfig: PathBuf,
+    /// What was seen of pods before they were removed.
+    seen: RefCell<Seen>,
 }
 
 impl ClusterNode {
@@ -37,11 +48,23 @@ impl ClusterNode {
 
     /// The same, with a runtime set up otherwise.
     pub fn start_on(runtime: &Options, options: &ControlPlaneOptions) -> Result<Self> {
-        let node = Node::start_with(runtime)?;
+        Self::start_with(runtime, options, Agent::Ferrolet)
+    }
+
+    /// The same, with another agent.
+    pub fn start_with(
+        runtime: &Options,
+        options: &ControlPlaneOptions,
+        agent: Agent,
+    ) -> Result<Self> {
+        let node = Node::start_with(runtime)?.with_agent(agent);
+        if agent == Agent::Upstream {
+            node.configure(FOR_UPSTREAM)?;
+        }
         let plane = Plane::start(node.instance(), options)?;
         plane.make_namespace(NAMESPACE)?;
         let kubeconfig = plane.kubeconfig(&User::node(NODE_NAME))?;
-        Ok(Self { node, plane, kubeconfig })
+        Ok(Self { node, plane, kubeconfig, seen: RefCell::default() })
     }
 
     /// The node, for its manifests and its runtime.
@@ -52,7 +75,9 @@ impl ClusterNode {
     /// Starts the agent as a node of the cluster.
     pub fn start_agent(&mut self) -> Result<()> {
         let kubeconfig = self.kubeconfig.display().to_string();
-        self.node.start_agent_with_flags(&["--kubeconfig", &kubeconfig])
+        let certificates = self.node.root_dir().join("pki").display().to_string();
+        let flags = ["--kubeconfig", &kubeconfig, "--cert-dir", &certificates];
+        self.node.start_agent_with_flags(&flags)
     }
 
     /// Kills the agent so that it notices nothing.
@@ -119,11 +144,17 @@ impl ClusterNode {
         self.node.explained(self.api().wait_gone(path, time))
     }
 
-    /// Deletes a pod of the namespace and waits until it is gone from the API.
+    /// Looks at a pod of the namespace, deletes it and waits until it is gone from the API.
     pub fn remove_pod(&self, name: &str) -> Result<()> {
         let path = Self::pod_path(name);
+        self.seen.borrow_mut().insert(name.to_owned(), look(self, name)?);
         self.api().delete(&path)?;
         self.wait_gone(&path, PATIENCE)
+    }
+
+    /// What was seen of the pods that were removed.
+    pub fn seen(&self) -> Seen {
+        self.seen.borrow().clone()
     }
 
     /// Waits for an event of a reason about a pod of the namespace, with a part of its message.
@@ -132,7 +163,8 @@ impl ClusterNode {
         let path = format!("/api/v1/namespaces/{NAMESPACE}/events?fieldSelector={selector}");
         self.wait_for(&path, &format!("{reason} of {pod}"), |list| {
             let mut all = list?["items"].as_array()?.iter();
-            all.find(|event| event["message"].as_str().is_some_and(|text| text.contains(part))).cloned()
+            all.find(|event| event["message"].as_str().is_some_and(|text| text.contains(part)))
+                .cloned()
         })
     }
 

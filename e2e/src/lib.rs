@@ -12,16 +12,20 @@
 )]
 
 pub mod absence;
+pub mod agent;
 pub mod api;
 pub mod api_proxy;
 pub mod cluster;
 pub mod cluster_node;
 pub mod cri_proxy;
 pub mod ctr;
+pub mod differences;
 pub mod faults;
 pub mod node;
 pub mod plane;
 pub mod registry;
+pub mod scenarios;
+pub mod seen;
 pub mod tidy;
 pub mod vm_limits;
 pub mod vm_node;

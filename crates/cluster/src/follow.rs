@@ -225,8 +225,8 @@ impl<'a, K: Kind> Follower<'a, K> {
             }
             Err(error) => error,
         };
-        let list: List<'p, Value> = serde_json::from_slice(page)
-            .map_err(|_| ApiError::Unreadable(Box::new(error)))?;
+        let list: List<'p, Value> =
+            serde_json::from_slice(page).map_err(|_| ApiError::Unreadable(Box::new(error)))?;
         for item in &list.items {
             let change = match <K::Object<'_>>::deserialize(item) {
                 Ok(object) => Change::Applied(self.kind.record(object)),

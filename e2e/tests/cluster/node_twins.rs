@@ -8,6 +8,7 @@ use config::KubeletConfiguration;
 use cri::{CriRuntime, Deadlines, Endpoint};
 use e2e::api::Api;
 use e2e::cluster::Cluster;
+use e2e::differences::{differences, is_time, leaves};
 use e2e::node::{PATIENCE, program};
 use e2e::plane::with_controllers;
 use serde_json::Value;
@@ -32,55 +33,10 @@ const NOT_COMPARED: &[&str] = &[
     "/metadata/managedFields",
 ];
 
-/// The leaves of a value, by their paths.
-fn leaves(value: &Value, path: &str, all: &mut BTreeMap<String, String>) {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            for (name, inner) in map {
-                let name = name.replace('~', "~0").replace('/', "~1");
-                leaves(inner, &format!("{path}/{name}"), all);
-            }
-        }
-        Value::Array(list) if !list.is_empty() => {
-            for (at, inner) in list.iter().enumerate() {
-                leaves(inner, &format!("{path}/{at}"), all);
-            }
-        }
-        leaf => drop(all.insert(path.to_owned(), leaf.to_string())),
-    }
-}
-
-/// Whether it is a time, which is different for whoever writes it.
-fn is_time(path: &str) -> bool {
-    path.ends_with("Time") || path.ends_with("timeAdded")
-}
-
 fn told(node: &Value) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    leaves(node, "", &mut all);
+    let mut all = leaves(node);
     all.retain(|path, _| !is_time(path) && !NOT_COMPARED.iter().any(|skip| path.starts_with(skip)));
     all
-}
-
-/// What is different without a reason, and reasons for which nothing is different.
-fn differences(ours: &Value, theirs: &Value) -> Vec<String> {
-    let (ours, theirs) = (told(ours), told(theirs));
-    let paths: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
-    let mut found = Vec::new();
-    let mut reasons: Vec<&str> = DIFFERENT.iter().map(|(path, _)| *path).collect();
-    for path in paths {
-        let (our, their) = (ours.get(path), theirs.get(path));
-        if our == their {
-            continue;
-        }
-        let reason = DIFFERENT.iter().find(|(explained, _)| path.starts_with(explained));
-        match reason {
-            Some((explained, _)) => reasons.retain(|reason| reason != explained),
-            None => found.push(format!("{path}: ours {our:?}, upstream's {their:?}")),
-        }
-    }
-    found.extend(reasons.iter().map(|path| format!("{path}: no difference any more")));
-    found
 }
 
 fn is_ready(node: &Value) -> bool {
@@ -157,7 +113,7 @@ fn our_node_says_what_upstreams_says() -> Result<()> {
     })?;
     let ours = ready(cluster.api(), "ours")?;
     eprintln!("{} values compared", told(&ours).len());
-    let found = differences(&ours, &theirs);
+    let found = differences(&told(&ours), &told(&theirs), DIFFERENT);
     ensure!(found.is_empty(), "{}\n\nours: {ours}\n\nupstream's: {theirs}", found.join("\n"));
     kubelet.kill()?;
     cluster.stop()

@@ -8,6 +8,5 @@
 mod absence;
 mod life;
 mod mirror;
-mod pods;
+mod scenarios;
 mod wiped;
-mod workloads;

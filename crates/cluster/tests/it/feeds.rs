@@ -239,8 +239,7 @@ async fn an_object_that_cannot_be_read_keeps_nobody_from_the_others() {
     let then = [strange("MODIFIED", "a", 6), pod("ADDED", "c", 7), strange("DELETED", "b", 8)];
     let script = vec![stream(&[&first[..], &then[..]].concat()), at(8)];
     let (heard, paths) = follow(script, 7, 3).await;
-    let expected =
-        ["restarted", "+a Running", "?u-b", "complete", "?u-a", "+c Running", "-u-b"];
+    let expected = ["restarted", "+a Running", "?u-b", "complete", "?u-a", "+c Running", "-u-b"];
     assert_eq!(heard, expected);
     assert_eq!(paths[2], format!("{WATCH}8"), "it goes on behind what was passed over");
     // By pages, too; and right after the last of them it is watched.

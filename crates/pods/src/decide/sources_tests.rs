@@ -127,7 +127,10 @@ fn a_pod_of_the_api_may_have_the_name_of_one_of_a_manifest() {
         let mut merged = Merged::new(sources);
         for (source, uid) in sources.into_iter().zip(["a", "b"]) {
             let change = merged.tell(source, list(&[pod(uid, "x", "")])).unwrap();
-            assert_eq!((uids(&change.changes.added), change.refused), (vec![uid.to_owned()], vec![]));
+            assert_eq!(
+                (uids(&change.changes.added), change.refused),
+                (vec![uid.to_owned()], vec![])
+            );
         }
         let change = merged.tell(sources[0], list(&[])).unwrap();
         assert_eq!(uids(&change.changes.removed), ["a"]);

@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use e2e::api::Patch;
-use e2e::cluster_node::{
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use testbed::wait;
+
+use crate::api::Patch;
+use crate::cluster_node::{
     ClusterNode, NAMESPACE, PODS, condition, is_ready, log_directory, pod, pod_spec,
 };
-use e2e::node::{NODE_NAME, PATIENCE};
-use e2e::plane::with_controllers;
-use e2e::tidy::wait_tidy;
-use serde_json::{Value, json};
-use testbed::{ControlPlaneOptions, wait};
+use crate::node::{NODE_NAME, PATIENCE};
 
-const CONTROLLERS: [&str; 7] = [
+/// Those that are asked something here.
+pub(super) const CONTROLLERS: [&str; 7] = [
     "daemonset-controller",
     "deployment-controller",
     "garbage-collector-controller",
@@ -29,33 +29,6 @@ const JOBS: &str = "/apis/batch/v1/namespaces/shop/jobs";
 
 /// How many pods the deployment has at its largest.
 const REPLICAS: usize = 30;
-
-// behaviour: API-16, API-17, API-18, API-19
-#[test]
-fn controllers_and_the_scheduler_get_what_they_ask_for() -> Result<()> {
-    let options = ControlPlaneOptions {
-        scheduler: Some(Vec::new()),
-        ..with_controllers(&CONTROLLERS)
-    };
-    let mut cluster = ClusterNode::start(&options)?;
-    let begun = Instant::now();
-    cluster.start_agent()?;
-    cluster.wait_schedulable()?;
-    println!("schedulable after {:.1?}", begun.elapsed());
-    let scenarios: [(&str, fn(&ClusterNode) -> Result<()>); 4] = [
-        ("a deployment", deployment),
-        ("a daemon set", daemon_set),
-        ("jobs", jobs),
-        ("a taint", taint),
-    ];
-    for (what, scenario) in scenarios {
-        let begun = Instant::now();
-        scenario(&cluster).context(what)?;
-        println!("{what}: {:.1?}", begun.elapsed());
-        wait_tidy(cluster.node(), &[], PATIENCE).with_context(|| format!("after {what}"))?;
-    }
-    cluster.stop()
-}
 
 /// What a controller makes pods from.
 fn template(app: &str, spec: &Value) -> Value {
@@ -74,8 +47,9 @@ fn wait_for_none(cluster: &ClusterNode, selector: &str) -> Result<()> {
     })
 }
 
+// behaviour: API-16
 /// To many pods and back to none.
-fn deployment(cluster: &ClusterNode) -> Result<()> {
+pub(super) fn deployment(cluster: &ClusterNode) -> Result<()> {
     let web = json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -114,8 +88,9 @@ fn deployment(cluster: &ClusterNode) -> Result<()> {
     delete(cluster, &path)
 }
 
+// behaviour: API-17
 /// One pod on each node, and this is the one.
-fn daemon_set(cluster: &ClusterNode) -> Result<()> {
+pub(super) fn daemon_set(cluster: &ClusterNode) -> Result<()> {
     let collector = json!({
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
@@ -138,7 +113,8 @@ fn daemon_set(cluster: &ClusterNode) -> Result<()> {
     let uid = |pods: &[Value]| Some(pods.first()?["metadata"]["uid"].clone());
     let first = cluster.wait_for_pods("app=collector", "its pod", uid)?;
     // Another version: the first pod goes before the second comes.
-    let change = json!({ "spec": { "template": { "metadata": { "labels": { "version": "2" } } } } });
+    let change =
+        json!({ "spec": { "template": { "metadata": { "labels": { "version": "2" } } } } });
     cluster.api().patch(&path, Patch::Merge, &change)?;
     ready(2)?;
     let second = cluster.wait_for_pods("app=collector", "its pod", uid)?;
@@ -147,11 +123,18 @@ fn daemon_set(cluster: &ClusterNode) -> Result<()> {
     wait_for_none(cluster, "app=collector")
 }
 
+// behaviour: API-18
 /// One that succeeds and one that fails: what they printed and how they ended stays as long as they do.
-fn jobs(cluster: &ClusterNode) -> Result<()> {
+pub(super) fn jobs(cluster: &ClusterNode) -> Result<()> {
     let kinds: [(&str, &[&str], &str, i32, &str); 2] = [
         ("good", &["args", "all", "done"], "Complete", 0, "all\ndone\n"),
-        ("bad", &["write", "/dev/stderr", "went wrong", "--exit", "3"], "Failed", 3, "went wrong\n"),
+        (
+            "bad",
+            &["write", "/dev/stderr", "went wrong", "--exit", "3"],
+            "Failed",
+            3,
+            "went wrong\n",
+        ),
     ];
     for (name, args, ..) in kinds {
         let mut spec = pod_spec(args);
@@ -169,9 +152,8 @@ fn jobs(cluster: &ClusterNode) -> Result<()> {
         cluster.wait_for(&path, &format!("{name} is {end}"), |job| {
             (condition(job?, end)["status"] == "True").then_some(())
         })?;
-        let pod = cluster.wait_for_pods(&format!("app={name}"), "its pod", |pods| {
-            pods.first().cloned()
-        })?;
+        let pod = cluster
+            .wait_for_pods(&format!("app={name}"), "its pod", |pods| pods.first().cloned())?;
         let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
         let reason = if code == 0 { "Completed" } else { "Error" };
         ensure!(ended["exitCode"] == code && ended["reason"] == reason, "{pod}");
@@ -189,8 +171,9 @@ fn jobs(cluster: &ClusterNode) -> Result<()> {
     Ok(())
 }
 
+// behaviour: API-19
 /// Who does not tolerate a taint is deleted, now or later; who does stays.
-fn taint(cluster: &ClusterNode) -> Result<()> {
+pub(super) fn taint(cluster: &ClusterNode) -> Result<()> {
     let later = Duration::from_secs(3);
     let toleration = |seconds: Option<u64>| {
         let mut toleration =

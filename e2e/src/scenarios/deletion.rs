@@ -1,11 +1,12 @@
 //! How pods go: with their grace, with less of it, and at once.
 
 use anyhow::{Result, ensure};
-use e2e::api::Patch;
-use e2e::cluster_node::{ClusterNode, PODS, pod};
-use e2e::node::PATIENCE;
 use serde_json::{Value, json};
 use testbed::wait;
+
+use crate::api::Patch;
+use crate::cluster_node::{ClusterNode, PODS, pod};
+use crate::node::PATIENCE;
 
 const HOLD: &str = "example.com/hold";
 

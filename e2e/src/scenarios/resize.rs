@@ -1,9 +1,10 @@
 //! A pod that asks for other resources through its `resize` subresource.
 
 use anyhow::{Context, Result, ensure};
-use e2e::api::Patch;
-use e2e::cluster_node::{ClusterNode, PODS, condition, pod};
 use serde_json::{Value, json};
+
+use crate::api::Patch;
+use crate::cluster_node::{ClusterNode, PODS, condition, pod};
 
 use super::preemption::processors;
 

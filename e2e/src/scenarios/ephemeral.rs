@@ -1,9 +1,10 @@
 //! Containers that come to a pod while it runs.
 
 use anyhow::{Result, ensure};
-use e2e::api::Patch;
-use e2e::cluster_node::{ClusterNode, IMAGE, NAMESPACE};
 use serde_json::{Value, json};
+
+use crate::api::Patch;
+use crate::cluster_node::{ClusterNode, IMAGE, NAMESPACE};
 
 // behaviour: API-29
 pub(super) fn ephemeral(cluster: &ClusterNode) -> Result<()> {

@@ -1,9 +1,10 @@
 //! A critical pod gets the place of a lesser one.
 
 use anyhow::{Context, Result, ensure};
-use e2e::cluster_node::{ClusterNode, PODS, condition, pod};
-use e2e::node::Node;
 use serde_json::{Value, json};
+
+use crate::cluster_node::{ClusterNode, PODS, condition, pod};
+use crate::node::Node;
 
 /// How many processors the machine has.
 pub(super) fn processors(node: &Node) -> Result<u32> {

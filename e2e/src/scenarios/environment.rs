@@ -1,9 +1,10 @@
 //! Variables from config maps and secrets.
 
 use anyhow::{Result, ensure};
-use e2e::api::Patch;
-use e2e::cluster_node::{ClusterNode, PODS, pod};
 use serde_json::{Value, json};
+
+use crate::api::Patch;
+use crate::cluster_node::{ClusterNode, PODS, pod};
 
 const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/shop/secrets";
@@ -19,9 +20,7 @@ struct Waiting {
 }
 
 fn all() -> [Waiting; 3] {
-    let of_map = |map: &str, key: &str| {
-        json!({ "name": "COLOR", "valueFrom": { "configMapKeyRef": { "name": map, "key": key } } })
-    };
+    let of_map = |map: &str, key: &str| json!({ "name": "COLOR", "valueFrom": { "configMapKeyRef": { "name": map, "key": key } } });
     [
         Waiting {
             name: "lacks-map",

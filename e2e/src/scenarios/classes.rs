@@ -5,15 +5,17 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use e2e::cluster_node::{ClusterNode, PODS, pod};
-use e2e::node::NODE_NAME;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testbed::Cache;
 
+use crate::cluster_node::{ClusterNode, PODS, pod};
+use crate::node::NODE_NAME;
+
 const CLASSES: &str = "/apis/node.k8s.io/v1/runtimeclasses";
 
 /// A runtime that is the usual one, but notes that it was asked. Its files go with it.
+#[derive(Debug)]
 pub(super) struct SecondRuntime {
     directory: TempDir,
 }
@@ -30,7 +32,8 @@ impl SecondRuntime {
         );
         let program = second.file("runc");
         fs::write(&program, script).context("write the runtime")?;
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).context("let it be run")?;
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
+            .context("let it be run")?;
         Ok(second)
     }
 
@@ -72,10 +75,14 @@ pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<(
         });
         api.create(CLASSES, &class)?;
     }
-    cluster.wait_for(&format!("/api/v1/nodes/{NODE_NAME}"), "the node tells its runtimes", |node| {
-        let handlers = node?["status"]["runtimeHandlers"].as_array()?;
-        handlers.iter().any(|handler| handler["name"] == "second").then_some(())
-    })?;
+    cluster.wait_for(
+        &format!("/api/v1/nodes/{NODE_NAME}"),
+        "the node tells its runtimes",
+        |node| {
+            let handlers = node?["status"]["runtimeHandlers"].as_array()?;
+            handlers.iter().any(|handler| handler["name"] == "second").then_some(())
+        },
+    )?;
     ensure!(!second.was_asked(), "nobody was to ask for it yet");
     api.create(PODS, &of_class("with-class", "other"))?;
     cluster.wait_ready(&ClusterNode::pod_path("with-class"))?;
