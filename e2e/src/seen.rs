@@ -30,16 +30,17 @@ pub(crate) fn look(cluster: &ClusterNode, name: &str) -> Result<Value> {
     let events =
         format!("/api/v1/namespaces/{NAMESPACE}/events?fieldSelector=involvedObject.uid%3D{uid}");
     // How often something was said, and in which order, is a matter of time.
-    let told: BTreeSet<String> =
-        cluster.api().list(&events)?.iter().map(|event| line(event, &uid)).collect();
+    let events = cluster.api().list(&events)?;
+    let told: BTreeMap<String, bool> =
+        events.iter().map(|event| (line(event, &uid), true)).collect();
     let root = cluster.node().root_dir().join("pods").join(&uid).display().to_string();
     let logs = crate::cluster_node::log_directory(&pod);
-    let mut files = BTreeSet::new();
+    let mut files = BTreeMap::new();
     for directory in [&root, &logs] {
         let list = format!("cd {directory} 2>/dev/null && find . -printf '%y %m %P\\n' || true");
         let list = cluster.node().run("sh", &["-c", &list])?;
         let kind = if directory == &root { "root" } else { "log" };
-        files.extend(list.lines().map(|line| format!("{kind} {}", without_ids(line))));
+        files.extend(list.lines().map(|line| (format!("{kind} {}", without_ids(line)), true)));
     }
     let mut status = pod["status"].clone();
     strip(&mut status);

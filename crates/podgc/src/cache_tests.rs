@@ -177,6 +177,26 @@ fn a_list_that_breaks_off_removes_nothing() {
     assert_eq!(cache.pods(), 0);
 }
 
+// behaviour: PGC-129
+#[test]
+fn what_a_list_cannot_read_stays_as_it_was() {
+    let mut cache = Cache::default();
+    cache.apply(pod(1, PodPhase::Failed));
+    cache.apply_node(&NodeRecord { name: "n".to_owned(), ..NodeRecord::default() });
+    for _ in 0..2 {
+        cache.restart_pods();
+        cache.keep(&uid(1));
+        cache.keep(&uid(2));
+        cache.complete_pods();
+        cache.restart_nodes();
+        cache.keep_node("n");
+        cache.keep_node("other");
+        cache.complete_nodes();
+    }
+    assert_eq!((cache.pods(), cache.count()), (1, 1));
+    assert!(cache.has_node("n") && !cache.has_node("other"));
+}
+
 #[test]
 fn a_pod_in_the_place_of_another_is_not_taken_for_it() {
     let mut cache = Cache::default();
