@@ -9,7 +9,7 @@ use kube::client::Body;
 use model::ports::cluster::ApiError;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::bucket::Bucket;
 use crate::connect::Connection;
@@ -104,10 +104,11 @@ impl Caller {
             .header(header::ACCEPT, JSON)
             .body(call.body)
             .map_err(|error| ApiError::Unreachable(Box::new(error)))?;
+        let begun = Instant::now();
         let answer = timeout(ANSWER, self.connection.send(request)).await;
         if let Some(counted) = self.counted.get() {
             let status = answer.as_ref().ok().and_then(|answer| answer.as_ref().ok());
-            counted.call(&method, status.map(Response::status));
+            counted.call(&method, status.map(Response::status), begun.elapsed());
         }
         let answer = answer.map_err(|_| ApiError::TooSlow(ANSWER))?;
         let answer = answer.map_err(|error| ApiError::Unreachable(Box::new(error)))?;
@@ -150,6 +151,10 @@ fn meaning(status: StatusCode, retry_after: Option<Duration>, mut message: Strin
     match status {
         StatusCode::NOT_FOUND => ApiError::NotFound,
         StatusCode::CONFLICT => ApiError::Conflict(message),
+        // Of some objects it is said so that they are another one than was meant: the uid cannot be changed.
+        StatusCode::UNPROCESSABLE_ENTITY if message.contains("metadata.uid") => {
+            ApiError::Conflict(message)
+        }
         StatusCode::TOO_MANY_REQUESTS => ApiError::Throttled { retry_after },
         // So says a server that is busy, or on its way out.
         status if status.is_server_error() && retry_after.is_some() => {
@@ -180,5 +185,7 @@ mod tests {
             let status = StatusCode::from_u16(code).unwrap();
             assert_eq!(meaning(status, retry_after, String::new()).label(), label, "{code}");
         }
+        let another = "metadata.uid: Invalid value: \"x\": field is immutable".to_owned();
+        assert_eq!(meaning(StatusCode::UNPROCESSABLE_ENTITY, None, another).label(), "conflict");
     }
 }
