@@ -6,11 +6,11 @@ pub mod node_api;
 mod objects;
 mod port;
 mod strategic_merge;
+mod troubles;
 mod whole_pods;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use model::cluster::{
@@ -18,12 +18,14 @@ use model::cluster::{
     PodTarget, Uid, Version,
 };
 use model::ports::clock::WallClock as _;
-use model::ports::cluster::{ApiError, Change};
+use model::ports::cluster::Change;
 use model::verdict::Verdict;
 use tokio::sync::watch;
 
 use self::objects::Objects;
 pub use self::objects::object;
+pub use self::troubles::Trouble;
+use self::troubles::Troubles;
 pub use self::whole_pods::MemoryPods;
 use crate::clock::VirtualClock;
 
@@ -50,21 +52,6 @@ pub enum Ask {
     Token,
 }
 
-/// What goes wrong with a call.
-#[derive(Debug, Clone)]
-pub enum Trouble {
-    /// It is refused with this status.
-    Refused(u16),
-    /// The server has no time.
-    Throttled(Option<Duration>),
-    /// The server is not reached.
-    Unreachable,
-    /// It is done, and the answer is lost.
-    AnswerLost,
-    /// It takes this long.
-    Late(Duration),
-}
-
 /// A pod that was removed.
 #[derive(Debug, Clone)]
 pub struct RemovedPod {
@@ -84,16 +71,6 @@ pub struct RemovedPod {
     pub by: String,
     /// Who held leases then.
     pub holders: Vec<String>,
-}
-
-/// Calls of a kind that go wrong, so many times.
-#[derive(Debug)]
-struct Spell {
-    /// Whose; everybody's if there is none.
-    of: Option<String>,
-    ask: Ask,
-    trouble: Trouble,
-    left: u32,
 }
 
 /// Which feed.
@@ -142,7 +119,7 @@ struct State {
     leases: BTreeMap<LeaseName, Lease>,
     pod_history: History<PodChange>,
     node_history: History<NodeChange>,
-    troubles: Vec<Spell>,
+    troubles: Troubles<Ask>,
     calls: Vec<(Ask, String)>,
     removed: Vec<RemovedPod>,
     events: Vec<ClusterEvent>,
@@ -305,13 +282,12 @@ impl MemoryCluster {
 
     /// From now on calls go wrong, so many times.
     pub fn trouble(&self, ask: Ask, trouble: Trouble, times: u32) {
-        self.state().troubles.push(Spell { of: None, ask, trouble, left: times });
+        self.state().troubles.add(None, ask, trouble, times);
     }
 
     /// The same for the calls of one of those who ask.
     pub fn trouble_of(&self, who: &str, ask: Ask, trouble: Trouble, times: u32) {
-        let of = Some(who.to_owned());
-        self.state().troubles.push(Spell { of, ask, trouble, left: times });
+        self.state().troubles.add(Some(who.to_owned()), ask, trouble, times);
     }
 
     /// Nothing goes wrong any more.
@@ -389,32 +365,6 @@ impl State {
         if let Some(stored) = self.pods.remove(key) {
             self.version += 1;
             self.pod_history.changes.push(Change::Gone(stored.record.uid));
-        }
-    }
-
-    /// What goes wrong with a call, if anything.
-    fn trouble(&mut self, who: &str, ask: Ask, what: &str) -> Option<Trouble> {
-        self.calls.push((ask, what.to_owned()));
-        let spell = self.troubles.iter_mut().find(|spell| {
-            spell.ask == ask && spell.left > 0 && spell.of.as_ref().is_none_or(|of| of == who)
-        })?;
-        spell.left -= 1;
-        Some(spell.trouble.clone())
-    }
-}
-
-impl Trouble {
-    fn error(&self) -> ApiError {
-        match self {
-            Self::Refused(409) => ApiError::Conflict("refused on purpose".to_owned()),
-            Self::Refused(404) => ApiError::NotFound,
-            Self::Refused(code) => {
-                ApiError::Refused { code: *code, message: "refused on purpose".to_owned() }
-            }
-            Self::Throttled(retry_after) => ApiError::Throttled { retry_after: *retry_after },
-            Self::Unreachable | Self::AnswerLost | Self::Late(_) => {
-                ApiError::Unreachable("not reached on purpose".into())
-            }
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The API server in memory, as far as a node's own objects go: whole nodes and their leases.
 
-mod merge;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +12,8 @@ use model::ports::node_api::{NodeApi, NodeLeases};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::Trouble;
+use super::strategic_merge::patched;
+use super::troubles::{Trouble, Troubles, troubled};
 
 /// What can be asked about a node's own objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +38,7 @@ struct State {
     uids: u64,
     nodes: BTreeMap<String, Node>,
     leases: BTreeMap<String, Lease>,
-    troubles: Vec<(NodeAsk, Trouble, u32)>,
+    troubles: Troubles<NodeAsk>,
     calls: Vec<(NodeAsk, Option<Value>)>,
     is_frozen: bool,
     /// Counts how often those who follow must begin anew.
@@ -73,14 +72,6 @@ impl State {
             self.uids += 1;
             metadata.uid = Some(format!("00000000-0000-4000-8000-{:012x}", self.uids));
         }
-    }
-
-    fn trouble(&mut self, ask: NodeAsk, body: Option<Value>) -> Option<Trouble> {
-        self.calls.push((ask, body));
-        let (_, trouble, left) =
-            self.troubles.iter_mut().find(|(on, _, left)| *on == ask && *left > 0)?;
-        *left -= 1;
-        Some(trouble.clone())
     }
 }
 
@@ -155,7 +146,7 @@ impl MemoryNodeApi {
 
     /// From now on calls go wrong, so many times.
     pub fn trouble(&self, ask: NodeAsk, trouble: Trouble, times: u32) {
-        self.state().troubles.push((ask, trouble, times));
+        self.state().troubles.add(None, ask, trouble, times);
     }
 
     /// Nothing goes wrong any more.
@@ -190,19 +181,12 @@ impl MemoryNodeApi {
         body: Option<Value>,
         call: impl FnOnce(&mut State) -> Result<T, ApiError> + Send,
     ) -> Result<T, ApiError> {
-        let trouble = self.state().trouble(ask, body);
-        match trouble {
-            None => self.change(call),
-            Some(Trouble::Late(duration)) => {
-                tokio::time::sleep(duration).await;
-                self.change(call)
-            }
-            Some(Trouble::AnswerLost) => {
-                self.change(call)?;
-                Err(Trouble::AnswerLost.error())
-            }
-            Some(trouble) => Err(trouble.error()),
-        }
+        let trouble = {
+            let mut state = self.state();
+            state.calls.push((ask, body));
+            state.troubles.next("", ask)
+        };
+        troubled(trouble, || self.change(call)).await
     }
 }
 
@@ -261,7 +245,7 @@ impl NodeApi for MemoryNodeApi {
         let body = patch.clone();
         let change = |state: &mut State| {
             let node = state.nodes.get(name).cloned().ok_or(ApiError::NotFound)?;
-            let mut changed = merge::patched(&node, &patch)?;
+            let mut changed = patched(&node, &patch)?;
             // What is patched is the status; labels and annotations may go along, all else does not.
             changed.spec = node.spec;
             state.stamp(&mut changed.metadata, false);

@@ -16,7 +16,7 @@ use model::verdict::Verdict;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::strategic_merge::apply;
+use super::strategic_merge::patched;
 use crate::clock::VirtualClock;
 
 #[derive(Debug, Default)]
@@ -174,13 +174,18 @@ impl State {
         self.pods.remove(name);
     }
 
-    /// A pod with just this uid.
-    fn meant(&self, name: &PodName, uid: &str) -> Result<Pod, ApiError> {
-        let pod = self.pods.get(name).ok_or(ApiError::NotFound)?;
-        if pod.metadata.uid.as_deref() != Some(uid) {
+    /// A pod with just this uid, and just this version if one is meant.
+    fn meant(&self, target: &PodTarget, version: Version) -> Result<(PodName, Pod), ApiError> {
+        let name = PodName::new(&*target.namespace, &*target.name);
+        let pod = self.pods.get(&name).ok_or(ApiError::NotFound)?;
+        if pod.metadata.uid != Some(target.uid.to_string()) {
             return Err(ApiError::Conflict("the uid is another".to_owned()));
         }
-        Ok(Pod::clone(pod))
+        let there = Version::from(pod.metadata.resource_version.as_deref().unwrap_or_default());
+        if version.0.is_some() && version != there {
+            return Err(ApiError::Conflict("the version is another".to_owned()));
+        }
+        Ok((name, Pod::clone(pod)))
     }
 }
 
@@ -229,16 +234,11 @@ impl PodApi for MemoryPods {
         self.call(format!("PATCH {pod}"), |state| {
             let unreadable = |error| ApiError::Unreadable(Box::new(error));
             let patch: Value = serde_json::from_str(&patch).map_err(unreadable)?;
-            let mut there =
-                state.meant(pod, patch["metadata"]["uid"].as_str().unwrap_or_default())?;
-            let mut status = serde_json::to_value(&there.status).map_err(unreadable)?;
-            if let (Some(status), Some(changes)) =
-                (status.as_object_mut(), patch["status"].as_object())
-            {
-                apply(status, changes);
-            }
-            there.status = serde_json::from_value(status).map_err(unreadable)?;
-            Ok(state.put(pod.clone(), there))
+            let there = state.pods.get(pod).ok_or(ApiError::NotFound)?;
+            let changed = patched(&**there, &patch)?;
+            // What is patched is the status alone.
+            let changed = Pod { status: changed.status, ..Pod::clone(there) };
+            Ok(state.put(pod.clone(), changed))
         })
     }
 
@@ -282,21 +282,29 @@ fn tell(
 #[async_trait]
 impl PodWrites for MemoryPods {
     async fn fail_pod(&self, pod: &PodTarget, _: &FailedStatus) -> Result<Version, ApiError> {
-        let name = PodName::new(&*pod.namespace, &*pod.name);
-        self.call(format!("FAIL {name}"), |state| {
-            let mut there = state.meant(&name, &pod.uid.to_string())?;
+        self.call(format!("FAIL {}/{}", pod.namespace, pod.name), |state| {
+            let (name, mut there) = state.meant(pod, Version(None))?;
             there.status.get_or_insert_default().phase = Some("Failed".to_owned());
-            state.put(name.clone(), there);
+            state.put(name, there);
             Ok(Version::from(state.version))
         })
     }
 
     async fn remove_pod(&self, pod: &PodTarget, _: &Verdict) -> Result<PodRemoved, ApiError> {
-        let name = PodName::new(&*pod.namespace, &*pod.name);
-        self.call(format!("DELETE {name}"), |state| {
-            state.meant(&name, &pod.uid.to_string())?;
-            state.drop_pod(&name);
-            Ok(PodRemoved::Gone)
+        let now = Time(self.clock.now());
+        self.call(format!("DELETE {}/{}", pod.namespace, pod.name), |state| {
+            let (name, mut there) = state.meant(pod, pod.version)?;
+            if there.metadata.finalizers.as_ref().is_none_or(Vec::is_empty) {
+                state.drop_pod(&name);
+                return Ok(PodRemoved::Gone);
+            }
+            let metadata = &mut there.metadata;
+            if metadata.deletion_grace_period_seconds != Some(0) {
+                metadata.deletion_timestamp.get_or_insert(now);
+                metadata.deletion_grace_period_seconds = Some(0);
+                state.put(name, there);
+            }
+            Ok(PodRemoved::Held)
         })
     }
 }
