@@ -21,11 +21,11 @@ impl MemoryCluster {
         call: impl FnOnce(&mut State) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         let trouble = {
-            let mut state = self.state();
+            let mut state = self.shared.state();
             state.calls.push((ask, what.to_owned()));
             state.troubles.next(&self.who, ask)
         };
-        troubled(trouble, || self.change(call)).await
+        troubled(trouble, || self.shared.change(call)).await
     }
 }
 
