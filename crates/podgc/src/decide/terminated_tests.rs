@@ -205,7 +205,7 @@ impl TerminatedPods for Quiet {
     }
 }
 
-// behaviour: PGC-129
+// behaviour: PGC-130
 #[test]
 fn while_nothing_is_too_much_no_pod_is_looked_at_but_the_first_that_ended() {
     let policy = TerminatedPolicy {
