@@ -284,7 +284,12 @@ impl MemoryCluster {
 
     /// Names of all pods, as `NAMESPACE/NAME`.
     pub fn pods(&self) -> Vec<String> {
-        self.shared.state().pods.keys().map(|(namespace, name)| format!("{namespace}/{name}")).collect()
+        self.shared
+            .state()
+            .pods
+            .keys()
+            .map(|(namespace, name)| format!("{namespace}/{name}"))
+            .collect()
     }
 
     /// A pod, if it is there.

@@ -181,7 +181,9 @@ async fn calls_are_counted_by_their_answer_and_timed() {
         format!("rest_client_requests_total{{code=\"404\",host=\"{host}\",method=\"GET\"}} 2\n"),
         format!("rest_client_requests_total{{code=\"403\",host=\"{host}\",method=\"DELETE\"}} 1\n"),
         format!("rest_client_request_duration_seconds_count{{host=\"{host}\",verb=\"GET\"}} 2\n"),
-        format!("rest_client_request_duration_seconds_count{{host=\"{host}\",verb=\"DELETE\"}} 1\n"),
+        format!(
+            "rest_client_request_duration_seconds_count{{host=\"{host}\",verb=\"DELETE\"}} 1\n"
+        ),
     ] {
         assert!(text.contains(&line), "{line} is not in {text}");
     }

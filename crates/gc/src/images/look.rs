@@ -12,9 +12,7 @@ use model::ports::runtime::{Code, ContainerFilter, Image, ImageUse, RuntimeError
 use tracing::{debug, warn};
 
 use super::{ImageGcError, ImageGcParts, ImageGcSettings};
-use crate::decide::images::{
-    Detected, KeptImage, Listing, Observed, Records, Situation, detect,
-};
+use crate::decide::images::{Detected, KeptImage, Listing, Observed, Records, Situation, detect};
 
 /// What all passes and plans share. Records are written by the task alone.
 #[derive(Debug)]

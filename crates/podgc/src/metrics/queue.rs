@@ -140,11 +140,13 @@ impl Collector for UnderWay {
     fn collect(&self) -> Vec<MetricFamily> {
         let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
         let took = since.map_or(Duration::ZERO, |since| since.elapsed());
-        self.gauges().into_iter().flat_map(|gauges| {
-            let gauge: Gauge = gauges.with_label_values(&[QUEUE]);
-            gauge.set(took.as_secs_f64());
-            gauges.collect()
-        })
-        .collect()
+        self.gauges()
+            .into_iter()
+            .flat_map(|gauges| {
+                let gauge: Gauge = gauges.with_label_values(&[QUEUE]);
+                gauge.set(took.as_secs_f64());
+                gauges.collect()
+            })
+            .collect()
     }
 }

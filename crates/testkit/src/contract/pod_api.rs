@@ -135,10 +135,9 @@ async fn patching(server: &Server<'_>, made: &Pod) -> Result<Arc<Pod>> {
 /// Nothing is written to another pod, or another version of it, than was meant.
 async fn refusals(server: &Server<'_>, made: &Pod, last: &Pod) -> Result<()> {
     const ANOTHER: &str = "00112233-4455-6677-8899-aabbccddeeff";
-    for metadata in [
-        json!({ "uid": ANOTHER }),
-        json!({ "uid": uid(made)?, "resourceVersion": version(made)? }),
-    ] {
+    for metadata in
+        [json!({ "uid": ANOTHER }), json!({ "uid": uid(made)?, "resourceVersion": version(made)? })]
+    {
         let body = json!({ "metadata": metadata, "status": { "message": "not meant" } });
         let refused = server.patch("contract", &body).await;
         ensure!(is_conflict(&refused), "{metadata}: {refused:?}");
@@ -176,7 +175,10 @@ async fn following(server: &Server<'_>, pod: &Pod) -> Result<()> {
                     ensure!(uid(&one)? == uid(pod)?, "{:?} is not of this node", one.metadata.name);
                     let message = one.status.as_ref().and_then(|status| status.message.as_deref());
                     if message == Some("heard") {
-                        ensure!(server.remove(&target(&one)?).await? == PodRemoved::Gone, "it goes");
+                        ensure!(
+                            server.remove(&target(&one)?).await? == PodRemoved::Gone,
+                            "it goes"
+                        );
                     }
                     told.push(one);
                 }

@@ -160,11 +160,7 @@ fn keeper(
 }
 
 /// Under which name an image is claimed, if it is.
-fn is_claimed<'a>(
-    id: &'a str,
-    names: &'a [String],
-    claimed: &BTreeSet<String>,
-) -> Option<&'a str> {
+fn is_claimed<'a>(id: &'a str, names: &'a [String], claimed: &BTreeSet<String>) -> Option<&'a str> {
     names.iter().map(String::as_str).chain([id]).find(|name| claimed.contains(*name))
 }
 
