@@ -71,7 +71,8 @@ fn directive(members: &Map<String, Value>) -> Option<&str> {
 fn merged_list(mut list: Vec<Value>, elements: &[Value], key: &str) -> Vec<Value> {
     let elements: Vec<&Map<String, Value>> = elements.iter().filter_map(Value::as_object).collect();
     if elements.iter().any(|members| directive(members) == Some("replace")) {
-        list.clear();
+        let new = elements.into_iter().filter(|members| directive(members).is_none());
+        return new.map(|members| Value::Object(merged(Map::new(), members))).collect();
     }
     for members in elements {
         let place = list.iter().position(|one| one.get(key) == members.get(key));
