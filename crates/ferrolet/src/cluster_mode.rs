@@ -118,6 +118,7 @@ pub(crate) fn tell(
         copies: Arc::new(KnownCopies { copies: copies.clone(), states }),
         statuses: view.statuses(),
         clock: Arc::clone(&ports.clock),
+        metrics: status::Metrics::new(&ports.metrics).expect("nobody else times statuses"),
     });
     tasks.spawn("statuses", |stop| writer.run(stop));
     let (statics, pods) = watch::channel(StaticPods::default());
@@ -151,6 +152,10 @@ impl ApiView for KnownCopies {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.copies.changes()
+    }
+
+    fn listings(&self) -> u64 {
+        self.copies.listings()
     }
 
     fn may_run(&self, uid: &PodUid) -> bool {

@@ -2,6 +2,7 @@
 //! and a specification: sources see to that.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use model::cluster::PodPhase;
 use model::ids::{PodName, PodUid};
 
 use crate::{annotations, ephemeral};
@@ -60,7 +61,23 @@ pub fn is_static(pod: &Pod) -> bool {
 
 /// Whether a pod of the API only shows a static pod.
 pub fn is_mirror(pod: &Pod) -> bool {
-    annotation(pod, annotations::CONFIG_MIRROR).is_some()
+    mirrored(pod).is_some()
+}
+
+/// The uid of the static pod that a pod of the API shows.
+pub fn mirrored(pod: &Pod) -> Option<&str> {
+    annotation(pod, annotations::CONFIG_MIRROR)
+}
+
+/// The version of the object in the API; empty for one that is not from there.
+pub fn version(pod: &Pod) -> &str {
+    pod.metadata.resource_version.as_deref().unwrap_or_default()
+}
+
+/// Whether the pod's status says that it has ended.
+pub fn is_over(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    phase.is_some_and(|phase| PodPhase::named(phase).is_final())
 }
 
 /// Pods of this priority and above are those that a node or a cluster cannot do without.

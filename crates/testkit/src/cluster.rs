@@ -24,7 +24,7 @@ use tokio::sync::watch;
 
 use self::objects::Objects;
 pub use self::objects::object;
-pub use self::whole_pods::MemoryPods;
+pub use self::whole_pods::{Backup, MemoryPods};
 use crate::clock::VirtualClock;
 
 /// What can be asked of the server.

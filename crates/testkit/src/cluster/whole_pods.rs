@@ -31,6 +31,13 @@ struct State {
     calls: Vec<String>,
 }
 
+/// What an API server keeps of pods.
+#[derive(Debug, Clone)]
+pub struct Backup {
+    version: u64,
+    pods: BTreeMap<PodName, Arc<Pod>>,
+}
+
 /// An API server that has pods alone. Clones are the same one.
 #[derive(Debug, Clone)]
 pub struct MemoryPods {
@@ -106,6 +113,20 @@ impl MemoryPods {
         self.change(|state| {
             state.is_away = is_away;
             state.expired += u64::from(is_away);
+        });
+    }
+
+    /// All that is kept, as a backup of the store has it.
+    pub fn backup(&self) -> Backup {
+        let state = self.state();
+        Backup { version: state.version, pods: state.pods.clone() }
+    }
+
+    /// Puts the store back to an older state; versions are counted from there. Who follows begins anew.
+    pub fn restore(&self, backup: Backup) {
+        self.change(|state| {
+            (state.version, state.pods) = (backup.version, backup.pods);
+            state.expired += 1;
         });
     }
 
@@ -229,8 +250,12 @@ impl PodApi for MemoryPods {
         self.call(format!("PATCH {pod}"), |state| {
             let unreadable = |error| ApiError::Unreadable(Box::new(error));
             let patch: Value = serde_json::from_str(&patch).map_err(unreadable)?;
-            let mut there =
-                state.meant(pod, patch["metadata"]["uid"].as_str().unwrap_or_default())?;
+            // A patch that names no uid is one of whoever has the name.
+            let uid = patch["metadata"]["uid"].as_str();
+            let mut there = match uid {
+                Some(uid) => state.meant(pod, uid)?,
+                None => Pod::clone(state.pods.get(pod).ok_or(ApiError::NotFound)?),
+            };
             let mut status = serde_json::to_value(&there.status).map_err(unreadable)?;
             if let (Some(status), Some(changes)) =
                 (status.as_object_mut(), patch["status"].as_object())
