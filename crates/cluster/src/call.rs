@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use crate::bucket::Bucket;
 use crate::connect::Connection;
 use crate::counted::Counted;
+use crate::ways::Way;
 
 /// How long the answer to a call may take.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -35,6 +36,18 @@ pub(crate) enum Lane {
     Own,
     /// It keeps to the rate of events.
     Events,
+    /// It keeps to the rate, and goes on.
+    Watch,
+}
+
+impl Lane {
+    fn way(self) -> Way {
+        match self {
+            Self::Ordinary | Self::Events => Way::Shared,
+            Self::Own => Way::Urgent,
+            Self::Watch => Way::Watch,
+        }
+    }
 }
 
 /// Calls the API server.
@@ -79,6 +92,10 @@ impl Call {
     pub(crate) fn in_own_lane(self) -> Self {
         Self { lane: Lane::Own, ..self }
     }
+
+    pub(crate) fn watch(path: String) -> Self {
+        Self { lane: Lane::Watch, ..Self::get(path) }
+    }
 }
 
 /// `metav1.Status`, as far as it is told.
@@ -92,11 +109,11 @@ impl Caller {
     /// Sends a call; the answer is a good one, its body is still to be read.
     pub(crate) async fn send(&self, call: Call) -> Result<Response<Body>, ApiError> {
         match call.lane {
-            Lane::Ordinary => self.bucket.take().await,
+            Lane::Ordinary | Lane::Watch => self.bucket.take().await,
             Lane::Events => self.events.take().await,
             Lane::Own => {}
         }
-        let method = call.method.clone();
+        let (method, way) = (call.method.clone(), call.lane.way());
         let request = Request::builder()
             .method(call.method)
             .uri(call.path)
@@ -104,7 +121,7 @@ impl Caller {
             .header(header::ACCEPT, JSON)
             .body(call.body)
             .map_err(|error| ApiError::Unreachable(Box::new(error)))?;
-        let answer = timeout(ANSWER, self.connection.send(request)).await;
+        let answer = timeout(ANSWER, self.connection.send(request, way)).await;
         if let Some(counted) = self.counted.get() {
             let status = answer.as_ref().ok().and_then(|answer| answer.as_ref().ok());
             counted.call(&method, status.map(Response::status));
@@ -127,6 +144,16 @@ impl Caller {
             timeout(ANSWER, Limited::new(answer.into_body(), LONGEST_ANSWER).collect()).await;
         let body = body.map_err(|_| ApiError::TooSlow(ANSWER))?;
         Ok(body.map_err(ApiError::Unreachable)?.to_bytes().into())
+    }
+}
+
+/// The server says of a patch for another uid that the uid cannot be changed.
+pub(crate) fn for_another(error: ApiError) -> ApiError {
+    match error {
+        ApiError::Refused { code: 422, message } if message.contains("metadata.uid") => {
+            ApiError::Conflict(message)
+        }
+        error => error,
     }
 }
 

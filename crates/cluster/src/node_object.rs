@@ -11,7 +11,7 @@ use model::ports::cluster::{ApiError, Sink};
 use model::ports::node_api::{NodeApi, NodeLeases};
 use serde::Serialize;
 
-use crate::call::{Call, JSON, Lane, STRATEGIC_MERGE};
+use crate::call::{Call, JSON, Lane, STRATEGIC_MERGE, for_another};
 use crate::follow::{Follower, HasMetadata, Kind};
 use crate::{Cluster, urls};
 
@@ -56,16 +56,6 @@ fn write(method: Method, path: String, content_type: &'static str, body: Vec<u8>
 
 fn body(object: &impl Serialize) -> Result<Vec<u8>, ApiError> {
     serde_json::to_vec(object).map_err(|error| ApiError::Unreadable(Box::new(error)))
-}
-
-/// The server says of a patch for another uid that the uid cannot be changed.
-fn for_another(error: ApiError) -> ApiError {
-    match error {
-        ApiError::Refused { code: 422, message } if message.contains("metadata.uid") => {
-            ApiError::Conflict(message)
-        }
-        error => error,
-    }
 }
 
 /// The object, if there is one.
