@@ -13,7 +13,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use model::ids::PodName;
-use model::objects::{DataObject, ObjectKey, ObjectKind};
+use model::objects::{DataObject, ObjectKey};
 use model::ports::cluster::{Change, Sink};
 use model::ports::node_api::{NodeApi as _, NodeLeases as _};
 use model::ports::objects::ObjectReads as _;
@@ -151,7 +151,7 @@ async fn very_many_watches_hold_up_neither_one_another_nor_calls() {
         let cluster = cluster.clone();
         watches.spawn(async move {
             let name = format!("settings-{number}");
-            let key = ObjectKey { kind: ObjectKind::ConfigMap, namespace: "ns".into(), name: name.into() };
+            let key = ObjectKey::config_map("ns", &name);
             cluster.follow_object(&key, &Deaf).await;
         });
     }
