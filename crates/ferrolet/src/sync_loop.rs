@@ -32,7 +32,7 @@ use crate::admission::Admission;
 use crate::allocations::Allocations;
 use crate::decide::ending::{Parted, kill, parted};
 use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
-use crate::decide::news::{Answer, Came, Known, answer};
+use crate::decide::news::{Answer, Came, Known, answer, is_mended};
 use crate::node_view::NodeView;
 use crate::pulse::Pulse;
 use crate::remains::Remains;
@@ -196,31 +196,31 @@ impl SyncLoop {
         let uid = view::uid(&pod);
         self.parted.remove(&uid);
         let working = self.working.contains(&uid);
-        let goes = view::is_being_deleted(&pod);
-        if self.refused.contains(&uid) && !view::is_static(&pod) && !goes {
-            // Its cluster knows that it failed, which stays so.
-            self.parts.view.show(&pod);
-            return;
-        }
-        let refusal = if goes {
-            None
-        } else if working {
+        let refusal = if working {
             self.parts.admission.refusal(&pod)
         } else {
             self.parts.admission.unsupported(&pod)
         };
-        let was_refused = self.refused.remove(&uid);
-        if was_refused && view::is_static(&pod) {
-            // What was said of its last version holds no more.
+        let known = Known {
+            is_static: view::is_static(&pod),
+            goes: view::is_being_deleted(&pod),
+            refused: self.refused.contains(&uid),
+            working,
+            supported: refusal.is_none(),
+        };
+        let answer = answer(came, known);
+        if answer != Answer::StaysRefused {
+            self.refused.remove(&uid);
+        }
+        if is_mended(known) {
             self.parts.view.hide(&uid);
         }
-        let known = Known { refused: was_refused, working, supported: refusal.is_none() };
-        let answer = answer(came, known);
         if !matches!(answer, Answer::Refuse { .. }) {
-            info!(pod = %view::pod_name(&pod), %uid, ?came, "pod came");
+            info!(pod = %view::pod_name(&pod), %uid, ?came, ?answer, "pod came");
             self.parts.view.show(&pod);
         }
         match answer {
+            Answer::StaysRefused => {}
             Answer::Refuse { kill } => {
                 self.arrivals.went(&uid);
                 if let Some(rejection) = refusal {

@@ -12,6 +12,10 @@ pub(crate) enum Came {
 /// What is known of the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Known {
+    /// Whether it comes from a manifest of this node.
+    pub(crate) is_static: bool,
+    /// Whether somebody wants it gone.
+    pub(crate) goes: bool,
     /// Whether its last version was refused.
     pub(crate) refused: bool,
     /// Whether it has a worker.
@@ -23,6 +27,8 @@ pub(crate) struct Known {
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
+    /// Nothing: its cluster knows that it has failed, which stays so.
+    StaysRefused,
     /// Refuse it; and end what its last version left running.
     Refuse {
         /// Whether there may be such.
@@ -39,20 +45,66 @@ pub(crate) enum Answer {
 /// What to do with a pod of a source.
 pub(crate) fn answer(came: Came, known: Known) -> Answer {
     match (came, known) {
-        (_, Known { supported: false, working, .. }) => Answer::Refuse { kill: working },
+        (_, Known { refused: true, is_static: false, goes: false, .. }) => Answer::StaysRefused,
+        // Whatever else one that goes asks for.
+        (_, Known { supported: false, goes: false, working, .. }) => {
+            Answer::Refuse { kill: working }
+        }
         (_, Known { working: false, .. }) => Answer::Admit,
         (Came::Added, _) | (_, Known { refused: true, .. }) => Answer::StartOver,
         (Came::Changed, _) => Answer::Update,
     }
 }
 
+/// Whether what was said of the pod's last version holds no more: a manifest can be mended, a pod that failed
+/// in its cluster cannot.
+pub(crate) fn is_mended(known: Known) -> bool {
+    known.refused && known.is_static
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Rows as those below, of a pod of a cluster.
+    fn check(goes: bool, rows: &[(Came, bool, bool, bool, Answer)]) {
+        for (came, refused, working, supported, expected) in rows.iter().copied() {
+            let known = Known { is_static: false, goes, refused, working, supported };
+            assert_eq!(answer(came, known), expected, "{came:?} {known:?}");
+            assert!(!is_mended(known));
+        }
+    }
+
+    // behaviour: API-11
+    #[test]
+    fn a_pod_that_failed_in_its_cluster_stays_so_until_it_goes() {
+        use Came::{Added, Changed};
+        // came, refused before, has a worker, supported
+        let stays = [
+            (Added, true, false, true, Answer::StaysRefused),
+            (Changed, true, false, true, Answer::StaysRefused),
+            (Changed, true, false, false, Answer::StaysRefused),
+            (Changed, true, true, true, Answer::StaysRefused),
+            (Changed, true, true, false, Answer::StaysRefused),
+            (Added, false, false, true, Answer::Admit),
+            (Changed, false, true, true, Answer::Update),
+            (Changed, false, true, false, Answer::Refuse { kill: true }),
+        ];
+        check(false, &stays);
+        let goes = [
+            (Changed, true, false, true, Answer::Admit),
+            (Changed, true, false, false, Answer::Admit),
+            (Changed, true, true, false, Answer::StartOver),
+            (Changed, false, true, true, Answer::Update),
+            (Changed, false, true, false, Answer::Update),
+            (Added, false, false, false, Answer::Admit),
+        ];
+        check(true, &goes);
+    }
+
     // behaviour: SRC-26, WRK-10
     #[test]
-    fn each_pod_of_a_source_has_its_answer() {
+    fn each_static_pod_has_its_answer() {
         use Came::{Added, Changed};
         // came, refused before, has a worker, supported
         let rows = [
@@ -69,8 +121,9 @@ mod tests {
             (Changed, true, true, false, Answer::Refuse { kill: true }),
         ];
         for (came, refused, working, supported, expected) in rows {
-            let known = Known { refused, working, supported };
+            let known = Known { is_static: true, goes: false, refused, working, supported };
             assert_eq!(answer(came, known), expected, "{came:?} {known:?}");
+            assert_eq!(is_mended(known), refused);
         }
     }
 }
