@@ -32,7 +32,7 @@ use crate::admission::Admission;
 use crate::allocations::Allocations;
 use crate::decide::ending::{Parted, kill, parted};
 use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
-use crate::decide::news::{Answer, Came, Known, answer, is_mended};
+use crate::decide::news::{Answer, Came, Given, Known, answer, is_mended};
 use crate::node_view::NodeView;
 use crate::pulse::Pulse;
 use crate::remains::Remains;
@@ -202,8 +202,7 @@ impl SyncLoop {
             self.parts.admission.unsupported(&pod)
         };
         let known = Known {
-            is_static: view::is_static(&pod),
-            goes: view::is_being_deleted(&pod),
+            given: Given::of(&pod),
             refused: self.refused.contains(&uid),
             working,
             supported: refusal.is_none(),

@@ -1,5 +1,8 @@
 //! What a pod that a source gives means for its worker.
 
+use k8s_openapi::api::core::v1::Pod;
+use podspec::view;
+
 /// How the pod came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Came {
@@ -9,13 +12,34 @@ pub(crate) enum Came {
     Changed,
 }
 
+/// What pod it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// Of a manifest of this node.
+    Static,
+    /// Of a cluster.
+    Api,
+    /// One that somebody wants gone.
+    Going,
+}
+
+impl Given {
+    pub(crate) fn of(pod: &Pod) -> Self {
+        if view::is_being_deleted(pod) {
+            Self::Going
+        } else if view::is_static(pod) {
+            Self::Static
+        } else {
+            Self::Api
+        }
+    }
+}
+
 /// What is known of the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// Whether it comes from a manifest of this node.
-    pub(crate) is_static: bool,
-    /// Whether somebody wants it gone.
-    pub(crate) goes: bool,
+    /// What pod it is.
+    pub(crate) given: Given,
     /// Whether its last version was refused.
     pub(crate) refused: bool,
     /// Whether it has a worker.
@@ -45,9 +69,8 @@ pub(crate) enum Answer {
 /// What to do with a pod of a source.
 pub(crate) fn answer(came: Came, known: Known) -> Answer {
     match (came, known) {
-        (_, Known { refused: true, is_static: false, goes: false, .. }) => Answer::StaysRefused,
-        // Whatever else one that goes asks for.
-        (_, Known { supported: false, goes: false, working, .. }) => {
+        (_, Known { refused: true, given: Given::Api, .. }) => Answer::StaysRefused,
+        (_, Known { supported: false, given: Given::Api | Given::Static, working, .. }) => {
             Answer::Refuse { kill: working }
         }
         (_, Known { working: false, .. }) => Answer::Admit,
@@ -59,19 +82,23 @@ pub(crate) fn answer(came: Came, known: Known) -> Answer {
 /// Whether what was said of the pod's last version holds no more: a manifest can be mended, a pod that failed
 /// in its cluster cannot.
 pub(crate) fn is_mended(known: Known) -> bool {
-    known.refused && known.is_static
+    known.refused && known.given == Given::Static
 }
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use podspec::annotations;
+    use testkit::pods::pod;
+
     use super::*;
 
-    /// Rows as those below, of a pod of a cluster.
-    fn check(goes: bool, rows: &[(Came, bool, bool, bool, Answer)]) {
+    fn check(given: Given, rows: &[(Came, bool, bool, bool, Answer)]) {
         for (came, refused, working, supported, expected) in rows.iter().copied() {
-            let known = Known { is_static: false, goes, refused, working, supported };
+            let known = Known { given, refused, working, supported };
             assert_eq!(answer(came, known), expected, "{came:?} {known:?}");
-            assert!(!is_mended(known));
+            assert_eq!(is_mended(known), refused && given == Given::Static, "{known:?}");
         }
     }
 
@@ -90,7 +117,7 @@ mod tests {
             (Changed, false, true, true, Answer::Update),
             (Changed, false, true, false, Answer::Refuse { kill: true }),
         ];
-        check(false, &stays);
+        check(Given::Api, &stays);
         let goes = [
             (Changed, true, false, true, Answer::Admit),
             (Changed, true, false, false, Answer::Admit),
@@ -99,7 +126,7 @@ mod tests {
             (Changed, false, true, false, Answer::Update),
             (Added, false, false, false, Answer::Admit),
         ];
-        check(true, &goes);
+        check(Given::Going, &goes);
     }
 
     // behaviour: SRC-26, WRK-10
@@ -120,10 +147,17 @@ mod tests {
             (Changed, true, false, false, Answer::Refuse { kill: false }),
             (Changed, true, true, false, Answer::Refuse { kill: true }),
         ];
-        for (came, refused, working, supported, expected) in rows {
-            let known = Known { is_static: true, goes: false, refused, working, supported };
-            assert_eq!(answer(came, known), expected, "{came:?} {known:?}");
-            assert_eq!(is_mended(known), refused);
-        }
+        check(Given::Static, &rows);
+    }
+
+    #[test]
+    fn a_pod_is_of_a_manifest_or_of_a_cluster_or_goes() {
+        let file = (annotations::CONFIG_SOURCE, annotations::SOURCE_FILE);
+        let fixed = pod("web").annotation(file.0, file.1).build();
+        assert_eq!(Given::of(&fixed), Given::Static);
+        let mut of_cluster = pod("web").build();
+        assert_eq!(Given::of(&of_cluster), Given::Api);
+        of_cluster.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        assert_eq!(Given::of(&of_cluster), Given::Going);
     }
 }
