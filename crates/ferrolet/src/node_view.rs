@@ -46,7 +46,7 @@ pub(crate) struct NodeView {
 }
 
 /// What is known of a pod besides what was observed.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outlook<'a> {
     /// Why containers did not start, by name.
     pub(crate) start_failures: Option<&'a BTreeMap<String, Waiting>>,
