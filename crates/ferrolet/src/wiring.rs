@@ -35,7 +35,7 @@ use crate::adopt::Adoption;
 use crate::allocations::Allocations;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
-use crate::cluster_mode::{follow, keep, provide, tell, tell_events};
+use crate::cluster_mode::{follow, keep, provide, tell, tell_events, time_starts};
 use crate::collection::Collection;
 use crate::image_gc::ImageCollection;
 pub use crate::image_gc::ImageRules;
@@ -81,6 +81,7 @@ impl Agent {
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
         let book = event_book(settings, &mut ports, &mut tasks);
+        let times = time_starts(&mut ports);
         let (clock, resizes) = (Arc::clone(&ports.clock), Arc::<Resizes>::default());
         let view = Arc::new(NodeView::new(facts(settings), clock, Arc::clone(&resizes)));
         let records = Records::new(settings, &mut ports);
@@ -98,7 +99,7 @@ impl Agent {
             resync: settings.resync,
         });
         let (sources, copies) = sources(settings, &ports, &mut tasks);
-        let told = (copies, workers_handle.states());
+        let told = (copies, workers_handle.states(), times);
         let statics = tell(settings, &ports, told, &view, &mut tasks);
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));

@@ -25,6 +25,7 @@ mod property_tests;
 mod queue;
 mod readiness;
 mod reported;
+mod starts;
 mod summary;
 #[cfg(test)]
 mod summary_tests;
@@ -42,6 +43,7 @@ pub use outcome::outcome;
 pub use phase::{Phase, Situation, held_back, phase};
 pub use pod_status::pod_status;
 pub use queue::{Queue, Wrote};
+pub use starts::{Pull, Started, Starts};
 pub use summary::{Age, PodSummary, Restarts, summary};
 pub use terminated::terminated;
 pub use write::{Write, WriteInput, write};

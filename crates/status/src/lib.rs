@@ -22,9 +22,11 @@
 
 pub mod decide;
 mod metrics;
+mod start_times;
 pub mod store;
 #[cfg(test)]
 mod store_tests;
 pub mod writer;
 
-pub use metrics::Metrics;
+pub use metrics::{Metrics, START};
+pub use start_times::StartTimes;

@@ -29,6 +29,7 @@ use crate::decide::{
     Answer, Queue, Write, WriteInput, Written, Wrote, is_written, newest, outcome, write,
 };
 use crate::metrics::Metrics;
+use crate::start_times::StartTimes;
 use crate::store::StatusReader;
 
 /// Why a pod is deleted from the API server.
@@ -63,6 +64,8 @@ pub struct WriterParts {
     pub clock: Arc<dyn WallClock>,
     /// What is timed.
     pub metrics: Metrics,
+    /// Hears how pods start.
+    pub starts: StartTimes,
 }
 
 /// How the writing about a pod ended.
@@ -158,12 +161,17 @@ impl Writer {
         let (changed, number) = self.parts.copies.changed_since(copies);
         self.seen.1 = number;
         for uid in changed {
+            if let Some(copy) = self.parts.copies.copy(&uid) {
+                self.parts.starts.heard(&copy);
+            }
             if let Some(published) = self.parts.statuses.get(&uid) {
                 self.queue.mark(&uid, published.version);
             }
         }
+        let known = self.parts.statuses.count();
+        self.parts.starts.retain(2 * known + 100, |uid| self.parts.copies.copy(uid).is_some());
         let kept = self.written.len() + self.deleted.len() + self.since.len();
-        if kept > 3 * self.parts.statuses.count() {
+        if kept > 3 * known {
             let statuses = &self.parts.statuses;
             self.written.retain(|uid, _| statuses.get(uid).is_some());
             self.deleted.retain(|uid, _| statuses.get(uid).is_some());

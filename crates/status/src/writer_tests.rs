@@ -89,13 +89,15 @@ fn world() -> World {
     let api = Arc::new(server.clone());
     let (store, copies) = (StatusStore::new(), Arc::new(Copies::default()));
     let registry = prometheus::Registry::new();
+    let metrics = Metrics::new(&registry).unwrap();
     let writer = Writer::new(WriterParts {
         api: Arc::clone(&api) as _,
         writes: Arc::clone(&api) as _,
         copies: Arc::clone(&copies) as _,
         statuses: store.reader(),
-        clock: Arc::new(clock),
-        metrics: Metrics::new(&registry).unwrap(),
+        clock: Arc::new(clock.clone()),
+        starts: StartTimes::new(Arc::new(clock), metrics.clone()),
+        metrics,
     });
     let mut tasks = JoinSet::new();
     tasks.spawn(writer.run(CancellationToken::new()));
@@ -170,8 +172,9 @@ impl World {
 
     /// How many changes were timed until they were written, and how long that took together.
     fn timed(&self) -> (u64, Duration) {
-        let family = self.registry.gather().into_iter().next().unwrap();
-        assert_eq!(family.name(), "kubelet_pod_status_sync_duration_seconds");
+        let name = "kubelet_pod_status_sync_duration_seconds";
+        let family = self.registry.gather().into_iter().find(|family| family.name() == name);
+        let family = family.unwrap();
         let histogram = family.get_metric()[0].get_histogram();
         let sum = Duration::from_secs_f64(histogram.get_sample_sum());
         (histogram.get_sample_count(), sum)
