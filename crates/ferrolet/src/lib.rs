@@ -30,6 +30,7 @@ mod node_settings;
 mod node_view;
 mod observe;
 mod pod_gc;
+mod pod_metrics;
 mod pulse;
 mod records;
 mod remains;

@@ -42,6 +42,7 @@ pub use crate::image_gc::ImageRules;
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
 use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
+use crate::pod_metrics::PodMetrics;
 use crate::pulse::Pulse;
 use crate::records::{JournalView, Records};
 use crate::remains::{KnownPods, Remains, StopThroughRuntime};
@@ -83,7 +84,8 @@ impl Agent {
         let book = event_book(settings, &mut ports, &mut tasks);
         let times = time_starts(&mut ports);
         let (clock, resizes) = (Arc::clone(&ports.clock), Arc::<Resizes>::default());
-        let view = Arc::new(NodeView::new(facts(settings), clock, Arc::clone(&resizes)));
+        let metrics = PodMetrics::new(&ports.metrics).expect("nobody else times pods");
+        let view = Arc::new(NodeView::new(facts(settings), clock, Arc::clone(&resizes), metrics));
         let records = Records::new(settings, &mut ports);
         let pleg = observer(settings, &ports, &stamps);
         let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache));
@@ -97,6 +99,7 @@ impl Agent {
             clock: Arc::clone(&ports.clock),
             events: Arc::clone(&ports.events),
             resync: settings.resync,
+            metrics: pods::Metrics::new(&ports.metrics).expect("nobody else times workers"),
         });
         let (sources, copies) = sources(settings, &ports, &mut tasks);
         let told = (copies, workers_handle.states(), times);

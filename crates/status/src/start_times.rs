@@ -7,7 +7,7 @@ use model::ids::PodUid;
 use model::ports::clock::WallClock;
 use model::ports::events::PodEvent;
 use podspec::view;
-use tracing::info;
+use tracing::debug;
 
 use crate::decide::{Pull, Starts};
 use crate::metrics::Metrics;
@@ -46,7 +46,7 @@ impl StartTimes {
         let started = self.starts().heard(pod, self.clock.now());
         if let Some(started) = started {
             let (name, uid) = (view::pod_name(pod), view::uid(pod));
-            info!(pod = %name, %uid, total = ?started.total, own = ?started.own, "pod has started");
+            debug!(pod = %name, %uid, total = ?started.total, own = ?started.own, "pod has started");
             self.metrics.started(&started);
         }
     }

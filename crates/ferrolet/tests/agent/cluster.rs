@@ -283,3 +283,36 @@ async fn labels_and_taints_that_people_give_the_node_count_for_who_comes_then() 
     assert!(refusal(&world, &api, "late").await.is_some());
     assert!(running(&world, "there").is_some(), "who is there stays");
 }
+
+// behaviour: STW-37, STW-38, WRK-28, WRK-29
+#[tokio::test(start_paused = true)]
+async fn it_is_timed_how_long_a_pod_takes_to_start_once() {
+    let (world, api) = World::in_cluster();
+    let _agent = world.start();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    api.make(sleeper("web"));
+    ready(&world, &api, "web").await;
+    let timed = |name: &str, world: &World| {
+        let line = format!("kubelet_{name} 1");
+        let text = world.metrics();
+        text.lines().any(|found| found == line).then_some(())
+    };
+    for name in [
+        "pod_start_total_duration_seconds_count",
+        "pod_start_sli_duration_seconds_count",
+        "pod_start_duration_seconds_count",
+        "pod_worker_start_duration_seconds_count",
+        "pod_worker_duration_seconds_count{operation_type=\"create\"}",
+    ] {
+        world.until(name, |world| timed(name, world)).await;
+    }
+    let written = "kubelet_pod_status_sync_duration_seconds_count";
+    assert!(!world.metrics().contains(&format!("{written} 0")));
+    api.update(&named("web"), |pod| {
+        pod.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+    });
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    for name in ["pod_start_total_duration_seconds_count", "pod_start_duration_seconds_count"] {
+        assert!(timed(name, &world).is_some(), "{name}");
+    }
+}

@@ -1,6 +1,6 @@
 //! A node in memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use config::KubeletConfiguration;
@@ -54,6 +54,8 @@ pub(crate) struct World {
     pub(crate) container_gc: ContainerPolicy,
     /// The API server, where agents are those of a cluster.
     pub(crate) api: Option<MemoryPods>,
+    /// What the last agent that was started counts.
+    pub(crate) counted: Mutex<Registry>,
     /// The node's own objects, where agents keep them.
     pub(crate) own_node: Option<MemoryNodeApi>,
     /// What the API server has besides pods.
@@ -89,6 +91,7 @@ impl World {
             images: ImageRules::default(),
             cgroups: Arc::new(cgroups),
             api: None,
+            counted: Mutex::default(),
             own_node: None,
             rest: MemoryCluster::new(VirtualClock::clone(&clock)),
             clock,
@@ -187,7 +190,14 @@ impl World {
             }),
             metrics: Registry::new(),
         };
+        *self.counted.lock().expect("nobody panicked with it") = ports.metrics.clone();
         Agent::start(&settings, ports, None)
+    }
+
+    /// What the last agent counted, as it is read.
+    pub(crate) fn metrics(&self) -> String {
+        let counted = self.counted.lock().expect("nobody panicked with it").gather();
+        prometheus::TextEncoder::new().encode_to_string(&counted).expect("counts are text")
     }
 
     /// The containers of a pod that run.

@@ -84,6 +84,7 @@ fn who_could_not_be_placed_is_not_counted() {
 // behaviour: STW-38
 #[test]
 fn pulling_images_and_init_containers_are_not_the_nodes_time() {
+    use Pull::{Began, Ended};
     let mut initialized = runs(made());
     let end = ContainerStateTerminated {
         started_at: Some(time(13)),
@@ -95,7 +96,6 @@ fn pulling_images_and_init_containers_are_not_the_nodes_time() {
     status(&mut initialized).init_container_statuses = Some(vec![init]);
     assert_eq!(counted(&made(), &initialized).unwrap().own, Some(seconds(17)));
 
-    use Pull::{Began, Ended};
     let rows: [(&[(Pull, i64)], u64); 6] = [
         (&[(Began, 12), (Ended, 15)], 3),
         (&[(Began, 12), (Began, 13), (Ended, 15), (Ended, 17)], 5),
