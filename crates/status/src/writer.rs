@@ -235,6 +235,11 @@ impl Writer {
             }
         }
         if let Some(written) = written {
+            let answer = written.answer.as_ref();
+            if answer.is_some_and(|answer| answer.listings < self.listings) {
+                // All was told anew before this was known.
+                self.queue.mark(&uid, change);
+            }
             self.written.insert(uid.clone(), written);
         }
         if let Some(version) = deleted {

@@ -38,6 +38,10 @@ impl Starts {
     /// Something was heard of a pod. A pod is counted that was heard of before anything was done for it.
     pub fn heard(&mut self, pod: &Pod, now: Timestamp) -> Option<Started> {
         let uid = view::uid(pod);
+        if view::is_mirror(pod) {
+            // It only shows what the node started by itself.
+            return None;
+        }
         if view::is_over(pod) {
             self.pods.remove(&uid);
             return None;

@@ -58,6 +58,12 @@ fn a_pod_has_started_when_it_is_heard_that_all_its_containers_run() {
     let mut over = runs(made());
     status(&mut over).phase = Some("Failed".to_owned());
     assert_eq!(counted(&made(), &over), None);
+    let mirror = |mut pod: Pod| {
+        let mark = ("kubernetes.io/config.mirror".to_owned(), "u1".to_owned());
+        pod.metadata.annotations = Some([mark].into());
+        pod
+    };
+    assert_eq!(counted(&mirror(made()), &mirror(runs(made()))), None);
 }
 
 // behaviour: STW-38
