@@ -30,7 +30,7 @@ impl PodMetrics {
             "kubelet_pod_start_duration_seconds",
             "Time from when a pod came until it ran.",
         );
-        let start = Histogram::with_opts(start.buckets(status::START.to_vec()))?;
+        let start = Histogram::with_opts(start.buckets(status::START_BUCKETS.to_vec()))?;
         registry.register(Box::new(worker_start.clone()))?;
         registry.register(Box::new(start.clone()))?;
         Ok(Self { worker_start, start, came: Mutex::default() })

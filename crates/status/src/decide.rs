@@ -47,4 +47,4 @@ pub use starts::{Pull, Started, Starts};
 pub use summary::{Age, PodSummary, Restarts, summary};
 pub use terminated::terminated;
 pub use write::{Write, WriteInput, write};
-pub use written::{Answer, Written, is_written, newest};
+pub use written::{Answer, Deleted, Written, is_deleted, is_written, newest};

@@ -28,5 +28,5 @@ pub mod store;
 mod store_tests;
 pub mod writer;
 
-pub use metrics::{Metrics, START};
+pub use metrics::{Metrics, START_BUCKETS};
 pub use start_times::StartTimes;

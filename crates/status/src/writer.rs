@@ -26,7 +26,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::decide::{
-    Answer, Queue, Write, WriteInput, Written, Wrote, is_written, newest, outcome, write,
+    Answer, Deleted, Queue, Write, WriteInput, Written, Wrote, is_deleted, is_written, newest,
+    outcome, write,
 };
 use crate::metrics::Metrics;
 use crate::start_times::StartTimes;
@@ -76,8 +77,8 @@ struct Ended {
     written: Option<Written>,
     /// Whether a status was.
     patched: bool,
-    /// The version of the pod for which its deletion was asked for.
-    deleted: Option<String>,
+    /// If its deletion was asked for.
+    deleted: Option<Deleted>,
 }
 
 /// The task's state; nobody else touches it.
@@ -87,8 +88,8 @@ pub struct Writer {
     queue: Queue,
     jobs: JoinSet<Ended>,
     written: BTreeMap<PodUid, Written>,
-    /// Pods whose deletion was asked for, each with its version then.
-    deleted: BTreeMap<PodUid, String>,
+    /// Pods whose deletion was asked for.
+    deleted: BTreeMap<PodUid, Deleted>,
     /// Since when each pod has a status that the API server has not.
     since: BTreeMap<PodUid, Instant>,
     /// The last changes that were taken in: of statuses, and of copies.
@@ -242,8 +243,8 @@ impl Writer {
             }
             self.written.insert(uid.clone(), written);
         }
-        if let Some(version) = deleted {
-            self.deleted.insert(uid, version);
+        if let Some(deleted) = deleted {
+            self.deleted.insert(uid, deleted);
         }
     }
 }
@@ -305,10 +306,13 @@ impl WriterParts {
                 });
                 Ok(true)
             }
-            Write::Delete if ended.deleted.as_deref() == Some(view::version(&api)) => Ok(false),
             Write::Delete => {
-                self.delete(&api).await?;
-                ended.deleted = Some(view::version(&api).to_owned());
+                let deleted = ended.deleted.as_ref();
+                if !deleted.is_some_and(|deleted| is_deleted(deleted, listings, &api)) {
+                    self.delete(&api).await?;
+                    let version = view::version(&api).to_owned();
+                    ended.deleted = Some(Deleted { version, listings });
+                }
                 Ok(false)
             }
         }

@@ -28,6 +28,15 @@ pub struct Answer {
     pub listings: u64,
 }
 
+/// A pod whose deletion was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deleted {
+    /// Its version.
+    pub version: String,
+    /// As in [`Answer`].
+    pub listings: u64,
+}
+
 /// The newer of what was heard, in the last of so many lists or after it, and what was answered. Versions
 /// tell, but not across a list: it shows what is there, and a server whose store was put back to an older
 /// state counts anew. Of two that cannot be compared it is what was heard.
@@ -44,6 +53,12 @@ pub fn newest<'a>(heard: &'a Arc<Pod>, listings: u64, answer: Option<&'a Answer>
 pub fn is_written(written: &Written, status: u64, may_run: bool, api: &Pod) -> bool {
     let is_same = written.status == status && written.may_run == may_run;
     is_same && written.version == view::version(api)
+}
+
+/// Whether the deletion of just that pod was asked for, so that it only has to be heard of. One that is there
+/// in a later list is there again.
+pub fn is_deleted(deleted: &Deleted, listings: u64, api: &Pod) -> bool {
+    deleted.listings == listings && deleted.version == view::version(api)
 }
 
 #[cfg(test)]
@@ -80,6 +95,17 @@ mod tests {
         }
         let heard = of("u1", "1");
         assert!(Arc::ptr_eq(newest(&heard, 1, None), &heard));
+    }
+
+    // behaviour: STW-36
+    #[test]
+    fn a_deletion_is_asked_for_once_for_each_time_that_a_pod_is_there() {
+        let deleted = Deleted { version: "9".to_owned(), listings: 3 };
+        let rows = [("9", 3, true), ("9", 4, false), ("8", 3, false), ("10", 3, false)];
+        for (version, listings, expected) in rows {
+            let found = is_deleted(&deleted, listings, &of("u1", version));
+            assert_eq!(found, expected, "{version} {listings}");
+        }
     }
 
     // behaviour: STW-15, STW-17
