@@ -277,8 +277,7 @@ impl Relist {
         let (at, began) = (self.stamps.next(), Instant::now());
         // Of a pod that is being looked at, less is known than the list shows; of one that is stale, the list
         // shows less than changed.
-        let in_full =
-            take(&mut self.in_full) || !self.busy.is_empty() || !self.stale.is_empty();
+        let in_full = take(&mut self.in_full) || !self.busy.is_empty() || !self.stale.is_empty();
         let known = if in_full { None } else { fingerprint(&self.records) };
         self.work.push(Box::pin(async move {
             let pods = inspect::list(&*runtime, known.as_ref()).await;

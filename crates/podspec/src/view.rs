@@ -99,9 +99,7 @@ pub fn priority(pod: &Pod) -> Option<i32> {
 
 /// Whether the node or the cluster cannot do without the pod; static pods are of that kind.
 pub fn is_critical(pod: &Pod) -> bool {
-    is_static(pod)
-        || is_mirror(pod)
-        || priority(pod).is_some_and(|priority| priority >= CRITICAL)
+    is_static(pod) || is_mirror(pod) || priority(pod).is_some_and(|priority| priority >= CRITICAL)
 }
 
 fn annotation<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {

@@ -245,9 +245,8 @@ async fn a_pod_that_is_refused_has_failed_for_good_and_can_be_deleted() {
 
 /// Waits until a pod has failed, and tells why.
 async fn refusal(world: &World, api: &MemoryPods, name: &str) -> Option<String> {
-    let failed = |_: &World| {
-        status(api, name).filter(|status| status.phase.as_deref() == Some("Failed"))
-    };
+    let failed =
+        |_: &World| status(api, name).filter(|status| status.phase.as_deref() == Some("Failed"));
     world.until(&format!("{name} is refused"), failed).await.reason
 }
 

@@ -13,8 +13,8 @@ use testkit::wanted;
 use tokio_test::{assert_pending, task};
 
 use super::node::{
-    FOREVER, IMAGE, Node, Watched, container, eventually, millis, pod, relist_of, run, runtime, sandbox,
-    seconds, start, uid, web,
+    FOREVER, IMAGE, Node, Watched, container, eventually, millis, pod, relist_of, run, runtime,
+    sandbox, seconds, start, uid, web,
 };
 use crate::Settings;
 use crate::cache::Observation;

@@ -136,8 +136,7 @@ fn volumes_that_others_make_are_not_the_nodes_time_either() {
         spec.host_network = Some(host_network);
         counted(&made(), &pod).unwrap()
     };
-    let scratch =
-        Volume { empty_dir: Some(EmptyDirVolumeSource::default()), ..Volume::default() };
+    let scratch = Volume { empty_dir: Some(EmptyDirVolumeSource::default()), ..Volume::default() };
     let claim = PersistentVolumeClaimVolumeSource::default();
     let claimed = Volume { persistent_volume_claim: Some(claim), ..Volume::default() };
     let started = with(scratch, true);

@@ -111,8 +111,7 @@ mod tests {
     // behaviour: STW-15, STW-17
     #[test]
     fn what_was_written_is_so_until_anything_changes() {
-        let written =
-            Written { status: 4, may_run: true, version: "9".to_owned(), answer: None };
+        let written = Written { status: 4, may_run: true, version: "9".to_owned(), answer: None };
         let rows = [
             ("nothing", 4, true, "9", true),
             ("another status", 5, true, "9", false),
