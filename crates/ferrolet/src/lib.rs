@@ -43,6 +43,7 @@ pub mod runtime_note;
 mod runtime_state;
 mod signals;
 mod sync_loop;
+mod sync_metrics;
 mod syncer;
 mod systemd;
 mod tasks;

@@ -38,6 +38,7 @@ use crate::pulse::Pulse;
 use crate::remains::Remains;
 use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
+use crate::sync_metrics::SyncMetrics;
 use admit::Arrivals;
 use resize::Asking;
 
@@ -85,6 +86,8 @@ pub(crate) struct SyncLoopParts {
     pub(crate) statics: Option<watch::Sender<StaticPods>>,
     /// The node as its cluster has it, where there is one.
     pub(crate) node: Option<NodeHandle>,
+    /// What is counted.
+    pub(crate) metrics: SyncMetrics,
 }
 
 /// The loop's state; nobody else touches it.
@@ -179,7 +182,8 @@ impl SyncLoop {
         let is_run = |uid: &PodUid| !self.refused.contains(uid);
         let wanted =
             self.parts.sources.pods().filter(|(uid, pod)| view::is_static(pod) && is_run(uid));
-        let wanted = wanted.map(|(_, pod)| Arc::clone(pod)).collect();
+        let wanted: Vec<_> = wanted.map(|(_, pod)| Arc::clone(pod)).collect();
+        self.parts.metrics.mirrors(wanted.len());
         let mut present = self.parts.view.static_pods();
         present.retain(|uid, _| is_run(uid));
         let all_heard = self.parts.sources.all_ready();
@@ -292,7 +296,11 @@ impl SyncLoop {
                 self.parts.remains.forgotten(&uid);
                 // As if it had come anew: why it was refused must not get lost over its end.
                 if let Some(pod) = self.parts.sources.get(&uid).cloned() {
+                    let is_static = view::is_static(&pod);
                     self.came(pod, Came::Added).await;
+                    if self.is_wanted(&uid) {
+                        self.parts.metrics.restarted(is_static);
+                    }
                     self.look_after_all().await;
                     return;
                 }
@@ -373,6 +381,9 @@ impl SyncLoop {
             self.parts.remains.all_looked_after();
         }
         self.retry_resizes().await;
+        let desired = self.parts.sources.pods().map(|(_, pod)| view::is_static(pod));
+        let active = self.active().map(|(_, pod)| view::is_static(pod));
+        self.parts.metrics.count(desired, active);
     }
 
     async fn look_after_the_others(&mut self) {
@@ -419,6 +430,7 @@ impl SyncLoop {
     /// Ends a pod of the runtime that no source wants.
     async fn end(&mut self, uid: PodUid, name: PodName) {
         warn!(pod = %name, %uid, "a pod runs that nobody wants; stopping it");
+        self.parts.metrics.orphaned();
         self.work_on(&uid);
         let known = self.parted.remove(&uid);
         if let Some(pod) = &known {

@@ -193,6 +193,7 @@ impl Bench {
             clock: Arc::clone(&clock) as _,
             statics: None,
             node: None,
+            metrics: SyncMetrics::new(&prometheus::Registry::new()).unwrap(),
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(pleg.task.run(stop.clone()));

@@ -49,6 +49,7 @@ use crate::remains::{KnownPods, Remains, StopThroughRuntime};
 use crate::resizes::Resizes;
 use crate::runtime_state::runtime_state;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
+use crate::sync_metrics::SyncMetrics;
 use crate::syncer::{PlegStatuses, Syncer};
 use crate::tasks::Tasks;
 use crate::version::version;
@@ -130,6 +131,7 @@ impl Agent {
             clock: Arc::clone(&ports.clock),
             statics,
             node,
+            metrics: SyncMetrics::new(&ports.metrics).expect("nobody else counts pods"),
         });
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
         if let Some(local) = local {

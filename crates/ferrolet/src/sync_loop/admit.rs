@@ -145,13 +145,18 @@ impl SyncLoop {
         }
     }
 
-    /// What those take of the node that were let in and have not ended.
-    pub(super) fn occupancy(&self) -> Occupancy {
+    /// Those that were let in and have not ended.
+    pub(super) fn active(&self) -> impl Iterator<Item = (&PodUid, &Arc<Pod>)> {
         let (arrivals, states) = (&self.arrivals, self.parts.workers.states());
-        let has_ended = |uid: &PodUid| states.get(uid).is_some_and(|state| state.terminated);
-        let pods = self.parts.sources.pods().filter(|(uid, _)| {
+        let has_ended = move |uid: &PodUid| states.get(uid).is_some_and(|state| state.terminated);
+        self.parts.sources.pods().filter(move |(uid, _)| {
             arrivals.counted.contains(*uid) && !arrivals.leaving.contains(*uid) && !has_ended(uid)
-        });
+        })
+    }
+
+    /// What they take of the node.
+    pub(super) fn occupancy(&self) -> Occupancy {
+        let pods = self.active();
         pods.map(|(uid, pod)| self.parts.resizes.taken(uid, self.allocated(pod))).collect()
     }
 

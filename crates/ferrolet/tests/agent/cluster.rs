@@ -283,7 +283,7 @@ async fn labels_and_taints_that_people_give_the_node_count_for_who_comes_then() 
     assert!(running(&world, "there").is_some(), "who is there stays");
 }
 
-// behaviour: STW-37, STW-38, WRK-28, WRK-29
+// behaviour: STW-37, STW-38, WRK-28, WRK-29, WRK-30
 #[tokio::test(start_paused = true)]
 async fn it_is_timed_how_long_a_pod_takes_to_start_once() {
     let (world, api) = World::in_cluster();
@@ -311,7 +311,12 @@ async fn it_is_timed_how_long_a_pod_takes_to_start_once() {
         pod.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
     });
     tokio::time::sleep(Duration::from_mins(2)).await;
-    for name in ["pod_start_total_duration_seconds_count", "pod_start_duration_seconds_count"] {
+    for name in [
+        "pod_start_total_duration_seconds_count",
+        "pod_start_duration_seconds_count",
+        "desired_pods{static=\"\"}",
+        "active_pods{static=\"\"}",
+    ] {
         assert!(timed(name, &world).is_some(), "{name}");
     }
 }
