@@ -147,16 +147,6 @@ impl Caller {
     }
 }
 
-/// The server says of a patch for another uid that the uid cannot be changed.
-pub(crate) fn for_another(error: ApiError) -> ApiError {
-    match error {
-        ApiError::Refused { code: 422, message } if message.contains("metadata.uid") => {
-            ApiError::Conflict(message)
-        }
-        error => error,
-    }
-}
-
 /// What an answer that is not a good one means.
 async fn refused(answer: Response<Body>) -> ApiError {
     let status = answer.status();
@@ -177,6 +167,10 @@ fn meaning(status: StatusCode, retry_after: Option<Duration>, mut message: Strin
     match status {
         StatusCode::NOT_FOUND => ApiError::NotFound,
         StatusCode::CONFLICT => ApiError::Conflict(message),
+        // Of some objects it is said so that they are another one than was meant: the uid cannot be changed.
+        StatusCode::UNPROCESSABLE_ENTITY if message.contains("metadata.uid") => {
+            ApiError::Conflict(message)
+        }
         StatusCode::TOO_MANY_REQUESTS => ApiError::Throttled { retry_after },
         // So says a server that is busy, or on its way out.
         status if status.is_server_error() && retry_after.is_some() => {
@@ -207,5 +201,7 @@ mod tests {
             let status = StatusCode::from_u16(code).unwrap();
             assert_eq!(meaning(status, retry_after, String::new()).label(), label, "{code}");
         }
+        let another = "metadata.uid: Invalid value: \"x\": field is immutable".to_owned();
+        assert_eq!(meaning(StatusCode::UNPROCESSABLE_ENTITY, None, another).label(), "conflict");
     }
 }

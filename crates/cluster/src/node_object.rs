@@ -11,7 +11,7 @@ use model::ports::cluster::{ApiError, Sink};
 use model::ports::node_api::{NodeApi, NodeLeases};
 use serde::Serialize;
 
-use crate::call::{Call, JSON, Lane, STRATEGIC_MERGE, for_another};
+use crate::call::{Call, JSON, Lane, STRATEGIC_MERGE};
 use crate::follow::{Follower, HasMetadata, Kind};
 use crate::{Cluster, urls};
 
@@ -86,7 +86,7 @@ impl NodeApi for Cluster {
     async fn patch_node_status(&self, name: &str, patch: String) -> Result<Node, ApiError> {
         let status = urls::node(name) + "/status";
         let call = write(Method::PATCH, status, STRATEGIC_MERGE, patch.into_bytes());
-        self.caller.ask(call).await.map_err(for_another)
+        self.caller.ask(call).await
     }
 }
 

@@ -10,7 +10,7 @@ use model::ids::{PodName, PodUid};
 use model::ports::cluster::{ApiError, Sink};
 use model::ports::pod_api::PodApi;
 
-use crate::call::{Call, JSON, Lane, STRATEGIC_MERGE, for_another};
+use crate::call::{Call, JSON, Lane, STRATEGIC_MERGE};
 use crate::decode::node::Node;
 use crate::follow::{Follower, HasMetadata, Kind};
 use crate::{Cluster, urls};
@@ -76,7 +76,7 @@ impl PodApi for Cluster {
             body: patch.into_bytes(),
             lane: Lane::Ordinary,
         };
-        read(&self.caller.read(call).await.map_err(for_another)?)
+        read(&self.caller.read(call).await?)
     }
 
     async fn create_pod(&self, pod: &Pod) -> Result<Arc<Pod>, ApiError> {

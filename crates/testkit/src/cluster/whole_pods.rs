@@ -1,5 +1,7 @@
 //! The pods of nodes, whole: made, bound and deleted by a test, followed and written by an agent.
 
+mod backup;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,6 +21,8 @@ use tokio::sync::watch;
 use super::strategic_merge::apply;
 use crate::clock::VirtualClock;
 
+pub use self::backup::Backup;
+
 #[derive(Debug, Default)]
 struct State {
     version: u64,
@@ -29,13 +33,6 @@ struct State {
     /// Counts how often those who follow must begin anew.
     expired: u64,
     calls: Vec<String>,
-}
-
-/// What an API server keeps of pods.
-#[derive(Debug, Clone)]
-pub struct Backup {
-    version: u64,
-    pods: BTreeMap<PodName, Arc<Pod>>,
 }
 
 /// An API server that has pods alone. Clones are the same one.
@@ -113,20 +110,6 @@ impl MemoryPods {
         self.change(|state| {
             state.is_away = is_away;
             state.expired += u64::from(is_away);
-        });
-    }
-
-    /// All that is kept, as a backup of the store has it.
-    pub fn backup(&self) -> Backup {
-        let state = self.state();
-        Backup { version: state.version, pods: state.pods.clone() }
-    }
-
-    /// Puts the store back to an older state; versions are counted from there. Who follows begins anew.
-    pub fn restore(&self, backup: Backup) {
-        self.change(|state| {
-            (state.version, state.pods) = (backup.version, backup.pods);
-            state.expired += 1;
         });
     }
 
