@@ -181,7 +181,7 @@ impl PodSyncer for Syncer {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");
                 self.remember(&status.uid, Some(&error));
                 self.resize_failed(pod, &status.uid, &error);
-                self.publish(pod, status, told);
+                self.publish(pod, status, outlook);
                 let retry = self.retry(pod, &error).await;
                 Synced { outcome: Outcome::Again(retry), acted: true }
             }

@@ -109,6 +109,7 @@ mod tests {
             key: "k".to_owned(),
             value: String::new(),
             effect: Some(TaintEffect::NoExecute),
+            time_added: None,
         };
         config.register_with_taints = vec![taint];
         assert_eq!(of(&config, &[]).taints, [no_execute("k")]);

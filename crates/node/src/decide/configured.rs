@@ -68,6 +68,7 @@ mod tests {
             key: "k".to_owned(),
             value: value.to_owned(),
             effect: Some(TaintEffect::NoExecute),
+            time_added: None,
         };
         config.register_with_taints = vec![taint(""), taint("v")];
         let told: Vec<_> = taints(&config)
