@@ -117,7 +117,7 @@ mod tests {
         let plain = pod("Always", &["main"]);
         let end = terminated(&plain, status("Pending", vec![], waiting()));
         assert_eq!(end.phase.as_deref(), Some("Failed"));
-        assert_eq!(reasons(end.container_statuses.as_ref()), [REASON]);
+        assert_eq!(reasons(end.container_statuses.as_ref()), [STATUS_UNKNOWN]);
         let ended = status("Succeeded", vec![], running());
         assert_eq!(terminated(&plain, ended).phase.as_deref(), Some("Succeeded"));
         let again = terminated(&plain, end.clone());
@@ -133,11 +133,14 @@ mod tests {
         );
         let init = || vec![one("a", waiting()), one("b", running()), one("c", waiting())];
         let end = terminated(&pod, status("Pending", init(), waiting()));
-        assert_eq!(reasons(end.init_container_statuses.as_ref()), [REASON, REASON, ""]);
+        assert_eq!(
+            reasons(end.init_container_statuses.as_ref()),
+            [STATUS_UNKNOWN, STATUS_UNKNOWN, ""]
+        );
         assert_eq!(reasons(end.container_statuses.as_ref()), [""], "it never began");
         let none = vec![one("a", waiting()), one("b", waiting()), one("c", waiting())];
         let end = terminated(&pod, status("Pending", none, waiting()));
-        assert_eq!(reasons(end.init_container_statuses.as_ref()), [REASON, "", ""]);
+        assert_eq!(reasons(end.init_container_statuses.as_ref()), [STATUS_UNKNOWN, "", ""]);
     }
 
     // behaviour: STW-22
