@@ -23,6 +23,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::admission_metrics::AdmissionMetrics;
 use crate::cgroup_sweep::CgroupSweep;
+use crate::pod_metrics::PodMetrics;
 use crate::remains::KnownPods;
 use crate::runtime_state::runtime_state;
 
@@ -149,11 +150,17 @@ impl Bench {
             clock: Arc::clone(&clock) as _,
             events: Arc::<KeptEvents>::default(),
             resync: Duration::from_mins(1),
+            metrics: pods::Metrics::new(&prometheus::Registry::new()).unwrap(),
         });
         let remains = remains(&runtime, &clock, workers.states());
         let facts = NodeFacts { host_ips: Vec::new(), runtime_name: "memory".to_owned() };
         let resizes = Arc::<Resizes>::default();
-        let view = Arc::new(NodeView::new(facts, Arc::clone(&clock) as _, Arc::clone(&resizes)));
+        let view = Arc::new(NodeView::new(
+            facts,
+            Arc::clone(&clock) as _,
+            Arc::clone(&resizes),
+            PodMetrics::new(&prometheus::Registry::new()).unwrap(),
+        ));
         let pulse = Pulse::new(Duration::from_mins(1));
         let (source, pods) = watch::channel(Some(PodList::default()));
         let (no_refusals, refusals) = watch::channel(RefusalList::default());
@@ -186,6 +193,7 @@ impl Bench {
             clock: Arc::clone(&clock) as _,
             statics: None,
             node: None,
+            metrics: SyncMetrics::new(&prometheus::Registry::new()).unwrap(),
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(pleg.task.run(stop.clone()));

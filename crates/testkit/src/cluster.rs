@@ -26,7 +26,7 @@ pub use self::objects::object;
 pub use self::troubles::Trouble;
 use self::troubles::Troubles;
 use self::watched::Watched;
-pub use self::whole_pods::MemoryPods;
+pub use self::whole_pods::{Backup, MemoryPods};
 use crate::clock::VirtualClock;
 
 /// What can be asked of the server.

@@ -1,5 +1,7 @@
 //! The pods of nodes, whole: made, bound and deleted by a test, followed and written by an agent.
 
+mod backup;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +20,8 @@ use serde_json::Value;
 use super::strategic_merge::patched;
 use super::watched::Watched;
 use crate::clock::VirtualClock;
+
+pub use self::backup::Backup;
 
 #[derive(Debug, Default)]
 struct State {
