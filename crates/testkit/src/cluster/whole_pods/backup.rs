@@ -18,13 +18,13 @@ pub struct Backup {
 impl MemoryPods {
     /// All that is kept.
     pub fn backup(&self) -> Backup {
-        let state = self.state();
+        let state = self.shared.state();
         Backup { version: state.version, pods: state.pods.clone() }
     }
 
     /// Puts the store back to an older state; versions are counted from there. Who follows begins anew.
     pub fn restore(&self, backup: Backup) {
-        self.change(|state| {
+        self.shared.change(|state| {
             (state.version, state.pods) = (backup.version, backup.pods);
             state.expired += 1;
         });
