@@ -104,6 +104,7 @@ pub struct Limited {
 pub fn play(node: &mut VmNode, names: &Names) -> Result<()> {
     let limited = begin(node, names)?;
     has_limits(node, names, &limited)?;
+    dies_as_a_whole(node, &limited)?;
     end(node, names)
 }
 
@@ -127,8 +128,7 @@ pub fn has_limits(node: &VmNode, names: &Names, limited: &Limited) -> Result<()>
     has(node, pod, &[("cpu.weight", "14"), ("cpu.max", "60000 100000"), ("pids.max", "200")])?;
     has(node, pod, &[("memory.max", &(80 * MEBIBYTE).to_string())])?;
     // A container's shares become a weight in the runtime, by another formula.
-    let of_large = [("cpu.weight", "35"), ("cpu.max", "50000 100000"), ("memory.oom.group", "1")];
-    has(node, &large.cgroup, &of_large)?;
+    has(node, &large.cgroup, &[("cpu.weight", "35"), ("cpu.max", "50000 100000")])?;
     has(node, &large.cgroup, &[("memory.max", &(64 * MEBIBYTE).to_string())])?;
     has(node, &small.cgroup, &[("cpu.weight", "17"), ("cpu.max", "10000 100000")])?;
     has(node, &small.cgroup, &[("memory.max", &(16 * MEBIBYTE).to_string())])?;
@@ -144,6 +144,12 @@ pub fn has_limits(node: &VmNode, names: &Names, limited: &Limited) -> Result<()>
         ensure!(score == expected, "{container:?}: {score}, not {expected}");
     }
     Ok(())
+}
+
+/// When a process of a container gets no more memory, all of them go.
+pub fn dies_as_a_whole(node: &VmNode, limited: &Limited) -> Result<()> {
+    let mut containers = [&limited.large, &limited.small].into_iter();
+    containers.try_for_each(|one| has(node, &one.cgroup, &[("memory.oom.group", "1")]))
 }
 
 /// Lets the pod go.
