@@ -64,8 +64,8 @@ fn the_kernel_kills_first_who_is_promised_least() -> Result<()> {
     let sidecar = node.wait_running("memory", "sidecar")?;
     ensure!(oom_score(&node, sidecar.pid)? == large, "{sidecar:?}");
     // Without its sandbox nothing of a pod can go on, and without the agent no pod is looked after.
-    let none = node.wait_running("none", "main")?;
-    ensure!(oom_score(&node, sandbox(&node, &none)?.pid)? == -998);
+    let least = node.wait_running("none", "main")?;
+    ensure!(oom_score(&node, sandbox(&node, &least)?.pid)? == -998);
     ensure!(oom_score(&node, node.agent()?)? == -999);
 
     // What a pod may use as a whole holds for it, and for a container that says nothing itself.

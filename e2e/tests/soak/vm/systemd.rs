@@ -73,7 +73,7 @@ fn systemd_hears_that_the_agent_is_ready_and_starts_it_again_and_pods_notice_not
         let is_active = is(&node, "ferrolet", &[active]).map_err(|error| error.to_string());
         let pid = main_pid()?;
         let is_another = pid != agent && pid != "0";
-        Ok(is_active.and_then(|()| if is_another { Ok(()) } else { Err(pid) }))
+        Ok(is_active.and(if is_another { Ok(()) } else { Err(pid) }))
     })?;
     node.wait_for_log(&["pod is as specified", "sleeper"])?;
     let after = node.container(&before.id)?;
