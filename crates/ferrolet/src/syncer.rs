@@ -77,8 +77,7 @@ impl Syncer {
         failures.remove(uid);
         if let Some(SyncError::StartContainers(failed)) = error {
             let waiting = failed.iter().map(|(name, error)| {
-                let message = Chain(error).to_string();
-                (name.clone(), Waiting { reason: error.label(), message })
+                (name.clone(), Waiting { reason: error.label(), message: error.message() })
             });
             failures.insert(uid.clone(), waiting.collect());
         }
