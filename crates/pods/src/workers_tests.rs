@@ -388,7 +388,7 @@ async fn it_is_timed_how_long_what_is_asked_of_a_worker_takes() {
         .gather()
         .iter()
         .filter(|family| family.name() == "kubelet_pod_worker_duration_seconds")
-        .flat_map(|family| family.get_metric())
+        .flat_map(prometheus::proto::MetricFamily::get_metric)
         .map(|metric| {
             let histogram = metric.get_histogram();
             let what = metric.get_label()[0].value().to_owned();

@@ -81,10 +81,10 @@ impl Body for Endless {
 }
 
 /// Watches go on, anything else is answered at once.
-async fn answer(
-    seen: watch::Sender<Seen>,
-    request: Request<Incoming>,
-) -> Result<Response<Either<Endless, Full<Bytes>>>, Infallible> {
+fn answer(
+    seen: &watch::Sender<Seen>,
+    request: &Request<Incoming>,
+) -> Response<Either<Endless, Full<Bytes>>> {
     let uri = request.uri().to_string();
     let body = if uri.contains("watch=true") {
         seen.send_modify(|seen| seen.watches += 1);
@@ -96,7 +96,7 @@ async fn answer(
         let object = r#"{"metadata":{"name":"n","resourceVersion":"8"}}"#;
         Either::Right(Full::new(object.into()))
     };
-    Ok(Response::new(body))
+    Response::new(body)
 }
 
 async fn start() -> Server {
@@ -116,7 +116,8 @@ async fn start() -> Server {
                     if !is_used.swap(true, Ordering::SeqCst) {
                         told.send_modify(|seen| seen.connections += 1);
                     }
-                    answer(told.clone(), request)
+                    let answered = answer(&told, &request);
+                    async move { Ok::<_, Infallible>(answered) }
                 });
                 let mut http = http2::Builder::new(TokioExecutor::new());
                 http.max_concurrent_streams(STREAMS);
