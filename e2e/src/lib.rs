@@ -29,3 +29,4 @@ pub mod seen;
 pub mod tidy;
 pub mod vm_limits;
 pub mod vm_node;
+pub mod vm_told;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use config::KubeletConfiguration;
 use model::machine::Cgroups;
 use node::{NodeHandle, NodePorts, Particulars, SelfCheck, Unwell};
+use pods::decide::admission::Ability;
 use podspec::resources::Amounts;
 use tokio::time::Instant;
 
@@ -15,7 +16,7 @@ use crate::version::{FERROLET, KUBERNETES};
 use crate::wiring::{Ports, Settings};
 
 /// What the agent can do beyond what every node can.
-const FEATURES: &[&str] = &["RestartAllContainersOnContainerExits"];
+const FEATURES: [&str; 1] = [Ability::RestartAllContainersOnContainerExits.gate()];
 
 /// What a node says of itself: as it is configured, with labels and addresses (`--node-ip`) of its own.
 pub(crate) fn settings(
