@@ -37,7 +37,7 @@ pub fn is_time(path: &str) -> bool {
 }
 
 /// What is different without a reason, and reasons for which nothing is different. A reason is of all leaves
-/// whose paths begin so.
+/// that have its words in their paths.
 pub fn differences(
     ours: &BTreeMap<String, String>,
     theirs: &BTreeMap<String, String>,
@@ -51,7 +51,7 @@ pub fn differences(
         if our == their {
             continue;
         }
-        let reason = known.iter().find(|(explained, _)| path.starts_with(explained));
+        let reason = known.iter().find(|(explained, _)| path.contains(explained));
         match reason {
             Some((explained, _)) => reasons.retain(|reason| reason != explained),
             None => found.push(format!("{path}: ours {our:?}, upstream's {their:?}")),

@@ -40,6 +40,11 @@ pub(super) fn preemption(cluster: &ClusterNode) -> Result<()> {
     let target = condition(&lesser, "DisruptionTarget");
     ensure!(target["status"] == "True" && target["reason"] == "TerminationByKubelet", "{status}");
     ensure!(condition(&lesser, "Ready")["status"] == "False", "{status}");
+    // How it ended stays known, whatever becomes of its container.
+    let container = &status["containerStatuses"][0];
+    let ended = &container["state"]["terminated"];
+    ensure!(ended["exitCode"] == 143 && ended["reason"] == "Error", "{status}");
+    ensure!(container["restartCount"] == 0, "{status}");
     let event = cluster.wait_for_event("lesser", "Preempting", "critical pod")?;
     ensure!(event["type"] == "Warning", "{event}");
     ensure!(cluster.containers("lesser")?.iter().all(|one| !one.is_alive()), "it still runs");
