@@ -94,6 +94,11 @@ pub fn configuration(directories: &Directories, socket: &Path, on: On) -> String
         On::Containerd => "",
         On::Hollow => "cgroupsPerQOS: false\nenforceNodeAllocatable: []\n",
     };
+    // Without, the kubelet tells people so of every pod, again and again.
+    let cluster = match directories.kubeconfig {
+        Some(_) => "clusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\n",
+        None => "",
+    };
     format!(
         "apiVersion: kubelet.config.k8s.io/v1beta1\n\
          kind: KubeletConfiguration\n\
@@ -109,7 +114,7 @@ pub fn configuration(directories: &Directories, socket: &Path, on: On) -> String
          imageGCHighThresholdPercent: 100\n\
          imageGCLowThresholdPercent: 99\n\
          maxPods: 2000\n\
-         {cgroups}",
+         {cgroups}{cluster}",
         manifests = directories.manifests.display(),
         socket = socket.display(),
     )

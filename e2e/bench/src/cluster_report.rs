@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::cluster::{ClusterPlan, ClusterResults, NodeRun, Quiet, Requests, Round, Times, of_pods};
+use crate::cluster::{
+    ClusterPlan, ClusterResults, NodeRun, Quiet, Requests, Round, Times, of_pods,
+};
 use crate::plot::{Bar, picture};
 use crate::report::{ends, head, line, short};
 use crate::results::Agent;
@@ -67,9 +69,7 @@ pub const METRICS: [Metric; 11] = [
     cost("resident memory with all, MiB", Some(0.25), |run, _| resident(&run.full)),
     cost("CPU without pods, millicores", Some(0.15), |run, _| millicores(&run.idle)),
     cost("CPU with all, millicores", Some(0.15), |run, _| millicores(&run.full)),
-    cost("API requests per pod", Some(0.7), |run, plan| {
-        per_pod(of_pods(&run.requests), plan)
-    }),
+    cost("API requests per pod", Some(0.7), |run, plan| per_pod(of_pods(&run.requests), plan)),
     cost("CPU until all are Ready, s", None, |run, _| run.start_all_cpu_seconds),
     cost("CPU until all are gone, s", None, |run, _| run.delete_all_cpu_seconds),
 ];

@@ -89,8 +89,7 @@ impl Actor<'_> {
     }
 
     fn quiet(&self) -> Result<Quiet> {
-        let (mark, cpu, since) =
-            (self.place.audit.mark()?, usage::cpu(self.pid)?, Instant::now());
+        let (mark, cpu, since) = (self.place.audit.mark()?, usage::cpu(self.pid)?, Instant::now());
         thread::sleep(Duration::from_secs(self.plan.quiet_seconds));
         let cpu_seconds = self.spent(cpu)?;
         Ok(Quiet {
@@ -116,8 +115,9 @@ impl Actor<'_> {
 
     /// Makes pods and waits until all are ready; how many seconds that took.
     fn make(&self, names: &[String]) -> Result<f64> {
-        let bodies =
-            names.iter().map(|name| ("POST", format!("/api/v1/namespaces/{NAMESPACE}/pods"), pod(name)));
+        let bodies = names
+            .iter()
+            .map(|name| ("POST", format!("/api/v1/namespaces/{NAMESPACE}/pods"), pod(name)));
         self.timed(bodies, |watch| watch.all_ready(names, patience(names)))
     }
 

@@ -92,9 +92,8 @@ impl PodWatch {
         let list = api.call("GET", &format!("{path}?limit=1"), &Value::Null)?;
         let version = list["metadata"]["resourceVersion"].as_str();
         let version = version.context("a list has a version")?;
-        let uri = format!(
-            "{path}?watch=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
-        );
+        let uri =
+            format!("{path}?watch=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}");
         let request = Request::get(uri).body(Vec::new()).context("make a request")?;
         let seen = Arc::<Mutex<Seen>>::default();
         let (client, kept) = (api.client.clone(), Arc::clone(&seen));
