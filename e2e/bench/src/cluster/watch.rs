@@ -1,6 +1,7 @@
 //! Watches pods and keeps when each was first seen ready, and when it was seen gone.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,6 +20,8 @@ use crate::api::Api;
 
 /// Longer than anything is watched.
 const WATCH_SECONDS: u32 = 3000;
+/// Before a watch that ended is begun anew.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What of a pod matters here.
 #[derive(Debug, Clone, Deserialize)]
@@ -31,6 +34,8 @@ struct Pod {
 #[derive(Debug, Clone, Deserialize)]
 struct Metadata {
     name: String,
+    #[serde(rename = "resourceVersion")]
+    version: String,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -62,7 +67,14 @@ struct Seen {
 }
 
 impl Seen {
-    fn hear(&mut self, event: WatchEvent<Pod>, now: Instant) -> Result<()> {
+    /// Takes an event in; gives the version that it is of, from which a watch goes on.
+    fn hear(&mut self, event: WatchEvent<Pod>, now: Instant) -> Result<Option<String>> {
+        let version = match &event {
+            WatchEvent::Added(pod) | WatchEvent::Modified(pod) | WatchEvent::Deleted(pod) => {
+                Some(pod.metadata.version.clone())
+            }
+            _ => None,
+        };
         match event {
             WatchEvent::Added(pod) | WatchEvent::Modified(pod) if pod.is_ready() => {
                 self.ready.entry(pod.metadata.name).or_insert(now);
@@ -73,7 +85,7 @@ impl Seen {
             WatchEvent::Error(status) => bail!("{status:?}"),
             _ => {}
         }
-        Ok(())
+        Ok(version)
     }
 }
 
@@ -91,16 +103,12 @@ impl PodWatch {
         let path = format!("/api/v1/namespaces/{namespace}/pods");
         let list = api.call("GET", &format!("{path}?limit=1"), &Value::Null)?;
         let version = list["metadata"]["resourceVersion"].as_str();
-        let version = version.context("a list has a version")?;
-        let uri =
-            format!("{path}?watch=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}");
-        let request = Request::get(uri).body(Vec::new()).context("make a request")?;
+        let version = version.context("a list has a version")?.to_owned();
         let seen = Arc::<Mutex<Seen>>::default();
         let (client, kept) = (api.client.clone(), Arc::clone(&seen));
         let watching = api.tasks.spawn(async move {
-            let ended = watch(&client, request, &kept).await;
-            let why = ended.map_or_else(|error| format!("{error:#}"), |()| "it ended".to_owned());
-            lock(&kept).broken = Some(why);
+            let Err(error) = watch(&client, &path, version, &kept).await;
+            lock(&kept).broken = Some(format!("{error:#}"));
         });
         Ok(Self { seen, watching })
     }
@@ -139,14 +147,28 @@ impl Drop for PodWatch {
     }
 }
 
-async fn watch(client: &Client, request: Request<Vec<u8>>, seen: &Mutex<Seen>) -> Result<()> {
-    let events = client.request_events::<Pod>(request).await.context("watch pods")?;
-    let mut events = pin!(events);
-    while let Some(event) = events.next().await {
-        let event = event.context("watch pods")?;
-        lock(seen).hear(event, Instant::now())?;
+/// Watches until that fails. The API server may end a watch at any time, that of a slow watcher for one: it
+/// goes on where it ended.
+async fn watch(
+    client: &Client,
+    path: &str,
+    mut version: String,
+    seen: &Mutex<Seen>,
+) -> Result<Infallible> {
+    loop {
+        let uri =
+            format!("{path}?watch=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}");
+        let request = Request::get(uri).body(Vec::new()).context("make a request")?;
+        let events = client.request_events::<Pod>(request).await.context("watch pods")?;
+        let mut events = pin!(events);
+        while let Some(event) = events.next().await {
+            let event = event.context("watch pods")?;
+            if let Some(heard) = lock(seen).hear(event, Instant::now())? {
+                version = heard;
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
     }
-    Ok(())
 }
 
 fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
@@ -164,7 +186,8 @@ mod tests {
             || json!({ "phase": "Pending" }),
             |ready| json!({ "conditions": [{ "type": "Ready", "status": ready }] }),
         );
-        let object = json!({ "metadata": { "name": "web", "uid": "1" }, "status": status });
+        let metadata = json!({ "name": "web", "resourceVersion": "7" });
+        let object = json!({ "metadata": metadata, "status": status });
         serde_json::from_value(json!({ "type": kind, "object": object })).unwrap()
     }
 
@@ -181,7 +204,8 @@ mod tests {
             (5, "MODIFIED", Some("False")),
             (6, "DELETED", Some("False")),
         ] {
-            seen.hear(event(kind, ready), at(second)).unwrap();
+            let version = seen.hear(event(kind, ready), at(second)).unwrap();
+            assert_eq!(version.as_deref(), Some("7"));
         }
         assert_eq!((seen.ready["web"], seen.gone["web"]), (at(3), at(6)));
     }
