@@ -391,6 +391,7 @@ fn pod_runtime(
         claims: claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),
         api: provide(settings, ports, tasks),
+        metrics: runtime::Metrics::new(&ports.metrics).expect("nobody else counts resizes"),
     }))
 }
 

@@ -133,22 +133,7 @@ impl State {
 
     fn write(&mut self, name: &CgroupName, values: &CgroupValues) {
         let Some(kept) = self.cgroups.get_mut(name) else { return };
-        let CgroupValues {
-            cpu_shares,
-            cpu_quota,
-            cpu_period,
-            cpu_set,
-            memory_limit,
-            pids_limit,
-            huge_pages,
-        } = values.clone();
-        kept.cpu_shares = cpu_shares.or(kept.cpu_shares);
-        kept.cpu_quota = cpu_quota.or(kept.cpu_quota);
-        kept.cpu_period = cpu_period.or(kept.cpu_period);
-        kept.cpu_set = cpu_set.or(kept.cpu_set.take());
-        kept.memory_limit = memory_limit.or(kept.memory_limit);
-        kept.pids_limit = pids_limit.or(kept.pids_limit);
-        kept.huge_pages.extend(huge_pages);
+        *kept = kept.with(values);
     }
 }
 
@@ -191,6 +176,20 @@ impl Cgroups for MemoryCgroups {
         let is_same = before == after;
         state.cgroups.extend(before.map(|before| (name.clone(), before)));
         Ok(is_same)
+    }
+
+    async fn values(&self, name: &CgroupName) -> Result<CgroupValues, CgroupError> {
+        let state = self.state();
+        state.check(name)?;
+        let found = state.cgroups.get(name).cloned().unwrap_or_default();
+        Ok(CgroupValues {
+            cpu_shares: found.cpu_shares,
+            // What was never limited is not.
+            cpu_quota: found.cpu_quota.or(Some(-1)),
+            cpu_period: found.cpu_period,
+            memory_limit: found.memory_limit,
+            ..CgroupValues::default()
+        })
     }
 
     async fn memory_usage(
