@@ -1,7 +1,8 @@
 //! What pods were given of the node, through restarts of the agent.
 //!
 //! A pod that is let in is given what it asks for then, and its containers carry that with them. What
-//! it was given later is kept in a file before anything is done about it.
+//! it was given later is kept in a file before anything is done about it. The file is written beside the
+//! sync loop: one write for all that were granted something since the last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,8 +15,11 @@ use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::ports::files::{FileError, HostFiles};
 use podspec::{Allocation, view};
-use runtime::decide::{Sizes, actual};
-use tracing::warn;
+use runtime::decide::Sizes;
+use tokio::task::JoinSet;
+use tracing::{error, warn};
+
+use crate::decide::allocation::remembered;
 
 const FILE: &str = "allocated-resources.json";
 const FORMAT: Format = Format { version: 1, limit: 16 << 20 };
@@ -25,18 +29,57 @@ type Record = BTreeMap<String, Allocation>;
 /// What each pod was given. The sync loop's alone.
 #[derive(Debug)]
 pub(crate) struct Allocations {
-    file: Checkpoint<Record>,
+    file: Arc<Checkpoint<Record>>,
     /// What pods were given after they were let in.
     record: Record,
-    /// The pods that were let in, with what they were given.
-    given: BTreeMap<PodUid, Arc<Pod>>,
+    /// The pods that were let in.
+    given: BTreeMap<PodUid, Given>,
+    /// Pods that get what they ask for once that is on record.
+    granted: BTreeMap<PodUid, Arc<Pod>>,
+    /// Those of them of which the record is being written.
+    in_writing: BTreeMap<PodUid, Arc<Pod>>,
+    /// Whether the file has something that the record has not.
+    unwritten: bool,
+    /// At most one write. Dropped with the loop.
+    writing: JoinSet<Result<(), FileError>>,
+}
+
+/// A pod that was let in.
+#[derive(Debug)]
+struct Given {
+    /// As it wants to be.
+    desired: Arc<Pod>,
+    /// As it was given resources; the same one if it has what it asks for.
+    pod: Arc<Pod>,
+}
+
+/// That a write has ended.
+#[derive(Debug)]
+pub(crate) struct Written(Result<(), FileError>);
+
+/// A pod was given other resources, which is on record.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    /// Which.
+    pub(crate) uid: PodUid,
+    /// As it is now.
+    pub(crate) pod: Arc<Pod>,
+    /// As it was.
+    pub(crate) before: Arc<Pod>,
 }
 
 impl Allocations {
     /// Nothing yet; kept in a file of this directory.
     pub(crate) fn new(files: Arc<dyn HostFiles>, state: &Path) -> Self {
-        let file = Checkpoint::new(files, state.join(FILE), FORMAT);
-        Self { file, record: Record::new(), given: BTreeMap::new() }
+        Self {
+            file: Arc::new(Checkpoint::new(files, state.join(FILE), FORMAT)),
+            record: Record::new(),
+            given: BTreeMap::new(),
+            granted: BTreeMap::new(),
+            in_writing: BTreeMap::new(),
+            unwritten: false,
+            writing: JoinSet::new(),
+        }
     }
 
     /// Reads what an earlier agent gave.
@@ -53,83 +96,137 @@ impl Allocations {
     /// A pod as it was given resources: the pod itself, as long as it asks for just that.
     pub(crate) fn allocated(&self, pod: &Arc<Pod>) -> Arc<Pod> {
         match self.given.get(&view::uid(pod)) {
-            Some(given) if Arc::ptr_eq(given, pod) => Arc::clone(pod),
-            Some(given) => Allocation::of(given).applied(pod),
+            Some(given) if Arc::ptr_eq(&given.desired, pod) => Arc::clone(&given.pod),
+            Some(given) => Allocation::of(&given.pod).applied(pod),
             None => Arc::clone(pod),
         }
     }
 
-    /// A pod as it is to be let in: with what an earlier agent gave it, by the record or by what its
-    /// containers have.
-    pub(crate) fn remembered(&self, pod: &Arc<Pod>, status: Option<&PodStatus>) -> Arc<Pod> {
-        if let Some(given) = self.record.get(view::uid(pod).as_str()) {
-            return given.applied(pod);
-        }
-        let Some(status) = status.filter(|status| status.running().next().is_some()) else {
-            return Arc::clone(pod);
-        };
-        let mut allocation = Allocation::of(pod);
-        // What a pod has as a whole its containers do not tell.
-        if allocation.whole.is_none() {
-            for running in status.running() {
-                let Some(size) = actual(running, &Sizes::new()) else { continue };
-                if let Some(own) = allocation.containers.get_mut(&*running.name) {
-                    *own = size;
-                }
-            }
-        }
-        allocation.applied(pod)
+    /// A pod as it wanted to be when it was last seen.
+    pub(crate) fn desired(&self, uid: &PodUid) -> Option<Arc<Pod>> {
+        self.given.get(uid).map(|given| Arc::clone(&given.desired))
+    }
+
+    /// A pod as it is to be let in: with what an earlier agent gave it.
+    pub(crate) fn remembered(
+        &self,
+        pod: &Arc<Pod>,
+        observed: Option<&PodStatus>,
+        sizes: &Sizes,
+    ) -> Arc<Pod> {
+        let record = self.record.get(view::uid(pod).as_str());
+        remembered(pod, record, observed, sizes).applied(pod)
     }
 
     /// A pod that goes, with the last that is known of what it was given.
-    pub(crate) fn last_known(&self, pod: &Arc<Pod>, status: Option<&PodStatus>) -> Arc<Pod> {
+    pub(crate) fn last_known(
+        &self,
+        pod: &Arc<Pod>,
+        observed: Option<&PodStatus>,
+        sizes: &Sizes,
+    ) -> Arc<Pod> {
         if self.given.contains_key(&view::uid(pod)) {
             self.allocated(pod)
         } else {
-            self.remembered(pod, status)
+            self.remembered(pod, observed, sizes)
         }
     }
 
-    /// A pod was let in.
-    pub(crate) fn admitted(&mut self, uid: PodUid, pod: Arc<Pod>) {
-        self.given.insert(uid, pod);
+    /// A pod was let in, or changed, and has these resources.
+    pub(crate) fn admitted(&mut self, desired: Arc<Pod>, pod: Arc<Pod>) {
+        self.given.insert(view::uid(&desired), Given { desired, pod });
     }
 
-    /// Gives a pod what it asks for. What cannot be kept is not given.
-    pub(crate) async fn give(&mut self, uid: &PodUid, pod: &Arc<Pod>) -> Result<(), FileError> {
-        let before = self.record.insert(uid.to_string(), Allocation::of(pod));
-        if let Err(error) = self.file.write(&self.record).await {
-            match before {
-                Some(before) => self.record.insert(uid.to_string(), before),
-                None => self.record.remove(uid.as_str()),
-            };
-            return Err(error);
-        }
-        self.given.insert(uid.clone(), Arc::clone(pod));
-        Ok(())
+    /// A pod gets what it asks for, once that is on record.
+    pub(crate) fn grant(&mut self, uid: &PodUid, pod: &Arc<Pod>) {
+        self.granted.insert(uid.clone(), Arc::clone(pod));
+    }
+
+    /// Whether a pod is about to get what it asks for.
+    pub(crate) fn is_granted(&self, uid: &PodUid) -> bool {
+        self.granted.contains_key(uid) || self.in_writing.contains_key(uid)
     }
 
     /// A pod went.
-    pub(crate) async fn forget(&mut self, uid: &PodUid) {
+    pub(crate) fn forget(&mut self, uid: &PodUid) {
         self.given.remove(uid);
-        if self.record.remove(uid.as_str()).is_some() {
-            self.write().await;
+        self.granted.remove(uid);
+        let was_in_writing = self.in_writing.remove(uid).is_some();
+        if self.record.remove(uid.as_str()).is_some() || was_in_writing {
+            self.unwritten = true;
+            self.keep();
         }
     }
 
     /// Only these pods are left.
-    pub(crate) async fn keep_only(&mut self, pods: &BTreeSet<PodUid>) {
+    pub(crate) fn keep_only(&mut self, pods: &BTreeSet<PodUid>) {
         let before = self.record.len();
         self.record.retain(|uid, _| pods.contains(&PodUid::from(uid.as_str())));
         if self.record.len() != before {
-            self.write().await;
+            self.unwritten = true;
+            self.keep();
         }
     }
 
-    async fn write(&self) {
-        if let Err(error) = self.file.write(&self.record).await {
+    /// Begins to write what is not on record yet, unless a write is under way: the next one follows it.
+    pub(crate) fn keep(&mut self) {
+        let is_news = self.unwritten || !self.granted.is_empty();
+        if !is_news || !self.writing.is_empty() {
+            return;
+        }
+        self.unwritten = false;
+        self.in_writing = std::mem::take(&mut self.granted);
+        let mut record = self.record.clone();
+        for (uid, pod) in &self.in_writing {
+            record.insert(uid.to_string(), Allocation::of(pod));
+        }
+        let file = Arc::clone(&self.file);
+        self.writing.spawn(async move { file.write(&record).await });
+    }
+
+    /// Waits until a write has ended; for ever while there is none.
+    pub(crate) async fn written(&mut self) -> Written {
+        match self.writing.join_next().await {
+            Some(Ok(written)) => Written(written),
+            Some(Err(error)) => {
+                error!(%error, "who wrote what pods were given is gone");
+                let (path, source) = (self.file.path().to_owned(), std::io::Error::other(error));
+                Written(Err(FileError { operation: "write", path, source }))
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// A write has ended. What could not be kept is not given; whoever asked for it may ask again.
+    pub(crate) fn finish(&mut self, Written(written): Written) -> Vec<Grant> {
+        let in_writing = std::mem::take(&mut self.in_writing);
+        if let Err(error) = written {
             let path = self.file.path().display();
-            warn!(%path, error = %Chain(&error), "cannot keep a record of what pods were given");
+            warn!(%path, error = %Chain(&error), "cannot keep what pods are given; trying again later");
+            self.unwritten = true;
+            return Vec::new();
+        }
+        let mut grants = Vec::new();
+        for (uid, pod) in in_writing {
+            self.record.insert(uid.to_string(), Allocation::of(&pod));
+            let given = Given { desired: Arc::clone(&pod), pod: Arc::clone(&pod) };
+            let before = self.given.insert(uid.clone(), given);
+            let before = before.map_or_else(|| Arc::clone(&pod), |before| before.pod);
+            grants.push(Grant { uid, pod, before });
+        }
+        self.keep();
+        grants
+    }
+
+    /// Ends what is being written, and writes what was forgotten since: the agent stops.
+    pub(crate) async fn flush(&mut self) {
+        while !self.writing.is_empty() {
+            let written = self.written().await;
+            let failed = written.0.is_err();
+            self.finish(written);
+            if failed {
+                return;
+            }
         }
     }
 }

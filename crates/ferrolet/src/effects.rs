@@ -28,6 +28,7 @@ const FIELDS: &[&str] = &[
     "featureGates.ContainerStopSignals",
     "featureGates.CustomCPUCFSQuotaPeriod",
     "featureGates.EventedPLEG",
+    "featureGates.InPlacePodLevelResourcesVerticalScaling",
     "featureGates.NodeDeclaredFeatures",
     "featureGates.PodLevelResources",
     "featureGates.RestartAllContainersOnContainerExits",

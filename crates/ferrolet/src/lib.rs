@@ -34,6 +34,7 @@ mod pulse;
 mod records;
 mod remains;
 mod resize_message;
+mod resize_metrics;
 mod resizes;
 mod run;
 mod run_args;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{self, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use model::cgroup::CgroupValues;
 use model::ids::{ContainerId, PodName, PodUid};
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
@@ -58,6 +59,8 @@ pub(crate) struct Outlook<'a> {
     pub(crate) resizes: bool,
     /// What is in the way of that.
     pub(crate) resize_error: Option<&'a str>,
+    /// What its cgroup has, if that is known.
+    pub(crate) cgroup: Option<CgroupValues>,
 }
 
 impl NodeView {
@@ -153,6 +156,7 @@ impl NodeView {
                 pending: pending.as_deref(),
                 in_progress: outlook.resizes,
                 error: outlook.resize_error,
+                cgroup: outlook.cgroup.as_ref(),
             },
             node: &self.node,
             now: self.clock.now(),

@@ -24,6 +24,7 @@ use super::*;
 use crate::admission_metrics::AdmissionMetrics;
 use crate::cgroup_sweep::CgroupSweep;
 use crate::remains::KnownPods;
+use crate::resize_metrics::ResizeMetrics;
 use crate::runtime_state::runtime_state;
 
 /// Stops the sandboxes of pods that end, and does nothing else.
@@ -152,7 +153,8 @@ impl Bench {
         });
         let remains = remains(&runtime, &clock, workers.states());
         let facts = NodeFacts { host_ips: Vec::new(), runtime_name: "memory".to_owned() };
-        let resizes = Arc::<Resizes>::default();
+        let counted = ResizeMetrics::new(&prometheus::Registry::new()).unwrap();
+        let resizes = Arc::new(Resizes::new(counted));
         let view = Arc::new(NodeView::new(facts, Arc::clone(&clock) as _, Arc::clone(&resizes)));
         let pulse = Pulse::new(Duration::from_mins(1));
         let (source, pods) = watch::channel(Some(PodList::default()));

@@ -85,6 +85,7 @@ impl Syncer {
             stopped_for_good: ended,
             resizes,
             resize_error: error.as_deref(),
+            cgroup: self.pod_runtime.cgroup_values(&status.uid),
         };
         self.view.publish(pod, status, &outlook);
     }

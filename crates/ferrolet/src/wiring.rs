@@ -45,6 +45,7 @@ use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
 use crate::pulse::Pulse;
 use crate::records::{JournalView, Records};
 use crate::remains::{KnownPods, Remains, StopThroughRuntime};
+use crate::resize_metrics::ResizeMetrics;
 use crate::resizes::Resizes;
 use crate::runtime_state::runtime_state;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
@@ -81,7 +82,8 @@ impl Agent {
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
         let book = event_book(settings, &mut ports, &mut tasks);
-        let (clock, resizes) = (Arc::clone(&ports.clock), Arc::<Resizes>::default());
+        let counted = ResizeMetrics::new(&ports.metrics).expect("nobody else counts resizes");
+        let (clock, resizes) = (Arc::clone(&ports.clock), Arc::new(Resizes::new(counted)));
         let view = Arc::new(NodeView::new(facts(settings), clock, Arc::clone(&resizes)));
         let records = Records::new(settings, &mut ports);
         let pleg = observer(settings, &ports, &stamps);

@@ -32,7 +32,7 @@ mod terminated;
 mod test_pods;
 mod write;
 
-pub use conditions::{conditions, is_resizing, is_restarting_all};
+pub use conditions::{ToldResize, conditions, is_resizing, is_restarting_all, told_resize};
 pub use container_statuses::{Containers, container_statuses};
 pub use human_duration::human_duration;
 pub use input::{Failure, NodeFacts, PendingResize, Resizing, StatusInput, Waiting};

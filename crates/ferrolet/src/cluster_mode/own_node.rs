@@ -15,7 +15,11 @@ use crate::version::{FERROLET, KUBERNETES};
 use crate::wiring::{Ports, Settings};
 
 /// What the agent can do beyond what every node can.
-const FEATURES: &[&str] = &["RestartAllContainersOnContainerExits"];
+const FEATURES: &[&str] = &[
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
+];
 
 /// What a node says of itself: as it is configured, with labels and addresses (`--node-ip`) of its own.
 pub(crate) fn settings(

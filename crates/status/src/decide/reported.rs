@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use model::cgroup::cpu;
 use model::observed::{self, ContainerState};
 use podspec::resources::{CPU, MEMORY};
 use podspec::{Size, bytes, thousandths};
+
+use crate::decide::input::StatusInput;
+use crate::decide::phase::Phase;
 
 /// The kernel has no smaller share and no smaller quota than these thousandths: whoever asks for less
 /// is told what it asked for.
@@ -51,8 +55,63 @@ pub(crate) fn resources(
 
 /// What a pod was given as a whole, without its overhead.
 pub(crate) fn requests(pod: &Pod) -> Option<List> {
-    let requests = podspec::resources::pod_requests(pod).into_iter();
-    let written = requests.map(|(name, amount)| (name, Quantity(amount.to_string())));
+    written(podspec::resources::pod_requests(pod))
+}
+
+/// Upstream's `convertToAPIPodLevelResourcesStatus`: what a pod may use as a whole. Of one that runs, what
+/// its cgroup has; where that is not known, what was told before.
+pub(crate) fn of_pod(input: &StatusInput<'_>, phase: Phase) -> ResourceRequirements {
+    let (pod, resizing) = (input.pod, &input.resizing);
+    if phase != Phase::Running {
+        let limits = written(podspec::resources::pod_limits(pod));
+        return ResourceRequirements { requests: requests(pod), limits, claims: None };
+    }
+    let whole = pod.spec.as_ref().and_then(|spec| spec.resources.clone());
+    let mut whole = whole.unwrap_or_default();
+    let given = Size::of(Some(&whole));
+    let old = input.base().filter(|old| old.phase.as_deref() == Some(Phase::Running.as_str()));
+    let old = old.and_then(|old| old.resources.as_ref());
+    let known = resizing.cgroup;
+    let cpu_request = known.and_then(|has| has.cpu_shares);
+    let cpu_request = cpu_request.map(|shares| cpu::milli_of_shares(shares.cast_signed()));
+    let quota = known.and_then(|has| Some((has.cpu_quota?, has.cpu_period?)));
+    let cpu_limit =
+        quota.map(|(quota, period)| cpu::milli_of_quota(quota, period.cast_signed()));
+    let memory_limit = known.and_then(|has| has.memory_limit).map(u64::cast_signed);
+
+    let mut list = whole.requests.take().unwrap_or_default();
+    let before = old.and_then(|old| old.requests.as_ref());
+    let told = cpu_request.filter(|told| *told > 0);
+    set(&mut list, CPU, least(told, given.cpu_request, LEAST_SHARE), before);
+    if !list.contains_key(MEMORY)
+        && let Some(all) = podspec::resources::pod_requests(pod).get(MEMORY)
+    {
+        list.insert(MEMORY.to_owned(), Quantity(all.to_string()));
+    }
+    if resizing.in_progress {
+        // The kernel knows nothing of it: it is what it was until the change is over.
+        set(&mut list, MEMORY, None, before);
+    }
+    whole.requests = Some(list).filter(|list| !list.is_empty());
+
+    let mut list = whole.limits.take().unwrap_or_default();
+    let before = old.and_then(|old| old.limits.as_ref());
+    let told = cpu_limit.filter(|told| *told > 0);
+    set(&mut list, CPU, least(told, given.cpu_limit, LEAST_QUOTA), before);
+    let memory = memory_limit.map(|told| (told, given.memory_limit, bytes(told)));
+    set(&mut list, MEMORY, memory, before);
+    whole.limits = Some(list).filter(|list| !list.is_empty());
+    whole
+}
+
+/// What is told of processors, and what was given, unless the kernel knows no less.
+fn least(told: Option<i64>, given: i64, least: i64) -> Option<(i64, i64, Quantity)> {
+    let told = cpu(told?, given, least);
+    Some((told, given, thousandths(told)))
+}
+
+fn written(amounts: podspec::resources::Amounts) -> Option<List> {
+    let written = amounts.into_iter().map(|(name, amount)| (name, Quantity(amount.to_string())));
     Some(written.collect::<List>()).filter(|list| !list.is_empty())
 }
 
@@ -78,10 +137,11 @@ fn set(list: &mut List, name: &str, told: Option<(i64, i64, Quantity)>, before: 
 
 #[cfg(test)]
 mod tests {
+    use model::cgroup::CgroupValues;
     use model::observed::ReportedResources;
 
     use super::*;
-    use crate::decide::test_pods::{container, instance, pod};
+    use crate::decide::test_pods::{World, container, instance, pod};
 
     fn list(cpu: &str, memory: &str) -> List {
         [(CPU, cpu), (MEMORY, memory)]
@@ -153,5 +213,44 @@ mod tests {
             container.resources = Some(given("250m", "1Gi"));
         }
         assert_eq!(requests(&pod), Some(list("500m", "2Gi")));
+    }
+
+    // behaviour: RSZ-20
+    #[test]
+    fn a_pod_that_runs_may_use_what_its_cgroup_has() {
+        let cgroup = |shares: u64, quota: i64, memory: Option<u64>| CgroupValues {
+            cpu_shares: Some(shares),
+            cpu_quota: Some(quota),
+            cpu_period: Some(100_000),
+            memory_limit: memory,
+            ..CgroupValues::default()
+        };
+        let mut pod = pod("Always", &["main"]);
+        let spec = pod.spec.as_mut().unwrap();
+        spec.containers[0].resources = Some(given("250m", "1Gi"));
+        let running = instance("main-0", ContainerState::Running, 0);
+        let mut world = World::new(pod, vec![running]);
+        let told = |world: &World| world.status().resources.unwrap();
+        // Nothing is known of the cgroup, nor was anything told before.
+        let memory = || Some([(MEMORY.to_owned(), Quantity("1Gi".to_owned()))].into());
+        let unknown = ResourceRequirements { requests: memory(), ..<_>::default() };
+        assert_eq!(told(&world), unknown);
+        world.cgroup = Some(cgroup(256, 25_000, Some(1 << 30)));
+        assert_eq!(told(&world), given("250m", "1Gi"));
+        world.previous = Some(world.status());
+        // The whole grows, and its cgroup has not followed.
+        world.pod.spec.as_mut().unwrap().resources = Some(given("500m", "2Gi"));
+        world.resizes = true;
+        assert_eq!(told(&world), given("250m", "1Gi"));
+        (world.cgroup, world.resizes) = (Some(cgroup(512, 50_000, Some(2 << 30))), false);
+        assert_eq!(told(&world), given("500m", "2Gi"));
+        world.previous = Some(world.status());
+        world.cgroup = None;
+        assert_eq!(told(&world), given("500m", "2Gi"), "as it was");
+        // One that does not run has what it was given.
+        world.observed.containers.clear();
+        world.previous = None;
+        world.pod.spec.as_mut().unwrap().resources = None;
+        assert_eq!(told(&world), given("250m", "1Gi"));
     }
 }
