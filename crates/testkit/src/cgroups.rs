@@ -89,6 +89,11 @@ impl MemoryCgroups {
         self.state().unseen.insert(name.clone());
     }
 
+    /// A cgroup can be looked at again.
+    pub fn show(&self, name: &CgroupName) {
+        self.state().unseen.remove(name);
+    }
+
     /// Somebody else removes a cgroup.
     pub fn vanish(&self, name: &CgroupName) {
         self.state().cgroups.retain(|one, _| !is_in(one, name));
@@ -207,6 +212,9 @@ impl Cgroups for MemoryCgroups {
 
     async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError> {
         let state = self.state();
+        if state.unseen.contains(name) {
+            return Err(denied("list", name));
+        }
         let is_child = |one: &&CgroupName| one.parent().as_ref() == Some(name);
         Ok(state.cgroups.keys().filter(is_child).cloned().collect())
     }
