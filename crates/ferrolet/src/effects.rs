@@ -29,6 +29,7 @@ const FIELDS: &[&str] = &[
     "featureGates.CustomCPUCFSQuotaPeriod",
     "featureGates.EventedPLEG",
     "featureGates.InPlacePodLevelResourcesVerticalScaling",
+    "featureGates.InPlacePodVerticalScalingInitContainers",
     "featureGates.NodeDeclaredFeatures",
     "featureGates.PodLevelResources",
     "featureGates.RestartAllContainersOnContainerExits",

@@ -59,7 +59,7 @@ fn the_chain_decides_what_is_possible_at_all() {
     }
 }
 
-// behaviour: RSZ-4
+// behaviour: RSZ-4, RSZ-26
 #[test]
 fn what_an_api_server_would_refuse_is_infeasible() {
     let rows = [

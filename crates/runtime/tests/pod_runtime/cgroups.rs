@@ -134,7 +134,7 @@ async fn a_class_has_what_its_pods_ask_for_as_long_as_they_are_there() {
     assert_eq!(shares(), Some(512), "it is still there");
 }
 
-// behaviour: CGR-5
+// behaviour: CGR-11
 #[tokio::test(start_paused = true)]
 async fn a_class_keeps_its_share_while_nobody_knows_who_is_in_it() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
