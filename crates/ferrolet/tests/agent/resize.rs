@@ -309,29 +309,6 @@ async fn what_a_pod_may_still_have_counts_for_the_next_agent_too() {
     assert_eq!(limits(&world, &web).0, 1536);
 }
 
-// behaviour: RSZ-1
-#[tokio::test(start_paused = true)]
-async fn nothing_waits_for_a_record_that_is_being_written_but_who_is_in_it() {
-    let world = World::new();
-    write(&world, "web", &sized(100, 64), "");
-    write(&world, "other", &sized(100, 64), "");
-    let agent = world.start();
-    let (web, other) = (world.one_runs("web").await, world.one_runs("other").await);
-    let record = "/var/lib/kubelet/ferrolet/state/allocated-resources.json";
-    world.files.hold_writes();
-    write(&world, "web", &sized(200, 64), "");
-    tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!((limits(&world, &web), world.files.content(record)), ((102, 128), None));
-    // The loop hears of what happens in the runtime all the same.
-    world.runtime.oom_kill(&other.id);
-    let anew = |world: &World| world.running("other").into_iter().find(|one| one.id != other.id);
-    world.until("the other one starts anew", anew).await;
-    world.files.release_writes();
-    has_limits(&world, &web, (204, 128)).await;
-    assert!(world.files.content(record).is_some());
-    drop(agent);
-}
-
 // behaviour: RSZ-14
 #[tokio::test(start_paused = true)]
 async fn nobody_is_given_less_memory_than_it_uses() {
