@@ -82,8 +82,7 @@ impl Agent {
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
         let book = event_book(settings, &mut ports, &mut tasks);
-        let counted = ResizeMetrics::new(&ports.metrics).expect("nobody else counts resizes");
-        let (clock, resizes) = (Arc::clone(&ports.clock), Arc::new(Resizes::new(counted)));
+        let (clock, resizes) = (Arc::clone(&ports.clock), resizes(&ports));
         let view = Arc::new(NodeView::new(facts(settings), clock, Arc::clone(&resizes)));
         let records = Records::new(settings, &mut ports);
         let pleg = observer(settings, &ports, &stamps);
@@ -302,6 +301,12 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, O
         copies
     });
     (Sources::new(sources), copies)
+}
+
+/// Pods whose resources change, none yet.
+fn resizes(ports: &Ports) -> Arc<Resizes> {
+    let metrics = ResizeMetrics::new(&ports.metrics).expect("nobody else counts resizes");
+    Arc::new(Resizes::new(metrics))
 }
 
 /// What statuses say of the node.

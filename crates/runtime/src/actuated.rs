@@ -112,6 +112,9 @@ impl Actuated {
         pod: &PodUid,
         changes: &[ContainerResize],
     ) -> Result<(), FileError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
         self.sizes().await;
         self.known().change(|record| {
             for change in changes {

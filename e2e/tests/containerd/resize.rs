@@ -150,15 +150,26 @@ fn a_runtime_that_fails_to_resize_does_it_in_the_end() -> Result<()> {
     node.start_agent()?;
     let before = node.wait_running("web")?;
     let container = format!("{}/{}", cgroup_of(&node, "web")?, before.id);
-    for (fault, cpu) in [("unavailable", 110), ("hang", 120), ("late", 130)] {
-        proxy.fault(&format!("UpdateContainerResources={fault} times=1"))?;
+    let (container_call, pod_call) = ("UpdateContainerResources", "UpdatePodSandboxResources");
+    let rows = [
+        (container_call, "unavailable", 110),
+        (container_call, "hang", 120),
+        (container_call, "late", 130),
+        (pod_call, "unavailable", 140),
+        (pod_call, "hang", 150),
+    ];
+    for (method, fault, cpu) in rows {
+        proxy.fault(&format!("{method}={fault} times=1"))?;
         node.write_manifest("web.yaml", &pod(&sized(cpu, 32), ""))?;
-        wait_sized(&node, &container, (cpu, 32)).with_context(|| fault.to_owned())?;
+        let context = || format!("{method} {fault}");
+        wait_sized(&node, &container, (cpu, 32)).with_context(context)?;
         wait_for_status(&node, "it is over", |status| {
             condition(status, "PodResizeInProgress").is_none()
         })?;
     }
-    ensure!(proxy.spoilt()?.get("UpdateContainerResources") == Some(&3));
+    let spoilt = proxy.spoilt()?;
+    ensure!(spoilt.get(container_call) == Some(&3), "{spoilt:?}");
+    ensure!(spoilt.get(pod_call) == Some(&2), "{spoilt:?}");
     ensure!(node.wait_running("web")?.pid == before.pid);
     node.stop()
 }

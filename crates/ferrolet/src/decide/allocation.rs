@@ -51,7 +51,7 @@ fn running<'a>(
     sizes: &'a Sizes,
 ) -> impl Iterator<Item = (&'a str, Size)> {
     let all = observed.into_iter().flat_map(PodStatus::running);
-    all.filter_map(|one| Some((&*one.name, actual(one, sizes)?.most())))
+    all.filter_map(move |one| Some((&*one.name, actual(one, sizes)?.most())))
 }
 
 #[cfg(test)]

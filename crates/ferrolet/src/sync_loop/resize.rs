@@ -216,7 +216,9 @@ impl SyncLoop {
         let pending = PendingResize { infeasible, message: now.message.clone() };
         asking.refused = Some((since.unwrap_or_else(|| self.parts.clock.now()), now));
         if news.event {
-            never.into_iter().for_each(|detail| self.parts.resizes.metrics.infeasible(detail));
+            if let Some(detail) = never {
+                self.parts.resizes.metrics.infeasible(detail);
+            }
             let reason = if infeasible { "ResizeInfeasible" } else { "ResizeDeferred" };
             let message = resize_message(pending.reason(), desired, Some(&pending.message));
             self.tell_resize(desired, Warning, reason, message);

@@ -32,7 +32,6 @@ fn asking(name: &str, amount: &str) -> Pod {
 
 fn resize(api: &MemoryPods, name: &str, amount: &str) {
     api.update(&named(name), |pod| {
-        pod.metadata.generation = pod.metadata.generation.map(|number| number + 1);
         pod.spec.as_mut().expect("a specification").containers[0].resources = cpu(amount);
     });
 }
