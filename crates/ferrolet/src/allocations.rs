@@ -16,6 +16,7 @@ use model::observed::PodStatus;
 use model::ports::files::{FileError, HostFiles};
 use podspec::{Allocation, view};
 use runtime::decide::Sizes;
+use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tracing::{error, warn};
 
@@ -24,7 +25,18 @@ use crate::decide::allocation::remembered;
 const FILE: &str = "allocated-resources.json";
 const FORMAT: Format = Format { version: 1, limit: 16 << 20 };
 
-type Record = BTreeMap<String, Allocation>;
+type Record = BTreeMap<String, Kept>;
+
+/// What is kept of a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Kept {
+    /// What it was given.
+    #[serde(flatten)]
+    given: Allocation,
+    /// What it may still have, if it was not seen with what it was given when this was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<Allocation>,
+}
 
 /// What each pod was given. The sync loop's alone.
 #[derive(Debug)]
@@ -36,8 +48,8 @@ pub(crate) struct Allocations {
     given: BTreeMap<PodUid, Given>,
     /// Pods that get what they ask for once that is on record.
     granted: BTreeMap<PodUid, Arc<Pod>>,
-    /// Those of them of which the record is being written.
-    in_writing: BTreeMap<PodUid, Arc<Pod>>,
+    /// Those of them of which the record is being written, with what that is.
+    in_writing: BTreeMap<PodUid, (Arc<Pod>, Kept)>,
     /// Whether the file has something that the record has not.
     unwritten: bool,
     /// At most one write. Dropped with the loop.
@@ -115,7 +127,29 @@ impl Allocations {
         sizes: &Sizes,
     ) -> Arc<Pod> {
         let record = self.record.get(view::uid(pod).as_str());
-        remembered(pod, record, observed, sizes).applied(pod)
+        remembered(pod, record.map(|kept| &kept.given), observed, sizes).applied(pod)
+    }
+
+    /// What a pod may still have beside what it was given.
+    pub(crate) fn before(&self, uid: &PodUid) -> Option<&Allocation> {
+        self.record.get(uid.as_str())?.before.as_ref()
+    }
+
+    /// A pod has what it was given. The file says so with its next change.
+    pub(crate) fn settled(&mut self, uid: &PodUid) {
+        if let Some(kept) = self.record.get_mut(uid.as_str()) {
+            kept.before = None;
+        }
+    }
+
+    /// What is kept of a pod that gets what it asks for.
+    fn kept(&self, uid: &PodUid, pod: &Pod) -> Kept {
+        let had = self.given.get(uid).map(|given| Allocation::of(&given.pod));
+        let before = match (had, self.before(uid)) {
+            (Some(had), Some(earlier)) => Some(had.max(earlier)),
+            (had, earlier) => had.or_else(|| earlier.cloned()),
+        };
+        Kept { given: Allocation::of(pod), before }
     }
 
     /// A pod that goes, with the last that is known of what it was given.
@@ -175,10 +209,11 @@ impl Allocations {
             return;
         }
         self.unwritten = false;
-        self.in_writing = std::mem::take(&mut self.granted);
         let mut record = self.record.clone();
-        for (uid, pod) in &self.in_writing {
-            record.insert(uid.to_string(), Allocation::of(pod));
+        for (uid, pod) in std::mem::take(&mut self.granted) {
+            let kept = self.kept(&uid, &pod);
+            record.insert(uid.to_string(), kept.clone());
+            self.in_writing.insert(uid, (pod, kept));
         }
         let file = Arc::clone(&self.file);
         self.writing.spawn(async move { file.write(&record).await });
@@ -207,8 +242,8 @@ impl Allocations {
             return Vec::new();
         }
         let mut grants = Vec::new();
-        for (uid, pod) in in_writing {
-            self.record.insert(uid.to_string(), Allocation::of(&pod));
+        for (uid, (pod, kept)) in in_writing {
+            self.record.insert(uid.to_string(), kept);
             let given = Given { desired: Arc::clone(&pod), pod: Arc::clone(&pod) };
             let before = self.given.insert(uid.clone(), given);
             let before = before.map_or_else(|| Arc::clone(&pod), |before| before.pod);
@@ -290,6 +325,11 @@ mod tests {
         files.release_writes();
         assert_eq!(finished(&mut allocations).await, [uid("a").as_str()]);
         assert!(Arc::ptr_eq(&allocations.allocated(&wanted), &wanted));
+        let mut next = Allocations::new(Arc::clone(&files) as _, Path::new("/state"));
+        next.load().await;
+        let before = next.before(&uid("a")).cloned();
+        assert_eq!(before, Some(Allocation::of(&asking("a", "1"))), "which it may still have");
+        allocations.settled(&uid("a"));
         assert_eq!(finished(&mut allocations).await, [uid("b").as_str(), uid("c").as_str()]);
         assert_eq!(on_disk(&files).await, ["a", "b", "c"].map(|name| uid(name).to_string()));
         // One that goes while it is written is not given anything, and not on record in the end.

@@ -1,12 +1,12 @@
 //! What the sync loop and the pods' workers tell one another of pods whose resources change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
-use podspec::Allocation;
-use status::decide::PendingResize;
+use podspec::{Allocation, view};
+use status::decide::{PendingResize, ToldResize};
 use tokio::sync::Notify;
 
 use crate::resize_metrics::{Counts, ResizeMetrics};
@@ -28,6 +28,8 @@ struct State {
     /// What pods will be given, once others have gone or it is on record: nobody else gets it.
     reserved: BTreeMap<PodUid, Allocation>,
     under_way: BTreeMap<PodUid, UnderWay>,
+    /// Those that are over, until the sync loop hears of it.
+    over: BTreeSet<PodUid>,
 }
 
 /// A pod was given other resources than it has.
@@ -39,6 +41,14 @@ struct UnderWay {
     before: Allocation,
     /// What is in the way.
     error: Option<Arc<str>>,
+    /// Whether it may have been over before this agent came.
+    doubtful: bool,
+}
+
+impl UnderWay {
+    fn new(to: Option<Allocation>, before: Allocation) -> Self {
+        Self { to, before, error: None, doubtful: false }
+    }
 }
 
 impl State {
@@ -102,16 +112,17 @@ impl Resizes {
             if let Some(earlier) = state.under_way.remove(uid) {
                 before = before.max(&earlier.before);
             }
-            let under_way = UnderWay { to: Some(Allocation::of(pod)), before, error: None };
+            let under_way = UnderWay::new(Some(Allocation::of(pod)), before);
             state.under_way.insert(uid.clone(), under_way);
         });
     }
 
     /// An earlier agent gave a pod other resources than it had `before`, and came so far.
-    pub(crate) fn resume(&self, uid: &PodUid, pod: &Pod, before: Allocation, error: Option<&str>) {
-        let error = error.map(Into::into);
-        let under_way = UnderWay { to: Some(Allocation::of(pod)), before, error };
-        self.change(|state| state.under_way.insert(uid.clone(), under_way));
+    pub(crate) fn resume(&self, pod: &Pod, before: Allocation, told: &ToldResize, doubtful: bool) {
+        let error = told.error.as_deref().map(Into::into);
+        let under_way = UnderWay::new(Some(Allocation::of(pod)), before);
+        let under_way = UnderWay { error, doubtful, ..under_way };
+        self.change(|state| state.under_way.insert(view::uid(pod), under_way));
     }
 
     /// What a pod takes of the node: as long as it may still have more than it was given, that; and
@@ -130,25 +141,23 @@ impl Resizes {
     /// A worker sees whether the pod, as it was told of it, has what it was given. Whether that is news
     /// and means that a resize is over.
     pub(crate) fn seen(&self, uid: &PodUid, pod: &Pod, resizes: bool) -> bool {
-        let is_over = self.change(|state| {
+        let over = self.change(|state| {
             if resizes {
                 // An earlier agent began it.
-                let unknown = || UnderWay { to: None, before: Allocation::default(), error: None };
-                state.under_way.entry(uid.clone()).or_insert_with(unknown);
-                return false;
+                let unknown = || UnderWay::new(None, Allocation::default());
+                state.under_way.entry(uid.clone()).or_insert_with(unknown).doubtful = false;
+                return None;
             }
             // A job may still be about the pod as it was before.
             let is_meant = |one: &UnderWay| one.to.as_ref().is_none_or(|to| to.is_of(pod));
-            let is_over = state.under_way.get(uid).is_some_and(is_meant);
-            if is_over {
-                state.under_way.remove(uid);
-            }
-            is_over
+            state.under_way.get(uid).filter(|one| is_meant(one))?;
+            state.over.insert(uid.clone());
+            state.under_way.remove(uid)
         });
-        if is_over {
+        if over.is_some() {
             self.done.notify_one();
         }
-        is_over
+        over.is_some_and(|over| !over.doubtful)
     }
 
     /// Something is in the way of a resize. Whether that is news.
@@ -165,9 +174,10 @@ impl Resizes {
         self.state().under_way.get(uid)?.error.clone()
     }
 
-    /// Waits until a resize is over.
-    pub(crate) async fn done(&self) {
+    /// Waits until resizes are over; answers which, each once.
+    pub(crate) async fn done(&self) -> BTreeSet<PodUid> {
         self.done.notified().await;
+        std::mem::take(&mut self.state().over)
     }
 
     /// A pod went.
@@ -176,6 +186,7 @@ impl Resizes {
             state.pending.remove(uid);
             state.reserved.remove(uid);
             state.under_way.remove(uid);
+            state.over.remove(uid);
         });
     }
 }
@@ -220,10 +231,20 @@ mod tests {
         resizes.forget(&uid);
         assert_eq!(taken("1"), of("1"));
         // An earlier agent began it.
-        resizes.resume(&uid, &asking("1"), of("6"), Some("busy"));
+        let told = ToldResize { error: Some("busy".to_owned()), ..ToldResize::default() };
+        let uid = view::uid(&asking("1"));
+        let taken = |cpu: &str| Allocation::of(&resizes.taken(&uid, Arc::new(asking(cpu))));
+        resizes.resume(&asking("1"), of("6"), &told, false);
         assert_eq!((taken("1"), resizes.error(&uid).as_deref()), (of("6"), Some("busy")));
         assert!(resizes.seen(&uid, &asking("1"), false));
         assert_eq!(taken("1"), of("1"));
+        // Nobody hears of the end of one that may have been over.
+        for (sees_it, told) in [(false, false), (true, true)] {
+            resizes.resume(&asking("1"), of("6"), &ToldResize::default(), true);
+            assert!(!sees_it || !resizes.seen(&uid, &asking("1"), true));
+            assert_eq!(resizes.seen(&uid, &asking("1"), false), told);
+            assert_eq!(taken("1"), of("1"));
+        }
     }
 
     // behaviour: RSZ-24

@@ -149,7 +149,7 @@ impl SyncLoop {
                     None => return,
                 },
                 made = self.arrivals.room_made() => self.room_made(made).await,
-                () = self.parts.resizes.done() => self.retry_resizes(Trigger::PodResized).await,
+                pods = self.parts.resizes.done() => self.resized(pods).await,
                 written = self.parts.allocations.written() => self.allocations_written(written).await,
                 events = self.parts.lifecycle.take() => self.happened(events).await,
             }

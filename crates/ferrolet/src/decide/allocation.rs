@@ -29,13 +29,19 @@ pub(crate) fn remembered(
 }
 
 /// What a pod may still have of what an earlier agent gave it: of containers that run what they have,
-/// of the others what the pod was given.
+/// of the others what the pod was given; as a whole, as long as something runs, the larger one of what
+/// it was given and had before.
 pub(crate) fn still_has(
     given: &Allocation,
+    before: Option<&Allocation>,
     observed: Option<&PodStatus>,
     sizes: &Sizes,
 ) -> Allocation {
     let mut had = given.clone();
+    let runs = observed.is_some_and(|observed| observed.running().next().is_some());
+    if let Some(before) = before.and_then(|before| before.whole).filter(|_| runs) {
+        had.whole = had.whole.map(|whole| whole.max(before));
+    }
     for (name, size) in running(observed, sizes) {
         if let Some(own) = had.containers.get_mut(name) {
             // A limit of the whole is one for each container, and not what it asks for.
@@ -125,9 +131,18 @@ mod tests {
     fn what_runs_may_still_have_more_than_its_pod_was_given() {
         let given = Allocation::of(&asking("100m"));
         let sizes = Sizes::from([(ContainerId::from("c1"), Actual::from(size(300)))]);
-        let had = still_has(&given, Some(&observed(ContainerState::Running, None)), &sizes);
+        let runs = observed(ContainerState::Running, None);
+        let had = still_has(&given, None, Some(&runs), &sizes);
         assert_eq!(had.containers["main"].cpu_request, 300);
-        let had = still_has(&given, Some(&observed(ContainerState::Exited, None)), &sizes);
-        assert_eq!(had, given);
+        let ended = observed(ContainerState::Exited, None);
+        assert_eq!(still_has(&given, None, Some(&ended), &sizes), given);
+        // Of the whole nothing but the record tells.
+        let whole = |cpu: u32| {
+            let spec = format!("resources: {{requests: {{cpu: {cpu}}}}}, ");
+            Allocation::of(&pod(&(spec + "containers: [{name: main, image: i}]")))
+        };
+        let (given, before, none) = (whole(1), whole(3), Sizes::new());
+        let of = |observed: &PodStatus| still_has(&given, Some(&before), Some(observed), &none);
+        assert_eq!((of(&runs).whole, of(&ended).whole), (before.whole, given.whole));
     }
 }

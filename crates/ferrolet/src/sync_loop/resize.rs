@@ -7,6 +7,7 @@
 //! ```
 //! What a pod is granted, or will be once others have gone, counts from then on.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -90,9 +91,11 @@ impl SyncLoop {
         let uid = view::uid(pod);
         let told = told_resize(desired.status.as_ref());
         let given = Allocation::of(pod);
-        let had = still_has(&given, observed, sizes);
-        if had != given || told.in_progress {
-            self.parts.resizes.resume(&uid, pod, had, told.error.as_deref());
+        let before = self.parts.allocations.before(&uid);
+        let had = still_has(&given, before, observed, sizes);
+        let is_sure = told.in_progress || had.containers != given.containers;
+        if is_sure || had != given {
+            self.parts.resizes.resume(pod, had, &told, !is_sure);
         }
         self.asks(&uid, desired);
         let Some((pending, generation)) = told.pending else { return };
@@ -110,6 +113,12 @@ impl SyncLoop {
         self.resizing.remove(uid);
         self.parts.resizes.forget(uid);
         self.parts.allocations.forget(uid);
+    }
+
+    /// Resizes are over, which may have made room.
+    pub(super) async fn resized(&mut self, pods: BTreeSet<PodUid>) {
+        pods.iter().for_each(|uid| self.parts.allocations.settled(uid));
+        self.retry_resizes(Trigger::PodResized).await;
     }
 
     /// Looks again at the pods that ask for other resources: something has changed on the node.
