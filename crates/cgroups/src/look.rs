@@ -40,8 +40,8 @@ impl Tree {
             let Some(hierarchy) = self.with(controller) else { return Ok(None) };
             let directory = place.open(hierarchy)?;
             let found = beneath::read(&directory, file);
-            let found = found
-                .map_err(|source| failed("read", place.path(hierarchy).join(file), source))?;
+            let found =
+                found.map_err(|source| failed("read", place.path(hierarchy).join(file), source))?;
             Ok::<_, CgroupError>(Some(found.trim().to_owned()))
         };
         let (shares, quota, period, memory) = match self.version {
@@ -53,8 +53,7 @@ impl Tree {
             ),
             Version::V2 => {
                 let most = read("cpu", "cpu.max")?;
-                let (quota, period) =
-                    most.as_deref().and_then(|most| most.split_once(' ')).unzip();
+                let (quota, period) = most.as_deref().and_then(|most| most.split_once(' ')).unzip();
                 // A word and no number is no limit.
                 let quota = quota.map(|quota| quota.parse().unwrap_or(-1));
                 let period = period.and_then(|period| period.parse().ok());

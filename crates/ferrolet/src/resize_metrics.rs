@@ -58,7 +58,8 @@ impl ResizeMetrics {
             registry.register(Box::new(counter.clone()))?;
             Ok::<_, prometheus::Error>(counter)
         };
-        let pending = Opts::new("kubelet_pod_pending_resizes", "Number of pending resizes for pods.");
+        let pending =
+            Opts::new("kubelet_pod_pending_resizes", "Number of pending resizes for pods.");
         let pending = IntGaugeVec::new(pending, &["reason"])?;
         registry.register(Box::new(pending.clone()))?;
         let help = "Number of in-progress resizes for pods.";
@@ -86,7 +87,10 @@ impl ResizeMetrics {
     }
 
     /// A pod asks for something else.
-    pub(crate) fn requested(&self, (resource, requirement, operation): pods::decide::resize::Request) {
+    pub(crate) fn requested(
+        &self,
+        (resource, requirement, operation): pods::decide::resize::Request,
+    ) {
         self.requested.with_label_values(&[resource, requirement, operation]).inc();
     }
 

@@ -226,7 +226,10 @@ mod tests {
         let next = new();
         let ids = async |actuated: &Actuated| {
             let sizes = actuated.sizes().await;
-            sizes.iter().map(|(id, has)| (id.to_string(), has.size.memory_limit)).collect::<Vec<_>>()
+            sizes
+                .iter()
+                .map(|(id, has)| (id.to_string(), has.size.memory_limit))
+                .collect::<Vec<_>>()
         };
         let told = |rows: &[(&str, i64)]| -> Vec<(String, i64)> {
             rows.iter().map(|(id, size)| ((*id).to_owned(), *size)).collect()

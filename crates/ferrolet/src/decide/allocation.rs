@@ -79,7 +79,9 @@ mod tests {
     }
 
     fn asking(cpu: &str) -> Pod {
-        pod(&format!("containers: [{{name: main, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]"))
+        pod(&format!(
+            "containers: [{{name: main, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]"
+        ))
     }
 
     fn size(cpu_request: i64) -> Size {

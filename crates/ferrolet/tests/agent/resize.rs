@@ -276,7 +276,7 @@ async fn room_that_is_made_for_a_resize_is_nobody_elses() {
     asking("late", 0, 1200);
     let refused = |_: &World| status(&agent, "late").filter(|told| told.reason.is_some());
     let told = world.until("the other one is refused", refused).await;
-    assert_eq!(told.reason.as_deref(), Some("OutOfcpu"));
+    assert_eq!(told.reason.as_deref(), Some("UnexpectedAdmissionError"));
     let has = |world: &World| {
         let config = world.runtime.container_config(&web.id)?;
         (config.resources.cpu_shares == 1024).then_some(())
@@ -305,7 +305,7 @@ async fn what_a_pod_may_still_have_counts_for_the_next_agent_too() {
     write(&world, "late", &sized(1000, 64), "");
     let refused = |_: &World| status(&agent, "late").filter(|told| told.reason.is_some());
     let told = world.until("another one is refused", refused).await;
-    assert_eq!(told.reason.as_deref(), Some("OutOfcpu"));
+    assert_eq!(told.reason.as_deref(), Some("UnexpectedAdmissionError"));
     assert_eq!(limits(&world, &web).0, 1536);
 }
 

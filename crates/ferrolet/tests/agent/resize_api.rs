@@ -104,9 +104,8 @@ async fn what_was_told_of_a_resize_stays_and_is_not_told_anew_by_the_next_agent(
         condition(&api, "stuck", "PodResizeInProgress").filter(|one| one.reason.is_some())
     };
     let failed = world.until("it is in progress", error).await;
-    let told = |reason: &str| {
-        world.events.all().iter().filter(|event| event.reason == reason).count()
-    };
+    let told =
+        |reason: &str| world.events.all().iter().filter(|event| event.reason == reason).count();
     assert_eq!((told("ResizeDeferred"), told("ResizeError")), (1, 1));
     agent.stop().await;
     let agent = world.start();

@@ -136,7 +136,8 @@ pub struct RefusalNews {
 
 /// Compares a refusal with the one before.
 pub fn refusal_news(before: Option<&Refused>, now: &Refused) -> RefusalNews {
-    let same = |before: &Refused| before.wanted == now.wanted && before.infeasible == now.infeasible;
+    let same =
+        |before: &Refused| before.wanted == now.wanted && before.infeasible == now.infeasible;
     RefusalNews {
         event: !before.is_some_and(same),
         status: before.is_none_or(|before| {

@@ -135,7 +135,11 @@ fn what_is_asked_for_is_counted_by_resource_and_direction() {
         (
             "requests: {cpu: 100m}, limits: {memory: 64Mi}",
             "requests: {cpu: 200m}, limits: {memory: 32Mi}",
-            &[("memory", "requests", "decrease"), ("memory", "limits", "decrease"), ("cpu", "requests", "increase")],
+            &[
+                ("memory", "requests", "decrease"),
+                ("memory", "limits", "decrease"),
+                ("cpu", "requests", "increase"),
+            ],
         ),
         ("", "requests: {cpu: 1}", &[("cpu", "requests", "add")]),
         ("requests: {cpu: 1}", "", &[("cpu", "requests", "remove")]),

@@ -166,7 +166,9 @@ pub fn below_usage(uses: &[MemoryUse]) -> Option<String> {
             Some(name) => format!("container {name:?}"),
             None => "pod".to_owned(),
         };
-        Some(format!("attempting to set {whose} memory limit ({limit}) below current usage ({used})"))
+        Some(format!(
+            "attempting to set {whose} memory limit ({limit}) below current usage ({used})"
+        ))
     });
     let problems: Vec<String> = problems.collect();
     match problems.as_slice() {

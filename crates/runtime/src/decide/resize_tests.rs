@@ -188,15 +188,27 @@ fn less_memory_than_is_used_is_refused() {
         (vec![row(None, 5, Some(4)), row(Some("main"), 7, None)], None),
         (vec![row(None, 5, Some(5))], Some(pod.to_owned())),
         (vec![row(None, 5, Some(4)), row(Some("main"), 7, Some(9))], Some(main.to_owned())),
-        (vec![row(None, 5, Some(5)), row(Some("main"), 7, Some(9))], Some(format!("[{pod}, {main}]"))),
+        (
+            vec![row(None, 5, Some(5)), row(Some("main"), 7, Some(9))],
+            Some(format!("[{pod}, {main}]")),
+        ),
     ];
     for (uses, expected) in rows {
         assert_eq!(below_usage(&uses), expected, "{uses:?}");
     }
-    let rows = [(None, Some(5), Some(5)), (Some(6), Some(5), Some(5)), (Some(5), Some(5), None), (Some(5), None, None)];
+    let rows = [
+        (None, Some(5), Some(5)),
+        (Some(6), Some(5), Some(5)),
+        (Some(5), Some(5), None),
+        (Some(5), None, None),
+    ];
     for (before, after, expected) in rows {
         let of = |limit| values(None, limit, 2);
-        assert_eq!(smaller_memory_limit(&of(before), &of(after)), expected, "{before:?} to {after:?}");
+        assert_eq!(
+            smaller_memory_limit(&of(before), &of(after)),
+            expected,
+            "{before:?} to {after:?}"
+        );
     }
 }
 

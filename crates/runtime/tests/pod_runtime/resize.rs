@@ -187,12 +187,17 @@ async fn the_runtime_hears_of_the_pods_cgroup_before_it_changes_and_may_refuse()
     let sandbox = world.sandbox(&pod("4Ki", "8Ki")).await;
     let told = || world.runtime.sandbox_config(&sandbox).unwrap().resources.memory_limit;
     let refuse = |code| {
-        world.runtime.inject(Rule::on(Method::UpdatePodSandboxResources, Fault::error(code)).once());
+        world
+            .runtime
+            .inject(Rule::on(Method::UpdatePodSandboxResources, Fault::error(code)).once());
     };
     refuse(Code::Internal);
     let error = world.sync(&pod("8Ki", "8Ki")).await.unwrap_err();
     assert!(matches!(error, SyncError::Resize(ResizeError::Sandbox(_))), "{error}");
-    assert_eq!((memory(&cgroups), world.calls()), (Some(12 << 10), vec![Method::UpdatePodSandboxResources]));
+    assert_eq!(
+        (memory(&cgroups), world.calls()),
+        (Some(12 << 10), vec![Method::UpdatePodSandboxResources])
+    );
     // One that has no such call does as well.
     refuse(Code::Unimplemented);
     world.synced(&pod("8Ki", "8Ki")).await;

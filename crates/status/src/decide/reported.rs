@@ -75,8 +75,7 @@ pub(crate) fn of_pod(input: &StatusInput<'_>, phase: Phase) -> ResourceRequireme
     let cpu_request = known.and_then(|has| has.cpu_shares);
     let cpu_request = cpu_request.map(|shares| cpu::milli_of_shares(shares.cast_signed()));
     let quota = known.and_then(|has| Some((has.cpu_quota?, has.cpu_period?)));
-    let cpu_limit =
-        quota.map(|(quota, period)| cpu::milli_of_quota(quota, period.cast_signed()));
+    let cpu_limit = quota.map(|(quota, period)| cpu::milli_of_quota(quota, period.cast_signed()));
     let memory_limit = known.and_then(|has| has.memory_limit).map(u64::cast_signed);
 
     let mut list = whole.requests.take().unwrap_or_default();
