@@ -61,6 +61,8 @@ pub(crate) struct Outlook<'a> {
     pub(crate) resize_error: Option<&'a str>,
     /// What its cgroup has, if that is known.
     pub(crate) cgroup: Option<CgroupValues>,
+    /// Bytes of memory that its containers were given, where that is not what they should have.
+    pub(crate) memory_requests: Option<BTreeMap<String, i64>>,
 }
 
 impl NodeView {
@@ -157,6 +159,7 @@ impl NodeView {
                 in_progress: outlook.resizes,
                 error: outlook.resize_error,
                 cgroup: outlook.cgroup.as_ref(),
+                memory_requests: outlook.memory_requests.as_ref(),
             },
             node: &self.node,
             now: self.clock.now(),

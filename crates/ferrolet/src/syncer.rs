@@ -86,6 +86,7 @@ impl Syncer {
             resizes,
             resize_error: error.as_deref(),
             cgroup: self.pod_runtime.cgroup_values(&status.uid),
+            memory_requests: resizes.then(|| self.pod_runtime.memory_requests(status)),
         };
         self.view.publish(pod, status, &outlook);
     }

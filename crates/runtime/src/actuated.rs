@@ -103,6 +103,11 @@ impl Actuated {
                 }
             })
             .await;
+        self.known_sizes()
+    }
+
+    /// The same, as far as it was read.
+    pub(crate) fn known_sizes(&self) -> Arc<Sizes> {
         Arc::clone(&self.known().sizes)
     }
 

@@ -3,7 +3,7 @@
 //! The pod's cgroup allows more first, then its containers change, then it allows no more than it
 //! should: at no time is a container held back by more than its own limits.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -18,7 +18,7 @@ use tracing::{debug, info, warn};
 use crate::act::PodRuntime;
 use crate::cgroups::PodCgroups;
 use crate::decide::{
-    ContainerResize, MemoryUse, Sizes, below_usage, container_resources, is_resizing,
+    ContainerResize, MemoryUse, Sizes, actual, below_usage, container_resources, is_resizing,
     overhead_resources, raised, smaller_memory_limit, told_to_sandbox,
 };
 use crate::error::ResizeError;
@@ -37,6 +37,16 @@ impl PodRuntime {
     /// What the cgroup of a pod has, as far as this agent knows.
     pub fn cgroup_values(&self, uid: &PodUid) -> Option<CgroupValues> {
         self.parts.cgroups.as_ref()?.known_values(uid)
+    }
+
+    /// Bytes of memory that running containers of a pod were given, by their names.
+    pub fn memory_requests(&self, status: &PodStatus) -> BTreeMap<String, i64> {
+        let sizes = self.actuated.known_sizes();
+        let all = status.running().filter_map(|one| {
+            let has = actual(one, &sizes)?;
+            Some((one.name.to_string(), has.size.memory_request))
+        });
+        all.collect()
     }
 
     /// Whether something of a pod has not yet what the pod was given.

@@ -50,6 +50,9 @@ pub struct Resizing<'a> {
     pub error: Option<&'a str>,
     /// What the pod's cgroup has, if that is known.
     pub cgroup: Option<&'a CgroupValues>,
+    /// Bytes of memory that its containers were given when they were last changed, by their names, as far
+    /// as that is known: the kernel does not tell.
+    pub memory_requests: Option<&'a BTreeMap<String, i64>>,
 }
 
 /// A pod asks for other resources, and was not given them.

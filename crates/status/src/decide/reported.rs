@@ -9,7 +9,7 @@ use model::observed::{self, ContainerState};
 use podspec::resources::{CPU, MEMORY};
 use podspec::{Size, bytes, thousandths};
 
-use crate::decide::input::StatusInput;
+use crate::decide::input::{Resizing, StatusInput};
 use crate::decide::phase::Phase;
 
 /// The kernel has no smaller share and no smaller quota than these thousandths: whoever asks for less
@@ -25,7 +25,7 @@ pub(crate) fn resources(
     container: &Container,
     newest: &observed::ContainerStatus,
     old: Option<&ContainerStatus>,
-    in_progress: bool,
+    resizing: &Resizing<'_>,
 ) -> ResourceRequirements {
     let mut resources = container.resources.clone().unwrap_or_default();
     if newest.state != ContainerState::Running {
@@ -46,8 +46,9 @@ pub(crate) fn resources(
         let cpu = told.cpu_request.map(|told| cpu(told, given.cpu_request, LEAST_SHARE));
         set(requests, CPU, cpu.map(|told| (told, given.cpu_request, thousandths(told))), before);
         // The kernel knows nothing of it: it is what it was until the change is over.
-        let memory = given.memory_request;
-        let memory = (!in_progress).then(|| (memory, memory, bytes(memory)));
+        let had = resizing.memory_requests.and_then(|all| all.get(&container.name).copied());
+        let memory = if resizing.in_progress { had } else { Some(given.memory_request) };
+        let memory = memory.map(|told| (told, given.memory_request, bytes(told)));
         set(requests, MEMORY, memory, before);
     }
     resources
@@ -174,7 +175,8 @@ mod tests {
         let mut newest = instance("main-0", state, 0);
         newest.resources = reported;
         let old = ContainerStatus { resources: Some(given("100m", "1Gi")), ..<_>::default() };
-        resources(&container, &newest, Some(&old), in_progress)
+        let resizing = Resizing { in_progress, ..Resizing::default() };
+        resources(&container, &newest, Some(&old), &resizing)
     }
 
     // behaviour: RSZ-20
@@ -187,8 +189,18 @@ mod tests {
         // A runtime that does not say is believed to be where it was.
         let before = seen(Running, None, true);
         assert_eq!(before, given("100m", "1Gi"));
-        let none = resources(&container("main"), &instance("main-0", Running, 0), None, false);
+        let newest = instance("main-0", Running, 0);
+        let none = resources(&container("main"), &newest, None, &Resizing::default());
         assert_eq!(none, ResourceRequirements::default());
+        // Where nothing was told before, what it was given last is known.
+        let container = Container { resources: Some(given("0.2", "2Gi")), ..container("main") };
+        let had = [("main".to_owned(), 1 << 30)].into();
+        let mut resizing = Resizing { memory_requests: Some(&had), ..Resizing::default() };
+        for (in_progress, expected) in [(true, "1Gi"), (false, "2Gi")] {
+            resizing.in_progress = in_progress;
+            let told = resources(&container, &newest, None, &resizing).requests.unwrap();
+            assert_eq!(told[MEMORY].0, expected);
+        }
     }
 
     #[test]
@@ -200,7 +212,8 @@ mod tests {
             cpu_limit: Some(10),
             memory_limit: Some(1 << 30),
         });
-        assert_eq!(resources(&container, &newest, None, false), given("1m", "1Gi"));
+        let told = resources(&container, &newest, None, &Resizing::default());
+        assert_eq!(told, given("1m", "1Gi"));
     }
 
     // behaviour: RSZ-20

@@ -238,6 +238,7 @@ impl World {
                 in_progress: self.resizes,
                 error: self.resize_error,
                 cgroup: self.cgroup.as_ref(),
+                memory_requests: None,
             },
             node: &self.node,
             now: self.now,
