@@ -69,7 +69,7 @@ pub struct Node {
 }
 
 impl Node {
-    pub(super) fn can(&self, ability: Ability) -> bool {
+    pub(in crate::decide) fn can(&self, ability: Ability) -> bool {
         let by_runtime = match ability {
             Ability::UserNamespacesHostNetworkSupport => self.runtime.user_namespaces_host_network,
             _ => true,
