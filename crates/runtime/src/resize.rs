@@ -206,17 +206,17 @@ async fn check_memory(
     pod: &Pod,
     changes: &[ContainerResize],
 ) -> Result<(), ResizeError> {
-    let mut uses = Vec::new();
+    let mut shrinking = Vec::new();
     let had = cgroups.has(pod).await.map_err(ResizeError::Cgroup)?;
     if let Some(limit) = smaller_memory_limit(&had, &cgroups.wanted(pod)) {
         let used = cgroups.memory_usage(pod, None).await.map_err(ResizeError::Cgroup)?;
-        uses.push(MemoryUse { container: None, limit, used });
+        shrinking.push(MemoryUse { container: None, limit, used });
     }
     for change in changes.iter().filter(|change| change.shrinks_memory()) {
         let used = cgroups.memory_usage(pod, Some(&change.id)).await;
         let used = used.map_err(ResizeError::Cgroup)?;
         let (container, limit) = (Some(change.name.clone()), change.to.memory_limit);
-        uses.push(MemoryUse { container, limit: limit.unsigned_abs(), used });
+        shrinking.push(MemoryUse { container, limit: limit.unsigned_abs(), used });
     }
-    below_usage(&uses).map_or(Ok(()), |problem| Err(ResizeError::BelowUsage(problem)))
+    below_usage(&shrinking).map_or(Ok(()), |problem| Err(ResizeError::BelowUsage(problem)))
 }

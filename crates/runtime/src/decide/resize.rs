@@ -159,8 +159,8 @@ pub struct MemoryUse {
 }
 
 /// Why nobody of these may be given less memory, if so: the kernel would kill who uses more.
-pub fn below_usage(uses: &[MemoryUse]) -> Option<String> {
-    let problems = uses.iter().filter_map(|one| {
+pub fn below_usage(all: &[MemoryUse]) -> Option<String> {
+    let problems = all.iter().filter_map(|one| {
         let (limit, used) = (one.limit, one.used.filter(|used| *used >= one.limit)?);
         let whose = match &one.container {
             Some(name) => format!("container {name:?}"),

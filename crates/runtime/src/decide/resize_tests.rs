@@ -193,8 +193,8 @@ fn less_memory_than_is_used_is_refused() {
             Some(format!("[{pod}, {main}]")),
         ),
     ];
-    for (uses, expected) in rows {
-        assert_eq!(below_usage(&uses), expected, "{uses:?}");
+    for (all, expected) in rows {
+        assert_eq!(below_usage(&all), expected, "{all:?}");
     }
     let rows = [
         (None, Some(5), Some(5)),
