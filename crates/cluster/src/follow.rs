@@ -254,7 +254,7 @@ impl<'a, K: Kind> Follower<'a, K> {
         let seconds = lasts.as_secs();
         let path = self
             .url(&format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}"));
-        let answer = self.caller.send(Call::get(path)).await?;
+        let answer = self.caller.send(Call::watch(path)).await?;
         let mut lines = Lines::new(answer.into_body(), lasts + SILENCE);
         let mut told = false;
         while let Some(line) = lines.next().await? {

@@ -58,16 +58,6 @@ fn body(object: &impl Serialize) -> Result<Vec<u8>, ApiError> {
     serde_json::to_vec(object).map_err(|error| ApiError::Unreadable(Box::new(error)))
 }
 
-/// The server says of a patch for another uid that the uid cannot be changed.
-fn for_another(error: ApiError) -> ApiError {
-    match error {
-        ApiError::Refused { code: 422, message } if message.contains("metadata.uid") => {
-            ApiError::Conflict(message)
-        }
-        error => error,
-    }
-}
-
 /// The object, if there is one.
 fn found<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     match answer {
@@ -96,7 +86,7 @@ impl NodeApi for Cluster {
     async fn patch_node_status(&self, name: &str, patch: String) -> Result<Node, ApiError> {
         let status = urls::node(name) + "/status";
         let call = write(Method::PATCH, status, STRATEGIC_MERGE, patch.into_bytes());
-        self.caller.ask(call).await.map_err(for_another)
+        self.caller.ask(call).await
     }
 }
 

@@ -58,6 +58,7 @@ const FIELDS: &[&str] = &[
     "nodeStatusMaxImages",
     "nodeStatusReportFrequency",
     "nodeStatusUpdateFrequency",
+    "oomScoreAdj",
     "podLogsDir",
     "podPidsLimit",
     "podsPerCore",

@@ -73,6 +73,9 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     let node_name = node_name(args.hostname_override.as_deref())?;
     let _lock = hostfs::claim(&args.root_dir.join("ferrolet"))
         .with_context(|| format!("use the root directory {}", args.root_dir.display()))?;
+    if let Err(error) = hostfs::set_oom_score_adj(config.oom_score_adj) {
+        warn!(%error, wanted = config.oom_score_adj, "the kernel may kill the agent before others when memory is short");
+    }
     let machine = hostfs::machine().context("look at the machine")?;
     let disk = hostfs::disk_bytes(&args.root_dir).context("look at the disk")?;
     let capacity = node_resources(&config, &machine, disk).capacity;

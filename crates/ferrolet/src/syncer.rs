@@ -10,7 +10,7 @@ use model::chain::Chain;
 use model::ids::{PodName, PodUid};
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
-use model::ports::events::{EventType, Events, PodEvent};
+use model::ports::events::{Events, PodEvent};
 use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::Stamp;
 use pods::decide::deadline::deadline;
@@ -56,37 +56,25 @@ pub(crate) struct Syncer {
     pub(crate) failures: Mutex<BTreeMap<PodUid, BTreeMap<String, Waiting>>>,
 }
 
-/// What is told of a pod besides what was observed.
-#[derive(Debug, Clone, Copy, Default)]
-struct Told<'a> {
-    /// Why it has failed as a whole.
-    failure: Option<&'a Failure>,
-    /// Whether nothing of it will run again.
-    ended: bool,
-    /// Whether it has not yet the resources that it was given.
-    resizes: bool,
-}
-
 impl Syncer {
     fn warn(&self, pod: &Pod, reason: &'static str, message: String) {
         let (uid, name) = (view::uid(pod), view::pod_name(pod));
         self.events.record(PodEvent::warning(uid, name, reason, message));
     }
 
-    /// Tells how a pod is.
-    fn publish(&self, pod: &Pod, status: &PodStatus, told: Told<'_>) {
-        let Told { failure, ended, resizes } = told;
+    /// Tells how a pod is; why containers did not start and what is in the way of a resize is known here.
+    fn publish(&self, pod: &Pod, status: &PodStatus, outlook: Outlook<'_>) {
         let error = self.resizes.error(&status.uid);
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let start_failures = failures.get(&status.uid);
+        let (start_failures, resize_error) = (failures.get(&status.uid), error.as_deref());
+        let cgroup = self.pod_runtime.cgroup_values(&status.uid);
+        let requests = outlook.resizes.then(|| self.pod_runtime.memory_requests(status));
         let outlook = Outlook {
             start_failures,
-            failure,
-            stopped_for_good: ended,
-            resizes,
-            resize_error: error.as_deref(),
-            cgroup: self.pod_runtime.cgroup_values(&status.uid),
-            memory_requests: resizes.then(|| self.pod_runtime.memory_requests(status)),
+            resize_error,
+            cgroup: cgroup.as_ref(),
+            memory_requests: requests.as_ref(),
+            ..outlook
         };
         self.view.publish(pod, status, &outlook);
     }
@@ -97,8 +85,7 @@ impl Syncer {
         failures.remove(uid);
         if let Some(SyncError::StartContainers(failed)) = error {
             let waiting = failed.iter().map(|(name, error)| {
-                let message = Chain(error).to_string();
-                (name.clone(), Waiting { reason: error.label(), message })
+                (name.clone(), Waiting { reason: error.label(), message: error.message() })
             });
             failures.insert(uid.clone(), waiting.collect());
         }
@@ -111,8 +98,7 @@ impl Syncer {
             let (uid, name) = (status.uid.clone(), view::pod_name(pod));
             info!(pod = %name, %uid, "pod has the resources that it was given");
             let message = resize_message("completed", pod, None);
-            let event = PodEvent::warning(uid, name, "ResizeCompleted", message);
-            self.events.record(PodEvent { kind: EventType::Normal, ..event });
+            self.events.record(PodEvent::normal(uid, name, "ResizeCompleted", message));
         }
         resizes
     }
@@ -151,8 +137,8 @@ impl PodSyncer for Syncer {
         let name = view::pod_name(pod);
         self.adoption.adopt(&name, status).await;
         let resizes = self.look_at_resize(pod, status).await;
-        let told = Told { resizes, ..Told::default() };
-        self.publish(pod, status, told);
+        let outlook = Outlook { resizes, ..Outlook::default() };
+        self.publish(pod, status, outlook);
         if runtime::decide::has_finished(pod, status) {
             info!(pod = %name, uid = %status.uid, "pod has finished");
             return Synced { outcome: Outcome::Finished, acted: false };
@@ -166,7 +152,7 @@ impl PodSyncer for Syncer {
                 message: message.to_owned(),
                 disruption: None,
             };
-            self.publish(pod, status, Told { failure: Some(&failure), ..told });
+            self.publish(pod, status, Outlook { failure: Some(&failure), ..outlook });
             return Synced { outcome: Outcome::Finished, acted: false };
         }
         if let Some((reason, message)) = held_up(pod, self.stop_signals) {
@@ -202,7 +188,7 @@ impl PodSyncer for Syncer {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");
                 self.remember(&status.uid, Some(&error));
                 self.resize_failed(pod, &status.uid, &error);
-                self.publish(pod, status, told);
+                self.publish(pod, status, outlook);
                 let retry = self.retry(pod, &error).await;
                 Synced { outcome: Outcome::Again(retry), acted: true }
             }
@@ -216,7 +202,7 @@ impl PodSyncer for Syncer {
         };
         let name = view::pod_name(&pod);
         if let Target::Pod(pod) = target {
-            self.publish(pod, status, Told::default());
+            self.publish(pod, status, Outlook::default());
         }
         // A sandbox that died by itself is stopped too: it may still hold its network.
         if !status.may_be_alive() && status.sandboxes.is_empty() {
@@ -239,7 +225,7 @@ impl PodSyncer for Syncer {
 
     async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome {
         self.remember(&status.uid, None);
-        self.publish(pod, status, Told { ended: true, ..Told::default() });
+        self.publish(pod, status, Outlook { stopped_for_good: true, ..Outlook::default() });
         // Nothing of it runs any more, which now may be told.
         self.view.look_again(&status.uid);
         if let Err(error) = self.pod_runtime.release(pod).await {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use config::KubeletConfiguration;
 use model::machine::Cgroups;
 use node::{NodeHandle, NodePorts, Particulars, SelfCheck, Unwell};
+use pods::decide::admission::Ability;
 use podspec::resources::Amounts;
 use tokio::time::Instant;
 
@@ -15,10 +16,10 @@ use crate::version::{FERROLET, KUBERNETES};
 use crate::wiring::{Ports, Settings};
 
 /// What the agent can do beyond what every node can.
-const FEATURES: &[&str] = &[
-    "InPlacePodLevelResourcesVerticalScaling",
+const FEATURES: [&str; 3] = [
+    Ability::InPlacePodLevelResourcesVerticalScaling.gate(),
     "InPlacePodVerticalScalingInitContainers",
-    "RestartAllContainersOnContainerExits",
+    Ability::RestartAllContainersOnContainerExits.gate(),
 ];
 
 /// What a node says of itself: as it is configured, with labels and addresses (`--node-ip`) of its own.

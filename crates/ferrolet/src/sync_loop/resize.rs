@@ -117,7 +117,9 @@ impl SyncLoop {
 
     /// Resizes are over, which may have made room.
     pub(super) async fn resized(&mut self, pods: BTreeSet<PodUid>) {
-        pods.iter().for_each(|uid| self.parts.allocations.settled(uid));
+        for uid in &pods {
+            self.parts.allocations.settled(uid);
+        }
         self.retry_resizes(Trigger::PodResized).await;
     }
 
