@@ -19,20 +19,20 @@ fn named(name: &str) -> PodName {
     PodName::new("default", name)
 }
 
-fn cpu(amount: &str) -> Option<ResourceRequirements> {
+fn cpu(amount: &str) -> ResourceRequirements {
     let requests = Some([("cpu".to_owned(), Quantity(amount.to_owned()))].into());
-    Some(ResourceRequirements { requests, ..ResourceRequirements::default() })
+    ResourceRequirements { requests, ..ResourceRequirements::default() }
 }
 
 fn asking(name: &str, amount: &str) -> Pod {
     let pod = pod(name).on_node("node").restart_policy("Always").grace(1);
     let pod = pod.container("main", IMAGE, ["sleep", "forever"]);
-    pod.spec(|spec| spec.containers[0].resources = cpu(amount)).build()
+    pod.spec(|spec| spec.containers[0].resources = Some(cpu(amount))).build()
 }
 
 fn resize(api: &MemoryPods, name: &str, amount: &str) {
     api.update(&named(name), |pod| {
-        pod.spec.as_mut().expect("a specification").containers[0].resources = cpu(amount);
+        pod.spec.as_mut().expect("a specification").containers[0].resources = Some(cpu(amount));
     });
 }
 
