@@ -49,7 +49,7 @@ const fn caused_by(cause: &'static str, method: &'static str, stage: Stage) -> R
 }
 
 /// Every method that the agent calls in a round. No image goes in one, and no pod is resized; for
-/// `RemoveImage` and `UpdateContainerResources` there are tests of their own.
+/// `RemoveImage`, `UpdateContainerResources` and `UpdatePodSandboxResources` there are tests of their own.
 pub const METHODS: [Row; 22] = [
     row("Version", Stage::Start),
     row("RuntimeConfig", Stage::Start),

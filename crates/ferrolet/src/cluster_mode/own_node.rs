@@ -16,7 +16,11 @@ use crate::version::{FERROLET, KUBERNETES};
 use crate::wiring::{Ports, Settings};
 
 /// What the agent can do beyond what every node can.
-const FEATURES: [&str; 1] = [Ability::RestartAllContainersOnContainerExits.gate()];
+const FEATURES: [&str; 3] = [
+    Ability::InPlacePodLevelResourcesVerticalScaling.gate(),
+    "InPlacePodVerticalScalingInitContainers",
+    Ability::RestartAllContainersOnContainerExits.gate(),
+];
 
 /// What a node says of itself: as it is configured, with labels and addresses (`--node-ip`) of its own.
 pub(crate) fn settings(

@@ -14,5 +14,6 @@ mod manifests;
 mod pods;
 mod removals;
 mod resize;
+mod resize_api;
 mod sources;
 mod world;
