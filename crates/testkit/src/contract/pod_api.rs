@@ -187,6 +187,7 @@ async fn following(server: &Server<'_>, pod: &Pod) -> Result<()> {
                     let status = json!({ "message": "heard" });
                     server.patch("contract", &json!({ "status": status })).await?;
                 }
+                Change::Unreadable(uid) => bail!("{uid} cannot be read"),
                 Change::Gone(gone) => {
                     ensure!(gone.as_str() == uid(pod)?, "{gone}");
                     break;
