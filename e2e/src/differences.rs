@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn what_is_known_is_of_its_paths_and_values_alone() {
         let ours = leaves(&json!({ "pods": { "web": { "message": "it is late" } } }));
-        let upstream = leaves(&json!({ "pods": { "web": { "message": "rpc error: it is late" } } }));
+        let upstream =
+            leaves(&json!({ "pods": { "web": { "message": "rpc error: it is late" } } }));
         let is_known = |path, ours_is, upstream_is| {
             differences(&ours, &upstream, &[known(path, ours_is, upstream_is)]).is_empty()
         };

@@ -120,16 +120,13 @@ fn waiting() -> Vec<Kind> {
         let is_second = pod["status"]["containerStatuses"][0]["restartCount"] == 1;
         waits(pod, "CrashLoopBackOff") && is_second
     });
-    let unpulled = kind("unpulled", SLEEP, (none(), unreachable), |pod| {
-        waits(pod, "ImagePullBackOff")
-    });
+    let unpulled =
+        kind("unpulled", SLEEP, (none(), unreachable), |pod| waits(pod, "ImagePullBackOff"));
     vec![
         Kind { lasts: false, ..crashes },
         Kind { lasts: false, ..unpulled },
         kind("imageless", SLEEP, (none(), absent), |pod| waits(pod, "ErrImageNeverPull")),
-        kind("rootless", SLEEP, (rootless, none()), |pod| {
-            waits(pod, "CreateContainerConfigError")
-        }),
+        kind("rootless", SLEEP, (rootless, none()), |pod| waits(pod, "CreateContainerConfigError")),
     ]
 }
 
