@@ -28,7 +28,7 @@ impl Sink<Arc<Pod>, PodUid> for Copies {
                 self.pods.lock().unwrap().insert(view::uid(&pod), (pod, number));
             }
             Change::Gone(uid) => drop(self.pods.lock().unwrap().remove(&uid)),
-            Change::Restarted | Change::Complete => {}
+            Change::Restarted | Change::Unread(_) | Change::Complete => {}
         }
         self.changes.send_replace(number);
     }

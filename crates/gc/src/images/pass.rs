@@ -256,6 +256,7 @@ impl Collector {
                 Removal::Failed(error)
             }
             _ => {
+                self.parts.claims.changed();
                 self.forget(&candidate.key);
                 self.parts.metrics.removed(reason);
                 Removal::Done

@@ -59,6 +59,14 @@ impl ApiError {
             Self::Unreadable(_) => "unreadable",
         }
     }
+
+    /// How long the server wants to be left alone, if it said so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Throttled { retry_after } => *retry_after,
+            _ => None,
+        }
+    }
 }
 
 /// Something heard of the objects of one kind.
@@ -70,6 +78,8 @@ pub enum Change<T, K> {
     Applied(T),
     /// An object is gone.
     Gone(K),
+    /// An object is there, but cannot be understood. What is known of it stays.
+    Unread(K),
     /// All were told; what was not is gone.
     Complete,
 }

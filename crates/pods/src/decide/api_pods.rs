@@ -59,6 +59,14 @@ impl ApiPods {
                 listing.remove(&uid);
                 Heard::default()
             }
+            // Of what cannot be understood counts what was known before.
+            (Change::Unread(uid), Some(listing)) => {
+                if let Some(known) = self.pods.get(&uid) {
+                    listing.insert(uid, Arc::clone(&known.copy));
+                }
+                Heard::default()
+            }
+            (Change::Unread(_), None) => Heard::default(),
             (Change::Complete, listing) => {
                 let all = listing.take().unwrap_or_default();
                 self.replace(all)

@@ -55,6 +55,20 @@ fn nothing_is_known_before_the_first_list_is_at_its_end() {
     assert_eq!(list(&mut empty, &[]), NOTHING);
 }
 
+// behaviour: API-14
+#[test]
+fn a_pod_that_cannot_be_understood_stays_as_it_was() {
+    let mut all = listed(&[at("a", 1), at("b", 2)]);
+    let unread = view::uid(&at("a", 1));
+    assert_eq!(all.hear(Change::Unread(unread.clone())), NOTHING);
+    all.hear(Change::Restarted);
+    all.hear(Change::Unread(unread));
+    all.hear(Change::Unread("nobody-knows".into()));
+    all.hear(Change::Applied(at("b", 2)));
+    assert_eq!(all.hear(Change::Complete), NOTHING);
+    assert_eq!(names(&all.wanted()), ["a", "b"]);
+}
+
 // behaviour: API-2
 #[test]
 fn a_later_list_takes_the_place_of_what_was_known_at_its_end() {
