@@ -35,7 +35,7 @@ use crate::wiring::{Ports, Settings};
 
 pub(crate) use event_writer::tell_events;
 pub(crate) use objects::provide;
-pub(crate) use own_node::{keep, settings as own_node};
+pub(crate) use own_node::{Told, keep, settings as own_node};
 
 /// Who writes events.
 const COMPONENT: &str = "kubelet";

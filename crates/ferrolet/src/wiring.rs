@@ -20,7 +20,7 @@ use pods::workers::{WorkerParts, workers};
 pub use prometheus::Registry;
 use runtime::decide::AllowedSysctls;
 use runtime::{
-    LogLayout, PodCgroups, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages,
+    ApiParts, LogLayout, PodCgroups, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages,
 };
 pub use server::EventLimits;
 use server::{EventBook, HealthChecks, PodView, Verbosity};
@@ -85,12 +85,17 @@ impl Agent {
         let view = Arc::new(NodeView::new(facts(settings), clock, Arc::clone(&resizes)));
         let records = Records::new(settings, &mut ports);
         let pleg = observer(settings, &ports, &stamps);
-        let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache));
+        let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
+        let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache), node.as_ref());
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
-        let pod_runtime = pod_runtime(settings, &ports, &images.claims, &mut tasks);
+        let objects = provide(settings, &ports, node.as_ref(), &mut tasks);
+        let pod_runtime = pod_runtime(settings, &ports, (&images.claims, objects), &mut tasks);
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
         let (workers_task, workers_handle, news) = workers(WorkerParts {
-            syncer: Arc::new(syncer(settings, &ports, (&view, &resizes, &requests), &pod_runtime)),
+            syncer: Arc::new(Syncer {
+                node: node.clone(),
+                ..syncer(settings, &ports, (&view, &resizes, &requests), &pod_runtime)
+            }),
             statuses: Arc::new(PlegStatuses { cache, requests, ready: ready.clone() }),
             stamps,
             clock: Arc::clone(&ports.clock),
@@ -100,7 +105,6 @@ impl Agent {
         let (sources, copies) = sources(settings, &ports, &mut tasks);
         let told = (copies, workers_handle.states());
         let statics = tell(settings, &ports, told, &view, &mut tasks);
-        let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let gc = (container_gc, images.start(&mut tasks));
@@ -375,7 +379,7 @@ fn container_gc_parts(
 fn pod_runtime(
     settings: &Settings,
     ports: &Ports,
-    claims: &ImageClaims,
+    (claims, api): (&ImageClaims, Option<ApiParts>),
     tasks: &mut Tasks,
 ) -> Arc<PodRuntime> {
     Arc::new(PodRuntime::new(RuntimeParts {
@@ -390,7 +394,7 @@ fn pod_runtime(
         restart_backoff: settings.restart_backoff,
         claims: claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),
-        api: provide(settings, ports, tasks),
+        api,
     }))
 }
 
@@ -411,6 +415,7 @@ fn syncer(
         view: Arc::clone(view),
         resizes: Arc::clone(resizes),
         stop_signals: settings.stop_signals,
+        node: None,
         looks: looks.clone(),
         failures: Mutex::default(),
     }

@@ -34,14 +34,9 @@ impl<V> Latest<V> {
         &mut entry.1
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.values.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
     }
 }
 

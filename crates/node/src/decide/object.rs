@@ -43,7 +43,8 @@ pub fn node_object(known: Known<'_>, now: Timestamp) -> (Node, Vec<NodeEvent>) {
     (node, events)
 }
 
-/// The labels that every node has, and those that were asked for; what was asked for wins.
+/// The labels that every node has, and those that were asked for; what was asked for wins, but for what
+/// others place pods by: there the machine is right, as with every later look.
 fn labels(settings: &Settings) -> BTreeMap<String, String> {
     let (hostname, arch) = (settings.own.hostname.as_str(), settings.own.architecture.as_str());
     let every = [
@@ -56,7 +57,14 @@ fn labels(settings: &Settings) -> BTreeMap<String, String> {
     let mut labels: BTreeMap<String, String> =
         every.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     labels.extend(settings.own.labels.clone());
+    labels.extend(required_labels(settings));
     labels
+}
+
+/// The two labels that others place pods by.
+fn required_labels(settings: &Settings) -> [(String, String); 2] {
+    let arch = settings.own.architecture.as_str();
+    [(OS_LABEL, OS), (ARCH_LABEL, arch)].map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
 fn taints(settings: &Settings) -> Option<Vec<Taint>> {
@@ -72,14 +80,9 @@ fn taints(settings: &Settings) -> Option<Vec<Taint>> {
     Some(taints).filter(|taints| !taints.is_empty())
 }
 
-/// Puts the two labels on a node that others place pods by, where they are missing or wrong.
+/// Puts the two labels on a node that others place pods by.
 pub fn set_required_labels(node: &mut Node, settings: &Settings) {
-    for (name, value) in [(OS_LABEL, OS), (ARCH_LABEL, settings.own.architecture.as_str())] {
-        let labels = node.metadata.labels.get_or_insert_default();
-        if labels.get(name).is_none_or(|found| found != value) {
-            labels.insert(name.to_owned(), value.to_owned());
-        }
-    }
+    node.metadata.labels.get_or_insert_default().extend(required_labels(settings));
 }
 
 #[cfg(test)]

@@ -42,6 +42,10 @@ struct State {
     troubles: Vec<(NodeAsk, Trouble, u32)>,
     calls: Vec<(NodeAsk, Option<Value>)>,
     is_frozen: bool,
+    /// How many follow, or did.
+    followers: u64,
+    /// How many of them hear nothing any more.
+    deaf: u64,
     /// Counts how often those who follow must begin anew.
     expired: u64,
 }
@@ -148,6 +152,11 @@ impl MemoryNodeApi {
         self.change(|state| state.is_frozen = is_frozen);
     }
 
+    /// Those who follow now hear nothing any more; those who begin to follow do.
+    pub fn deafen(&self) {
+        self.change(|state| state.deaf = state.followers);
+    }
+
     /// Those who follow must begin anew.
     pub fn expire(&self) {
         self.change(|state| state.expired += 1);
@@ -210,6 +219,11 @@ impl MemoryNodeApi {
 impl NodeApi for MemoryNodeApi {
     async fn follow_own_node(&self, name: &str, sink: &dyn Sink<Node, ()>) {
         let mut changed = self.changed.subscribe();
+        let number = {
+            let mut state = self.state();
+            state.followers += 1;
+            state.followers
+        };
         let mut begun = None;
         let mut told: Option<Node> = None;
         loop {
@@ -217,13 +231,14 @@ impl NodeApi for MemoryNodeApi {
             {
                 let state = self.state();
                 let node = state.nodes.get(name).cloned();
-                if !state.is_frozen && begun != Some(state.expired) {
+                let is_told = !state.is_frozen && number > state.deaf;
+                if is_told && begun != Some(state.expired) {
                     begun = Some(state.expired);
                     news.push(Change::Restarted);
                     news.extend(node.clone().map(Change::Applied));
                     news.push(Change::Complete);
                     told = node;
-                } else if !state.is_frozen && told != node {
+                } else if is_told && told != node {
                     news.push(node.clone().map_or(Change::Gone(()), Change::Applied));
                     told = node;
                 }
