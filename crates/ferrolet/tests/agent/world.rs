@@ -55,6 +55,10 @@ pub(crate) struct World {
     pub(crate) api: Option<MemoryPods>,
     /// What the API server has besides pods.
     pub(crate) rest: MemoryCluster,
+    /// The node's own object and its lease there.
+    pub(crate) node_api: MemoryNodeApi,
+    /// Whether agents keep them.
+    pub(crate) keeps_node: bool,
     clock: Arc<VirtualClock>,
 }
 
@@ -87,6 +91,8 @@ impl World {
             cgroups: Arc::new(cgroups),
             api: None,
             rest: MemoryCluster::new(VirtualClock::clone(&clock)),
+            node_api: MemoryNodeApi::default(),
+            keeps_node: false,
             clock,
         }
     }
@@ -150,6 +156,7 @@ impl World {
             cgroups: NodeCgroups::of_pods("/kubepods").per_pod(self.per_pod_cgroups),
             ..Settings::new("node", "memory", node)
         };
+        settings.own_node = self.keeps_node.then(|| own_node(&settings));
         for (name, amount) in &self.allocatable {
             let amount = amount.parse().expect("an amount");
             settings.admission.allocatable.insert((*name).to_owned(), amount);
@@ -169,8 +176,8 @@ impl World {
             cluster: self.api.as_ref().map(|api| ClusterPorts {
                 pods: Arc::new(api.clone()),
                 pod_writes: Arc::new(api.clone()),
-                node: Arc::new(MemoryNodeApi::default()),
-                leases: Arc::new(MemoryNodeApi::default()),
+                node: Arc::new(self.node_api.clone()),
+                leases: Arc::new(self.node_api.clone()),
                 addresses: Arc::new(MemoryAddresses::one("192.0.2.1")),
                 objects: Arc::new(self.rest.clone()),
                 services: Arc::new(self.rest.clone()),
@@ -242,4 +249,17 @@ impl World {
         };
         self.until("the new one runs", new).await
     }
+}
+
+/// What the node says of itself.
+fn own_node(settings: &Settings) -> node::Settings {
+    let own = node::Particulars {
+        name: settings.node_name.clone(),
+        hostname: settings.node_name.clone(),
+        architecture: "amd64".to_owned(),
+        capacity: settings.admission.allocatable.clone(),
+        allocatable: settings.admission.allocatable.clone(),
+        ..node::Particulars::default()
+    };
+    node::Settings::new(&config::KubeletConfiguration::default(), own)
 }
