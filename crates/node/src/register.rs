@@ -15,9 +15,7 @@ impl StatusTask {
     /// Makes the node object, or finds it, however long that takes.
     pub(crate) async fn register(&mut self) {
         let mut failures = 0;
-        let mut changes = self.own.changes();
         while self.own.node().is_none() {
-            changes.mark_unchanged();
             let Err(error) = self.try_register().await else { return };
             failures += 1;
             if self.trouble.failed(Instant::now().into_std()) {
@@ -26,8 +24,9 @@ impl StatusTask {
             }
             let wait = not_before(again_after(failures), &error);
             // Somebody else may have made it, or the feed may tell of it at last.
-            if let Ok(Err(_)) = timeout(wait, changes.changed()).await {
-                std::future::pending::<()>().await;
+            let appears = self.own.wait_for(|own| own.node().is_some().then_some(()));
+            if timeout(wait, appears).await.is_ok() {
+                return;
             }
         }
     }

@@ -56,13 +56,14 @@ async fn images_that_the_agent_pulls_and_removes_are_told_before_the_next_look_a
     world.images.policy = Policy { minimum_age: Duration::from_mins(2), ..Policy::default() };
     world.runtime.add_image(&RemoteImage::new("ferrolet.test/unused:1"));
     world.runtime.publish(RemoteImage::new("ferrolet.test/new:1").entrypoint(["/workload"]));
+    world.write_manifest("web", "Always", "[sleep, forever]");
     let agent = world.start();
     registered(&world).await;
     image_told(&world, "ferrolet.test/unused:1", true).await;
     sleep(Duration::from_secs(241)).await;
     // The last look at all images was a second ago, the next is in half a minute.
     let begin = Instant::now();
-    api.make(bound("web").container("main", "ferrolet.test/new:1", ["sleep", "forever"]).build());
+    api.make(bound("other").container("main", "ferrolet.test/new:1", ["sleep", "forever"]).build());
     image_told(&world, "ferrolet.test/new:1", true).await;
     assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
     world.disk.set_capacity(3_000_000);
