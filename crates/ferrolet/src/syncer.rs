@@ -129,6 +129,18 @@ impl Syncer {
         }
     }
 
+    /// When to look again at a pod that is held up, by what it asks for or by what the node lacks; people
+    /// hear of it.
+    fn hold_up(&self, pod: &Pod, status: &PodStatus) -> Option<Retry> {
+        if let Some((reason, message)) = held_up(pod, self.stop_signals) {
+            self.warn(pod, reason, message);
+            return Some(Retry::Failure);
+        }
+        let error = self.network_error(pod, status)?;
+        self.warn(pod, "NetworkNotReady", format!("network is not ready: {error}"));
+        Some(Retry::Network)
+    }
+
     /// Why a pod that has no network yet would get none, if that is known.
     fn network_error(&self, pod: &Pod, status: &PodStatus) -> Option<String> {
         if view::host_network(pod) || status.has_ready_sandbox() {
@@ -186,13 +198,8 @@ impl PodSyncer for Syncer {
             self.publish(pod, status, Told { failure: Some(&failure), ..told });
             return Synced { outcome: Outcome::Finished, acted: false };
         }
-        if let Some((reason, message)) = held_up(pod, self.stop_signals) {
-            self.warn(pod, reason, message);
-            return Synced { outcome: Outcome::Again(Retry::Failure), acted: false };
-        }
-        if let Some(error) = self.network_error(pod, status) {
-            self.warn(pod, "NetworkNotReady", format!("network is not ready: {error}"));
-            return Synced { outcome: Outcome::Again(Retry::Network), acted: false };
+        if let Some(retry) = self.hold_up(pod, status) {
+            return Synced { outcome: Outcome::Again(retry), acted: false };
         }
         let sizes = self.pod_runtime.sizes().await;
         let situation = Situation {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use gc::containers::{ContainerGc, ContainerGcParts, Deletor, StopUnknown, container_gc};
 use gc::decide::PodStates;
 use gc::images::ImageGc;
-use model::image_claims::ImageClaims;
 use model::stamp::Stamps;
+use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
 use pods::WorkerStates;
 pub use pods::decide::admission::Node;
@@ -20,7 +20,7 @@ use pods::workers::{WorkerParts, workers};
 pub use prometheus::Registry;
 use runtime::decide::AllowedSysctls;
 use runtime::{
-    ApiParts, LogLayout, PodCgroups, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages,
+    LogLayout, PodCgroups, PodDirectories, PodRuntime, RuntimeParts, TerminationMessages,
 };
 pub use server::EventLimits;
 use server::{EventBook, HealthChecks, PodView, Verbosity};
@@ -88,14 +88,11 @@ impl Agent {
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache), node.as_ref());
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
-        let objects = provide(settings, &ports, node.as_ref(), &mut tasks);
-        let pod_runtime = pod_runtime(settings, &ports, (&images.claims, objects), &mut tasks);
+        let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
+        let seen = (&view, &resizes, &requests);
         let (workers_task, workers_handle, news) = workers(WorkerParts {
-            syncer: Arc::new(Syncer {
-                node: node.clone(),
-                ..syncer(settings, &ports, (&view, &resizes, &requests), &pod_runtime)
-            }),
+            syncer: Arc::new(syncer(settings, &ports, seen, (&pod_runtime, node.as_ref()))),
             statuses: Arc::new(PlegStatuses { cache, requests, ready: ready.clone() }),
             stamps,
             clock: Arc::clone(&ports.clock),
@@ -103,8 +100,7 @@ impl Agent {
             resync: settings.resync,
         });
         let (sources, copies) = sources(settings, &ports, &mut tasks);
-        let told = (copies, workers_handle.states());
-        let statics = tell(settings, &ports, told, &view, &mut tasks);
+        let statics = tell(settings, &ports, (copies, workers_handle.states()), &view, &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let gc = (container_gc, images.start(&mut tasks));
@@ -379,7 +375,7 @@ fn container_gc_parts(
 fn pod_runtime(
     settings: &Settings,
     ports: &Ports,
-    (claims, api): (&ImageClaims, Option<ApiParts>),
+    (images, node): (&ImageCollection, Option<&NodeHandle>),
     tasks: &mut Tasks,
 ) -> Arc<PodRuntime> {
     Arc::new(PodRuntime::new(RuntimeParts {
@@ -392,9 +388,9 @@ fn pod_runtime(
         pods: settings.pods(),
         node: settings.node.clone(),
         restart_backoff: settings.restart_backoff,
-        claims: claims.clone(),
+        claims: images.claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),
-        api,
+        api: provide(settings, ports, node, tasks),
     }))
 }
 
@@ -403,7 +399,7 @@ fn syncer(
     settings: &Settings,
     ports: &Ports,
     (view, resizes, looks): (&Arc<NodeView>, &Arc<Resizes>, &pleg::Marks<()>),
-    pod_runtime: &Arc<PodRuntime>,
+    (pod_runtime, node): (&Arc<PodRuntime>, Option<&NodeHandle>),
 ) -> Syncer {
     let adoption = Adoption::new(Arc::clone(&ports.files), log_layout(settings));
     Syncer {
@@ -415,7 +411,7 @@ fn syncer(
         view: Arc::clone(view),
         resizes: Arc::clone(resizes),
         stop_signals: settings.stop_signals,
-        node: None,
+        node: node.cloned(),
         looks: looks.clone(),
         failures: Mutex::default(),
     }
