@@ -49,7 +49,6 @@ use std::sync::Arc;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-pub use decide::facts::Facts;
 pub use decide::health::{Pressure, Unwell};
 pub use decide::settings::{Particulars, Settings};
 pub use handle::NodeHandle;
@@ -61,6 +60,7 @@ pub use ports::{NodePorts, SelfCheck};
 pub use runtime_check::RuntimeCheck;
 pub use status::StatusTask;
 
+use decide::facts::Facts;
 use own_node::OwnNode;
 
 /// The tasks that keep the node on the API server. All of them run until they are told to stop.

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use e2e::api::Api;
+use e2e::api::{Api, Patch};
 use e2e::cluster::Cluster;
 use e2e::node::{PATIENCE, program};
-use serde_json::Value;
+use serde_json::{Value, json};
 use testbed::{Cache, Command, ControlPlaneOptions, User, wait};
 
 /// What is different, and why that is right.
@@ -113,8 +113,39 @@ fn configuration(socket: &str) -> String {
     )
 }
 
-/// Runs an agent until its node is ready; the node as it is then. Both have the same ports, so each is alone.
-fn registered(cluster: &Cluster, agent: Command, name: &str, config: &Path) -> Result<Value> {
+/// What the runtime was told of the addresses of pods, in the CRI's own encoding.
+fn runtime_configs(requests: &Path) -> Result<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(requests).context("list what the runtime was asked")? {
+        let path = entry?.path();
+        if path.to_string_lossy().ends_with("-UpdateRuntimeConfig") {
+            names.push(path);
+        }
+    }
+    names.sort();
+    names.iter().map(|path| std::fs::read(path).context("read a request")).collect()
+}
+
+/// The node gets addresses for its pods; what the runtime is told of them.
+fn told_of_addresses(cluster: &Cluster, name: &str, requests: &Path) -> Result<Vec<u8>> {
+    let before = runtime_configs(requests)?.len();
+    let cidrs = json!({ "spec": { "podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"] } });
+    cluster.api().patch(&format!("/api/v1/nodes/{name}"), Patch::Strategic, &cidrs)?;
+    wait::until("the runtime is told of addresses", PATIENCE, || {
+        let mut all = runtime_configs(requests)?;
+        let last = all.pop().filter(|_| all.len() >= before);
+        Ok(last.ok_or_else(|| format!("{} requests", all.len())))
+    })
+}
+
+/// Runs an agent until its node is ready, and gives it addresses for pods; the node as it was then, and what the
+/// runtime was told. Both agents have the same ports, so each is alone.
+fn registered(
+    cluster: &Cluster,
+    agent: Command,
+    name: &str,
+    (config, requests): (&Path, &Path),
+) -> Result<(Value, Vec<u8>)> {
     let instance = cluster.instance();
     let kubeconfig = cluster.kubeconfig(&User::node(name))?.display().to_string();
     let root = instance.dir().join(name).display().to_string();
@@ -131,9 +162,10 @@ fn registered(cluster: &Cluster, agent: Command, name: &str, config: &Path) -> R
         lines[lines.len().saturating_sub(12)..].join("\n")
     };
     let node = ready(cluster.api(), name).with_context(last_words)?;
+    let told = told_of_addresses(cluster, name, requests).with_context(last_words)?;
     agent.kill()?;
     agent.wait(PATIENCE)?;
-    Ok(node)
+    Ok((node, told))
 }
 
 #[test]
@@ -144,7 +176,10 @@ fn our_node_says_what_upstreams_says() -> Result<()> {
     let cluster = Cluster::start(&options)?;
     let instance = cluster.instance();
     let socket = instance.dir().join("hollow.sock").display().to_string();
-    let hollow = Command::new(program("hollow")?.display().to_string()).args(["--socket", &socket]);
+    let requests = instance.dir().join("requests");
+    std::fs::create_dir(&requests).context("make a directory for requests")?;
+    let hollow = Command::new(program("hollow")?.display().to_string())
+        .args(["--socket", &socket, "--requests", &requests.display().to_string()]);
     let hollow = instance.spawn("hollow", &hollow)?;
     wait::until("the in-memory runtime listens", PATIENCE, || {
         let log = hollow.log();
@@ -154,9 +189,10 @@ fn our_node_says_what_upstreams_says() -> Result<()> {
     std::fs::write(&file, configuration(&socket)).context("write the configuration")?;
     let kubelet = Cache::from_env()?.parts().program("kubelet");
     let kubelet = Command::new(kubelet.display().to_string());
-    let theirs = registered(&cluster, kubelet, "theirs", &file)?;
+    let (theirs, told_theirs) = registered(&cluster, kubelet, "theirs", (&file, &requests))?;
     let agent = Command::new(program("ferrolet")?.display().to_string()).args(["run"]);
-    let ours = registered(&cluster, agent, "ours", &file)?;
+    let (ours, told_ours) = registered(&cluster, agent, "ours", (&file, &requests))?;
+    ensure!(told_ours == told_theirs, "the runtime: {told_ours:?}, {told_theirs:?}");
     eprintln!("{} values compared", told(&ours).len());
     let found = differences(&ours, &theirs);
     ensure!(found.is_empty(), "{}\n\nours: {ours}\n\nupstream's: {theirs}", found.join("\n"));

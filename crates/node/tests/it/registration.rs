@@ -183,7 +183,9 @@ async fn a_feed_that_went_deaf_is_begun_anew_with_the_node() {
     world.api.update_node(NAME, |node| {
         node.spec.get_or_insert_default().unschedulable = Some(true);
     });
+    let begin = Instant::now();
     wait(|| (world.reasons().last() == Some(&"NodeNotSchedulable")).then_some(())).await;
+    assert!(begin.elapsed().as_secs() <= 12, "not by the next report: {:?}", begin.elapsed());
 }
 
 // behaviour: NODE-1
