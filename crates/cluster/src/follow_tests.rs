@@ -73,7 +73,8 @@ async fn asked<const LASTS: u64>(count: usize) -> Vec<&'static str> {
         };
         asked.push(what);
         let length = body.len();
-        let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+        let head =
+            format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
         stream.write_all(body.as_bytes()).await.unwrap();
     }

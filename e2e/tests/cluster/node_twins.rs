@@ -178,8 +178,12 @@ fn our_node_says_what_upstreams_says() -> Result<()> {
     let socket = instance.dir().join("hollow.sock").display().to_string();
     let requests = instance.dir().join("requests");
     std::fs::create_dir(&requests).context("make a directory for requests")?;
-    let hollow = Command::new(program("hollow")?.display().to_string())
-        .args(["--socket", &socket, "--requests", &requests.display().to_string()]);
+    let hollow = Command::new(program("hollow")?.display().to_string()).args([
+        "--socket",
+        &socket,
+        "--requests",
+        &requests.display().to_string(),
+    ]);
     let hollow = instance.spawn("hollow", &hollow)?;
     wait::until("the in-memory runtime listens", PATIENCE, || {
         let log = hollow.log();

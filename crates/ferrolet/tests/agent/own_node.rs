@@ -84,7 +84,8 @@ async fn a_pod_waits_for_the_network_unless_it_has_the_hosts() {
     api.make(sleeper("own").build());
     api.make(sleeper("hosts").host_network().build());
     world.until("the other runs", |_| runs(&api, "hosts")).await;
-    let start = "network is not ready: container runtime network not ready: NetworkReady=false reason:";
+    let start =
+        "network is not ready: container runtime network not ready: NetworkReady=false reason:";
     let warned = |world: &World| {
         let all = world.events.all().into_iter().filter(|one| one.reason == "NetworkNotReady");
         all.last().map(|event| event.message)

@@ -209,7 +209,8 @@ async fn labels_that_pods_are_placed_by_are_the_machines_from_the_beginning() {
 async fn sizes_of_huge_pages_that_the_machine_lost_are_told_no_longer() {
     let world = World::new();
     let mut node = existing();
-    let amount = |text: &str| k8s_openapi::apimachinery::pkg::api::resource::Quantity(text.to_owned());
+    let amount =
+        |text: &str| k8s_openapi::apimachinery::pkg::api::resource::Quantity(text.to_owned());
     let had = [("cpu", "64"), ("hugepages-1Gi", "1Gi"), ("example.com/x", "1")];
     let had = had.map(|(name, text)| (name.to_owned(), amount(text)));
     node.status.as_mut().unwrap().capacity = Some(had.into());

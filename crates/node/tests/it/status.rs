@@ -294,7 +294,9 @@ async fn a_server_that_wants_to_be_left_alone_is_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn the_runtime_is_told_which_addresses_pods_have_until_it_knows() {
     let world = World::new();
-    world.runtime.inject(Rule::on(Method::UpdateRuntimeConfig, Fault::error(Code::Internal)).times(2));
+    world
+        .runtime
+        .inject(Rule::on(Method::UpdateRuntimeConfig, Fault::error(Code::Internal)).times(2));
     let _running = world.start();
     world.node(is_ready).await;
     pass(20).await;

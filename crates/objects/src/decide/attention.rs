@@ -61,6 +61,9 @@ mod tests {
             let found = is_fresh(read.map(seconds), seconds(time_to_live), seconds(now));
             assert_eq!(found, expected, "{read:?} {now}");
         }
-        assert!(!is_fresh(Some(seconds(5)), Duration::ZERO, seconds(5)), "never, for who wants that");
+        assert!(
+            !is_fresh(Some(seconds(5)), Duration::ZERO, seconds(5)),
+            "never, for who wants that"
+        );
     }
 }
