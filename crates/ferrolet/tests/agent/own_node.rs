@@ -78,6 +78,7 @@ async fn images_that_the_agent_pulls_and_removes_are_told_before_the_next_look_a
 async fn a_pod_waits_for_the_network_unless_it_has_the_hosts() {
     let (world, api) = world();
     world.runtime.set_network_ready(false);
+    world.files.write("/etc/hosts", "127.0.0.1 localhost\n");
     let _agent = world.start();
     sleep(Duration::from_secs(2)).await;
     let sleeper = |name: &str| bound(name).container("main", IMAGE, ["sleep", "forever"]);
