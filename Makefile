@@ -25,7 +25,7 @@ record: ## run it once more for the picture in the README (needs root)
 test: ## set up, check and test everything (needs root, or asks sudo)
 	@scripts/test.sh
 
-soak: ## the tests that take long: runtime faults, fresh simulations, mutants
+soak: ## the tests that take long: runtime faults, fresh simulations, mutants, virtual machines
 	@scripts/soak.sh
 
 bench: testbed ## measure ferrolet and the upstream kubelet side by side (an hour; ROUNDS=5)

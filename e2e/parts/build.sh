@@ -70,6 +70,7 @@ VM_PACKAGES='
 qemu-system-x86 | qemu-system-x86-core | command -v qemu-system-x86_64
 binutils        | binutils             | command -v strip
 systemd         | systemd              | test -x /lib/systemd/systemd
+dbus-daemon     | dbus-daemon          | command -v dbus-daemon
 '
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -23,3 +23,4 @@ pub mod registry;
 pub mod tidy;
 pub mod vm_limits;
 pub mod vm_node;
+pub mod vm_told;

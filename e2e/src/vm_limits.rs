@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 
-use crate::vm_node::VmNode;
+use crate::vm_node::{VmContainer, VmNode};
 
 /// What the cgroups of pods are called: that depends on who makes them.
 #[derive(Debug)]
@@ -51,10 +51,10 @@ spec:
     resources: {limits: {cpu: 100m, memory: 16Mi}}
 ";
 
-const MEBIBYTE: u64 = 1 << 20;
+pub const MEBIBYTE: u64 = 1 << 20;
 
 /// The files of a cgroup say this.
-fn has(node: &VmNode, cgroup: &str, values: &[(&str, &str)]) -> Result<()> {
+pub fn has(node: &VmNode, cgroup: &str, values: &[(&str, &str)]) -> Result<()> {
     for (file, expected) in values {
         let found = node.cgroup_file(cgroup, file)?;
         ensure!(found == *expected, "{cgroup}: {file} is {found}, not {expected}");
@@ -70,14 +70,47 @@ fn memory(node: &VmNode) -> Result<u64> {
     Ok(kibibytes.context("meminfo has a total")?.parse::<u64>()? * 1024)
 }
 
-fn score(node: &VmNode, pid: i32) -> Result<i64> {
+/// How many processes the machine can have.
+fn most_processes(node: &VmNode) -> Result<u64> {
+    let [pids, threads] = ["pid_max", "threads-max"].map(|file| {
+        let told = node.vm().read(&format!("/proc/sys/kernel/{file}"))?;
+        Ok::<u64, anyhow::Error>(told.trim().parse()?)
+    });
+    Ok(pids?.min(threads?))
+}
+
+/// How ready the kernel is to kill a process when memory is short.
+pub fn oom_score(node: &VmNode, pid: i32) -> Result<i64> {
     Ok(node.vm().read(&format!("/proc/{pid}/oom_score_adj"))?.trim().parse()?)
+}
+
+/// What that is for a container that asks for so much memory, and may use more.
+pub fn oom_score_of(node: &VmNode, request: u64) -> Result<i64> {
+    let share = i64::try_from(1000 * request / memory(node)?)?;
+    Ok((1000 - share).clamp(3, 999))
+}
+
+/// A pod with limits that runs.
+#[derive(Debug)]
+pub struct Limited {
+    /// Its cgroup.
+    pub cgroup: String,
+    pub large: VmContainer,
+    pub small: VmContainer,
 }
 
 /// A pod with limits comes and goes. While it is there, the kernel has of its limits what the kubelet's and the
 /// runtime's arithmetic make of them; afterwards there is no cgroup of it. No agent runs yet.
 pub fn play(node: &mut VmNode, names: &Names) -> Result<()> {
-    node.configure("podPidsLimit: 200\nkubeReserved: {memory: 100Mi}\n")?;
+    let limited = begin(node, names)?;
+    has_limits(node, names, &limited)?;
+    dies_as_a_whole(node, &limited)?;
+    end(node, names)
+}
+
+/// Lets the pod run.
+pub fn begin(node: &mut VmNode, names: &Names) -> Result<Limited> {
+    node.configure("podPidsLimit: 200\nkubeReserved: {memory: 100Mi, pid: '1000'}\n")?;
     node.write_manifest("limited.yaml", LIMITED)?;
     node.start_agent()?;
     let large = node.wait_running("limited", "large")?;
@@ -85,26 +118,42 @@ pub fn play(node: &mut VmNode, names: &Names) -> Result<()> {
     let (pod, own) = large.cgroup.rsplit_once('/').context("a cgroup has a path")?;
     ensure!(own.contains(&large.id) && pod.starts_with(names.pod), "{large:?}");
     ensure!(small.cgroup.starts_with(&format!("{pod}/")), "{small:?}");
+    Ok(Limited { cgroup: pod.to_owned(), large, small })
+}
 
+/// The kernel has of all limits what it should.
+pub fn has_limits(node: &VmNode, names: &Names, limited: &Limited) -> Result<()> {
+    let Limited { cgroup: pod, large, small } = limited;
     // Shares of 250m and 100m together, in the kubelet's arithmetic: 358 of 262144 are 14 of 10000.
     has(node, pod, &[("cpu.weight", "14"), ("cpu.max", "60000 100000"), ("pids.max", "200")])?;
     has(node, pod, &[("memory.max", &(80 * MEBIBYTE).to_string())])?;
     // A container's shares become a weight in the runtime, by another formula.
-    let of_large = [("cpu.weight", "35"), ("cpu.max", "50000 100000"), ("memory.oom.group", "1")];
-    has(node, &large.cgroup, &of_large)?;
+    has(node, &large.cgroup, &[("cpu.weight", "35"), ("cpu.max", "50000 100000")])?;
     has(node, &large.cgroup, &[("memory.max", &(64 * MEBIBYTE).to_string())])?;
     has(node, &small.cgroup, &[("cpu.weight", "17"), ("cpu.max", "10000 100000")])?;
     has(node, &small.cgroup, &[("memory.max", &(16 * MEBIBYTE).to_string())])?;
     has(node, names.burstable, &[("cpu.weight", "14"), ("memory.max", "max")])?;
     has(node, names.besteffort, &[("cpu.weight", "1")])?;
+    has(node, names.pods, &[("pids.max", &(most_processes(node)? - 1000).to_string())])?;
     let memory = memory(node)?;
     let of_pods: u64 = node.cgroup_file(names.pods, "memory.max")?.parse()?;
     // The kernel counts in pages.
     ensure!(of_pods.abs_diff(memory - 100 * MEBIBYTE) < 4096, "{of_pods} of {memory}");
-    let expected = |request: u64| 1000 - i64::try_from(1000 * request / memory).unwrap_or_default();
-    let scores = (score(node, large.pid)?, score(node, small.pid)?);
-    ensure!(scores == (expected(32 * MEBIBYTE), expected(16 * MEBIBYTE)), "{scores:?}");
+    for (container, request) in [(large, 32 * MEBIBYTE), (small, 16 * MEBIBYTE)] {
+        let (score, expected) = (oom_score(node, container.pid)?, oom_score_of(node, request)?);
+        ensure!(score == expected, "{container:?}: {score}, not {expected}");
+    }
+    Ok(())
+}
 
+/// When a process of a container gets no more memory, all of them go.
+pub fn dies_as_a_whole(node: &VmNode, limited: &Limited) -> Result<()> {
+    let mut containers = [&limited.large, &limited.small].into_iter();
+    containers.try_for_each(|one| has(node, &one.cgroup, &[("memory.oom.group", "1")]))
+}
+
+/// Lets the pod go.
+pub fn end(node: &VmNode, names: &Names) -> Result<()> {
     let told = node.ask(&["get", "pods"])?;
     ensure!(told.contains("limited") && told.contains("2/2"), "{told}");
     node.remove_manifest("limited.yaml")?;

@@ -12,7 +12,7 @@ use vm::{Machine, Root, Vm};
 use crate::node::{NODE_NAME, program};
 
 /// A processor of software on a busy machine takes its time.
-pub const PATIENCE: Duration = Duration::from_mins(3);
+pub const PATIENCE: Duration = Duration::from_mins(8);
 /// How long to look again. A look costs the machine more than a moment.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -73,6 +73,8 @@ pub struct VmOptions {
     pub init: Option<String>,
     /// Whether the runtime has systemd make cgroups.
     pub systemd_cgroups: bool,
+    /// What its kernel is told besides what all are.
+    pub parameters: &'static str,
 }
 
 /// A container that runs, as the kernel tells.
@@ -104,12 +106,13 @@ impl VmNode {
 
     /// The same, made otherwise.
     pub fn start_with(options: VmOptions) -> Result<Self> {
-        let VmOptions { mut root, init, systemd_cgroups } = options;
+        let VmOptions { mut root, init, systemd_cgroups, parameters } = options;
         let stripped = tempfile::tempdir().context("make a directory")?;
         put_node(&mut root, stripped.path())?;
         let more = if systemd_cgroups { SYSTEMD_CGROUPS } else { "" };
         root.text(CONTAINERD_CONFIG, format!("{CONTAINERD}{more}"));
-        let machine = Machine { mebibytes: 1024, processors: 2, modules: MODULES.to_vec(), init };
+        let modules = MODULES.to_vec();
+        let machine = Machine { mebibytes: 1024, processors: 2, modules, init, parameters };
         let node = Self { vm: Vm::boot(&machine, root)?, agent: None };
         node.vm.output(&["ip", "link", "set", "lo", "up"], PATIENCE)?;
         node.configure("")?;
@@ -154,6 +157,7 @@ impl VmNode {
              fileCheckFrequency: 100ms\n\
              enableServer: false\n\
              imageGCHighThresholdPercent: 100\n\
+             runtimeRequestTimeout: 8m\n\
              {more}\n"
         );
         self.vm.write(CONFIG, &config)
@@ -172,6 +176,11 @@ impl VmNode {
     /// How the agent is started here.
     pub const fn agent_command() -> [&'static str; 7] {
         ["ferrolet", "run", "--hostname-override", NODE_NAME, "-v=4", "--config", CONFIG]
+    }
+
+    /// The agent's process.
+    pub fn agent(&self) -> Result<i32> {
+        self.agent.context("no agent was started")
     }
 
     /// Starts the agent.

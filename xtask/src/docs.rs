@@ -4,24 +4,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-const DOCUMENTS: &[&str] = &[
-    "ARCHITECTURE.md",
-    "CONTRIBUTING.md",
-    "README.md",
-    "docs/admission.md",
-    "docs/benchmarks/README.md",
-    "docs/configuration.md",
-    "docs/gc.md",
-    "docs/pod-gc.md",
-    "docs/standalone.md",
-];
+use crate::tree;
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let mut problems = Vec::new();
-    for document in DOCUMENTS {
-        let text = std::fs::read_to_string(root.join(document))
-            .with_context(|| format!("read {document}"))?;
-        let beside = root.join(document).parent().map(Path::to_path_buf).unwrap_or_default();
+    for file in tree::files(root, "md")? {
+        let document = tree::relative(root, &file);
+        let text = std::fs::read_to_string(&file).with_context(|| format!("read {document}"))?;
+        let beside = file.parent().unwrap_or(root);
         for path in named_paths(&text) {
             if !root.join(path).exists() && !beside.join(path).exists() {
                 problems.push(format!("{document}: names `{path}`, which does not exist"));

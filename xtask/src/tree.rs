@@ -12,8 +12,13 @@ pub(crate) fn workspace_root() -> Result<PathBuf> {
     Ok(root.to_path_buf())
 }
 
-/// Every `.rs` file below `dir`, sorted; build output and hidden folders are left out.
+/// Every `.rs` file below `dir`, sorted.
 pub(crate) fn rust_files(dir: &Path) -> Result<Vec<PathBuf>> {
+    files(dir, "rs")
+}
+
+/// Every file below `dir` whose name ends so, sorted; build output and hidden folders are left out.
+pub(crate) fn files(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut pending = vec![dir.to_path_buf()];
     while let Some(dir) = pending.pop() {
@@ -26,7 +31,7 @@ pub(crate) fn rust_files(dir: &Path) -> Result<Vec<PathBuf>> {
             }
             if path.is_dir() {
                 pending.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if path.extension().is_some_and(|found| found == extension) {
                 files.push(path);
             }
         }

@@ -9,11 +9,12 @@ use kube::client::Body;
 use model::ports::cluster::ApiError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::bucket::Bucket;
 use crate::connect::Connection;
 use crate::counted::Counted;
+use crate::ways::Way;
 
 /// How long the answer to a call may take.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -35,6 +36,18 @@ pub(crate) enum Lane {
     Own,
     /// It keeps to the rate of events.
     Events,
+    /// It keeps to the rate, and goes on.
+    Watch,
+}
+
+impl Lane {
+    fn way(self) -> Way {
+        match self {
+            Self::Ordinary | Self::Events => Way::Shared,
+            Self::Own => Way::Urgent,
+            Self::Watch => Way::Watch,
+        }
+    }
 }
 
 /// Calls the API server.
@@ -88,8 +101,8 @@ impl Call {
     }
 
     /// Changes a part of an object, as a strategic merge patch says.
-    pub(crate) fn patch(path: String, patch: String) -> Self {
-        let (method, body) = (Method::PATCH, patch.into_bytes());
+    pub(crate) fn patch(path: String, changes: String) -> Self {
+        let (method, body) = (Method::PATCH, changes.into_bytes());
         Self { method, path, content_type: STRATEGIC_MERGE, body, lane: Lane::Ordinary }
     }
 
@@ -99,6 +112,10 @@ impl Call {
 
     pub(crate) fn in_own_lane(self) -> Self {
         self.in_lane(Lane::Own)
+    }
+
+    pub(crate) fn watch(path: String) -> Self {
+        Self { lane: Lane::Watch, ..Self::get(path) }
     }
 }
 
@@ -126,11 +143,11 @@ impl Caller {
     /// Sends a call; the answer is a good one, its body is still to be read.
     pub(crate) async fn send(&self, call: Call) -> Result<Response<Body>, ApiError> {
         match call.lane {
-            Lane::Ordinary => self.bucket.take().await,
+            Lane::Ordinary | Lane::Watch => self.bucket.take().await,
             Lane::Events => self.events.take().await,
             Lane::Own => {}
         }
-        let method = call.method.clone();
+        let (method, way) = (call.method.clone(), call.lane.way());
         let request = Request::builder()
             .method(call.method)
             .uri(call.path)
@@ -138,10 +155,11 @@ impl Caller {
             .header(header::ACCEPT, JSON)
             .body(call.body)
             .map_err(|error| ApiError::Unreachable(Box::new(error)))?;
-        let answer = timeout(ANSWER, self.connection.send(request)).await;
+        let begun = Instant::now();
+        let answer = timeout(ANSWER, self.connection.send(request, way)).await;
         if let Some(counted) = self.counted.get() {
             let status = answer.as_ref().ok().and_then(|answer| answer.as_ref().ok());
-            counted.call(&method, status.map(Response::status));
+            counted.call(&method, status.map(Response::status), begun.elapsed());
         }
         let answer = answer.map_err(|_| ApiError::TooSlow(ANSWER))?;
         let answer = answer.map_err(|error| ApiError::Unreachable(Box::new(error)))?;
@@ -183,6 +201,10 @@ fn meaning(status: StatusCode, retry_after: Option<Duration>, mut message: Strin
     match status {
         StatusCode::NOT_FOUND => ApiError::NotFound,
         StatusCode::CONFLICT => ApiError::Conflict(message),
+        // Of some objects it is said so that they are another one than was meant: the uid cannot be changed.
+        StatusCode::UNPROCESSABLE_ENTITY if message.contains("metadata.uid") => {
+            ApiError::Conflict(message)
+        }
         StatusCode::TOO_MANY_REQUESTS => ApiError::Throttled { retry_after },
         // So says a server that is busy, or on its way out.
         status if status.is_server_error() && retry_after.is_some() => {
@@ -213,5 +235,7 @@ mod tests {
             let status = StatusCode::from_u16(code).unwrap();
             assert_eq!(meaning(status, retry_after, String::new()).label(), label, "{code}");
         }
+        let another = "metadata.uid: Invalid value: \"x\": field is immutable".to_owned();
+        assert_eq!(meaning(StatusCode::UNPROCESSABLE_ENTITY, None, another).label(), "conflict");
     }
 }

@@ -4,23 +4,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderValue, Request, Response};
-use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
 
+use crate::ways::{PING, Way, Ways};
+
 /// How long it may take to be connected.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How often a quiet connection is tested, and how long the answer may take.
-const PING: Duration = Duration::from_secs(20);
-const PONG: Duration = Duration::from_secs(10);
-/// How much the server may send ahead, on a stream and on the whole connection. Small: a list of all
-/// pods is read as it comes.
-const STREAM_WINDOW: u32 = 256 * 1024;
-const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +44,7 @@ pub enum ConnectError {
     Credentials(#[source] Box<kube::Error>),
 }
 
-/// A connection to an API server.
+/// An API server that can be called, by as many connections as that takes.
 #[derive(Clone)]
 pub struct Connection {
     client: Client,
@@ -111,20 +104,12 @@ impl Connection {
             None => https,
         };
         let https = https.enable_all_versions().wrap_connector(http);
-        let client: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .http2_keep_alive_interval(PING)
-            .http2_keep_alive_timeout(PONG)
-            .http2_initial_stream_window_size(STREAM_WINDOW)
-            .http2_initial_connection_window_size(CONNECTION_WINDOW)
-            .build(https);
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
             .option_layer(config.auth_layer()?)
             .layer(config.extra_headers_layer()?)
             .map_err(BoxError::from)
-            .service(client);
+            .service(Ways::new(https));
         let client = Client::new(service, config.default_namespace.clone());
         Ok(Self { client, address: config.cluster_url.to_string() })
     }
@@ -136,8 +121,10 @@ impl Connection {
 
     pub(crate) async fn send(
         &self,
-        request: Request<Vec<u8>>,
+        mut request: Request<Vec<u8>>,
+        way: Way,
     ) -> Result<Response<Body>, kube::Error> {
+        request.extensions_mut().insert(way);
         self.client.send(request.map(Body::from)).await
     }
 }

@@ -1,14 +1,20 @@
-//! Calls, counted under the names that upstream's client gives them.
+//! Calls, counted and timed under the names that upstream's client gives them.
 
-use prometheus::{IntCounterVec, Opts, Registry};
+use std::time::Duration;
+
+use prometheus::core::Collector;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
 /// What is counted instead of a status when there was no answer.
 const NO_ANSWER: &str = "<error>";
+/// Upstream's buckets, in seconds.
+const TIMES: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
 /// The metrics of calls to one server.
 #[derive(Debug)]
 pub(crate) struct Counted {
     requests: IntCounterVec,
+    times: HistogramVec,
     host: String,
 }
 
@@ -17,15 +23,30 @@ impl Counted {
     pub(crate) fn new(registry: &Registry, address: &str) -> Result<Self, prometheus::Error> {
         let opts = Opts::new("rest_client_requests_total", "Calls to the API server.");
         let requests = IntCounterVec::new(opts, &["code", "host", "method"])?;
-        registry.register(Box::new(requests.clone()))?;
+        let name = "rest_client_request_duration_seconds";
+        let opts = HistogramOpts::new(name, "How long the API server took to answer calls.");
+        let times = HistogramVec::new(opts.buckets(TIMES.to_vec()), &["host", "verb"])?;
+        let metrics: [Box<dyn Collector>; 2] =
+            [Box::new(requests.clone()), Box::new(times.clone())];
+        for metric in metrics {
+            registry.register(metric)?;
+        }
         let host = address.parse::<http::Uri>().ok();
         let host = host.and_then(|uri| uri.authority().map(ToString::to_string));
-        Ok(Self { requests, host: host.unwrap_or_default() })
+        Ok(Self { requests, times, host: host.unwrap_or_default() })
     }
 
-    /// One call; with which status it was answered, if it was.
-    pub(crate) fn call(&self, method: &http::Method, status: Option<http::StatusCode>) {
+    /// One call: with which status it was answered, if it was, and how long it took until the answer
+    /// began, without the wait for its turn.
+    pub(crate) fn call(
+        &self,
+        method: &http::Method,
+        status: Option<http::StatusCode>,
+        took: Duration,
+    ) {
         let code = status.as_ref().map_or(NO_ANSWER, http::StatusCode::as_str);
-        self.requests.with_label_values(&[code, &self.host, method.as_str()]).inc();
+        let (host, method) = (&*self.host, method.as_str());
+        self.requests.with_label_values(&[code, host, method]).inc();
+        self.times.with_label_values(&[host, method]).observe(took.as_secs_f64());
     }
 }

@@ -215,30 +215,32 @@ impl<'a, K: Kind> Follower<'a, K> {
 
     /// Tells a page; where the next one begins, if there is one, and the version of the list.
     fn tell_page(&self, page: &[u8]) -> Result<(String, String), ApiError> {
-        let metadata = match serde_json::from_slice::<List<'_, K::Object<'_>>>(page) {
-            Ok(list) => {
-                for object in list.items {
-                    self.sink.hear(Change::Applied(self.kind.record(object)));
-                }
-                list.metadata
+        let whole = serde_json::from_slice::<List<'_, K::Object<'_>>>(page);
+        let metadata = if let Ok(list) = whole {
+            for object in list.items {
+                self.sink.hear(Change::Applied(self.kind.record(object)));
             }
+            list.metadata
+        } else {
             // One of them cannot be understood: one by one.
-            Err(_) => {
-                let list: List<'_, Value> = decoded(page)?;
-                for item in list.items {
-                    let item = item.to_string();
-                    match serde_json::from_str::<K::Object<'_>>(&item) {
-                        Ok(object) => self.sink.hear(Change::Applied(self.kind.record(object))),
-                        Err(error) => {
-                            let Bare { metadata } = decoded(item.as_bytes())?;
-                            self.unread(&metadata, &error);
-                        }
-                    }
-                }
-                list.metadata
+            let list: List<'_, Value> = decoded(page)?;
+            for item in list.items {
+                self.tell_item(&item.to_string())?;
             }
+            list.metadata
         };
         Ok((metadata.next.into_owned(), metadata.resource_version.into_owned()))
+    }
+
+    fn tell_item(&self, item: &str) -> Result<(), ApiError> {
+        match serde_json::from_str::<K::Object<'_>>(item) {
+            Ok(object) => self.sink.hear(Change::Applied(self.kind.record(object))),
+            Err(error) => {
+                let Bare { metadata } = decoded(item.as_bytes())?;
+                self.unread(&metadata, &error);
+            }
+        }
+        Ok(())
     }
 
     /// An object cannot be understood. That must not keep the others from being told.
@@ -296,7 +298,7 @@ impl<'a, K: Kind> Follower<'a, K> {
             .url(&format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}"));
         let begun = Instant::now();
         self.in_doubt = true;
-        let answer = self.caller.send(Call::get(path)).await?;
+        let answer = self.caller.send(Call::watch(path)).await?;
         let mut lines = Lines::new(answer.into_body(), lasts + SILENCE);
         let mut told = false;
         while let Some(line) = lines.next().await? {

@@ -52,16 +52,6 @@ impl Kind for OwnNode {
     }
 }
 
-/// The server says of a patch for another uid that the uid cannot be changed.
-fn for_another(error: ApiError) -> ApiError {
-    match error {
-        ApiError::Refused { code: 422, message } if message.contains("metadata.uid") => {
-            ApiError::Conflict(message)
-        }
-        error => error,
-    }
-}
-
 #[async_trait]
 impl NodeApi for Cluster {
     async fn follow_own_node(&self, name: &str, sink: &dyn Sink<Node, ()>) {
@@ -82,7 +72,7 @@ impl NodeApi for Cluster {
 
     async fn patch_node_status(&self, name: &str, patch: String) -> Result<Node, ApiError> {
         let call = Call::patch(urls::node(name) + "/status", patch).in_own_lane();
-        self.caller.ask(call).await.map(pruned).map_err(for_another)
+        self.caller.ask(call).await.map(pruned)
     }
 }
 

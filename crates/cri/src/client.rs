@@ -108,9 +108,12 @@ fn selected_containers(filter: &ContainerFilter) -> String {
     selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str))
 }
 
-/// Whether a filter selects what is nobody's, which the runtime does not do for us.
-fn wants_nobodys(pod: Option<&PodUid>) -> bool {
-    pod.is_some_and(PodUid::is_nobodys)
+/// What a filter by pod selects: the runtime does not do that for us of what is nobody's.
+fn of_pod<T>(mut list: Vec<T>, pod: Option<&PodUid>, is_nobodys: impl Fn(&T) -> bool) -> Vec<T> {
+    if pod.is_some_and(PodUid::is_nobodys) {
+        list.retain(is_nobodys);
+    }
+    list
 }
 
 fn image_spec(image: &str) -> cri::ImageSpec {
@@ -189,11 +192,8 @@ impl Runtime for CriRuntime {
         filter: &SandboxFilter,
     ) -> Result<Vec<Sandbox>, RuntimeError> {
         let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(SandboxId::as_str));
-        let mut list = lists::sandboxes::<Sandboxes>(&self.lists, &object, filter).await?.list;
-        if wants_nobodys(filter.pod_uid.as_ref()) {
-            list.retain(|sandbox| sandbox.pod_uid.is_nobodys());
-        }
-        Ok(list)
+        let list = lists::sandboxes::<Sandboxes>(&self.lists, &object, filter).await?.list;
+        Ok(of_pod(list, filter.pod_uid.as_ref(), |sandbox| sandbox.pod_uid.is_nobodys()))
     }
 
     async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
@@ -273,11 +273,8 @@ impl Runtime for CriRuntime {
         filter: &ContainerFilter,
     ) -> Result<Vec<Container>, RuntimeError> {
         let object = selected_containers(filter);
-        let mut list = lists::containers::<Containers>(&self.lists, &object, filter).await?.list;
-        if wants_nobodys(filter.pod_uid.as_ref()) {
-            list.retain(|container| container.pod_uid.is_nobodys());
-        }
-        Ok(list)
+        let list = lists::containers::<Containers>(&self.lists, &object, filter).await?.list;
+        Ok(of_pod(list, filter.pod_uid.as_ref(), |container| container.pod_uid.is_nobodys()))
     }
 
     async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
@@ -350,11 +347,8 @@ impl Runtime for CriRuntime {
         filter: &ContainerFilter,
     ) -> Result<Vec<ImageUse>, RuntimeError> {
         let object = selected_containers(filter);
-        let mut list = lists::containers::<ImageUses>(&self.lists, &object, filter).await?.list;
-        if wants_nobodys(filter.pod_uid.as_ref()) {
-            list.retain(|one| one.pod_uid.is_none());
-        }
-        Ok(list)
+        let list = lists::containers::<ImageUses>(&self.lists, &object, filter).await?.list;
+        Ok(of_pod(list, filter.pod_uid.as_ref(), |one| one.pod_uid.is_none()))
     }
 
     async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {

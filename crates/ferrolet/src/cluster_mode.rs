@@ -4,6 +4,7 @@
 mod event_writer;
 mod objects;
 mod own_node;
+mod start_times;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use pods::decide::mirror::StaticPods;
 use pods::mirrors::{MirrorParts, Mirrors};
 use pods::source::SourceWatch;
 use pods::source::api::{ApiCopies, api_source};
+use status::StartTimes;
 use status::writer::{ApiView, Writer, WriterParts};
 use tokio::sync::watch;
 use tracing::info;
@@ -35,7 +37,8 @@ use crate::wiring::{Ports, Settings};
 
 pub(crate) use event_writer::tell_events;
 pub(crate) use objects::provide;
-pub(crate) use own_node::{Told, keep, settings as own_node};
+pub(crate) use own_node::{GivenNode, keep, settings as own_node};
+pub(crate) use start_times::time_starts;
 
 /// Who writes events.
 const COMPONENT: &str = "kubelet";
@@ -103,21 +106,27 @@ pub(crate) fn follow(
     Some((told, copies))
 }
 
+/// What is told: the pods as the API server has them and as they are, and how long that takes.
+pub(crate) type Told = (Option<ApiCopies>, WorkerStates, Option<(StartTimes, status::Metrics)>);
+
 /// Starts to tell the API server of the pods; gives whom to tell of static ones.
 pub(crate) fn tell(
     settings: &Settings,
     ports: &Ports,
-    (copies, states): (Option<ApiCopies>, WorkerStates),
+    (copies, states, times): Told,
     view: &NodeView,
     tasks: &mut Tasks,
 ) -> Option<watch::Sender<StaticPods>> {
     let (cluster, copies) = ports.cluster.as_ref().zip(copies)?;
+    let (starts, metrics) = times?;
     let writer = Writer::new(WriterParts {
         api: Arc::clone(&cluster.pods),
         writes: Arc::clone(&cluster.pod_writes),
         copies: Arc::new(KnownCopies { copies: copies.clone(), states }),
         statuses: view.statuses(),
         clock: Arc::clone(&ports.clock),
+        starts,
+        metrics,
     });
     tasks.spawn("statuses", |stop| writer.run(stop));
     let (statics, pods) = watch::channel(StaticPods::default());
@@ -151,6 +160,10 @@ impl ApiView for KnownCopies {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.copies.changes()
+    }
+
+    fn listings(&self) -> u64 {
+        self.copies.listings()
     }
 
     fn may_run(&self, uid: &PodUid) -> bool {

@@ -119,8 +119,8 @@ fn plan_item(item: &Item) -> GcItem {
 }
 
 /// What goes as it is told.
-fn removal_item(verdict: &Verdict) -> GcItem {
-    let Verdict { subject, name, owner, rule, detail, at: _ } = verdict.clone();
+fn removal_item(verdict: Verdict) -> GcItem {
+    let Verdict { subject, name, owner, rule, detail, at: _ } = verdict;
     plan_item(&Item { subject, name, owner, fate: Fate::Remove, rule, detail })
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod arrival;
 pub(crate) mod ending;
+pub(crate) mod first_steps;
 pub(crate) mod housekeeping;
 pub(crate) mod news;
 pub(crate) mod node;

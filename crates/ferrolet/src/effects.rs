@@ -56,6 +56,7 @@ const FIELDS: &[&str] = &[
     "nodeStatusMaxImages",
     "nodeStatusReportFrequency",
     "nodeStatusUpdateFrequency",
+    "oomScoreAdj",
     "podLogsDir",
     "podPidsLimit",
     "podsPerCore",

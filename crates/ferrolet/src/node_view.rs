@@ -21,6 +21,7 @@ use status::store::{StatusReader, StatusStore};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::pod_metrics::PodMetrics;
 use crate::pulse::Pulse;
 use crate::resizes::Resizes;
 
@@ -43,10 +44,11 @@ pub(crate) struct NodeView {
     clock: Arc<dyn WallClock>,
     /// Pods that ask for other resources than they were given.
     resizes: Arc<Resizes>,
+    metrics: PodMetrics,
 }
 
 /// What is known of a pod besides what was observed.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outlook<'a> {
     /// Why containers did not start, by name.
     pub(crate) start_failures: Option<&'a BTreeMap<String, Waiting>>,
@@ -61,13 +63,18 @@ pub(crate) struct Outlook<'a> {
 }
 
 impl NodeView {
-    pub(crate) fn new(node: NodeFacts, clock: Arc<dyn WallClock>, resizes: Arc<Resizes>) -> Self {
+    pub(crate) fn new(
+        node: NodeFacts,
+        clock: Arc<dyn WallClock>,
+        resizes: Arc<Resizes>,
+        metrics: PodMetrics,
+    ) -> Self {
         let statuses = StatusStore::new();
         let reader = statuses.reader();
         let changes = watch::Sender::new(0);
         let (pods, refused) = (Mutex::default(), Mutex::default());
         let publishing = Mutex::default();
-        Self { pods, refused, statuses, reader, publishing, changes, node, clock, resizes }
+        Self { pods, refused, statuses, reader, publishing, changes, node, clock, resizes, metrics }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PodUid, Arc<Pod>>> {
@@ -76,7 +83,10 @@ impl NodeView {
 
     /// The pod is one of the node's.
     pub(crate) fn show(&self, pod: &Arc<Pod>) {
-        self.lock().insert(view::uid(pod), Arc::clone(pod));
+        let uid = view::uid(pod);
+        if self.lock().insert(uid.clone(), Arc::clone(pod)).is_none() {
+            self.metrics.came(&uid, self.clock.now());
+        }
         self.changed();
     }
 
@@ -105,6 +115,7 @@ impl NodeView {
     /// The pod is gone.
     pub(crate) fn hide(&self, uid: &PodUid) {
         let shown = self.lock().remove(uid).is_some();
+        self.metrics.went(uid);
         if self.statuses.remove(uid) || shown {
             self.changed();
         }
@@ -157,6 +168,11 @@ impl NodeView {
             node: &self.node,
             now: self.clock.now(),
         });
+        let before = previous.as_ref().map(|before| before.status.phase.as_deref());
+        let phases = (before.flatten(), status.phase.as_deref());
+        if before.is_none() || phases.0 != phases.1 {
+            self.metrics.told(&observed.uid, phases, self.clock.now());
+        }
         let is_new = self.statuses.set(&observed.uid, status);
         drop(publishing);
         if is_new {

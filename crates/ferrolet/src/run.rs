@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::cgroup_driver::cgroup_driver;
-use crate::cluster_mode::{Told, connect, own_node};
+use crate::cluster_mode::{GivenNode, connect, own_node};
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::klog;
@@ -73,6 +73,9 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     let node_name = node_name(args.hostname_override.as_deref())?;
     let _lock = hostfs::claim(&args.root_dir.join("ferrolet"))
         .with_context(|| format!("use the root directory {}", args.root_dir.display()))?;
+    if let Err(error) = hostfs::set_oom_score_adj(config.oom_score_adj) {
+        warn!(%error, wanted = config.oom_score_adj, "the kernel may kill the agent before others when memory is short");
+    }
     let machine = hostfs::machine().context("look at the machine")?;
     let disk = hostfs::disk_bytes(&args.root_dir).context("look at the disk")?;
     let capacity = node_resources(&config, &machine, disk).capacity;
@@ -85,7 +88,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     check_sources(&config, args.kubeconfig.as_deref())?;
     let mut settings = settings(&config, node_name, node, admission);
     if args.kubeconfig.is_some() {
-        let told = Told {
+        let told = GivenNode {
             labels: args.node_labels,
             ips: asked_ips,
             external_cloud: args.external_cloud,

@@ -32,12 +32,13 @@ use crate::admission::Admission;
 use crate::allocations::Allocations;
 use crate::decide::ending::{Parted, kill, parted};
 use crate::decide::housekeeping::{Pods, Step, Wanted, is_stranger, steps};
-use crate::decide::news::{Answer, Came, Known, answer};
+use crate::decide::news::{Answer, Came, Given, Known, answer, is_mended};
 use crate::node_view::NodeView;
 use crate::pulse::Pulse;
 use crate::remains::Remains;
 use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
+use crate::sync_metrics::SyncMetrics;
 use admit::Arrivals;
 use resize::Asking;
 
@@ -85,6 +86,8 @@ pub(crate) struct SyncLoopParts {
     pub(crate) statics: Option<watch::Sender<StaticPods>>,
     /// The node as its cluster has it, where there is one.
     pub(crate) node: Option<NodeHandle>,
+    /// What is counted.
+    pub(crate) metrics: SyncMetrics,
 }
 
 /// The loop's state; nobody else touches it.
@@ -179,7 +182,8 @@ impl SyncLoop {
         let is_run = |uid: &PodUid| !self.refused.contains(uid);
         let wanted =
             self.parts.sources.pods().filter(|(uid, pod)| view::is_static(pod) && is_run(uid));
-        let wanted = wanted.map(|(_, pod)| Arc::clone(pod)).collect();
+        let wanted: Vec<_> = wanted.map(|(_, pod)| Arc::clone(pod)).collect();
+        self.parts.metrics.mirrors(wanted.len());
         let mut present = self.parts.view.static_pods();
         present.retain(|uid, _| is_run(uid));
         let all_heard = self.parts.sources.all_ready();
@@ -196,31 +200,30 @@ impl SyncLoop {
         let uid = view::uid(&pod);
         self.parted.remove(&uid);
         let working = self.working.contains(&uid);
-        let goes = view::is_being_deleted(&pod);
-        if self.refused.contains(&uid) && !view::is_static(&pod) && !goes {
-            // Its cluster knows that it failed, which stays so.
-            self.parts.view.show(&pod);
-            return;
-        }
-        let refusal = if goes {
-            None
-        } else if working {
+        let refusal = if working {
             self.parts.admission.refusal(&pod)
         } else {
             self.parts.admission.unsupported(&pod)
         };
-        let was_refused = self.refused.remove(&uid);
-        if was_refused && view::is_static(&pod) {
-            // What was said of its last version holds no more.
+        let known = Known {
+            given: Given::of(&pod),
+            refused: self.refused.contains(&uid),
+            working,
+            supported: refusal.is_none(),
+        };
+        let answer = answer(came, known);
+        if answer != Answer::StaysRefused {
+            self.refused.remove(&uid);
+        }
+        if is_mended(known) {
             self.parts.view.hide(&uid);
         }
-        let known = Known { refused: was_refused, working, supported: refusal.is_none() };
-        let answer = answer(came, known);
         if !matches!(answer, Answer::Refuse { .. }) {
-            info!(pod = %view::pod_name(&pod), %uid, ?came, "pod came");
+            info!(pod = %view::pod_name(&pod), %uid, ?came, ?answer, "pod came");
             self.parts.view.show(&pod);
         }
         match answer {
+            Answer::StaysRefused => {}
             Answer::Refuse { kill } => {
                 self.arrivals.went(&uid);
                 if let Some(rejection) = refusal {
@@ -293,7 +296,11 @@ impl SyncLoop {
                 self.parts.remains.forgotten(&uid);
                 // As if it had come anew: why it was refused must not get lost over its end.
                 if let Some(pod) = self.parts.sources.get(&uid).cloned() {
+                    let is_static = view::is_static(&pod);
                     self.came(pod, Came::Added).await;
+                    if self.is_wanted(&uid) {
+                        self.parts.metrics.restarted(is_static);
+                    }
                     self.look_after_all().await;
                     return;
                 }
@@ -374,6 +381,9 @@ impl SyncLoop {
             self.parts.remains.all_looked_after();
         }
         self.retry_resizes().await;
+        let desired = self.parts.sources.pods().map(|(_, pod)| view::is_static(pod));
+        let active = self.active().map(|(_, pod)| view::is_static(pod));
+        self.parts.metrics.count(desired, active);
     }
 
     async fn look_after_the_others(&mut self) {
@@ -420,6 +430,7 @@ impl SyncLoop {
     /// Ends a pod of the runtime that no source wants.
     async fn end(&mut self, uid: PodUid, name: PodName) {
         warn!(pod = %name, %uid, "a pod runs that nobody wants; stopping it");
+        self.parts.metrics.orphaned();
         self.work_on(&uid);
         let known = self.parted.remove(&uid);
         if let Some(pod) = &known {

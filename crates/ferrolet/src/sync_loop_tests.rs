@@ -23,6 +23,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::admission_metrics::AdmissionMetrics;
 use crate::cgroup_sweep::CgroupSweep;
+use crate::pod_metrics::PodMetrics;
 use crate::remains::KnownPods;
 use crate::runtime_state::runtime_state;
 
@@ -129,19 +130,33 @@ fn admits_all() -> Admission {
     }
 }
 
+fn observer(
+    runtime: &Arc<MemoryRuntime>,
+    clock: &Arc<VirtualClock>,
+    stamps: &Stamps,
+) -> pleg::Pleg {
+    let parts = pleg::PlegParts {
+        runtime: Arc::clone(runtime) as _,
+        last_words: Arc::new(testkit::logs::Silence),
+        stamps: stamps.clone(),
+        clock: Arc::clone(clock) as _,
+        metrics: pleg::Metrics::new(&prometheus::Registry::new()).unwrap(),
+    };
+    pleg::pleg(parts, pleg::Settings::default())
+}
+
+fn view(clock: &Arc<VirtualClock>, resizes: &Arc<Resizes>) -> Arc<NodeView> {
+    let facts = NodeFacts { host_ips: Vec::new(), runtime_name: "memory".to_owned() };
+    let metrics = PodMetrics::new(&prometheus::Registry::new()).unwrap();
+    Arc::new(NodeView::new(facts, Arc::clone(clock) as _, Arc::clone(resizes), metrics))
+}
+
 impl Bench {
     fn start() -> Self {
         let clock = Arc::new(VirtualClock::new());
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
         let stamps = Stamps::default();
-        let parts = pleg::PlegParts {
-            runtime: Arc::clone(&runtime) as _,
-            last_words: Arc::new(testkit::logs::Silence),
-            stamps: stamps.clone(),
-            clock: Arc::clone(&clock) as _,
-            metrics: pleg::Metrics::new(&prometheus::Registry::new()).unwrap(),
-        };
-        let pleg = pleg::pleg(parts, pleg::Settings::default());
+        let pleg = observer(&runtime, &clock, &stamps);
         let (workers_task, workers, news) = workers(WorkerParts {
             syncer: Arc::new(Ender(Arc::clone(&runtime))),
             statuses: Arc::new(Looks(pleg.cache.clone(), pleg.requests)),
@@ -149,11 +164,11 @@ impl Bench {
             clock: Arc::clone(&clock) as _,
             events: Arc::<KeptEvents>::default(),
             resync: Duration::from_mins(1),
+            metrics: pods::Metrics::new(&prometheus::Registry::new()).unwrap(),
         });
         let remains = remains(&runtime, &clock, workers.states());
-        let facts = NodeFacts { host_ips: Vec::new(), runtime_name: "memory".to_owned() };
         let resizes = Arc::<Resizes>::default();
-        let view = Arc::new(NodeView::new(facts, Arc::clone(&clock) as _, Arc::clone(&resizes)));
+        let view = view(&clock, &resizes);
         let pulse = Pulse::new(Duration::from_mins(1));
         let (source, pods) = watch::channel(Some(PodList::default()));
         let (no_refusals, refusals) = watch::channel(RefusalList::default());
@@ -186,6 +201,7 @@ impl Bench {
             clock: Arc::clone(&clock) as _,
             statics: None,
             node: None,
+            metrics: SyncMetrics::new(&prometheus::Registry::new()).unwrap(),
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(pleg.task.run(stop.clone()));

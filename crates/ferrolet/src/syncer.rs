@@ -10,7 +10,7 @@ use model::chain::Chain;
 use model::ids::{PodName, PodUid};
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
-use model::ports::events::{EventType, Events, PodEvent};
+use model::ports::events::{Events, PodEvent};
 use model::ports::runtime::{Runtime, RuntimeCondition, RuntimeError};
 use model::stamp::Stamp;
 use node::NodeHandle;
@@ -59,36 +59,18 @@ pub(crate) struct Syncer {
     pub(crate) failures: Mutex<BTreeMap<PodUid, BTreeMap<String, Waiting>>>,
 }
 
-/// What is told of a pod besides what was observed.
-#[derive(Debug, Clone, Copy, Default)]
-struct Told<'a> {
-    /// Why it has failed as a whole.
-    failure: Option<&'a Failure>,
-    /// Whether nothing of it will run again.
-    ended: bool,
-    /// Whether it has not yet the resources that it was given.
-    resizes: bool,
-}
-
 impl Syncer {
     fn warn(&self, pod: &Pod, reason: &'static str, message: String) {
         let (uid, name) = (view::uid(pod), view::pod_name(pod));
         self.events.record(PodEvent::warning(uid, name, reason, message));
     }
 
-    /// Tells how a pod is.
-    fn publish(&self, pod: &Pod, status: &PodStatus, told: Told<'_>) {
-        let Told { failure, ended, resizes } = told;
+    /// Tells how a pod is; why containers did not start and what is in the way of a resize is known here.
+    fn publish(&self, pod: &Pod, status: &PodStatus, outlook: Outlook<'_>) {
         let error = self.resizes.error(&status.uid);
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let start_failures = failures.get(&status.uid);
-        let outlook = Outlook {
-            start_failures,
-            failure,
-            stopped_for_good: ended,
-            resizes,
-            resize_error: error.as_deref(),
-        };
+        let (start_failures, resize_error) = (failures.get(&status.uid), error.as_deref());
+        let outlook = Outlook { start_failures, resize_error, ..outlook };
         self.view.publish(pod, status, &outlook);
     }
 
@@ -98,8 +80,7 @@ impl Syncer {
         failures.remove(uid);
         if let Some(SyncError::StartContainers(failed)) = error {
             let waiting = failed.iter().map(|(name, error)| {
-                let message = Chain(error).to_string();
-                (name.clone(), Waiting { reason: error.label(), message })
+                (name.clone(), Waiting { reason: error.label(), message: error.message() })
             });
             failures.insert(uid.clone(), waiting.collect());
         }
@@ -112,8 +93,7 @@ impl Syncer {
             let (uid, name) = (status.uid.clone(), view::pod_name(pod));
             info!(pod = %name, %uid, "pod has the resources that it was given");
             let message = resize_message("completed", pod, None);
-            let event = PodEvent::warning(uid, name, "ResizeCompleted", message);
-            self.events.record(PodEvent { kind: EventType::Normal, ..event });
+            self.events.record(PodEvent::normal(uid, name, "ResizeCompleted", message));
         }
         resizes
     }
@@ -180,8 +160,8 @@ impl PodSyncer for Syncer {
         let name = view::pod_name(pod);
         self.adoption.adopt(&name, status).await;
         let resizes = self.look_at_resize(pod, status).await;
-        let told = Told { resizes, ..Told::default() };
-        self.publish(pod, status, told);
+        let outlook = Outlook { resizes, ..Outlook::default() };
+        self.publish(pod, status, outlook);
         if runtime::decide::has_finished(pod, status) {
             info!(pod = %name, uid = %status.uid, "pod has finished");
             return Synced { outcome: Outcome::Finished, acted: false };
@@ -195,7 +175,7 @@ impl PodSyncer for Syncer {
                 message: message.to_owned(),
                 disruption: None,
             };
-            self.publish(pod, status, Told { failure: Some(&failure), ..told });
+            self.publish(pod, status, Outlook { failure: Some(&failure), ..outlook });
             return Synced { outcome: Outcome::Finished, acted: false };
         }
         if let Some(retry) = self.hold_up(pod, status) {
@@ -230,7 +210,7 @@ impl PodSyncer for Syncer {
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");
                 self.remember(&status.uid, Some(&error));
                 self.resize_failed(pod, &status.uid, &error);
-                self.publish(pod, status, told);
+                self.publish(pod, status, outlook);
                 let retry = self.retry(pod, &error).await;
                 Synced { outcome: Outcome::Again(retry), acted: true }
             }
@@ -244,7 +224,7 @@ impl PodSyncer for Syncer {
         };
         let name = view::pod_name(&pod);
         if let Target::Pod(pod) = target {
-            self.publish(pod, status, Told::default());
+            self.publish(pod, status, Outlook::default());
         }
         // A sandbox that died by itself is stopped too: it may still hold its network.
         if !status.may_be_alive() && status.sandboxes.is_empty() {
@@ -267,7 +247,7 @@ impl PodSyncer for Syncer {
 
     async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome {
         self.remember(&status.uid, None);
-        self.publish(pod, status, Told { ended: true, ..Told::default() });
+        self.publish(pod, status, Outlook { stopped_for_good: true, ..Outlook::default() });
         // Nothing of it runs any more, which now may be told.
         self.view.look_again(&status.uid);
         if let Err(error) = self.pod_runtime.release(pod).await {

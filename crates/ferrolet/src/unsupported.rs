@@ -12,20 +12,26 @@ use podspec::view;
 const ANNOTATIONS: [&str; 2] =
     ["container.seccomp.security.alpha.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/pod"];
 
-/// What a pod of a cluster may have. It waits for its volumes: the cluster may have given it one that it did
-/// not ask for.
-const OF_A_CLUSTER: [&str; 5] =
-    [".volumes", ".volumeMounts", ".volumeDevices", ".envFrom", ".runtimeClassName"];
+/// Of which pods a field is not acted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// Of all.
+    Any,
+    /// Of those that manifests give. A pod of a cluster has what its cluster knows; and it waits for its
+    /// volumes, since the cluster may have given it one that it did not ask for.
+    Manifests,
+}
 
 /// The paths of fields that the pod sets and the agent does not act on: not yet, or not with its
 /// feature gates. `stop_signals` is one of those.
 pub(crate) fn unsupported(pod: &Pod, stop_signals: bool) -> Vec<String> {
     let Some(spec) = view::spec(pod) else { return Vec::new() };
-    let mut paths = if view::is_static(pod) { annotations(pod) } else { Vec::new() };
-    paths.extend(pod_fields(spec).into_iter().map(|field| format!("spec.{field}")));
+    let is_static = view::is_static(pod);
+    let mut paths = if is_static { annotations(pod) } else { Vec::new() };
+    paths.extend(pod_fields(spec, is_static).into_iter().map(|field| format!("spec.{field}")));
     let mut check = |list: &str, containers: &[Container]| {
         for (index, container) in containers.iter().enumerate() {
-            let mut fields = container_fields(container);
+            let mut fields = container_fields(container, is_static);
             let lifecycle = container.lifecycle.as_ref();
             if lifecycle.is_some_and(|lifecycle| lifecycle.stop_signal.is_some()) && !stop_signals {
                 fields.push("lifecycle.stopSignal");
@@ -37,9 +43,6 @@ pub(crate) fn unsupported(pod: &Pod, stop_signals: bool) -> Vec<String> {
     check("initContainers", view::init_containers(pod));
     check("containers", view::containers(pod));
     check("ephemeralContainers", &view::ephemeral_containers(pod));
-    if !view::is_static(pod) {
-        paths.retain(|path| !OF_A_CLUSTER.iter().any(|field| path.ends_with(field)));
-    }
     paths
 }
 
@@ -54,12 +57,13 @@ fn has_any<T>(list: Option<&Vec<T>>) -> bool {
     list.is_some_and(|list| !list.is_empty())
 }
 
-fn set_fields(fields: &[(&'static str, bool)]) -> Vec<&'static str> {
-    fields.iter().filter(|(_, set)| *set).map(|(name, _)| *name).collect()
+fn set_fields(fields: &[(&'static str, Of, bool)], is_static: bool) -> Vec<&'static str> {
+    let counts = |of: Of, set: bool| set && (is_static || of == Of::Any);
+    fields.iter().filter(|(_, of, set)| counts(*of, *set)).map(|(name, ..)| *name).collect()
 }
 
 #[rustfmt::skip]
-fn pod_fields(spec: &PodSpec) -> Vec<&'static str> {
+fn pod_fields(spec: &PodSpec, is_static: bool) -> Vec<&'static str> {
     let PodSpec {
         // Acted on.
         active_deadline_seconds: _, containers: _, dns_config: _, dns_policy: _,
@@ -78,17 +82,17 @@ fn pod_fields(spec: &PodSpec) -> Vec<&'static str> {
         scheduling_group,
     } = spec;
     set_fields(&[
-        ("overhead", overhead.as_ref().is_some_and(|overhead| !overhead.is_empty())),
-        ("readinessGates", has_any(readiness_gates.as_ref())),
-        ("resourceClaims", has_any(resource_claims.as_ref())),
-        ("runtimeClassName", runtime_class_name.is_some()),
-        ("schedulingGroup", scheduling_group.is_some()),
-        ("volumes", has_any(volumes.as_ref())),
-    ])
+        ("overhead", Of::Any, overhead.as_ref().is_some_and(|overhead| !overhead.is_empty())),
+        ("readinessGates", Of::Any, has_any(readiness_gates.as_ref())),
+        ("resourceClaims", Of::Any, has_any(resource_claims.as_ref())),
+        ("runtimeClassName", Of::Manifests, runtime_class_name.is_some()),
+        ("schedulingGroup", Of::Any, scheduling_group.is_some()),
+        ("volumes", Of::Manifests, has_any(volumes.as_ref())),
+    ], is_static)
 }
 
 #[rustfmt::skip]
-fn container_fields(container: &Container) -> Vec<&'static str> {
+fn container_fields(container: &Container, is_static: bool) -> Vec<&'static str> {
     let Container {
         // Acted on.
         args: _, command: _, env: _, image: _, image_pull_policy: _, lifecycle: _, name: _, ports: _,
@@ -100,14 +104,14 @@ fn container_fields(container: &Container) -> Vec<&'static str> {
     } = container;
     let claims = resources.as_ref().and_then(|resources| resources.claims.as_ref());
     set_fields(&[
-        ("envFrom", has_any(env_from.as_ref())),
-        ("livenessProbe", liveness_probe.is_some()),
-        ("readinessProbe", readiness_probe.is_some()),
-        ("resources.claims", has_any(claims)),
-        ("startupProbe", startup_probe.is_some()),
-        ("volumeDevices", has_any(volume_devices.as_ref())),
-        ("volumeMounts", has_any(volume_mounts.as_ref())),
-    ])
+        ("envFrom", Of::Manifests, has_any(env_from.as_ref())),
+        ("livenessProbe", Of::Any, liveness_probe.is_some()),
+        ("readinessProbe", Of::Any, readiness_probe.is_some()),
+        ("resources.claims", Of::Any, has_any(claims)),
+        ("startupProbe", Of::Any, startup_probe.is_some()),
+        ("volumeDevices", Of::Manifests, has_any(volume_devices.as_ref())),
+        ("volumeMounts", Of::Manifests, has_any(volume_mounts.as_ref())),
+    ], is_static)
 }
 
 #[cfg(test)]

@@ -35,19 +35,21 @@ use crate::adopt::Adoption;
 use crate::allocations::Allocations;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
-use crate::cluster_mode::{follow, keep, provide, tell, tell_events};
+use crate::cluster_mode::{follow, keep, provide, tell, tell_events, time_starts};
 use crate::collection::Collection;
 use crate::image_gc::ImageCollection;
 pub use crate::image_gc::ImageRules;
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
 use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
+use crate::pod_metrics::PodMetrics;
 use crate::pulse::Pulse;
 use crate::records::{JournalView, Records};
 use crate::remains::{KnownPods, Remains, StopThroughRuntime};
 use crate::resizes::Resizes;
 use crate::runtime_state::runtime_state;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
+use crate::sync_metrics::SyncMetrics;
 use crate::syncer::{PlegStatuses, Syncer};
 use crate::tasks::Tasks;
 use crate::version::version;
@@ -81,8 +83,8 @@ impl Agent {
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
         let book = event_book(settings, &mut ports, &mut tasks);
-        let (clock, resizes) = (Arc::clone(&ports.clock), Arc::<Resizes>::default());
-        let view = Arc::new(NodeView::new(facts(settings), clock, Arc::clone(&resizes)));
+        let (times, resizes) = (time_starts(&mut ports), Arc::<Resizes>::default());
+        let view = Arc::new(node_view(settings, &ports, &resizes));
         let records = Records::new(settings, &mut ports);
         let pleg = observer(settings, &ports, &stamps);
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
@@ -98,9 +100,11 @@ impl Agent {
             clock: Arc::clone(&ports.clock),
             events: Arc::clone(&ports.events),
             resync: settings.resync,
+            metrics: pods::Metrics::new(&ports.metrics).expect("nobody else times workers"),
         });
         let (sources, copies) = sources(settings, &ports, &mut tasks);
-        let statics = tell(settings, &ports, (copies, workers_handle.states()), &view, &mut tasks);
+        let told = (copies, workers_handle.states(), times);
+        let statics = tell(settings, &ports, told, &view, &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let gc = (container_gc, images.start(&mut tasks));
@@ -126,13 +130,11 @@ impl Agent {
             clock: Arc::clone(&ports.clock),
             statics,
             node,
+            metrics: sync_metrics(&ports),
         });
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
-        if let Some(local) = local {
-            let known = (Arc::clone(&view), book, RuntimeLogs(pleg.cache));
-            let asked = (&health, &records, &collector);
-            answer(local, ports, known, asked, &mut tasks);
-        }
+        let known = (Arc::clone(&view), book, RuntimeLogs(pleg.cache));
+        answer(local, ports, known, (&health, &records, &collector), &mut tasks);
         tasks.spawn("journal", |stop| records.journal.keep_synced(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
         tasks.spawn("relist", |stop| pleg.task.run(stop));
@@ -182,14 +184,15 @@ impl Agent {
     }
 }
 
-/// Starts to answer on this machine.
+/// Starts to answer on this machine, if anybody may ask.
 fn answer(
-    Local { listener, verbosity }: Local,
+    local: Option<Local>,
     ports: Ports,
     (view, events, log_paths): (Arc<NodeView>, Arc<EventBook>, RuntimeLogs),
     (health, records, collector): (&Arc<dyn HealthChecks>, &Records, &Arc<Collection>),
     tasks: &mut Tasks,
 ) {
+    let Some(Local { listener, verbosity }) = local else { return };
     let answers = server::Parts {
         pods: view,
         events,
@@ -204,6 +207,17 @@ fn answer(
         version: version(),
     };
     tasks.spawn("server", |stop| server::serve(Arc::new(answers), listener, stop));
+}
+
+/// What is known of pods.
+fn node_view(settings: &Settings, ports: &Ports, resizes: &Arc<Resizes>) -> NodeView {
+    let metrics = PodMetrics::new(&ports.metrics).expect("nobody else times pods");
+    let (clock, resizes) = (Arc::clone(&ports.clock), Arc::clone(resizes));
+    NodeView::new(facts(settings), clock, resizes, metrics)
+}
+
+fn sync_metrics(ports: &Ports) -> SyncMetrics {
+    SyncMetrics::new(&ports.metrics).expect("nobody else counts pods")
 }
 
 /// Keeps events on their way to whoever hears them, a cluster among them.

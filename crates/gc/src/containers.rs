@@ -82,8 +82,17 @@ pub struct Planned {
 pub struct Step {
     /// What was decided.
     pub verdict: Verdict,
-    /// Why it could not be carried out, if it could not.
-    pub outcome: Result<(), String>,
+    /// Why it is there all the same, if it is.
+    pub outcome: Result<(), Stays>,
+}
+
+/// Why something stays that was to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stays {
+    /// A rule keeps it by now.
+    Kept(&'static str),
+    /// It could not be removed.
+    Failed(String),
 }
 
 /// What a pass came to.
@@ -102,15 +111,17 @@ pub struct Tally {
     pub removed: u64,
     /// So many could not be.
     pub failed: u64,
+    /// So many were to go and stay by another rule.
+    pub kept: u64,
 }
 
 impl Report {
     fn count(&mut self, step: &Step) {
         let tally = self.kinds.entry(step.verdict.subject.kind()).or_default();
-        if step.outcome.is_ok() {
-            tally.removed += 1;
-        } else {
-            tally.failed += 1;
+        match step.outcome {
+            Ok(()) => tally.removed += 1,
+            Err(Stays::Kept(_)) => tally.kept += 1,
+            Err(Stays::Failed(_)) => tally.failed += 1,
         }
     }
 
@@ -122,6 +133,13 @@ impl Report {
     /// How much it could not remove.
     pub fn failed(&self) -> u64 {
         self.kinds.values().map(|tally| tally.failed).sum()
+    }
+
+    /// Whether all that was to go has gone, as far as everything could be looked at: until something
+    /// happens, another pass has nothing to do.
+    fn is_complete(&self) -> bool {
+        let gone = |tally: &Tally| tally.failed + tally.kept == 0;
+        self.problems.is_empty() && self.kinds.values().all(gone)
     }
 }
 

@@ -29,7 +29,7 @@ pub use error::{Errors, ImageGcError};
 pub use metrics::ImageGcMetrics;
 pub use task::ImageGcTask;
 
-use crate::decide::images::{KeptImage, NOT_REMOVED, Pins, Policy};
+use crate::decide::images::{KeptImage, NOT_REMOVED, Observed, Pins, Policy};
 use crate::plan::Plan;
 use look::Collector;
 
@@ -118,13 +118,6 @@ enum Kind {
     Ordinary,
     /// Everything goes that may.
     Everything,
-}
-
-/// Whether somebody has observed the images for as long as the agent runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Observed {
-    Yes,
-    No,
 }
 
 /// How many requests may wait.

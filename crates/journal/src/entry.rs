@@ -137,8 +137,8 @@ impl Inputs {
     }
 }
 
-/// A value without the quotes that JSON puts around texts.
-fn plain(value: &Value) -> String {
+/// An input as people read it: without the quotes that JSON puts around texts.
+pub fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(" "),

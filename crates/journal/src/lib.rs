@@ -28,7 +28,7 @@ mod query;
 mod recorded;
 
 pub use disk::{DiskJournal, SMALLEST};
-pub use entry::{Became, Entry, Inputs};
+pub use entry::{Became, Entry, Inputs, plain};
 pub use find::{Found, find};
 pub use ledger::{Ledger, Progress};
 pub use query::{Match, Query, Thing};

@@ -73,7 +73,7 @@ impl Query {
     }
 
     /// Whether a thing is meant.
-    pub fn means_thing(&self, thing: &Thing<'_>) -> Option<Match> {
+    fn means_thing(&self, thing: &Thing<'_>) -> Option<Match> {
         let what = self.what.as_str();
         if what.is_empty() {
             return None;

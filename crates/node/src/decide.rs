@@ -2,6 +2,7 @@
 
 pub mod addresses;
 pub mod conditions;
+pub mod configured;
 pub mod difference;
 pub mod facts;
 pub mod health;

@@ -50,8 +50,8 @@ pub struct StatusTask {
     pub(crate) reconciled: Option<String>,
     was_unschedulable: bool,
     was_ready: bool,
-    /// Whether a part of the agent was not well at the last look.
-    was_unwell: bool,
+    /// Which parts of the agent were not well at the last look.
+    was_unwell: Vec<Unwell>,
     told_reboot: bool,
 }
 
@@ -75,7 +75,7 @@ impl StatusTask {
             reconciled: None,
             was_unschedulable: false,
             was_ready: false,
-            was_unwell: false,
+            was_unwell: Vec::new(),
             told_reboot: false,
         }
     }
@@ -138,7 +138,7 @@ impl StatusTask {
             biased;
             Ok(()) = self.facts.changed() => {}
             Ok(()) = self.changes.changed() => {}
-            () = all_well(&self.ports.checks), if self.was_unwell => {}
+            () = all_well(&self.ports.checks), if !self.was_unwell.is_empty() => {}
             () = sleep(period) => {}
         }
         if !is_starting(self.start.elapsed(), self.was_ready) {
@@ -240,7 +240,7 @@ impl StatusTask {
             self.own.saw(patched);
         }
         self.was_ready |= ready;
-        self.was_unwell = !unwell.is_empty();
+        self.was_unwell = unwell;
         self.was_unschedulable = is_unschedulable(old);
         self.tell(events);
         Ok(())

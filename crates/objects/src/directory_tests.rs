@@ -59,6 +59,8 @@ async fn services_are_known_once_all_were_told_and_then_as_they_change() {
     let expected = ["kubernetes", "new"];
     wait("changed", || hosts(&services, "ns", true).unwrap() == expected).await;
     assert_eq!(hosts(&services, "ns", false).unwrap(), ["kubernetes"]);
+    cluster.drop_service(ServiceName { namespace: "ns".into(), name: "new".into() });
+    wait("gone", || hosts(&services, "ns", true).unwrap() == ["kubernetes"]).await;
 }
 
 // behaviour: OBJ-20, OBJ-21

@@ -275,8 +275,9 @@ impl Relist {
         let runtime = Arc::clone(&self.runtime);
         // Taken before the first call: what happens during the listing may or may not be in it.
         let (at, began) = (self.stamps.next(), Instant::now());
-        // Of a pod that is being looked at, less is known than the list shows.
-        let in_full = take(&mut self.in_full) || !self.busy.is_empty();
+        // Of a pod that is being looked at, less is known than the list shows; of one that is stale, the list
+        // shows less than changed.
+        let in_full = take(&mut self.in_full) || !self.busy.is_empty() || !self.stale.is_empty();
         let known = if in_full { None } else { fingerprint(&self.records) };
         self.work.push(Box::pin(async move {
             let pods = inspect::list(&*runtime, known.as_ref()).await;
@@ -418,6 +419,9 @@ impl Relist {
                 self.records.remove(&uid);
             }
         }
+        // The look at a pod may have failed that neither was nor is there.
+        let (records, busy) = (&self.records, &self.busy);
+        self.stale.retain(|uid| records.contains_key(uid) || busy.contains_key(uid));
     }
 
     /// That something of a pod may live is known from the list even while a look at it hangs, which would
@@ -456,6 +460,7 @@ impl Relist {
         self.writer.listed(uid, live.map(|pod| &pod.pod));
         let seen = pod.as_ref().map(PodRecord::from).unwrap_or_default();
         let events = diff(&record.seen, &seen);
+        let is_stale = self.stale.remove(uid);
         let Some(pod) = pod.filter(|_| !seen.is_empty()) else {
             let events = or_pod_sync(events, record.reinspect);
             self.metrics.recount(record.counts, Counts::default());
@@ -464,7 +469,6 @@ impl Relist {
             self.report(uid, events);
             return Reconciled::Gone;
         };
-        let is_stale = self.stale.remove(uid);
         if events.is_empty() && !record.reinspect && !is_stale {
             record.at = at;
             return Reconciled::Unchanged;

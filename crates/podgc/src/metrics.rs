@@ -1,17 +1,16 @@
 //! What is counted: upstream's names where the meaning is the same.
 
+mod queue;
+
 use std::time::Duration;
 
 use prometheus::core::Collector;
 use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
-    IntGaugeVec, Opts, Registry,
+    Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
 };
 
+pub(crate) use self::queue::QueueMetrics;
 use crate::plan::Pass;
-
-/// The name of the queue of missing nodes.
-const QUEUE: &str = "orphaned_pods_nodes";
 
 /// The metrics of the controller.
 #[derive(Debug, Clone)]
@@ -21,7 +20,7 @@ pub struct Metrics {
     planned: IntCounterVec,
     put_off: IntCounter,
     events_dropped: IntCounter,
-    quarantine: QueueMetrics,
+    queue: QueueMetrics,
     cycle: Histogram,
     last_cycle: Gauge,
     pods: IntGauge,
@@ -31,16 +30,6 @@ pub struct Metrics {
     leads: GaugeVec,
     slow_paths: IntCounterVec,
     running: GaugeVec,
-}
-
-/// Upstream's metrics of a queue.
-#[derive(Debug, Clone)]
-struct QueueMetrics {
-    depth: IntGaugeVec,
-    adds: IntCounterVec,
-    retries: IntCounterVec,
-    waited: HistogramVec,
-    worked: HistogramVec,
 }
 
 /// A metric that is in a registry from now on.
@@ -92,7 +81,7 @@ impl Metrics {
                 "ferrolet_pod_gc_events_dropped_total",
                 "Events about deletions that were not written.",
             )?,
-            quarantine: QueueMetrics::new(registry)?,
+            queue: QueueMetrics::new(registry)?,
             cycle: registered(registry, Histogram::with_opts(cycle))?,
             last_cycle: registered(registry, last_cycle)?,
             pods: level("ferrolet_pod_gc_pods", "Pods in the cluster.")?,
@@ -137,28 +126,9 @@ impl Metrics {
         self.events_dropped.inc();
     }
 
-    /// So many pods asked for their node to be looked at later.
-    pub(crate) fn delayed(&self, pods: usize) {
-        self.quarantine.retries.with_label_values(&[QUEUE]).inc_by(pods as u64);
-    }
-
-    /// Nodes are to be looked at, which were due for so long.
-    pub(crate) fn due(&self, due_for: impl Iterator<Item = Duration>) {
-        let waited = self.quarantine.waited.with_label_values(&[QUEUE]);
-        let mut count = 0;
-        for time in due_for {
-            waited.observe(time.as_secs_f64());
-            count += 1;
-        }
-        self.quarantine.adds.with_label_values(&[QUEUE]).inc_by(count);
-        let depth = self.quarantine.depth.with_label_values(&[QUEUE]);
-        depth.set(i64::try_from(count).unwrap_or(i64::MAX));
-    }
-
-    /// One of them was looked at.
-    pub(crate) fn looked(&self, took: Duration) {
-        self.quarantine.worked.with_label_values(&[QUEUE]).observe(took.as_secs_f64());
-        self.quarantine.depth.with_label_values(&[QUEUE]).dec();
+    /// Those of the queue of missing nodes.
+    pub(crate) fn queue(&self) -> &QueueMetrics {
+        &self.queue
     }
 
     /// The lease was not as we left it.
@@ -191,34 +161,6 @@ impl Metrics {
     /// Whether this process leads in the election of that name.
     pub(crate) fn leads(&self, name: &str, leads: bool) {
         self.leads.with_label_values(&[name]).set(f64::from(u8::from(leads)));
-    }
-}
-
-impl QueueMetrics {
-    fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let count = |name: &str, help: &str| {
-            registered(registry, IntCounterVec::new(Opts::new(name, help), &["name"]))
-        };
-        let time = |name: &str, help: &str| {
-            // Upstream's buckets: from ten nanoseconds, each ten times as large.
-            let buckets = prometheus::exponential_buckets(1e-8, 10.0, 10)?;
-            let opts = HistogramOpts::new(name, help).buckets(buckets);
-            registered(registry, HistogramVec::new(opts, &["name"]))
-        };
-        let depth = Opts::new("workqueue_depth", "Names that are due and wait in a queue.");
-        Ok(Self {
-            depth: registered(registry, IntGaugeVec::new(depth, &["name"]))?,
-            adds: count("workqueue_adds_total", "Names that became due in a queue.")?,
-            retries: count(
-                "workqueue_retries_total",
-                "How often a name was to be put into a queue later.",
-            )?,
-            waited: time(
-                "workqueue_queue_duration_seconds",
-                "How long names were due before they were looked at.",
-            )?,
-            worked: time("workqueue_work_duration_seconds", "How long it took to look at a name.")?,
-        })
     }
 }
 

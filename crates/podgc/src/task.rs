@@ -178,20 +178,20 @@ impl PodGc {
 
     async fn orphaned(&mut self, stop: &CancellationToken) -> Vec<Removal> {
         let now = self.start.elapsed();
-        let quarantined = {
+        let due = {
             let cache = self.cache.lock();
-            self.metrics.delayed(cache.missing_pods());
-            self.quarantine.step(cache.missing_nodes(), now)
+            self.metrics.queue().delayed(cache.missing_pods());
+            self.quarantine.due(cache.missing_nodes(), now)
         };
-        self.metrics.due(quarantined.due.values().map(|due| due.due_for));
+        self.metrics.queue().due(due.values().map(|due| due.due_for));
         let mut gone = BTreeMap::new();
-        for (name, Due { missing_for, .. }) in quarantined.due {
+        for (name, Due { missing_for, .. }) in due {
             if stop.is_cancelled() {
                 return Vec::new();
             }
-            let asked = Instant::now();
+            let looking = self.metrics.queue().looking();
             let answer = self.nodes.node(&name).await;
-            self.metrics.looked(asked.elapsed());
+            drop(looking);
             match answer {
                 Ok(None) => drop(gone.insert(name, missing_for)),
                 Ok(Some(_)) => debug!(node = name, "a node exists that the cache does not have"),

@@ -11,10 +11,12 @@
 //! - a panic in a pod's job is that pod's failure.
 
 pub mod decide;
+mod metrics;
 pub mod mirrors;
 mod resting;
 pub mod source;
 mod states;
 pub mod workers;
 
+pub use metrics::Metrics;
 pub use states::WorkerStates;

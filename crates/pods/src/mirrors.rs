@@ -210,10 +210,7 @@ impl MirrorError {
     fn concerns_all(&self) -> bool {
         match self {
             Self::AskNode(_) | Self::NoNode => true,
-            Self::Create(error) | Self::Delete(error) => matches!(
-                error,
-                ApiError::Unreachable(_) | ApiError::TooSlow(_) | ApiError::Throttled { .. }
-            ),
+            Self::Create(error) | Self::Delete(error) => error.is_away(),
         }
     }
 }

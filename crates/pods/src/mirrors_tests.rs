@@ -58,8 +58,7 @@ impl World {
         let look = async {
             loop {
                 let there = self.server.pod(&name()).filter(|pod| {
-                    crate::decide::api_pods::mirrored(pod) == Some(of)
-                        && Some(&view::uid(pod)) != other_than
+                    view::mirrored(pod) == Some(of) && Some(&view::uid(pod)) != other_than
                 });
                 match there {
                     Some(pod) => return view::uid(&pod),

@@ -2,6 +2,7 @@
 
 mod fresh;
 mod handle;
+mod times;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -24,11 +25,13 @@ use tracing::{debug, error, warn};
 
 use crate::decide::requeue::{Retry, requeue_after};
 use crate::decide::worker::{Command, Event, Job, Outcome, Target, Update, Workers};
+use crate::metrics::Metrics;
 use crate::resting::{Group, Resting};
 use crate::states::WorkerStates;
 
 use handle::Request;
 pub use handle::{ExceededGracePeriod, WorkersHandle};
+use times::Times;
 
 /// How a sync ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +89,8 @@ pub struct WorkerParts {
     pub events: Arc<dyn Events>,
     /// `syncFrequency`: how often a pod is looked at without need.
     pub resync: Duration,
+    /// What is timed.
+    pub metrics: Metrics,
 }
 
 /// What became of a pod, for the sync loop.
@@ -121,6 +126,7 @@ pub struct WorkersTask {
     waits: BTreeMap<PodUid, Instant>,
     /// The last job of each pod.
     last: BTreeMap<PodUid, LastJob>,
+    times: Times,
     /// Makes waits differ from one another.
     requeues: u64,
     /// When regular looks began to be counted: those of many pods fall together.
@@ -166,6 +172,7 @@ pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::Unbound
     let (states, events) = (WorkerStates::default(), Arc::clone(&parts.events));
     let task = WorkersTask {
         states: states.clone(),
+        times: Times::new(parts.metrics.clone()),
         parts,
         workers: Workers::default(),
         requests,
@@ -225,6 +232,9 @@ impl WorkersTask {
 
     fn step(&mut self, event: Event) {
         let asked = event.pod().cloned();
+        if let Event::Asked(uid, update) = &event {
+            self.times.asked(uid, update);
+        }
         let commands = self.workers.step(event);
         // Before anybody hears of it: who does must find it.
         for uid in asked.iter().chain(commands.iter().map(Command::pod)) {
@@ -251,6 +261,9 @@ impl WorkersTask {
                 }
             }
         }
+        if let Some(uid) = asked.filter(|uid| !self.running.contains_key(uid)) {
+            self.times.came_to_nothing(&uid);
+        }
     }
 
     fn tell(&self, news: News) {
@@ -265,6 +278,7 @@ impl WorkersTask {
         let cancel = CancellationToken::new();
         let parts = self.parts.clone();
         let (for_job, token) = (uid.clone(), cancel.clone());
+        self.times.began(&uid);
         let handle = self.jobs.spawn(async move {
             let ran = run(&parts, &for_job, job, last, token).await;
             (for_job, ran)
@@ -285,6 +299,7 @@ impl WorkersTask {
             }
         };
         self.running.remove(&uid);
+        self.times.ended(&uid);
         let ended = self.parts.stamps.next();
         let last = LastJob { ended, look_asked: synced.acted, at_rest };
         self.last.insert(uid.clone(), last);

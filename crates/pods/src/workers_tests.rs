@@ -368,3 +368,35 @@ async fn who_kills_and_waits_gives_up_half_as_long_again_after_the_grace() {
     }
     assert_eq!(bench.events.reasons(), ["ExceededGracePeriod"; 2]);
 }
+
+// behaviour: WRK-28
+#[tokio::test(start_paused = true)]
+async fn it_is_timed_how_long_what_is_asked_of_a_worker_takes() {
+    let mut bench = Bench::new();
+    bench.script("sync a", [Act::Takes(seconds(5)), Act::Takes(seconds(2))]);
+    bench.create("a").await;
+    bench.nth(1).await;
+    tokio::time::sleep(seconds(1)).await;
+    bench.update("a").await;
+    bench.sync("a").await;
+    bench.sync("nobody").await;
+    bench.after(seconds(10)).await;
+    bench.kill("a", 20).await;
+    bench.news().await;
+    let timed: Vec<(String, u64, f64)> = bench
+        .registry
+        .gather()
+        .iter()
+        .filter(|family| family.name() == "kubelet_pod_worker_duration_seconds")
+        .flat_map(prometheus::proto::MetricFamily::get_metric)
+        .map(|metric| {
+            let histogram = metric.get_histogram();
+            let what = metric.get_label()[0].value().to_owned();
+            (what, histogram.get_sample_count(), histogram.get_sample_sum())
+        })
+        .collect();
+    // What was asked meanwhile was begun four seconds later; the kill takes no time here.
+    let expected = [("create", 1, 5.0), ("kill", 1, 0.0), ("update", 1, 6.0)]
+        .map(|(what, count, sum)| (what.to_owned(), count, sum));
+    assert_eq!(timed, expected);
+}

@@ -2,6 +2,7 @@
 //! and a specification: sources see to that.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use model::cluster::PodPhase;
 use model::ids::{PodName, PodUid};
 
 use crate::{annotations, ephemeral};
@@ -60,7 +61,23 @@ pub fn is_static(pod: &Pod) -> bool {
 
 /// Whether a pod of the API only shows a static pod.
 pub fn is_mirror(pod: &Pod) -> bool {
-    annotation(pod, annotations::CONFIG_MIRROR).is_some()
+    mirrored(pod).is_some()
+}
+
+/// The uid of the static pod that a pod of the API shows.
+pub fn mirrored(pod: &Pod) -> Option<&str> {
+    annotation(pod, annotations::CONFIG_MIRROR)
+}
+
+/// The version of the object in the API; empty for one that is not from there.
+pub fn version(pod: &Pod) -> &str {
+    pod.metadata.resource_version.as_deref().unwrap_or_default()
+}
+
+/// Whether the pod's status says that it has ended.
+pub fn is_over(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    phase.is_some_and(|phase| PodPhase::named(phase).is_final())
 }
 
 /// Pods of this priority and above are those that a node or a cluster cannot do without.
@@ -70,20 +87,19 @@ const CRITICAL: i32 = 2_000_000_000;
 const SYSTEM_CLASSES: [(&str, i32); 2] =
     [("system-cluster-critical", CRITICAL), ("system-node-critical", CRITICAL + 1000)];
 
-/// How much the pod matters compared with others, if it says. An API server writes the number of a
-/// class into the pod; of a manifest only the classes that are always there are known.
+/// How much the pod matters compared with others, if it says. An API server writes the number of a class
+/// into the pod and vouches for it: a class is what anybody can write. Nobody does that for manifests, of
+/// which the classes count that are always there.
 pub fn priority(pod: &Pod) -> Option<i32> {
     let spec = spec(pod)?;
-    let class = spec.priority_class_name.as_deref();
+    let class = spec.priority_class_name.as_deref().filter(|_| is_static(pod));
     let of_class = || SYSTEM_CLASSES.iter().find(|(name, _)| class == Some(*name));
     spec.priority.or_else(|| of_class().map(|(_, priority)| *priority))
 }
 
-/// Whether the node or the cluster cannot do without the pod; static pods are of that kind. Of others the
-/// number says it, which an API server vouches for: a class is what anybody can write.
+/// Whether the node or the cluster cannot do without the pod; static pods are of that kind.
 pub fn is_critical(pod: &Pod) -> bool {
-    let priority = spec(pod).and_then(|spec| spec.priority);
-    is_static(pod) || is_mirror(pod) || priority.is_some_and(|priority| priority >= CRITICAL)
+    is_static(pod) || is_mirror(pod) || priority(pod).is_some_and(|priority| priority >= CRITICAL)
 }
 
 fn annotation<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {

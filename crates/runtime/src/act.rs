@@ -163,29 +163,32 @@ impl PodRuntime {
         cancel: &'a CancellationToken,
     ) -> Result<Home<'a>, SyncError> {
         let Situation { pod, status, .. } = *situation;
-        let attempt = match plan {
-            SandboxPlan::Create { attempt, .. } => *attempt,
-            SandboxPlan::Keep(_) | SandboxPlan::None => {
-                status.sandboxes.first().map_or(0, |sandbox| sandbox.attempt)
-            }
-        };
+        let last = status.sandboxes.first().map_or(0, |sandbox| sandbox.attempt);
         self.register_objects(pod);
         self.make_directories(pod).await?;
-        let (sandbox, config, ips) = match plan {
+        match plan {
             SandboxPlan::Keep(id) => {
                 // What it is in the runtime is settled, whatever becomes of its class.
-                let config = self.sandbox_config(pod, attempt, String::new()).await;
+                let config = self.sandbox_config(pod, last, String::new()).await;
                 let config = config.map_err(SyncError::SandboxConfig)?;
                 let of_node = view::host_network(pod).then(|| self.parts.node.ips.clone());
-                (id.clone(), config, of_node.unwrap_or_else(|| status.ips.clone()))
+                let ips = of_node.unwrap_or_else(|| status.ips.clone());
+                Ok(Home { sandbox: id.clone(), config, ips, cancel })
             }
-            SandboxPlan::Create { .. } | SandboxPlan::None => {
-                let (sandbox, config) = self.create_sandbox(pod, attempt).await?;
-                // What was observed are the addresses of an earlier sandbox.
-                let ips = self.addresses(pod, &sandbox).await?;
-                (sandbox, config, ips)
-            }
-        };
+            SandboxPlan::Create { attempt, .. } => self.new_home(pod, *attempt, cancel).await,
+            SandboxPlan::None => self.new_home(pod, last, cancel).await,
+        }
+    }
+
+    async fn new_home<'a>(
+        &self,
+        pod: &Pod,
+        attempt: u32,
+        cancel: &'a CancellationToken,
+    ) -> Result<Home<'a>, SyncError> {
+        let (sandbox, config) = self.create_sandbox(pod, attempt).await?;
+        // What was observed are the addresses of an earlier sandbox.
+        let ips = self.addresses(pod, &sandbox).await?;
         Ok(Home { sandbox, config, ips, cancel })
     }
 

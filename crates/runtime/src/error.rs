@@ -129,6 +129,14 @@ impl StartError {
         }
     }
 
+    /// What a container that waits says of it: where the runtime refused, its words and no others.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Create(source) | Self::Run(source) => source.message.clone(),
+            _ => Chain(self).to_string(),
+        }
+    }
+
     /// When it makes sense to try again, if that is known.
     pub fn retry_at(&self) -> Option<Timestamp> {
         match self {

@@ -218,6 +218,11 @@ pub enum GcLine {
         /// Why not.
         error: String,
     },
+    /// Something was to go, and stays by what has happened since.
+    Kept {
+        /// What, with the rule that keeps it.
+        item: GcItem,
+    },
     /// The pass is over. Always the last line; without it, the agent ended first.
     Done(GcDone),
 }
@@ -230,6 +235,9 @@ pub struct GcDone {
     pub removed: BTreeMap<String, u64>,
     /// How much could not be removed, by what it is, told or not.
     pub failed: BTreeMap<String, u64>,
+    /// How much was to go and stays by what has happened since, by what it is, told or not.
+    #[serde(default)]
+    pub kept: BTreeMap<String, u64>,
     /// How many lines were left out because whoever reads was too slow.
     #[serde(default)]
     pub left_out: u64,

@@ -26,7 +26,6 @@ mod mortal_cgroups;
 pub mod mutations;
 mod outside;
 pub mod plan;
-mod random;
 mod removal;
 mod robbed;
 pub mod run;

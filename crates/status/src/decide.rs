@@ -12,6 +12,7 @@ mod human_duration;
 mod input;
 mod merge;
 mod normalize;
+mod outcome;
 mod patch;
 mod phase;
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod property_tests;
 mod queue;
 mod readiness;
 mod reported;
+mod starts;
 mod summary;
 #[cfg(test)]
 mod summary_tests;
@@ -31,16 +33,18 @@ mod terminated;
 #[cfg(test)]
 mod test_pods;
 mod write;
+mod written;
 
-pub use conditions::{conditions, is_resizing, is_restarting_all};
+pub use conditions::{conditions, is_restarting_all};
 pub use container_statuses::{Containers, container_statuses};
 pub use human_duration::human_duration;
 pub use input::{Failure, NodeFacts, PendingResize, Resizing, StatusInput, Waiting};
-pub use merge::{MergeInput, is_same, merge};
-pub use patch::status_patch;
+pub use outcome::outcome;
 pub use phase::{Phase, Situation, held_back, phase};
 pub use pod_status::pod_status;
 pub use queue::{Queue, Wrote};
+pub use starts::{Pull, Started, Starts};
 pub use summary::{Age, PodSummary, Restarts, summary};
 pub use terminated::terminated;
 pub use write::{Write, WriteInput, write};
+pub use written::{Answer, Deleted, Written, is_deleted, is_written, newest};

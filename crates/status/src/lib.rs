@@ -21,7 +21,12 @@
 //! - nothing is written about another pod of the same name, and no pod is deleted before nothing of it is left.
 
 pub mod decide;
+mod metrics;
+mod start_times;
 pub mod store;
 #[cfg(test)]
 mod store_tests;
 pub mod writer;
+
+pub use metrics::{Metrics, START_BUCKETS};
+pub use start_times::StartTimes;

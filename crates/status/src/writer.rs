@@ -5,10 +5,9 @@
 //! happened in between. No pod is asked for before it is written: the copy is the one that the source heard, or
 //! the answer to our last write if that is newer, and a patch says only what differs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
@@ -26,7 +25,12 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::decide::{Queue, Write, WriteInput, Wrote, write};
+use crate::decide::{
+    Answer, Deleted, Queue, Write, WriteInput, Written, Wrote, is_deleted, is_written, newest,
+    outcome, write,
+};
+use crate::metrics::Metrics;
+use crate::start_times::StartTimes;
 use crate::store::StatusReader;
 
 /// Why a pod is deleted from the API server.
@@ -40,6 +44,8 @@ pub trait ApiView: Debug + Send + Sync {
     fn changed_since(&self, change: u64) -> (Vec<PodUid>, u64);
     /// Counts changes of copies.
     fn changes(&self) -> watch::Receiver<u64>;
+    /// How often all copies were told from the beginning, to the end.
+    fn listings(&self) -> u64;
     /// Whether containers of a pod may still run.
     fn may_run(&self, uid: &PodUid) -> bool;
 }
@@ -57,19 +63,10 @@ pub struct WriterParts {
     pub statuses: StatusReader,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
-}
-
-/// What was written last about a pod.
-#[derive(Debug, Clone)]
-struct Written {
-    /// The status.
-    version: u64,
-    /// Whether the pod may have been running.
-    may_run: bool,
-    /// The version that the pod had then.
-    answered: Option<String>,
-    /// The pod as the API server had it then, until the source has heard of it.
-    answer: Option<Arc<Pod>>,
+    /// What is timed.
+    pub metrics: Metrics,
+    /// Hears how pods start.
+    pub starts: StartTimes,
 }
 
 /// How the writing about a pod ended.
@@ -78,8 +75,10 @@ struct Ended {
     uid: PodUid,
     wrote: Wrote,
     written: Option<Written>,
-    /// Whether its deletion was asked for.
-    deleted: bool,
+    /// Whether a status was.
+    patched: bool,
+    /// If its deletion was asked for.
+    deleted: Option<Deleted>,
 }
 
 /// The task's state; nobody else touches it.
@@ -89,10 +88,14 @@ pub struct Writer {
     queue: Queue,
     jobs: JoinSet<Ended>,
     written: BTreeMap<PodUid, Written>,
-    /// Pods that only their finalizers hold any more.
-    deleted: BTreeSet<PodUid>,
+    /// Pods whose deletion was asked for.
+    deleted: BTreeMap<PodUid, Deleted>,
+    /// Since when each pod has a status that the API server has not.
+    since: BTreeMap<PodUid, Instant>,
     /// The last changes that were taken in: of statuses, and of copies.
     seen: (u64, u64),
+    /// How often all copies had been told then.
+    listings: u64,
     trouble: Trouble,
     /// From when the queue counts.
     begun: Instant,
@@ -106,8 +109,10 @@ impl Writer {
             queue: Queue::default(),
             jobs: JoinSet::new(),
             written: BTreeMap::new(),
-            deleted: BTreeSet::new(),
+            deleted: BTreeMap::new(),
+            since: BTreeMap::new(),
             seen: (0, 0),
+            listings: 0,
             trouble: Trouble::default(),
             begun: Instant::now(),
         }
@@ -151,18 +156,40 @@ impl Writer {
         for (uid, change) in self.parts.statuses.changed_since(statuses) {
             self.seen.0 = self.seen.0.max(change);
             self.queue.mark(&uid, change);
+            self.since.entry(uid).or_insert_with(Instant::now);
         }
+        self.take_in_listing();
         let (changed, number) = self.parts.copies.changed_since(copies);
         self.seen.1 = number;
         for uid in changed {
+            if let Some(copy) = self.parts.copies.copy(&uid) {
+                self.parts.starts.heard(&copy);
+            }
             if let Some(published) = self.parts.statuses.get(&uid) {
                 self.queue.mark(&uid, published.version);
             }
         }
-        if self.written.len() + self.deleted.len() > 2 * self.parts.statuses.count() {
+        let known = self.parts.statuses.count();
+        self.parts.starts.retain(2 * known + 100, |uid| self.parts.copies.copy(uid).is_some());
+        let kept = self.written.len() + self.deleted.len() + self.since.len();
+        if kept > 3 * known {
             let statuses = &self.parts.statuses;
             self.written.retain(|uid, _| statuses.get(uid).is_some());
-            self.deleted.retain(|uid| statuses.get(uid).is_some());
+            self.deleted.retain(|uid, _| statuses.get(uid).is_some());
+            self.since.retain(|uid, _| statuses.get(uid).is_some());
+        }
+    }
+
+    /// When all was told anew, answers count no more: what they were about may be as it was heard before.
+    fn take_in_listing(&mut self) {
+        let listings = self.parts.copies.listings();
+        if std::mem::replace(&mut self.listings, listings) == listings {
+            return;
+        }
+        for uid in self.written.iter().filter(|(_, one)| one.answer.is_some()).map(|(uid, _)| uid) {
+            if let Some(published) = self.parts.statuses.get(uid) {
+                self.queue.mark(uid, published.version);
+            }
         }
     }
 
@@ -170,13 +197,14 @@ impl Writer {
         while let Some(uid) = self.queue.take(self.begun.elapsed()) {
             let parts = self.parts.clone();
             let written = self.written.get(&uid).cloned();
-            let deleted = self.deleted.contains(&uid);
-            self.jobs.spawn(async move { parts.write(uid, written, deleted).await });
+            let deleted = self.deleted.get(&uid).cloned();
+            let begun = Ended { uid, wrote: Wrote::Well, written, patched: false, deleted };
+            self.jobs.spawn(async move { parts.write(begun).await });
         }
     }
 
     fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
-        let Ended { uid, wrote, written, deleted } = match ended {
+        let Ended { uid, wrote, written, patched, deleted } = match ended {
             Ok(ended) => ended,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
@@ -195,28 +223,43 @@ impl Writer {
             self.queue.forget(&uid);
             self.written.remove(&uid);
             self.deleted.remove(&uid);
+            self.since.remove(&uid);
             return;
         }
+        if wrote == Wrote::Well {
+            let since = self.since.remove(&uid);
+            if let Some(since) = since.filter(|_| patched) {
+                self.parts.metrics.written(since.elapsed());
+            }
+            if self.queue.is_waiting(&uid) {
+                self.since.insert(uid.clone(), Instant::now());
+            }
+        }
         if let Some(written) = written {
+            let answer = written.answer.as_ref();
+            if answer.is_some_and(|answer| answer.listings < self.listings) {
+                // All was told anew before this was known.
+                self.queue.mark(&uid, change);
+            }
             self.written.insert(uid.clone(), written);
         }
-        if deleted {
-            self.deleted.insert(uid);
+        if let Some(deleted) = deleted {
+            self.deleted.insert(uid, deleted);
         }
     }
 }
 
 impl WriterParts {
     /// Writes what is to be written about a pod.
-    async fn write(&self, uid: PodUid, written: Option<Written>, deleted: bool) -> Ended {
-        let mut ended = Ended { uid, wrote: Wrote::Well, written, deleted };
+    async fn write(&self, mut ended: Ended) -> Ended {
         // A status and the end behind it, or a status that changed meanwhile.
         for _ in 0..3 {
             match self.step(&mut ended).await {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
-                    ended.wrote = meaning(&ended.uid, &error);
+                    ended.wrote = outcome(&error);
+                    tell(&ended, &error);
                     break;
                 }
             }
@@ -228,24 +271,25 @@ impl WriterParts {
     async fn step(&self, ended: &mut Ended) -> Result<bool, ApiError> {
         let Some(published) = self.statuses.get(&ended.uid) else { return Ok(false) };
         let may_run = self.copies.may_run(&ended.uid);
+        // Before the copy: what is told anew between the two is looked at again.
+        let listings = self.copies.listings();
         let Some(heard) = self.copies.copy(&ended.uid) else { return Ok(false) };
-        let answer = ended.written.as_ref().and_then(|written| written.answer.clone());
-        let api = newest(Arc::clone(&heard), answer);
+        let answer = ended.written.as_ref().and_then(|written| written.answer.as_ref());
+        let api = Arc::clone(newest(&heard, listings, answer));
         if let Some(written) = &mut ended.written
             && Arc::ptr_eq(&api, &heard)
         {
             written.answer = None;
         }
-        let is_written = ended.written.as_ref().is_some_and(|written| {
-            let same = written.version == published.version && written.may_run == may_run;
-            same && written.answered.as_deref() == version(&api)
-        });
+        let written = ended.written.as_ref();
+        let written =
+            written.is_some_and(|last| is_written(last, published.version, may_run, &api));
         let input = WriteInput {
             api: &api,
             ours: &published.status,
             may_run,
             finished: published.finished,
-            written: is_written,
+            written,
             now: self.clock.now(),
         };
         match write(&input) {
@@ -253,18 +297,22 @@ impl WriterParts {
             Write::Patch(patch) => {
                 debug!(pod = %view::pod_name(&api), uid = %ended.uid, patch, "status written");
                 let answer = self.api.patch_status(&view::pod_name(&api), patch).await?;
+                ended.patched = true;
                 ended.written = Some(Written {
-                    version: published.version,
+                    status: published.version,
                     may_run,
-                    answered: version(&answer).map(ToOwned::to_owned),
-                    answer: Some(answer),
+                    version: view::version(&answer).to_owned(),
+                    answer: Some(Answer { pod: answer, listings: self.copies.listings() }),
                 });
                 Ok(true)
             }
-            Write::Delete if ended.deleted => Ok(false),
             Write::Delete => {
-                self.delete(&api).await?;
-                ended.deleted = true;
+                let deleted = ended.deleted.as_ref();
+                if !deleted.is_some_and(|deleted| is_deleted(deleted, listings, &api)) {
+                    self.delete(&api).await?;
+                    let version = view::version(&api).to_owned();
+                    ended.deleted = Some(Deleted { version, listings });
+                }
                 Ok(false)
             }
         }
@@ -275,37 +323,24 @@ impl WriterParts {
         let phase = pod.status.as_ref().and_then(|status| status.phase.clone());
         let detail = Detail::default().with("phase", Input::Text(phase.unwrap_or_default()));
         let verdict = Verdict { detail, ..Verdict::of_pod(&uid, &name, RULE, self.clock.now()) };
-        self.writes.remove_pod(&PodTarget::of(&name, &uid), &verdict).await?;
-        info!(pod = %name, %uid, "pod has ended and is deleted");
+        match self.writes.remove_pod(&PodTarget::of(&name, &uid), &verdict).await {
+            Ok(_) => info!(pod = %name, %uid, "pod has ended and is deleted"),
+            // Another pod has its name.
+            Err(ApiError::NotFound | ApiError::Conflict(_)) => {
+                debug!(pod = %name, %uid, "pod has ended and is gone");
+            }
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 }
 
-/// The newer of what was heard and what was answered. Of two that cannot be compared it is what was heard.
-fn newest(heard: Arc<Pod>, answer: Option<Arc<Pod>>) -> Arc<Pod> {
-    let number = |pod: &Pod| version(pod).and_then(|version| version.parse::<u64>().ok());
-    let newer = answer.filter(|answer| number(answer) > number(&heard));
-    newer.filter(|answer| view::uid(answer) == view::uid(&heard)).unwrap_or(heard)
-}
-
-fn version(pod: &Pod) -> Option<&str> {
-    pod.metadata.resource_version.as_deref()
-}
-
-/// What an error means for what is tried next.
-fn meaning(uid: &PodUid, error: &ApiError) -> Wrote {
-    match error {
-        // The feed tells what is there instead.
-        ApiError::NotFound => Wrote::Well,
-        ApiError::Throttled { retry_after } => Wrote::Away(retry_after.unwrap_or_default()),
-        // So says whoever stands before a server that is away; 500 may be said of one pod alone.
-        ApiError::Unreachable(_)
-        | ApiError::TooSlow(_)
-        | ApiError::Refused { code: 502..=504, .. } => Wrote::Away(Duration::ZERO),
-        error => {
-            warn!(%uid, error = %Chain(error), "the API server does not take the status of a pod");
-            Wrote::Refused
-        }
+/// Says what people should hear of an error. That the server is away is said once for all pods; a conflict
+/// is over when the feed has told of it.
+fn tell(ended: &Ended, error: &ApiError) {
+    if ended.wrote == Wrote::Refused && !matches!(error, ApiError::Conflict(_)) {
+        let (uid, error) = (&ended.uid, Chain(error));
+        warn!(%uid, %error, "the API server does not take the status of a pod");
     }
 }
 

@@ -1,4 +1,6 @@
+use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
@@ -18,18 +20,33 @@ struct Copies {
     pods: Mutex<BTreeMap<PodUid, (Arc<Pod>, u64)>>,
     running: Mutex<BTreeSet<PodUid>>,
     changes: watch::Sender<u64>,
+    listings: AtomicU64,
+    /// Whether nothing is heard, as while a watch is late.
+    is_deaf: AtomicBool,
 }
 
 impl Sink<Arc<Pod>, PodUid> for Copies {
     fn hear(&self, change: Change<Arc<Pod>, PodUid>) {
+        if self.is_deaf.load(Ordering::SeqCst) {
+            return;
+        }
         let number = *self.changes.borrow() + 1;
+        let mut pods = self.pods.lock().unwrap();
         match change {
             Change::Applied(pod) => {
-                self.pods.lock().unwrap().insert(view::uid(&pod), (pod, number));
+                let uid = view::uid(&pod);
+                let known = pods.get(&uid).map(|(known, _)| view::version(known));
+                if known != Some(view::version(&pod)) {
+                    pods.insert(uid, (pod, number));
+                }
             }
-            Change::Gone(uid) => drop(self.pods.lock().unwrap().remove(&uid)),
-            Change::Restarted | Change::Unread(_) | Change::Complete => {}
+            Change::Gone(uid) => drop(pods.remove(&uid)),
+            Change::Restarted | Change::Unread(_) => {}
+            Change::Complete => {
+                self.listings.fetch_add(1, Ordering::SeqCst);
+            }
         }
+        drop(pods);
         self.changes.send_replace(number);
     }
 }
@@ -49,6 +66,10 @@ impl ApiView for Copies {
         self.changes.subscribe()
     }
 
+    fn listings(&self) -> u64 {
+        self.listings.load(Ordering::SeqCst)
+    }
+
     fn may_run(&self, uid: &PodUid) -> bool {
         self.running.lock().unwrap().contains(uid)
     }
@@ -58,6 +79,7 @@ struct World {
     server: MemoryPods,
     store: StatusStore,
     copies: Arc<Copies>,
+    registry: prometheus::Registry,
     _tasks: JoinSet<()>,
 }
 
@@ -66,18 +88,22 @@ fn world() -> World {
     let server = MemoryPods::new(clock.clone());
     let api = Arc::new(server.clone());
     let (store, copies) = (StatusStore::new(), Arc::new(Copies::default()));
+    let registry = prometheus::Registry::new();
+    let metrics = Metrics::new(&registry).unwrap();
     let writer = Writer::new(WriterParts {
         api: Arc::clone(&api) as _,
         writes: Arc::clone(&api) as _,
         copies: Arc::clone(&copies) as _,
         statuses: store.reader(),
-        clock: Arc::new(clock),
+        clock: Arc::new(clock.clone()),
+        starts: StartTimes::new(Arc::new(clock), metrics.clone()),
+        metrics,
     });
     let mut tasks = JoinSet::new();
     tasks.spawn(writer.run(CancellationToken::new()));
     let heard = Arc::clone(&copies);
     tasks.spawn(async move { api.follow_pods_of("node", &*heard).await });
-    World { server, store, copies, _tasks: tasks }
+    World { server, store, copies, registry, _tasks: tasks }
 }
 
 fn named(name: &str) -> PodName {
@@ -124,8 +150,46 @@ impl World {
         pod.and_then(|pod| pod.status.clone()?.phase).unwrap_or_default()
     }
 
-    fn patches(&self) -> usize {
-        self.server.calls().iter().filter(|call| call.starts_with("PATCH")).count()
+    fn ready(&self, name: &str) -> String {
+        let pod = self.server.pod(&named(name)).unwrap();
+        let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+        let ready = conditions.into_iter().flatten().find(|one| one.type_ == "Ready");
+        ready.map(|one| one.status.clone()).unwrap_or_default()
+    }
+
+    fn calls(&self, method: &str) -> usize {
+        self.server.calls().iter().filter(|call| call.starts_with(method)).count()
+    }
+
+    /// From now on nothing is heard of the server, or all that is there.
+    fn deaf(&self, is_deaf: bool) {
+        self.copies.is_deaf.store(is_deaf, Ordering::SeqCst);
+        if !is_deaf {
+            // Who did not hear begins anew.
+            self.server.restore(self.server.backup());
+        }
+    }
+
+    /// How many changes were timed until they were written, and how long that took together.
+    fn timed(&self) -> (u64, Duration) {
+        let name = "kubelet_pod_status_sync_duration_seconds";
+        let family = self.registry.gather().into_iter().find(|family| family.name() == name);
+        let family = family.unwrap();
+        let histogram = family.get_metric()[0].get_histogram();
+        let sum = Duration::from_secs_f64(histogram.get_sample_sum());
+        (histogram.get_sample_count(), sum)
+    }
+
+    /// A pod that has ended and is being deleted, of which something is left.
+    async fn make_ended(&self, name: &str) -> PodUid {
+        let uid = self.make(name);
+        self.store.set(&uid, status("Running", "True"));
+        self.until("it runs", |world| world.phase(name) == "Running").await;
+        self.server.delete(&named(name), Duration::from_secs(30));
+        self.store.set(&uid, status("Failed", "False"));
+        self.stopped(&uid);
+        self.until("it is over", |world| world.phase(name) == "Failed").await;
+        uid
     }
 }
 
@@ -183,8 +247,16 @@ async fn a_deleted_pod_is_over_when_nothing_runs_and_gone_when_nothing_is_left()
     assert!(world.server.pod(&named("web")).is_some(), "something is left");
     world.store.finish(&uid, status("Failed", "False"));
     world.until("it is gone", |world| world.server.pod(&named("web")).is_none()).await;
-    let deletions = world.server.calls().iter().filter(|call| call.starts_with("DELETE")).count();
-    assert_eq!(deletions, 1);
+    assert_eq!(world.calls("DELETE"), 1);
+}
+
+/// Another pod takes the name of one, which nobody hears of.
+fn replace_unheard(world: &World, name: &str) -> Arc<Pod> {
+    world.deaf(true);
+    world.server.delete(&named(name), Duration::ZERO);
+    world.server.make(pod(name).on_node("node").build());
+    world.server.forget_calls();
+    world.server.pod(&named(name)).unwrap()
 }
 
 // behaviour: STW-18
@@ -194,13 +266,97 @@ async fn a_pod_of_the_same_name_gets_nothing_of_the_former() {
     let former = world.make("web");
     world.store.set(&former, status("Running", "True"));
     world.until("it runs", |world| world.phase("web") == "Running").await;
-    world.server.delete(&named("web"), Duration::ZERO);
-    world.server.make(pod("web").on_node("node").build());
-    world.store.set(&former, status("Failed", "False"));
-    world.stopped(&former);
-    world.store.finish(&former, status("Failed", "False"));
+    let other = replace_unheard(&world, "web");
+    world.store.set(&former, status("Running", "False"));
+    world.until("it is tried", |world| world.calls("PATCH") > 0).await;
     sleep(Duration::from_mins(1)).await;
-    assert_eq!(world.phase("web"), "Pending");
+    assert_eq!(world.server.pod(&named("web")), Some(Arc::clone(&other)));
+    // And once that is heard, nothing more is tried.
+    world.deaf(false);
+    world.copies.hear(Change::Gone(former));
+    sleep(Duration::from_mins(5)).await;
+    world.server.forget_calls();
+    sleep(Duration::from_mins(5)).await;
+    assert_eq!((world.server.calls(), world.server.pod(&named("web"))), (vec![], Some(other)));
+}
+
+// behaviour: STW-13, STW-18
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_the_same_name_is_not_deleted_for_the_former() {
+    let world = world();
+    let former = world.make_ended("web").await;
+    let other = replace_unheard(&world, "web");
+    world.store.finish(&former, status("Failed", "False"));
+    world.until("it is tried", |world| world.calls("DELETE") > 0).await;
+    sleep(Duration::from_mins(5)).await;
+    assert_eq!(world.server.calls(), ["DELETE default/web"], "the former is gone: once is enough");
+    assert_eq!(world.server.pod(&named("web")), Some(other));
+}
+
+// behaviour: STW-36
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_put_back_to_an_older_state_is_told_again() {
+    let world = world();
+    let uids = ["heard", "unheard"].map(|name| world.make(name));
+    for uid in &uids {
+        world.store.set(uid, status("Running", "False"));
+    }
+    let is = |world: &World, ready: &str| {
+        ["heard", "unheard"].iter().all(|name| world.ready(name) == ready)
+    };
+    world.until("they are written", |world| is(world, "False")).await;
+    // Longer than it takes to hear of it.
+    sleep(Duration::from_secs(1)).await;
+    let backup = world.server.backup();
+    world.store.set(&uids[0], status("Running", "True"));
+    world.until("one is written and heard", |world| world.ready("heard") == "True").await;
+    sleep(Duration::from_secs(1)).await;
+    world.copies.is_deaf.store(true, Ordering::SeqCst);
+    world.store.set(&uids[1], status("Running", "True"));
+    world.until("one is written", |world| is(world, "True")).await;
+    world.copies.is_deaf.store(false, Ordering::SeqCst);
+    world.server.restore(backup);
+    assert!(is(&world, "False"));
+    world.until("they are written again", |world| is(world, "True")).await;
+    world.server.forget_calls();
+    sleep(Duration::from_mins(5)).await;
+    assert_eq!(world.server.calls(), Vec::<String>::new(), "once is enough");
+}
+
+// behaviour: STW-36
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_a_backup_brought_back_is_deleted_again() {
+    let world = world();
+    let uid = world.make_ended("web").await;
+    let backup = world.server.backup();
+    world.store.finish(&uid, status("Failed", "False"));
+    world.until("it is gone", |world| world.server.pod(&named("web")).is_none()).await;
+    world.server.restore(backup);
+    world.until("it is gone again", |world| world.server.pod(&named("web")).is_none()).await;
+}
+
+// behaviour: STW-37
+#[tokio::test(start_paused = true)]
+async fn it_is_timed_how_long_a_change_takes_to_reach_the_api_server() {
+    let world = world();
+    let uid = world.make("web");
+    sleep(Duration::from_secs(1)).await;
+    world.server.away(true);
+    world.store.set(&uid, status("Running", "False"));
+    sleep(Duration::from_secs(100)).await;
+    world.store.set(&uid, status("Running", "True"));
+    sleep(Duration::from_secs(100)).await;
+    assert_eq!(world.timed().0, 0);
+    world.server.away(false);
+    world.until("it is written", |world| world.phase("web") == "Running").await;
+    world.until("it is timed", |world| world.timed().0 == 1).await;
+    let (_, first) = world.timed();
+    let (least, most) = (Duration::from_secs(200), Duration::from_secs(215));
+    assert!((least..most).contains(&first), "from the first change on: {first:?}");
+    world.store.set(&uid, status("Running", "False"));
+    world.until("it is timed", |world| world.timed().0 == 2).await;
+    let second = world.timed().1.saturating_sub(first);
+    assert!(second < Duration::from_secs(1), "{second:?}");
 }
 
 // behaviour: STW-35
@@ -224,5 +380,5 @@ async fn after_an_absence_of_the_api_server_each_pod_is_written_once() {
         })
         .await;
     sleep(Duration::from_mins(1)).await;
-    assert_eq!(world.patches(), 30);
+    assert_eq!(world.calls("PATCH"), 30);
 }

@@ -6,11 +6,11 @@ pub mod node_api;
 mod objects;
 mod port;
 mod strategic_merge;
+mod troubles;
+mod watched;
 mod whole_pods;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use model::cluster::{
@@ -18,13 +18,15 @@ use model::cluster::{
     PodTarget, Uid, Version,
 };
 use model::ports::clock::WallClock as _;
-use model::ports::cluster::{ApiError, Change};
+use model::ports::cluster::Change;
 use model::verdict::Verdict;
-use tokio::sync::watch;
 
 use self::objects::Objects;
 pub use self::objects::object;
-pub use self::whole_pods::MemoryPods;
+pub use self::troubles::Trouble;
+use self::troubles::Troubles;
+use self::watched::Watched;
+pub use self::whole_pods::{Backup, MemoryPods};
 use crate::clock::VirtualClock;
 
 /// What can be asked of the server.
@@ -50,21 +52,6 @@ pub enum Ask {
     Token,
 }
 
-/// What goes wrong with a call.
-#[derive(Debug, Clone)]
-pub enum Trouble {
-    /// It is refused with this status.
-    Refused(u16),
-    /// The server has no time.
-    Throttled(Option<Duration>),
-    /// The server is not reached.
-    Unreachable,
-    /// It is done, and the answer is lost.
-    AnswerLost,
-    /// It takes this long.
-    Late(Duration),
-}
-
 /// A pod that was removed.
 #[derive(Debug, Clone)]
 pub struct RemovedPod {
@@ -84,16 +71,6 @@ pub struct RemovedPod {
     pub by: String,
     /// Who held leases then.
     pub holders: Vec<String>,
-}
-
-/// Calls of a kind that go wrong, so many times.
-#[derive(Debug)]
-struct Spell {
-    /// Whose; everybody's if there is none.
-    of: Option<String>,
-    ask: Ask,
-    trouble: Trouble,
-    left: u32,
 }
 
 /// Which feed.
@@ -142,7 +119,7 @@ struct State {
     leases: BTreeMap<LeaseName, Lease>,
     pod_history: History<PodChange>,
     node_history: History<NodeChange>,
-    troubles: Vec<Spell>,
+    troubles: Troubles<Ask>,
     calls: Vec<(Ask, String)>,
     removed: Vec<RemovedPod>,
     events: Vec<ClusterEvent>,
@@ -152,10 +129,8 @@ struct State {
 /// The API server. Clones are the same one.
 #[derive(Debug, Clone)]
 pub struct MemoryCluster {
-    state: Arc<Mutex<State>>,
+    shared: Watched<State>,
     clock: VirtualClock,
-    /// Counts changes of anything; for those who follow.
-    changed: Arc<watch::Sender<u64>>,
     /// As whom this one is asked.
     who: String,
 }
@@ -187,8 +162,7 @@ pub fn node(name: &str) -> NodeRecord {
 impl MemoryCluster {
     /// An empty cluster with that time.
     pub fn new(clock: VirtualClock) -> Self {
-        let changed = Arc::new(watch::Sender::new(0));
-        Self { state: Arc::default(), clock, changed, who: String::new() }
+        Self { shared: Watched::default(), clock, who: String::new() }
     }
 
     /// The same server, as somebody asks it.
@@ -202,21 +176,11 @@ impl MemoryCluster {
         self.clock.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let answer = change(&mut self.state());
-        self.changed.send_modify(|count| *count += 1);
-        answer
-    }
-
     /// Creates a pod, with a uid and a version of its own, and a time if it has none. In place of one
     /// of that name.
     pub fn create_pod(&self, pod: PodRecord) -> Uid {
         let now = self.clock.now().as_second();
-        self.change(|state| {
+        self.shared.change(|state| {
             let key = (pod.namespace.clone(), pod.name.clone());
             if state.pods.contains_key(&key) {
                 state.drop_pod(&key);
@@ -232,7 +196,7 @@ impl MemoryCluster {
 
     /// Changes a pod.
     pub fn update_pod(&self, name: &str, change: impl FnOnce(&mut PodRecord)) {
-        self.change(|state| {
+        self.shared.change(|state| {
             let key = key(name);
             let Some(mut stored) = state.pods.get(&key).cloned() else { return };
             change(&mut stored.record);
@@ -242,7 +206,7 @@ impl MemoryCluster {
 
     /// Gives a pod a finalizer, or takes it away; one that waited for that is gone then.
     pub fn hold_pod(&self, name: &str, hold: bool) {
-        self.change(|state| {
+        self.shared.change(|state| {
             let key = key(name);
             let Some(stored) = state.pods.get_mut(&key) else { return };
             stored.has_finalizer = hold;
@@ -259,12 +223,12 @@ impl MemoryCluster {
 
     /// Removes a pod, as its node agent would.
     pub fn drop_pod(&self, name: &str) {
-        self.change(|state| state.drop_pod(&key(name)));
+        self.shared.change(|state| state.drop_pod(&key(name)));
     }
 
     /// Puts a node there.
     pub fn put_node(&self, node: NodeRecord) {
-        self.change(|state| {
+        self.shared.change(|state| {
             state.version += 1;
             state.node_history.changes.push(Change::Applied(node.clone()));
             state.nodes.insert(node.name.clone(), node);
@@ -273,7 +237,7 @@ impl MemoryCluster {
 
     /// Removes a node.
     pub fn drop_node(&self, name: &str) {
-        self.change(|state| {
+        self.shared.change(|state| {
             if state.nodes.remove(name).is_some() {
                 state.version += 1;
                 state.node_history.changes.push(Change::Gone(name.to_owned()));
@@ -283,7 +247,7 @@ impl MemoryCluster {
 
     /// Nothing is heard of a feed while it is frozen: a watch that was lost and nobody noticed.
     pub fn freeze(&self, feed: Feed, is_frozen: bool) {
-        self.change(|state| match feed {
+        self.shared.change(|state| match feed {
             Feed::Pods => state.pod_history.is_frozen = is_frozen,
             Feed::Nodes => state.node_history.is_frozen = is_frozen,
         });
@@ -291,7 +255,7 @@ impl MemoryCluster {
 
     /// Those who follow must begin anew, from a list that does not know so many of the last changes.
     pub fn expire(&self, feed: Feed, behind: usize) {
-        self.change(|state| match feed {
+        self.shared.change(|state| match feed {
             Feed::Pods => {
                 (state.pod_history.expired, state.pod_history.behind) =
                     (state.pod_history.expired + 1, behind);
@@ -305,58 +269,62 @@ impl MemoryCluster {
 
     /// From now on calls go wrong, so many times.
     pub fn trouble(&self, ask: Ask, trouble: Trouble, times: u32) {
-        self.state().troubles.push(Spell { of: None, ask, trouble, left: times });
+        self.shared.state().troubles.add(None, ask, trouble, times);
     }
 
     /// The same for the calls of one of those who ask.
     pub fn trouble_of(&self, who: &str, ask: Ask, trouble: Trouble, times: u32) {
-        let of = Some(who.to_owned());
-        self.state().troubles.push(Spell { of, ask, trouble, left: times });
+        self.shared.state().troubles.add(Some(who.to_owned()), ask, trouble, times);
     }
 
     /// Nothing goes wrong any more.
     pub fn end_troubles(&self) {
-        self.state().troubles.clear();
+        self.shared.state().troubles.clear();
     }
 
     /// Names of all pods, as `NAMESPACE/NAME`.
     pub fn pods(&self) -> Vec<String> {
-        self.state().pods.keys().map(|(namespace, name)| format!("{namespace}/{name}")).collect()
+        self.shared
+            .state()
+            .pods
+            .keys()
+            .map(|(namespace, name)| format!("{namespace}/{name}"))
+            .collect()
     }
 
     /// A pod, if it is there.
     pub fn pod(&self, name: &str) -> Option<PodRecord> {
-        self.state().pods.get(&key(name)).map(|stored| stored.record.clone())
+        self.shared.state().pods.get(&key(name)).map(|stored| stored.record.clone())
     }
 
     /// The condition `DisruptionTarget` of a pod.
     pub fn disruption(&self, name: &str) -> Option<Disruption> {
-        self.state().pods.get(&key(name)).and_then(|stored| stored.disruption.clone())
+        self.shared.state().pods.get(&key(name)).and_then(|stored| stored.disruption.clone())
     }
 
     /// A lease.
     pub fn lease_of(&self, name: &LeaseName) -> Option<Lease> {
-        self.state().leases.get(name).cloned()
+        self.shared.state().leases.get(name).cloned()
     }
 
     /// What was removed by deletions, in order.
     pub fn removed(&self) -> Vec<RemovedPod> {
-        self.state().removed.clone()
+        self.shared.state().removed.clone()
     }
 
     /// All events.
     pub fn events(&self) -> Vec<ClusterEvent> {
-        self.state().events.clone()
+        self.shared.state().events.clone()
     }
 
     /// Forgets all events, as the server does after a while.
     pub fn forget_events(&self) {
-        self.change(|state| state.events.clear());
+        self.shared.change(|state| state.events.clear());
     }
 
     /// All calls so far, with what they were about.
     pub fn calls(&self) -> Vec<(Ask, String)> {
-        self.state().calls.clone()
+        self.shared.state().calls.clone()
     }
 
     /// What calls of a kind were about.
@@ -366,7 +334,7 @@ impl MemoryCluster {
 
     /// Forgets which calls there were.
     pub fn forget_calls(&self) {
-        self.state().calls.clear();
+        self.shared.state().calls.clear();
     }
 }
 
@@ -389,32 +357,6 @@ impl State {
         if let Some(stored) = self.pods.remove(key) {
             self.version += 1;
             self.pod_history.changes.push(Change::Gone(stored.record.uid));
-        }
-    }
-
-    /// What goes wrong with a call, if anything.
-    fn trouble(&mut self, who: &str, ask: Ask, what: &str) -> Option<Trouble> {
-        self.calls.push((ask, what.to_owned()));
-        let spell = self.troubles.iter_mut().find(|spell| {
-            spell.ask == ask && spell.left > 0 && spell.of.as_ref().is_none_or(|of| of == who)
-        })?;
-        spell.left -= 1;
-        Some(spell.trouble.clone())
-    }
-}
-
-impl Trouble {
-    fn error(&self) -> ApiError {
-        match self {
-            Self::Refused(409) => ApiError::Conflict("refused on purpose".to_owned()),
-            Self::Refused(404) => ApiError::NotFound,
-            Self::Refused(code) => {
-                ApiError::Refused { code: *code, message: "refused on purpose".to_owned() }
-            }
-            Self::Throttled(retry_after) => ApiError::Throttled { retry_after: *retry_after },
-            Self::Unreachable | Self::AnswerLost | Self::Late(_) => {
-                ApiError::Unreachable("not reached on purpose".into())
-            }
         }
     }
 }

@@ -35,6 +35,7 @@ pub mod observed;
 pub mod pods;
 #[cfg(feature = "proxy")]
 pub mod proxy;
+pub mod random;
 pub mod runtime;
 pub mod segments;
 #[cfg(feature = "hollow")]

@@ -93,13 +93,15 @@ fn answer(request: Request, programs: &mut Programs) -> Result<Answer> {
     }
 }
 
-/// A file appears whole, unless it is one of the kernel's, which are there already.
+/// A file appears or changes as a whole, unless it is one of the kernel's, which cannot be replaced.
 fn write(path: &Path, text: &str) -> Result<()> {
-    if path.exists() {
+    if ["/dev", "/proc", "/sys"].iter().any(|kernel| path.starts_with(kernel)) {
         return Ok(fs::write(path, text)?);
     }
     fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
-    let temporary = path.with_added_extension("tmp");
+    // Hidden: the directory may be one of manifests.
+    let name = path.file_name().context("a file has a name")?.to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.tmp"));
     fs::write(&temporary, text)?;
     Ok(fs::rename(temporary, path)?)
 }

@@ -171,8 +171,8 @@ fn layout(blobs: BTreeMap<String, Vec<u8>>, index: &Index) -> Result<Vec<u8>, Er
     archive.finish()
 }
 
-/// Bytes that look random and depend on the seed alone.
-fn noise(seed: &str, size: usize) -> Vec<u8> {
+/// Bytes that look random, so that they do not compress, and depend on the seed alone.
+pub fn noise(seed: &str, size: usize) -> Vec<u8> {
     // FNV-1a to begin with, then the steps of splitmix64.
     let mut state = seed.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

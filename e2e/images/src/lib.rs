@@ -30,5 +30,5 @@ pub mod registry;
 
 pub use catalogue::{catalogue, disposable, pause, workload};
 pub use error::Error;
-pub use image::Image;
+pub use image::{Image, noise};
 pub use layer::{Entry, Layer};

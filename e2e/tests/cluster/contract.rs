@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use testbed::ControlPlaneOptions;
 use testkit::contract::assert_kept;
 use testkit::contract::cluster::{World, play_all};
+use testkit::contract::pod_api::{Server, pod_contract};
 use tokio::task::block_in_place;
 
 use crate::objects::{node, pod};
@@ -100,6 +101,10 @@ fn the_api_server_keeps_the_contract() -> Result<()> {
     let real = Real { cluster, adapter };
     let reports = tasks.block_on(play_all(&real));
     assert_eq!(assert_kept(&reports), []);
+    real.cluster.api().create("/api/v1/nodes", &node("pods"))?;
+    let pods = &real.adapter;
+    let server = Server { pods, writes: pods, namespace: NAMESPACE, node: "pods" };
+    tasks.block_on(pod_contract(&server))?;
     drop(tasks);
     real.cluster.stop()
 }

@@ -188,6 +188,10 @@ fn the_port_tells_health_to_everybody_and_the_rest_to_whom_the_api_server_lets()
         "leader_election_master_status{name=\"ferrolet-pod-gc\"} 1",
         "running_managed_controllers{manager=\"ferrolet-pod-gc\",name=\"pod-garbage-collector-controller\"} 1",
         "rest_client_requests_total{code=\"201\"",
+        "rest_client_request_duration_seconds_count{",
+        "workqueue_depth{name=\"orphaned_pods_nodes\"} 0",
+        "workqueue_unfinished_work_seconds{name=\"orphaned_pods_nodes\"} 0",
+        "workqueue_longest_running_processor_seconds{name=\"orphaned_pods_nodes\"} 0",
     ] {
         ensure!(metrics.contains(line), "{line} is not in {metrics}");
     }

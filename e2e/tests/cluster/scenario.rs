@@ -10,6 +10,7 @@ use anyhow::Result;
 use e2e::api::{Api, Patch};
 use e2e::cluster::Cluster;
 use serde_json::{Value, json};
+use testkit::random::Random;
 
 use crate::objects::{node, pod};
 
@@ -69,7 +70,7 @@ pub(crate) struct Seen {
 
 impl Scenario {
     pub(crate) fn from_seed(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let nodes: Vec<(String, NodeKind)> = (0..6)
             .map(|index| {
                 // One of each kind, and another.
@@ -152,7 +153,7 @@ impl Scenario {
 
 impl Pod {
     fn random(name: String, nodes: usize, random: &mut Random) -> Self {
-        let node = random.pick(&[true, true, true, false]).then(|| random.below(nodes));
+        let node = random.pick(&[true, true, true, false]).then(|| random.place(nodes));
         let (phase, reason) = random.pick(&[
             ("Pending", None),
             ("Running", None),
@@ -215,27 +216,4 @@ fn make_node(api: &Api, name: &str, kind: NodeKind) -> Result<()> {
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
-}
-
-/// Numbers from a seed, the same everywhere.
-struct Random(u64);
-
-impl Random {
-    /// Splitmix: a good mix of a counter.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        let end = u64::try_from(end).expect("a usize fits");
-        usize::try_from(self.next() % end).expect("less than a usize")
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::cri_proxy::CriProxy;
 use e2e::node::Node;
-use test_images::{Entry, Image, Layer};
+use test_images::{Entry, Image, Layer, noise};
 use testbed::{Options, wait};
 
 const MIB: u64 = 1 << 20;
@@ -24,20 +24,6 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// How long a pass may take: several removals, after each of which the disk may be waited for.
 const PASS: Duration = Duration::from_mins(1);
 
-/// Bytes that do not compress, the same in every run.
-fn noise(seed: u64, size: usize) -> Vec<u8> {
-    let mut state = seed | 1;
-    let mut bytes = Vec::with_capacity(size + 8);
-    while bytes.len() < size {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend(state.to_le_bytes());
-    }
-    bytes.truncate(size);
-    bytes
-}
-
 /// A node whose images lie on a small disk, with four more of them.
 struct SmallNode {
     node: Node,
@@ -50,7 +36,7 @@ impl SmallNode {
         let node = Node::start_with(&options)?;
         let directory = node.instance().dir().join("images");
         fs::create_dir_all(&directory)?;
-        let content = noise(7, SHARED);
+        let content = noise("shared", SHARED);
         let shared = Layer::default().with("shared", Entry::File { content, mode: 0o644 });
         for name in NAMES {
             let image = Image::new(&format!("ferrolet.test/{name}:1"), shared.clone()).padded(OWN);

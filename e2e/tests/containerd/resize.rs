@@ -28,18 +28,35 @@ fn sized(cpu: u32, memory: u32) -> String {
 /// What the kernel has of such a size.
 fn wait_sized(node: &Node, cgroup: &str, (cpu, memory): (u32, u32)) -> Result<()> {
     let (quota, memory) = ((cpu * 200).to_string(), (u64::from(memory) << 21).to_string());
-    let (shares, max) = ((cpu * 1024 / 1000).to_string(), format!("{quota} 100000"));
-    let values: [Value<'_>; 2] = [
+    let (shares, max) = (cpu * 1024 / 1000, format!("{quota} 100000"));
+    let (weight, shares) = (weight(cgroup, shares), shares.to_string());
+    let values: [Value<'_>; 3] = [
+        ("cpu", "cpu.shares", &shares, "cpu.weight", &weight),
         ("cpu", "cpu.cfs_quota_us", &quota, "cpu.max", &max),
         ("memory", "memory.limit_in_bytes", &memory, "memory.max", &memory),
     ];
     node.explained(wait::until(&format!("{cgroup} has {cpu}m"), PATIENCE, || {
         Ok(has(node, cgroup, &values).map_err(|error| error.to_string()))
-    }))?;
-    if std::path::Path::new("/sys/fs/cgroup/cpu").exists() {
-        has(node, cgroup, &[("cpu", "cpu.shares", &shares, "", "")])?;
+    }))
+}
+
+/// What the second version of cgroups has in place of shares: of a pod by the kubelet's arithmetic, of a
+/// container by the runtime's, which is another.
+fn weight(cgroup: &str, shares: u32) -> String {
+    let is_pod = cgroup.rsplit('/').next().is_some_and(|name| name.starts_with("pod"));
+    if is_pod {
+        return (1 + (shares - 2) * 9999 / 262_142).to_string();
     }
-    Ok(())
+    let power = f64::from(shares).log2();
+    format!("{:.0}", 10_f64.powf((power * power + 125.0 * power) / 612.0 - 7.0 / 34.0).ceil())
+}
+
+#[test]
+fn shares_are_weights_by_the_arithmetic_of_who_writes_them() {
+    for (shares, of_pod, of_container) in [(51, "2", "11"), (102, "4", "17"), (256, "10", "35")] {
+        assert_eq!(weight("/kubepods/burstable/pod1", shares), of_pod);
+        assert_eq!(weight("/kubepods/burstable/pod1/2f", shares), of_container);
+    }
 }
 
 /// What the agent tells of the pod.

@@ -22,6 +22,8 @@ pub struct Machine {
     pub modules: Vec<&'static str>,
     /// The program that is pid 1; the guest's own without it.
     pub init: Option<String>,
+    /// What its kernel is told besides what all are, separated by blanks.
+    pub parameters: &'static str,
 }
 
 /// The way between holder and guest.
@@ -109,7 +111,10 @@ impl Machine {
             .arg("-initrd")
             .arg(archive)
             .arg("-append")
-            .arg(format!("console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable{init}"));
+            .arg(format!(
+                "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable{init} {}",
+                self.parameters
+            ));
         Ok(command)
     }
 }

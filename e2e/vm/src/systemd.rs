@@ -56,11 +56,12 @@ fn service() -> String {
 
 /// Puts systemd into a machine's files; answers the program that is to be pid 1.
 pub fn put_systemd(root: &mut Root) -> Result<String> {
-    ensure!(Path::new(SYSTEMD).exists(), "{SYSTEMD} is missing: run `make testbed`");
-    for program in [SYSTEMD, EXECUTOR, SYSTEMCTL, BUS].map(Path::new) {
-        if program.exists() {
-            root.program(&program.to_string_lossy(), program)?;
-        }
+    for program in [SYSTEMD, SYSTEMCTL, BUS] {
+        ensure!(Path::new(program).exists(), "{program} is missing: run `make testbed`");
+        root.program(program, Path::new(program))?;
+    }
+    if Path::new(EXECUTOR).exists() {
+        root.program(EXECUTOR, Path::new(EXECUTOR))?;
     }
     root.text("/etc/systemd/system/default.target", TARGET);
     root.text("/etc/systemd/system/guest.service", service());

@@ -15,12 +15,12 @@ use testbed::wait;
 use crate::console::Console;
 use crate::{Machine, Root};
 
-/// How long a machine may take to start: mostly some seconds.
-const BOOT: Duration = Duration::from_mins(3);
+/// How long a machine may take to start: mostly some seconds, on a busy host much longer.
+const BOOT: Duration = Duration::from_mins(8);
 /// How much longer than asked the guest may take for an answer.
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER: Duration = Duration::from_mins(2);
 /// How long it may take to go off.
-const OFF: Duration = Duration::from_secs(30);
+const OFF: Duration = Duration::from_mins(2);
 
 /// The archive that the machine's files come in.
 const FILES: &str = "root.cpio";

@@ -14,7 +14,7 @@ use vm::{Machine, Root, Vm};
 const LONG: Duration = Duration::from_secs(30);
 
 fn small() -> Machine {
-    Machine { mebibytes: 256, processors: 1, modules: vec!["overlay"], init: None }
+    Machine { mebibytes: 256, processors: 1, modules: vec!["overlay"], init: None, parameters: "" }
 }
 
 /// Whether a process is there, and is not just waiting for its end to be seen.

@@ -7,4 +7,5 @@ mod objects;
 mod own_node;
 mod pods_of_node;
 mod server;
+mod streams;
 mod writes;

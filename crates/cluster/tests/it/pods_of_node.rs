@@ -59,7 +59,7 @@ async fn statuses_and_mirrors_are_written_where_they_belong() {
     let answer = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"ns","uid":"u1","resourceVersion":"8"},"spec":{"containers":[]}}"#;
     let script = [
         ok(answer),
-        refused(409, "Precondition failed: UID in precondition"),
+        refused(422, "metadata.uid: Invalid value: field is immutable"),
         ok(answer),
         ok(r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","uid":"node-uid"}}"#),
         ok(

@@ -162,3 +162,29 @@ async fn reviews_tell_who_somebody_is_and_what_they_may() {
     assert!(cluster.may_get(&user, "/metrics").await.unwrap());
     assert!(!cluster.may_get(&user, "/metrics").await.unwrap());
 }
+
+// behaviour: PGC-108
+#[tokio::test]
+async fn calls_are_counted_by_their_answer_and_timed() {
+    let server = Server::start([refused(404, "no"), refused(404, "no"), refused(403, "no")]).await;
+    let cluster = server.cluster().await;
+    let registry = prometheus::Registry::new();
+    cluster.count_calls(&registry).unwrap();
+    for _ in 0..2 {
+        assert_eq!(cluster.node("n").await.unwrap(), None);
+    }
+    cluster.remove_pod(&target(), &verdict()).await.unwrap_err();
+    let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+    let host = cluster.address().parse::<http::Uri>().unwrap();
+    let host = host.authority().unwrap();
+    for line in [
+        format!("rest_client_requests_total{{code=\"404\",host=\"{host}\",method=\"GET\"}} 2\n"),
+        format!("rest_client_requests_total{{code=\"403\",host=\"{host}\",method=\"DELETE\"}} 1\n"),
+        format!("rest_client_request_duration_seconds_count{{host=\"{host}\",verb=\"GET\"}} 2\n"),
+        format!(
+            "rest_client_request_duration_seconds_count{{host=\"{host}\",verb=\"DELETE\"}} 1\n"
+        ),
+    ] {
+        assert!(text.contains(&line), "{line} is not in {text}");
+    }
+}

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use config::KubeletConfiguration;
 use model::machine::Cgroups;
 use node::{NodeHandle, NodePorts, Particulars, SelfCheck, Unwell};
+use pods::decide::admission::Ability;
 use podspec::resources::Amounts;
 use tokio::time::Instant;
 
@@ -17,11 +18,11 @@ use crate::version::{FERROLET, KUBERNETES};
 use crate::wiring::{Ports, Settings};
 
 /// What the agent can do beyond what every node can.
-const FEATURES: &[&str] = &["RestartAllContainersOnContainerExits"];
+const FEATURES: [&str; 1] = [Ability::RestartAllContainersOnContainerExits.gate()];
 
 /// What a node is told of itself besides its configuration.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct GivenNode {
     /// From `--node-labels`.
     pub(crate) labels: BTreeMap<String, String>,
     /// From `--node-ip`, as it was given.
@@ -36,7 +37,7 @@ pub(crate) struct Told {
 pub(crate) fn settings(
     config: &KubeletConfiguration,
     agent: &Settings,
-    told: Told,
+    told: GivenNode,
 ) -> node::Settings {
     let own = Particulars {
         name: agent.node_name.clone(),
@@ -110,7 +111,7 @@ mod tests {
         let config = KubeletConfiguration::default();
         let agent = Settings::new("n", "memory", NodeSettings::default());
         let any = "::".parse().unwrap();
-        let told = Told {
+        let told = GivenNode {
             labels: [("zone".to_owned(), "a".to_owned())].into(),
             ips: vec![any],
             external_cloud: true,

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use gc::containers::{ContainerGc, Pass};
+use gc::containers::{ContainerGc, Pass, Stays, Step};
 use gc::images::ImageGc;
-use journal::{Ledger, Progress};
-use model::verdict::Verdict;
-use server::wire::{GcDone, GcLine};
+use journal::{Inputs, Ledger, Progress};
+use server::wire::{GcDone, GcItem, GcLine, GcVerdict};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -47,13 +46,8 @@ impl Reader {
         (reader, stream::unfold(told, next).chain(last).boxed())
     }
 
-    /// Tells of a removal. Whoever has gone or does not read misses it; the pass goes on.
-    async fn tell(&mut self, verdict: &Verdict, error: Option<String>) {
-        let item = removal_item(verdict);
-        let line = match error {
-            None => GcLine::Removed { item },
-            Some(error) => GcLine::Failed { item, error },
-        };
+    /// Tells a line. Whoever has gone or does not read misses it; the pass goes on.
+    async fn tell(&mut self, line: GcLine) {
         let began = Instant::now();
         let taken = self.lines.send_timeout(line, self.patience).await.is_ok();
         self.patience = self.patience.saturating_sub(began.elapsed());
@@ -62,7 +56,8 @@ impl Reader {
 
     /// Tells what the pass came to.
     fn end(self, mut done: GcDone) {
-        let all: u64 = done.removed.values().chain(done.failed.values()).sum();
+        let counts = [&done.removed, &done.failed, &done.kept];
+        let all: u64 = counts.into_iter().flat_map(BTreeMap::values).sum();
         done.left_out = all.saturating_sub(self.taken);
         drop(self.lines);
         // Whoever read may have gone.
@@ -103,7 +98,7 @@ impl Passes {
     async fn containers_pass(&self, reader: &mut Reader, done: &mut GcDone) {
         let Pass { mut steps, report } = self.containers.run_now().await;
         while let Some(step) = steps.recv().await {
-            reader.tell(&step.verdict, step.outcome.err()).await;
+            reader.tell(step_line(step)).await;
         }
         let Ok(report) = report.await else {
             done.problems.push("the agent stops".to_owned());
@@ -112,6 +107,7 @@ impl Passes {
         for (kind, tally) in report.kinds {
             count(&mut done.removed, kind, tally.removed);
             count(&mut done.failed, kind, tally.failed);
+            count(&mut done.kept, kind, tally.kept);
         }
         done.problems.extend(report.problems.iter().map(chain));
     }
@@ -155,6 +151,21 @@ fn count(counts: &mut BTreeMap<String, u64>, kind: &str, number: u64) {
 /// Tells the removal of an image; others are told by who makes them.
 async fn image_told(removal: &Progress, reader: &mut Reader) {
     if removal.verdict.subject.kind() == "image" {
-        reader.tell(&removal.verdict, removal.error.clone()).await;
+        let outcome = removal.error.clone().map_or(Ok(()), |error| Err(Stays::Failed(error)));
+        let verdict = removal.verdict.clone();
+        reader.tell(step_line(Step { verdict, outcome })).await;
+    }
+}
+
+/// A step of a pass as it is told.
+fn step_line(step: Step) -> GcLine {
+    let item = removal_item(step.verdict);
+    match step.outcome {
+        Ok(()) => GcLine::Removed { item },
+        Err(Stays::Failed(error)) => GcLine::Failed { item, error },
+        Err(Stays::Kept(rule)) => {
+            let (verdict, rule, detail) = (GcVerdict::Keep, rule.to_owned(), Inputs::default());
+            GcLine::Kept { item: GcItem { verdict, rule, detail, ..item } }
+        }
     }
 }

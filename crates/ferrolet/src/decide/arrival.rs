@@ -20,11 +20,10 @@ pub(crate) enum Standing {
 
 /// Where a pod stands, by whether something of it lives and by its last known status.
 pub(crate) fn standing(pod: &Pod, lives: bool, status: Option<&PodStatus>) -> Standing {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     if lives {
         Standing::Runs
     } else if view::is_being_deleted(pod)
-        || matches!(phase, Some("Failed" | "Succeeded"))
+        || view::is_over(pod)
         || status.is_some_and(|status| has_finished(pod, status))
     {
         Standing::Over

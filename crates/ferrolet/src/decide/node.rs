@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use config::KubeletConfiguration;
 use config::gates::FeatureGates;
-use k8s_openapi::api::core::v1::Taint;
+use k8s_openapi::api::core::v1::Node as ApiNode;
 use model::ports::runtime::RuntimeFeatures;
+use node::decide::configured::{labels, taints};
 use pods::decide::admission::{Ability, Node};
 use podspec::quantity::Quantity;
 use podspec::resources::{Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
@@ -18,18 +19,10 @@ pub(crate) fn admission_node(
     allocatable: Amounts,
 ) -> Node {
     let gates = FeatureGates::new(&config.feature_gates, &config.feature_gates);
-    let taints = config.register_with_taints.iter().map(|taint| Taint {
-        key: taint.key.clone(),
-        value: Some(taint.value.clone()),
-        effect: taint.effect.map(|effect| effect.as_str().to_owned()).unwrap_or_default(),
-        time_added: None,
-    });
-    let mut labels = labels(name, arch);
-    labels.extend(own_labels.clone());
     Node {
         name: name.to_owned(),
-        labels,
-        taints: taints.collect(),
+        labels: labels((name, arch), own_labels),
+        taints: taints(config),
         allocatable,
         abilities: Ability::ALL.into_iter().filter(|one| gates.enabled(one.gate())).collect(),
         ..Node::default()
@@ -42,7 +35,7 @@ pub(crate) fn roomy(name: &str) -> Node {
     let amount = |text: &str| Quantity::parse(text).expect("an amount");
     Node {
         name: name.to_owned(),
-        labels: labels(name, "amd64"),
+        labels: labels((name, "amd64"), &BTreeMap::new()),
         allocatable: all.iter().map(|(name, text)| ((*name).to_owned(), amount(text))).collect(),
         runtime: RuntimeFeatures {
             supplemental_groups_policy: true,
@@ -53,16 +46,15 @@ pub(crate) fn roomy(name: &str) -> Node {
     }
 }
 
-/// The labels that a node has without being told.
-fn labels(name: &str, arch: &str) -> BTreeMap<String, String> {
-    let own = [
-        ("kubernetes.io/hostname", name),
-        ("kubernetes.io/os", "linux"),
-        ("kubernetes.io/arch", arch),
-        ("beta.kubernetes.io/os", "linux"),
-        ("beta.kubernetes.io/arch", arch),
-    ];
-    own.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+/// The node with the labels and taints of its object: what people made of it counts, not what it was told
+/// at its start.
+pub(crate) fn as_registered(node: Node, object: &ApiNode) -> Node {
+    let taints = object.spec.as_ref().and_then(|spec| spec.taints.clone());
+    Node {
+        labels: object.metadata.labels.clone().unwrap_or_default(),
+        taints: taints.unwrap_or_default(),
+        ..node
+    }
 }
 
 /// What Go calls a kind of machine, by what Rust calls it.
@@ -79,6 +71,10 @@ pub(crate) fn go_arch(arch: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use config::TaintEffect;
+    use k8s_openapi::api::core::v1::{NodeSpec, Taint};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
     use super::*;
 
     // behaviour: ADM-21
@@ -90,16 +86,7 @@ mod tests {
             admission_node(config, ("web-1", go_arch("x86_64")), &own.collect(), Amounts::new())
         };
         let plain = of(&config, &[]);
-        let labels: Vec<String> =
-            plain.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let expected = [
-            "beta.kubernetes.io/arch=amd64",
-            "beta.kubernetes.io/os=linux",
-            "kubernetes.io/arch=amd64",
-            "kubernetes.io/hostname=web-1",
-            "kubernetes.io/os=linux",
-        ];
-        assert_eq!(labels, expected);
+        assert_eq!(plain.labels, labels(("web-1", "amd64"), &BTreeMap::new()));
         let on = [
             Ability::PodLevelResources,
             Ability::NodeDeclaredFeatures,
@@ -117,5 +104,49 @@ mod tests {
         assert!(gated.abilities.contains(&Ability::UserNamespacesHostNetworkSupport));
         // The runtime has not said yet what it can do.
         assert_eq!(gated.runtime, RuntimeFeatures::default());
+
+        let taint = config::Taint {
+            key: "k".to_owned(),
+            value: String::new(),
+            effect: Some(TaintEffect::NoExecute),
+            time_added: None,
+        };
+        config.register_with_taints = vec![taint];
+        assert_eq!(of(&config, &[]).taints, [no_execute("k")]);
+    }
+
+    fn no_execute(key: &str) -> Taint {
+        let (key, effect) = (key.to_owned(), "NoExecute".to_owned());
+        Taint { key, effect, value: None, time_added: None }
+    }
+
+    // behaviour: ADM-21
+    #[test]
+    fn a_registered_node_has_the_labels_and_taints_of_its_object() {
+        let text = |text: &str| text.to_owned();
+        let own = Node {
+            labels: [(text("zone"), text("north")), (text("own"), text("1"))].into(),
+            taints: vec![no_execute("own")],
+            ..roomy("web-1")
+        };
+        let object = |labels: Option<&[(&str, &str)]>, taints: Option<Vec<Taint>>| {
+            let labels = labels.map(|all| all.iter().map(|(k, v)| (text(k), text(v))).collect());
+            let spec = NodeSpec { taints, ..NodeSpec::default() };
+            let metadata = ObjectMeta { labels, ..ObjectMeta::default() };
+            ApiNode { metadata, spec: Some(spec), status: None }
+        };
+        let rows = [
+            ("changed", object(Some(&[("zone", "south")]), Some(vec![no_execute("theirs")]))),
+            ("taken away", object(None, None)),
+            ("an empty object", ApiNode::default()),
+        ];
+        for (row, object) in rows {
+            let known = as_registered(own.clone(), &object);
+            let labels = object.metadata.labels.unwrap_or_default();
+            let taints = object.spec.and_then(|spec| spec.taints).unwrap_or_default();
+            assert_eq!((&known.labels, &known.taints), (&labels, &taints), "{row}");
+            let rest = Node { labels: own.labels.clone(), taints: own.taints.clone(), ..known };
+            assert_eq!(rest, own, "{row}");
+        }
     }
 }

@@ -19,6 +19,7 @@ use tracing::{error, info, warn};
 
 use super::SyncLoop;
 use crate::decide::arrival::{Standing, in_order, standing};
+use crate::decide::node::as_registered;
 use crate::node_view::Outlook;
 
 const PREEMPTING: &str = "Preempting";
@@ -100,12 +101,9 @@ impl SyncLoop {
         if let Some(features) = self.parts.runtime.features() {
             self.parts.admission.node.runtime = features;
         }
-        // What people made of the node counts, not what it was told at its start.
-        if let Some(node) = self.parts.node.as_ref().and_then(NodeHandle::node) {
+        if let Some(object) = self.parts.node.as_ref().and_then(NodeHandle::node) {
             let known = &mut self.parts.admission.node;
-            known.labels = node.metadata.labels.clone().unwrap_or_default();
-            let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone());
-            known.taints = taints.unwrap_or_default();
+            *known = as_registered(std::mem::take(known), &object);
         }
         let came = waiting.iter().filter_map(|uid| {
             let desired = self.parts.sources.get(uid)?;
@@ -147,13 +145,18 @@ impl SyncLoop {
         }
     }
 
-    /// What those take of the node that were let in and have not ended.
-    pub(super) fn occupancy(&self) -> Occupancy {
+    /// Those that were let in and have not ended.
+    pub(super) fn active(&self) -> impl Iterator<Item = (&PodUid, &Arc<Pod>)> {
         let (arrivals, states) = (&self.arrivals, self.parts.workers.states());
-        let has_ended = |uid: &PodUid| states.get(uid).is_some_and(|state| state.terminated);
-        let pods = self.parts.sources.pods().filter(|(uid, _)| {
+        let has_ended = move |uid: &PodUid| states.get(uid).is_some_and(|state| state.terminated);
+        self.parts.sources.pods().filter(move |(uid, _)| {
             arrivals.counted.contains(*uid) && !arrivals.leaving.contains(*uid) && !has_ended(uid)
-        });
+        })
+    }
+
+    /// What they take of the node.
+    pub(super) fn occupancy(&self) -> Occupancy {
+        let pods = self.active();
         pods.map(|(uid, pod)| self.parts.resizes.taken(uid, self.allocated(pod))).collect()
     }
 

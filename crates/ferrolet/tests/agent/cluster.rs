@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, PodStatus, Volume};
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, PodStatus, Taint, Volume};
 use model::ids::PodName;
 use model::observed::{Container, ContainerState};
 use testkit::cluster::MemoryPods;
+use testkit::cluster::node_api::MemoryNodeApi;
 use testkit::pods::{PodBuilder, pod};
 use testkit::runtime::Method;
 
@@ -240,4 +241,82 @@ async fn a_pod_that_is_refused_has_failed_for_good_and_can_be_deleted() {
     assert_eq!(status(&api, "second").and_then(|status| status.phase).as_deref(), Some("Failed"));
     api.delete(&named("second"), Duration::from_secs(30));
     gone(&world, &api, "second").await;
+}
+
+/// Waits until a pod has failed, and tells why.
+async fn refusal(world: &World, api: &MemoryPods, name: &str) -> Option<String> {
+    let failed =
+        |_: &World| status(api, name).filter(|status| status.phase.as_deref() == Some("Failed"));
+    world.until(&format!("{name} is refused"), failed).await.reason
+}
+
+// behaviour: ADM-21
+#[tokio::test(start_paused = true)]
+async fn labels_and_taints_that_people_give_the_node_count_for_who_comes_then() {
+    let (mut world, api) = World::in_cluster();
+    let node = MemoryNodeApi::default();
+    world.own_node = Some(node.clone());
+    let _agent = world.start();
+    world.until("the node is registered", |_| node.node("node")).await;
+    let in_zone = |name: &str, zone: &str| {
+        let selector = [("zone".to_owned(), zone.to_owned())].into();
+        let pod = bound(name).container("main", IMAGE, ["sleep", "forever"]);
+        api.make(pod.spec(|spec| spec.node_selector = Some(selector)).build());
+    };
+    in_zone("early", "north");
+    assert_eq!(refusal(&world, &api, "early").await.as_deref(), Some("NodeAffinity"));
+    node.update_node("node", |node| {
+        let labels = node.metadata.labels.get_or_insert_default();
+        labels.insert("zone".to_owned(), "north".to_owned());
+    });
+    in_zone("there", "north");
+    ready(&world, &api, "there").await;
+    in_zone("elsewhere", "south");
+    assert_eq!(refusal(&world, &api, "elsewhere").await.as_deref(), Some("NodeAffinity"));
+    node.update_node("node", |node| {
+        let (key, effect) = ("broken".to_owned(), "NoExecute".to_owned());
+        let taint = Taint { key, effect, ..Taint::default() };
+        node.spec.get_or_insert_default().taints = Some(vec![taint]);
+    });
+    in_zone("late", "north");
+    assert!(refusal(&world, &api, "late").await.is_some());
+    assert!(running(&world, "there").is_some(), "who is there stays");
+}
+
+// behaviour: STW-37, STW-38, WRK-28, WRK-29, WRK-30
+#[tokio::test(start_paused = true)]
+async fn it_is_timed_how_long_a_pod_takes_to_start_once() {
+    let (world, api) = World::in_cluster();
+    let _agent = world.start();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    api.make(sleeper("web"));
+    ready(&world, &api, "web").await;
+    let timed = |name: &str, world: &World| {
+        let line = format!("kubelet_{name} 1");
+        let text = world.metrics();
+        text.lines().any(|found| found == line).then_some(())
+    };
+    for name in [
+        "pod_start_total_duration_seconds_count",
+        "pod_start_sli_duration_seconds_count",
+        "pod_start_duration_seconds_count",
+        "pod_worker_start_duration_seconds_count",
+        "pod_worker_duration_seconds_count{operation_type=\"create\"}",
+    ] {
+        world.until(name, |world| timed(name, world)).await;
+    }
+    let written = "kubelet_pod_status_sync_duration_seconds_count";
+    assert!(!world.metrics().contains(&format!("{written} 0")));
+    api.update(&named("web"), |pod| {
+        pod.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+    });
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    for name in [
+        "pod_start_total_duration_seconds_count",
+        "pod_start_duration_seconds_count",
+        "desired_pods{static=\"\"}",
+        "active_pods{static=\"\"}",
+    ] {
+        assert!(timed(name, &world).is_some(), "{name}");
+    }
 }

@@ -346,6 +346,14 @@ async fn gc_run_tells_every_step_and_ends_with_an_error_if_something_is_left() {
     let (text, ended) = run(vec![failed, done(&[], &["sandbox"])]).await;
     assert_eq!(text, "not removed: sandbox s1 of pod default/web: busy\nremoved nothing\n");
     assert_eq!(ended, Err("could not remove 1 sandbox".to_owned()));
+    let back = item("sandbox", "s1", GcVerdict::Keep, "pod-came-back", "{}");
+    let (text, ended) = run(vec![GcLine::Kept { item: back }, done(&[], &[])]).await;
+    assert_eq!(
+        text,
+        "kept sandbox s1 of pod default/web: its pod is there again (pod-came-back)\n\
+         removed nothing\n"
+    );
+    assert_eq!(ended, Ok(()), "nothing is left that should be gone");
     let (_, ended) = run(vec![removed]).await;
     assert_eq!(ended, Err("the agent ended before the pass did".to_owned()));
     let kinds = |kind: &str, number| [(kind.to_owned(), number)].into();

@@ -6,6 +6,7 @@ use gc::decide::images::Policy;
 use k8s_openapi::api::core::v1::Node;
 use model::ids::PodName;
 use testkit::cluster::MemoryPods;
+use testkit::cluster::node_api::MemoryNodeApi;
 use testkit::pods::{PodBuilder, pod};
 use testkit::runtime::{Method, RemoteImage};
 use tokio::time::{Instant, sleep};
@@ -16,8 +17,13 @@ const IMAGE: &str = "ferrolet.test/workload:1";
 
 fn world() -> (World, MemoryPods) {
     let (mut world, api) = World::in_cluster();
-    world.keeps_node = true;
+    world.own_node = Some(MemoryNodeApi::default());
     (world, api)
+}
+
+/// The node, as the API server has it.
+fn node(world: &World) -> Option<Node> {
+    world.own_node.as_ref()?.node("node")
 }
 
 fn bound(name: &str) -> PodBuilder {
@@ -35,14 +41,14 @@ fn is_ready(node: &Node) -> bool {
 }
 
 async fn registered(world: &World) {
-    let ready = |world: &World| world.node_api.node("node").filter(is_ready).map(drop);
+    let ready = |world: &World| node(world).filter(is_ready).map(drop);
     world.until("the node is ready", ready).await;
 }
 
 /// Waits until the node tells of an image, or no longer does.
 async fn image_told(world: &World, name: &str, is_there: bool) {
     let told = |world: &World| {
-        let images = world.node_api.node("node")?.status?.images.unwrap_or_default();
+        let images = node(world)?.status?.images.unwrap_or_default();
         let mut names = images.iter().flat_map(|image| image.names.iter().flatten());
         (names.any(|one| one == name) == is_there).then_some(())
     };
@@ -107,7 +113,7 @@ async fn the_runtime_hears_of_the_addresses_of_pods() {
     let (world, _api) = world();
     let _agent = world.start();
     registered(&world).await;
-    world.node_api.update_node("node", |node| {
+    world.own_node.as_ref().unwrap().update_node("node", |node| {
         node.spec.get_or_insert_default().pod_cidrs = Some(vec!["10.1.0.0/24".to_owned()]);
     });
     let told = |world: &World| {

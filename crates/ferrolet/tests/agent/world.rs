@@ -1,8 +1,9 @@
 //! A node in memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use config::KubeletConfiguration;
 use ferrolet::wiring::{
     Agent, ClusterPorts, ImageRules, ManifestUrl, NodeCgroups, Ports, Registry, Settings,
 };
@@ -53,12 +54,12 @@ pub(crate) struct World {
     pub(crate) container_gc: ContainerPolicy,
     /// The API server, where agents are those of a cluster.
     pub(crate) api: Option<MemoryPods>,
+    /// What the last agent that was started counts.
+    pub(crate) counted: Mutex<Registry>,
+    /// The node's own objects, where agents keep them.
+    pub(crate) own_node: Option<MemoryNodeApi>,
     /// What the API server has besides pods.
     pub(crate) rest: MemoryCluster,
-    /// The node's own object and its lease there.
-    pub(crate) node_api: MemoryNodeApi,
-    /// Whether agents keep them.
-    pub(crate) keeps_node: bool,
     clock: Arc<VirtualClock>,
 }
 
@@ -90,9 +91,9 @@ impl World {
             images: ImageRules::default(),
             cgroups: Arc::new(cgroups),
             api: None,
+            counted: Mutex::default(),
+            own_node: None,
             rest: MemoryCluster::new(VirtualClock::clone(&clock)),
-            node_api: MemoryNodeApi::default(),
-            keeps_node: false,
             clock,
         }
     }
@@ -156,7 +157,7 @@ impl World {
             cgroups: NodeCgroups::of_pods("/kubepods").per_pod(self.per_pod_cgroups),
             ..Settings::new("node", "memory", node)
         };
-        settings.own_node = self.keeps_node.then(|| own_node(&settings));
+        settings.own_node = self.own_node.is_some().then(|| own_node(&settings));
         for (name, amount) in &self.allocatable {
             let amount = amount.parse().expect("an amount");
             settings.admission.allocatable.insert((*name).to_owned(), amount);
@@ -176,8 +177,8 @@ impl World {
             cluster: self.api.as_ref().map(|api| ClusterPorts {
                 pods: Arc::new(api.clone()),
                 pod_writes: Arc::new(api.clone()),
-                node: Arc::new(self.node_api.clone()),
-                leases: Arc::new(self.node_api.clone()),
+                node: Arc::new(self.own_node.clone().unwrap_or_default()),
+                leases: Arc::new(self.own_node.clone().unwrap_or_default()),
                 addresses: Arc::new(MemoryAddresses::one("192.0.2.1")),
                 objects: Arc::new(self.rest.clone()),
                 services: Arc::new(self.rest.clone()),
@@ -186,7 +187,14 @@ impl World {
             }),
             metrics: Registry::new(),
         };
+        *self.counted.lock().expect("nobody panicked with it") = ports.metrics.clone();
         Agent::start(&settings, ports, None)
+    }
+
+    /// What the last agent counted, as it is read.
+    pub(crate) fn metrics(&self) -> String {
+        let counted = self.counted.lock().expect("nobody panicked with it").gather();
+        prometheus::TextEncoder::new().encode_to_string(&counted).expect("counts are text")
     }
 
     /// The containers of a pod that run.
@@ -261,5 +269,5 @@ fn own_node(settings: &Settings) -> node::Settings {
         allocatable: settings.admission.allocatable.clone(),
         ..node::Particulars::default()
     };
-    node::Settings::new(&config::KubeletConfiguration::default(), own)
+    node::Settings::new(&KubeletConfiguration::of_empty_file(), own)
 }

@@ -10,12 +10,12 @@ use model::ids::{PodUid, SandboxId};
 use model::observed::{Container, ContainerState};
 use model::ports::runtime::RuntimeError;
 use model::verdict::{Subject, Verdict};
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::survey::Survey;
-use super::{ContainerGcParts, Report, Step};
+use super::{ContainerGcParts, Report, Stays, Step};
 use crate::decide::still_goes;
-use crate::plan::{Fate, Item};
+use crate::plan::Item;
 
 /// How many containers are removed at a time, and then how many sandboxes.
 const REMOVALS_AT_A_TIME: usize = 4;
@@ -24,18 +24,24 @@ const REMOVALS_AT_A_TIME: usize = 4;
 pub(super) type Tell<'a> = &'a (dyn Fn(Step) + Sync);
 
 /// Carries out what was decided: containers, then sandboxes, then logs, then links. What cannot be
-/// removed keeps nothing else, except the sandbox that it is in.
-pub(super) async fn carry_out(parts: &ContainerGcParts, survey: &Survey, tell: Tell<'_>) -> Report {
+/// removed keeps nothing else, except the sandbox that it is in. The report tells what could not be looked
+/// at, too.
+pub(super) async fn carry_out(
+    parts: &ContainerGcParts,
+    survey: &mut Survey,
+    tell: Tell<'_>,
+) -> Report {
     let mut report = Report::default();
     let act = Act { parts, tell };
     let occupied = act.containers(survey, &mut report).await;
     act.sandboxes(survey, &occupied, &mut report).await;
     for item in survey.logs.iter().chain(&survey.links) {
         if let Some(verdict) = act.verdict(item) {
-            let outcome = act.file(&verdict).await;
+            let outcome = act.logs(&verdict).await;
             act.done(verdict, outcome, &mut report);
         }
     }
+    report.problems.append(&mut survey.problems);
     report
 }
 
@@ -47,8 +53,11 @@ pub(super) async fn remove_one(parts: &ContainerGcParts, container: &Container, 
     act.done(verdict.clone(), outcome, &mut report);
 }
 
-/// Why something stays that was to go.
-const CAME_BACK: &str = "its pod is there again";
+/// A pod of the same uid has come since, and counts on what is left.
+const POD_CAME_BACK: Stays = Stays::Kept("pod-came-back");
+
+/// It was started since it was looked at.
+const RUNS: Stays = Stays::Kept("running");
 
 struct Act<'a> {
     parts: &'a ContainerGcParts,
@@ -56,23 +65,24 @@ struct Act<'a> {
 }
 
 impl Act<'_> {
-    /// The verdict to carry out, if it still stands: what was removed before may have taken long.
     fn verdict(&self, item: &Item) -> Option<Verdict> {
-        item.verdict(self.parts.clock.now()).filter(|verdict| self.stands(verdict).is_ok())
+        item.verdict(self.parts.clock.now())
     }
 
-    /// A pod of the same uid may have come since, and counts on what is left.
-    fn stands(&self, verdict: &Verdict) -> Result<(), String> {
+    /// Whether a verdict still stands: what was removed before it may have taken long.
+    fn stands(&self, verdict: &Verdict) -> Result<(), Stays> {
         let owner = verdict.owner.as_ref();
         match owner.map(|owner| self.parts.pods.state(&owner.uid)) {
-            Some(state) if !still_goes(verdict.rule, state) => Err(CAME_BACK.to_owned()),
+            Some(state) if !still_goes(verdict.rule, state) => Err(POD_CAME_BACK),
             _ => Ok(()),
         }
     }
 
-    fn done(&self, verdict: Verdict, outcome: Result<(), String>, report: &mut Report) {
-        if let Err(error) = &outcome {
-            warn!(%verdict, %error, "cannot remove");
+    fn done(&self, verdict: Verdict, outcome: Result<(), Stays>, report: &mut Report) {
+        match &outcome {
+            Ok(()) => {}
+            Err(Stays::Kept(rule)) => info!(%verdict, rule, "stays after all"),
+            Err(Stays::Failed(error)) => warn!(%verdict, %error, "cannot remove"),
         }
         let step = Step { verdict, outcome };
         report.count(&step);
@@ -92,15 +102,19 @@ impl Act<'_> {
             while under_way.len() < REMOVALS_AT_A_TIME
                 && let Some((item, container)) = decided.next()
             {
-                if item.fate == Fate::Keep {
-                    occupied.insert(&container.sandbox_id);
-                    continue;
+                match self.verdict(&item) {
+                    Some(verdict) => {
+                        let log_goes = logs_go.contains(&container.pod_uid);
+                        under_way.push(self.doomed_container(verdict, container, log_goes));
+                    }
+                    None => {
+                        occupied.insert(&container.sandbox_id);
+                    }
                 }
-                let log_goes = logs_go.contains(&container.pod_uid);
-                under_way.push(self.doomed_container(item, container, log_goes));
             }
-            let Some((container, ended)) = under_way.next().await else { return occupied };
-            let Some((verdict, outcome)) = ended else { continue };
+            let Some((container, verdict, outcome)) = under_way.next().await else {
+                return occupied;
+            };
             if outcome.is_err() {
                 occupied.insert(&container.sandbox_id);
             }
@@ -110,13 +124,12 @@ impl Act<'_> {
 
     async fn doomed_container<'s>(
         &self,
-        item: Item,
+        verdict: Verdict,
         container: &'s Container,
         log_goes: bool,
-    ) -> (&'s Container, Option<(Verdict, Result<(), String>)>) {
-        let Some(verdict) = self.verdict(&item) else { return (container, None) };
+    ) -> (&'s Container, Verdict, Result<(), Stays>) {
         let outcome = self.container(container, &verdict, log_goes).await;
-        (container, Some((verdict, outcome)))
+        (container, verdict, outcome)
     }
 
     /// Removes a container with its log and the link to that. With `log_goes`, all logs of its pod go
@@ -126,23 +139,23 @@ impl Act<'_> {
         container: &Container,
         verdict: &Verdict,
         log_goes: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Stays> {
+        self.stands(verdict)?;
         let mut log = None;
         if !(log_goes && container.state == ContainerState::Exited) {
             match self.parts.runtime.container_status(&container.id).await {
-                Ok(status) if status.state == ContainerState::Running => {
-                    return Err("it runs by now".to_owned());
-                }
+                Ok(status) if status.state == ContainerState::Running => return Err(RUNS),
                 Ok(status) => {
                     // Since it was listed it may have ended.
                     if status.state == ContainerState::Unknown {
-                        self.parts.stop.stop(container, &status).await?;
+                        let stopped = self.parts.stop.stop(container, &status).await;
+                        stopped.map_err(Stays::Failed)?;
                     }
                     log = Some(status.log_path).filter(|path| !log_goes && !path.is_empty());
                 }
                 // Somebody was faster. A link that is left leads nowhere and goes as such.
                 Err(error) if error.is_not_found() => return Ok(()),
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(Stays::Failed(error.to_string())),
             }
             self.stands(verdict)?;
         }
@@ -166,8 +179,7 @@ impl Act<'_> {
         occupied: &BTreeSet<&SandboxId>,
         report: &mut Report,
     ) {
-        let removals = survey.sandboxes.iter().filter(|item| item.fate == Fate::Remove);
-        let doomed = removals.filter_map(|item| match &item.subject {
+        let doomed = survey.sandboxes.iter().filter_map(|item| match &item.subject {
             Subject::Sandbox(id) if !occupied.contains(id) => Some((item, id)),
             _ => None,
         });
@@ -178,43 +190,48 @@ impl Act<'_> {
             while under_way.len() < REMOVALS_AT_A_TIME
                 && let Some((item, id)) = waiting.next()
             {
-                under_way.push(self.doomed_sandbox(item, id));
+                let verdict = self.verdict(item);
+                under_way.extend(verdict.map(|verdict| self.doomed_sandbox(verdict, id)));
             }
-            let Some(ended) = under_way.next().await else { return };
-            if let Some((verdict, outcome)) = ended {
-                self.done(verdict, outcome, report);
-            }
+            let Some((verdict, outcome)) = under_way.next().await else { return };
+            self.done(verdict, outcome, report);
         }
     }
 
     async fn doomed_sandbox(
         &self,
-        item: &Item,
+        verdict: Verdict,
         id: &SandboxId,
-    ) -> Option<(Verdict, Result<(), String>)> {
-        let verdict = self.verdict(item)?;
+    ) -> (Verdict, Result<(), Stays>) {
         let outcome = self.sandbox(id, &verdict).await;
-        Some((verdict, outcome))
+        (verdict, outcome)
     }
 
     /// It should have been stopped before; to be sure, it is stopped again.
-    async fn sandbox(&self, id: &SandboxId, verdict: &Verdict) -> Result<(), String> {
+    async fn sandbox(&self, id: &SandboxId, verdict: &Verdict) -> Result<(), Stays> {
+        self.stands(verdict)?;
         unless_gone(self.parts.runtime.stop_pod_sandbox(id).await)?;
         self.stands(verdict)?;
         unless_gone(self.parts.runtime.remove_pod_sandbox(verdict).await)
     }
 
-    async fn file(&self, verdict: &Verdict) -> Result<(), String> {
+    /// Removes a pod's directory of logs, or a link.
+    async fn logs(&self, verdict: &Verdict) -> Result<(), Stays> {
+        self.stands(verdict)?;
+        self.file(verdict).await
+    }
+
+    async fn file(&self, verdict: &Verdict) -> Result<(), Stays> {
         let logs = &self.parts.logs;
         let root = match (&verdict.subject, &verdict.owner) {
             (Subject::LogLink(_), _) => &logs.container_links,
             (Subject::PodLogs(_), Some(owner)) if !self.logs_may_go(&owner.uid) => {
-                return Err(CAME_BACK.to_owned());
+                return Err(POD_CAME_BACK);
             }
             _ => &logs.pod_logs,
         };
         let removed = self.parts.files.remove(root, verdict).await;
-        removed.map(drop).map_err(|error| Chain(&error).to_string())
+        removed.map(drop).map_err(|error| Stays::Failed(Chain(&error).to_string()))
     }
 
     fn logs_may_go(&self, uid: &PodUid) -> bool {
@@ -223,9 +240,9 @@ impl Act<'_> {
 }
 
 /// What is gone need not be removed.
-fn unless_gone(result: Result<(), RuntimeError>) -> Result<(), String> {
+fn unless_gone(result: Result<(), RuntimeError>) -> Result<(), Stays> {
     match result {
-        Err(error) if !error.is_not_found() => Err(error.to_string()),
+        Err(error) if !error.is_not_found() => Err(Stays::Failed(error.to_string())),
         _ => Ok(()),
     }
 }

@@ -106,12 +106,10 @@ impl ContainerGcTask {
             return;
         }
         let mut found = survey::files(parts).await;
-        let mut report = act::carry_out(parts, &found, &|_| {}).await;
-        report.problems.append(&mut found.problems);
+        let report = act::carry_out(parts, &mut found, &|_| {}).await;
         // A link that stays although it leads nowhere waits for its container.
         let waits = found.links.iter().any(|link| link.fate == Fate::Keep);
-        let settled = report.failed() == 0 && report.problems.is_empty() && !waits;
-        self.files = settled.then_some(versions);
+        self.files = (report.is_complete() && !waits).then_some(versions);
         self.told(&report);
     }
 
@@ -130,14 +128,12 @@ impl ContainerGcTask {
         let ended = &mut self.ended;
         let pass = async {
             let mut found = survey::all(parts, aggressive, ended).await;
-            let mut report = act::carry_out(parts, &found, tell).await;
-            report.problems.append(&mut found.problems);
+            let report = act::carry_out(parts, &mut found, tell).await;
             (report, found.something_is_too_young)
         };
         // What upstream's trace of a pass is called.
         let (report, waits) = pass.instrument(info_span!("Containers/GarbageCollect")).await;
-        let settled = report.failed() == 0 && report.problems.is_empty() && !waits;
-        self.last = LastPass { settled, passed_over: 0 };
+        self.last = LastPass { settled: report.is_complete() && !waits, passed_over: 0 };
         report
     }
 
@@ -153,13 +149,13 @@ impl ContainerGcTask {
     /// pass.
     async fn pod(&self, uid: &PodUid) {
         let parts = &self.shared.parts;
-        let found = survey::pod(parts, uid).await;
-        let report = act::carry_out(parts, &found, &|_| {}).await;
+        let mut found = survey::pod(parts, uid).await;
+        let report = act::carry_out(parts, &mut found, &|_| {}).await;
         debug!(%uid, removed = report.removed(), failed = report.failed(), "looked at what is left of a pod");
-        for problem in &found.problems {
+        for problem in &report.problems {
             warn!(%uid, error = %Chain(problem), "cannot look at what is left of a pod; the next pass will");
         }
-        if report.failed() > 0 || !found.problems.is_empty() || found.something_is_too_young {
+        if !report.is_complete() || found.something_is_too_young {
             self.shared.changed().pods.insert(uid.clone());
         }
     }

@@ -15,7 +15,7 @@ pub mod usage;
 pub mod worth;
 
 pub use by_age::{Ages, by_age};
-pub use candidates::{Candidate, Keeper, KeptImage, Situation, Sorted, sort};
+pub use candidates::{Candidate, Keeper, KeptImage, Observed, Situation, Sorted, sort};
 pub use detect::{Detected, ImageKey, Listing, Records, Seen, Times, Use, detect};
 pub use pins::{PinError, Pins};
 pub use policy::{Policy, PolicyError};

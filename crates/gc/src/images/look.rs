@@ -12,7 +12,7 @@ use model::ports::runtime::{Code, ContainerFilter, Image, ImageUse, RuntimeError
 use tracing::{debug, warn};
 
 use super::{ImageGcError, ImageGcParts, ImageGcSettings};
-use crate::decide::images::{Detected, KeptImage, Listing, Records, Situation, detect};
+use crate::decide::images::{Detected, KeptImage, Listing, Observed, Records, Situation, detect};
 
 /// What all passes and plans share. Records are written by the task alone.
 #[derive(Debug)]
@@ -50,7 +50,11 @@ pub(crate) struct Looked {
 }
 
 impl Looked {
-    pub(crate) fn situation<'a>(&'a self, collector: &'a Collector) -> Situation<'a> {
+    pub(crate) fn situation<'a>(
+        &'a self,
+        collector: &'a Collector,
+        observed: Observed,
+    ) -> Situation<'a> {
         Situation {
             detected: &self.detected,
             policy: &collector.settings.policy,
@@ -60,6 +64,7 @@ impl Looked {
             of_pods: &self.of_pods,
             now: self.now,
             began: collector.began,
+            observed,
         }
     }
 }
@@ -82,9 +87,9 @@ impl Collector {
         self.state().records = records;
     }
 
-    /// Forgets an image that was removed.
-    pub(crate) fn forget(&self, key: &crate::decide::images::ImageKey) {
-        self.state().records.images.remove(key);
+    /// Forgets an image that was removed, for whichever handlers it was pulled.
+    pub(crate) fn forget(&self, id: &str) {
+        self.state().records.images.retain(|key, _| key.id != id);
     }
 
     /// Looks at all images. Who calls this watches the claims from before on.

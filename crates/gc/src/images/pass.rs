@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use model::chain::Chain;
 use model::ports::events::{EventType, NodeEvent};
 use model::ports::runtime::RuntimeError;
-use model::verdict::Input;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use super::look::{Collector, Looked};
 use super::metrics::Reason;
-use super::{Errors, ImageGcError, Kind, Observed, PassReport};
+use super::{Errors, ImageGcError, Kind, PassReport};
 use crate::decide::images::sweep::{all_stay, blind, claimed, foretold, not_observed, not_removed};
 use crate::decide::images::{
-    Candidate, Goal, Settling, Shown, Sorted, Sweep, Swept, Usage, by_age, human_size, sort,
+    Candidate, Goal, Observed, Settling, Shown, Sorted, Sweep, Swept, Usage, by_age, human_size,
+    sort,
 };
 use crate::plan::{Item, Plan};
 
@@ -40,7 +40,7 @@ impl Collector {
     }
 
     async fn planned(&self, looked: &Looked, observed: Observed) -> PassReport {
-        let situation = looked.situation(self);
+        let situation = looked.situation(self, observed);
         let Sorted { candidates, kept } = sort(&situation);
         let ages = by_age(&situation, candidates);
         let by_age: u64 = ages.old.iter().map(|(candidate, _)| candidate.size).sum();
@@ -61,9 +61,6 @@ impl Collector {
             }
         });
         items.extend(kept);
-        if observed == Observed::No {
-            items.iter_mut().for_each(forget_first_look);
-        }
         PassReport { plan: Plan { items }, error: problem }
     }
 
@@ -82,7 +79,7 @@ impl Collector {
 
     /// A pass. What was found out is remembered first.
     pub(super) async fn pass(&self, kind: Kind, looked: &Looked) -> PassReport {
-        let situation = looked.situation(self);
+        let situation = looked.situation(self, Observed::Yes);
         let Sorted { candidates, kept } = sort(&situation);
         let mut report = PassReport::default();
         match kind {
@@ -257,7 +254,7 @@ impl Collector {
             }
             _ => {
                 self.parts.claims.changed();
-                self.forget(&candidate.key);
+                self.forget(&candidate.id);
                 self.parts.metrics.removed(reason);
                 Removal::Done
             }
@@ -267,15 +264,6 @@ impl Collector {
     /// Tells people what is wrong with the node.
     pub(super) fn warn(&self, reason: &'static str, message: String) {
         self.parts.events.record(NodeEvent { kind: EventType::Warning, reason, message });
-    }
-}
-
-/// Where nobody observes images, the first look at them is this one, which says nothing of them.
-fn forget_first_look(item: &mut Item) {
-    for (name, input) in &mut item.detail.0 {
-        if *name == "firstDetected" {
-            *input = Input::Nothing;
-        }
     }
 }
 

@@ -67,6 +67,16 @@ impl ApiError {
             _ => None,
         }
     }
+
+    /// Whether the server is away or wants to be left alone, so that another call would fare no better.
+    pub fn is_away(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::TooSlow(_) | Self::Throttled { .. } => true,
+            // So says whoever stands before a server that is away; 500 may be said of one object alone.
+            Self::Refused { code, .. } => (502..=504).contains(code),
+            Self::NotFound | Self::Conflict(_) | Self::Unreadable(_) => false,
+        }
+    }
 }
 
 /// Something heard of the objects of one kind.
@@ -155,4 +165,31 @@ pub trait Reviews: Debug + Send + Sync {
 
     /// Whether they may get a path.
     async fn may_get(&self, user: &User, path: &str) -> Result<bool, ApiError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_away_when_no_other_call_would_fare_better() {
+        let refused = |code| ApiError::Refused { code, message: String::new() };
+        let rows = [
+            (ApiError::Unreachable("no route".into()), true),
+            (ApiError::TooSlow(Duration::from_secs(30)), true),
+            (ApiError::Throttled { retry_after: None }, true),
+            (refused(501), false),
+            (refused(502), true),
+            (refused(503), true),
+            (refused(504), true),
+            (refused(500), false),
+            (refused(403), false),
+            (ApiError::NotFound, false),
+            (ApiError::Conflict(String::new()), false),
+            (ApiError::Unreadable("no JSON".into()), false),
+        ];
+        for (error, is_away) in rows {
+            assert_eq!(error.is_away(), is_away, "{error:?}");
+        }
+    }
 }

@@ -43,6 +43,16 @@ impl PodEvent {
         let (kind, reason) = (EventType::Warning, reason.into());
         Self { pod_uid, pod, field_path: "".into(), kind, reason, message }
     }
+
+    /// Something about a whole pod that is as it should be.
+    pub fn normal(
+        pod_uid: PodUid,
+        pod: PodName,
+        reason: impl Into<Cow<'static, str>>,
+        message: String,
+    ) -> Self {
+        Self { kind: EventType::Normal, ..Self::warning(pod_uid, pod, reason, message) }
+    }
 }
 
 /// Takes events. Never blocks and never fails: an event that cannot be kept is dropped there.

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use model::ports::events::NodeEvent;
 
+use super::configured::{labels, required_labels};
 use super::settings::Settings;
 use super::status::{Known, set_status};
 
@@ -24,15 +25,15 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 /// The node as it is made, and what there is to tell about that.
 pub fn node_object(known: Known<'_>, now: Timestamp) -> (Node, Vec<NodeEvent>) {
-    let settings = known.settings;
+    let (settings, own) = (known.settings, &known.settings.own);
     let annotation = (ATTACH_DETACH.to_owned(), "true".to_owned());
     let attached = settings.controller_attach_detach.then(|| BTreeMap::from([annotation]));
     let provider_id = Some(settings.provider_id.clone()).filter(|id| !id.is_empty());
     let spec = NodeSpec { provider_id, taints: taints(settings), ..NodeSpec::default() };
     let mut node = Node {
         metadata: ObjectMeta {
-            name: Some(settings.own.name.clone()),
-            labels: Some(labels(settings)),
+            name: Some(own.name.clone()),
+            labels: Some(labels((&own.hostname, &own.architecture), &own.labels)),
             annotations: attached,
             ..ObjectMeta::default()
         },
@@ -41,30 +42,6 @@ pub fn node_object(known: Known<'_>, now: Timestamp) -> (Node, Vec<NodeEvent>) {
     };
     let events = set_status(&mut node, known, now);
     (node, events)
-}
-
-/// The labels that every node has, and those that were asked for; what was asked for wins, but for what
-/// others place pods by: there the machine is right, as with every later look.
-fn labels(settings: &Settings) -> BTreeMap<String, String> {
-    let (hostname, arch) = (settings.own.hostname.as_str(), settings.own.architecture.as_str());
-    let every = [
-        ("kubernetes.io/hostname", hostname),
-        (OS_LABEL, OS),
-        (ARCH_LABEL, arch),
-        ("beta.kubernetes.io/os", OS),
-        ("beta.kubernetes.io/arch", arch),
-    ];
-    let mut labels: BTreeMap<String, String> =
-        every.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    labels.extend(settings.own.labels.clone());
-    labels.extend(required_labels(settings));
-    labels
-}
-
-/// The two labels that others place pods by.
-fn required_labels(settings: &Settings) -> [(String, String); 2] {
-    let arch = settings.own.architecture.as_str();
-    [(OS_LABEL, OS), (ARCH_LABEL, arch)].map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
 fn taints(settings: &Settings) -> Option<Vec<Taint>> {
@@ -82,7 +59,8 @@ fn taints(settings: &Settings) -> Option<Vec<Taint>> {
 
 /// Puts the two labels on a node that others place pods by.
 pub fn set_required_labels(node: &mut Node, settings: &Settings) {
-    node.metadata.labels.get_or_insert_default().extend(required_labels(settings));
+    let required = required_labels(&settings.own.architecture);
+    node.metadata.labels.get_or_insert_default().extend(required);
 }
 
 #[cfg(test)]

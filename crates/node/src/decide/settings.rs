@@ -10,6 +10,8 @@ use k8s_openapi::api::core::v1::Taint;
 use model::machine::Identity;
 use podspec::resources::Amounts;
 
+use super::configured::taints;
+
 /// What a node is told besides its configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Particulars {
@@ -75,14 +77,8 @@ impl Settings {
         own.declared_features.retain(|name| told && gates.enabled(name));
         own.declared_features.sort_unstable();
         own.declared_features.dedup();
-        let taints = config.register_with_taints.iter().map(|taint| Taint {
-            key: taint.key.clone(),
-            value: Some(taint.value.clone()).filter(|value| !value.is_empty()),
-            effect: taint.effect.map(|effect| effect.as_str().to_owned()).unwrap_or_default(),
-            time_added: None,
-        });
         Self {
-            taints: taints.collect(),
+            taints: taints(config),
             register: config.register_node,
             provider_id: config.provider_id.clone(),
             controller_attach_detach: config.enable_controller_attach_detach,

@@ -1,5 +1,6 @@
 //! Looks at single pods, and what they have to do with relists.
 
+use futures_util::StreamExt as _;
 use model::ids::{ContainerId, PodUid};
 use model::lifecycle::LifecycleEvent::{Died, Removed, Started};
 use model::observed::{ContainerState, PodStatus};
@@ -12,11 +13,12 @@ use testkit::wanted;
 use tokio_test::{assert_pending, task};
 
 use super::node::{
-    FOREVER, IMAGE, Node, Watched, container, millis, pod, run, runtime, sandbox, seconds, start,
-    uid, web,
+    FOREVER, IMAGE, Node, Watched, container, eventually, millis, pod, relist_of, run, runtime,
+    sandbox, seconds, start, uid, web,
 };
 use crate::Settings;
 use crate::cache::Observation;
+use crate::task::Relist;
 
 /// A list of everything, answered late with what was true when it was asked for.
 fn late_relist(millis_late: u64) -> Rule {
@@ -309,9 +311,7 @@ async fn what_is_nobodys_is_seen_but_not_closely_and_is_no_pod_that_lives() {
 #[tokio::test(start_paused = true)]
 async fn what_a_list_does_not_show_is_read_again_when_somebody_says_so() {
     let Watched { runtime, node, main, .. } = web().await;
-    let limit = |observation: Observation| {
-        observation.unwrap().containers[0].resources.and_then(|told| told.memory_limit)
-    };
+    let limit = |observation: Observation| memory_limit(&observation);
     node.at(millis(300)).await;
     let resources = LinuxResources { memory_limit: 4096, ..LinuxResources::default() };
     runtime.update_container_resources(&main, &resources).await.unwrap();
@@ -326,4 +326,54 @@ async fn what_a_list_does_not_show_is_read_again_when_somebody_says_so() {
     node.look_at("web");
     assert_eq!(limit(node.newer_than("web", action).await), Some(4096));
     assert_eq!(runtime.calls().len(), 2, "once is enough");
+}
+
+/// The memory limit of a pod's only container, as it is known.
+fn memory_limit(observation: &Observation) -> Option<i64> {
+    let status = observation.as_ref().unwrap();
+    status.containers[0].resources.and_then(|told| told.memory_limit)
+}
+
+// behaviour: PLEG-51
+#[tokio::test(start_paused = true)]
+async fn a_look_that_fails_leaves_what_a_list_does_not_show_to_the_next_relist() {
+    let Watched { runtime, node, main, .. } = web().await;
+    node.at(millis(300)).await;
+    let resources = LinuxResources { memory_limit: 4096, ..LinuxResources::default() };
+    runtime.update_container_resources(&main, &resources).await.unwrap();
+    let fault = Fault::error(Code::Unavailable);
+    runtime.inject(Rule::on(Method::ListContainers, fault).object(uid("web").as_str()).once());
+    node.requests.mark(&uid("web"), [()]);
+    let limit = || memory_limit(&node.cache.get(&uid("web")));
+    eventually("it is read", || limit() == Some(4096)).await;
+    assert!(node.elapsed() < millis(1100), "{:?}", node.elapsed());
+    runtime.forget_calls();
+    node.at(millis(5500)).await;
+    assert_eq!(runtime.calls().len(), 8, "two for a relist: once is enough");
+}
+
+/// Lets one piece of work of a task that does not run end.
+async fn finish_one(task: &mut Relist) {
+    let done = task.work.next().await.unwrap();
+    task.finish(done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_a_pod_is_to_be_read_is_forgotten_with_the_pod() {
+    let runtime = runtime();
+    let settings = Settings { hints: false, ..Settings::default() };
+    let (stamps, registry) = Default::default();
+    let mut task = relist_of(&runtime, settings, (&stamps, &registry)).task;
+    let fault = Fault::error(Code::Unavailable);
+    let broken = Rule::on(Method::ListContainers, fault).object(uid("not-listed").as_str());
+    runtime.inject(broken.once());
+    for name in ["gone", "not-listed"] {
+        task.stale.insert(uid(name));
+        task.look_at(uid(name));
+        finish_one(&mut task).await;
+    }
+    assert_eq!(task.stale.iter().collect::<Vec<_>>(), [&uid("not-listed")]);
+    task.start_relist();
+    finish_one(&mut task).await;
+    assert!(task.stale.is_empty(), "{:?}", task.stale);
 }

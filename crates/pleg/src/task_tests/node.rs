@@ -44,16 +44,9 @@ impl Node {
     }
 
     pub(super) fn with(runtime: &Arc<MemoryRuntime>, settings: Settings) -> Self {
-        let runtime: Arc<dyn Runtime> = Arc::clone(runtime) as _;
         let (stamps, registry) = (Stamps::default(), prometheus::Registry::new());
-        let parts = PlegParts {
-            runtime,
-            last_words: Arc::new(testkit::logs::Silence),
-            stamps: stamps.clone(),
-            clock: Arc::new(VirtualClock::new()),
-            metrics: Metrics::new(&registry).unwrap(),
-        };
-        let Pleg { task, cache, events, requests, health } = pleg(parts, settings);
+        let pleg = relist_of(runtime, settings, (&stamps, &registry));
+        let Pleg { task, cache, events, requests, health } = pleg;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(task.run(stop.clone()));
@@ -107,6 +100,22 @@ impl Node {
     pub(super) async fn at(&self, time: Duration) {
         tokio::time::sleep_until(self.start + time).await;
     }
+}
+
+/// A relist task that does not run yet.
+pub(super) fn relist_of(
+    runtime: &Arc<MemoryRuntime>,
+    settings: Settings,
+    (stamps, registry): (&Stamps, &prometheus::Registry),
+) -> Pleg {
+    let parts = PlegParts {
+        runtime: Arc::clone(runtime) as Arc<dyn Runtime>,
+        last_words: Arc::new(testkit::logs::Silence),
+        stamps: stamps.clone(),
+        clock: Arc::new(VirtualClock::new()),
+        metrics: Metrics::new(registry).unwrap(),
+    };
+    pleg(parts, settings)
 }
 
 pub(super) fn runtime() -> Arc<MemoryRuntime> {

@@ -19,13 +19,6 @@ struct Wait {
     until: Duration,
 }
 
-/// What a cycle has to do about missing nodes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Step {
-    /// Names to ask the API server about.
-    pub due: BTreeMap<String, Due>,
-}
-
 /// A name that has waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
@@ -36,30 +29,33 @@ pub struct Due {
 }
 
 impl Quarantine {
-    /// Takes the names that pods have and the cache of nodes has not. One that waits already keeps its
+    /// Takes the names that pods have and the cache of nodes has not; answers which of them the API server
+    /// is to be asked about. One that waits already keeps its
     /// earlier time. One that is due begins to wait anew at once, as in upstream's queue: whatever the
     /// answer about it, it is not asked about again before the time is over.
-    pub fn step<'a>(&mut self, missing: impl Iterator<Item = &'a str>, now: Duration) -> Step {
-        let mut before = std::mem::take(&mut self.waiting);
-        let mut step = Step::default();
+    pub fn due<'a>(
+        &mut self,
+        missing: impl Iterator<Item = &'a str>,
+        now: Duration,
+    ) -> BTreeMap<String, Due> {
+        // A name that nobody misses any more is forgotten, and with it its time.
+        let before = std::mem::take(&mut self.waiting);
+        let mut due = BTreeMap::new();
         for name in missing {
-            // A name that nobody misses any more is forgotten, and with it its time.
-            let wait = before.remove(name);
-            let wait = match wait {
-                Some(wait) if wait.until > now => wait,
-                due => {
-                    if let Some(Wait { since, until }) = due {
-                        let due_for = now.saturating_sub(until);
-                        let missing_for = now.saturating_sub(since);
-                        step.due.insert(name.to_owned(), Due { missing_for, due_for });
-                    }
-                    let since = due.map_or(now, |wait| wait.since);
-                    Wait { since, until: now + QUARANTINE }
+            let first = Wait { since: now, until: now + QUARANTINE };
+            let wait = match before.get(name) {
+                None => first,
+                Some(wait) if wait.until > now => *wait,
+                Some(Wait { since, until }) => {
+                    let missing_for = now.saturating_sub(*since);
+                    let due_for = now.saturating_sub(*until);
+                    due.insert(name.to_owned(), Due { missing_for, due_for });
+                    Wait { since: *since, ..first }
                 }
             };
             self.waiting.insert(name.to_owned(), wait);
         }
-        step
+        due
     }
 
     /// How many names wait.

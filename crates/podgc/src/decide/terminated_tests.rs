@@ -162,3 +162,57 @@ fn without_a_rule_nothing_is_chosen() {
         assert_eq!(chosen(&cache(std::slice::from_ref(&pod)), &policy(threshold)), []);
     }
 }
+
+/// As many terminated pods as may stay, of which nobody has to look at more than the first that ended.
+struct Quiet;
+
+const ENDED_FIRST: PodView<'static> = PodView {
+    id: PodId { slot: 0, stamp: 0 },
+    namespace: "ns",
+    name: "first",
+    node: "n",
+    phase: PodPhase::Succeeded,
+    is_evicted: false,
+    created: 0,
+    finished: 1,
+    order: 0,
+    deletion: Deletion::None,
+    is_asked: false,
+};
+
+impl TerminatedPods for Quiet {
+    fn count(&self) -> usize {
+        12_500
+    }
+
+    fn in_order(&self) -> Box<dyn Iterator<Item = PodView<'_>> + '_> {
+        panic!("nobody is to go, and yet pods are looked at")
+    }
+
+    fn by_finish(&self) -> Box<dyn Iterator<Item = PodView<'_>> + '_> {
+        let first: PodView<'_> = ENDED_FIRST;
+        Box::new(std::iter::once(first).chain(std::iter::once_with(|| {
+            panic!("the first to end may stay, and yet another one is looked at")
+        })))
+    }
+
+    fn namespaces_over(&self, _: u32) -> Vec<(&str, u32)> {
+        Vec::new()
+    }
+
+    fn nodes_over(&self, _: u32) -> Vec<(&str, u32)> {
+        Vec::new()
+    }
+}
+
+// behaviour: PGC-130
+#[test]
+fn while_nothing_is_too_much_no_pod_is_looked_at_but_the_first_that_ended() {
+    let policy = TerminatedPolicy {
+        threshold: 12_500,
+        ttl: Some(Duration::from_secs(6)),
+        per_namespace: Some(1000),
+        per_node: Some(1000),
+    };
+    assert_eq!(terminated(&Quiet, &policy, NOW), []);
+}

@@ -10,8 +10,8 @@ use model::cluster::{Deletion, NodeRecord, PodPhase, PodRecord};
 use podgc::plan::{Order, Rule};
 use podgc::task::PERIOD;
 use testkit::cluster::{Ask, Feed, MemoryCluster, RemovedPod, Trouble, node, pod};
+use testkit::random::Random;
 
-use crate::random::Random;
 use crate::world::{Looking, World, settle, threshold};
 
 /// How many terminated pods may stay.
@@ -54,19 +54,19 @@ fn phase(random: &mut Random) -> PodPhase {
 }
 
 fn node_name(random: &mut Random) -> String {
-    format!("n{}", random.next(NODES))
+    format!("n{}", random.below(NODES))
 }
 
 /// Something happens to a pod.
 fn life_of_pods(random: &mut Random, cluster: &MemoryCluster) {
-    let what = random.next(8);
+    let what = random.below(8);
     if what < 4 {
         // Few names, so that some are used again.
         cluster.create_pod(PodRecord {
             phase: phase(random),
-            node: if random.next(4) == 0 { String::new() } else { node_name(random) },
-            is_evicted: random.next(3) == 0,
-            ..pod(&format!("p{}", random.next(20)))
+            node: if random.below(4) == 0 { String::new() } else { node_name(random) },
+            is_evicted: random.below(3) == 0,
+            ..pod(&format!("p{}", random.below(20)))
         });
         return;
     }
@@ -92,11 +92,11 @@ fn life_of_pods(random: &mut Random, cluster: &MemoryCluster) {
 
 /// Something happens in the cluster.
 fn life(random: &mut Random, cluster: &MemoryCluster, known: &mut Known) {
-    match random.next(12) {
+    match random.below(12) {
         0..8 => life_of_pods(random, cluster),
         8 | 9 => {
             let name = node_name(random);
-            let (is_ready, is_out_of_service) = (random.next(2) == 0, random.next(2) == 0);
+            let (is_ready, is_out_of_service) = (random.below(2) == 0, random.below(2) == 0);
             let node = NodeRecord { is_ready, is_out_of_service, ..node(&name) };
             cluster.put_node(node.clone());
             known.nodes.insert(name, node);
@@ -111,22 +111,22 @@ fn life(random: &mut Random, cluster: &MemoryCluster, known: &mut Known) {
 
 /// Something goes wrong.
 fn trouble(random: &mut Random, cluster: &MemoryCluster) {
-    let feed = if random.next(2) == 0 { Feed::Pods } else { Feed::Nodes };
-    match random.next(8) {
+    let feed = if random.below(2) == 0 { Feed::Pods } else { Feed::Nodes };
+    match random.below(8) {
         0 | 1 => cluster.freeze(feed, true),
         2 => cluster.freeze(feed, false),
-        3 => cluster.expire(feed, usize::try_from(random.next(6)).unwrap()),
+        3 => cluster.expire(feed, usize::try_from(random.below(6)).unwrap()),
         _ => {
             let ask = random.pick(&[Ask::Node, Ask::FailPod, Ask::RemovePod]);
-            let trouble = match random.next(6) {
+            let trouble = match random.below(6) {
                 0 => Trouble::Unreachable,
                 1 => Trouble::AnswerLost,
                 2 => Trouble::Refused(500),
                 3 => Trouble::Refused(409),
-                4 => Trouble::Throttled(Some(Duration::from_secs(random.next(5)))),
-                _ => Trouble::Late(Duration::from_secs(random.next(30))),
+                4 => Trouble::Throttled(Some(Duration::from_secs(random.below(5)))),
+                _ => Trouble::Late(Duration::from_secs(random.below(30))),
             };
-            cluster.trouble(ask, trouble, 1 + u32::try_from(random.next(3)).unwrap());
+            cluster.trouble(ask, trouble, 1 + u32::try_from(random.below(3)).unwrap());
         }
     }
 }
@@ -192,8 +192,8 @@ async fn cycle(world: &mut World, known: &mut Known, random: &mut Random, seed: 
     known.look(&looking);
     let (judged, cluster) = (world.cluster.removed().len(), world.cluster.clone());
     let meanwhile = async {
-        for _ in 0..random.next(3) {
-            tokio::time::sleep(Duration::from_millis(random.next(4000))).await;
+        for _ in 0..random.below(3) {
+            tokio::time::sleep(Duration::from_millis(random.below(4000))).await;
             life_of_pods(random, &cluster);
             settle().await;
             known.look(&looking);
@@ -206,19 +206,19 @@ async fn cycle(world: &mut World, known: &mut Known, random: &mut Random, seed: 
 }
 
 async fn history(seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let cluster = MemoryCluster::default();
     let mut known = Known::default();
     let settings = || threshold(i64::try_from(THRESHOLD).unwrap());
     let mut world = World::on(cluster.clone(), settings(), Order::Creation);
     for _ in 0..STEPS {
-        for _ in 0..random.next(4) {
+        for _ in 0..random.below(4) {
             life(&mut random, &cluster, &mut known);
         }
-        if random.next(3) == 0 {
+        if random.below(3) == 0 {
             trouble(&mut random, &cluster);
         }
-        if random.next(15) == 0 {
+        if random.below(15) == 0 {
             // Another one takes over; it knows nothing of what the first waited for.
             world = World::on(cluster.clone(), settings(), Order::Creation);
             known.missing.clear();

@@ -6,11 +6,11 @@ use std::time::Duration;
 use model::cluster::PodPhase;
 use podgc::plan::Order;
 use testkit::cluster::{Ask, MemoryCluster, Trouble};
+use testkit::random::Random;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::election::{election, name};
-use crate::random::Random;
 use crate::world::{World, aged, threshold};
 
 const HISTORIES: u64 = 40;
@@ -37,24 +37,24 @@ async fn process(cluster: MemoryCluster, who: &'static str) {
 /// Something goes wrong for one of them.
 fn trouble(random: &mut Random, cluster: &MemoryCluster) {
     let who = random.pick(&PROCESSES);
-    let seconds = |random: &mut Random| SECOND * u32::try_from(random.next(25)).unwrap();
-    if random.next(3) == 0 {
+    let seconds = |random: &mut Random| SECOND * u32::try_from(random.below(25)).unwrap();
+    if random.below(3) == 0 {
         cluster.trouble_of(who, Ask::RemovePod, Trouble::Late(seconds(random)), 5);
         return;
     }
-    let trouble = match random.next(4) {
+    let trouble = match random.below(4) {
         0 => Trouble::Unreachable,
         1 => Trouble::AnswerLost,
         2 => Trouble::Refused(500),
         _ => Trouble::Late(seconds(random)),
     };
-    let times = 1 + u32::try_from(random.next(20)).unwrap();
+    let times = 1 + u32::try_from(random.below(20)).unwrap();
     cluster.trouble_of(who, Ask::Lease, trouble, times);
 }
 
 /// How often the lease changed hands.
 async fn history(seed: u64) -> u32 {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let cluster = MemoryCluster::default();
     let mut processes = JoinSet::new();
     for who in PROCESSES {
@@ -62,14 +62,14 @@ async fn history(seed: u64) -> u32 {
     }
     let mut made = 0;
     for _ in 0..STEPS {
-        for _ in 0..random.next(4) {
+        for _ in 0..random.below(4) {
             made += 1;
             cluster.create_pod(aged(&format!("p{made:04}"), PodPhase::Failed, made));
         }
-        if random.next(3) == 0 {
+        if random.below(3) == 0 {
             trouble(&mut random, &cluster);
         }
-        sleep(SECOND * u32::try_from(random.next(10)).unwrap()).await;
+        sleep(SECOND * u32::try_from(random.below(10)).unwrap()).await;
     }
     cluster.end_troubles();
     sleep(SECOND * 120).await;

@@ -8,7 +8,6 @@ mod histories;
 mod leaders;
 mod orphaned;
 mod out_of_service;
-mod random;
 mod terminated;
 mod unscheduled;
 mod world;

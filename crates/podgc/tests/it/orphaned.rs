@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use model::cluster::{Deletion, PodPhase, PodRecord};
+use prometheus::proto::MetricType;
 use testkit::cluster::{Ask, Feed, Trouble, node};
 
 use crate::world::{World, on_node, settings, threshold};
@@ -201,28 +202,41 @@ async fn the_queue_of_missing_nodes_is_counted_as_upstream_counts_it() {
         world.cluster.create_pod(on_node(name, Running, "gone"));
     }
     world.cluster.trouble(Ask::Node, Trouble::Late(Duration::from_secs(3)), 1);
-    world.cycles(Duration::from_secs(40)).await;
+    let registry = world.registry.clone();
     let value = |metric: &str| {
-        let families = world.registry.gather();
+        let families = registry.gather();
         let family = families.iter().find(|family| family.name() == metric).unwrap();
         let one = &family.get_metric()[0];
-        let times = one.get_histogram();
-        let number = match metric {
-            "workqueue_depth" => one.get_gauge().get_value(),
-            "workqueue_adds_total" | "workqueue_retries_total" => one.get_counter().get_value(),
-            _ => times.get_sample_sum(),
+        let number = match family.get_field_type() {
+            MetricType::GAUGE => one.get_gauge().get_value(),
+            MetricType::COUNTER => one.get_counter().get_value(),
+            _ => one.get_histogram().get_sample_sum(),
         };
         format!("{metric} {number:.0}")
     };
-    let expected = [
+    let check = |expected: &[&str]| {
+        for line in expected {
+            assert_eq!(value(line.split(' ').next().unwrap()), *line);
+        }
+    };
+    let in_the_middle = async {
+        tokio::time::sleep(Duration::from_secs(42)).await;
+        check(&[
+            "workqueue_depth 0",
+            "workqueue_unfinished_work_seconds 2",
+            "workqueue_longest_running_processor_seconds 2",
+            "workqueue_work_duration_seconds 0",
+        ]);
+    };
+    tokio::join!(world.cycles(Duration::from_secs(40)), in_the_middle);
+    check(&[
         "workqueue_adds_total 1",
         // Both pods, in each of three cycles.
         "workqueue_retries_total 6",
         "workqueue_depth 0",
         "workqueue_work_duration_seconds 3",
         "workqueue_queue_duration_seconds 0",
-    ];
-    for line in expected {
-        assert_eq!(value(line.split(' ').next().unwrap()), line);
-    }
+        "workqueue_unfinished_work_seconds 0",
+        "workqueue_longest_running_processor_seconds 0",
+    ]);
 }

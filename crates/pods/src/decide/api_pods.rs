@@ -27,8 +27,8 @@ pub struct ApiPods {
     pods: BTreeMap<PodUid, Entry>,
     /// What a list told so far that is not at its end.
     listing: Option<BTreeMap<PodUid, Arc<Pod>>>,
-    /// Whether a list was told to its end.
-    is_complete: bool,
+    /// How many lists were told to their ends.
+    listings: u64,
     /// Counts changes.
     number: u64,
 }
@@ -77,7 +77,8 @@ impl ApiPods {
     }
 
     fn replace(&mut self, all: BTreeMap<PodUid, Arc<Pod>>) -> Heard {
-        let first = !std::mem::replace(&mut self.is_complete, true);
+        let first = !self.is_complete();
+        self.listings += 1;
         let mut heard = Heard { changed: first, wanted: first };
         let gone: Vec<PodUid> =
             self.pods.keys().filter(|uid| !all.contains_key(*uid)).cloned().collect();
@@ -94,7 +95,7 @@ impl ApiPods {
         let pod = of_the_api(pod);
         let uid = view::uid(&pod);
         let before = self.pods.get(&uid);
-        if before.is_some_and(|before| version(&before.copy) == version(&pod)) {
+        if before.is_some_and(|before| view::version(&before.copy) == view::version(&pod)) {
             return Heard::default();
         }
         let same = before.filter(|before| same_specification(&before.wanted, &pod));
@@ -119,7 +120,12 @@ impl ApiPods {
 
     /// Whether all pods were told once.
     pub fn is_complete(&self) -> bool {
-        self.is_complete
+        self.listings > 0
+    }
+
+    /// How often all pods were told from the beginning, to the end.
+    pub fn listings(&self) -> u64 {
+        self.listings
     }
 
     /// The pods that are to be run here. Mirrors only show pods of other sources.
@@ -138,7 +144,7 @@ impl ApiPods {
     pub fn copy(&self, uid: &PodUid) -> Option<Arc<Pod>> {
         let own = self.pods.get(uid).filter(|entry| !view::is_mirror(&entry.copy));
         let mirror =
-            || self.pods.values().find(|entry| mirrored(&entry.copy) == Some(uid.as_str()));
+            || self.pods.values().find(|entry| view::mirrored(&entry.copy) == Some(uid.as_str()));
         own.or_else(mirror).map(|entry| Arc::clone(&entry.copy))
     }
 
@@ -146,19 +152,11 @@ impl ApiPods {
     pub fn changed_since(&self, number: u64) -> Vec<PodUid> {
         let newer = self.pods.iter().filter(|(_, entry)| entry.number > number);
         newer
-            .map(|(uid, entry)| mirrored(&entry.copy).map_or_else(|| uid.clone(), PodUid::from))
+            .map(|(uid, entry)| {
+                view::mirrored(&entry.copy).map_or_else(|| uid.clone(), PodUid::from)
+            })
             .collect()
     }
-}
-
-/// The uid of the static pod that a mirror shows.
-pub fn mirrored(pod: &Pod) -> Option<&str> {
-    let annotations = pod.metadata.annotations.as_ref()?;
-    annotations.get(annotations::CONFIG_MIRROR).map(String::as_str)
-}
-
-fn version(pod: &Pod) -> Option<&str> {
-    pod.metadata.resource_version.as_deref()
 }
 
 /// A pod with the mark of its source: whoever writes another one into the API must not make it a pod of

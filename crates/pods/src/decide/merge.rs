@@ -92,16 +92,11 @@ pub(crate) fn same_specification(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
     };
     view::pod_name(old) == view::pod_name(new)
         && old.spec == new.spec
-        && is_over(old) == is_over(new)
+        && view::is_over(old) == view::is_over(new)
         && old.metadata.labels == new.metadata.labels
         && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         && old.metadata.deletion_grace_period_seconds == new.metadata.deletion_grace_period_seconds
         && annotations(old) == annotations(new)
-}
-
-fn is_over(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Failed" | "Succeeded"))
 }
 
 #[cfg(test)]

@@ -9,8 +9,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use model::ids::{PodName, PodUid};
 use podspec::{annotations, view};
 
-use super::api_pods::mirrored;
-
 /// The static pods of the node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StaticPods {
@@ -56,7 +54,7 @@ pub fn mirror_steps(pods: &StaticPods, mirrors: &[Arc<Pod>]) -> Vec<MirrorStep> 
             Some(mirror) if view::is_being_deleted(mirror) => {
                 steps.push(MirrorStep::Delete(Arc::clone(mirror), "mirror-is-deleted"));
             }
-            Some(mirror) if mirrored(mirror) != Some(uid.as_str()) => {
+            Some(mirror) if view::mirrored(mirror) != Some(uid.as_str()) => {
                 steps.push(MirrorStep::Delete(Arc::clone(mirror), "mirror-of-another"));
             }
             Some(_) => {}

@@ -107,13 +107,13 @@ pub struct Waiting<'a> {
 /// pods that are promised all that they use, then who has waited longest.
 pub fn turn(waiting: &Waiting<'_>) -> impl Ord + use<> {
     let Waiting { desired, allocated, since } = *waiting;
-    let priority = view::spec(desired).and_then(|spec| spec.priority).unwrap_or(0);
+    let priority = view::priority(desired).unwrap_or(0);
     let is_guaranteed = qos_class(desired) == QosClass::Guaranteed;
     (asks_for_more(desired, allocated), Reverse(priority), !is_guaranteed, since.is_none(), since)
 }
 
 /// Whether a pod would take more of the node than it does.
-pub fn asks_for_more(desired: &Pod, allocated: &Pod) -> bool {
+fn asks_for_more(desired: &Pod, allocated: &Pod) -> bool {
     let (wanted, has) = (resources::pod_requests(desired), resources::pod_requests(allocated));
     let more = |name: &str| {
         let of = |amounts: &Amounts| amounts.get(name).copied();

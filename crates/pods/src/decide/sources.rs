@@ -178,7 +178,7 @@ impl Merged {
         for (other, told) in self.sources.iter().filter(|(other, _)| **other != source) {
             for (uid, pod) in &told.set {
                 taken.uids.insert(uid.clone(), *other);
-                if !is_mirror(pod) {
+                if !view::is_mirror(pod) {
                     taken.names.insert(view::pod_name(pod), *other);
                 }
             }
@@ -197,14 +197,9 @@ struct Taken {
 impl Taken {
     /// Who has what this pod wants to have.
     fn holder(&self, pod: &Pod) -> Option<SourceName> {
-        let by_name = || self.names.get(&view::pod_name(pod)).filter(|_| !is_mirror(pod));
+        let by_name = || self.names.get(&view::pod_name(pod)).filter(|_| !view::is_mirror(pod));
         self.uids.get(&view::uid(pod)).or_else(by_name).copied()
     }
-}
-
-fn is_mirror(pod: &Pod) -> bool {
-    let annotations = pod.metadata.annotations.as_ref();
-    annotations.is_some_and(|annotations| annotations.contains_key(annotations::CONFIG_MIRROR))
 }
 
 #[cfg(test)]

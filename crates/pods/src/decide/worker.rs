@@ -465,10 +465,7 @@ fn is_unwanted(target: &Target) -> bool {
 fn must_go(target: &Target) -> bool {
     match target {
         Target::RuntimeOnly(_) => true,
-        Target::Pod(pod) => {
-            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-            view::is_being_deleted(pod) || matches!(phase, Some("Failed" | "Succeeded"))
-        }
+        Target::Pod(pod) => view::is_being_deleted(pod) || view::is_over(pod),
     }
 }
 

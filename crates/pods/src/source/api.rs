@@ -71,7 +71,8 @@ impl Sink<Arc<Pod>, PodUid> for Told {
         let heard = state.hear(change);
         let (number, wanted) = (state.number(), heard.wanted.then(|| state.wanted()));
         drop(state);
-        if heard.changed {
+        // Who compares with what was answered must know that all was told.
+        if heard.changed || is_end {
             self.changes.send_replace(number);
         }
         if let Some(wanted) = wanted {
@@ -100,6 +101,11 @@ impl ApiCopies {
     pub fn changed_since(&self, number: u64) -> (Vec<PodUid>, u64) {
         let state = lock(&self.state);
         (state.changed_since(number), state.number())
+    }
+
+    /// How often all pods were told from the beginning, to the end.
+    pub fn listings(&self) -> u64 {
+        lock(&self.state).listings()
     }
 
     /// The number of changes so far, and to wait for the next.

@@ -85,3 +85,18 @@ async fn a_server_that_was_never_reached_says_nothing() {
     assert!(!sources.all_ready());
     assert_eq!(copies.mirrors(), None);
 }
+
+// behaviour: STW-36
+#[tokio::test(start_paused = true)]
+async fn that_all_was_told_anew_is_heard_even_if_nothing_changed() {
+    let server = MemoryPods::default();
+    server.make(bound("a"));
+    let (mut sources, copies, _tasks) = started(&server);
+    next(&mut sources).await;
+    let (before, mut changes) = (copies.listings(), copies.changes());
+    changes.mark_unchanged();
+    server.restore(server.backup());
+    let heard = timeout(Duration::from_secs(5), changes.changed()).await;
+    heard.expect("it is heard").expect("no end");
+    assert_eq!(copies.listings(), before + 1);
+}

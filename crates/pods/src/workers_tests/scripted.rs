@@ -215,6 +215,7 @@ pub(super) struct Bench {
     pub(super) events: Arc<KeptEvents>,
     syncer: Arc<Scripted>,
     news: mpsc::UnboundedReceiver<News>,
+    pub(super) registry: prometheus::Registry,
 }
 
 impl Bench {
@@ -244,7 +245,7 @@ impl Bench {
             unknown: Mutex::default(),
             start: Instant::now(),
         });
-        let events = Arc::<KeptEvents>::default();
+        let (events, registry) = (Arc::<KeptEvents>::default(), prometheus::Registry::new());
         let (task, handle, news) = workers(WorkerParts {
             syncer: Arc::clone(&syncer) as _,
             statuses: Arc::clone(&looks) as _,
@@ -252,10 +253,11 @@ impl Bench {
             clock: Arc::clone(&clock) as _,
             events: Arc::clone(&events) as _,
             resync: Duration::from_mins(1),
+            metrics: crate::Metrics::new(&registry).unwrap(),
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(task.run(stop.clone()));
-        Self { looks, stamps, clock, handle, stop, tasks, events, syncer, news }
+        Self { looks, stamps, clock, handle, stop, tasks, events, syncer, news, registry }
     }
 
     /// What the next jobs of a kind do; later ones are done at once.

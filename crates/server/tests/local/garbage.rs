@@ -58,7 +58,7 @@ async fn a_pass_is_told_line_by_line() {
     assert_eq!((&line["type"], &line["item"]["id"]), (&json!("REMOVED"), &json!("c1")));
     let line: Value = serde_json::from_str(&lines.next().await.unwrap()).unwrap();
     let done = json!({
-        "type": "DONE", "removed": {"container": 1}, "failed": {}, "leftOut": 0, "problems": [],
+        "type": "DONE", "removed": {"container": 1}, "failed": {}, "kept": {}, "leftOut": 0, "problems": [],
     });
     assert_eq!(line, done);
     assert_eq!(lines.next().await, None);

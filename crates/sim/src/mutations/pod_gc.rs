@@ -24,14 +24,14 @@ pub const POD_GC: &[Mutation] = &[
     Mutation {
         name: "the quarantine of a node is over with the next cycle",
         file: "crates/podgc/src/decide/quarantine.rs",
-        find: "Some(wait) if wait.until > now => wait,",
-        replace: "Some(wait) if wait.until > now + QUARANTINE => wait,",
+        find: "Some(wait) if wait.until > now => *wait,",
+        replace: "Some(wait) if wait.until > now + QUARANTINE => *wait,",
     },
     Mutation {
         name: "the quarantine goes on where it was when a node came back",
         file: "crates/podgc/src/decide/quarantine.rs",
-        find: "let mut before = std::mem::take(&mut self.waiting);",
-        replace: "let mut before = self.waiting.clone();",
+        find: "let before = std::mem::take(&mut self.waiting);",
+        replace: "let before = self.waiting.clone();",
     },
     Mutation {
         name: "one terminated pod too many stays",

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use model::ports::runtime::Code;
+use testkit::random::Random;
 use testkit::runtime::Method;
 
 use super::{
     ContainerPlan, Doom, Fault, Harm, Plan, PodPlan, Policy, Program, Rule, Step, Target, What,
 };
-use crate::random::Random;
 
 /// Whether pods get init containers and sidecars: whether the agent runs such pods.
 pub const INIT_CONTAINERS: bool = true;

@@ -62,11 +62,6 @@ pub fn is_restarting_all(status: &PodStatus) -> bool {
     holds(Some(status), RESTARTING_ALL)
 }
 
-/// Whether a status says that the pod has not yet the resources that it was given.
-pub fn is_resizing(status: &PodStatus) -> bool {
-    holds(Some(status), RESIZE_IN_PROGRESS)
-}
-
 /// The conditions of a pod: first those of others, then the node's own.
 pub fn conditions(
     input: &StatusInput<'_>,

@@ -14,9 +14,9 @@ use crate::decide::input::{StatusInput, Waiting};
 use crate::decide::{readiness, reported};
 
 /// Why the end of a container is not known.
-const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
+pub(super) const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
 /// The exit code of a container whose end was not seen, as if it had been killed.
-const UNSEEN_EXIT_CODE: i32 = 137;
+pub(super) const UNSEEN_EXIT_CODE: i32 = 137;
 
 /// What a container is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

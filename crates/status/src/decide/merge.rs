@@ -10,21 +10,21 @@ use crate::decide::phase::{Phase, held_back};
 
 /// What is brought together.
 #[derive(Debug, Clone, Copy)]
-pub struct MergeInput<'a> {
+pub(crate) struct MergeInput<'a> {
     /// The pod as the API server has it.
-    pub api: &'a Pod,
+    pub(crate) api: &'a Pod,
     /// How the pod is.
-    pub ours: &'a PodStatus,
+    pub(crate) ours: &'a PodStatus,
     /// Whether containers of it may still run.
-    pub may_run: bool,
+    pub(crate) may_run: bool,
     /// The time now.
-    pub now: Timestamp,
+    pub(crate) now: Timestamp,
 }
 
 /// The status that the API server is to have; upstream's `mergePodStatus`. Conditions of others and what
 /// was claimed for the pod stay as they are there, a terminal phase is never left, and that a pod is over
 /// is not told while it may run.
-pub fn merge(input: &MergeInput<'_>) -> PodStatus {
+pub(crate) fn merge(input: &MergeInput<'_>) -> PodStatus {
     let none = PodStatus::default();
     let api = input.api.status.as_ref().unwrap_or(&none);
     let mut status = held_back(Some(api), input.ours.clone(), input.may_run);
@@ -93,7 +93,7 @@ fn settle_readiness(all: &mut [PodCondition], phase: Option<Phase>, now: Timesta
 
 /// Whether two statuses say the same, as far as that is worth a call: when conditions were looked at last,
 /// or for which generation, is not, nor is what is others'.
-pub fn is_same(one: &PodStatus, other: &PodStatus) -> bool {
+pub(crate) fn is_same(one: &PodStatus, other: &PodStatus) -> bool {
     fn told(status: &PodStatus) -> Vec<(&str, &str, &str, &str)> {
         fn text(text: Option<&String>) -> &str {
             text.map_or("", String::as_str)

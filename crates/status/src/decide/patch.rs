@@ -14,7 +14,7 @@ const LAST_STATE: &str = "lastState";
 
 /// A strategic merge patch that makes one status of the other, with the uid of the pod that is meant; `None` if
 /// there is nothing to say.
-pub fn status_patch(uid: &PodUid, from: &PodStatus, to: &PodStatus) -> Option<String> {
+pub(crate) fn status_patch(uid: &PodUid, from: &PodStatus, to: &PodStatus) -> Option<String> {
     let mut changes = Map::new();
     let (from, to) = (fields(from), fields(to));
     for (name, value) in differing(&from, &to) {

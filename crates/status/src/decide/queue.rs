@@ -133,6 +133,11 @@ impl Queue {
         }
     }
 
+    /// Whether a pod is to be written about that is not being.
+    pub fn is_waiting(&self, uid: &PodUid) -> bool {
+        self.waiting.contains_key(uid)
+    }
+
     /// Nothing more is to be written about a pod.
     pub fn forget(&mut self, uid: &PodUid) {
         self.waiting.remove(uid);

@@ -5,11 +5,10 @@ use k8s_openapi::api::core::v1::{
 };
 use podspec::view;
 
+use crate::decide::container_status::{STATUS_UNKNOWN, UNSEEN_EXIT_CODE};
 use crate::decide::phase::Phase;
 
-const REASON: &str = "ContainerStatusUnknown";
 const MESSAGE: &str = "The container could not be located when the pod was terminated";
-const KILLED: i32 = 137;
 
 /// The status of a pod that was cleaned up after; upstream's `TerminatePod`. What is not known to have ended
 /// has ended somehow, and a pod that did not end by itself has failed. Static pods keep their phase.
@@ -35,9 +34,9 @@ fn end(container: &mut ContainerStatus) {
     let state = container.state.get_or_insert_default();
     if state.terminated.is_none() {
         let unknown = ContainerStateTerminated {
-            reason: Some(REASON.to_owned()),
+            reason: Some(STATUS_UNKNOWN.to_owned()),
             message: Some(MESSAGE.to_owned()),
-            exit_code: KILLED,
+            exit_code: UNSEEN_EXIT_CODE,
             ..ContainerStateTerminated::default()
         };
         *state = ContainerState { terminated: Some(unknown), ..ContainerState::default() };
@@ -118,7 +117,7 @@ mod tests {
         let plain = pod("Always", &["main"]);
         let end = terminated(&plain, status("Pending", vec![], waiting()));
         assert_eq!(end.phase.as_deref(), Some("Failed"));
-        assert_eq!(reasons(end.container_statuses.as_ref()), [REASON]);
+        assert_eq!(reasons(end.container_statuses.as_ref()), [STATUS_UNKNOWN]);
         let ended = status("Succeeded", vec![], running());
         assert_eq!(terminated(&plain, ended).phase.as_deref(), Some("Succeeded"));
         let again = terminated(&plain, end.clone());
@@ -134,11 +133,14 @@ mod tests {
         );
         let init = || vec![one("a", waiting()), one("b", running()), one("c", waiting())];
         let end = terminated(&pod, status("Pending", init(), waiting()));
-        assert_eq!(reasons(end.init_container_statuses.as_ref()), [REASON, REASON, ""]);
+        assert_eq!(
+            reasons(end.init_container_statuses.as_ref()),
+            [STATUS_UNKNOWN, STATUS_UNKNOWN, ""]
+        );
         assert_eq!(reasons(end.container_statuses.as_ref()), [""], "it never began");
         let none = vec![one("a", waiting()), one("b", waiting()), one("c", waiting())];
         let end = terminated(&pod, status("Pending", none, waiting()));
-        assert_eq!(reasons(end.init_container_statuses.as_ref()), [REASON, "", ""]);
+        assert_eq!(reasons(end.init_container_statuses.as_ref()), [STATUS_UNKNOWN, "", ""]);
     }
 
     // behaviour: STW-22

@@ -52,14 +52,26 @@ pub fn write(input: &WriteInput<'_>) -> Write {
         }
     }
     let is_over = Phase::of(api).is_some_and(Phase::is_terminal);
-    let goes = view::is_being_deleted(input.api) && !view::is_mirror(input.api);
+    let goes = view::is_being_deleted(input.api)
+        && !view::is_mirror(input.api)
+        && !only_finalizers_hold(input.api);
     if goes && is_over && input.finished { Write::Delete } else { Write::Nothing }
+}
+
+/// Whether a pod is gone as soon as its finalizers let it: no time is left to it.
+fn only_finalizers_hold(pod: &Pod) -> bool {
+    pod.metadata.deletion_grace_period_seconds == Some(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::decide::test_pods::{at, deleted, pod};
+
+    fn without_grace(mut pod: Pod) -> Pod {
+        pod.metadata.deletion_grace_period_seconds = Some(0);
+        pod
+    }
 
     fn with_phase(phase: &str) -> PodStatus {
         PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() }
@@ -105,6 +117,14 @@ mod tests {
             ),
             ("something is left", deleted(of_api("Failed")), "Failed", false, false, "nothing"),
             ("gone", deleted(of_api("Failed")), "Failed", false, true, "delete"),
+            (
+                "held by finalizers",
+                without_grace(deleted(of_api("Failed"))),
+                "Failed",
+                false,
+                true,
+                "nothing",
+            ),
             ("a mirror", mirror(deleted(of_api("Failed"))), "Failed", false, true, "nothing"),
         ];
         for (row, api, ours, may_run, finished, expected) in rows {

@@ -14,12 +14,12 @@ pub(super) async fn follow<T: Clone, K: Clone + Ord>(
     key: impl Fn(&T) -> K,
     sink: &dyn Sink<T, K>,
 ) {
-    let mut changed = cluster.changed.subscribe();
+    let mut changed = cluster.shared.subscribe();
     let mut place: Option<(u64, usize)> = None;
     loop {
         let mut told = Vec::new();
         {
-            let mut state = cluster.state();
+            let mut state = cluster.shared.state();
             let history = history(&mut state);
             if !history.is_frozen {
                 let expired = history.expired;

@@ -1,9 +1,6 @@
 //! The API server in memory, as far as a node's own objects go: whole nodes and their leases.
 
-mod merge;
-
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -12,9 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use model::ports::cluster::{ApiError, Change, Sink};
 use model::ports::node_api::{NodeApi, NodeLeases};
 use serde_json::Value;
-use tokio::sync::watch;
 
-use super::Trouble;
+use super::strategic_merge::patched;
+use super::troubles::{Trouble, Troubles, troubled};
+use super::watched::Watched;
 
 /// What can be asked about a node's own objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +37,7 @@ struct State {
     uids: u64,
     nodes: BTreeMap<String, Node>,
     leases: BTreeMap<String, Lease>,
-    troubles: Vec<(NodeAsk, Trouble, u32)>,
+    troubles: Troubles<NodeAsk>,
     calls: Vec<(NodeAsk, Option<Value>)>,
     is_frozen: bool,
     /// How many follow, or did.
@@ -51,17 +49,9 @@ struct State {
 }
 
 /// Nodes and their leases. Clones are the same ones.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct MemoryNodeApi {
-    state: Arc<Mutex<State>>,
-    /// Counts changes of anything; for those who follow.
-    changed: Arc<watch::Sender<u64>>,
-}
-
-impl Default for MemoryNodeApi {
-    fn default() -> Self {
-        Self { state: Arc::default(), changed: Arc::new(watch::Sender::new(0)) }
-    }
+    shared: Watched<State>,
 }
 
 fn name_of(metadata: &ObjectMeta) -> String {
@@ -78,40 +68,22 @@ impl State {
             metadata.uid = Some(format!("00000000-0000-4000-8000-{:012x}", self.uids));
         }
     }
-
-    fn trouble(&mut self, ask: NodeAsk, body: Option<Value>) -> Option<Trouble> {
-        self.calls.push((ask, body));
-        let (_, trouble, left) =
-            self.troubles.iter_mut().find(|(on, _, left)| *on == ask && *left > 0)?;
-        *left -= 1;
-        Some(trouble.clone())
-    }
 }
 
 impl MemoryNodeApi {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let answer = change(&mut self.state());
-        self.changed.send_modify(|count| *count += 1);
-        answer
-    }
-
     /// A node, if it is there.
     pub fn node(&self, name: &str) -> Option<Node> {
-        self.state().nodes.get(name).cloned()
+        self.shared.state().nodes.get(name).cloned()
     }
 
     /// A lease, if it is there.
     pub fn lease(&self, name: &str) -> Option<Lease> {
-        self.state().leases.get(name).cloned()
+        self.shared.state().leases.get(name).cloned()
     }
 
     /// Puts a node there, as somebody else would.
     pub fn put_node(&self, mut node: Node) {
-        self.change(|state| {
+        self.shared.change(|state| {
             let name = name_of(&node.metadata);
             let is_new = !state.nodes.contains_key(&name);
             state.stamp(&mut node.metadata, is_new);
@@ -129,12 +101,12 @@ impl MemoryNodeApi {
 
     /// Deletes a node.
     pub fn drop_node(&self, name: &str) {
-        self.change(|state| state.nodes.remove(name));
+        self.shared.change(|state| state.nodes.remove(name));
     }
 
     /// Changes a lease, as somebody else would.
     pub fn update_lease(&self, name: &str, change: impl FnOnce(&mut Lease)) {
-        self.change(|state| {
+        self.shared.change(|state| {
             let Some(mut lease) = state.leases.get(name).cloned() else { return };
             change(&mut lease);
             state.stamp(&mut lease.metadata, false);
@@ -144,37 +116,37 @@ impl MemoryNodeApi {
 
     /// Deletes a lease.
     pub fn drop_lease(&self, name: &str) {
-        self.change(|state| state.leases.remove(name));
+        self.shared.change(|state| state.leases.remove(name));
     }
 
     /// Nothing is told while it is frozen: a watch that was lost and nobody noticed.
     pub fn freeze(&self, is_frozen: bool) {
-        self.change(|state| state.is_frozen = is_frozen);
+        self.shared.change(|state| state.is_frozen = is_frozen);
     }
 
     /// Those who follow now hear nothing any more; those who begin to follow do.
     pub fn deafen(&self) {
-        self.change(|state| state.deaf = state.followers);
+        self.shared.change(|state| state.deaf = state.followers);
     }
 
     /// Those who follow must begin anew.
     pub fn expire(&self) {
-        self.change(|state| state.expired += 1);
+        self.shared.change(|state| state.expired += 1);
     }
 
     /// From now on calls go wrong, so many times.
     pub fn trouble(&self, ask: NodeAsk, trouble: Trouble, times: u32) {
-        self.state().troubles.push((ask, trouble, times));
+        self.shared.state().troubles.add(None, ask, trouble, times);
     }
 
     /// Nothing goes wrong any more.
     pub fn end_troubles(&self) {
-        self.state().troubles.clear();
+        self.shared.state().troubles.clear();
     }
 
     /// All calls so far, in order.
     pub fn calls(&self) -> Vec<NodeAsk> {
-        self.state().calls.iter().map(|(ask, _)| *ask).collect()
+        self.shared.state().calls.iter().map(|(ask, _)| *ask).collect()
     }
 
     /// How often something was asked.
@@ -184,12 +156,12 @@ impl MemoryNodeApi {
 
     /// The patches so far, in order.
     pub fn patches(&self) -> Vec<Value> {
-        self.state().calls.iter().filter_map(|(_, body)| body.clone()).collect()
+        self.shared.state().calls.iter().filter_map(|(_, body)| body.clone()).collect()
     }
 
     /// Forgets which calls there were.
     pub fn forget_calls(&self) {
-        self.state().calls.clear();
+        self.shared.state().calls.clear();
     }
 
     /// Does a call, unless something goes wrong with it.
@@ -199,28 +171,21 @@ impl MemoryNodeApi {
         body: Option<Value>,
         call: impl FnOnce(&mut State) -> Result<T, ApiError> + Send,
     ) -> Result<T, ApiError> {
-        let trouble = self.state().trouble(ask, body);
-        match trouble {
-            None => self.change(call),
-            Some(Trouble::Late(duration)) => {
-                tokio::time::sleep(duration).await;
-                self.change(call)
-            }
-            Some(Trouble::AnswerLost) => {
-                self.change(call)?;
-                Err(Trouble::AnswerLost.error())
-            }
-            Some(trouble) => Err(trouble.error()),
-        }
+        let trouble = {
+            let mut state = self.shared.state();
+            state.calls.push((ask, body));
+            state.troubles.next("", ask)
+        };
+        troubled(trouble, || self.shared.change(call)).await
     }
 }
 
 #[async_trait]
 impl NodeApi for MemoryNodeApi {
     async fn follow_own_node(&self, name: &str, sink: &dyn Sink<Node, ()>) {
-        let mut changed = self.changed.subscribe();
+        let mut changed = self.shared.subscribe();
         let number = {
-            let mut state = self.state();
+            let mut state = self.shared.state();
             state.followers += 1;
             state.followers
         };
@@ -229,7 +194,7 @@ impl NodeApi for MemoryNodeApi {
         loop {
             let mut news = Vec::new();
             {
-                let state = self.state();
+                let state = self.shared.state();
                 let node = state.nodes.get(name).cloned();
                 let is_told = !state.is_frozen && number > state.deaf;
                 if is_told && begun != Some(state.expired) {
@@ -276,7 +241,7 @@ impl NodeApi for MemoryNodeApi {
         let body = patch.clone();
         let change = |state: &mut State| {
             let node = state.nodes.get(name).cloned().ok_or(ApiError::NotFound)?;
-            let mut changed = merge::patched(&node, &patch)?;
+            let mut changed = patched(&node, &patch)?;
             // What is patched is the status; labels and annotations may go along, all else does not.
             changed.spec = node.spec;
             state.stamp(&mut changed.metadata, false);

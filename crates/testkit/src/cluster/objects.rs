@@ -51,7 +51,7 @@ struct Following<'a> {
 
 impl Drop for Following<'_> {
     fn drop(&mut self) {
-        self.cluster.change(|state| {
+        self.cluster.shared.change(|state| {
             let followed = &mut state.objects.followed;
             if let Some(count) = followed.get_mut(self.key) {
                 *count -= 1;
@@ -64,7 +64,7 @@ impl Drop for Following<'_> {
 impl MemoryCluster {
     /// Puts an object there, at a version of its own.
     pub fn put_object(&self, key: &ObjectKey, object: DataObject) {
-        self.change(|state| {
+        self.shared.change(|state| {
             state.version += 1;
             let object = DataObject { version: Version::from(state.version), ..object };
             let history = state.objects.histories.entry(key.clone()).or_default();
@@ -75,7 +75,7 @@ impl MemoryCluster {
 
     /// Removes an object.
     pub fn drop_object(&self, key: &ObjectKey) {
-        self.change(|state| {
+        self.shared.change(|state| {
             if state.objects.stored.remove(key).is_some() {
                 let history = state.objects.histories.entry(key.clone()).or_default();
                 history.changes.push(Change::Gone(()));
@@ -85,17 +85,17 @@ impl MemoryCluster {
 
     /// Nothing is heard of objects while they are frozen.
     pub fn freeze_objects(&self, are_frozen: bool) {
-        self.change(|state| state.objects.are_frozen = are_frozen);
+        self.shared.change(|state| state.objects.are_frozen = are_frozen);
     }
 
     /// The objects that somebody follows now.
     pub fn followed(&self) -> Vec<ObjectKey> {
-        self.state().objects.followed.keys().cloned().collect()
+        self.shared.state().objects.followed.keys().cloned().collect()
     }
 
     /// Waits until it is so, for a minute.
     pub async fn wait_followed(&self, expected: &[&ObjectKey]) {
-        let mut changed = self.changed.subscribe();
+        let mut changed = self.shared.subscribe();
         let wait = async {
             while !self.followed().iter().eq(expected.iter().copied()) {
                 changed.changed().await.expect("the cluster itself holds the sender");
@@ -107,31 +107,31 @@ impl MemoryCluster {
 
     /// Puts a service there.
     pub fn put_service(&self, service: ServiceRecord) {
-        self.change(|state| state.objects.services.changes.push(Change::Applied(service)));
+        self.shared.change(|state| state.objects.services.changes.push(Change::Applied(service)));
     }
 
     /// Removes a service.
     pub fn drop_service(&self, name: ServiceName) {
-        self.change(|state| state.objects.services.changes.push(Change::Gone(name)));
+        self.shared.change(|state| state.objects.services.changes.push(Change::Gone(name)));
     }
 
     /// Puts a runtime class there.
     pub fn put_runtime_class(&self, name: &str, handler: &str) {
         let class = RuntimeClassRecord { name: name.to_owned(), handler: handler.to_owned() };
-        self.change(|state| state.objects.classes.changes.push(Change::Applied(class)));
+        self.shared.change(|state| state.objects.classes.changes.push(Change::Applied(class)));
     }
 
     /// Removes a runtime class.
     pub fn drop_runtime_class(&self, name: &str) {
         let name = name.to_owned();
-        self.change(|state| state.objects.classes.changes.push(Change::Gone(name)));
+        self.shared.change(|state| state.objects.classes.changes.push(Change::Gone(name)));
     }
 }
 
 #[async_trait]
 impl ObjectReads for MemoryCluster {
     async fn follow_object(&self, key: &ObjectKey, sink: &dyn Sink<DataObject, ()>) {
-        self.change(|state| {
+        self.shared.change(|state| {
             state.calls.push((Ask::Watch, key.to_string()));
             *state.objects.followed.entry(key.clone()).or_default() += 1;
         });
@@ -172,7 +172,7 @@ impl ServiceFeed for MemoryCluster {
 #[async_trait]
 impl RuntimeClassFeed for MemoryCluster {
     async fn follow_runtime_classes(&self, sink: &dyn Sink<RuntimeClassRecord, String>) {
-        self.change(|state| state.calls.push((Ask::Watch, "runtimeclasses".to_owned())));
+        self.shared.change(|state| state.calls.push((Ask::Watch, "runtimeclasses".to_owned())));
         follow(self, |state| &mut state.objects.classes, |one| one.name.clone(), sink).await;
     }
 }

@@ -9,7 +9,8 @@ use model::ports::clock::WallClock as _;
 use model::ports::cluster::{ApiError, ClusterEvents, Leases, Nodes, PodFeed, PodWrites, Sink};
 use model::verdict::Verdict;
 
-use super::{Ask, MemoryCluster, RemovedPod, State, Trouble};
+use super::troubles::troubled;
+use super::{Ask, MemoryCluster, RemovedPod, State};
 
 impl MemoryCluster {
     /// Does a call, unless something goes wrong with it.
@@ -19,19 +20,12 @@ impl MemoryCluster {
         what: &str,
         call: impl FnOnce(&mut State) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
-        let trouble = self.state().trouble(&self.who, ask, what);
-        match trouble {
-            None => self.change(call),
-            Some(Trouble::Late(duration)) => {
-                tokio::time::sleep(duration).await;
-                self.change(call)
-            }
-            Some(Trouble::AnswerLost) => {
-                self.change(call)?;
-                Err(Trouble::AnswerLost.error())
-            }
-            Some(trouble) => Err(trouble.error()),
-        }
+        let trouble = {
+            let mut state = self.shared.state();
+            state.calls.push((ask, what.to_owned()));
+            state.troubles.next(&self.who, ask)
+        };
+        troubled(trouble, || self.shared.change(call)).await
     }
 }
 
@@ -67,9 +61,7 @@ impl PodWrites for MemoryCluster {
         let fail = |state: &mut State| {
             let mut stored = state.pods.get(&key(pod)).cloned().ok_or(ApiError::NotFound)?;
             if stored.record.uid != pod.uid {
-                // A patch that changes a uid is an object that makes no sense.
-                let message = "metadata.uid: field is immutable".to_owned();
-                return Err(ApiError::Refused { code: 422, message });
+                return Err(ApiError::Conflict("the uid is another".to_owned()));
             }
             stored.record.phase = PodPhase::Failed;
             if let Some(generation) = status.observed_generation {

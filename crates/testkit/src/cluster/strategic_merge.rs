@@ -1,39 +1,82 @@
-//! Strategic merge patches, as far as statuses of pods need them.
+//! Strategic merge patches, as far as statuses of pods and nodes need them.
 
+use model::ports::cluster::ApiError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// Lists that are merged by a key of their elements.
-const KEYS: [(&str, &str); 3] = [("conditions", "type"), ("podIPs", "ip"), ("hostIPs", "ip")];
+const KEYS: [(&str, &str); 4] =
+    [("conditions", "type"), ("addresses", "type"), ("podIPs", "ip"), ("hostIPs", "ip")];
 
-/// Changes an object as a patch says.
-pub(super) fn apply(to: &mut Map<String, Value>, patch: &Map<String, Value>) {
+/// What of an object's metadata makes a patch one of that very object, and of that very version.
+const PRECONDITIONS: [&str; 2] = ["uid", "resourceVersion"];
+
+/// An object after a patch. One that is meant for another object, or another version of it, is a
+/// conflict.
+pub(super) fn patched<T>(object: &T, patch: &Value) -> Result<T, ApiError>
+where
+    T: Serialize + DeserializeOwned,
+{
+    let unreadable = |error| ApiError::Unreadable(Box::new(error));
+    let mut object = serde_json::to_value(object).map_err(unreadable)?;
+    for field in PRECONDITIONS {
+        let wanted = &patch["metadata"][field];
+        if !wanted.is_null() && *wanted != object["metadata"][field] {
+            return Err(ApiError::Conflict(format!("metadata.{field} is another")));
+        }
+    }
+    if let (Some(object), Some(patch)) = (object.as_object_mut(), patch.as_object()) {
+        apply(object, patch);
+    }
+    serde_json::from_value(object).map_err(unreadable)
+}
+
+fn apply(to: &mut Map<String, Value>, patch: &Map<String, Value>) {
     for (name, change) in patch {
         let key = KEYS.iter().find(|(list, _)| list == name).map(|(_, key)| *key);
-        match (change, key) {
-            (Value::Null, _) => drop(to.remove(name)),
+        let there = to.remove(name);
+        let merged = match (change, key) {
+            (Value::Null, _) => continue,
             (Value::Array(elements), Some(key)) => {
-                let list = to.entry(name).or_insert_with(|| Value::Array(Vec::new()));
-                if let Value::Array(list) = list {
-                    merge_list(list, elements, key);
-                }
+                let there = match there {
+                    Some(Value::Array(there)) => there,
+                    _ => Vec::new(),
+                };
+                Value::Array(merged_list(there, elements, key))
             }
             (Value::Object(members), _) => {
-                let object = to.entry(name).or_insert_with(|| Value::Object(Map::new()));
-                if let Value::Object(object) = object {
-                    apply(object, members);
-                }
+                let there = match there {
+                    Some(Value::Object(there)) => there,
+                    _ => Map::new(),
+                };
+                Value::Object(merged(there, members))
             }
-            (value, _) => drop(to.insert(name.clone(), value.clone())),
-        }
+            (value, _) => value.clone(),
+        };
+        to.insert(name.clone(), merged);
     }
 }
 
-fn merge_list(list: &mut Vec<Value>, elements: &[Value], key: &str) {
-    for element in elements {
-        let Value::Object(members) = element else { continue };
+fn merged(mut there: Map<String, Value>, members: &Map<String, Value>) -> Map<String, Value> {
+    apply(&mut there, members);
+    there
+}
+
+/// What is to be done with an element of a list, if not merged.
+fn directive(members: &Map<String, Value>) -> Option<&str> {
+    members.get("$patch").and_then(Value::as_str)
+}
+
+fn merged_list(mut list: Vec<Value>, elements: &[Value], key: &str) -> Vec<Value> {
+    let elements: Vec<&Map<String, Value>> = elements.iter().filter_map(Value::as_object).collect();
+    if elements.iter().any(|members| directive(members) == Some("replace")) {
+        let new = elements.into_iter().filter(|members| directive(members).is_none());
+        return new.map(|members| Value::Object(merged(Map::new(), members))).collect();
+    }
+    for members in elements {
         let place = list.iter().position(|one| one.get(key) == members.get(key));
-        match (members.get("$patch").and_then(Value::as_str), place) {
-            (Some("replace"), _) => list.clear(),
+        match (directive(members), place) {
             (Some("delete"), Some(place)) => drop(list.remove(place)),
             (Some(_), _) => {}
             (None, Some(place)) => {
@@ -41,40 +84,79 @@ fn merge_list(list: &mut Vec<Value>, elements: &[Value], key: &str) {
                     apply(there, members);
                 }
             }
-            (None, None) => {
-                let mut new = Map::new();
-                apply(&mut new, members);
-                list.push(Value::Object(new));
-            }
+            (None, None) => list.push(Value::Object(merged(Map::new(), members))),
         }
     }
+    list
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::{Node, Pod};
     use serde_json::json;
 
     use super::*;
 
+    fn after<T: Serialize + DeserializeOwned>(object: Value, patch: &Value) -> Value {
+        let object: T = serde_json::from_value(object).unwrap();
+        serde_json::to_value(patched(&object, patch).unwrap()).unwrap()
+    }
+
     #[test]
     fn members_lists_and_what_is_taken_away_are_as_the_patch_says() {
-        let mut status = json!({
+        let pod = json!({ "status": {
             "phase": "Pending", "reason": "Old", "podIPs": [{ "ip": "a" }],
-            "conditions": [{ "type": "A", "status": "False", "reason": "x" }, { "type": "B", "status": "True" }],
-        });
-        let patch = json!({
+            "conditions": [
+                { "type": "A", "status": "False", "reason": "x" },
+                { "type": "B", "status": "True" },
+            ],
+        }});
+        let patch = json!({ "status": {
             "phase": "Running", "reason": null, "podIPs": [{ "$patch": "replace" }, { "ip": "b" }],
             "conditions": [
                 { "type": "A", "status": "True", "reason": null },
                 { "type": "C", "status": "True" },
                 { "$patch": "delete", "type": "B" },
             ],
-        });
-        apply(status.as_object_mut().unwrap(), patch.as_object().unwrap());
+        }});
         let expected = json!({
             "phase": "Running", "podIPs": [{ "ip": "b" }],
             "conditions": [{ "type": "A", "status": "True" }, { "type": "C", "status": "True" }],
         });
-        assert_eq!(status, expected);
+        assert_eq!(after::<Pod>(pod, &patch)["status"], expected);
+    }
+
+    #[test]
+    fn maps_are_merged_and_other_lists_are_replaced() {
+        let node = json!({
+            "metadata": { "name": "n", "labels": { "a": "1", "b": "2" } },
+            "status": {
+                "addresses": [{ "type": "InternalIP", "address": "10.0.0.1" }],
+                "volumesInUse": ["x", "y"],
+            },
+        });
+        let patch = json!({
+            "metadata": { "labels": { "a": null, "c": "3" } },
+            "status": {
+                "addresses": [{ "type": "Hostname", "address": "n" }, { "$patch": "replace" }],
+                "volumesInUse": ["z"],
+            },
+        });
+        let after = after::<Node>(node, &patch);
+        assert_eq!(after["metadata"]["labels"], json!({ "b": "2", "c": "3" }));
+        let addresses = json!([{ "type": "Hostname", "address": "n" }]);
+        assert_eq!(after["status"]["addresses"], addresses, "wherever it says so");
+        assert_eq!(after["status"]["volumesInUse"], json!(["z"]));
+    }
+
+    #[test]
+    fn a_patch_for_another_object_or_version_is_a_conflict() {
+        let metadata = json!({ "name": "n", "uid": "u", "resourceVersion": "7" });
+        let node: Node = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
+        patched(&node, &json!({ "metadata": { "uid": "u", "resourceVersion": "7" } })).unwrap();
+        for (field, value) in [("uid", "v"), ("resourceVersion", "6")] {
+            let refused = patched(&node, &json!({ "metadata": { field: value } }));
+            assert!(matches!(refused, Err(ApiError::Conflict(_))), "{field}: {refused:?}");
+        }
     }
 }

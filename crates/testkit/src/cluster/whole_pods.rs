@@ -1,7 +1,9 @@
 //! The pods of nodes, whole: made, bound and deleted by a test, followed and written by an agent.
 
+mod backup;
+
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,10 +16,12 @@ use model::ports::cluster::{ApiError, Change, PodWrites, Sink};
 use model::ports::pod_api::PodApi;
 use model::verdict::Verdict;
 use serde_json::Value;
-use tokio::sync::watch;
 
-use super::strategic_merge::apply;
+use super::strategic_merge::patched;
+use super::watched::Watched;
 use crate::clock::VirtualClock;
+
+pub use self::backup::Backup;
 
 #[derive(Debug, Default)]
 struct State {
@@ -34,10 +38,8 @@ struct State {
 /// An API server that has pods alone. Clones are the same one.
 #[derive(Debug, Clone)]
 pub struct MemoryPods {
-    state: Arc<Mutex<State>>,
+    shared: Watched<State>,
     clock: VirtualClock,
-    /// Counts changes of anything; for those who follow.
-    changed: Arc<watch::Sender<u64>>,
 }
 
 impl Default for MemoryPods {
@@ -49,22 +51,12 @@ impl Default for MemoryPods {
 impl MemoryPods {
     /// A server without pods.
     pub fn new(clock: VirtualClock) -> Self {
-        Self { state: Arc::default(), clock, changed: Arc::new(watch::Sender::new(0)) }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let answer = change(&mut self.state());
-        self.changed.send_modify(|count| *count += 1);
-        answer
+        Self { shared: Watched::default(), clock }
     }
 
     /// Registers a node, with a uid of its own.
     pub fn register_node(&self, name: &str) {
-        self.change(|state| {
+        self.shared.change(|state| {
             state.uids += 1;
             let uid = format!("node-{}", state.uids);
             state.nodes.insert(name.to_owned(), uid);
@@ -74,12 +66,12 @@ impl MemoryPods {
     /// Makes a pod, as somebody who may do everything would: with a uid of its own.
     pub fn make(&self, pod: Pod) -> PodUid {
         let now = Time(self.clock.now());
-        self.change(|state| state.make(pod, now)).expect("no other pod has this name")
+        self.shared.change(|state| state.make(pod, now)).expect("no other pod has this name")
     }
 
     /// Changes a pod and what is asked of it.
     pub fn update(&self, name: &PodName, change: impl FnOnce(&mut Pod)) {
-        self.change(|state| {
+        self.shared.change(|state| {
             let mut pod = Pod::clone(&state.pods[name]);
             change(&mut pod);
             *pod.metadata.generation.get_or_insert_default() += 1;
@@ -90,7 +82,7 @@ impl MemoryPods {
     /// Asks for the end of a pod; without any grace it is gone.
     pub fn delete(&self, name: &PodName, grace: Duration) {
         if grace.is_zero() {
-            self.change(|state| state.drop_pod(name));
+            self.shared.change(|state| state.drop_pod(name));
             return;
         }
         let at = Time(self.clock.now() + grace);
@@ -103,7 +95,7 @@ impl MemoryPods {
 
     /// From now on the server is away, or back.
     pub fn away(&self, is_away: bool) {
-        self.change(|state| {
+        self.shared.change(|state| {
             state.is_away = is_away;
             state.expired += u64::from(is_away);
         });
@@ -111,22 +103,22 @@ impl MemoryPods {
 
     /// A pod, if it is there.
     pub fn pod(&self, name: &PodName) -> Option<Arc<Pod>> {
-        self.state().pods.get(name).cloned()
+        self.shared.state().pods.get(name).cloned()
     }
 
     /// All pods.
     pub fn pods(&self) -> Vec<Arc<Pod>> {
-        self.state().pods.values().cloned().collect()
+        self.shared.state().pods.values().cloned().collect()
     }
 
     /// What was asked so far, in short: `PATCH default/web`.
     pub fn calls(&self) -> Vec<String> {
-        self.state().calls.clone()
+        self.shared.state().calls.clone()
     }
 
     /// Forgets what was asked.
     pub fn forget_calls(&self) {
-        self.state().calls.clear();
+        self.shared.state().calls.clear();
     }
 
     /// Does a call, unless the server is away.
@@ -135,7 +127,7 @@ impl MemoryPods {
         what: String,
         call: impl FnOnce(&mut State) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
-        self.change(|state| {
+        self.shared.change(|state| {
             if state.is_away {
                 return Err(ApiError::Unreachable("away on purpose".into()));
             }
@@ -174,13 +166,18 @@ impl State {
         self.pods.remove(name);
     }
 
-    /// A pod with just this uid.
-    fn meant(&self, name: &PodName, uid: &str) -> Result<Pod, ApiError> {
-        let pod = self.pods.get(name).ok_or(ApiError::NotFound)?;
-        if pod.metadata.uid.as_deref() != Some(uid) {
+    /// A pod with just this uid, and just this version if one is meant.
+    fn meant(&self, target: &PodTarget, version: Version) -> Result<(PodName, Pod), ApiError> {
+        let name = PodName::new(&*target.namespace, &*target.name);
+        let pod = self.pods.get(&name).ok_or(ApiError::NotFound)?;
+        if pod.metadata.uid != Some(target.uid.to_string()) {
             return Err(ApiError::Conflict("the uid is another".to_owned()));
         }
-        Ok(Pod::clone(pod))
+        let there = Version::from(pod.metadata.resource_version.as_deref().unwrap_or_default());
+        if version.0.is_some() && version != there {
+            return Err(ApiError::Conflict("the version is another".to_owned()));
+        }
+        Ok((name, Pod::clone(pod)))
     }
 }
 
@@ -196,12 +193,12 @@ fn uid_of(pod: &Pod) -> PodUid {
 #[async_trait]
 impl PodApi for MemoryPods {
     async fn follow_pods_of(&self, node: &str, sink: &dyn Sink<Arc<Pod>, PodUid>) {
-        let mut changed = self.changed.subscribe();
+        let mut changed = self.shared.subscribe();
         let mut told: Option<(u64, BTreeMap<PodUid, Arc<Pod>>)> = None;
         loop {
             changed.mark_unchanged();
             let (is_away, expired, there) = {
-                let state = self.state();
+                let state = self.shared.state();
                 let of_node = |pod: &&Arc<Pod>| {
                     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node)
                 };
@@ -229,16 +226,11 @@ impl PodApi for MemoryPods {
         self.call(format!("PATCH {pod}"), |state| {
             let unreadable = |error| ApiError::Unreadable(Box::new(error));
             let patch: Value = serde_json::from_str(&patch).map_err(unreadable)?;
-            let mut there =
-                state.meant(pod, patch["metadata"]["uid"].as_str().unwrap_or_default())?;
-            let mut status = serde_json::to_value(&there.status).map_err(unreadable)?;
-            if let (Some(status), Some(changes)) =
-                (status.as_object_mut(), patch["status"].as_object())
-            {
-                apply(status, changes);
-            }
-            there.status = serde_json::from_value(status).map_err(unreadable)?;
-            Ok(state.put(pod.clone(), there))
+            let there = state.pods.get(pod).ok_or(ApiError::NotFound)?;
+            let changed = patched(&**there, &patch)?;
+            // What is patched is the status alone.
+            let changed = Pod { status: changed.status, ..Pod::clone(there) };
+            Ok(state.put(pod.clone(), changed))
         })
     }
 
@@ -282,21 +274,29 @@ fn tell(
 #[async_trait]
 impl PodWrites for MemoryPods {
     async fn fail_pod(&self, pod: &PodTarget, _: &FailedStatus) -> Result<Version, ApiError> {
-        let name = PodName::new(&*pod.namespace, &*pod.name);
-        self.call(format!("FAIL {name}"), |state| {
-            let mut there = state.meant(&name, &pod.uid.to_string())?;
+        self.call(format!("FAIL {}/{}", pod.namespace, pod.name), |state| {
+            let (name, mut there) = state.meant(pod, Version(None))?;
             there.status.get_or_insert_default().phase = Some("Failed".to_owned());
-            state.put(name.clone(), there);
+            state.put(name, there);
             Ok(Version::from(state.version))
         })
     }
 
     async fn remove_pod(&self, pod: &PodTarget, _: &Verdict) -> Result<PodRemoved, ApiError> {
-        let name = PodName::new(&*pod.namespace, &*pod.name);
-        self.call(format!("DELETE {name}"), |state| {
-            state.meant(&name, &pod.uid.to_string())?;
-            state.drop_pod(&name);
-            Ok(PodRemoved::Gone)
+        let now = Time(self.clock.now());
+        self.call(format!("DELETE {}/{}", pod.namespace, pod.name), |state| {
+            let (name, mut there) = state.meant(pod, pod.version)?;
+            if there.metadata.finalizers.as_ref().is_none_or(Vec::is_empty) {
+                state.drop_pod(&name);
+                return Ok(PodRemoved::Gone);
+            }
+            let metadata = &mut there.metadata;
+            if metadata.deletion_grace_period_seconds != Some(0) {
+                metadata.deletion_timestamp.get_or_insert(now);
+                metadata.deletion_grace_period_seconds = Some(0);
+                state.put(name, there);
+            }
+            Ok(PodRemoved::Held)
         })
     }
 }

@@ -87,7 +87,7 @@ async fn a_pod_is_marked_and_has_another_version_then(world: &dyn World) -> Resu
 async fn a_pod_of_another_uid_is_not_marked(world: &dyn World) -> Result<()> {
     let pod = world.make_pod("other-uid", false).await?;
     let refused = fail(world, &another(&pod)).await;
-    ensure!(matches!(refused, Err(ApiError::Refused { code: 422, .. })), "{refused:?}");
+    ensure!(matches!(refused, Err(ApiError::Conflict(_))), "{refused:?}");
     ensure!(world.phase("other-uid").await? == Some(PodPhase::Running), "it runs on");
     Ok(())
 }

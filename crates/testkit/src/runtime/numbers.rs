@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use crate::random::mixed;
+
 /// Hands out ids and addresses, each once.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
@@ -31,14 +33,6 @@ pub(super) fn hex64(seed: u64) -> String {
         state
     });
     format!("{a:016x}{b:016x}{c:016x}{d:016x}")
-}
-
-/// The finishing step of the `SplitMix64` generator: different for different inputs.
-fn mixed(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]

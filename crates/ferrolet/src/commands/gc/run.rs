@@ -53,6 +53,9 @@ fn told(line: &GcLine) -> String {
             format!("removed {}: {} ({})", named(item), reason(&item.rule, &item.detail), item.rule)
         }
         GcLine::Failed { item, error } => format!("not removed: {}: {error}", named(item)),
+        GcLine::Kept { item } => {
+            format!("kept {}: {} ({})", named(item), reason(&item.rule, &item.detail), item.rule)
+        }
         GcLine::Done(done) => {
             let removed = match count(&done.removed) {
                 removed if removed.is_empty() => "nothing".to_owned(),

@@ -73,6 +73,7 @@ const RULES: &[(&str, &str)] = &[
     (Rule::NEVER_SCHEDULED, "it was deleted before it got a node"),
     // What stays.
     ("running", "it runs"),
+    ("pod-came-back", "its pod is there again"),
     ("too-young", "it is younger than {minimumAge}"),
     ("exit-time-unknown", "when it ended could not be read"),
     ("source-not-ready", "not every source of pods was heard yet"),
@@ -146,15 +147,9 @@ fn filled(text: &str, detail: &Inputs) -> Option<String> {
 
 /// An input for people: bytes in units that can be read, all else as it is.
 fn shown(name: &str, value: &Value) -> String {
-    match (is_bytes(name), value.as_u64(), value) {
-        (true, Some(bytes), _) => bytes_text(bytes),
-        (_, _, Value::String(text)) => text.clone(),
-        (_, _, Value::Array(values)) => {
-            let texts: Vec<String> = values.iter().map(|value| shown("", value)).collect();
-            texts.join(" ")
-        }
-        (_, _, Value::Null) => "none".to_owned(),
-        _ => value.to_string(),
+    match value.as_u64() {
+        Some(bytes) if is_bytes(name) => bytes_text(bytes),
+        _ => journal::plain(value),
     }
 }
 

@@ -115,6 +115,7 @@ async fn one_that_somebody_else_removed_meanwhile_is_no_failure() {
     assert_eq!((report.removed(), report.failed()), (2, 0), "{report:?}");
 }
 
+// behaviour: GC-87
 #[tokio::test(start_paused = true)]
 async fn one_that_was_started_since_it_was_listed_is_left_alone() {
     let bench = Bench::new(Pods::ready(), keep(0));
@@ -123,8 +124,12 @@ async fn one_that_was_started_since_it_was_listed_is_left_alone() {
     let mut survey = survey::all(&bench.parts, false, &mut <_>::default()).await;
     // As the list would have shown it a moment before.
     survey.listed[0].state = model::observed::ContainerState::Created;
-    let report = act::carry_out(&bench.parts, &survey, &|_| {}).await;
-    assert_eq!((report.removed(), report.failed()), (0, 1));
+    let (sender, mut steps) = mpsc::channel(8);
+    let tell = |step: Step| drop(sender.try_send(step));
+    let report = act::carry_out(&bench.parts, &mut survey, &tell).await;
+    assert_eq!(steps.recv().await.unwrap().outcome, Err(Stays::Kept("running")));
+    let tally = Tally { kept: 1, ..Tally::default() };
+    assert_eq!(report.kinds, [("container", tally)].into());
     assert_eq!(bench.containers(), [id]);
     let log = "/var/log/pods/default_web_uid-web/main/0.log";
     assert!(bench.files.content(log).is_some(), "the logs of what runs stay");
@@ -326,9 +331,11 @@ async fn a_pod_that_comes_back_while_something_of_it_is_being_stopped_keeps_it()
         }
         bench.runtime.forget_calls();
         bench.parts.pods = Arc::new(ComesBack(Arc::clone(&bench.runtime), asked));
-        bench.pass(false).await;
+        let report = bench.pass(false).await;
         assert_eq!(bench.runtime.count(asked), 1);
         assert_eq!(bench.runtime.count(removal), 0, "{removal:?}");
+        assert_eq!((report.removed(), report.failed()), (0, 0), "it stays, and nothing failed");
+        assert!(!report.is_complete(), "it is looked at again: {report:?}");
     }
 }
 

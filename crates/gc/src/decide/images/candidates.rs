@@ -9,7 +9,7 @@ use model::ids::PodName;
 use model::verdict::{Detail, Input, Subject};
 use podspec::image_name::ImageName;
 
-use crate::decide::images::{Detected, ImageKey, Pins, Policy, Seen, Times, Use};
+use crate::decide::images::{Detected, Pins, Policy, Seen, Times, Use};
 use crate::plan::{Fate, Item};
 
 /// What keeps an image besides its own merits.
@@ -51,21 +51,34 @@ pub struct Situation<'a> {
     pub now: Timestamp,
     /// When the agent began: before that nobody was protected from it.
     pub began: Timestamp,
+    /// Whether anybody has observed the images before.
+    pub observed: Observed,
 }
 
-/// An image that may go.
+/// Whether somebody has observed the images for as long as the agent runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Observed {
+    /// An agent has.
+    Yes,
+    /// Nobody has: this look is the first, and says nothing of how long images are there.
+    No,
+}
+
+/// An image that may go, for whichever handlers it was pulled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Which.
-    pub key: ImageKey,
+    /// Its id, by which it goes.
+    pub id: String,
     /// Its names in full.
     pub names: Arc<[String]>,
-    /// Bytes it takes, layers that it shares included.
+    /// Bytes it takes, layers that it shares included; the most that is told for any handler.
     pub size: u64,
-    /// When it was first seen, and last in use.
+    /// When it was first seen, and last in use; the latest for any handler.
     pub times: Times,
     /// For how long it is known, since the agent began at most.
     pub known_for: Duration,
+    /// Whether the first look at it means anything.
+    pub observed: Observed,
 }
 
 /// What may go, the least recently used first, and what stays whatever happens.
@@ -86,39 +99,20 @@ pub fn sort(situation: &Situation<'_>) -> Sorted {
         .iter()
         .flat_map(|image| [(image.name.clone(), image), (full_name(&image.name), image)])
         .collect();
-    let images = &situation.detected.images;
-    // An image is removed by its id, for whichever handler it was pulled: what keeps it for one of them
-    // keeps it for all, and it is as young as the youngest.
-    let mut times: BTreeMap<&str, Times> = BTreeMap::new();
-    let mut keepers: BTreeMap<&str, (&'static str, Detail)> = BTreeMap::new();
-    for image in images {
-        let id = image.key.id.as_str();
-        let latest = times.entry(id).or_insert(image.times);
-        latest.first_detected = latest.first_detected.max(image.times.first_detected);
-        latest.last_used = latest.last_used.max(image.times.last_used);
-        if let Some(keeper) = keeper(situation, image, &claimed, &of_pods) {
-            keepers.entry(id).or_insert(keeper);
-        }
-    }
     let mut sorted = Sorted::default();
-    for image in images {
-        let id = image.key.id.as_str();
-        if let Some((rule, detail)) = keepers.get(id) {
-            sorted.kept.push(kept(image, rule, detail.clone()));
-            continue;
+    // An image is removed by its id, for whichever handlers it was pulled: what keeps it for one of them
+    // keeps it for all. They are in the order of their keys, so those of one id stand together.
+    for handlers in situation.detected.images.chunk_by(|one, next| one.key.id == next.key.id) {
+        let Some((first, others)) = handlers.split_first() else { continue };
+        let candidate = Candidate::of(first, others, situation);
+        match handlers.iter().find_map(|image| keeper(situation, image, &claimed, &of_pods)) {
+            Some((rule, detail)) => sorted.kept.push(candidate.item(Fate::Keep, rule, detail)),
+            None => sorted.candidates.push(candidate),
         }
-        let times = times.get(id).copied().unwrap_or(image.times);
-        sorted.candidates.push(Candidate {
-            key: image.key.clone(),
-            names: Arc::clone(&image.names),
-            size: image.size,
-            times,
-            known_for: since(situation.began.max(times.first_detected), situation.now),
-        });
     }
     sorted.candidates.sort_by(|a, b| {
         let order = |one: &Candidate| (one.times.last_used, one.times.first_detected);
-        order(a).cmp(&order(b)).then_with(|| a.key.cmp(&b.key))
+        order(a).cmp(&order(b)).then_with(|| a.id.cmp(&b.id))
     });
     sorted
 }
@@ -145,7 +139,7 @@ fn keeper(
     if image.pinned {
         return Some(("image-pinned", detail));
     }
-    if let Some(name) = is_claimed(&image.key, &image.names, claimed) {
+    if let Some(name) = is_claimed(&image.key.id, &image.names, claimed) {
         return Some(("being-pulled", detail.with("claimed", text(name))));
     }
     let labels = situation.labels.get(&image.key.id);
@@ -166,18 +160,36 @@ fn keeper(
 }
 
 /// Under which name an image is claimed, if it is.
-fn is_claimed<'a>(
-    key: &'a ImageKey,
-    names: &'a [String],
-    claimed: &BTreeSet<String>,
-) -> Option<&'a str> {
-    names.iter().chain([&key.id]).find(|name| claimed.contains(*name)).map(String::as_str)
+fn is_claimed<'a>(id: &'a str, names: &'a [String], claimed: &BTreeSet<String>) -> Option<&'a str> {
+    names.iter().map(String::as_str).chain([id]).find(|name| claimed.contains(*name))
 }
 
 impl Candidate {
+    /// An image as it is there for one handler, and for others.
+    fn of(first: &Seen, others: &[Seen], situation: &Situation<'_>) -> Self {
+        let Times { mut first_detected, mut last_used } = first.times;
+        let (mut names, mut size) = (Arc::clone(&first.names), first.size);
+        for other in others {
+            first_detected = first_detected.max(other.times.first_detected);
+            last_used = last_used.max(other.times.last_used);
+            size = size.max(other.size);
+            let new = other.names.iter().filter(|name| !names.contains(name));
+            let new: Vec<String> = new.cloned().collect();
+            names = names.iter().cloned().chain(new).collect();
+        }
+        Self {
+            id: first.key.id.clone(),
+            names,
+            size,
+            times: Times { first_detected, last_used },
+            known_for: since(situation.began.max(first_detected), situation.now),
+            observed: situation.observed,
+        }
+    }
+
     /// Under which of these names, as somebody asked for them, the image is claimed.
     pub fn claimed_as(&self, claimed: &BTreeSet<String>) -> Option<&str> {
-        is_claimed(&self.key, &self.names, &meant(claimed))
+        is_claimed(&self.id, &self.names, &meant(claimed))
     }
 
     /// For how long nobody has used it; one that was never used counts from when it was first seen.
@@ -188,41 +200,32 @@ impl Candidate {
 
     /// What becomes of it, by a rule that was applied to this besides the image itself.
     pub fn item(&self, fate: Fate, rule: &'static str, detail: Detail) -> Item {
-        let about = about(self.size, self.times, &self.names);
         Item {
-            subject: Subject::Image(self.key.id.clone()),
+            subject: Subject::Image(self.id.clone()),
             name: self.names.first().map_or("", String::as_str).into(),
             owner: None,
             fate,
             rule,
-            detail: Detail(detail.0.into_iter().chain(about.0).collect()),
+            detail: Detail(detail.0.into_iter().chain(self.about().0).collect()),
         }
     }
-}
 
-fn kept(image: &Seen, rule: &'static str, detail: Detail) -> Item {
-    let about = about(image.size, image.times, &image.names);
-    Item {
-        subject: Subject::Image(image.key.id.clone()),
-        name: image.names.first().map_or("", String::as_str).into(),
-        owner: None,
-        fate: Fate::Keep,
-        rule,
-        detail: Detail(detail.0.into_iter().chain(about.0).collect()),
-    }
-}
-
-/// What is told of every image.
-fn about(size: u64, times: Times, names: &[String]) -> Detail {
-    let last_used = times.last_used.map_or(Input::Nothing, Input::Time);
-    let detail = Detail::default()
-        .with("size", bytes(size))
-        .with("lastUsed", last_used)
-        .with("firstDetected", Input::Time(times.first_detected));
-    match names {
-        [] | [_] => detail,
-        // Whoever asks for it later may know it by any of them.
-        names => detail.with("names", Input::Texts(names.to_vec())),
+    /// What is told of every image.
+    fn about(&self) -> Detail {
+        let Times { first_detected, last_used } = self.times;
+        let first_detected = match self.observed {
+            Observed::Yes => Input::Time(first_detected),
+            Observed::No => Input::Nothing,
+        };
+        let detail = Detail::default()
+            .with("size", bytes(self.size))
+            .with("lastUsed", last_used.map_or(Input::Nothing, Input::Time))
+            .with("firstDetected", first_detected);
+        match &*self.names {
+            [] | [_] => detail,
+            // Whoever asks for it later may know it by any of them.
+            names => detail.with("names", Input::Texts(names.to_vec())),
+        }
     }
 }
 

@@ -32,7 +32,7 @@ impl Ability {
     ];
 
     /// The feature gate that switches it.
-    pub fn gate(self) -> &'static str {
+    pub const fn gate(self) -> &'static str {
         match self {
             Self::PodLevelResources => "PodLevelResources",
             Self::NodeDeclaredFeatures => "NodeDeclaredFeatures",

@@ -126,7 +126,11 @@ proptest! {
             ..using("c", &id(*number))
         });
         world.listing.uses = uses.collect();
-        for gone in removed(&world.plan(NOW, disk(1000, 0))) {
+        let items = world.plan(NOW, disk(1000, 0));
+        let once: BTreeSet<&str> = items.iter().map(super::world::id).collect();
+        let listed: BTreeSet<usize> = drawn.iter().map(|(number, ..)| *number).collect();
+        prop_assert_eq!((once.len(), items.len()), (listed.len(), listed.len()));
+        for gone in removed(&items) {
             prop_assert!(users.iter().all(|(number, _)| id(*number) != gone));
             prop_assert!(drawn.iter().all(|(number, _, pinned)| id(*number) != gone || !pinned));
         }

@@ -78,8 +78,28 @@ fn what_is_used_pinned_or_young_for_one_handler_stays_for_all_since_it_goes_by_i
         "used image-in-use",
         "young younger-than-minimum-age",
     ];
-    let twice: Vec<&str> = expected.iter().flat_map(|fate| [*fate, *fate]).collect();
-    assert_eq!(fates, twice);
+    assert_eq!(fates, expected, "each goes, or stays, once");
+}
+
+// behaviour: IMG-2
+#[test]
+fn an_image_of_several_handlers_is_as_large_and_as_lately_used_as_for_any_of_them() {
+    let of = |handler: &str, size| model::ports::runtime::Image {
+        runtime_handler: handler.to_owned(),
+        repo_tags: vec![format!("registry.test/{handler}:1"), "registry.test/both:1".to_owned()],
+        ..image("a", size)
+    };
+    let mut world = World::new(vec![of("x", 7), of("y", 9)]);
+    world.listing.per_handler = true;
+    world.listing.uses = vec![using("c", "a")];
+    world.detect(0);
+    world.listing.uses.clear();
+    let plan = world.plan(600, full());
+    assert_eq!(plan.len(), 1);
+    let told = |name: &str| plan[0].detail.0.iter().find(|(of, _)| *of == name).cloned().unwrap().1;
+    let names = ["registry.test/x:1", "registry.test/both:1", "registry.test/y:1"];
+    assert_eq!(told("names"), Input::Texts(names.map(str::to_owned).to_vec()));
+    assert_eq!((told("size"), told("lastUsed")), (Input::Number(9), Input::Time(at(0))));
 }
 
 // behaviour: IMG-63
@@ -323,6 +343,7 @@ fn three_removals_in_a_row_that_gain_nothing_are_enough() {
             of_pods: &[],
             now: at(60),
             began: BEGAN,
+            observed: Observed::Yes,
         };
         sort(&situation).candidates
     };

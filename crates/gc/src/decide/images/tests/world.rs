@@ -90,6 +90,7 @@ impl World {
             of_pods: &self.of_pods,
             now: at(seconds),
             began: self.began,
+            observed: Observed::Yes,
         };
         let Sorted { candidates, kept } = sort(&situation);
         let ages = by_age(&situation, candidates);

@@ -67,8 +67,10 @@ fn only_a_critical_pod_preempts_and_only_what_matters_less() {
 #[test]
 fn the_classes_that_every_cluster_has_are_known_by_name() {
     let of = |class: &str| {
-        let spec = format!("priorityClassName: {class}");
-        view::priority(&pod("one", &spec))
+        let of_api = pod("one", &format!("priorityClassName: {class}"));
+        assert_eq!(view::priority(&of_api), None, "the API server did not say so");
+        assert!(!view::is_critical(&of_api));
+        view::priority(&made_static(of_api))
     };
     assert_eq!(of("system-node-critical"), Some(2_000_001_000));
     assert_eq!(of("system-cluster-critical"), Some(2_000_000_000));

@@ -1,0 +1,119 @@
+//! Counts the pods of the node under upstream's names.
+
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+
+/// What is counted. Static pods have the label `static="true"`, others an empty one.
+#[derive(Debug, Clone)]
+pub(crate) struct SyncMetrics {
+    desired: IntGaugeVec,
+    active: IntGaugeVec,
+    mirrors: IntGauge,
+    restarted: IntCounterVec,
+    orphaned: IntCounter,
+}
+
+const STATIC: &str = "static";
+
+fn label(is_static: bool) -> &'static str {
+    if is_static { "true" } else { "" }
+}
+
+impl SyncMetrics {
+    /// Metrics that show up in a registry.
+    pub(crate) fn new(registry: &Registry) -> prometheus::Result<Self> {
+        let gauges = |name: &str, help: &str| {
+            let gauges = IntGaugeVec::new(Opts::new(name, help), &[STATIC])?;
+            registry.register(Box::new(gauges.clone()))?;
+            Ok::<_, prometheus::Error>(gauges)
+        };
+        let mirrors = IntGauge::new("kubelet_mirror_pods", "Number of static pods with mirrors.")?;
+        registry.register(Box::new(mirrors.clone()))?;
+        let restarted = Opts::new(
+            "kubelet_restarted_pods_total",
+            "Number of pods that came again with the same uid after they had ended.",
+        );
+        let restarted = IntCounterVec::new(restarted, &[STATIC])?;
+        registry.register(Box::new(restarted.clone()))?;
+        let orphaned = IntCounter::new(
+            "kubelet_orphaned_runtime_pods_total",
+            "Number of pods that were found in the container runtime and that nobody wants.",
+        )?;
+        registry.register(Box::new(orphaned.clone()))?;
+        Ok(Self {
+            desired: gauges("kubelet_desired_pods", "Number of pods that are wanted here.")?,
+            active: gauges(
+                "kubelet_active_pods",
+                "Number of pods that were let in and take something of the node.",
+            )?,
+            mirrors,
+            restarted,
+            orphaned,
+        })
+    }
+
+    /// So many pods are wanted, and so many were let in: each with whether it is static.
+    pub(crate) fn count(
+        &self,
+        desired: impl Iterator<Item = bool>,
+        active: impl Iterator<Item = bool>,
+    ) {
+        set(&self.desired, desired);
+        set(&self.active, active);
+    }
+
+    /// So many static pods have mirrors.
+    pub(crate) fn mirrors(&self, count: usize) {
+        self.mirrors.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// A pod came again.
+    pub(crate) fn restarted(&self, is_static: bool) {
+        self.restarted.with_label_values(&[label(is_static)]).inc();
+    }
+
+    /// A pod was found that nobody wants.
+    pub(crate) fn orphaned(&self) {
+        self.orphaned.inc();
+    }
+}
+
+fn set(gauges: &IntGaugeVec, pods: impl Iterator<Item = bool>) {
+    let mut counts = [0, 0];
+    for is_static in pods {
+        counts[usize::from(is_static)] += 1;
+    }
+    for (is_static, count) in [false, true].into_iter().zip(counts) {
+        gauges.with_label_values(&[label(is_static)]).set(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::TextEncoder;
+
+    use super::*;
+
+    // behaviour: WRK-30
+    #[test]
+    fn pods_are_counted_by_whether_they_are_static() {
+        let registry = Registry::new();
+        let metrics = SyncMetrics::new(&registry).unwrap();
+        metrics.count([true, false, true].into_iter(), [false, false].into_iter());
+        metrics.count([true, false, true].into_iter(), [false].into_iter());
+        metrics.mirrors(2);
+        metrics.restarted(true);
+        metrics.orphaned();
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        for line in [
+            "kubelet_desired_pods{static=\"\"} 1",
+            "kubelet_desired_pods{static=\"true\"} 2",
+            "kubelet_active_pods{static=\"\"} 1",
+            "kubelet_active_pods{static=\"true\"} 0",
+            "kubelet_mirror_pods 2",
+            "kubelet_restarted_pods_total{static=\"true\"} 1",
+            "kubelet_orphaned_runtime_pods_total 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! How ready the kernel is to kill the agent itself.
+
+use std::{fs, io};
+
+const OWN: &str = "/proc/self/oom_score_adj";
+
+/// Says how much sooner, or later, than others the agent is killed when memory is short: from -1000, never, to
+/// 1000. To be spared more than before takes a right.
+pub fn set_oom_score_adj(adjust: i32) -> io::Result<()> {
+    fs::write(OWN, adjust.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_has_what_it_was_told_and_refuses_nonsense() {
+        let own = || fs::read_to_string(OWN).unwrap().trim().parse::<i32>().unwrap();
+        let before = own();
+        // More than before is always allowed, and so is the way back.
+        for adjust in [1000, before] {
+            set_oom_score_adj(adjust).unwrap();
+            assert_eq!(own(), adjust);
+        }
+        assert_eq!(set_oom_score_adj(1001).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(own(), before);
+    }
+}

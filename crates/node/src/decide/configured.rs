@@ -1,0 +1,89 @@
+//! Labels and taints that a node has as it is configured, until somebody changes them on the API server.
+
+use std::collections::BTreeMap;
+
+use config::KubeletConfiguration;
+use k8s_openapi::api::core::v1::Taint;
+
+use super::object::{ARCH_LABEL, OS, OS_LABEL};
+
+/// The labels that every node has, of a host of that name and a machine of that kind, and those that were
+/// asked for; what was asked for wins, but for what others place pods by: there the machine is right.
+pub fn labels(
+    (hostname, arch): (&str, &str),
+    asked: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let every = [
+        ("kubernetes.io/hostname", hostname),
+        (OS_LABEL, OS),
+        (ARCH_LABEL, arch),
+        ("beta.kubernetes.io/os", OS),
+        ("beta.kubernetes.io/arch", arch),
+    ];
+    let mut labels: BTreeMap<String, String> =
+        every.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    labels.extend(asked.clone());
+    labels.extend(required_labels(arch));
+    labels
+}
+
+/// The two labels that others place pods by.
+pub fn required_labels(arch: &str) -> [(String, String); 2] {
+    [(OS_LABEL, OS), (ARCH_LABEL, arch)].map(|(name, value)| (name.to_owned(), value.to_owned()))
+}
+
+/// The taints of `registerWithTaints`. As the API has them: an empty value is none.
+pub fn taints(config: &KubeletConfiguration) -> Vec<Taint> {
+    let taints = config.register_with_taints.iter().map(|taint| Taint {
+        key: taint.key.clone(),
+        value: Some(taint.value.clone()).filter(|value| !value.is_empty()),
+        effect: taint.effect.map(|effect| effect.as_str().to_owned()).unwrap_or_default(),
+        time_added: None,
+    });
+    taints.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use config::TaintEffect;
+
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_wins_but_for_what_pods_are_placed_by() {
+        let asked =
+            [("kubernetes.io/arch", "x"), ("kubernetes.io/hostname", "other"), ("zone", "north")];
+        let asked = asked.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let labels = labels(("web-1", "amd64"), &asked.into());
+        let told: Vec<String> =
+            labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let expected = [
+            "beta.kubernetes.io/arch=amd64",
+            "beta.kubernetes.io/os=linux",
+            "kubernetes.io/arch=amd64",
+            "kubernetes.io/hostname=other",
+            "kubernetes.io/os=linux",
+            "zone=north",
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_taint_without_a_value_has_none() {
+        let mut config = KubeletConfiguration::of_empty_file();
+        let taint = |value: &str| config::Taint {
+            key: "k".to_owned(),
+            value: value.to_owned(),
+            effect: Some(TaintEffect::NoExecute),
+            time_added: None,
+        };
+        config.register_with_taints = vec![taint(""), taint("v")];
+        let told: Vec<_> = taints(&config)
+            .into_iter()
+            .map(|taint| (taint.key, taint.value, taint.effect))
+            .collect();
+        let expected = [None, Some("v".to_owned())]
+            .map(|value| ("k".to_owned(), value, "NoExecute".to_owned()));
+        assert_eq!(told, expected);
+    }
+}

@@ -1,0 +1,152 @@
+//! Upstream's metrics of a queue: that of node names which pods have and nobody knows.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry,
+};
+use tokio::time::Instant;
+
+use super::registered;
+
+/// The name of the queue.
+const QUEUE: &str = "orphaned_pods_nodes";
+
+/// What is counted of the queue.
+#[derive(Debug, Clone)]
+pub(crate) struct QueueMetrics {
+    depth: IntGauge,
+    adds: IntCounter,
+    retries: IntCounter,
+    waited: Histogram,
+    worked: Histogram,
+    under_way: UnderWay,
+}
+
+/// The name that is being looked at, of which there is one at a time: what it took so far is measured
+/// whenever somebody asks.
+#[derive(Debug, Clone)]
+struct UnderWay {
+    /// Set by who looks, read by who asks for metrics. Never held across an await.
+    since: Arc<Mutex<Option<Instant>>>,
+    unfinished: GaugeVec,
+    longest: GaugeVec,
+}
+
+/// A look at a name, for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Looking<'a> {
+    queue: &'a QueueMetrics,
+    since: Instant,
+}
+
+impl QueueMetrics {
+    pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let count = |name: &str, help: &str| {
+            let counters = IntCounterVec::new(Opts::new(name, help), &["name"]);
+            Ok::<_, prometheus::Error>(registered(registry, counters)?.with_label_values(&[QUEUE]))
+        };
+        let time = |name: &str, help: &str| {
+            // Upstream's buckets: from ten nanoseconds, each ten times as large.
+            let buckets = prometheus::exponential_buckets(1e-8, 10.0, 10)?;
+            let opts = HistogramOpts::new(name, help).buckets(buckets);
+            let times = registered(registry, HistogramVec::new(opts, &["name"]))?;
+            Ok::<_, prometheus::Error>(times.with_label_values(&[QUEUE]))
+        };
+        let depth = Opts::new("workqueue_depth", "Names that are due and wait in a queue.");
+        let depth = registered(registry, IntGaugeVec::new(depth, &["name"]))?;
+        Ok(Self {
+            depth: depth.with_label_values(&[QUEUE]),
+            adds: count("workqueue_adds_total", "Names that became due in a queue.")?,
+            retries: count(
+                "workqueue_retries_total",
+                "How often a name was to be put into a queue later.",
+            )?,
+            waited: time(
+                "workqueue_queue_duration_seconds",
+                "How long names were due before they were looked at.",
+            )?,
+            worked: time("workqueue_work_duration_seconds", "How long it took to look at a name.")?,
+            under_way: registered(registry, UnderWay::new())?,
+        })
+    }
+
+    /// So many pods asked for their node to be looked at later.
+    pub(crate) fn delayed(&self, pods: usize) {
+        self.retries.inc_by(pods as u64);
+    }
+
+    /// Names are to be looked at, which were due for so long.
+    pub(crate) fn due(&self, due_for: impl Iterator<Item = Duration>) {
+        let mut count = 0;
+        for time in due_for {
+            self.waited.observe(time.as_secs_f64());
+            count += 1;
+        }
+        self.adds.inc_by(count);
+        self.depth.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// One of them is looked at from now on.
+    pub(crate) fn looking(&self) -> Looking<'_> {
+        let since = Instant::now();
+        self.depth.dec();
+        self.under_way.set(Some(since));
+        Looking { queue: self, since }
+    }
+}
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        self.queue.under_way.set(None);
+        self.queue.worked.observe(self.since.elapsed().as_secs_f64());
+    }
+}
+
+impl UnderWay {
+    fn new() -> Result<Self, prometheus::Error> {
+        let gauge = |name: &str, help: &str| GaugeVec::new(Opts::new(name, help), &["name"]);
+        Ok(Self {
+            since: Arc::default(),
+            unfinished: gauge(
+                "workqueue_unfinished_work_seconds",
+                "How long it took so far to look at what is being looked at.",
+            )?,
+            longest: gauge(
+                "workqueue_longest_running_processor_seconds",
+                "How long it took so far to look at what is looked at for longest.",
+            )?,
+        })
+    }
+
+    fn set(&self, since: Option<Instant>) {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    fn gauges(&self) -> [&GaugeVec; 2] {
+        [&self.unfinished, &self.longest]
+    }
+}
+
+impl Collector for UnderWay {
+    fn desc(&self) -> Vec<&Desc> {
+        self.gauges().into_iter().flat_map(Collector::desc).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let took = since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.gauges()
+            .into_iter()
+            .flat_map(|gauges| {
+                let gauge: Gauge = gauges.with_label_values(&[QUEUE]);
+                gauge.set(took.as_secs_f64());
+                gauges.collect()
+            })
+            .collect()
+    }
+}

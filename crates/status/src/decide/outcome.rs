@@ -1,0 +1,45 @@
+//! What a refusal of the API server means for what is written next.
+
+use std::time::Duration;
+
+use model::ports::cluster::ApiError;
+
+use crate::decide::queue::Wrote;
+
+/// How a write went that ended with an error.
+pub fn outcome(error: &ApiError) -> Wrote {
+    match error {
+        // The feed tells what is there instead.
+        ApiError::NotFound => Wrote::Well,
+        ApiError::Throttled { retry_after } => Wrote::Away(retry_after.unwrap_or_default()),
+        error if error.is_away() => Wrote::Away(Duration::ZERO),
+        _ => Wrote::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // behaviour: STW-32, STW-33, STW-34
+    #[test]
+    fn an_error_is_of_the_pod_or_of_the_server() {
+        let refused = |code| ApiError::Refused { code, message: String::new() };
+        let second = Duration::from_secs(1);
+        let rows = [
+            (ApiError::NotFound, Wrote::Well),
+            (ApiError::Conflict(String::new()), Wrote::Refused),
+            (ApiError::Throttled { retry_after: Some(second) }, Wrote::Away(second)),
+            (ApiError::Throttled { retry_after: None }, Wrote::Away(Duration::ZERO)),
+            (ApiError::Unreachable("away".into()), Wrote::Away(Duration::ZERO)),
+            (ApiError::TooSlow(second), Wrote::Away(Duration::ZERO)),
+            (refused(503), Wrote::Away(Duration::ZERO)),
+            (refused(500), Wrote::Refused),
+            (refused(422), Wrote::Refused),
+            (ApiError::Unreadable("no JSON".into()), Wrote::Refused),
+        ];
+        for (error, expected) in rows {
+            assert_eq!(outcome(&error), expected, "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Times how long pods of the API take to start.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::Pod;
+use model::ids::PodUid;
+use model::ports::clock::WallClock;
+use model::ports::events::PodEvent;
+use podspec::view;
+use tracing::debug;
+
+use crate::decide::{Pull, Starts};
+use crate::metrics::Metrics;
+
+/// Hears of pods and of pulls. Clones are the same one.
+#[derive(Debug, Clone)]
+pub struct StartTimes {
+    /// Written here alone. Never held across an await.
+    starts: Arc<Mutex<Starts>>,
+    clock: Arc<dyn WallClock>,
+    metrics: Metrics,
+}
+
+impl StartTimes {
+    /// Nothing was heard yet.
+    pub fn new(clock: Arc<dyn WallClock>, metrics: Metrics) -> Self {
+        Self { starts: Arc::default(), clock, metrics }
+    }
+
+    fn starts(&self) -> MutexGuard<'_, Starts> {
+        self.starts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What happens to pods tells of pulls.
+    pub fn happened(&self, event: &PodEvent) {
+        let pull = match &*event.reason {
+            "Pulling" => Pull::Began,
+            "Pulled" => Pull::Ended,
+            _ => return,
+        };
+        self.starts().pulling(&event.pod_uid, pull, self.clock.now());
+    }
+
+    /// What the API server says of a pod.
+    pub(crate) fn heard(&self, pod: &Pod) {
+        let started = self.starts().heard(pod, self.clock.now());
+        if let Some(started) = started {
+            let (name, uid) = (view::pod_name(pod), view::uid(pod));
+            debug!(pod = %name, %uid, total = ?started.total, own = ?started.own, "pod has started");
+            self.metrics.started(&started);
+        }
+    }
+
+    /// Only these pods are there, if more are known.
+    pub(crate) fn retain(&self, most: usize, is_there: impl FnMut(&PodUid) -> bool) {
+        let mut starts = self.starts();
+        if starts.count() > most {
+            starts.retain(is_there);
+        }
+    }
+}

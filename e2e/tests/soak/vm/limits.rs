@@ -1,0 +1,42 @@
+//! Pods that want more than they may have.
+
+use anyhow::{Context, Result, ensure};
+use e2e::vm_limits::has;
+use e2e::vm_node::VmNode;
+
+use super::pod;
+
+#[test]
+fn who_wants_more_than_its_limits_is_slowed_down_or_killed_and_told_so() -> Result<()> {
+    let mut node = VmNode::start()?;
+    // Bounded: some thirty megabytes of log.
+    let busy = "[logs, --rate, max, --count, '600000']";
+    let busy = pod("busy", busy, "resources: {limits: {cpu: 200m, memory: 64Mi}}");
+    // With a network of its own, for once.
+    let busy = busy.replace("hostNetwork: true", "hostNetwork: false");
+    node.write_manifest("busy.yaml", &busy.replace("Never", "Always"))?;
+    // One line of a hundred megabytes, which is never written.
+    let hungry = "[logs, --rate, '1', --count, '1', --size, '100000000']";
+    let hungry = pod("hungry", hungry, "resources: {limits: {memory: 24Mi}}");
+    node.write_manifest("hungry.yaml", &hungry)?;
+    node.start_agent()?;
+
+    let running = node.wait_running("busy", "main")?;
+    ensure!(running.cgroup.starts_with("/kubepods/pod"), "{running:?}");
+    let (of_pod, _) = running.cgroup.rsplit_once('/').context("a cgroup has a path")?;
+    for cgroup in [of_pod, &running.cgroup] {
+        has(&node, cgroup, &[("cpu.max", "20000 100000")])?;
+    }
+    // The pod's cgroup outlives the container, should that be through with its lines.
+    node.until("it is slowed down", || {
+        let told = node.cgroup_file(of_pod, "cpu.stat")?;
+        let count = told.lines().find_map(|line| line.strip_prefix("nr_throttled "));
+        Ok(if count.is_some_and(|count| count != "0") { Ok(()) } else { Err(told) })
+    })?;
+    let end = node.wait_ended("hungry")?;
+    ensure!(end == ("OOMKilled".to_owned(), 137), "{end:?}");
+    node.remove_manifest("busy.yaml")?;
+    node.remove_manifest("hungry.yaml")?;
+    node.wait_for_no_pod_cgroup()?;
+    node.stop()
+}

@@ -1,0 +1,77 @@
+//! A pod that gets other resources while it runs.
+
+use anyhow::{Context, Result, ensure};
+use e2e::vm_limits::has;
+use e2e::vm_node::VmNode;
+use e2e::vm_told::condition;
+
+use super::pod;
+
+/// A pod whose uid stays, whatever else changes: it asks for so much, and may use twice of that.
+fn resizable(cpu: u32, memory: &str) -> String {
+    let resources = format!(
+        "resources: {{requests: {{cpu: {cpu}m, memory: 4Ki}}, \
+         limits: {{cpu: {}m, memory: {memory}}}}}",
+        2 * cpu
+    );
+    let pod = pod("web", "[sleep, forever]", &resources);
+    pod.replace("{name: web}", "{name: web, uid: 11111111-2222-3333-4444-555555555555}")
+}
+
+/// A size: what is asked for of processors and of memory, and as what weight the kernel has the former, by
+/// the kubelet's and by the runtime's arithmetic.
+const SIZES: [(u32, u32, &str, &str); 3] =
+    [(100, 48, "4", "17"), (200, 96, "8", "29"), (50, 32, "2", "11")];
+
+/// Waits until the files of a cgroup say this.
+fn wait_for(node: &VmNode, cgroup: &str, values: &[(&str, &str)]) -> Result<()> {
+    node.until("the kernel has it", || {
+        Ok(has(node, cgroup, values).map_err(|error| error.to_string()))
+    })
+}
+
+/// Changes a pod as it runs. The agent runs already.
+pub(crate) fn play(node: &VmNode, burstable: &str) -> Result<()> {
+    let (cpu, memory, ..) = SIZES[0];
+    node.write_manifest("web.yaml", &resizable(cpu, &format!("{memory}Mi")))?;
+    let before = node.wait_running("web", "main")?;
+    let (of_pod, _) = before.cgroup.rsplit_once('/').context("a cgroup has a path")?;
+    for (cpu, memory, of_whole, of_container) in SIZES {
+        node.write_manifest("web.yaml", &resizable(cpu, &format!("{memory}Mi")))?;
+        let limit = format!("{}m", 2 * cpu);
+        node.wait_for_status("web", &format!("it has {cpu}m"), |status| {
+            let told = &status["containerStatuses"][0];
+            let has = told["resources"]["limits"]["cpu"] == limit.as_str()
+                && told["allocatedResources"]["cpu"] == format!("{cpu}m")
+                && condition(status, "PodResizeInProgress").is_none();
+            has.then_some(())
+        })?;
+        let (max, limit) = (format!("{} 100000", cpu * 200), (u64::from(memory) << 20).to_string());
+        for (cgroup, weight) in [(of_pod, of_whole), (&*before.cgroup, of_container)] {
+            let values = [("cpu.max", &*max), ("memory.max", &*limit), ("cpu.weight", weight)];
+            wait_for(node, cgroup, &values)?;
+        }
+        wait_for(node, burstable, &[("cpu.weight", of_whole)])?;
+    }
+    // A page is less than it uses, and the kernel would kill it.
+    node.write_manifest("web.yaml", &resizable(50, "4Ki"))?;
+    node.wait_for_log(&["ResizeError", "below current usage"])?;
+    let message = node.wait_for_status("web", "what is in the way", |status| {
+        let told = condition(status, "PodResizeInProgress");
+        told.and_then(|(reason, message)| (reason == "Error").then_some(message))
+    })?;
+    ensure!(message.contains("memory limit (4096) below current usage"), "{message}");
+    has(node, &before.cgroup, &[("memory.max", &(32 << 20).to_string())])?;
+    let after = node.container(&before.id)?;
+    ensure!(after.pid == before.pid, "{before:?}, then {after:?}");
+    node.remove_manifest("web.yaml")?;
+    node.wait_for_no_pod_cgroup()
+}
+
+#[test]
+fn a_pod_is_resized_as_it_runs_and_never_below_what_it_uses() -> Result<()> {
+    let mut node = VmNode::start()?;
+    node.start_agent()?;
+    play(&node, "/kubepods/burstable")?;
+    node.stop()
+}
