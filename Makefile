@@ -28,7 +28,7 @@ test: ## set up, check and test everything (needs root, or asks sudo)
 soak: ## the tests that take long: runtime faults, fresh simulations, mutants, virtual machines
 	@scripts/soak.sh
 
-bench: testbed ## measure ferrolet and the upstream kubelet side by side (an hour; ROUNDS=5)
+bench: testbed ## measure ferrolet and the upstream kubelet side by side (two hours; ROUNDS=5)
 	@scripts/bench.sh
 
 testbed: ## build the real parts that tests run against (cached)

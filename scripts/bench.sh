@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures ferrolet and the upstream kubelet side by side; see docs/benchmarks/README.md.
-# Called by `make bench`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH. ROUNDS and GARBAGE_ROUNDS
-# may be set.
+# Called by `make bench`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH. ROUNDS, GARBAGE_ROUNDS and
+# CLUSTER_ROUNDS may be set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=docs/benchmarks
@@ -14,14 +14,17 @@ if [ "${1:-}" != built ]; then
     commit=$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
     [ -z "$(git status --porcelain -- . ":!$out" 2>/dev/null)" ] || commit="$commit, with changes"
     if [ "$(id -u)" -ne 0 ]; then
-        sudo --preserve-env=HOME,XDG_CACHE_HOME,FERROLET_CACHE,CARGO_TARGET_DIR,ROUNDS,GARBAGE_ROUNDS \
+        sudo --preserve-env=HOME,XDG_CACHE_HOME,FERROLET_CACHE,CARGO_TARGET_DIR,ROUNDS,GARBAGE_ROUNDS,CLUSTER_ROUNDS \
             env "PATH=$PATH" "$0" built "$commit"
-        exec sudo chown "$(id -u):$(id -g)" "$out"/standalone.{json,md,svg} "$out"/garbage.{json,md} "$out"/pod-gc.{json,md}
+        exec sudo chown "$(id -u):$(id -g)" "$out"/standalone.{json,md,svg} "$out"/garbage.{json,md} "$out"/pod-gc.{json,md} \
+            "$out"/cluster.{json,md,svg}
     fi
     set -- built "$commit"
 fi
 "$CARGO_TARGET_DIR/release/bench" --out "$out" --rounds "${ROUNDS:-5}" --commit "$2"
 # A round takes five minutes: the kubelet has four for what it does in passes of a minute.
 "$CARGO_TARGET_DIR/release/bench" --out "$out" --garbage --rounds "${GARBAGE_ROUNDS:-3}" --commit "$2"
+# A round takes a quarter of an hour: each agent is quiet for two minutes twice.
+"$CARGO_TARGET_DIR/release/bench" --out "$out" --cluster --rounds "${CLUSTER_ROUNDS:-3}" --commit "$2"
 # Twenty minutes: 150,000 pods have to be made first.
 exec "$CARGO_TARGET_DIR/release/bench" --out "$out" --pod-gc --commit "$2"

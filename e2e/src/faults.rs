@@ -49,7 +49,8 @@ const fn caused_by(cause: &'static str, method: &'static str, stage: Stage) -> R
 }
 
 /// Every method that the agent calls in a round. No image goes in one, no pod is resized, and the node is of no
-/// cluster; for `RemoveImage`, `UpdateContainerResources` and `UpdateRuntimeConfig` there are tests of their own.
+/// cluster; for `RemoveImage`, `UpdateContainerResources`, `UpdatePodSandboxResources` and `UpdateRuntimeConfig`
+/// there are tests of their own.
 pub const METHODS: [Row; 22] = [
     row("Version", Stage::Start),
     row("RuntimeConfig", Stage::Start),

@@ -111,6 +111,14 @@ impl Cgroups for HostCgroups {
         .await
     }
 
+    async fn values(&self, name: &CgroupName) -> Result<CgroupValues, CgroupError> {
+        self.blocking(name, |tree, place| {
+            tree.check(place)?;
+            tree.values(place)
+        })
+        .await
+    }
+
     async fn memory_usage(
         &self,
         name: &CgroupName,

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use model::cgroup::CgroupValues;
+use model::cgroup::{CgroupValues, cpu};
 use model::machine::Cgroups as Version;
 use model::ports::cgroups::CgroupError;
 
@@ -13,6 +13,10 @@ use crate::write::{Write, writes};
 
 /// Bytes of a page, in which the kernel counts memory.
 const PAGE: u64 = 4096;
+
+/// Bytes that no machine has: where nothing is limited, the first version of cgroups says as many pages
+/// as a number can count.
+const UNLIMITED: u64 = 1 << 62;
 
 impl Tree {
     /// Whether a cgroup that is there has these values.
@@ -28,6 +32,42 @@ impl Tree {
             }
         }
         Ok(true)
+    }
+
+    /// Which processors and how much memory a cgroup that is there lets its processes use.
+    pub(crate) fn values(&self, place: &Place) -> Result<CgroupValues, CgroupError> {
+        let read = |controller: &'static str, file: &str| {
+            let Some(hierarchy) = self.with(controller) else { return Ok(None) };
+            let directory = place.open(hierarchy)?;
+            let found = beneath::read(&directory, file);
+            let found =
+                found.map_err(|source| failed("read", place.path(hierarchy).join(file), source))?;
+            Ok::<_, CgroupError>(Some(found.trim().to_owned()))
+        };
+        let (shares, quota, period, memory) = match self.version {
+            Version::V1 => (
+                number(read("cpu", "cpu.shares")?),
+                read("cpu", "cpu.cfs_quota_us")?.and_then(|quota| quota.parse().ok()),
+                number(read("cpu", "cpu.cfs_period_us")?),
+                number(read("memory", "memory.limit_in_bytes")?),
+            ),
+            Version::V2 => {
+                let most = read("cpu", "cpu.max")?;
+                let (quota, period) = most.as_deref().and_then(|most| most.split_once(' ')).unzip();
+                // A word and no number is no limit.
+                let quota = quota.map(|quota| quota.parse().unwrap_or(-1));
+                let period = period.and_then(|period| period.parse().ok());
+                let shares = number(read("cpu", "cpu.weight")?).map(cpu::shares_of_weight);
+                (shares, quota, period, number(read("memory", "memory.max")?))
+            }
+        };
+        Ok(CgroupValues {
+            cpu_shares: shares,
+            cpu_quota: quota,
+            cpu_period: period,
+            memory_limit: memory.filter(|limit| *limit < UNLIMITED),
+            ..CgroupValues::default()
+        })
     }
 
     /// Bytes of memory that are used in a cgroup; `None` where nobody counts them.
@@ -60,6 +100,10 @@ impl Tree {
         let read = read.map_err(|source| failed("read", path.join(file), source))?;
         Ok(read.trim().parse().ok())
     }
+}
+
+fn number(text: Option<String>) -> Option<u64> {
+    text?.parse().ok()
 }
 
 /// Whether a control file says what was written to it. Of memory the kernel keeps whole pages.

@@ -95,6 +95,10 @@ impl Cgroups for SystemdCgroups {
         self.files.has(name, &rounded(values)).await
     }
 
+    async fn values(&self, name: &CgroupName) -> Result<CgroupValues, CgroupError> {
+        self.files.values(name).await
+    }
+
     async fn memory_usage(
         &self,
         name: &CgroupName,

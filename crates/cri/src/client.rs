@@ -242,6 +242,23 @@ impl Runtime for CriRuntime {
         Ok(())
     }
 
+    async fn update_pod_sandbox_resources(
+        &self,
+        id: &SandboxId,
+        overhead: &LinuxResources,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError> {
+        let request = cri::UpdatePodSandboxResourcesRequest {
+            pod_sandbox_id: id.to_string(),
+            overhead: Some(to_cri::resources(overhead)),
+            resources: Some(to_cri::resources(resources)),
+        };
+        let call = on("UpdatePodSandboxResources", id.as_str());
+        let method = RuntimeServiceClient::update_pod_sandbox_resources;
+        self.runtime.call(call, request, method).await?;
+        Ok(())
+    }
+
     async fn update_container_resources(
         &self,
         id: &ContainerId,

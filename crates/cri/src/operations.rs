@@ -71,6 +71,7 @@ fn operation(method: &str) -> &'static str {
         "ContainerStatus" => "container_status",
         "ListContainers" | "StreamContainers" => "list_containers",
         "UpdateContainerResources" => "update_container",
+        "UpdatePodSandboxResources" => "update_podsandbox_resources",
         "ExecSync" => "exec_sync",
         "ListImages" => "list_images",
         "ImageStatus" => "image_status",

@@ -28,6 +28,8 @@ const FIELDS: &[&str] = &[
     "featureGates.ContainerStopSignals",
     "featureGates.CustomCPUCFSQuotaPeriod",
     "featureGates.EventedPLEG",
+    "featureGates.InPlacePodLevelResourcesVerticalScaling",
+    "featureGates.InPlacePodVerticalScalingInitContainers",
     "featureGates.NodeDeclaredFeatures",
     "featureGates.PodLevelResources",
     "featureGates.RestartAllContainersOnContainerExits",

@@ -35,6 +35,7 @@ mod pulse;
 mod records;
 mod remains;
 mod resize_message;
+mod resize_metrics;
 mod resizes;
 mod run;
 mod run_args;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{self, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use model::cgroup::CgroupValues;
 use model::ids::{ContainerId, PodName, PodUid};
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
@@ -60,6 +61,10 @@ pub(crate) struct Outlook<'a> {
     pub(crate) resizes: bool,
     /// What is in the way of that.
     pub(crate) resize_error: Option<&'a str>,
+    /// What its cgroup has, if that is known.
+    pub(crate) cgroup: Option<&'a CgroupValues>,
+    /// Bytes of memory that its containers were given, where that is not what they should have.
+    pub(crate) memory_requests: Option<&'a BTreeMap<String, i64>>,
 }
 
 impl NodeView {
@@ -164,6 +169,8 @@ impl NodeView {
                 pending: pending.as_deref(),
                 in_progress: outlook.resizes,
                 error: outlook.resize_error,
+                cgroup: outlook.cgroup,
+                memory_requests: outlook.memory_requests,
             },
             node: &self.node,
             now: self.clock.now(),

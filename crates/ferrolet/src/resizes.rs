@@ -1,17 +1,21 @@
 //! What the sync loop and the pods' workers tell one another of pods whose resources change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
-use podspec::Allocation;
-use status::decide::PendingResize;
+use podspec::{Allocation, view};
+use status::decide::{PendingResize, ToldResize};
 use tokio::sync::Notify;
 
+use crate::resize_metrics::{Counts, ResizeMetrics};
+
 /// Resizes that wait, written by the sync loop; and those under way, begun there and ended by workers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Resizes {
+    /// Counts them.
+    pub(crate) metrics: ResizeMetrics,
     /// Never held across an await.
     state: Mutex<State>,
     /// Wakes the sync loop.
@@ -21,7 +25,11 @@ pub(crate) struct Resizes {
 #[derive(Debug, Default)]
 struct State {
     pending: BTreeMap<PodUid, Arc<PendingResize>>,
+    /// What pods will be given, once others have gone or it is on record: nobody else gets it.
+    reserved: BTreeMap<PodUid, Allocation>,
     under_way: BTreeMap<PodUid, UnderWay>,
+    /// Those that are over, until the sync loop hears of it.
+    over: BTreeSet<PodUid>,
 }
 
 /// A pod was given other resources than it has.
@@ -33,9 +41,42 @@ struct UnderWay {
     before: Allocation,
     /// What is in the way.
     error: Option<Arc<str>>,
+    /// Whether it may have been over before this agent came.
+    doubtful: bool,
+}
+
+impl UnderWay {
+    fn new(to: Option<Allocation>, before: Allocation) -> Self {
+        Self { to, before, error: None, doubtful: false }
+    }
+}
+
+impl State {
+    fn counts(&self) -> Counts {
+        let infeasible = self.pending.values().filter(|pending| pending.infeasible).count();
+        let deferred = self.pending.len() - infeasible;
+        Counts { deferred, infeasible, in_progress: self.under_way.len() }
+    }
 }
 
 impl Resizes {
+    /// None yet.
+    pub(crate) fn new(metrics: ResizeMetrics) -> Self {
+        Self { metrics, state: Mutex::default(), done: Notify::new() }
+    }
+
+    /// Changes what is known, and counts.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state();
+        let before = state.counts();
+        let changed = change(&mut state);
+        let after = state.counts();
+        if before != after {
+            self.metrics.there_are(after);
+        }
+        changed
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -47,50 +88,76 @@ impl Resizes {
 
     /// A pod is not given what it asks for, or is again.
     pub(crate) fn set_pending(&self, uid: &PodUid, pending: Option<PendingResize>) {
-        let all = &mut self.state().pending;
-        match pending {
-            Some(pending) => all.insert(uid.clone(), Arc::new(pending)),
-            None => all.remove(uid),
-        };
+        self.change(|state| match pending {
+            Some(pending) => state.pending.insert(uid.clone(), Arc::new(pending)),
+            None => state.pending.remove(uid),
+        });
+    }
+
+    /// A pod will be given what it asks for: nobody else gets that.
+    pub(crate) fn reserve(&self, uid: &PodUid, desired: &Pod) {
+        self.state().reserved.insert(uid.clone(), Allocation::of(desired));
+    }
+
+    /// Nothing is set aside for a pod any more.
+    pub(crate) fn unreserve(&self, uid: &PodUid) {
+        self.state().reserved.remove(uid);
     }
 
     /// A pod was given other resources than it had.
     pub(crate) fn begin(&self, uid: &PodUid, pod: &Pod, before: &Pod) {
-        let mut state = self.state();
         let mut before = Allocation::of(before);
-        if let Some(earlier) = state.under_way.remove(uid) {
-            before = before.max(&earlier.before);
-        }
-        let under_way = UnderWay { to: Some(Allocation::of(pod)), before, error: None };
-        state.under_way.insert(uid.clone(), under_way);
+        self.change(|state| {
+            state.reserved.remove(uid);
+            if let Some(earlier) = state.under_way.remove(uid) {
+                before = before.max(&earlier.before);
+            }
+            let under_way = UnderWay::new(Some(Allocation::of(pod)), before);
+            state.under_way.insert(uid.clone(), under_way);
+        });
     }
 
-    /// What a pod takes of the node: as long as it may still have more than it was given, that.
+    /// An earlier agent gave a pod other resources than it had `before`, and came so far.
+    pub(crate) fn resume(&self, pod: &Pod, before: Allocation, told: &ToldResize, doubtful: bool) {
+        let error = told.error.as_deref().map(Into::into);
+        let under_way = UnderWay::new(Some(Allocation::of(pod)), before);
+        let under_way = UnderWay { error, doubtful, ..under_way };
+        self.change(|state| state.under_way.insert(view::uid(pod), under_way));
+    }
+
+    /// What a pod takes of the node: as long as it may still have more than it was given, that; and
+    /// what it will be given.
     pub(crate) fn taken(&self, uid: &PodUid, pod: Arc<Pod>) -> Arc<Pod> {
-        match self.state().under_way.get(uid) {
-            Some(under_way) => under_way.before.max(&Allocation::of(&pod)).applied(&pod),
-            None => pod,
+        let state = self.state();
+        let before = state.under_way.get(uid).map(|under_way| &under_way.before);
+        let more: Vec<&Allocation> = before.into_iter().chain(state.reserved.get(uid)).collect();
+        if more.is_empty() {
+            return pod;
         }
+        let own = Allocation::of(&pod);
+        more.into_iter().fold(own, |most, more| most.max(more)).applied(&pod)
     }
 
     /// A worker sees whether the pod, as it was told of it, has what it was given. Whether that is news
     /// and means that a resize is over.
     pub(crate) fn seen(&self, uid: &PodUid, pod: &Pod, resizes: bool) -> bool {
-        let mut state = self.state();
-        if resizes {
-            // An earlier agent began it.
-            let unknown = || UnderWay { to: None, before: Allocation::default(), error: None };
-            state.under_way.entry(uid.clone()).or_insert_with(unknown);
-            return false;
-        }
-        // A job may still be about the pod as it was before.
-        let is_meant = |one: &UnderWay| one.to.as_ref().is_none_or(|to| to.is_of(pod));
-        let is_over = state.under_way.get(uid).is_some_and(is_meant);
-        if is_over {
-            state.under_way.remove(uid);
+        let over = self.change(|state| {
+            if resizes {
+                // An earlier agent began it.
+                let unknown = || UnderWay::new(None, Allocation::default());
+                state.under_way.entry(uid.clone()).or_insert_with(unknown).doubtful = false;
+                return None;
+            }
+            // A job may still be about the pod as it was before.
+            let is_meant = |one: &UnderWay| one.to.as_ref().is_none_or(|to| to.is_of(pod));
+            state.under_way.get(uid).filter(|one| is_meant(one))?;
+            state.over.insert(uid.clone());
+            state.under_way.remove(uid)
+        });
+        if over.is_some() {
             self.done.notify_one();
         }
-        is_over
+        over.is_some_and(|over| !over.doubtful)
     }
 
     /// Something is in the way of a resize. Whether that is news.
@@ -107,16 +174,20 @@ impl Resizes {
         self.state().under_way.get(uid)?.error.clone()
     }
 
-    /// Waits until a resize is over.
-    pub(crate) async fn done(&self) {
+    /// Waits until resizes are over; answers which, each once.
+    pub(crate) async fn done(&self) -> BTreeSet<PodUid> {
         self.done.notified().await;
+        std::mem::take(&mut self.state().over)
     }
 
     /// A pod went.
     pub(crate) fn forget(&self, uid: &PodUid) {
-        let mut state = self.state();
-        state.pending.remove(uid);
-        state.under_way.remove(uid);
+        self.change(|state| {
+            state.pending.remove(uid);
+            state.reserved.remove(uid);
+            state.under_way.remove(uid);
+            state.over.remove(uid);
+        });
     }
 }
 
@@ -124,21 +195,98 @@ impl Resizes {
 mod tests {
     use k8s_openapi::api::core::v1::ResourceRequirements;
     use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+    use prometheus::{Registry, TextEncoder};
     use testkit::pods::pod;
 
     use super::*;
 
+    fn resizes() -> (Resizes, Registry) {
+        let registry = Registry::new();
+        (Resizes::new(ResizeMetrics::new(&registry).unwrap()), registry)
+    }
+
+    fn asking(cpu: &str) -> Pod {
+        let quantity = Quantity(cpu.to_owned());
+        let requests = Some([("cpu".to_owned(), quantity)].into());
+        let resources = ResourceRequirements { requests, ..ResourceRequirements::default() };
+        let pod = pod("web").container("main", "image", ["sleep", "forever"]);
+        pod.spec(|spec| spec.containers[0].resources = Some(resources)).build()
+    }
+
+    // behaviour: RSZ-5
+    #[test]
+    fn what_a_pod_will_be_given_or_may_still_have_is_taken() {
+        let (resizes, _) = resizes();
+        let uid = PodUid::from("uid");
+        let taken = |cpu: &str| Allocation::of(&resizes.taken(&uid, Arc::new(asking(cpu))));
+        let of = |cpu: &str| Allocation::of(&asking(cpu));
+        assert_eq!(taken("1"), of("1"));
+        resizes.reserve(&uid, &asking("3"));
+        assert_eq!((taken("1"), taken("4")), (of("3"), of("4")));
+        resizes.begin(&uid, &asking("3"), &asking("2"));
+        assert_eq!((taken("3"), taken("1")), (of("3"), of("2")), "it is given, no more set aside");
+        resizes.reserve(&uid, &asking("5"));
+        resizes.unreserve(&uid);
+        assert_eq!(taken("1"), of("2"));
+        resizes.forget(&uid);
+        assert_eq!(taken("1"), of("1"));
+        // An earlier agent began it.
+        let told = ToldResize { error: Some("busy".to_owned()), ..ToldResize::default() };
+        let uid = view::uid(&asking("1"));
+        let taken = |cpu: &str| Allocation::of(&resizes.taken(&uid, Arc::new(asking(cpu))));
+        resizes.resume(&asking("1"), of("6"), &told, false);
+        assert_eq!((taken("1"), resizes.error(&uid).as_deref()), (of("6"), Some("busy")));
+        assert!(resizes.seen(&uid, &asking("1"), false));
+        assert_eq!(taken("1"), of("1"));
+        // Nobody hears of the end of one that may have been over.
+        for (sees_it, told) in [(false, false), (true, true)] {
+            resizes.resume(&asking("1"), of("6"), &ToldResize::default(), true);
+            assert!(!sees_it || !resizes.seen(&uid, &asking("1"), true));
+            assert_eq!(resizes.seen(&uid, &asking("1"), false), told);
+            assert_eq!(taken("1"), of("1"));
+        }
+    }
+
+    // behaviour: RSZ-24
+    #[test]
+    fn resizes_are_counted_as_they_come_and_go() {
+        let (resizes, registry) = resizes();
+        let (one, other) = (PodUid::from("one"), PodUid::from("other"));
+        let told = || {
+            let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            lines.map(ToOwned::to_owned).collect::<Vec<String>>()
+        };
+        let pending =
+            |infeasible| Some(PendingResize { infeasible, message: "no room".to_owned() });
+        resizes.set_pending(&one, pending(false));
+        resizes.set_pending(&other, pending(true));
+        resizes.begin(&other, &asking("2"), &asking("1"));
+        let expected = [
+            "kubelet_pod_in_progress_resizes 1",
+            "kubelet_pod_pending_resizes{reason=\"deferred\"} 1",
+            "kubelet_pod_pending_resizes{reason=\"infeasible\"} 1",
+        ];
+        assert_eq!(told(), expected);
+        resizes.set_pending(&one, None);
+        resizes.forget(&other);
+        assert_eq!(told(), ["kubelet_pod_in_progress_resizes 0"]);
+        resizes.metrics.requested(("cpu", "limits", "increase"));
+        resizes.metrics.infeasible("removal");
+        resizes.metrics.deferred_accepted(crate::resize_metrics::Trigger::PodsRemoved);
+        let expected = [
+            "kubelet_container_requested_resizes_total{operation=\"increase\",requirement=\"limits\",resource=\"cpu\"} 1",
+            "kubelet_pod_deferred_accepted_resizes_total{retry_trigger=\"pods_removed\"} 1",
+            "kubelet_pod_in_progress_resizes 0",
+            "kubelet_pod_infeasible_resizes_total{reason_detail=\"removal\"} 1",
+        ];
+        assert_eq!(told(), expected);
+    }
+
     #[test]
     fn a_resize_is_over_when_the_pod_that_is_meant_has_what_it_was_given() {
-        let resizes = Resizes::default();
+        let (resizes, _) = resizes();
         let uid = PodUid::from("uid");
-        let asking = |cpu: &str| {
-            let quantity = Quantity(cpu.to_owned());
-            let requests = Some([("cpu".to_owned(), quantity)].into());
-            let resources = ResourceRequirements { requests, ..ResourceRequirements::default() };
-            let pod = pod("web").container("main", "image", ["sleep", "forever"]);
-            pod.spec(|spec| spec.containers[0].resources = Some(resources)).build()
-        };
         let (old, new) = (asking("1"), asking("2"));
         assert!(!resizes.seen(&uid, &old, false), "there is none");
         resizes.begin(&uid, &new, &old);

@@ -36,6 +36,7 @@ use crate::decide::news::{Answer, Came, Given, Known, answer, is_mended};
 use crate::node_view::NodeView;
 use crate::pulse::Pulse;
 use crate::remains::Remains;
+use crate::resize_metrics::Trigger;
 use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
 use crate::sync_metrics::SyncMetrics;
@@ -120,6 +121,11 @@ impl SyncLoop {
     /// Runs until told to stop, or until there is nobody left to hear from.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         self.parts.allocations.load().await;
+        self.turn(&stop).await;
+        self.parts.allocations.flush().await;
+    }
+
+    async fn turn(&mut self, stop: &CancellationToken) {
         let first = Instant::now() + HOUSEKEEPING;
         let mut tick = tokio::time::interval_at(first, HOUSEKEEPING);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -128,13 +134,13 @@ impl SyncLoop {
             // Biased: stopping first; the first list comes once, the tick once a minute; then what is
             // wanted, which changes at the pace of people; then news, at most two for each pod that
             // ends, room that was made, once for each critical pod that needs some, and resizes that
-            // are over; lifecycle events are merged by pod and so wait without growing.
+            // are over or on record; lifecycle events are merged by pod and so wait without growing.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 () = self.parts.pleg.relisted(), if !self.listed => {
                     self.listed = true;
-                    self.look_after_all().await;
+                    self.look_after_all(Trigger::PodsAdded).await;
                 }
                 _ = tick.tick() => self.housekeeping().await,
                 change = self.parts.sources.changed() => match change {
@@ -146,7 +152,8 @@ impl SyncLoop {
                     None => return,
                 },
                 made = self.arrivals.room_made() => self.room_made(made).await,
-                () = self.parts.resizes.done() => self.retry_resizes().await,
+                pods = self.parts.resizes.done() => self.resized(pods).await,
+                written = self.parts.allocations.written() => self.allocations_written(written).await,
                 events = self.parts.lifecycle.take() => self.happened(events).await,
             }
         }
@@ -161,6 +168,13 @@ impl SyncLoop {
         // Before anything comes of it: nothing of a pod that came may go.
         self.tell_known();
         let changes = change.changes;
+        let trigger = if !changes.removed.is_empty() {
+            Trigger::PodsRemoved
+        } else if changes.updated.is_empty() {
+            Trigger::PodsAdded
+        } else {
+            Trigger::PodUpdated
+        };
         for pod in changes.removed {
             self.removed(pod).await;
         }
@@ -172,7 +186,7 @@ impl SyncLoop {
         for pod in changes.updated.into_iter().chain(changes.deleted) {
             self.came(pod, Came::Changed).await;
         }
-        self.look_after_all().await;
+        self.look_after_all(trigger).await;
         self.tell_static();
     }
 
@@ -230,7 +244,7 @@ impl SyncLoop {
                     self.reject(&pod, &rejection);
                 }
                 let pod = self.allocated(&pod);
-                self.forget_resize(&uid).await;
+                self.forget_resize(&uid);
                 if kill {
                     let update =
                         Update::Kill { target: Target::Pod(pod), grace: None, evict: false };
@@ -242,9 +256,7 @@ impl SyncLoop {
             Answer::StartOver => self.parts.workers.ask(uid, Update::Create(pod)).await,
             Answer::Update => {
                 // What it asks for it may get when all that came are looked at.
-                self.asks(&uid, &pod);
-                let pod = self.allocated(&pod);
-                self.parts.allocations.admitted(uid.clone(), Arc::clone(&pod));
+                let pod = self.changed(&uid, &pod);
                 self.parts.workers.ask(uid, Update::Update(pod)).await;
             }
         }
@@ -257,8 +269,9 @@ impl SyncLoop {
         self.arrivals.went(&uid);
         // As it was given resources: its class tells where its cgroup is.
         let status = self.parts.cache.get(&uid).ok();
-        let pod = self.parts.allocations.last_known(&pod, status.as_deref());
-        self.forget_resize(&uid).await;
+        let sizes = self.sizes().await;
+        let pod = self.parts.allocations.last_known(&pod, status.as_deref(), &sizes);
+        self.forget_resize(&uid);
         let all_found = self.listed && self.parts.sources.all_ready();
         match parted(self.working.contains(&uid), all_found) {
             Parted::Works => {
@@ -288,11 +301,11 @@ impl SyncLoop {
             News::Finished(uid) => {
                 self.parts.remains.ended(&uid);
                 self.tell_desired().await;
-                self.retry_resizes().await;
+                self.retry_resizes(Trigger::PodTerminated).await;
             }
             News::Forgotten(uid) => {
                 self.working.remove(&uid);
-                self.forget_resize(&uid).await;
+                self.forget_resize(&uid);
                 self.parts.remains.forgotten(&uid);
                 // As if it had come anew: why it was refused must not get lost over its end.
                 if let Some(pod) = self.parts.sources.get(&uid).cloned() {
@@ -301,7 +314,7 @@ impl SyncLoop {
                     if self.is_wanted(&uid) {
                         self.parts.metrics.restarted(is_static);
                     }
-                    self.look_after_all().await;
+                    self.look_after_all(Trigger::PodsAdded).await;
                     return;
                 }
                 self.parts.view.hide(&uid);
@@ -346,7 +359,7 @@ impl SyncLoop {
         self.tell_desired().await;
         let (sources, working) = (&self.parts.sources, &self.working);
         self.parts.view.retain(|uid| sources.get(uid).is_some() || working.contains(uid));
-        self.look_after_all().await;
+        self.look_after_all(Trigger::Periodic).await;
         self.parts.remains.housekeeping();
         if self.listed && self.parts.sources.all_ready() && !self.swept {
             self.swept = true;
@@ -360,18 +373,18 @@ impl SyncLoop {
         known.extend(self.parts.sources.pods().map(|(uid, _)| uid.clone()));
         known.extend(self.parts.cache.all_live().into_keys());
         self.parts.directories.keep_only(&known).await;
-        self.parts.allocations.keep_only(&known).await;
+        self.parts.allocations.keep_only(&known);
         if let Some(pod_runtime) = &self.parts.pod_runtime {
             pod_runtime.keep_sizes_of(&known).await;
         }
     }
 
     /// Gives a worker to each pod that has none and needs one.
-    async fn look_after_all(&mut self) {
+    async fn look_after_all(&mut self, trigger: Trigger) {
         if !self.listed {
             return;
         }
-        self.admit_waiting();
+        self.admit_waiting().await;
         if !self.all_are_looked_after() {
             self.look_after_the_others().await;
         }
@@ -380,7 +393,7 @@ impl SyncLoop {
             self.parted.clear();
             self.parts.remains.all_looked_after();
         }
-        self.retry_resizes().await;
+        self.retry_resizes(trigger).await;
         let desired = self.parts.sources.pods().map(|(_, pod)| view::is_static(pod));
         let active = self.active().map(|(_, pod)| view::is_static(pod));
         self.parts.metrics.count(desired, active);

@@ -25,6 +25,7 @@ use crate::admission_metrics::AdmissionMetrics;
 use crate::cgroup_sweep::CgroupSweep;
 use crate::pod_metrics::PodMetrics;
 use crate::remains::KnownPods;
+use crate::resize_metrics::ResizeMetrics;
 use crate::runtime_state::runtime_state;
 
 /// Stops the sandboxes of pods that end, and does nothing else.
@@ -167,7 +168,8 @@ impl Bench {
             metrics: pods::Metrics::new(&prometheus::Registry::new()).unwrap(),
         });
         let remains = remains(&runtime, &clock, workers.states());
-        let resizes = Arc::<Resizes>::default();
+        let counted = ResizeMetrics::new(&prometheus::Registry::new()).unwrap();
+        let resizes = Arc::new(Resizes::new(counted));
         let view = view(&clock, &resizes);
         let pulse = Pulse::new(Duration::from_mins(1));
         let (source, pods) = watch::channel(Some(PodList::default()));

@@ -70,7 +70,15 @@ impl Syncer {
         let error = self.resizes.error(&status.uid);
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let (start_failures, resize_error) = (failures.get(&status.uid), error.as_deref());
-        let outlook = Outlook { start_failures, resize_error, ..outlook };
+        let cgroup = self.pod_runtime.cgroup_values(&status.uid);
+        let requests = outlook.resizes.then(|| self.pod_runtime.memory_requests(status));
+        let outlook = Outlook {
+            start_failures,
+            resize_error,
+            cgroup: cgroup.as_ref(),
+            memory_requests: requests.as_ref(),
+            ..outlook
+        };
         self.view.publish(pod, status, &outlook);
     }
 

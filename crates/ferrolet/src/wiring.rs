@@ -46,6 +46,7 @@ use crate::pod_metrics::PodMetrics;
 use crate::pulse::Pulse;
 use crate::records::{JournalView, Records};
 use crate::remains::{KnownPods, Remains, StopThroughRuntime};
+use crate::resize_metrics::ResizeMetrics;
 use crate::resizes::Resizes;
 use crate::runtime_state::runtime_state;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
@@ -83,7 +84,7 @@ impl Agent {
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
         let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
         let book = event_book(settings, &mut ports, &mut tasks);
-        let (times, resizes) = (time_starts(&mut ports), Arc::<Resizes>::default());
+        let (times, resizes) = (time_starts(&mut ports), resizes(&ports));
         let view = Arc::new(node_view(settings, &ports, &resizes));
         let records = Records::new(settings, &mut ports);
         let pleg = observer(settings, &ports, &stamps);
@@ -316,6 +317,12 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, O
     (Sources::new(sources), copies)
 }
 
+/// Pods whose resources change, none yet.
+fn resizes(ports: &Ports) -> Arc<Resizes> {
+    let metrics = ResizeMetrics::new(&ports.metrics).expect("nobody else counts resizes");
+    Arc::new(Resizes::new(metrics))
+}
+
 /// What statuses say of the node.
 fn facts(settings: &Settings) -> NodeFacts {
     let host_ips = settings.node.ips.clone();
@@ -405,6 +412,7 @@ fn pod_runtime(
         claims: images.claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),
         api: provide(settings, ports, node, tasks),
+        metrics: runtime::Metrics::new(&ports.metrics).expect("nobody else counts resizes"),
     }))
 }
 

@@ -26,6 +26,24 @@ pub struct CgroupValues {
     pub huge_pages: BTreeMap<u64, u64>,
 }
 
+impl CgroupValues {
+    /// What a cgroup has that had this, once those are written to it.
+    #[must_use]
+    pub fn with(&self, written: &Self) -> Self {
+        let mut huge_pages = self.huge_pages.clone();
+        huge_pages.extend(&written.huge_pages);
+        Self {
+            cpu_shares: written.cpu_shares.or(self.cpu_shares),
+            cpu_quota: written.cpu_quota.or(self.cpu_quota),
+            cpu_period: written.cpu_period.or(self.cpu_period),
+            cpu_set: written.cpu_set.clone().or_else(|| self.cpu_set.clone()),
+            memory_limit: written.memory_limit.or(self.memory_limit),
+            pids_limit: written.pids_limit.or(self.pids_limit),
+            huge_pages,
+        }
+    }
+}
+
 /// The size of huge pages as the names of the kernel's control files have it: `2MB`.
 pub fn huge_page_size(bytes: u64) -> String {
     let mut size = bytes;

@@ -75,6 +75,17 @@ impl Size {
         }
     }
 
+    /// Of each what allows more; of limits, none does.
+    #[must_use]
+    pub fn most(self, other: Self) -> Self {
+        let limit = |own: i64, other: i64| if own == 0 || other == 0 { 0 } else { own.max(other) };
+        Self {
+            cpu_limit: limit(self.cpu_limit, other.cpu_limit),
+            memory_limit: limit(self.memory_limit, other.memory_limit),
+            ..self.max(other)
+        }
+    }
+
     /// Puts it in place of what resources of the API say. What they say already stays as it is
     /// written.
     fn put_into(self, resources: &mut Option<ResourceRequirements>) {

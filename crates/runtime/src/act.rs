@@ -26,6 +26,7 @@ use crate::decide::{
 };
 use crate::error::SyncError;
 use crate::image::Images;
+use crate::metrics::Metrics;
 use crate::report::Reporter;
 use crate::user_namespaces::UserNamespaces;
 use model::log_layout::LogLayout;
@@ -57,6 +58,8 @@ pub struct RuntimeParts {
     pub claims: ImageClaims,
     /// The API; none for an agent that stands alone.
     pub api: Option<ApiParts>,
+    /// Counts what is done.
+    pub metrics: Metrics,
 }
 
 /// Makes the runtime match pods. One for the node; pods are synced side by side, each by its worker.
@@ -129,10 +132,23 @@ impl PodRuntime {
         if self.meet_cgroup(pod, status).await? {
             return Ok(Progress::Again);
         }
-        let actions = pod_actions(situation);
-        let is_kept = matches!(actions.sandbox, SandboxPlan::Keep(_));
+        self.actuated.catch_up().await;
+        let mut actions = pod_actions(situation);
+        let kept = match &actions.sandbox {
+            SandboxPlan::Keep(id) => Some(id.clone()),
+            SandboxPlan::Create { .. } | SandboxPlan::None => None,
+        };
+        let is_kept = kept.is_some();
         if actions.is_nothing() && (!is_kept || self.is_sized(pod)) {
             return Ok(Progress::Nothing);
+        }
+        // Nothing ends to start anew where it would not be let use what it is to have.
+        let mut raised = Ok(());
+        if is_kept && actions.restarts_for_size() {
+            raised = self.raise(pod, kept.as_ref()).await;
+        }
+        if raised.is_err() {
+            actions.leave_sizes();
         }
         self.make_way(situation, &actions).await?;
         if !actions.reset.is_empty() {
@@ -146,7 +162,10 @@ impl PodRuntime {
             self.make_cgroup(pod).await?;
         }
         // What fails here does not keep containers from starting.
-        let resized = self.resize(pod, status, &actions.resize).await;
+        let resized = match raised {
+            Ok(()) => self.resize(pod, status, kept.as_ref(), &actions.resize).await,
+            Err(error) => Err(error),
+        };
         if !(is_kept && actions.start.is_empty()) {
             let home = self.home(situation, &actions.sandbox, cancel).await?;
             self.start_containers(situation, &home, &actions.start).await?;

@@ -1,7 +1,8 @@
 //! What containers were given since they were made, through restarts of the agent.
 //!
 //! A container carries what it was made with itself; here is what changed since, and nothing of
-//! containers that were never changed.
+//! containers that were never changed. What is about to change is on disk before it does: whoever finds
+//! it so cannot know what the container has, and gives it what it should have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,13 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use checkpoint::{Checkpoint, Format};
 use model::chain::Chain;
 use model::ids::{ContainerId, PodUid};
-use model::ports::files::HostFiles;
+use model::ports::files::{FileError, HostFiles};
 use podspec::Size;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 use tracing::{info, warn};
 
-use crate::decide::Sizes;
+use crate::decide::{Actual, ContainerResize, Sizes};
 
 const FILE: &str = "ferrolet/state/actuated-resources.json";
 const FORMAT: Format = Format { version: 1, limit: 8 << 20 };
@@ -26,6 +27,9 @@ const FORMAT: Format = Format { version: 1, limit: 8 << 20 };
 struct Given {
     pod: String,
     size: Size,
+    /// What it is about to have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    next: Option<Size>,
 }
 
 type Record = BTreeMap<String, Given>;
@@ -45,6 +49,8 @@ pub(crate) struct Actuated {
 struct Known {
     record: Record,
     sizes: Arc<Sizes>,
+    /// Whether the file has something else.
+    unwritten: bool,
 }
 
 impl Known {
@@ -55,9 +61,12 @@ impl Known {
         if self.record == before {
             return false;
         }
-        let sizes =
-            self.record.iter().map(|(id, given)| (ContainerId::from(id.as_str()), given.size));
+        let sizes = self.record.iter().map(|(id, given)| {
+            let actual = Actual { size: given.size, unsure: given.next };
+            (ContainerId::from(id.as_str()), actual)
+        });
         self.sizes = Arc::new(sizes.collect());
+        self.unwritten = true;
         true
     }
 }
@@ -82,7 +91,9 @@ impl Actuated {
             .get_or_init(|| async {
                 match self.file.read().await {
                     Ok(record) => {
-                        self.known().change(|known| *known = record.unwrap_or_default());
+                        let mut known = self.known();
+                        known.change(|known| *known = record.unwrap_or_default());
+                        known.unwritten = false;
                     }
                     // Each container tells what it was made with; what was changed is changed again.
                     Err(error) => {
@@ -92,17 +103,47 @@ impl Actuated {
                 }
             })
             .await;
+        self.known_sizes()
+    }
+
+    /// The same, as far as it was read.
+    pub(crate) fn known_sizes(&self) -> Arc<Sizes> {
         Arc::clone(&self.known().sizes)
     }
 
-    /// Remembers what a container was given.
-    pub(crate) async fn set(&self, pod: &PodUid, id: &ContainerId, size: Size) {
+    /// Containers of a pod are about to change. Nothing may be done before this is on disk.
+    pub(crate) async fn begin(
+        &self,
+        pod: &PodUid,
+        changes: &[ContainerResize],
+    ) -> Result<(), FileError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.sizes().await;
+        self.known().change(|record| {
+            for change in changes {
+                let given = record.entry(change.id.to_string()).or_insert_with(|| Given {
+                    pod: pod.to_string(),
+                    size: change.from,
+                    next: None,
+                });
+                // What an earlier attempt came to is not known, nor what this one will.
+                given.size = change.from;
+                given.next = Some(change.to);
+            }
+        });
+        self.write().await
+    }
+
+    /// A container has what it was about to have. The file says so with its next change: whoever reads
+    /// it before that only does the same again.
+    pub(crate) fn done(&self, pod: &PodUid, id: &ContainerId, size: Size) {
         info!(uid = %pod, %id, %size, "container has other resources");
-        let given = Given { pod: pod.to_string(), size };
-        self.change(|record| {
+        let given = Given { pod: pod.to_string(), size, next: None };
+        self.known().change(|record| {
             record.insert(id.to_string(), given);
-        })
-        .await;
+        });
     }
 
     /// Of a pod only these containers are left.
@@ -122,15 +163,36 @@ impl Actuated {
 
     async fn change(&self, change: impl FnOnce(&mut Record) + Send) {
         self.sizes().await;
-        if !self.known().change(change) {
-            return;
+        self.known().change(change);
+        self.catch_up().await;
+    }
+
+    /// Writes what could not be written before, or was not yet.
+    pub(crate) async fn catch_up(&self) {
+        if let Err(error) = self.write().await {
+            let path = self.file.path().display();
+            warn!(%path, error = %Chain(&error), "cannot keep a record of changed containers; trying again later");
+        }
+    }
+
+    async fn write(&self) -> Result<(), FileError> {
+        if !self.known().unwritten {
+            return Ok(());
         }
         let _writing = self.writing.lock().await;
-        let record = self.known().record.clone();
-        if let Err(error) = self.file.write(&record).await {
-            let path = self.file.path().display();
-            warn!(%path, error = %Chain(&error), "cannot keep a record of changed containers");
+        let record = {
+            let mut known = self.known();
+            if !std::mem::take(&mut known.unwritten) {
+                // Whoever wrote before wrote this too.
+                return Ok(());
+            }
+            known.record.clone()
+        };
+        let written = self.file.write(&record).await;
+        if written.is_err() {
+            self.known().unwritten = true;
         }
+        written
     }
 }
 
@@ -144,6 +206,18 @@ mod tests {
         Size { memory_limit, ..Size::default() }
     }
 
+    fn change(id: &str, from: i64, to: i64) -> ContainerResize {
+        let (from, to) = (size(from), size(to));
+        ContainerResize { id: id.into(), name: "main".to_owned(), from, to }
+    }
+
+    /// Gives a container what it has not.
+    async fn set(actuated: &Actuated, pod: &PodUid, id: &str, to: i64) {
+        actuated.begin(pod, &[change(id, 0, to)]).await.unwrap();
+        actuated.done(pod, &id.into(), size(to));
+        actuated.catch_up().await;
+    }
+
     #[tokio::test]
     async fn what_containers_were_given_outlives_the_agent_and_goes_with_them() {
         let files = Arc::new(MemoryFiles::new());
@@ -151,14 +225,16 @@ mod tests {
         let (pod, other) = (PodUid::from("pod"), PodUid::from("other"));
         let first = new();
         assert!(first.sizes().await.is_empty());
-        first.set(&pod, &"a".into(), size(1)).await;
-        first.set(&pod, &"b".into(), size(2)).await;
-        first.set(&other, &"c".into(), size(3)).await;
-        first.set(&pod, &"a".into(), size(4)).await;
+        for (pod, id, size) in [(&pod, "a", 1), (&pod, "b", 2), (&other, "c", 3), (&pod, "a", 4)] {
+            set(&first, pod, id, size).await;
+        }
         let next = new();
         let ids = async |actuated: &Actuated| {
             let sizes = actuated.sizes().await;
-            sizes.iter().map(|(id, size)| (id.to_string(), size.memory_limit)).collect::<Vec<_>>()
+            sizes
+                .iter()
+                .map(|(id, has)| (id.to_string(), has.size.memory_limit))
+                .collect::<Vec<_>>()
         };
         let told = |rows: &[(&str, i64)]| -> Vec<(String, i64)> {
             rows.iter().map(|(id, size)| ((*id).to_owned(), *size)).collect()
@@ -170,13 +246,46 @@ mod tests {
         assert_eq!(ids(&new()).await, told(&[("c", 3)]));
     }
 
+    // behaviour: RSZ-15
+    #[tokio::test]
+    async fn what_is_about_to_change_is_on_disk_and_nobody_is_sure_of_it() {
+        let files = Arc::new(MemoryFiles::new());
+        let new = || Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
+        let (first, pod) = (new(), PodUid::from("pod"));
+        first.begin(&pod, &[change("a", 1, 2), change("b", 3, 4)]).await.unwrap();
+        first.done(&pod, &"a".into(), size(2));
+        // The agent dies here. Both are told again what they should have, whatever that is by then.
+        let next = new().sizes().await;
+        let unsure = |from, to| Actual { size: size(from), unsure: Some(size(to)) };
+        assert_eq!(next.values().copied().collect::<Vec<_>>(), [unsure(1, 2), unsure(3, 4)]);
+        assert_eq!(first.sizes().await[&ContainerId::from("a")], Actual::from(size(2)));
+        first.catch_up().await;
+        assert_eq!(new().sizes().await[&ContainerId::from("a")], Actual::from(size(2)));
+    }
+
+    // behaviour: RSZ-15
+    #[tokio::test]
+    async fn a_record_that_could_not_be_written_is_written_later() {
+        let files = Arc::new(MemoryFiles::new());
+        let actuated = Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
+        let (pod, changes) = (PodUid::from("pod"), [change("a", 1, 2)]);
+        let file = format!("/kubelet/{FILE}");
+        files.fail(&file, std::io::ErrorKind::StorageFull);
+        assert!(actuated.begin(&pod, &changes).await.is_err(), "nothing may be done");
+        actuated.catch_up().await;
+        files.repair(&file);
+        actuated.catch_up().await;
+        let next = Actuated::new(files as _, Path::new("/kubelet"));
+        assert_eq!(next.sizes().await[&ContainerId::from("a")].unsure, Some(size(2)));
+    }
+
     #[tokio::test]
     async fn a_damaged_record_is_none() {
         let files = Arc::new(MemoryFiles::new());
         files.write(format!("/kubelet/{FILE}"), "{\"version\":1,\"checksum\":\"0\"}\n{}");
         let actuated = Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
         assert!(actuated.sizes().await.is_empty());
-        actuated.set(&"pod".into(), &"a".into(), size(1)).await;
+        set(&actuated, &"pod".into(), "a", 1).await;
         let next = Actuated::new(files as _, Path::new("/kubelet"));
         assert_eq!(next.sizes().await.len(), 1);
     }

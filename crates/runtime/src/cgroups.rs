@@ -21,7 +21,7 @@ use tracing::{debug, info, warn};
 
 use crate::decide::{
     CLASSES, PodCgroupSettings, cgroups_of_pod, class_cgroup, class_share, class_values,
-    pod_cgroup, pod_cgroup_values, pod_of_cgroup, raised,
+    pod_cgroup, pod_cgroup_values, pod_of_cgroup,
 };
 use turns::Turns;
 
@@ -187,45 +187,50 @@ impl PodCgroups {
         known.get(&view::uid(pod)).is_none_or(|known| known.values.as_ref() == Some(&values))
     }
 
-    /// Lets a pod use whatever it may use before or after a change.
-    pub(crate) async fn raise(&self, before: &Pod, after: &Pod) -> Result<(), PodCgroupError> {
-        let values = |pod: &Pod| pod_cgroup_values(pod, &self.settings);
-        let (before, wanted) = (values(before), values(after));
-        let between = raised(&before, &wanted);
-        // What is as it was needs no writing.
-        let is_news = between != raised(&before, &before);
-        if !is_news {
-            return Ok(());
-        }
-        let name = pod_cgroup(&self.settings.root, after).map_err(PodCgroupError::Name)?;
-        let _turn = self.turns.take(&view::uid(after)).await;
-        self.write(name, &between).await
+    /// What the cgroup of a pod is to have.
+    pub(crate) fn wanted(&self, pod: &Pod) -> CgroupValues {
+        pod_cgroup_values(pod, &self.settings)
     }
 
-    /// Gives the cgroup of a pod just what the pod was given.
-    pub(crate) async fn settle(&self, pod: &Pod) -> Result<(), PodCgroupError> {
+    /// What the cgroup of a pod has, if this agent knows.
+    pub(crate) fn known_values(&self, uid: &PodUid) -> Option<CgroupValues> {
+        self.known().get(uid)?.values.clone()
+    }
+
+    /// What the cgroup of a pod has: as this agent wrote it, else as the kernel tells.
+    pub(crate) async fn has(&self, pod: &Pod) -> Result<CgroupValues, PodCgroupError> {
+        if let Some(values) = self.known_values(&view::uid(pod)) {
+            return Ok(values);
+        }
+        let name = pod_cgroup(&self.settings.root, pod).map_err(PodCgroupError::Name)?;
+        let read = self.port.values(&name).await;
+        read.map_err(|source| PodCgroupError::Look { name, source })
+    }
+
+    /// Writes values to the cgroup of a pod, which `has` these then.
+    pub(crate) async fn write(
+        &self,
+        pod: &Pod,
+        values: &CgroupValues,
+        has: CgroupValues,
+    ) -> Result<(), PodCgroupError> {
         let name = pod_cgroup(&self.settings.root, pod).map_err(PodCgroupError::Name)?;
         let uid = view::uid(pod);
         let _turn = self.turns.take(&uid).await;
-        let values = pod_cgroup_values(pod, &self.settings);
-        self.write(name, &values).await?;
-        let known = Known { share: class_share(pod), values: Some(values) };
-        self.known().insert(uid, known);
-        self.limit_classes().await;
-        Ok(())
-    }
-
-    async fn write(&self, name: CgroupName, values: &CgroupValues) -> Result<(), PodCgroupError> {
         debug!(cgroup = %name, ?values, "changing the cgroup of a pod");
         let updated = self.port.update(&name, values).await;
+        if let Some(known) = self.known().get_mut(&uid) {
+            // Of a write that failed a part may have been done.
+            known.values = updated.is_ok().then_some(has);
+        }
         updated.map_err(|source| PodCgroupError::Limit { name, source })
     }
 
-    /// The memory that a pod may use after a change, if that is less than before.
-    pub(crate) fn smaller_memory_limit(&self, before: &Pod, after: &Pod) -> Option<u64> {
-        let limit = |pod: &Pod| pod_cgroup_values(pod, &self.settings).memory_limit;
-        let (before, after) = (limit(before), limit(after)?);
-        before.is_none_or(|before| after < before).then_some(after)
+    /// The cgroup of a pod has what the pod was given: so does its class.
+    pub(crate) async fn settled(&self, pod: &Pod) {
+        let known = Known { share: class_share(pod), values: Some(self.wanted(pod)) };
+        self.known().insert(view::uid(pod), known);
+        self.limit_classes().await;
     }
 
     /// Bytes of memory that a pod uses, or one of its containers, if anybody counts them.
@@ -244,7 +249,13 @@ impl PodCgroups {
     async fn all_are_met(&self, class: &CgroupName) -> bool {
         let is_known = self.unmet.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if !is_known {
-            let children = self.port.children(class).await.unwrap_or_default();
+            let children = match self.port.children(class).await {
+                Ok(children) => children,
+                Err(error) => {
+                    warn!(cgroup = %class, error = %Chain(&error), "cannot see which pods an earlier agent left; their class keeps its share");
+                    return false;
+                }
+            };
             let left = children.iter().filter_map(pod_of_cgroup).collect();
             *self.unmet.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
         }

@@ -79,7 +79,10 @@ pub use ports::port_mappings;
 pub use probe_results::{ProbeResult, ProbeResults};
 pub use pull::{Fetch, fetch, with_default_tag};
 pub use reasons::{KillPod, KillReason, StartReason};
-pub use resize::{ContainerResize, Sizes, actual, is_resizing, raised};
+pub use resize::{
+    Actual, ContainerResize, MemoryUse, Sizes, actual, below_usage, is_resizing, raised,
+    smaller_memory_limit, told_to_sandbox,
+};
 pub use resource_ref::container_resource;
 pub use resources::{LimitSettings, container_resources, overhead_resources, sandbox_resources};
 pub use security::{

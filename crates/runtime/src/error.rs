@@ -245,6 +245,12 @@ pub enum ResizeError {
     /// Its cgroup could not be changed.
     #[error(transparent)]
     Cgroup(PodCgroupError),
+    /// The runtime refuses what all of it may use.
+    #[error("update the resources of the sandbox; resize rejected")]
+    Sandbox(#[source] RuntimeError),
+    /// What is about to be done could not be put on record.
+    #[error("keep a record of containers that change")]
+    Record(#[source] FileError),
     /// The runtime did not change a container.
     #[error("update the resources of container {name}")]
     Container {

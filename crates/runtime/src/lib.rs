@@ -28,6 +28,7 @@ mod image;
 mod kill;
 mod last_words;
 mod layout;
+mod metrics;
 mod pod_directories;
 mod pod_setup;
 mod remove;
@@ -45,6 +46,7 @@ pub use error::{
 };
 pub use hooks::HookFailure;
 pub use last_words::TerminationMessages;
+pub use metrics::Metrics;
 pub use model::log_layout::LogLayout;
 pub use pod_directories::PodDirectories;
 pub use user_namespaces::UserNamespaceError;

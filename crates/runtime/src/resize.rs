@@ -3,18 +3,24 @@
 //! The pod's cgroup allows more first, then its containers change, then it allows no more than it
 //! should: at no time is a container held back by more than its own limits.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
-use model::ids::PodUid;
+use model::cgroup::CgroupValues;
+use model::chain::Chain;
+use model::ids::{PodUid, SandboxId};
 use model::observed::PodStatus;
-use podspec::{Allocation, view};
-use tracing::info;
+use podspec::view;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
 
 use crate::act::PodRuntime;
 use crate::cgroups::PodCgroups;
-use crate::decide::{ContainerResize, Sizes, container_resources, is_resizing};
+use crate::decide::{
+    ContainerResize, MemoryUse, Sizes, actual, below_usage, container_resources, is_resizing,
+    overhead_resources, raised, smaller_memory_limit, told_to_sandbox,
+};
 use crate::error::ResizeError;
 
 impl PodRuntime {
@@ -26,6 +32,21 @@ impl PodRuntime {
     /// Forgets what containers of other pods were given.
     pub async fn keep_sizes_of(&self, pods: &BTreeSet<PodUid>) {
         self.actuated.keep_only_of(pods).await;
+    }
+
+    /// What the cgroup of a pod has, as far as this agent knows.
+    pub fn cgroup_values(&self, uid: &PodUid) -> Option<CgroupValues> {
+        self.parts.cgroups.as_ref()?.known_values(uid)
+    }
+
+    /// Bytes of memory that running containers of a pod were given, by their names.
+    pub fn memory_requests(&self, status: &PodStatus) -> BTreeMap<String, i64> {
+        let sizes = self.actuated.known_sizes();
+        let all = status.running().filter_map(|one| {
+            let has = actual(one, &sizes)?;
+            Some((one.name.to_string(), has.size.memory_request))
+        });
+        all.collect()
     }
 
     /// Whether something of a pod has not yet what the pod was given.
@@ -48,26 +69,107 @@ impl PodRuntime {
         &self,
         pod: &Pod,
         status: &PodStatus,
+        sandbox: Option<&SandboxId>,
         changes: &[ContainerResize],
     ) -> Result<bool, ResizeError> {
         if changes.is_empty() && self.is_sized(pod) {
             return Ok(false);
         }
-        let before = before(pod, changes);
-        let cgroups = self.parts.cgroups.as_deref();
-        if let Some(cgroups) = cgroups {
-            check_memory(cgroups, pod, &before, changes).await?;
-            cgroups.raise(&before, pod).await.map_err(ResizeError::Cgroup)?;
+        let began = Instant::now();
+        let resized = self.resize_all(pod, status, sandbox, changes).await;
+        self.parts.metrics.resized(began.elapsed(), resized.is_ok());
+        resized.map(|()| true)
+    }
+
+    async fn resize_all(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+        sandbox: Option<&SandboxId>,
+        changes: &[ContainerResize],
+    ) -> Result<(), ResizeError> {
+        if let Some(cgroups) = self.parts.cgroups.as_deref() {
+            check_memory(cgroups, pod, changes).await?;
         }
+        self.raise(pod, sandbox).await?;
+        self.actuated.begin(&status.uid, changes).await.map_err(ResizeError::Record)?;
         for change in changes {
             self.resize_container(pod, status, change).await?;
         }
-        if let Some(cgroups) = cgroups {
-            cgroups.settle(pod).await.map_err(ResizeError::Cgroup)?;
-        }
+        self.settle(pod, sandbox).await?;
         let left = status.containers.iter().map(|one| one.id.clone()).collect();
         self.actuated.keep_only(&status.uid, &left).await;
-        Ok(true)
+        Ok(())
+    }
+
+    /// Lets a pod use whatever it may use before or after a change.
+    pub(crate) async fn raise(
+        &self,
+        pod: &Pod,
+        sandbox: Option<&SandboxId>,
+    ) -> Result<(), ResizeError> {
+        let Some(cgroups) = self.parts.cgroups.as_deref() else { return Ok(()) };
+        let (had, wanted) = (cgroups.has(pod).await, cgroups.wanted(pod));
+        let had = had.map_err(ResizeError::Cgroup)?;
+        let between = raised(&had, &wanted);
+        let has = had.with(&between);
+        if has == had {
+            return Ok(());
+        }
+        self.limit(pod, sandbox, (&had, &between, has)).await
+    }
+
+    /// Gives the cgroup of a pod just what the pod was given.
+    async fn settle(&self, pod: &Pod, sandbox: Option<&SandboxId>) -> Result<(), ResizeError> {
+        let Some(cgroups) = self.parts.cgroups.as_deref() else { return Ok(()) };
+        let (had, wanted) = (cgroups.has(pod).await, cgroups.wanted(pod));
+        let had = had.map_err(ResizeError::Cgroup)?;
+        let has = had.with(&wanted);
+        if has != had {
+            self.limit(pod, sandbox, (&had, &wanted, has)).await?;
+        }
+        cgroups.settled(pod).await;
+        Ok(())
+    }
+
+    /// Writes to the cgroup of a pod. The runtime hears of it before, and may refuse.
+    async fn limit(
+        &self,
+        pod: &Pod,
+        sandbox: Option<&SandboxId>,
+        (had, values, has): (&CgroupValues, &CgroupValues, CgroupValues),
+    ) -> Result<(), ResizeError> {
+        let Some(cgroups) = self.parts.cgroups.as_deref() else { return Ok(()) };
+        self.tell_sandbox(pod, sandbox, &has).await?;
+        let written = cgroups.write(pod, values, has).await;
+        if written.is_err()
+            && let Err(error) = self.tell_sandbox(pod, sandbox, had).await
+        {
+            warn!(pod = %view::pod_name(pod), error = %Chain(&error), "the runtime believes in limits that the pod's cgroup has not");
+        }
+        written.map_err(ResizeError::Cgroup)
+    }
+
+    async fn tell_sandbox(
+        &self,
+        pod: &Pod,
+        sandbox: Option<&SandboxId>,
+        values: &CgroupValues,
+    ) -> Result<(), ResizeError> {
+        let Some(sandbox) = sandbox else { return Ok(()) };
+        let node = &self.parts.node;
+        let overhead = overhead_resources(pod, &node.limits, &node.machine);
+        let resources = told_to_sandbox(pod, values);
+        let runtime = &self.parts.runtime;
+        let told = runtime.update_pod_sandbox_resources(sandbox, &overhead, &resources).await;
+        match told {
+            // It sizes nothing by it then.
+            Err(error) if error.is_unimplemented() => {
+                debug!(%sandbox, "the runtime does not want to know how much a sandbox may use");
+                Ok(())
+            }
+            told => told.map_err(ResizeError::Sandbox),
+        }
     }
 
     async fn resize_container(
@@ -83,7 +185,7 @@ impl PodRuntime {
         info!(pod = %view::pod_name(pod), uid = %status.uid, container = name, %id, from = %change.from, to = %change.to, "changing the resources of a container");
         let updated = self.parts.runtime.update_container_resources(id, &resources).await;
         updated.map_err(|source| ResizeError::Container { name: name.clone(), source })?;
-        self.actuated.set(&status.uid, id, change.to).await;
+        self.actuated.done(&status.uid, id, change.to);
         Ok(())
     }
 
@@ -98,43 +200,23 @@ fn container<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     all.find(|container| container.name == name)
 }
 
-/// The pod as its containers are before they change.
-fn before(pod: &Pod, changes: &[ContainerResize]) -> Arc<Pod> {
-    let mut had = Allocation::of(pod);
-    had.containers.extend(changes.iter().map(|change| (change.name.clone(), change.from)));
-    had.applied(&Arc::new(pod.clone()))
-}
-
-/// That nobody is given less memory than it uses: the kernel would kill it.
+/// That nobody is given less memory than it uses.
 async fn check_memory(
     cgroups: &PodCgroups,
     pod: &Pod,
-    before: &Pod,
     changes: &[ContainerResize],
 ) -> Result<(), ResizeError> {
-    let mut problems = Vec::new();
-    if let Some(limit) = cgroups.smaller_memory_limit(before, pod) {
+    let mut shrinking = Vec::new();
+    let had = cgroups.has(pod).await.map_err(ResizeError::Cgroup)?;
+    if let Some(limit) = smaller_memory_limit(&had, &cgroups.wanted(pod)) {
         let used = cgroups.memory_usage(pod, None).await.map_err(ResizeError::Cgroup)?;
-        if let Some(used) = used.filter(|used| *used >= limit) {
-            problems.push(format!(
-                "attempting to set pod memory limit ({limit}) below current usage ({used})"
-            ));
-        }
+        shrinking.push(MemoryUse { container: None, limit, used });
     }
     for change in changes.iter().filter(|change| change.shrinks_memory()) {
-        let (name, limit) = (&change.name, change.to.memory_limit);
         let used = cgroups.memory_usage(pod, Some(&change.id)).await;
         let used = used.map_err(ResizeError::Cgroup)?;
-        if let Some(used) = used.filter(|used| *used >= limit.unsigned_abs()) {
-            problems.push(format!(
-                "attempting to set container {name:?} memory limit ({limit}) below current usage \
-                 ({used})"
-            ));
-        }
+        let (container, limit) = (Some(change.name.clone()), change.to.memory_limit);
+        shrinking.push(MemoryUse { container, limit: limit.unsigned_abs(), used });
     }
-    match problems.as_slice() {
-        [] => Ok(()),
-        [one] => Err(ResizeError::BelowUsage(one.clone())),
-        all => Err(ResizeError::BelowUsage(format!("[{}]", all.join(", ")))),
-    }
+    below_usage(&shrinking).map_or(Ok(()), |problem| Err(ResizeError::BelowUsage(problem)))
 }

@@ -340,6 +340,20 @@ impl Runtime for FaultyRuntime {
         self.call(call, work).await
     }
 
+    async fn update_pod_sandbox_resources(
+        &self,
+        id: &SandboxId,
+        overhead: &LinuxResources,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError> {
+        let call = Call::new(Method::UpdatePodSandboxResources, self.outside.short(id.as_str()));
+        let (id, overhead, resources) = (id.clone(), overhead.clone(), resources.clone());
+        let work = self.work(move |runtime| async move {
+            runtime.update_pod_sandbox_resources(&id, &overhead, &resources).await
+        });
+        self.call(call, work).await
+    }
+
     async fn update_container_resources(
         &self,
         id: &ContainerId,

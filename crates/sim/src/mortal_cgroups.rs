@@ -48,6 +48,10 @@ impl Cgroups for MortalCgroups {
         self.call("compare", name, self.outside.cgroups.has(name, values)).await
     }
 
+    async fn values(&self, name: &CgroupName) -> Result<CgroupValues, CgroupError> {
+        self.call("read", name, self.outside.cgroups.values(name)).await
+    }
+
     async fn memory_usage(
         &self,
         name: &CgroupName,

@@ -35,7 +35,7 @@ mod test_pods;
 mod write;
 mod written;
 
-pub use conditions::{conditions, is_restarting_all};
+pub use conditions::{ToldResize, conditions, is_restarting_all, told_resize};
 pub use container_statuses::{Containers, container_statuses};
 pub use human_duration::human_duration;
 pub use input::{Failure, NodeFacts, PendingResize, Resizing, StatusInput, Waiting};

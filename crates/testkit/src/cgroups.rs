@@ -89,6 +89,11 @@ impl MemoryCgroups {
         self.state().unseen.insert(name.clone());
     }
 
+    /// A cgroup can be looked at again.
+    pub fn show(&self, name: &CgroupName) {
+        self.state().unseen.remove(name);
+    }
+
     /// Somebody else removes a cgroup.
     pub fn vanish(&self, name: &CgroupName) {
         self.state().cgroups.retain(|one, _| !is_in(one, name));
@@ -133,22 +138,7 @@ impl State {
 
     fn write(&mut self, name: &CgroupName, values: &CgroupValues) {
         let Some(kept) = self.cgroups.get_mut(name) else { return };
-        let CgroupValues {
-            cpu_shares,
-            cpu_quota,
-            cpu_period,
-            cpu_set,
-            memory_limit,
-            pids_limit,
-            huge_pages,
-        } = values.clone();
-        kept.cpu_shares = cpu_shares.or(kept.cpu_shares);
-        kept.cpu_quota = cpu_quota.or(kept.cpu_quota);
-        kept.cpu_period = cpu_period.or(kept.cpu_period);
-        kept.cpu_set = cpu_set.or(kept.cpu_set.take());
-        kept.memory_limit = memory_limit.or(kept.memory_limit);
-        kept.pids_limit = pids_limit.or(kept.pids_limit);
-        kept.huge_pages.extend(huge_pages);
+        *kept = kept.with(values);
     }
 }
 
@@ -193,6 +183,20 @@ impl Cgroups for MemoryCgroups {
         Ok(is_same)
     }
 
+    async fn values(&self, name: &CgroupName) -> Result<CgroupValues, CgroupError> {
+        let state = self.state();
+        state.check(name)?;
+        let found = state.cgroups.get(name).cloned().unwrap_or_default();
+        Ok(CgroupValues {
+            cpu_shares: found.cpu_shares,
+            // What was never limited is not.
+            cpu_quota: found.cpu_quota.or(Some(-1)),
+            cpu_period: found.cpu_period,
+            memory_limit: found.memory_limit,
+            ..CgroupValues::default()
+        })
+    }
+
     async fn memory_usage(
         &self,
         name: &CgroupName,
@@ -208,6 +212,9 @@ impl Cgroups for MemoryCgroups {
 
     async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError> {
         let state = self.state();
+        if state.unseen.contains(name) {
+            return Err(denied("list", name));
+        }
         let is_child = |one: &&CgroupName| one.parent().as_ref() == Some(name);
         Ok(state.cgroups.keys().filter(is_child).cloned().collect())
     }

@@ -122,6 +122,9 @@ impl Cgroups for MortalCgroups {
     async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError> {
         self.inner.has(name, values).await
     }
+    async fn values(&self, name: &CgroupName) -> Result<CgroupValues, CgroupError> {
+        self.inner.values(name).await
+    }
     async fn memory_usage(
         &self,
         name: &CgroupName,
@@ -188,6 +191,14 @@ impl Runtime for MortalRuntime {
     }
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
         self.life.effect(self.inner.stop_container(id, grace)).await
+    }
+    async fn update_pod_sandbox_resources(
+        &self,
+        id: &SandboxId,
+        overhead: &LinuxResources,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError> {
+        self.life.effect(self.inner.update_pod_sandbox_resources(id, overhead, resources)).await
     }
     async fn update_container_resources(
         &self,

@@ -80,17 +80,24 @@ pub struct Directories {
     pub root: PathBuf,
     /// Its configuration.
     pub config: PathBuf,
+    /// How it finds the API server, as a node of a cluster.
+    pub kubeconfig: Option<PathBuf>,
 }
 
 /// The configuration, the same for both agents.
 ///
-/// What differs from the defaults lets the kubelet run without an API server and on any machine, and
+/// What differs from the defaults lets the kubelet run with or without an API server on any machine, and
 /// takes work off it that ferrolet does not do either: no server, and on hollow, where there are no
 /// processes, no cgroups for pods.
 pub fn configuration(directories: &Directories, socket: &Path, on: On) -> String {
     let cgroups = match on {
         On::Containerd => "",
         On::Hollow => "cgroupsPerQOS: false\nenforceNodeAllocatable: []\n",
+    };
+    // Without, the kubelet tells people so of every pod, again and again.
+    let cluster = match directories.kubeconfig {
+        Some(_) => "clusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\n",
+        None => "",
     };
     format!(
         "apiVersion: kubelet.config.k8s.io/v1beta1\n\
@@ -107,7 +114,7 @@ pub fn configuration(directories: &Directories, socket: &Path, on: On) -> String
          imageGCHighThresholdPercent: 100\n\
          imageGCLowThresholdPercent: 99\n\
          maxPods: 2000\n\
-         {cgroups}",
+         {cgroups}{cluster}",
         manifests = directories.manifests.display(),
         socket = socket.display(),
     )
@@ -142,6 +149,10 @@ impl Running {
             .args(["--hostname-override", NODE_NAME])
             // Without it, the kubelet looks for its address anew for every pod.
             .args(["--node-ip", &instance.node_ip().to_string()]);
+        let command = match &directories.kubeconfig {
+            Some(kubeconfig) => command.args(["--kubeconfig", &text(kubeconfig)]),
+            None => command,
+        };
         let since = Timestamp::now();
         let process = instance
             .spawn(agent.name(), &command)

@@ -28,6 +28,9 @@
 )]
 
 pub mod agent;
+mod api;
+pub mod cluster;
+pub mod cluster_report;
 pub mod deaths;
 pub mod garbage;
 pub mod garbage_report;

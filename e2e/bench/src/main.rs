@@ -8,11 +8,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use bench::agent::Programs;
+use bench::cluster::{self, ClusterPlan};
 use bench::garbage::GarbagePlan;
 use bench::plan::Plan;
 use bench::pod_gc::{self, PodGcPlan};
 use bench::results::Results;
-use bench::{garbage, garbage_report, plot, pod_gc_report, report, rounds, targets};
+use bench::{
+    cluster_report, garbage, garbage_report, plot, pod_gc_report, report, rounds, targets,
+};
 use lexopt::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,14 +24,16 @@ const USAGE: &str = "\
 usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID] [--tiny]
        bench --out DIR [--name NAME] --garbage [--rounds N] [--commit ID] [--tiny]
        bench --out DIR [--name NAME] --pod-gc [--commit ID] [--tiny]
-       bench --out DIR [--name NAME] --render [--garbage | --pod-gc]
+       bench --out DIR [--name NAME] --cluster [--rounds N] [--commit ID] [--tiny]
+       bench --out DIR [--name NAME] --render [--garbage | --pod-gc | --cluster]
   Measures ferrolet, from the directory of this program, and the upstream kubelet side by side, and
   writes NAME.json, NAME.md and NAME.svg (standalone) to DIR. Needs root.
 
   --garbage          on a node full of dead containers (NAME: garbage; no picture)
   --pod-gc           the Pod GC controller and the controller manager's (NAME: pod-gc; no picture)
+  --cluster          as nodes of a cluster (NAME: cluster)
 
-  --rounds N         how often (5)
+  --rounds N         how often (5; 3 with --garbage and --cluster)
   --scenario PART    only scenarios with PART in their names
   --commit ID        what is measured, for the record
   --tiny             few pods and short times: does it work?
@@ -44,6 +49,8 @@ enum What {
     Garbage,
     /// Controllers on an API server full of pods.
     PodGc,
+    /// Agents as nodes of a cluster.
+    Cluster,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +89,7 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
             Long("tiny") => asked.tiny = true,
             Long("garbage") => asked.what = What::Garbage,
             Long("pod-gc") => asked.what = What::PodGc,
+            Long("cluster") => asked.what = What::Cluster,
             Long("render") => asked.render = true,
             Long("help") | Short('h') => {
                 println!("{USAGE}");
@@ -98,7 +106,33 @@ fn run(asked: Asked) -> Result<()> {
         What::Standalone => standalone(asked),
         What::Garbage => garbage(asked),
         What::PodGc => pod_gc(asked),
+        What::Cluster => cluster(asked),
     }
+}
+
+fn cluster(asked: Asked) -> Result<()> {
+    let out = asked.out.context(USAGE)?;
+    let name = asked.name.unwrap_or_else(|| "cluster".to_owned());
+    let data = out.join(format!("{name}.json"));
+    let results = if asked.render {
+        read(&data)?
+    } else {
+        let mut plan = if asked.tiny { ClusterPlan::tiny() } else { ClusterPlan::full(3) };
+        plan.rounds = asked.rounds.unwrap_or(plan.rounds);
+        let results = cluster::play(&plan, &programs()?, &asked.commit)?;
+        keep(&out, &data, &results)?;
+        results
+    };
+    write(&out.join(format!("{name}.md")), &cluster_report::markdown(&results, &name))?;
+    write(&out.join(format!("{name}.svg")), &cluster_report::svg(&results))?;
+    for row in cluster_report::rows(&results) {
+        if let (Some(limit), Some(ratio)) = (row.metric.limit, row.ratio) {
+            let word = if row.met() == Some(true) { "met   " } else { "MISSED" };
+            let (ratio, limit) = (report::short(ratio.median), report::short(limit));
+            println!("{word} {}: {ratio}, at most {limit}", row.metric.described());
+        }
+    }
+    Ok(())
 }
 
 fn pod_gc(asked: Asked) -> Result<()> {

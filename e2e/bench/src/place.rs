@@ -86,7 +86,7 @@ impl Place {
         Ok(self.instance.stop()?)
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.instance.dir().join(name)
     }
 
@@ -107,13 +107,24 @@ impl Place {
         let _inside = handle.enter();
         let proxy = Proxy::new(behind.clone());
         let serving = handle.spawn(serve(proxy.clone(), bind(&socket)?));
-        let directories = Directories {
+        let directories = self.directories();
+        let runtime = Direct::to(&behind, handle);
+        Ok(Stage { place: self, proxy, runtime, directories, socket, serving, hollow })
+    }
+
+    /// Where an agent finds and leaves things.
+    pub(crate) fn directories(&self) -> Directories {
+        Directories {
             manifests: self.file("agent/manifests"),
             root: self.file("agent/root"),
             config: self.file("agent/config.yaml"),
-        };
-        let runtime = Direct::to(&behind, handle);
-        Ok(Stage { place: self, proxy, runtime, directories, socket, serving, hollow })
+            kubeconfig: None,
+        }
+    }
+
+    /// The runtime, without anything before it.
+    pub(crate) fn containerd(&self) -> Direct {
+        Direct::to(&self.instance.containerd_socket(), self.tasks.handle())
     }
 
     fn start_hollow(&self, options: &[&str]) -> Result<Process> {
@@ -135,7 +146,7 @@ impl Place {
     }
 
     /// Removes what an agent left: its directories, logs of its pods and cgroups that it made.
-    fn sweep(&self) -> Result<()> {
+    pub(crate) fn sweep(&self) -> Result<()> {
         let script = "
             cd \"$1\" && awk -v dir=\"$1\" 'index($2, dir \"/agent\") == 1 { print $2 }' /proc/mounts |
                 sort -r | xargs -r umount

@@ -17,21 +17,41 @@ const RIGHT: f64 = 70.0;
 const LEAST: f64 = 0.001;
 const MOST: f64 = 10.0;
 
+/// A ratio to draw.
+#[derive(Debug, Clone, Copy)]
+pub struct Bar<'a> {
+    /// What it belongs to, written above the first of it.
+    pub group: &'a str,
+    /// What it is.
+    pub name: &'a str,
+    /// Over the rounds.
+    pub ratio: Spread,
+    /// The target, drawn as a red line.
+    pub limit: Option<f64>,
+}
+
 /// A picture in SVG of ferrolet's share of upstream's numbers.
 pub fn svg(results: &Results) -> String {
     let rows = rows(results);
-    let bars: Vec<(&Row<'_>, Spread)> =
-        rows.iter().filter_map(|row| Some((row, row.ratio?))).collect();
+    let bars = rows.iter().filter_map(|row| {
+        let (group, name, ratio) = (row.scenario, row.metric, row.ratio?);
+        Some(Bar { group, name, ratio, limit: limit(row) })
+    });
+    picture(&bars.collect::<Vec<_>>())
+}
+
+/// A picture in SVG of these ratios.
+pub fn picture(bars: &[Bar<'_>]) -> String {
     let mut lines = TOP;
     let mut body = String::new();
-    let mut scenario = "";
-    for (row, ratio) in &bars {
-        if row.scenario != scenario {
-            scenario = row.scenario;
+    let mut group = "";
+    for one in bars {
+        if one.group != group {
+            group = one.group;
             lines += LINE * 0.6;
-            text(&mut body, (10.0, lines + 14.0), "b", scenario);
+            text(&mut body, (10.0, lines + 14.0), "b", group);
         }
-        bar(&mut body, lines, row, *ratio);
+        bar(&mut body, lines, one);
         lines += LINE;
     }
     let height = lines + LINE;
@@ -67,11 +87,12 @@ fn axis(picture: &mut String, bottom: f64) {
     }
 }
 
-fn bar(body: &mut String, top: f64, row: &Row<'_>, ratio: Spread) {
+fn bar(body: &mut String, top: f64, bar: &Bar<'_>) {
+    let Bar { name, ratio, limit, .. } = *bar;
     let middle = top + LINE / 2.0;
     let (left, end) = (place(LEAST), place(ratio.median));
     let (from, to) = (place(ratio.min), place(ratio.max));
-    text(body, (LEFT - 8.0, middle + 4.0), "e", row.metric);
+    text(body, (LEFT - 8.0, middle + 4.0), "e", name);
     shape(
         body,
         &format!(
@@ -87,7 +108,7 @@ fn bar(body: &mut String, top: f64, row: &Row<'_>, ratio: Spread) {
             "line x1=\"{from:.1}\" y1=\"{middle:.1}\" x2=\"{to:.1}\" y2=\"{middle:.1}\" stroke=\"#222\" stroke-width=\"1.5\""
         ),
     );
-    if let Some(limit) = limit(row) {
+    if let Some(limit) = limit {
         let x = place(limit);
         shape(
             body,
@@ -101,7 +122,7 @@ fn bar(body: &mut String, top: f64, row: &Row<'_>, ratio: Spread) {
     text(body, (LEFT + WIDTH + 8.0, middle + 4.0), "", &format!("{}×", short(ratio.median)));
 }
 
-/// The target of a ratio, drawn as a red line.
+/// The target of a ratio.
 fn limit(row: &Row<'_>) -> Option<f64> {
     let of_row = |target: &&crate::targets::Target| {
         target.measure == Measure::Ratio

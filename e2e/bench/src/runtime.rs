@@ -1,5 +1,6 @@
 //! The runtime, seen directly: what runs in it, and emptying it.
 
+mod bare_pods;
 mod deaths;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 
+pub use bare_pods::{BarePod, StartedPod};
 pub use deaths::Deaths;
 
 /// How long the runtime may take for a call.

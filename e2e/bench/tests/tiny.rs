@@ -5,13 +5,14 @@
 use std::path::Path;
 
 use bench::agent::Programs;
+use bench::cluster::{self, ClusterPlan, of_pods};
 use bench::garbage::GarbagePlan;
 use bench::metrics::rows;
 use bench::plan::{On, Plan};
 use bench::pod_gc::{self, PodGcPlan};
 use bench::results::{Agent, Results, Run};
 use bench::targets::{Measure, judge};
-use bench::{garbage, garbage_report, plot, pod_gc_report, report, rounds};
+use bench::{cluster_report, garbage, garbage_report, plot, pod_gc_report, report, rounds};
 
 #[test]
 fn a_tiny_run_measures_everything_of_both_agents() {
@@ -105,4 +106,32 @@ fn a_tiny_cluster_is_measured_with_both_pod_gc_controllers() {
     assert_eq!(results.deletions.len(), 3 * plan.deletion_rounds);
     let page = pod_gc_report::markdown(&results, "tiny");
     assert!(page.contains("| 30 | ferrolet |") && page.contains("bare calls"), "{page}");
+}
+
+#[test]
+fn a_tiny_node_of_a_cluster_is_measured_with_both_agents_and_none() {
+    let program = std::env::current_exe().unwrap();
+    let built = program.parent().and_then(Path::parent).unwrap();
+    let plan = ClusterPlan::tiny();
+    let results = cluster::play(&plan, &Programs::built_in(built).unwrap(), "abc").unwrap();
+    let [round] = &results.rounds[..] else { panic!("{results:?}") };
+    let (ours, theirs) = (&round.ferrolet, &round.upstream);
+    for times in [&round.floor, &ours.times, &theirs.times] {
+        assert_eq!((times.start_one.len(), times.delete_one.len()), (1, 1));
+        let all = times.start_one.iter().chain(&times.delete_one);
+        let all = all.chain([&times.start_all, &times.delete_all]);
+        assert!(all.into_iter().all(|seconds| *seconds > 0.0), "{times:?}");
+    }
+    for run in [ours, theirs] {
+        assert!(run.idle.memory.rss_bytes > 1 << 20 && run.full.memory.rss_bytes > 1 << 20);
+        assert!(run.start_all_cpu_seconds > 0.0 && run.delete_all_cpu_seconds > 0.0, "{run:?}");
+        // Each pod is told of at least once and deleted.
+        let pods = plan.at_once as u64;
+        assert!(run.requests["patch pods/status"] >= pods, "{run:?}");
+        assert!(run.requests["delete pods"] >= pods, "{run:?}");
+        assert!(of_pods(&run.requests) >= 2 * pods, "{run:?}");
+    }
+    let page = cluster_report::markdown(&results, "tiny");
+    assert!(page.contains("| one pod, create to Ready, s |"), "{page}");
+    assert!(cluster_report::svg(&results).ends_with("</svg>\n"));
 }

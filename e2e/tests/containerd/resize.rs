@@ -119,6 +119,44 @@ fn a_static_pod_with_a_fixed_uid_is_resized_and_its_process_notices_nothing() ->
     node.stop()
 }
 
+// behaviour: RSZ-13, RSZ-20
+#[test]
+fn a_pod_is_resized_as_a_whole_and_its_containers_with_it() -> Result<()> {
+    let mut node = Node::start()?;
+    let whole = |(cpu, memory): (u32, u32)| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: 11111111-2222-3333-4444-555555555555}}\n\
+             spec:\n  terminationGracePeriodSeconds: 2\n  resources: {{{}}}\n  containers:\n  \
+             - {{name: main, image: 'ferrolet.test/workload:1', args: [sleep, forever]}}\n",
+            sized(cpu, memory)
+        )
+    };
+    node.write_manifest("web.yaml", &whole((100, 32)))?;
+    node.start_agent()?;
+    let before = node.wait_running("web")?;
+    let own = cgroup_of(&node, "web")?;
+    let container = format!("{own}/{}", before.id);
+    for size in [(100, 32), (200, 64), (50, 16)] {
+        node.write_manifest("web.yaml", &whole(size))?;
+        wait_sized(&node, &own, size)?;
+        let memory = (u64::from(size.1) << 21).to_string();
+        let limit: Value<'_> = ("memory", "memory.limit_in_bytes", &memory, "memory.max", &memory);
+        node.explained(wait::until("the container has the limit of the pod", PATIENCE, || {
+            Ok(has(&node, &container, &[limit]).map_err(|error| error.to_string()))
+        }))?;
+        wait_for_status(&node, "it is over", |status| {
+            status["resources"]["limits"]["memory"] == format!("{}Mi", 2 * size.1)
+                && status["resources"]["requests"]["cpu"] == format!("{}m", size.0)
+                && status["allocatedResources"]["memory"] == format!("{}Mi", size.1)
+                && condition(status, "PodResizeInProgress").is_none()
+        })?;
+    }
+    ensure!(node.wait_running("web")?.pid == before.pid);
+    node.remove_manifest("web.yaml")?;
+    wait_for_none(&node)?;
+    node.stop()
+}
+
 // behaviour: RSZ-4, RSZ-12
 #[test]
 fn a_container_that_asks_for_it_starts_anew_and_what_cannot_be_is_told() -> Result<()> {
@@ -167,15 +205,26 @@ fn a_runtime_that_fails_to_resize_does_it_in_the_end() -> Result<()> {
     node.start_agent()?;
     let before = node.wait_running("web")?;
     let container = format!("{}/{}", cgroup_of(&node, "web")?, before.id);
-    for (fault, cpu) in [("unavailable", 110), ("hang", 120), ("late", 130)] {
-        proxy.fault(&format!("UpdateContainerResources={fault} times=1"))?;
+    let (container_call, pod_call) = ("UpdateContainerResources", "UpdatePodSandboxResources");
+    let rows = [
+        (container_call, "unavailable", 110),
+        (container_call, "hang", 120),
+        (container_call, "late", 130),
+        (pod_call, "unavailable", 140),
+        (pod_call, "hang", 150),
+    ];
+    for (method, fault, cpu) in rows {
+        proxy.fault(&format!("{method}={fault} times=1"))?;
         node.write_manifest("web.yaml", &pod(&sized(cpu, 32), ""))?;
-        wait_sized(&node, &container, (cpu, 32)).with_context(|| fault.to_owned())?;
+        let context = || format!("{method} {fault}");
+        wait_sized(&node, &container, (cpu, 32)).with_context(context)?;
         wait_for_status(&node, "it is over", |status| {
             condition(status, "PodResizeInProgress").is_none()
         })?;
     }
-    ensure!(proxy.spoilt()?.get("UpdateContainerResources") == Some(&3));
+    let spoilt = proxy.spoilt()?;
+    ensure!(spoilt.get(container_call) == Some(&3), "{spoilt:?}");
+    ensure!(spoilt.get(pod_call) == Some(&2), "{spoilt:?}");
     ensure!(node.wait_running("web")?.pid == before.pid);
     node.stop()
 }

@@ -19,7 +19,7 @@ pub(crate) enum Class {
 }
 
 /// Service, method, what errors say it was called on, and class.
-pub(crate) const METHODS: [(&str, &str, &str, Class); 19] = [
+pub(crate) const METHODS: [(&str, &str, &str, Class); 20] = [
     ("RuntimeService", "Version", "of the runtime", Class::Request),
     ("RuntimeService", "Status", "of the runtime", Class::Request),
     ("RuntimeService", "RunPodSandbox", "shop/web", Class::Sandbox),
@@ -31,6 +31,7 @@ pub(crate) const METHODS: [(&str, &str, &str, Class); 19] = [
     ("RuntimeService", "StartContainer", "c1", Class::Request),
     ("RuntimeService", "StopContainer", "c1", Class::Stop),
     ("RuntimeService", "UpdateContainerResources", "c1", Class::Request),
+    ("RuntimeService", "UpdatePodSandboxResources", "s1", Class::Request),
     ("RuntimeService", "RemoveContainer", "c1", Class::Request),
     ("RuntimeService", "ListContainers", "of all pods", Class::Request),
     ("RuntimeService", "ContainerStatus", "c1", Class::Request),
@@ -65,6 +66,10 @@ pub(crate) async fn call(
         "StopContainer" => client.stop_container(container, grace).await,
         "UpdateContainerResources" => {
             client.update_container_resources(container, &container_config().resources).await
+        }
+        "UpdatePodSandboxResources" => {
+            let resources = &container_config().resources;
+            client.update_pod_sandbox_resources(sandbox, resources, resources).await
         }
         "RemoveContainer" => {
             client.remove_container(&verdict(Subject::Container("c1".into()))).await

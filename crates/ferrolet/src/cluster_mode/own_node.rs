@@ -18,7 +18,11 @@ use crate::version::{FERROLET, KUBERNETES};
 use crate::wiring::{Ports, Settings};
 
 /// What the agent can do beyond what every node can.
-const FEATURES: [&str; 1] = [Ability::RestartAllContainersOnContainerExits.gate()];
+const FEATURES: [&str; 3] = [
+    Ability::InPlacePodLevelResourcesVerticalScaling.gate(),
+    "InPlacePodVerticalScalingInitContainers",
+    Ability::RestartAllContainersOnContainerExits.gate(),
+];
 
 /// What a node is told of itself besides its configuration.
 #[derive(Debug)]

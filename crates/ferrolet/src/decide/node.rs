@@ -91,6 +91,7 @@ mod tests {
             Ability::PodLevelResources,
             Ability::NodeDeclaredFeatures,
             Ability::RestartAllContainersOnContainerExits,
+            Ability::InPlacePodLevelResourcesVerticalScaling,
         ];
         assert_eq!(plain.abilities, on.into());
         let named = of(&config, &[("kubernetes.io/hostname", "other"), ("zone", "north")]);

@@ -21,6 +21,7 @@ use super::SyncLoop;
 use crate::decide::arrival::{Standing, in_order, standing};
 use crate::decide::node::as_registered;
 use crate::node_view::Outlook;
+use crate::resize_metrics::Trigger;
 
 const PREEMPTING: &str = "Preempting";
 const PREEMPTED: &str = "Preempted in order to admit critical pod";
@@ -93,11 +94,12 @@ pub(super) struct RoomMade(Option<Room>);
 
 impl SyncLoop {
     /// Decides about the pods that came. Only to be asked once it is known what runs.
-    pub(super) fn admit_waiting(&mut self) {
+    pub(super) async fn admit_waiting(&mut self) {
         let waiting = std::mem::take(&mut self.arrivals.waiting);
         if waiting.is_empty() {
             return;
         }
+        let sizes = self.sizes().await;
         if let Some(features) = self.parts.runtime.features() {
             self.parts.admission.node.runtime = features;
         }
@@ -110,7 +112,7 @@ impl SyncLoop {
             let (lives, status) =
                 (self.parts.cache.live(uid).is_some(), self.parts.cache.get(uid).ok());
             // An earlier agent may have given it something else than it asks for by now.
-            let pod = self.parts.allocations.remembered(desired, status.as_deref());
+            let pod = self.parts.allocations.remembered(desired, status.as_deref(), &sizes);
             let standing = standing(&pod, lives, status.as_deref());
             Some((pod, standing))
         });
@@ -136,11 +138,12 @@ impl SyncLoop {
             info!(pod = %view::pod_name(&pod), %uid, ?standing, "pod taken in");
             if standing != Standing::Over {
                 self.arrivals.counted.insert(uid.clone());
-                self.parts.allocations.admitted(uid.clone(), Arc::clone(&pod));
                 if let Some(desired) = self.parts.sources.get(&uid).cloned() {
-                    self.asks(&uid, &desired);
+                    self.parts.allocations.admitted(Arc::clone(&desired), Arc::clone(&pod));
+                    let observed = self.parts.cache.get(&uid).ok();
+                    self.resumed(&pod, &desired, (observed.as_deref(), &sizes));
                 }
-                there.add(pod);
+                there.add(self.parts.resizes.taken(&uid, pod));
             }
         }
     }
@@ -219,7 +222,7 @@ impl SyncLoop {
             // Nobody will tell any more.
             self.arrivals.held.clear();
             self.arrivals.leaving.clear();
-            self.look_after_all().await;
+            self.look_after_all(Trigger::PodTerminated).await;
             return;
         };
         for (victim, has_ended) in victims {
@@ -231,7 +234,7 @@ impl SyncLoop {
             }
         }
         self.arrivals.held.remove(&pod);
-        self.look_after_all().await;
+        self.look_after_all(Trigger::PodTerminated).await;
     }
 }
 

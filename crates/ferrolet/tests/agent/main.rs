@@ -15,5 +15,6 @@ mod own_node;
 mod pods;
 mod removals;
 mod resize;
+mod resize_api;
 mod sources;
 mod world;

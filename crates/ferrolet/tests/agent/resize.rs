@@ -7,8 +7,9 @@ use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use model::cgroup::CgroupName;
 use model::observed::Container;
 use model::ports::events::PodEvent;
+use model::ports::runtime::Code;
 use testkit::mortal::Moment;
-use testkit::runtime::Method;
+use testkit::runtime::{Fault, Method, Rule};
 
 use crate::crash::{dies_in, start_mortal};
 use crate::world::World;
@@ -112,7 +113,9 @@ async fn a_pod_is_resized_as_it_runs() {
     // Up in the pod first, and down in it last.
     let own = format!("update /kubepods/burstable/pod{}", web.pod_uid);
     let updates = world.cgroups.effects();
-    assert_eq!(updates.iter().filter(|effect| **effect == own).count(), 3, "{updates:?}");
+    assert_eq!(updates.iter().filter(|effect| **effect == own).count(), 2, "{updates:?}");
+    let sandboxes = world.runtime.count(Method::UpdatePodSandboxResources);
+    assert_eq!(sandboxes, 2, "the runtime hears of each");
     world.remove_manifest("web");
     world.until("no cgroup is left", |world| world.pod_cgroups().is_empty().then_some(())).await;
     for file in ["allocated", "actuated"] {
@@ -244,6 +247,66 @@ async fn lesser_pods_make_room_for_the_resize_of_a_critical_one() {
     world.until("it has its room", has).await;
     assert!(world.running("lesser").is_empty() && world.events.has("Preempting"));
     assert_eq!(world.one_runs("web").await, web);
+}
+
+// behaviour: RSZ-5
+#[tokio::test(start_paused = true)]
+async fn room_that_is_made_for_a_resize_is_nobody_elses() {
+    let mut world = World::new();
+    world.allocatable = vec![("cpu", "2")];
+    let asking = |name: &str, priority: u32, cpu: u32| {
+        let manifest = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: uid-of-{name}}}\nspec:\n  \
+             priority: {priority}\n  containers: [{{name: main, image: \"{IMAGE}\", \
+             args: [sleep, forever], resources: {{requests: {{cpu: {cpu}m}}}}}}]\n"
+        );
+        world.files.write(format!("/manifests/{name}.yaml"), manifest);
+    };
+    asking("lesser", 0, 1500);
+    asking("web", 2_000_001_000, 100);
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    world.one_runs("lesser").await;
+    // While the lesser one ends, another comes that would fit beside what the pod still has.
+    let slow = Fault::delay(Duration::from_secs(20));
+    world.runtime.inject(Rule::on(Method::StopContainer, slow).once());
+    asking("web", 2_000_001_000, 1000);
+    let preempting = |world: &World| world.events.has("Preempting").then_some(());
+    world.until("the lesser one makes room", preempting).await;
+    asking("late", 0, 1200);
+    let refused = |_: &World| status(&agent, "late").filter(|told| told.reason.is_some());
+    let told = world.until("the other one is refused", refused).await;
+    assert_eq!(told.reason.as_deref(), Some("UnexpectedAdmissionError"));
+    let has = |world: &World| {
+        let config = world.runtime.container_config(&web.id)?;
+        (config.resources.cpu_shares == 1024).then_some(())
+    };
+    world.until("it has its room", has).await;
+    assert!(world.running("late").is_empty() && world.running("lesser").is_empty());
+}
+
+// behaviour: RSZ-5
+#[tokio::test(start_paused = true)]
+async fn what_a_pod_may_still_have_counts_for_the_next_agent_too() {
+    let mut world = World::new();
+    world.allocatable = vec![("cpu", "2")];
+    write(&world, "web", &sized(1500, 64), "");
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    let refusal = Fault::error(Code::Internal);
+    world.runtime.inject(Rule::on(Method::UpdateContainerResources, refusal));
+    write(&world, "web", &sized(500, 64), "");
+    let failed = |world: &World| world.events.has("ResizeError").then_some(());
+    world.until("it cannot have less", failed).await;
+    agent.stop().await;
+    let agent = world.start();
+    let resizes = |_: &World| condition(&agent, "web", "PodResizeInProgress");
+    world.until("the next agent goes on", resizes).await;
+    write(&world, "late", &sized(1000, 64), "");
+    let refused = |_: &World| status(&agent, "late").filter(|told| told.reason.is_some());
+    let told = world.until("another one is refused", refused).await;
+    assert_eq!(told.reason.as_deref(), Some("UnexpectedAdmissionError"));
+    assert_eq!(limits(&world, &web).0, 1536);
 }
 
 // behaviour: RSZ-14

@@ -52,6 +52,9 @@ impl Cgroups for RecordedCgroups {
     async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError> {
         self.inner.has(name, values).await
     }
+    async fn values(&self, name: &CgroupName) -> Result<CgroupValues, CgroupError> {
+        self.inner.values(name).await
+    }
     async fn memory_usage(
         &self,
         name: &CgroupName,

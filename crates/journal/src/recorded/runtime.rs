@@ -95,6 +95,14 @@ impl Runtime for RecordedRuntime {
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), RuntimeError> {
         self.inner.stop_container(id, grace).await
     }
+    async fn update_pod_sandbox_resources(
+        &self,
+        id: &SandboxId,
+        overhead: &LinuxResources,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError> {
+        self.inner.update_pod_sandbox_resources(id, overhead, resources).await
+    }
     async fn update_container_resources(
         &self,
         id: &ContainerId,

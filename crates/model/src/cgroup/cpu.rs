@@ -51,6 +51,12 @@ pub fn weight(shares: u64) -> u64 {
     1 + shares.saturating_sub(LEAST_SHARES) * (MOST_WEIGHT - 1) / (MOST_SHARES - LEAST_SHARES)
 }
 
+/// Shares that such a weight stands for: as many as have this weight at least.
+pub fn shares_of_weight(weight: u64) -> u64 {
+    let above = weight.clamp(1, MOST_WEIGHT) - 1;
+    LEAST_SHARES + (above * (MOST_SHARES - LEAST_SHARES)).div_ceil(MOST_WEIGHT - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -111,6 +117,11 @@ mod tests {
             prop_assert!(weight(shares(less)) <= weight(shares(more)));
             prop_assert!((1..=MOST_WEIGHT).contains(&weight(shares(a))));
             prop_assert!(quota(less, 100_000) <= quota(more, 100_000));
+        }
+
+        #[test]
+        fn a_weight_stands_for_shares_that_have_it(weight in 1..=MOST_WEIGHT) {
+            prop_assert_eq!(super::weight(shares_of_weight(weight)), weight);
         }
 
         #[test]

@@ -86,6 +86,10 @@ pub trait Cgroups: Debug + Send + Sync {
     /// again.
     async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError>;
 
+    /// Which processors and how much memory a cgroup that is there lets its processes use, as far as the
+    /// kernel tells. No limit of memory is `None`; no limit of processors is a quota of -1.
+    async fn values(&self, name: &CgroupName) -> Result<CgroupValues, CgroupError>;
+
     /// Bytes of memory that are used in a cgroup, or in the one right in it that has `part` in its name,
     /// as runtimes name those of containers. `None` where there is no such, or nobody counts.
     async fn memory_usage(

@@ -66,6 +66,12 @@ impl RuntimeError {
         self.code == Code::NotFound
     }
 
+    /// Whether the runtime has no such method. containerd 2.2 says so in words.
+    pub fn is_unimplemented(&self) -> bool {
+        let said = || self.message.contains("not implemented");
+        self.code == Code::Unimplemented || self.code == Code::Unknown && said()
+    }
+
     /// Whether the answer would be too large for one of the two sides.
     pub fn is_too_large(&self) -> bool {
         matches!(self.code, Code::ResourceExhausted | Code::OutOfRange)
@@ -280,6 +286,14 @@ pub trait Runtime: Debug + Send + Sync {
         &self,
         filter: &SandboxFilter,
     ) -> Result<Vec<Sandbox>, RuntimeError>;
+    /// Tells how much all of a sandbox may use from now on, and what of that it takes besides containers.
+    /// Not all runtimes have it.
+    async fn update_pod_sandbox_resources(
+        &self,
+        id: &SandboxId,
+        overhead: &LinuxResources,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError>;
     /// Looks at a sandbox closely.
     async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError>;
 

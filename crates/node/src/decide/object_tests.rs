@@ -137,7 +137,7 @@ fn a_node_says_what_it_runs_on_and_that_it_started_anew() {
 /// Gates that are set, and what is declared then.
 type GatesRow = (&'static [(&'static str, bool)], &'static [&'static str]);
 
-// behaviour: NODE-17
+// behaviour: NODE-17, RSZ-26
 #[test]
 fn features_are_declared_where_their_gates_are_on() {
     let all =

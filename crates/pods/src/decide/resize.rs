@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use podspec::resources::{self, Amounts, CPU, MEMORY};
 use podspec::{Allocation, QosClass, Size, qos_class, view};
 
-use super::admission::{Decision, Preemption};
+use super::admission::{Ability, Decision, Node, Preemption};
 
 /// What to do about a pod that asks for other resources than it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,14 +27,32 @@ pub enum Resize {
     /// Not now; it is asked again when there may be room.
     Deferred(String),
     /// Never, as it stands.
-    Infeasible(&'static str),
+    Infeasible(Impossible),
+}
+
+/// Why a resize can never be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Impossible {
+    /// In a sentence.
+    pub message: &'static str,
+    /// In a word, as it is counted.
+    pub detail: &'static str,
 }
 
 /// Decides; `chain` says whether the pod as it wants to be would be let in beside the others.
-pub fn resize(desired: &Pod, allocated: &Pod, chain: impl FnOnce() -> Decision) -> Resize {
+pub fn resize(
+    desired: &Pod,
+    allocated: &Pod,
+    node: &Node,
+    chain: impl FnOnce() -> Decision,
+) -> Resize {
     let (wanted, has) = (Allocation::of(desired), Allocation::of(allocated));
     if wanted == has {
         return Resize::Same;
+    }
+    if wanted.whole != has.whole && !node.can(Ability::InPlacePodLevelResourcesVerticalScaling) {
+        let message = "InPlacePodLevelResourcesVerticalScaling is disabled";
+        return Resize::Infeasible(Impossible { message, detail: "plr_feature_gate_off" });
     }
     if let Some(why) = impossible(desired, allocated, &wanted, &has) {
         return Resize::Infeasible(why);
@@ -52,17 +70,21 @@ fn impossible(
     allocated: &Pod,
     wanted: &Allocation,
     has: &Allocation,
-) -> Option<&'static str> {
+) -> Option<Impossible> {
+    let because = |detail, message| Some(Impossible { message, detail });
     if qos_class(desired) != qos_class(allocated) {
-        return Some("Pod QOS Class may not change as a result of resizing");
+        let message = "Pod QOS Class may not change as a result of resizing";
+        return because("qos_class_change", message);
     }
     match (has.whole, wanted.whole) {
-        (Some(_), None) => return Some("pod-level resources cannot be removed"),
+        (Some(_), None) => {
+            return because("removal", "pod-level resources cannot be removed");
+        }
         (Some(has), Some(wanted)) if lacks(request(wanted), request(has)) => {
-            return Some("pod-level resource requests cannot be removed");
+            return because("removal", "pod-level resource requests cannot be removed");
         }
         (Some(has), Some(wanted)) if lacks(limit(wanted), limit(has)) => {
-            return Some("pod-level resource limits cannot be removed");
+            return because("removal", "pod-level resource limits cannot be removed");
         }
         _ => {}
     }
@@ -72,10 +94,10 @@ fn impossible(
     });
     let both: Vec<(Size, Size)> = both.collect();
     if both.iter().any(|(has, wanted)| lacks(request(*wanted), request(*has))) {
-        return Some("resource requests cannot be removed");
+        return because("removal", "resource requests cannot be removed");
     }
     if both.iter().any(|(has, wanted)| lacks(limit(*wanted), limit(*has))) {
-        return Some("resource limits cannot be removed");
+        return because("removal", "resource limits cannot be removed");
     }
     None
 }
@@ -90,6 +112,67 @@ fn limit(size: Size) -> [i64; 2] {
 
 fn lacks(wanted: [i64; 2], has: [i64; 2]) -> bool {
     wanted.into_iter().zip(has).any(|(wanted, has)| wanted == 0 && has != 0)
+}
+
+/// A resize that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// What the pod asks for.
+    pub wanted: Allocation,
+    /// Whether it will never get it.
+    pub infeasible: bool,
+    /// Why not.
+    pub message: String,
+}
+
+/// What is new of a resize that was refused, again perhaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusalNews {
+    /// Whether people hear of it: once for each thing that the pod asks for.
+    pub event: bool,
+    /// Whether its status says something else.
+    pub status: bool,
+}
+
+/// Compares a refusal with the one before.
+pub fn refusal_news(before: Option<&Refused>, now: &Refused) -> RefusalNews {
+    let same =
+        |before: &Refused| before.wanted == now.wanted && before.infeasible == now.infeasible;
+    RefusalNews {
+        event: !before.is_some_and(same),
+        status: before.is_none_or(|before| {
+            before.infeasible != now.infeasible || before.message != now.message
+        }),
+    }
+}
+
+/// What is asked for anew of a container: the resource, whether requests or limits, and how it changes.
+pub type Request = (&'static str, &'static str, &'static str);
+
+/// What a pod asks for that it did not ask for before, as upstream counts it.
+pub fn requested(before: &Pod, now: &Pod) -> Vec<Request> {
+    let (before, now) = (Allocation::of(before), Allocation::of(now));
+    let mut all = Vec::new();
+    for (name, now) in &now.containers {
+        let Some(before) = before.containers.get(name) else { continue };
+        let amounts = [
+            (MEMORY, "requests", before.memory_request, now.memory_request),
+            (MEMORY, "limits", before.memory_limit, now.memory_limit),
+            (CPU, "requests", before.cpu_request, now.cpu_request),
+            (CPU, "limits", before.cpu_limit, now.cpu_limit),
+        ];
+        all.extend(amounts.into_iter().filter_map(|(resource, requirement, before, now)| {
+            let operation = match (before, now) {
+                (before, now) if before == now => return None,
+                (0, _) => "add",
+                (_, 0) => "remove",
+                (before, now) if now > before => "increase",
+                _ => "decrease",
+            };
+            Some((resource, requirement, operation))
+        }));
+    }
+    all
 }
 
 /// A resize that waits.

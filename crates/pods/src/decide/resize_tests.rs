@@ -8,7 +8,7 @@ use podspec::{Origin, read_manifest};
 use proptest::prelude::*;
 
 use super::*;
-use crate::decide::admission::{Node, Occupancy, Rejection, admission};
+use crate::decide::admission::{Occupancy, Rejection, admission};
 
 fn pod(resources: &str) -> Pod {
     spec(&format!("containers: [{{name: main, image: 'image:1', resources: {{{resources}}}}}]"))
@@ -21,8 +21,21 @@ fn spec(spec: &str) -> Pod {
     read_manifest(manifest.as_bytes(), &origin, "node").unwrap().pods.remove(0)
 }
 
+fn node() -> Node {
+    Node {
+        name: "node".to_owned(),
+        abilities: [Ability::InPlacePodLevelResourcesVerticalScaling].into(),
+        ..Node::default()
+    }
+}
+
 fn decided(desired: &Pod, allocated: &Pod, chain: Decision) -> Resize {
-    resize(desired, allocated, || chain)
+    resize(desired, allocated, &node(), || chain)
+}
+
+fn infeasible(resize: &Resize) -> Option<&'static str> {
+    let Resize::Infeasible(why) = resize else { return None };
+    Some(why.message)
 }
 
 const SOME: &str = "requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: 200m, memory: 128Mi}";
@@ -46,7 +59,7 @@ fn the_chain_decides_what_is_possible_at_all() {
     }
 }
 
-// behaviour: RSZ-4
+// behaviour: RSZ-4, RSZ-26
 #[test]
 fn what_an_api_server_would_refuse_is_infeasible() {
     let rows = [
@@ -66,7 +79,7 @@ fn what_an_api_server_would_refuse_is_infeasible() {
     ];
     for (has, wanted, expected) in rows {
         let answer = decided(&pod(wanted), &pod(has), Decision::Admit);
-        assert_eq!(answer, Resize::Infeasible(expected), "{has} to {wanted}");
+        assert_eq!(infeasible(&answer), Some(expected), "{has} to {wanted}");
     }
     let whole = |resources: &str| {
         spec(&format!(
@@ -81,10 +94,59 @@ fn what_an_api_server_would_refuse_is_infeasible() {
     ];
     for (wanted, expected) in rows {
         let answer = decided(&whole(wanted), &has, Decision::Admit);
-        assert_eq!(answer, Resize::Infeasible(expected), "{wanted}");
+        assert_eq!(infeasible(&answer), Some(expected), "{wanted}");
     }
     let larger = whole("resources: {requests: {cpu: 100m}, limits: {cpu: 300m}},");
     assert_eq!(decided(&larger, &has, Decision::Admit), Resize::Allocate);
+    let incapable = Node { abilities: <_>::default(), ..node() };
+    let answer = resize(&larger, &has, &incapable, || Decision::Admit);
+    let message = "InPlacePodLevelResourcesVerticalScaling is disabled";
+    let expected = Impossible { message, detail: "plr_feature_gate_off" };
+    assert_eq!(answer, Resize::Infeasible(expected));
+}
+
+// behaviour: RSZ-22, RSZ-23
+#[test]
+fn people_hear_once_of_each_refusal_and_the_status_says_what_is_new() {
+    let refused = |cpu: &str, infeasible: bool, message: &str| Refused {
+        wanted: Allocation::of(&pod(&format!("requests: {{cpu: {cpu}}}"))),
+        infeasible,
+        message: message.to_owned(),
+    };
+    let before = refused("1", false, "no room");
+    let rows = [
+        (None, before.clone(), (true, true)),
+        (Some(&before), before.clone(), (false, false)),
+        (Some(&before), refused("1", false, "less room"), (false, true)),
+        (Some(&before), refused("2", false, "no room"), (true, false)),
+        (Some(&before), refused("1", true, "no room"), (true, true)),
+    ];
+    for (before, now, expected) in rows {
+        let news = refusal_news(before, &now);
+        assert_eq!((news.event, news.status), expected, "{now:?}");
+    }
+}
+
+// behaviour: RSZ-24
+#[test]
+fn what_is_asked_for_is_counted_by_resource_and_direction() {
+    let rows: [(&str, &str, &[Request]); 4] = [
+        (SOME, SOME, &[]),
+        (
+            "requests: {cpu: 100m}, limits: {memory: 64Mi}",
+            "requests: {cpu: 200m}, limits: {memory: 32Mi}",
+            &[
+                ("memory", "requests", "decrease"),
+                ("memory", "limits", "decrease"),
+                ("cpu", "requests", "increase"),
+            ],
+        ),
+        ("", "requests: {cpu: 1}", &[("cpu", "requests", "add")]),
+        ("requests: {cpu: 1}", "", &[("cpu", "requests", "remove")]),
+    ];
+    for (before, now, expected) in rows {
+        assert_eq!(requested(&pod(before), &pod(now)), expected, "{before} to {now}");
+    }
 }
 
 // behaviour: RSZ-6
@@ -140,7 +202,11 @@ proptest! {
             let desired = asking(which, milli);
             let others = given.iter().enumerate().filter(|(other, _)| *other != which);
             let others: Occupancy = others.map(|(_, pod)| Arc::clone(pod)).collect();
-            let answer = resize(&desired, &given[which], || admission(&desired, &others, &node));
+            let answer = resize(&desired, &given[which], &node, || admission(&desired, &others, &node));
+            let mut rest: Occupancy = given.iter().cloned().collect();
+            prop_assert!(rest.remove(&which.to_string().as_str().into()).is_some());
+            let beside = |there: &Occupancy| format!("{:?}", admission(&desired, there, &node));
+            prop_assert_eq!(beside(&rest), beside(&others));
             if !asks_for_more(&desired, &given[which]) {
                 prop_assert!(matches!(answer, Resize::Allocate | Resize::Same), "{:?}", answer);
             }

@@ -43,6 +43,19 @@ impl PodActions {
         }
     }
 
+    /// Whether containers end to start anew with other resources.
+    pub fn restarts_for_size(&self) -> bool {
+        self.kill.iter().any(|kill| kill.why == KillReason::Resized)
+    }
+
+    /// The same while the pod cannot be resized: who would start anew for that stays, and nothing
+    /// changes its resources.
+    pub fn leave_sizes(&mut self) {
+        self.resize.clear();
+        self.kill.retain(|kill| kill.why != KillReason::Resized);
+        self.start.retain(|start| start.why != StartReason::Killed(KillReason::Resized));
+    }
+
     /// Whether the pod is as specified.
     pub fn is_nothing(&self) -> bool {
         self.kill_pod.is_none()

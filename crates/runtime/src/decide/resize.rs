@@ -3,15 +3,44 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
-use model::cgroup::CgroupValues;
+use model::cgroup::{CgroupValues, cpu};
 use model::ids::ContainerId;
 use model::labels;
 use model::observed::{ContainerState, ContainerStatus, PodStatus};
-use podspec::resources::{CPU, MEMORY};
+use model::wanted::LinuxResources;
+use podspec::quantity::Quantity;
+use podspec::resources::{self, CPU, MEMORY};
 use podspec::{Size, view};
 
 /// What containers were given since they were made.
-pub type Sizes = BTreeMap<ContainerId, Size>;
+pub type Sizes = BTreeMap<ContainerId, Actual>;
+
+/// What a container has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Actual {
+    /// What it was given last, as far as is known.
+    pub size: Size,
+    /// What it was about to be given after that, and nobody knows whether it was.
+    pub unsure: Option<Size>,
+}
+
+impl From<Size> for Actual {
+    fn from(size: Size) -> Self {
+        Self { size, unsure: None }
+    }
+}
+
+impl Actual {
+    /// The most that it may have.
+    pub fn most(self) -> Size {
+        self.unsure.map_or(self.size, |unsure| self.size.most(unsure))
+    }
+
+    /// Whether it has just that for sure.
+    fn is(self, size: Size) -> bool {
+        self.unsure.is_none() && self.size == size
+    }
+}
 
 /// A container whose resources change while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +58,7 @@ pub struct ContainerResize {
 impl ContainerResize {
     /// Whether it may use more of anything than before.
     fn grows(&self) -> bool {
-        self.to.max(self.from) != self.from
+        self.to.most(self.from) != self.from
     }
 
     /// Whether it may use less memory than before; no limit is the largest.
@@ -41,9 +70,9 @@ impl ContainerResize {
 
 /// What a running instance was given last: what is on record, or what it was made with. Of one that
 /// another agent made nobody knows.
-pub fn actual(running: &ContainerStatus, sizes: &Sizes) -> Option<Size> {
-    let made_with = || running.annotations.get(labels::CONTAINER_SIZE)?.parse().ok();
-    sizes.get(&running.id).copied().or_else(made_with)
+pub fn actual(running: &ContainerStatus, sizes: &Sizes) -> Option<Actual> {
+    let made_with = || running.annotations.get(labels::CONTAINER_SIZE)?.parse::<Size>().ok();
+    sizes.get(&running.id).copied().or_else(|| made_with().map(Actual::from))
 }
 
 /// The change that a running container needs, if any.
@@ -54,8 +83,9 @@ pub(super) fn resize_of(
     sizes: &Sizes,
 ) -> Option<ContainerResize> {
     let to = Size::effective(pod, container);
-    let from = actual(running, sizes).filter(|from| *from != to)?;
-    Some(ContainerResize { id: running.id.clone(), name: container.name.clone(), from, to })
+    let has = actual(running, sizes).filter(|has| !has.is(to))?;
+    let (id, name) = (running.id.clone(), container.name.clone());
+    Some(ContainerResize { id, name, from: has.most(), to })
 }
 
 /// Whether a running container must be made anew to have what its pod was given.
@@ -109,6 +139,65 @@ fn all<'a>(
         let latest = status.latest(&container.name)?;
         (latest.state == ContainerState::Running).then_some((container, latest))
     })
+}
+
+/// The memory that a pod may use after a change, if that is less than before.
+pub fn smaller_memory_limit(before: &CgroupValues, after: &CgroupValues) -> Option<u64> {
+    let limit = after.memory_limit?;
+    before.memory_limit.is_none_or(|before| limit < before).then_some(limit)
+}
+
+/// How much memory somebody uses whose limit gets smaller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Which container; none for the pod as a whole.
+    pub container: Option<String>,
+    /// Bytes that it may use afterwards.
+    pub limit: u64,
+    /// Bytes that it uses now, if anybody counts them.
+    pub used: Option<u64>,
+}
+
+/// Why nobody of these may be given less memory, if so: the kernel would kill who uses more.
+pub fn below_usage(all: &[MemoryUse]) -> Option<String> {
+    let problems = all.iter().filter_map(|one| {
+        let (limit, used) = (one.limit, one.used.filter(|used| *used >= one.limit)?);
+        let whose = match &one.container {
+            Some(name) => format!("container {name:?}"),
+            None => "pod".to_owned(),
+        };
+        Some(format!(
+            "attempting to set {whose} memory limit ({limit}) below current usage ({used})"
+        ))
+    });
+    let problems: Vec<String> = problems.collect();
+    match problems.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        all => Some(format!("[{}]", all.join(", "))),
+    }
+}
+
+/// What a runtime is told of a pod whose cgroup has these values: those without what the pod takes
+/// besides its containers.
+pub fn told_to_sandbox(pod: &Pod, values: &CgroupValues) -> LinuxResources {
+    let overhead = resources::overhead(pod);
+    let cpu = overhead.get(CPU).map_or(0, Quantity::milli_value);
+    let memory = overhead.get(MEMORY).map_or(0, Quantity::value);
+    let period = values.cpu_period.map_or(0, u64::cast_signed);
+    let quota = values.cpu_quota.unwrap_or(0);
+    let shares = values.cpu_shares.map_or(0, u64::cast_signed);
+    LinuxResources {
+        cpu_period: period,
+        cpu_quota: if quota > 0 { quota - cpu::quota(cpu, period) } else { quota },
+        cpu_shares: match shares {
+            0 => 0,
+            _ if cpu == 0 => shares,
+            _ => cpu::shares(cpu::milli_of_shares(shares) - cpu).cast_signed(),
+        },
+        memory_limit: values.memory_limit.map_or(0, |limit| limit.cast_signed() - memory),
+        ..LinuxResources::default()
+    }
 }
 
 /// What a pod's cgroup has while its containers change: of before and after whatever allows more, so

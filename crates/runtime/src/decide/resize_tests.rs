@@ -50,9 +50,9 @@ fn size(cpu: i64, memory: i64) -> Size {
 #[test]
 fn what_is_on_record_counts_before_what_an_instance_was_made_with() {
     let running = made("c", "a", 100, 1000);
-    assert_eq!(actual(&running, &Sizes::new()), Some(size(100, 1000)));
-    let sizes = Sizes::from([("c".into(), size(5, 6)), ("d".into(), size(7, 8))]);
-    assert_eq!(actual(&running, &sizes), Some(size(5, 6)));
+    assert_eq!(actual(&running, &Sizes::new()), Some(size(100, 1000).into()));
+    let sizes = Sizes::from([("c".into(), size(5, 6).into()), ("d".into(), size(7, 8).into())]);
+    assert_eq!(actual(&running, &sizes), Some(size(5, 6).into()));
     let foreign = instance("e", "a", ContainerState::Running, 0);
     assert_eq!(actual(&foreign, &sizes), None);
     let pod = pod("Always", vec![sized("a", "100m", "1000")]);
@@ -100,6 +100,29 @@ fn a_container_is_changed_as_it_is_unless_it_asks_to_be_made_anew() {
     }
 }
 
+// behaviour: RSZ-12
+#[test]
+fn where_the_pod_cannot_follow_nobody_starts_anew_for_a_size() {
+    let grown = restarting(sized("a", "200m", "1000"), CPU);
+    let pod = pod("Always", vec![grown, sized("b", "2", "1"), sized("c", "1", "1")]);
+    let observed = status(
+        vec![sandbox("s", 0, SandboxState::Ready)],
+        vec![made("c1", "a", 100, 1000), made("c2", "b", 1000, 1)],
+    );
+    let mut actions = pod_actions(&Situation {
+        pod: &pod,
+        status: &observed,
+        probes: &ProbeResults::default(),
+        restart_all: false,
+        sizes: &Sizes::new(),
+    });
+    assert!(actions.restarts_for_size() && actions.resize.len() == 1);
+    actions.leave_sizes();
+    assert!(!actions.restarts_for_size() && actions.resize.is_empty());
+    let started: Vec<_> = actions.start.iter().map(|one| (one.index, one.why)).collect();
+    assert_eq!(started, [(2, StartReason::New)], "who does not run starts");
+}
+
 #[test]
 fn who_gets_no_more_comes_first() {
     let pod = pod("Always", vec![sized("a", "2", "5"), sized("b", "1", "5"), sized("c", "1", "9")]);
@@ -114,6 +137,97 @@ fn who_gets_no_more_comes_first() {
     assert_eq!(shrinks, [false, false, false]);
     let less = ContainerResize { from: size(1, 0), ..changes[0].clone() };
     assert!(less.shrinks_memory(), "it had no limit");
+}
+
+#[test]
+fn no_limit_is_more_than_any() {
+    let limits = |cpu_limit, memory_limit| Size { cpu_limit, memory_limit, ..size(1, 1) };
+    let rows = [
+        (limits(5, 5), limits(5, 5), false, false),
+        (limits(5, 5), limits(6, 5), true, false),
+        (limits(5, 5), limits(0, 5), true, false),
+        (limits(5, 5), limits(5, 0), true, false),
+        (limits(0, 5), limits(5, 5), false, false),
+        (limits(5, 0), limits(5, 5), false, true),
+        (limits(5, 6), limits(5, 5), false, true),
+        (limits(0, 0), Size { memory_request: 2, ..limits(1, 1) }, true, true),
+    ];
+    for (from, to, grows, shrinks) in rows {
+        let change = ContainerResize { id: "c".into(), name: "a".to_owned(), from, to };
+        let found = (change.grows(), change.shrinks_memory());
+        assert_eq!(found, (grows, shrinks), "{from} to {to}");
+    }
+}
+
+// behaviour: RSZ-15
+#[test]
+fn of_a_container_that_was_about_to_change_nobody_is_sure() {
+    let running = made("c", "a", 100, 1000);
+    let unsure = Actual { size: size(100, 1000), unsure: Some(size(200, 500)) };
+    let sizes = Sizes::from([("c".into(), unsure)]);
+    for wanted in [("100m", "1000"), ("200m", "500"), ("1", "1")] {
+        let pod = pod("Always", vec![sized("a", wanted.0, wanted.1)]);
+        let changes = resizes(&pod, &status(vec![], vec![running.clone()]), &sizes);
+        let [change] = changes.as_slice() else { panic!("{wanted:?}: {changes:?}") };
+        assert_eq!(change.from, size(200, 1000), "the most that it may have");
+    }
+}
+
+// behaviour: RSZ-14
+#[test]
+fn less_memory_than_is_used_is_refused() {
+    let row = |container: Option<&str>, limit, used| MemoryUse {
+        container: container.map(ToOwned::to_owned),
+        limit,
+        used,
+    };
+    let pod = "attempting to set pod memory limit (5) below current usage (5)";
+    let main = "attempting to set container \"main\" memory limit (7) below current usage (9)";
+    let rows = [
+        (vec![], None),
+        (vec![row(None, 5, Some(4)), row(Some("main"), 7, None)], None),
+        (vec![row(None, 5, Some(5))], Some(pod.to_owned())),
+        (vec![row(None, 5, Some(4)), row(Some("main"), 7, Some(9))], Some(main.to_owned())),
+        (
+            vec![row(None, 5, Some(5)), row(Some("main"), 7, Some(9))],
+            Some(format!("[{pod}, {main}]")),
+        ),
+    ];
+    for (all, expected) in rows {
+        assert_eq!(below_usage(&all), expected, "{all:?}");
+    }
+    let rows = [
+        (None, Some(5), Some(5)),
+        (Some(6), Some(5), Some(5)),
+        (Some(5), Some(5), None),
+        (Some(5), None, None),
+    ];
+    for (before, after, expected) in rows {
+        let of = |limit| values(None, limit, 2);
+        assert_eq!(
+            smaller_memory_limit(&of(before), &of(after)),
+            expected,
+            "{before:?} to {after:?}"
+        );
+    }
+}
+
+// behaviour: RSZ-16
+#[test]
+fn a_sandbox_is_told_what_its_pod_may_use_without_the_overhead() {
+    let mut pod = pod("Always", vec![container("a")]);
+    let has = values(Some(50_000), Some(1000), 512);
+    let told = |told: LinuxResources| {
+        (told.cpu_period, told.cpu_quota, told.cpu_shares, told.memory_limit)
+    };
+    assert_eq!(told(told_to_sandbox(&pod, &has)), (100_000, 50_000, 512, 1000));
+    assert_eq!(told(told_to_sandbox(&pod, &CgroupValues::default())), (0, 0, 0, 0));
+    let overhead = [(CPU, "100m"), (MEMORY, "200")]
+        .map(|(name, text)| (name.to_owned(), Quantity(text.to_owned())));
+    pod.spec.as_mut().unwrap().overhead = Some(overhead.into());
+    assert_eq!(told(told_to_sandbox(&pod, &has)), (100_000, 40_000, 409, 800));
+    let unlimited = values(Some(-1), None, 512);
+    assert_eq!(told(told_to_sandbox(&pod, &unlimited)), (100_000, -1, 409, 0));
 }
 
 fn values(quota: Option<i64>, memory: Option<u64>, shares: u64) -> CgroupValues {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use model::cgroup::{CgroupDriver, CgroupName};
+use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::ids::PodUid;
+use model::ports::cgroups::Cgroups as _;
 use runtime::decide::NodeSettings;
 use runtime::{ReleaseError, SyncError};
 use testkit::cgroups::MemoryCgroups;
@@ -131,6 +132,25 @@ async fn a_class_has_what_its_pods_ask_for_as_long_as_they_are_there() {
     let error = world.pods.release(&b).await.unwrap_err();
     assert!(matches!(error, ReleaseError::Cgroup(_)), "{error}");
     assert_eq!(shares(), Some(512), "it is still there");
+}
+
+// behaviour: CGR-11
+#[tokio::test(start_paused = true)]
+async fn a_class_keeps_its_share_while_nobody_knows_who_is_in_it() {
+    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+    let class = name("/kubepods/burstable");
+    cgroups.enter(&name("/kubepods/burstable/podleft"));
+    let before = CgroupValues { cpu_shares: Some(900), ..CgroupValues::default() };
+    cgroups.update(&class, &before).await.unwrap();
+    cgroups.hide(&class);
+    world.synced(&asking("a", "250m")).await;
+    let shares = || cgroups.all()[&class].cpu_shares;
+    assert_eq!(shares(), Some(900), "a pod that an earlier agent left may have the rest");
+    cgroups.show(&class);
+    world.synced(&asking("b", "250m")).await;
+    assert_eq!(shares(), Some(900), "there is one");
+    world.cgroups.as_ref().unwrap().sweep_one(&"left".into(), &|_| true).await;
+    assert_eq!(shares(), Some(512));
 }
 
 // behaviour: CGR-12

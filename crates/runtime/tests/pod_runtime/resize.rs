@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
+use k8s_openapi::api::core::v1::{ContainerResizePolicy, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use model::cgroup::{CgroupDriver, CgroupName};
 use model::ports::runtime::Code;
@@ -65,19 +65,20 @@ async fn the_pod_allows_more_before_and_less_after_its_containers() {
     let SyncError::Resize(ResizeError::Container { name, .. }) = &error else { panic!("{error}") };
     assert_eq!((name.as_str(), memory(&cgroups)), ("first", Some(16 << 10)));
     world.synced(&pod("8Ki", "8Ki")).await;
-    assert_eq!(world.calls(), [Method::UpdateContainerResources]);
+    assert_eq!(world.calls(), [Method::UpdateContainerResources], "the rest was done before");
     assert!(!world.sync(&pod("8Ki", "8Ki")).await.unwrap());
     // One shrinks and the other grows: less comes first, and the pod stays as it is.
     cgroups.effects();
     world.synced(&pod("12Ki", "4Ki")).await;
-    let updated: Vec<String> =
-        world.runtime.calls().iter().map(|call| call.object.clone()).collect();
+    let calls = world.runtime.calls().into_iter();
+    let calls = calls.filter(|call| call.method == Method::UpdateContainerResources);
+    let updated: Vec<String> = calls.map(|call| call.object).collect();
     let (first, second) = (
         world.running(&pod("12Ki", "4Ki"), "first").await,
         world.running(&pod("12Ki", "4Ki"), "second").await,
     );
     assert_eq!(updated, [second.to_string(), first.to_string()]);
-    assert_eq!(cgroups.effects(), [format!("update {OWN}")]);
+    assert_eq!(cgroups.effects(), [""; 0]);
     // A smaller pod: its cgroup waits for its containers.
     world.runtime.inject(Rule::on(Method::UpdateContainerResources, fault).once());
     world.sync(&pod("4Ki", "4Ki")).await.unwrap_err();
@@ -100,4 +101,128 @@ async fn an_agent_that_died_in_between_is_made_up_for() {
     next.synced(&pod("4Ki", "4Ki")).await;
     assert_eq!(memory(&cgroups), Some(8 << 10));
     assert!(!next.sync(&pod("4Ki", "4Ki")).await.unwrap());
+}
+
+/// Containers without limits of their own in a pod that may use so many bytes.
+fn limited_as_a_whole(memory: &str) -> Pod {
+    let pod = web().container("main", IMAGE, ["sleep", "forever"]);
+    pod.spec(|spec| {
+        let list = Some([("memory".to_owned(), Quantity(memory.to_owned()))].into());
+        spec.resources = Some(ResourceRequirements {
+            limits: list.clone(),
+            requests: list,
+            ..ResourceRequirements::default()
+        });
+    })
+    .build()
+}
+
+// behaviour: RSZ-13
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_grows_as_a_whole_allows_more_before_its_containers() {
+    let (world, cgroups) = world();
+    world.synced(&limited_as_a_whole("4Ki")).await;
+    assert_eq!(memory(&cgroups), Some(4 << 10));
+    let refuse = || {
+        let rule = Rule::on(Method::UpdateContainerResources, Fault::error(Code::Internal));
+        world.runtime.inject(rule.once());
+    };
+    refuse();
+    world.sync(&limited_as_a_whole("8Ki")).await.unwrap_err();
+    assert_eq!(memory(&cgroups), Some(8 << 10));
+    // Another agent knows nothing of what was written, and reads it.
+    let next = world.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
+    next.synced(&limited_as_a_whole("8Ki")).await;
+    let next = world.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
+    refuse();
+    next.sync(&limited_as_a_whole("2Ki")).await.unwrap_err();
+    assert_eq!(memory(&cgroups), Some(8 << 10), "less comes last");
+    next.synced(&limited_as_a_whole("2Ki")).await;
+    assert_eq!(memory(&cgroups), Some(2 << 10));
+}
+
+/// The same two containers, which start anew for other memory.
+fn restarting(first: &str, second: &str) -> Pod {
+    let mut pod = pod(first, second);
+    for container in &mut pod.spec.as_mut().unwrap().containers {
+        container.resize_policy = Some(vec![ContainerResizePolicy {
+            resource_name: "memory".to_owned(),
+            restart_policy: "RestartContainer".to_owned(),
+        }]);
+    }
+    pod
+}
+
+// behaviour: RSZ-12, RSZ-13
+#[tokio::test(start_paused = true)]
+async fn a_pod_allows_more_before_a_container_ends_to_start_anew_with_it() {
+    let (world, cgroups) = world();
+    world.synced(&restarting("4Ki", "8Ki")).await;
+    let before = world.running(&restarting("4Ki", "8Ki"), "first").await;
+    // Where the pod cannot be let use more, the container goes on with what it has.
+    let larger = restarting("8Ki", "8Ki");
+    cgroups.set_broken(&name(OWN), true);
+    let error = world.sync(&larger).await.unwrap_err();
+    assert!(matches!(error, SyncError::Resize(ResizeError::Cgroup(_))), "{error}");
+    assert_eq!(world.running(&larger, "first").await, before);
+    cgroups.set_broken(&name(OWN), false);
+    let rule = Rule::on(Method::StopContainer, Fault::error(Code::Internal));
+    world.runtime.inject(rule.once());
+    let error = world.sync(&larger).await.unwrap_err();
+    assert!(matches!(error, SyncError::KillContainer { .. }), "{error}");
+    assert_eq!(memory(&cgroups), Some(16 << 10), "before the container ends");
+    world.synced(&larger).await;
+    assert_ne!(world.running(&larger, "first").await, before);
+    // One that gets less ends before the pod does: what it used does not count any more.
+    cgroups.use_memory(&name(OWN), 1);
+    world.synced(&restarting("4Ki", "8Ki")).await;
+    assert_eq!(memory(&cgroups), Some(12 << 10));
+}
+
+// behaviour: RSZ-16
+#[tokio::test(start_paused = true)]
+async fn the_runtime_hears_of_the_pods_cgroup_before_it_changes_and_may_refuse() {
+    let (world, cgroups) = world();
+    world.synced(&pod("4Ki", "8Ki")).await;
+    let sandbox = world.sandbox(&pod("4Ki", "8Ki")).await;
+    let told = || world.runtime.sandbox_config(&sandbox).unwrap().resources.memory_limit;
+    let refuse = |code| {
+        world
+            .runtime
+            .inject(Rule::on(Method::UpdatePodSandboxResources, Fault::error(code)).once());
+    };
+    refuse(Code::Internal);
+    let error = world.sync(&pod("8Ki", "8Ki")).await.unwrap_err();
+    assert!(matches!(error, SyncError::Resize(ResizeError::Sandbox(_))), "{error}");
+    assert_eq!(
+        (memory(&cgroups), world.calls()),
+        (Some(12 << 10), vec![Method::UpdatePodSandboxResources])
+    );
+    // One that has no such call does as well.
+    refuse(Code::Unimplemented);
+    world.synced(&pod("8Ki", "8Ki")).await;
+    assert_eq!((memory(&cgroups), told()), (Some(16 << 10), 12 << 10));
+    world.synced(&pod("16Ki", "8Ki")).await;
+    assert_eq!((memory(&cgroups), told()), (Some(24 << 10), 24 << 10));
+    // It hears what the cgroup has, not what it should have had.
+    cgroups.set_broken(&name(OWN), true);
+    world.sync(&pod("32Ki", "8Ki")).await.unwrap_err();
+    assert_eq!(told(), 24 << 10);
+}
+
+// behaviour: RSZ-15
+#[tokio::test(start_paused = true)]
+async fn a_change_whose_answer_was_lost_is_taken_back_by_another() {
+    let (world, _) = world();
+    world.synced(&pod("4Ki", "8Ki")).await;
+    let fault = Fault::error_after_effect(Code::Unavailable);
+    let rule = Rule::on(Method::UpdateContainerResources, fault);
+    world.runtime.inject(rule.once());
+    world.sync(&pod("8Ki", "8Ki")).await.unwrap_err();
+    let first = world.running(&pod("4Ki", "8Ki"), "first").await;
+    let has = || world.runtime.container_config(&first).unwrap().resources.memory_limit;
+    assert_eq!(has(), 8 << 10);
+    world.synced(&pod("4Ki", "8Ki")).await;
+    assert_eq!(has(), 4 << 10);
+    assert!(!world.sync(&pod("4Ki", "8Ki")).await.unwrap());
 }

@@ -109,6 +109,7 @@ impl World {
             Arc::new(PodCgroups::new(port, Arc::clone(&clock) as _, settings))
         });
         let pods = PodRuntime::new(RuntimeParts {
+            metrics: runtime::Metrics::new(&prometheus::Registry::new()).unwrap(),
             api,
             cgroups: cgroups.clone(),
             claims: ImageClaims::default(),

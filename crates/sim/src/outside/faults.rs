@@ -36,6 +36,7 @@ pub(crate) fn is_effect(method: Method) -> bool {
             | Method::StartContainer
             | Method::StopContainer
             | Method::UpdateContainerResources
+            | Method::UpdatePodSandboxResources
             | Method::UpdateRuntimeConfig
             | Method::ExecSync
             | Method::RemoveContainer

@@ -6,6 +6,8 @@ mod resize;
 mod restarting_all;
 mod sandbox;
 
+pub use resize::{ToldResize, told_resize};
+
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

@@ -405,3 +405,23 @@ fn a_resize_that_waits_or_goes_on_is_told_until_it_is_over() {
     world.previous = None;
     assert!(find(&world.status(), "PodResizeInProgress").is_none());
 }
+
+// behaviour: RSZ-25
+#[test]
+fn the_next_agent_reads_how_far_a_resize_was() {
+    use crate::decide::{ToldResize, told_resize};
+    let mut world = World::new(pod("Always", &["main"]), vec![]);
+    assert_eq!(told_resize(None), ToldResize::default());
+    assert_eq!(told_resize(Some(&world.status())), ToldResize::default());
+    world.pod.metadata.generation = Some(3);
+    let pending = PendingResize { infeasible: true, message: "never".to_owned() };
+    world.pending = Some(pending.clone());
+    world.resizes = true;
+    let expected = ToldResize { pending: Some((pending, Some(3))), in_progress: true, error: None };
+    assert_eq!(told_resize(Some(&world.status())), expected);
+    let pending = PendingResize { infeasible: false, message: "no room".to_owned() };
+    (world.pending, world.resize_error) = (Some(pending.clone()), Some("busy"));
+    let error = Some("busy".to_owned());
+    let expected = ToldResize { pending: Some((pending, Some(3))), in_progress: true, error };
+    assert_eq!(told_resize(Some(&world.status())), expected);
+}

@@ -52,10 +52,10 @@ pub(crate) fn container_status(
             let of_instance = of_instance(input, newest, instances.next(), old);
             let same =
                 old.filter(|old| was_running(old) && old.container_id == of_instance.container_id);
-            let resizes = input.resizing.in_progress;
+            let resizing = &input.resizing;
             let requests = container.resources.as_ref().and_then(|given| given.requests.clone());
             ContainerStatus {
-                resources: Some(reported::resources(container, newest, same, resizes)),
+                resources: Some(reported::resources(container, newest, same, resizing)),
                 allocated_resources: requests,
                 ..of_instance
             }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use model::cgroup::CgroupValues;
 use model::observed;
 
 /// All that a pod's status is made of.
@@ -47,6 +48,11 @@ pub struct Resizing<'a> {
     pub in_progress: bool,
     /// What is in the way of that.
     pub error: Option<&'a str>,
+    /// What the pod's cgroup has, if that is known.
+    pub cgroup: Option<&'a CgroupValues>,
+    /// Bytes of memory that its containers were given when they were last changed, by their names, as far
+    /// as that is known: the kernel does not tell.
+    pub memory_requests: Option<&'a BTreeMap<String, i64>>,
 }
 
 /// A pod asks for other resources, and was not given them.

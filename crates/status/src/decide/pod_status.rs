@@ -34,6 +34,7 @@ pub fn pod_status(input: &StatusInput<'_>) -> PodStatus {
         ephemeral_container_statuses: non_empty(containers.ephemeral),
         start_time: base.and_then(|base| base.start_time.clone()).or(Some(first_seen(input))),
         qos_class: Some(qos_class(input.pod)),
+        resources: Some(reported::of_pod(input, settled.phase)),
         allocated_resources: reported::requests(input.pod),
         observed_generation: observed_generation(input),
         resource_claim_statuses: claims.and_then(|s| s.resource_claim_statuses.clone()),

@@ -178,6 +178,7 @@ pub(crate) struct World {
     pub(crate) resizes: bool,
     /// What is in the way of a resize.
     pub(crate) resize_error: Option<&'static str>,
+    pub(crate) cgroup: Option<model::cgroup::CgroupValues>,
     pub(crate) node: NodeFacts,
     pub(crate) now: Timestamp,
 }
@@ -202,6 +203,7 @@ impl World {
             pending: None,
             resizes: false,
             resize_error: None,
+            cgroup: None,
             node,
             now: at(NOW),
         }
@@ -235,6 +237,8 @@ impl World {
                 pending: self.pending.as_ref(),
                 in_progress: self.resizes,
                 error: self.resize_error,
+                cgroup: self.cgroup.as_ref(),
+                memory_requests: None,
             },
             node: &self.node,
             now: self.now,

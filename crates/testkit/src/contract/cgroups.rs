@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
-use model::cgroup::{CgroupName, CgroupValues};
+use model::cgroup::{CgroupName, CgroupValues, cpu};
 use model::ports::cgroups::{CgroupError, Cgroups};
 use model::ports::files::Removed;
 use model::verdict::Subject;
@@ -135,7 +135,18 @@ async fn what_was_written_is_had(world: &dyn World) -> Result<()> {
         ensure!(!cgroups.has(&name, &other).await?, "{other:?}");
         world.has(&name, &values()).await?;
     }
+    let read = cgroups.values(&name).await?;
+    ensure!((read.cpu_quota, read.cpu_period) == (Some(50_000), Some(100_000)), "{read:?}");
+    ensure!(read.memory_limit == Some(64 << 20), "{read:?}");
+    ensure!(read.cpu_shares.map(cpu::weight) == Some(cpu::weight(512)), "{read:?}");
     ensure!(cgroups.memory_usage(&name, Some("no-container")).await?.is_none(), "not there");
+    let free = world.base().child("free")?;
+    let missing = cgroups.values(&free).await;
+    ensure!(matches!(missing, Err(CgroupError::Missing { .. })), "{missing:?}");
+    cgroups.create(&free, &CgroupValues::default()).await?;
+    let read = cgroups.values(&free).await?;
+    ensure!((read.cpu_quota, read.memory_limit) == (Some(-1), None), "{read:?}");
+    remove(world, &free).await?;
     remove(world, &name).await?;
     Ok(())
 }

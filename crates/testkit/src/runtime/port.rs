@@ -303,6 +303,16 @@ impl Runtime for MemoryRuntime {
         self.call(Method::StopContainer, id.to_string(), self.stop(id, grace)).await
     }
 
+    async fn update_pod_sandbox_resources(
+        &self,
+        id: &SandboxId,
+        overhead: &LinuxResources,
+        resources: &LinuxResources,
+    ) -> Result<(), RuntimeError> {
+        let effect = self.at_once(|world, _| world.store.limit_sandbox(id, overhead, resources));
+        self.call(Method::UpdatePodSandboxResources, id.to_string(), effect).await
+    }
+
     async fn update_container_resources(
         &self,
         id: &ContainerId,

@@ -3,18 +3,14 @@
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use hyper::Request;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
+
+use crate::api::{AT_A_TIME, Api, call, calls};
 
 /// The namespace of pods that stay.
 const LIVING: &str = "living";
-/// Calls under way at a time.
-const AT_A_TIME: usize = 32;
 /// Pods of each node.
 const OF_A_NODE: usize = 100;
 /// Names of a page that are asked for at a time.
@@ -23,52 +19,20 @@ const PAGE: usize = 500;
 /// The pods of a cluster.
 #[derive(Debug)]
 pub(super) struct Population {
-    tasks: Runtime,
-    client: ClientOf,
+    api: Api,
     pods: usize,
     nodes: usize,
     terminated: usize,
 }
 
-/// A client that does not print.
-struct ClientOf(Client);
-
-impl std::fmt::Debug for ClientOf {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Client")
-    }
-}
-
 impl Population {
     /// An empty cluster, with the namespaces that pods will be in.
     pub(super) fn new(kubeconfig: &Path) -> Result<Self> {
-        let tasks = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .context("start a runtime for the client")?;
-        let kubeconfig = Kubeconfig::read_from(kubeconfig).context("read the kubeconfig")?;
-        let client = tasks.block_on(async {
-            let options = KubeConfigOptions::default();
-            let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-            anyhow::Ok(Client::try_from(config)?)
-        });
-        let client = ClientOf(client.context("make a client")?);
-        let population = Self { tasks, client, pods: 0, nodes: 0, terminated: 0 };
+        let api = Api::new(kubeconfig)?;
         for name in [LIVING, super::DONE] {
-            population.make_namespace(name)?;
+            api.make_namespace(name)?;
         }
-        Ok(population)
-    }
-
-    fn make_namespace(&self, name: &str) -> Result<()> {
-        let object = |kind: &str, name: &str| json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } });
-        let accounts = format!("/api/v1/namespaces/{name}/serviceaccounts");
-        self.tasks.block_on(async {
-            call(&self.client.0, "POST", "/api/v1/namespaces", &object("Namespace", name)).await?;
-            call(&self.client.0, "POST", &accounts, &object("ServiceAccount", "default")).await?;
-            Ok(())
-        })
+        Ok(Self { api, pods: 0, nodes: 0, terminated: 0 })
     }
 
     /// Makes pods, and nodes for them, until there are so many.
@@ -76,18 +40,13 @@ impl Population {
         let nodes = pods.div_ceil(OF_A_NODE);
         let nodes = std::mem::replace(&mut self.nodes, nodes)..nodes;
         let numbers = std::mem::replace(&mut self.pods, pods)..pods;
-        let client = &self.client.0;
-        self.tasks.block_on(async {
-            let made = stream::iter(nodes.map(|number| async move {
-                call(client, "POST", "/api/v1/nodes", &node(number)).await.map(drop)
-            }));
-            made.buffer_unordered(AT_A_TIME).try_collect::<()>().await.context("make nodes")?;
+        let client = &self.api.client;
+        self.api.tasks.block_on(async {
+            let made = nodes.map(|number| ("POST", "/api/v1/nodes".to_owned(), node(number)));
+            calls(client, made).await.context("make nodes")?;
             let path = format!("/api/v1/namespaces/{LIVING}/pods");
-            let path = path.as_str();
-            let made = stream::iter(numbers.map(|number| async move {
-                call(client, "POST", path, &pod(number)).await.map(drop)
-            }));
-            made.buffer_unordered(AT_A_TIME).try_collect::<()>().await.context("make pods")
+            let made = numbers.map(|number| ("POST", path.clone(), pod(number)));
+            calls(client, made).await.context("make pods")
         })
     }
 
@@ -96,10 +55,10 @@ impl Population {
         let numbers = self.terminated..self.terminated + count;
         self.terminated += count;
         let path = format!("/api/v1/namespaces/{namespace}/pods");
-        let (client, path) = (&self.client.0, path.as_str());
+        let (client, path) = (&self.api.client, path.as_str());
         let ended = json!({ "status": { "phase": "Succeeded" } });
         let ended = &ended;
-        self.tasks.block_on(async {
+        self.api.tasks.block_on(async {
             let made = stream::iter(numbers.map(|number| async move {
                 let pod = pod(number);
                 call(client, "POST", path, &pod).await?;
@@ -114,7 +73,7 @@ impl Population {
     /// How many pods a namespace has.
     pub(super) fn count(&self, namespace: &str) -> Result<usize> {
         let path = format!("/api/v1/namespaces/{namespace}/pods?limit=1");
-        let list = self.tasks.block_on(call(&self.client.0, "GET", &path, &Value::Null))?;
+        let list = self.api.call("GET", &path, &Value::Null)?;
         let shown = list["items"].as_array().map_or(0, Vec::len);
         let more = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
         Ok(shown + usize::try_from(more)?)
@@ -124,10 +83,9 @@ impl Population {
     pub(super) fn delete_all(&self, namespace: &str) -> Result<f64> {
         let begun = Instant::now();
         let path = format!("/api/v1/namespaces/{namespace}/pods");
-        let (client, path) = (&self.client.0, path.as_str());
+        let (client, path) = (&self.api.client, path.as_str());
         let at_once = json!({ "gracePeriodSeconds": 0 });
-        let at_once = &at_once;
-        self.tasks.block_on(async {
+        self.api.tasks.block_on(async {
             loop {
                 let page = format!("{path}?limit={PAGE}");
                 let list = call(client, "GET", &page, &Value::Null).await?;
@@ -140,24 +98,13 @@ impl Population {
                 if names.is_empty() {
                     return anyhow::Ok(());
                 }
-                let deleted = stream::iter(names.into_iter().map(|name| async move {
-                    call(client, "DELETE", &format!("{path}/{name}"), at_once).await.map(drop)
-                }));
-                deleted.buffer_unordered(AT_A_TIME).try_collect::<()>().await?;
+                let deleted = names
+                    .into_iter()
+                    .map(|name| ("DELETE", format!("{path}/{name}"), at_once.clone()));
+                calls(client, deleted).await?;
             }
         })?;
         Ok(begun.elapsed().as_secs_f64())
-    }
-}
-
-async fn call(client: &Client, method: &str, path: &str, body: &Value) -> Result<Value> {
-    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-    let bytes = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
-    let request = Request::builder().method(method).uri(path).header("content-type", kind);
-    let request = request.body(bytes).context("make a request")?;
-    match client.request::<Value>(request).await {
-        Ok(answer) => Ok(answer),
-        Err(error) => bail!("{method} {path}: {error}"),
     }
 }
 

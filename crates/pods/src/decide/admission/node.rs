@@ -17,17 +17,20 @@ pub enum Ability {
     RestartAllContainersOnContainerExits,
     /// A pod with the host's network can have user ids of its own.
     UserNamespacesHostNetworkSupport,
+    /// What a pod has as a whole can change while it runs.
+    InPlacePodLevelResourcesVerticalScaling,
     /// A toleration can compare numbers.
     TaintTolerationComparisonOperators,
 }
 
 impl Ability {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::PodLevelResources,
         Self::NodeDeclaredFeatures,
         Self::RestartAllContainersOnContainerExits,
         Self::UserNamespacesHostNetworkSupport,
+        Self::InPlacePodLevelResourcesVerticalScaling,
         Self::TaintTolerationComparisonOperators,
     ];
 
@@ -38,6 +41,9 @@ impl Ability {
             Self::NodeDeclaredFeatures => "NodeDeclaredFeatures",
             Self::RestartAllContainersOnContainerExits => "RestartAllContainersOnContainerExits",
             Self::UserNamespacesHostNetworkSupport => "UserNamespacesHostNetworkSupport",
+            Self::InPlacePodLevelResourcesVerticalScaling => {
+                "InPlacePodLevelResourcesVerticalScaling"
+            }
             Self::TaintTolerationComparisonOperators => "TaintTolerationComparisonOperators",
         }
     }
@@ -63,7 +69,7 @@ pub struct Node {
 }
 
 impl Node {
-    pub(super) fn can(&self, ability: Ability) -> bool {
+    pub(in crate::decide) fn can(&self, ability: Ability) -> bool {
         let by_runtime = match ability {
             Ability::UserNamespacesHostNetworkSupport => self.runtime.user_namespaces_host_network,
             _ => true,

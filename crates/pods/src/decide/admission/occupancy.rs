@@ -29,6 +29,23 @@ impl Occupancy {
         self.pods.push(pod);
     }
 
+    /// A pod does not count any more; answers what did.
+    pub fn remove(&mut self, uid: &PodUid) -> Option<Arc<Pod>> {
+        let is_meant = |pod: &Arc<Pod>| pod.metadata.uid.as_deref() == Some(uid.as_str());
+        let at = self.pods.iter().position(is_meant)?;
+        let gone = self.pods.remove(at);
+        for (name, amount) in taken(&gone) {
+            let sum = self.requests.entry(name).or_default();
+            *sum = sum.saturating_sub(amount);
+        }
+        if self.ports.are_of(&gone) {
+            // Another pod may have the same ones.
+            self.ports = UsedPorts::default();
+            self.pods.iter().for_each(|pod| self.ports.add(pod));
+        }
+        Some(gone)
+    }
+
     /// Without these pods.
     #[must_use]
     pub fn without(&self, gone: &[PodUid]) -> Self {

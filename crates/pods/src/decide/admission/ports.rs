@@ -19,6 +19,11 @@ impl UsedPorts {
         }
     }
 
+    /// Whether a pod takes any.
+    pub(super) fn are_of(&self, pod: &Pod) -> bool {
+        !self.0.is_empty() && host_ports(pod).next().is_some()
+    }
+
     pub(super) fn are_free_for(&self, pod: &Pod) -> bool {
         host_ports(pod).all(|(key, address)| {
             let Some(taken) = self.0.get(&key) else { return true };

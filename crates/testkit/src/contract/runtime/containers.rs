@@ -1,7 +1,7 @@
 //! The life of a container.
 
 use anyhow::{Context, Result, ensure};
-use model::ids::{ContainerId, ObjectId};
+use model::ids::{ContainerId, ObjectId, SandboxId};
 use model::observed::{ContainerState, ReportedResources};
 use model::wanted::LinuxResources;
 
@@ -132,5 +132,10 @@ pub(super) async fn what_a_container_may_use_changes_as_it_runs(bench: &Bench<'_
         ensure!(after.started_at == before.started_at, "{after:?}");
     }
     let unknown: ContainerId = unknown_id();
-    not_found(bench.runtime.update_container_resources(&unknown, &change).await)
+    not_found(bench.runtime.update_container_resources(&unknown, &change).await)?;
+    let none = LinuxResources::default();
+    let runtime = &bench.runtime;
+    runtime.update_pod_sandbox_resources(&pod.sandbox, &none, &change).await.context("the pod")?;
+    let unknown: SandboxId = unknown_id();
+    not_found(runtime.update_pod_sandbox_resources(&unknown, &none, &change).await)
 }

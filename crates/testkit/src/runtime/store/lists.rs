@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{Container, Sandbox, SandboxStatus};
 use model::ports::runtime::{ContainerFilter, ImageUse, SandboxFilter};
-use model::wanted::NamespaceMode;
+use model::wanted::{LinuxResources, NamespaceMode};
 
 use super::{Refusal, SandboxRecord, Store};
 use crate::runtime::by_pod;
@@ -21,6 +21,20 @@ impl Store {
     #[cfg(feature = "hollow")]
     pub(in crate::runtime) fn seen_container(&self, id: &ContainerId) -> Option<&ContainerRecord> {
         self.containers.get(id)
+    }
+
+    /// Remembers how much a sandbox may use.
+    pub(in crate::runtime) fn limit_sandbox(
+        &mut self,
+        id: &SandboxId,
+        overhead: &LinuxResources,
+        resources: &LinuxResources,
+    ) -> Result<(), Refusal> {
+        let record = self.sandboxes.get_mut(id);
+        let record = record.ok_or_else(|| Refusal::not_found("sandbox", id.as_str()))?;
+        record.config.overhead = overhead.clone();
+        record.config.resources = resources.clone();
+        Ok(())
     }
 
     pub(in crate::runtime) fn sandboxes(&self, filter: &SandboxFilter) -> Vec<Sandbox> {

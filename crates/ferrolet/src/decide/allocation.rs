@@ -1,0 +1,150 @@
+//! What a pod that an earlier agent let in was given, and what it has.
+
+use k8s_openapi::api::core::v1::Pod;
+use model::observed::PodStatus;
+use podspec::{Allocation, Size};
+use runtime::decide::{Sizes, actual};
+
+/// What a pod counts with when it is taken in: what is on record; else what its containers have, if any
+/// run; else what it asks for.
+pub(crate) fn remembered(
+    pod: &Pod,
+    record: Option<&Allocation>,
+    observed: Option<&PodStatus>,
+    sizes: &Sizes,
+) -> Allocation {
+    if let Some(given) = record {
+        return given.clone();
+    }
+    let mut allocation = Allocation::of(pod);
+    // What a pod has as a whole its containers do not tell.
+    if allocation.whole.is_none() {
+        for (name, size) in running(observed, sizes) {
+            if let Some(own) = allocation.containers.get_mut(name) {
+                *own = size;
+            }
+        }
+    }
+    allocation
+}
+
+/// What a pod may still have of what an earlier agent gave it: of containers that run what they have,
+/// of the others what the pod was given; as a whole, as long as something runs, the larger one of what
+/// it was given and had before.
+pub(crate) fn still_has(
+    given: &Allocation,
+    before: Option<&Allocation>,
+    observed: Option<&PodStatus>,
+    sizes: &Sizes,
+) -> Allocation {
+    let mut had = given.clone();
+    let runs = observed.is_some_and(|observed| observed.running().next().is_some());
+    if let Some(before) = before.and_then(|before| before.whole).filter(|_| runs) {
+        had.whole = had.whole.map(|whole| whole.max(before));
+    }
+    for (name, size) in running(observed, sizes) {
+        if let Some(own) = had.containers.get_mut(name) {
+            // A limit of the whole is one for each container, and not what it asks for.
+            own.cpu_request = size.cpu_request;
+            own.memory_request = size.memory_request;
+        }
+    }
+    had
+}
+
+fn running<'a>(
+    observed: Option<&'a PodStatus>,
+    sizes: &'a Sizes,
+) -> impl Iterator<Item = (&'a str, Size)> {
+    let all = observed.into_iter().flat_map(PodStatus::running);
+    all.filter_map(move |one| Some((&*one.name, actual(one, sizes)?.most())))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ids::ContainerId;
+    use model::labels;
+    use model::observed::ContainerState;
+    use podspec::{Origin, read_manifest};
+    use runtime::decide::Actual;
+
+    use super::*;
+
+    fn pod(spec: &str) -> Pod {
+        let manifest = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: web}}\nspec: {{{spec}}}\n"
+        );
+        let origin = Origin::File("/manifests/web.yaml".into());
+        read_manifest(manifest.as_bytes(), &origin, "node").unwrap().pods.remove(0)
+    }
+
+    fn asking(cpu: &str) -> Pod {
+        pod(&format!(
+            "containers: [{{name: main, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]"
+        ))
+    }
+
+    fn size(cpu_request: i64) -> Size {
+        Size { cpu_request, ..Size::default() }
+    }
+
+    /// An instance of the container, made with so much.
+    fn observed(state: ContainerState, made_with: Option<i64>) -> PodStatus {
+        let mut instance = testkit::observed::container_status("c1", "main", state);
+        if let Some(cpu) = made_with {
+            let text = size(cpu).to_string();
+            instance.annotations.insert(labels::CONTAINER_SIZE.to_owned(), text);
+        }
+        let mut status = PodStatus::empty("web".into());
+        status.containers = vec![instance];
+        status
+    }
+
+    // behaviour: RSZ-8, RSZ-10
+    #[test]
+    fn the_record_counts_before_what_runs_and_that_before_what_is_asked_for() {
+        use ContainerState::{Exited, Running};
+        let record = Allocation::of(&asking("400m"));
+        let none = Sizes::new();
+        let changed = Sizes::from([(ContainerId::from("c1"), Actual::from(size(300)))]);
+        let unsure = Actual { size: size(300), unsure: Some(size(350)) };
+        let unsure = Sizes::from([(ContainerId::from("c1"), unsure)]);
+        let made = Some(200);
+        let rows = [
+            (Some(&record), Some(observed(Running, made)), &changed, 400),
+            (None, Some(observed(Running, made)), &changed, 300),
+            (None, Some(observed(Running, made)), &unsure, 350),
+            (None, Some(observed(Running, made)), &none, 200),
+            (None, Some(observed(Running, None)), &none, 100),
+            (None, Some(observed(Exited, made)), &changed, 100),
+            (None, None, &changed, 100),
+        ];
+        for (row, (record, observed, sizes, expected)) in rows.into_iter().enumerate() {
+            let given = remembered(&asking("100m"), record, observed.as_ref(), sizes);
+            assert_eq!(given.containers["main"], size(expected), "row {row}");
+        }
+        let whole = pod("resources: {requests: {cpu: 2}}, containers: [{name: main, image: i}]");
+        let given = remembered(&whole, None, Some(&observed(Running, made)), &none);
+        assert_eq!(given, Allocation::of(&whole), "its containers do not tell");
+    }
+
+    // behaviour: RSZ-5
+    #[test]
+    fn what_runs_may_still_have_more_than_its_pod_was_given() {
+        let given = Allocation::of(&asking("100m"));
+        let sizes = Sizes::from([(ContainerId::from("c1"), Actual::from(size(300)))]);
+        let runs = observed(ContainerState::Running, None);
+        let had = still_has(&given, None, Some(&runs), &sizes);
+        assert_eq!(had.containers["main"].cpu_request, 300);
+        let ended = observed(ContainerState::Exited, None);
+        assert_eq!(still_has(&given, None, Some(&ended), &sizes), given);
+        // Of the whole nothing but the record tells.
+        let whole = |cpu: u32| {
+            let spec = format!("resources: {{requests: {{cpu: {cpu}}}}}, ");
+            Allocation::of(&pod(&(spec + "containers: [{name: main, image: i}]")))
+        };
+        let (given, before, none) = (whole(1), whole(3), Sizes::new());
+        let of = |observed: &PodStatus| still_has(&given, Some(&before), Some(observed), &none);
+        assert_eq!((of(&runs).whole, of(&ended).whole), (before.whole, given.whole));
+    }
+}

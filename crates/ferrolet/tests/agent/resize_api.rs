@@ -1,0 +1,124 @@
+//! Pods of the API that ask for other resources while they run.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use model::ids::PodName;
+use model::observed::Container;
+use testkit::cluster::MemoryPods;
+use testkit::pods::pod;
+use testkit::runtime::{Fault, Method, Rule};
+
+use crate::world::World;
+
+const IMAGE: &str = "ferrolet.test/workload:1";
+const RECORD: &str = "/var/lib/kubelet/ferrolet/state/allocated-resources.json";
+
+fn named(name: &str) -> PodName {
+    PodName::new("default", name)
+}
+
+fn cpu(amount: &str) -> ResourceRequirements {
+    let requests = Some([("cpu".to_owned(), Quantity(amount.to_owned()))].into());
+    ResourceRequirements { requests, ..ResourceRequirements::default() }
+}
+
+fn asking(name: &str, amount: &str) -> Pod {
+    let pod = pod(name).on_node("node").restart_policy("Always").grace(1);
+    let pod = pod.container("main", IMAGE, ["sleep", "forever"]);
+    pod.spec(|spec| spec.containers[0].resources = Some(cpu(amount))).build()
+}
+
+fn resize(api: &MemoryPods, name: &str, amount: &str) {
+    api.update(&named(name), |pod| {
+        pod.spec.as_mut().expect("a specification").containers[0].resources = Some(cpu(amount));
+    });
+}
+
+fn condition(api: &MemoryPods, name: &str, kind: &str) -> Option<PodCondition> {
+    let conditions = api.pod(&named(name))?.status.clone()?.conditions?;
+    conditions.into_iter().find(|one| one.type_ == kind)
+}
+
+async fn runs(world: &World, name: &str) -> Container {
+    let one = |world: &World| {
+        let all = world.runtime.containers().into_iter();
+        let state = model::observed::ContainerState::Running;
+        all.into_iter().find(|one| &*one.pod.name == name && one.state == state)
+    };
+    world.until(&format!("{name} runs"), one).await
+}
+
+fn shares(world: &World, container: &Container) -> i64 {
+    let config = world.runtime.container_config(&container.id).expect("the container");
+    config.resources.cpu_shares
+}
+
+// behaviour: RSZ-1
+#[tokio::test(start_paused = true)]
+async fn nothing_waits_for_a_record_that_is_being_written_but_who_is_in_it() {
+    let (world, api) = World::in_cluster();
+    api.make(asking("web", "100m"));
+    api.make(asking("other", "100m"));
+    let _agent = world.start();
+    let (web, other) = (runs(&world, "web").await, runs(&world, "other").await);
+    world.files.hold_writes();
+    resize(&api, "web", "200m");
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!((shares(&world, &web), world.files.content(RECORD)), (102, None));
+    // The loop hears of what else happens all the same.
+    world.runtime.kill_container(&other.id, 1);
+    let state = model::observed::ContainerState::Running;
+    let anew = |world: &World| {
+        let all = world.runtime.containers().into_iter();
+        let mut all = all.filter(|one| one.id != other.id && one.state == state);
+        all.find(|one| &*one.pod.name == "other")
+    };
+    world.until("the other one starts anew", anew).await;
+    assert_eq!(shares(&world, &web), 102);
+    world.files.release_writes();
+    let has = |world: &World| (shares(world, &web) == 204).then_some(());
+    world.until("it has what it was given", has).await;
+    assert!(world.files.content(RECORD).is_some());
+}
+
+// behaviour: RSZ-25
+#[tokio::test(start_paused = true)]
+async fn what_was_told_of_a_resize_stays_and_is_not_told_anew_by_the_next_agent() {
+    let (mut world, api) = World::in_cluster();
+    world.allocatable = vec![("cpu", "2")];
+    api.make(asking("web", "500m"));
+    api.make(asking("stuck", "500m"));
+    let agent = world.start();
+    let (web, stuck) = (runs(&world, "web").await, runs(&world, "stuck").await);
+    let refusal = Fault::error(model::ports::runtime::Code::Internal);
+    let rule = Rule::on(Method::UpdateContainerResources, refusal).object(stuck.id.to_string());
+    world.runtime.inject(rule);
+    resize(&api, "stuck", "600m");
+    resize(&api, "web", "3");
+    let pending = |_: &World| condition(&api, "web", "PodResizePending");
+    let before = world.until("it waits", pending).await;
+    assert_eq!(before.reason.as_deref(), Some("Deferred"));
+    let error = |_: &World| {
+        condition(&api, "stuck", "PodResizeInProgress").filter(|one| one.reason.is_some())
+    };
+    let failed = world.until("it is in progress", error).await;
+    let told =
+        |reason: &str| world.events.all().iter().filter(|event| event.reason == reason).count();
+    assert_eq!((told("ResizeDeferred"), told("ResizeError")), (1, 1));
+    agent.stop().await;
+    let agent = world.start();
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(condition(&api, "web", "PodResizePending"), Some(before));
+    assert_eq!(condition(&api, "stuck", "PodResizeInProgress"), Some(failed));
+    assert_eq!((told("ResizeDeferred"), told("ResizeError")), (1, 1));
+    assert_eq!((shares(&world, &web), told("ResizeCompleted")), (512, 0));
+    agent.stop().await;
+    // It comes to its end all the same.
+    world.runtime.clear_faults();
+    let _agent = world.start();
+    let over = |_: &World| condition(&api, "stuck", "PodResizeInProgress").is_none().then_some(());
+    world.until("it is over", over).await;
+    assert_eq!((shares(&world, &stuck), told("ResizeCompleted")), (614, 1));
+}

@@ -1,0 +1,45 @@
+//! The calls to the runtime that a pod needs, and no agent: what no agent can be faster than.
+
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::node::pause;
+use super::place::ClusterPlace;
+use super::{ClusterPlan, Times};
+use crate::runtime::BarePod;
+
+/// Starts and ends pods by bare calls, and removes what is left of them.
+pub(super) fn play(place: &ClusterPlace, plan: &ClusterPlan) -> Result<Times> {
+    place.clear().context("clear the place")?;
+    let times = times(place, plan);
+    let cleared = place.clear().context("clear up after bare calls");
+    let times = times?;
+    cleared.map(|()| times)
+}
+
+fn times(place: &ClusterPlace, plan: &ClusterPlan) -> Result<Times> {
+    let pod = |name: String| {
+        let logs = place.place.file("agent/logs").join(&name);
+        BarePod { name, logs }
+    };
+    let mut times = Times::default();
+    for number in 0..plan.one_by_one {
+        let begun = Instant::now();
+        let started = place.runtime.start_pods(vec![pod(format!("one-{number}"))])?;
+        times.start_one.push(begun.elapsed().as_secs_f64());
+        thread::sleep(pause(number, plan.one_by_one));
+        let begun = Instant::now();
+        place.runtime.end_pods(started)?;
+        times.delete_one.push(begun.elapsed().as_secs_f64());
+    }
+    let pods = (0..plan.at_once).map(|number| pod(format!("all-{number}"))).collect();
+    let begun = Instant::now();
+    let started = place.runtime.start_pods(pods)?;
+    times.start_all = begun.elapsed().as_secs_f64();
+    let begun = Instant::now();
+    place.runtime.end_pods(started)?;
+    times.delete_all = begun.elapsed().as_secs_f64();
+    Ok(times)
+}

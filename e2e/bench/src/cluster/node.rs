@@ -1,0 +1,200 @@
+//! One agent as a node, from its start to its end.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use testbed::wait;
+
+use super::place::{ClusterPlace, NAMESPACE};
+use super::requests::{Requests, of_pods};
+use super::watch::PodWatch;
+use super::{ClusterPlan, NodeRun, Quiet, Times};
+use crate::agent::{self, NODE_NAME, Running};
+use crate::api::calls;
+use crate::plan::On;
+use crate::results::Agent;
+use crate::usage;
+
+/// How long one pod, or a node, may take, and each of many.
+const AT_LEAST: Duration = Duration::from_mins(2);
+const EACH: Duration = Duration::from_secs(3);
+/// Nothing more is asked about pods that are gone once nothing was for so long; for how long that is waited for.
+const SILENCE: Duration = Duration::from_secs(1);
+const NOISE: Duration = Duration::from_mins(1);
+
+/// How long to wait before the next thing is done with pods that are alone. The pauses differ, over a whole
+/// second, so that what an agent does every second is met at all times alike.
+pub(super) fn pause(number: usize, of: usize) -> Duration {
+    let part = u32::try_from(number).unwrap_or_default();
+    let of = u32::try_from(of.max(1)).unwrap_or(1);
+    Duration::from_millis(300) + Duration::from_secs(1) * part / of
+}
+
+/// Plays an agent's part, and leaves nothing of it.
+pub(super) fn play(place: &ClusterPlace, plan: &ClusterPlan, agent: Agent) -> Result<NodeRun> {
+    place.clear().context("clear the place")?;
+    let directories = place.directories();
+    let instance = place.place.instance();
+    agent::prepare(&directories, &instance.containerd_socket(), On::Containerd, 0)?;
+    let running = Running::start(instance, place.place.programs(), agent, &directories)?;
+    let acted = running.explained(Actor { place, plan, pid: running.pid }.act());
+    let stopped = running.stop().context("stop the agent");
+    let run = acted?;
+    stopped?;
+    place.clear().context("clear up after an agent")?;
+    Ok(run)
+}
+
+/// An agent that plays.
+struct Actor<'a> {
+    place: &'a ClusterPlace,
+    plan: &'a ClusterPlan,
+    pid: i32,
+}
+
+impl Actor<'_> {
+    fn act(&self) -> Result<NodeRun> {
+        self.ready()?;
+        thread::sleep(Duration::from_secs(self.plan.idle_warm_up_seconds));
+        let idle = self.quiet()?;
+        let mut times = self.one_by_one()?;
+
+        let mark = self.place.audit.mark()?;
+        let names = names("all", self.plan.at_once);
+        let cpu = usage::cpu(self.pid)?;
+        times.start_all = self.make(&names)?;
+        let start_all_cpu_seconds = self.spent(cpu)?;
+        thread::sleep(Duration::from_secs(self.plan.warm_up_seconds));
+        let full = self.quiet()?;
+        let cpu = usage::cpu(self.pid)?;
+        times.delete_all = self.delete(&names)?;
+        let delete_all_cpu_seconds = self.spent(cpu)?;
+        let requests = self.asked_in_the_end(mark)?;
+        Ok(NodeRun { times, start_all_cpu_seconds, delete_all_cpu_seconds, idle, full, requests })
+    }
+
+    fn spent(&self, before: Duration) -> Result<f64> {
+        Ok(usage::cpu(self.pid)?.saturating_sub(before).as_secs_f64())
+    }
+
+    /// Waits until the node is ready.
+    fn ready(&self) -> Result<()> {
+        let path = format!("/api/v1/nodes/{NODE_NAME}");
+        wait::every(Duration::from_millis(100), "the node is ready", AT_LEAST, || {
+            let node = self.place.api.get(&path)?.unwrap_or_default();
+            Ok(if is_ready(&node) { Ok(()) } else { Err(node["status"].to_string()) })
+        })
+    }
+
+    fn quiet(&self) -> Result<Quiet> {
+        let (mark, cpu, since) = (self.place.audit.mark()?, usage::cpu(self.pid)?, Instant::now());
+        thread::sleep(Duration::from_secs(self.plan.quiet_seconds));
+        let cpu_seconds = self.spent(cpu)?;
+        Ok(Quiet {
+            seconds: since.elapsed().as_secs_f64(),
+            cpu_seconds,
+            memory: usage::memory(self.pid)?,
+            requests: self.place.audit.since(mark)?,
+        })
+    }
+
+    fn one_by_one(&self) -> Result<Times> {
+        let mut times = Times::default();
+        let all = self.plan.one_by_one;
+        for (number, name) in names("one", all).into_iter().enumerate() {
+            let name = [name];
+            times.start_one.push(self.make(&name)?);
+            thread::sleep(pause(number, all));
+            times.delete_one.push(self.delete(&name)?);
+            thread::sleep(pause(all - number, all));
+        }
+        Ok(times)
+    }
+
+    /// Makes pods and waits until all are ready; how many seconds that took.
+    fn make(&self, names: &[String]) -> Result<f64> {
+        let bodies = names
+            .iter()
+            .map(|name| ("POST", format!("/api/v1/namespaces/{NAMESPACE}/pods"), pod(name)));
+        self.timed(bodies, |watch| watch.all_ready(names, patience(names)))
+    }
+
+    /// Deletes pods and waits until all are gone; how many seconds that took.
+    fn delete(&self, names: &[String]) -> Result<f64> {
+        let path = |name: &String| format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
+        let paths = names.iter().map(|name| ("DELETE", path(name), Value::Null));
+        self.timed(paths, |watch| watch.all_gone(names, patience(names)))
+    }
+
+    /// Makes calls and waits for what a watch sees; how long that was after the first call.
+    fn timed(
+        &self,
+        all: impl Iterator<Item = (&'static str, String, Value)>,
+        seen: impl FnOnce(&PodWatch) -> Result<Instant>,
+    ) -> Result<f64> {
+        let api = &self.place.api;
+        let watch = PodWatch::start(api, NAMESPACE)?;
+        let begun = Instant::now();
+        api.tasks.block_on(calls(&api.client, all))?;
+        Ok(seen(&watch)?.saturating_duration_since(begun).as_secs_f64())
+    }
+
+    /// What was asked since a mark, once nothing more is.
+    fn asked_in_the_end(&self, mark: u64) -> Result<Requests> {
+        let audit = &self.place.audit;
+        let mut before = None;
+        wait::every(SILENCE, "nothing more is asked about pods", NOISE, || {
+            let requests = audit.since(mark)?;
+            let asked = of_pods(&requests);
+            let silent = before.replace(asked) == Some(asked);
+            Ok(if silent { Ok(requests) } else { Err(format!("{asked} requests")) })
+        })
+    }
+}
+
+fn patience(names: &[String]) -> Duration {
+    AT_LEAST + EACH * u32::try_from(names.len()).unwrap_or(u32::MAX)
+}
+
+fn names(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{prefix}-{number}")).collect()
+}
+
+fn is_ready(node: &Value) -> bool {
+    let all = node["status"]["conditions"].as_array().into_iter().flatten();
+    all.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
+}
+
+/// A pod of one container that ends as soon as it is asked to.
+fn pod(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": { "name": name, "labels": { "app": "bench" } },
+        "spec": {
+            "nodeName": NODE_NAME,
+            "automountServiceAccountToken": false,
+            "containers": [{
+                "name": "main",
+                "image": "ferrolet.test/workload:1",
+                "imagePullPolicy": "IfNotPresent",
+                "args": ["sleep", "forever"],
+            }],
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_spread_over_a_second() {
+        let pauses: Vec<_> = (0..10).map(|number| pause(number, 10)).collect();
+        assert_eq!(pauses[0], Duration::from_millis(300));
+        assert_eq!(pauses[9], Duration::from_millis(1200));
+        assert!(pauses.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+}

@@ -1,0 +1,212 @@
+//! Watches pods and keeps when each was first seen ready, and when it was seen gone.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use futures_util::StreamExt as _;
+use hyper::Request;
+use kube::Client;
+use kube::core::WatchEvent;
+use serde::Deserialize;
+use serde_json::Value;
+use testbed::wait;
+use tokio::task::JoinHandle;
+
+use crate::api::Api;
+
+/// Longer than anything is watched.
+const WATCH_SECONDS: u32 = 3000;
+/// Before a watch that ended is begun anew.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What of a pod matters here.
+#[derive(Debug, Clone, Deserialize)]
+struct Pod {
+    metadata: Metadata,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Metadata {
+    name: String,
+    #[serde(rename = "resourceVersion")]
+    version: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct Status {
+    #[serde(default)]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+impl Pod {
+    fn is_ready(&self) -> bool {
+        self.status.conditions.iter().any(|one| one.kind == "Ready" && one.status == "True")
+    }
+}
+
+/// When pods were seen to be so.
+#[derive(Debug, Default)]
+struct Seen {
+    ready: BTreeMap<String, Instant>,
+    gone: BTreeMap<String, Instant>,
+    /// Why nothing is seen any more.
+    broken: Option<String>,
+}
+
+impl Seen {
+    /// Takes an event in; gives the version that it is of, from which a watch goes on.
+    fn hear(&mut self, event: WatchEvent<Pod>, now: Instant) -> Result<Option<String>> {
+        let version = match &event {
+            WatchEvent::Added(pod) | WatchEvent::Modified(pod) | WatchEvent::Deleted(pod) => {
+                Some(pod.metadata.version.clone())
+            }
+            _ => None,
+        };
+        match event {
+            WatchEvent::Added(pod) | WatchEvent::Modified(pod) if pod.is_ready() => {
+                self.ready.entry(pod.metadata.name).or_insert(now);
+            }
+            WatchEvent::Deleted(pod) => {
+                self.gone.entry(pod.metadata.name).or_insert(now);
+            }
+            WatchEvent::Error(status) => bail!("{status:?}"),
+            _ => {}
+        }
+        Ok(version)
+    }
+}
+
+/// Pods of a namespace, watched from its making on. It ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct PodWatch {
+    /// Written by the task that watches.
+    seen: Arc<Mutex<Seen>>,
+    watching: JoinHandle<()>,
+}
+
+impl PodWatch {
+    /// Begins to watch.
+    pub(super) fn start(api: &Api, namespace: &str) -> Result<Self> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods");
+        let list = api.call("GET", &format!("{path}?limit=1"), &Value::Null)?;
+        let version = list["metadata"]["resourceVersion"].as_str();
+        let version = version.context("a list has a version")?.to_owned();
+        let seen = Arc::<Mutex<Seen>>::default();
+        let (client, kept) = (api.client.clone(), Arc::clone(&seen));
+        let watching = api.tasks.spawn(async move {
+            let Err(error) = watch(&client, &path, version, &kept).await;
+            lock(&kept).broken = Some(format!("{error:#}"));
+        });
+        Ok(Self { seen, watching })
+    }
+
+    /// Waits until all pods were ready; when the last of them was.
+    pub(super) fn all_ready(&self, names: &[String], time: Duration) -> Result<Instant> {
+        self.last("ready", names, time, |seen| &seen.ready)
+    }
+
+    /// Waits until all pods are gone; when the last of them was.
+    pub(super) fn all_gone(&self, names: &[String], time: Duration) -> Result<Instant> {
+        self.last("gone", names, time, |seen| &seen.gone)
+    }
+
+    fn last(
+        &self,
+        what: &str,
+        names: &[String],
+        time: Duration,
+        of: fn(&Seen) -> &BTreeMap<String, Instant>,
+    ) -> Result<Instant> {
+        wait::until(&format!("{} pods are {what}", names.len()), time, || {
+            let seen = lock(&self.seen);
+            ensure!(seen.broken.is_none(), "the watch broke: {:?}", seen.broken);
+            let times: Vec<Instant> =
+                names.iter().filter_map(|name| of(&seen).get(name).copied()).collect();
+            let last = times.iter().max().copied().filter(|_| times.len() == names.len());
+            Ok(last.ok_or_else(|| format!("{} are", times.len())))
+        })
+    }
+}
+
+impl Drop for PodWatch {
+    fn drop(&mut self) {
+        self.watching.abort();
+    }
+}
+
+/// Watches until that fails. The API server may end a watch at any time, that of a slow watcher for one: it
+/// goes on where it ended.
+async fn watch(
+    client: &Client,
+    path: &str,
+    mut version: String,
+    seen: &Mutex<Seen>,
+) -> Result<Infallible> {
+    loop {
+        let uri =
+            format!("{path}?watch=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}");
+        let request = Request::get(uri).body(Vec::new()).context("make a request")?;
+        let events = client.request_events::<Pod>(request).await.context("watch pods")?;
+        let mut events = pin!(events);
+        while let Some(event) = events.next().await {
+            let event = event.context("watch pods")?;
+            if let Some(heard) = lock(seen).hear(event, Instant::now())? {
+                version = heard;
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(kind: &str, ready: Option<&str>) -> WatchEvent<Pod> {
+        let status = ready.map_or_else(
+            || json!({ "phase": "Pending" }),
+            |ready| json!({ "conditions": [{ "type": "Ready", "status": ready }] }),
+        );
+        let metadata = json!({ "name": "web", "resourceVersion": "7" });
+        let object = json!({ "metadata": metadata, "status": status });
+        serde_json::from_value(json!({ "type": kind, "object": object })).unwrap()
+    }
+
+    #[test]
+    fn the_first_time_that_a_pod_is_ready_counts_and_its_end() {
+        let mut seen = Seen::default();
+        let begun = Instant::now();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        for (second, kind, ready) in [
+            (1, "ADDED", None),
+            (2, "MODIFIED", Some("False")),
+            (3, "MODIFIED", Some("True")),
+            (4, "MODIFIED", Some("True")),
+            (5, "MODIFIED", Some("False")),
+            (6, "DELETED", Some("False")),
+        ] {
+            let version = seen.hear(event(kind, ready), at(second)).unwrap();
+            assert_eq!(version.as_deref(), Some("7"));
+        }
+        assert_eq!((seen.ready["web"], seen.gone["web"]), (at(3), at(6)));
+    }
+}
