@@ -180,12 +180,15 @@ fn a_leader_that_is_held_up_in_mid_pass_is_replaced_and_deletes_no_more() -> Res
     first.signal(Signal::Cont)?;
     // It gives up: there is nothing that it could do.
     first.wait(PATIENCE)?;
-    assert_eq!(deletions(&first_way).len(), before, "{}", first.log());
+    // What was handed to the connection before it was held up still arrives, and meets nobody.
+    let late = deletions(&first_way).split_off(before);
+    let met = late.iter().filter(|asked| asked.status == Some(StatusCode::OK)).count();
+    assert!(met == 0 && late.len() < MANY / 10, "{} late, {met} met: {}", late.len(), first.log());
     assert_eq!(count(api)?, FEW);
     // Nothing was deleted twice.
     let all: Vec<Asked> = [deletions(&first_way), deletions(&second_way)].concat();
     let refused = all.iter().filter(|asked| asked.status != Some(StatusCode::OK)).count();
-    assert!(refused <= 1, "{refused} of {} deletions were refused", all.len());
+    assert!(refused <= 1 + late.len(), "{refused} of {} deletions were refused", all.len());
     ensure!(second.is_alive()?, "the second ended");
     cluster.stop()
 }

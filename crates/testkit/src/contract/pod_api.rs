@@ -167,18 +167,18 @@ async fn following(server: &Server<'_>, pod: &Pod) -> Result<()> {
     let (sender, mut heard) = mpsc::unbounded_channel();
     let sink = Heard(sender);
     let story = async {
-        let mut told = Vec::new();
+        let (mut told, mut is_removed) = (Vec::new(), false);
         loop {
             match heard.recv().await.context("the feed goes on")? {
                 Change::Restarted => told.clear(),
                 Change::Applied(one) => {
                     ensure!(uid(&one)? == uid(pod)?, "{:?} is not of this node", one.metadata.name);
                     let message = one.status.as_ref().and_then(|status| status.message.as_deref());
-                    if message == Some("heard") {
-                        ensure!(
-                            server.remove(&target(&one)?).await? == PodRemoved::Gone,
-                            "it goes"
-                        );
+                    // A server may tell of its end before it is gone.
+                    if message == Some("heard") && !is_removed {
+                        let removed = server.remove(&target(&one)?).await?;
+                        ensure!(removed == PodRemoved::Gone, "it goes");
+                        is_removed = true;
                     }
                     told.push(one);
                 }
