@@ -7,8 +7,8 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Collected, Limited};
 use kube::client::Body;
 use model::ports::cluster::ApiError;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
 
 use crate::bucket::Bucket;
@@ -73,8 +73,8 @@ pub(crate) struct Call {
     pub(crate) lane: Lane,
 }
 
-pub(crate) const JSON: &str = "application/json";
-pub(crate) const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
+const JSON: &str = "application/json";
+const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 
 impl Call {
     pub(crate) fn get(path: String) -> Self {
@@ -92,12 +92,46 @@ impl Call {
         Self { method, path, content_type: JSON, body, lane: Lane::Ordinary }
     }
 
+    /// Writes a whole object.
+    pub(crate) fn object(
+        method: Method,
+        path: String,
+        object: &impl Serialize,
+    ) -> Result<Self, ApiError> {
+        let body = serde_json::to_vec(object);
+        let body = body.map_err(|error| ApiError::Unreadable(Box::new(error)))?;
+        Ok(Self { method, path, content_type: JSON, body, lane: Lane::Ordinary })
+    }
+
+    /// Changes a part of an object, as a strategic merge patch says.
+    pub(crate) fn patch(path: String, changes: String) -> Self {
+        let (method, body) = (Method::PATCH, changes.into_bytes());
+        Self { method, path, content_type: STRATEGIC_MERGE, body, lane: Lane::Ordinary }
+    }
+
+    pub(crate) fn in_lane(self, lane: Lane) -> Self {
+        Self { lane, ..self }
+    }
+
     pub(crate) fn in_own_lane(self) -> Self {
-        Self { lane: Lane::Own, ..self }
+        self.in_lane(Lane::Own)
     }
 
     pub(crate) fn watch(path: String) -> Self {
         Self { lane: Lane::Watch, ..Self::get(path) }
+    }
+}
+
+/// Reads an answer, or a part of one.
+pub(crate) fn decoded<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(bytes).map_err(|error| ApiError::Unreadable(Box::new(error)))
+}
+
+/// The answer, if what was asked for is there.
+pub(crate) fn found<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+    match answer {
+        Err(ApiError::NotFound) => Ok(None),
+        answer => answer.map(Some),
     }
 }
 
@@ -142,8 +176,7 @@ impl Caller {
 
     /// Sends a call and reads the answer.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, call: Call) -> Result<T, ApiError> {
-        let bytes = self.read(call).await?;
-        serde_json::from_slice(&bytes).map_err(|error| ApiError::Unreadable(Box::new(error)))
+        decoded(&self.read(call).await?)
     }
 
     /// Sends a call and waits for the whole answer.

@@ -44,33 +44,37 @@ impl Metadata<'_> {
 
     pub(crate) fn identity(&self) -> Identity<'_> {
         Identity {
-            namespace: &self.namespace,
-            name: &self.name,
-            uid: &self.uid,
-            version: &self.resource_version,
+            name: Cow::Borrowed(&self.name),
+            namespace: Cow::Borrowed(&self.namespace),
+            uid: Cow::Borrowed(&self.uid),
+            resource_version: Cow::Borrowed(&self.resource_version),
         }
     }
 }
 
 /// Which object it is, and which version of it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct Identity<'a> {
-    pub(crate) namespace: &'a str,
-    pub(crate) name: &'a str,
-    pub(crate) uid: &'a str,
-    pub(crate) version: &'a str,
+    #[serde(borrow)]
+    pub(crate) name: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) namespace: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) uid: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) resource_version: Cow<'a, str>,
 }
 
-impl<'a> From<&'a ObjectMeta> for Identity<'a> {
-    fn from(metadata: &'a ObjectMeta) -> Self {
-        fn text(text: Option<&String>) -> &str {
-            text.map_or("", String::as_str)
-        }
+impl<'a> Identity<'a> {
+    /// That of an object that is kept whole.
+    pub(crate) fn of(metadata: &'a ObjectMeta) -> Self {
+        let text = |field: &'a Option<String>| Cow::Borrowed(field.as_deref().unwrap_or_default());
         Self {
-            namespace: text(metadata.namespace.as_ref()),
-            name: text(metadata.name.as_ref()),
-            uid: text(metadata.uid.as_ref()),
-            version: text(metadata.resource_version.as_ref()),
+            name: text(&metadata.name),
+            namespace: text(&metadata.namespace),
+            uid: text(&metadata.uid),
+            resource_version: text(&metadata.resource_version),
         }
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use model::cluster::NodeRecord;
 use model::ports::cluster::{ApiError, Nodes, Sink};
 
-use crate::call::Call;
+use crate::call::{Call, decoded, found};
 use crate::decode::Identity;
 use crate::decode::node::Node;
 use crate::follow::{Follower, Kind, has_slim_metadata};
@@ -27,8 +27,8 @@ impl Kind for AllNodes {
         "/api/v1/nodes".into()
     }
 
-    fn key(node: Identity<'_>) -> String {
-        node.name.to_owned()
+    fn key(node: &Identity<'_>) -> String {
+        node.name.clone().into_owned()
     }
 
     fn record(&self, object: Node<'_>) -> NodeRecord {
@@ -43,12 +43,7 @@ impl Nodes for Cluster {
     }
 
     async fn node(&self, name: &str) -> Result<Option<NodeRecord>, ApiError> {
-        let answer = match self.caller.read(Call::get(urls::node(name))).await {
-            Err(ApiError::NotFound) => return Ok(None),
-            answer => answer?,
-        };
-        let node: Node<'_> = serde_json::from_slice(&answer)
-            .map_err(|error| ApiError::Unreadable(Box::new(error)))?;
-        Ok(Some(node.record()))
+        let answer = found(self.caller.read(Call::get(urls::node(name))).await)?;
+        answer.map(|answer| Ok(decoded::<Node<'_>>(&answer)?.record())).transpose()
     }
 }

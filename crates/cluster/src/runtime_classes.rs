@@ -36,8 +36,8 @@ impl Kind for AllClasses {
         "/apis/node.k8s.io/v1/runtimeclasses".into()
     }
 
-    fn key(class: Identity<'_>) -> String {
-        class.name.to_owned()
+    fn key(class: &Identity<'_>) -> String {
+        class.name.clone().into_owned()
     }
 
     fn record(&self, class: RuntimeClass<'_>) -> RuntimeClassRecord {

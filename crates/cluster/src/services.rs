@@ -56,12 +56,12 @@ impl Kind for AllServices {
         "/api/v1/services".into()
     }
 
-    fn key(service: Identity<'_>) -> ServiceName {
-        ServiceName { namespace: service.namespace.into(), name: service.name.into() }
+    fn key(service: &Identity<'_>) -> ServiceName {
+        ServiceName { namespace: (&*service.namespace).into(), name: (&*service.name).into() }
     }
 
     fn record(&self, service: Service<'_>) -> ServiceRecord {
-        let name = Self::key(service.metadata.identity());
+        let name = Self::key(&service.metadata.identity());
         let port = |port: Port<'_>| ServicePort {
             name: port.name.into(),
             protocol: if port.protocol.is_empty() { "TCP".into() } else { port.protocol.into() },

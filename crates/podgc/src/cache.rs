@@ -87,15 +87,6 @@ impl Cache {
         self.by_uid.insert_unique(hash, slot, |slot| seed.hash_one(&slots[*slot as usize].uid));
     }
 
-    /// A pod is there and cannot be read: what is known of it stays.
-    pub fn keep(&mut self, uid: &Uid) {
-        let slots = &self.slots;
-        let is_it = |slot: &u32| slots[*slot as usize].uid == *uid;
-        if let Some(&slot) = self.by_uid.find(self.seed.hash_one(uid), is_it) {
-            self.slots[slot as usize].told = true;
-        }
-    }
-
     /// Forgets a pod.
     pub fn forget(&mut self, uid: &Uid) {
         let slots = &self.slots;
@@ -111,6 +102,14 @@ impl Cache {
         known.stamp = stamp;
         self.free.push(slot);
         self.let_go(names);
+    }
+
+    /// A pod is there of which nothing new can be understood.
+    pub fn keep(&mut self, uid: &Uid) {
+        let is_it = |slot: &u32| self.slots[*slot as usize].uid == *uid;
+        if let Some(&slot) = self.by_uid.find(self.seed.hash_one(uid), is_it) {
+            self.slots[slot as usize].told = true;
+        }
     }
 
     /// All pods are about to be told.
@@ -143,17 +142,18 @@ impl Cache {
         self.missing.remove(&id);
     }
 
-    /// A node is there and cannot be read: what is known of it stays.
-    pub fn keep_node(&mut self, name: &str) {
-        if let Some(id) = self.nodes.find(name) {
-            self.nodes.get_mut(id).told = true;
-        }
-    }
-
     /// Forgets a node.
     pub fn forget_node(&mut self, name: &str) {
         let Some(id) = self.nodes.find(name) else { return };
         self.forget_node_at(id);
+    }
+
+    /// A node is there of which nothing new can be understood. One that was not known is taken to be
+    /// well: none of its pods goes.
+    pub fn keep_node(&mut self, name: String) {
+        let known = self.node(&name);
+        let well = NodeRecord { name, is_ready: true, is_out_of_service: false };
+        self.apply_node(&known.unwrap_or(well));
     }
 
     fn forget_node_at(&mut self, id: u32) {

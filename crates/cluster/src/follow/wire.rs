@@ -35,35 +35,11 @@ pub(super) struct Event<'a, O> {
     pub(super) object: O,
 }
 
-/// An object of which nothing is read but which one it is.
+/// An object of which nothing is read but which it is.
 #[derive(Debug, Deserialize)]
-pub(super) struct Unread<'a> {
+pub(super) struct Bare<'a> {
     #[serde(borrow)]
-    metadata: Marks<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Marks<'a> {
-    #[serde(borrow)]
-    namespace: Cow<'a, str>,
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
-    #[serde(borrow)]
-    resource_version: Cow<'a, str>,
-}
-
-impl Unread<'_> {
-    pub(super) fn is_named(&self) -> bool {
-        !self.metadata.name.is_empty()
-    }
-
-    pub(super) fn identity(&self) -> Identity<'_> {
-        let Marks { namespace, name, uid, resource_version } = &self.metadata;
-        Identity { namespace, name, uid, version: resource_version }
-    }
+    pub(super) metadata: Identity<'a>,
 }
 
 /// An event that is no object but an error.

@@ -72,8 +72,8 @@ impl Sink<Node, ()> for Heard {
         self.0.lock().unwrap().push(match change {
             Change::Restarted => "restarted".to_owned(),
             Change::Complete => "complete".to_owned(),
-            Change::Unreadable(()) => "unreadable".to_owned(),
             Change::Gone(()) => "gone".to_owned(),
+            Change::Unread(()) => "unread".to_owned(),
             Change::Applied(node) => node.metadata.resource_version.unwrap_or_default(),
         });
     }

@@ -55,8 +55,8 @@ impl Sink<PodRecord, Uid> for SharedCache {
         match change {
             Change::Restarted => self.lock().restart_pods(),
             Change::Applied(pod) => self.lock().apply(pod),
-            Change::Unreadable(uid) => self.lock().keep(&uid),
             Change::Gone(uid) => self.lock().forget(&uid),
+            Change::Unread(uid) => self.lock().keep(&uid),
             Change::Complete => {
                 self.lock().complete_pods();
                 self.synced.send_if_modified(|synced| !std::mem::replace(&mut synced.pods, true));
@@ -70,8 +70,8 @@ impl Sink<NodeRecord, String> for SharedCache {
         match change {
             Change::Restarted => self.lock().restart_nodes(),
             Change::Applied(node) => self.lock().apply_node(&node),
-            Change::Unreadable(name) => self.lock().keep_node(&name),
             Change::Gone(name) => self.lock().forget_node(&name),
+            Change::Unread(name) => self.lock().keep_node(name),
             Change::Complete => {
                 self.lock().complete_nodes();
                 self.synced.send_if_modified(|synced| !std::mem::replace(&mut synced.nodes, true));

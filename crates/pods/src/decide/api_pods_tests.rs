@@ -111,20 +111,20 @@ fn a_mirror_is_not_run_and_is_the_copy_of_its_static_pod() {
 
 // behaviour: API-14
 #[test]
-fn a_pod_that_cannot_be_read_stays_as_it_was() {
+fn a_pod_that_cannot_be_understood_stays_as_it_was() {
     let mut all = listed(&[at("a", 1), at("b", 2)]);
-    assert_eq!(all.hear(Change::Unreadable("uid-of-a".into())), NOTHING);
+    assert_eq!(all.hear(Change::Unread("uid-of-a".into())), NOTHING);
     all.hear(Change::Restarted);
-    all.hear(Change::Unreadable("uid-of-a".into()));
-    all.hear(Change::Unreadable("uid-of-c".into()));
+    all.hear(Change::Unread("uid-of-a".into()));
+    all.hear(Change::Unread("uid-of-c".into()));
     assert_eq!(all.hear(Change::Complete), WANTED);
     assert_eq!(names(&all.wanted()), ["a"]);
     let newer = at("a", 5);
     all.hear(Change::Restarted);
     all.hear(Change::Applied(Arc::clone(&newer)));
-    all.hear(Change::Unreadable("uid-of-a".into()));
+    all.hear(Change::Unread("uid-of-a".into()));
     all.hear(Change::Complete);
-    assert_eq!(all.copy(&"uid-of-a".into()), Some(newer), "the last that could be read");
+    assert_eq!(all.copy(&"uid-of-a".into()), Some(newer), "the last that was understood");
 }
 
 // behaviour: API-5

@@ -182,12 +182,12 @@ async fn following(server: &Server<'_>, pod: &Pod) -> Result<()> {
                     }
                     told.push(one);
                 }
+                Change::Unread(uid) => bail!("{uid} is not understood"),
                 Change::Complete => {
                     ensure!(told.len() == 1, "{told:?}");
                     let status = json!({ "message": "heard" });
                     server.patch("contract", &json!({ "status": status })).await?;
                 }
-                Change::Unreadable(uid) => bail!("{uid} cannot be read"),
                 Change::Gone(gone) => {
                     ensure!(gone.as_str() == uid(pod)?, "{gone}");
                     break;
