@@ -79,7 +79,7 @@ pub fn of_controllers<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result
 
 fn one_by_one(cluster: &ClusterNode, scenarios: &[Scenario<'_>]) -> Result<()> {
     let agent = cluster.node().agent_name();
-    for (what, scenario) in scenarios {
+    for &(what, scenario) in scenarios {
         let begun = Instant::now();
         cluster.record().borrow_mut().begin(what);
         scenario(cluster).with_context(|| format!("{agent}: {what}"))?;

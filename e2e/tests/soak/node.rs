@@ -16,10 +16,11 @@ use crate::known::{OF_CONTROLLERS, OF_PODS, WITHOUT_THE_API_SERVER};
 
 /// Plays with both agents at the same time, each on a node and in a cluster of its own, and compares what was seen.
 fn same(known: &[Known], play: impl Fn(Agent) -> Result<Seen> + Sync) -> Result<()> {
+    let play = &play;
     let [ours, upstream] = thread::scope(|threads| {
         let plays = [Agent::Ferrolet, Agent::Upstream]
-            .map(|agent| threads.spawn(|| play(agent).with_context(|| agent.name())));
-        plays.map(|play| play.join().expect("a play does not panic"))
+            .map(|agent| threads.spawn(move || play(agent).with_context(|| agent.name())));
+        plays.map(|played| played.join().expect("a play does not panic"))
     });
     let (ours, upstream) = (serde_json::to_value(ours?)?, serde_json::to_value(upstream?)?);
     let (ours, upstream) = (leaves(&ours), leaves(&upstream));
