@@ -117,11 +117,11 @@ impl ClusterNode {
         })
     }
 
-    /// Waits until the node is ready. Upstream may look for its own node before it has made it, and then takes a
-    /// minute to look again.
+    /// Waits until the node is ready. Upstream may look for its own node before it has made it, and then takes
+    /// minutes to look again.
     pub fn wait_node_ready(&self) -> Result<()> {
         let path = format!("/api/v1/nodes/{NODE_NAME}");
-        self.node.explained(self.api().wait(&path, "the node is ready", 3 * PATIENCE, |node| {
+        self.node.explained(self.api().wait(&path, "the node is ready", 5 * PATIENCE, |node| {
             (condition(node?, "Ready")["status"] == "True").then_some(())
         }))
     }

@@ -75,7 +75,7 @@ impl Plain {
                 let kept = map.iter().filter(|(key, _)| !LEFT_OUT.contains(&key.as_str()));
                 let plain = kept.map(|(key, inner)| {
                     let inner = match inner {
-                        Value::String(_) if is_time(key) => "a time".into(),
+                        Value::String(time) if is_time(key) => when(time).into(),
                         Value::Array(all) if key == "conditions" => self.object(&sorted(all)),
                         other => self.object(other),
                     };
@@ -101,6 +101,11 @@ impl Plain {
             line
         }
     }
+}
+
+/// Which time it is does not matter, unless it is none.
+fn when(time: &str) -> &'static str {
+    if time.starts_with("1970-01-01") { "the epoch" } else { "a time" }
 }
 
 /// Who writes conditions may put them in any order.
@@ -152,12 +157,14 @@ mod tests {
             "metadata": { "resourceVersion": "7", "managedFields": [{}], "name": "web" },
             "podIP": "10.9.0.1",
             "startTime": "2026-01-01T00:00:00Z",
+            "startedAt": "1970-01-01T00:00:00Z",
             "conditions": [{ "type": "Ready" }, { "type": "Initialized", "lastProbeTime": null }],
         });
         let plain = json!({
             "metadata": { "name": "web" },
             "podIP": "POD-IP",
             "startTime": "a time",
+            "startedAt": "the epoch",
             "conditions": [{ "type": "Initialized", "lastProbeTime": null }, { "type": "Ready" }],
         });
         assert_eq!(PLAIN.object(&told), plain);

@@ -37,8 +37,62 @@ const FILES: [Known; 4] = [
     of_upstream("/the node/directories/files/root pki*", NO_SERVER),
 ];
 
-pub(crate) const OF_PODS: &[Known] = &[NO_LIMIT, NO_LIMITS, FILES[0], FILES[1], FILES[2], FILES[3]];
+const NOT_STARTED: Known = Known {
+    path: "/pods of all kinds/pod misspelt/object/status/containerStatuses/0/state/terminated/startedAt",
+    ours: "null",
+    upstream: "the epoch",
+    why: "upstream's is a defect: what never started did so in 1970",
+};
 
-pub(crate) const OF_CONTROLLERS: &[Known] = OF_PODS;
+/// An event that ours tells with other words.
+const fn told(ours: bool, path: &'static str, why: &'static str) -> Known {
+    const BY: &str = "of v1 shop UID by e2e kubelet e2e";
+    if ours {
+        Known { path, ours: BY, upstream: "", why }
+    } else {
+        Known { path, ours: "", upstream: BY, why }
+    }
+}
 
-pub(crate) const WITHOUT_THE_API_SERVER: &[Known] = OF_PODS;
+const DEFERRED: &str =
+    "upstream's is a defect: the reason of a refused pod, where the condition says Deferred";
+const WORDS: &str =
+    "upstream's is a defect: words of gRPC, which it leaves out where a container cannot be made";
+
+pub(crate) const OF_PODS: &[Known] = &[
+    NO_LIMIT,
+    NO_LIMITS,
+    FILES[0],
+    FILES[1],
+    FILES[2],
+    FILES[3],
+    NOT_STARTED,
+    told(
+        true,
+        "/a resize/pod grows/events/Warning ResizeDeferred of -: Pod resize Deferred: {*",
+        DEFERRED,
+    ),
+    told(
+        false,
+        "/a resize/pod grows/events/Warning ResizeDeferred of -: Pod resize OutOfcpu: {*",
+        DEFERRED,
+    ),
+    told(
+        true,
+        "/runtime classes/pod with-none/events/Warning FailedCreatePodSandBox of -: \
+         Failed to create pod sandbox: unable to get OCI runtime for sandbox \"ID\": *",
+        WORDS,
+    ),
+    told(
+        false,
+        "/runtime classes/pod with-none/events/Warning FailedCreatePodSandBox of -: \
+         Failed to create pod sandbox: rpc error: code = Unknown desc = \
+         unable to get OCI runtime for sandbox \"ID\": *",
+        WORDS,
+    ),
+];
+
+pub(crate) const OF_CONTROLLERS: &[Known] =
+    &[NO_LIMIT, NO_LIMITS, FILES[0], FILES[1], FILES[2], FILES[3]];
+
+pub(crate) const WITHOUT_THE_API_SERVER: &[Known] = OF_CONTROLLERS;
