@@ -33,7 +33,7 @@ const FIELDS: &[&str] = &[
     "featureGates.NodeDeclaredFeatures",
     "featureGates.PodLevelResources",
     "featureGates.RestartAllContainersOnContainerExits",
-    "featureGates.RuntimeClassInImageCriAPI",
+    "featureGates.RuntimeClassInImageCriApi",
     "featureGates.ReduceDefaultCrashLoopBackOffDecay",
     "featureGates.UserNamespacesHostNetworkSupport",
     "fileCheckFrequency",
@@ -154,6 +154,14 @@ mod tests {
         config.enable_server = false;
         config.fail_cgroup_v1 = false;
         assert_eq!(without_effect(&flags, &config), [""; 0]);
+    }
+
+    #[test]
+    fn gates_that_have_an_effect_are_gates_that_exist() {
+        let gates = FIELDS.iter().filter_map(|field| field.strip_prefix("featureGates."));
+        let unknown: Vec<&str> =
+            gates.filter(|name| config::gates::find(name).is_none()).collect();
+        assert_eq!(unknown, [""; 0]);
     }
 
     /// The words in backticks in the lines of a document between two texts.

@@ -163,6 +163,22 @@ mod tests {
     }
 
     #[test]
+    fn images_are_remembered_for_each_handler_as_the_feature_gates_say() {
+        let rows = [
+            (&[][..], false),
+            (&["--feature-gates=RuntimeClassInImageCriApi=true"], true),
+            (&["--feature-gates=AllAlpha=true"], true),
+            (&["--feature-gates=AllAlpha=true,RuntimeClassInImageCriApi=false"], false),
+        ];
+        for (args, expected) in rows {
+            let args = run(args);
+            assert_eq!(args.collection.images.policy.per_handler, expected, "{args:?}");
+            let named = args.without_effect.iter().any(|field| field.contains("RuntimeClass"));
+            assert!(!named, "{:?}", args.without_effect);
+        }
+    }
+
+    #[test]
     fn help_and_version_are_told_before_any_file_is_read() {
         for args in [&["--help"][..], &["-h", "--config=/nowhere"]] {
             assert!(matches!(parsed(args), Ok(Asked::Help)), "{args:?}");
