@@ -113,17 +113,24 @@ async fn an_image_that_is_claimed_at_any_time_during_a_pass_stays() {
 // behaviour: IMG-47
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_too_long_is_asked_for_in_parts() {
-    let world = World::new();
-    let used = world.image("used", 10);
-    world.image("unused", 10);
-    world.container("web", &used, None).await;
-    world.container("other", &used, None).await;
-    let running = world.started(20).await;
-    let whole = Rule::on(Method::ListContainers, Fault::error(Code::ResourceExhausted)).object("");
-    world.runtime.inject(whole);
-    let report = running.gc.delete_unused().await;
-    assert!(report.error.is_none(), "{report:?}");
-    assert_eq!(world.left(), ["used"]);
+    // The runtime cannot send it, we cannot take it.
+    for code in [Code::ResourceExhausted, Code::OutOfRange] {
+        let world = World::new();
+        let used = world.image("used", 10);
+        world.image("unused", 10);
+        world.container("web", &used, None).await;
+        world.container("other", &used, None).await;
+        let running = world.started(20).await;
+        let fault = Fault::error(code);
+        world.runtime.inject(Rule::on(Method::ListContainers, fault).object(""));
+        world.runtime.inject(Rule::on(Method::ListPodSandbox, fault).object("").once());
+        world.runtime.forget_calls();
+        let report = running.gc.delete_unused().await;
+        assert!(report.error.is_none(), "{code:?}: {report:?}");
+        assert_eq!(world.left(), ["used"], "{code:?}");
+        let lists = world.runtime.count(Method::ListContainers);
+        assert_eq!(lists, 1 + 4 + 4 * 2, "all, by state, and each state by sandbox");
+    }
 }
 
 // behaviour: IMG-50, IMG-51, IMG-52
