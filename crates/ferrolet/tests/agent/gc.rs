@@ -327,7 +327,8 @@ async fn of_a_pod_that_the_api_says_was_evicted_nothing_is_left_within_seconds()
     let mut logs = Vec::new();
     for (name, reason) in reasons {
         let of_pod = |world: &World| {
-            world.runtime.containers().into_iter().find(|one| *one.pod.name == *name)
+            let mut all = world.runtime.containers().into_iter();
+            all.find(|one| *one.pod.name == *name && one.state == ContainerState::Running)
         };
         logs.push(write_log(&world, &world.until("it runs", of_pod).await));
         api.update(&PodName::new("default", name), |pod| {
