@@ -121,10 +121,7 @@ impl Deletor {
             Ok(removed) => {
                 self.cache.lock().mark_asked(attempt.removal.pod);
                 self.metrics.tried(namespace, pass, true);
-                if removed == PodRemoved::Held {
-                    debug!(pod = %chosen.name(), "finalizers still hold the pod");
-                }
-                self.tell(&chosen, &attempt.removal);
+                self.tell(&chosen, &attempt.removal, removed);
             }
             Err(error) => {
                 self.metrics.tried(namespace, pass, false);
@@ -158,9 +155,13 @@ impl Deletor {
         self.pods.remove_pod(&target, &chosen.verdict).await
     }
 
-    fn tell(&self, chosen: &Chosen, removal: &Removal) {
+    fn tell(&self, chosen: &Chosen, removal: &Removal, removed: PodRemoved) {
         let Some(events) = &self.events else { return };
-        let event = explain::event(&chosen.target, &removal.rule, &chosen.node, self.clock.now());
+        let now = self.clock.now();
+        let mut event = explain::event(&chosen.target, &removal.rule, &chosen.node, now);
+        if removed == PodRemoved::Held {
+            event.message.push_str("; finalizers still hold it");
+        }
         if events.try_send(event).is_err() {
             self.metrics.event_dropped();
         }

@@ -79,29 +79,49 @@ mod tests {
         Args::parse_from(["why", what, "--state-dir", state_dir])
     }
 
-    // behaviour: PGC-99
-    #[tokio::test(start_paused = true)]
-    async fn a_deletion_is_told_with_its_rule_and_numbers() {
-        let place = tempfile::tempdir().unwrap();
-        let clock = VirtualClock::new();
-        let segments = Arc::new(HostSegments::new(journal(place.path())));
-        let written = DiskJournal::new(segments, Arc::new(clock.clone()), "0.1.0", 1 << 20);
-        let uid = "00112233-4455-6677-8899-aabbccddeeff";
-        let verdict = Verdict {
-            subject: Subject::Pod(uid.into()),
+    const UID: &str = "00112233-4455-6677-8899-aabbccddeeff";
+
+    fn verdict() -> Verdict {
+        Verdict {
+            subject: Subject::Pod(UID.into()),
             name: "".into(),
-            owner: Some(Owner { uid: uid.into(), pod: Some(PodName::new("default", "web")) }),
+            owner: Some(Owner { uid: UID.into(), pod: Some(PodName::new("default", "web")) }),
             rule: Rule::NODE_GONE,
             detail: Detail::default()
                 .with("missingFor", Input::Span(Duration::from_secs(40)))
                 .with("phase", Input::Text("Running".to_owned()))
                 .with("node", Input::Text("n1".to_owned())),
             at: Timestamp::UNIX_EPOCH,
-        };
-        written.record(&verdict, Outcome::Removed);
-        drop(written);
-        let now = model::ports::clock::WallClock::now(&clock) + Duration::from_secs(90);
-        for what in ["default/web", "web", uid, "00112233"] {
+        }
+    }
+
+    /// A journal with one deletion, and the time of it.
+    fn written(place: &Path, outcome: Outcome<'_>) -> Timestamp {
+        let clock = VirtualClock::new();
+        let segments = Arc::new(HostSegments::new(journal(place)));
+        let written = DiskJournal::new(segments, Arc::new(clock.clone()), "0.1.0", 1 << 20);
+        written.record(&verdict(), outcome);
+        model::ports::clock::WallClock::now(&clock)
+    }
+
+    // behaviour: PGC-57
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_was_held_by_finalizers_is_not_said_to_be_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let then = written(place.path(), Outcome::Held);
+        let mut out = Vec::new();
+        why(&args(place.path(), "web"), then + Duration::from_secs(90), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let said = "pod default/web was deleted, and was still held by finalizers, 90s ago, at ";
+        assert!(text.starts_with(said), "{text}");
+    }
+
+    // behaviour: PGC-99
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_is_told_with_its_rule_and_numbers() {
+        let place = tempfile::tempdir().unwrap();
+        let now = written(place.path(), Outcome::Removed) + Duration::from_secs(90);
+        for what in ["default/web", "web", UID, "00112233"] {
             let mut out = Vec::new();
             why(&args(place.path(), what), now, &mut out).unwrap();
             let text = String::from_utf8(out).unwrap();
