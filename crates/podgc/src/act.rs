@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -18,7 +17,7 @@ use tracing::{debug, info, warn};
 
 use crate::cache::SharedCache;
 use crate::decide::holds::holds;
-use crate::decide::pace::Pace;
+use crate::decide::pace::{Pace, Sign};
 use crate::decide::patch::{KnownStatus, failed_status};
 use crate::explain;
 use crate::metrics::Metrics;
@@ -48,13 +47,19 @@ pub(crate) struct Deletor {
     pub(crate) dry_run: bool,
 }
 
-/// What became of one.
+/// What became of one: it was deleted, or could not be, or was left alone.
 #[derive(Debug)]
-enum Became {
-    /// It was deleted, or could not be, or changed since it was chosen and is left alone.
-    Answered,
-    /// The server has no time.
-    Throttled(Option<Duration>),
+struct Became {
+    /// What that says about the server.
+    sign: Sign,
+    /// Whether it is to be tried again: the server has no time.
+    again: bool,
+}
+
+impl From<Sign> for Became {
+    fn from(sign: Sign) -> Self {
+        Self { sign, again: false }
+    }
 }
 
 /// A deletion, and how often it was tried.
@@ -88,12 +93,10 @@ impl Deletions {
                 Some(ended) = under_way.next() => ended,
                 () = tokio::time::sleep(pause), if !pause.is_zero() => continue,
             };
-            match ended {
-                (attempt, Became::Throttled(retry_after)) => {
-                    pace.throttled(start.elapsed(), retry_after);
-                    waiting.push_back(Attempt { number: attempt.number + 1, ..attempt });
-                }
-                (_, Became::Answered) => pace.answered(),
+            let (attempt, Became { sign, again }) = ended;
+            pace.saw(sign, start.elapsed());
+            if again {
+                waiting.push_back(Attempt { number: attempt.number + 1, ..attempt });
             }
             deletor.metrics.concurrency(pace.limit());
         }
@@ -104,7 +107,7 @@ impl Deletor {
     async fn attempt(&self, attempt: Attempt) -> (Attempt, Became) {
         let Some(chosen) = self.chosen(&attempt.removal) else {
             debug!(rule = attempt.removal.rule.name(), "a pod changed since it was chosen");
-            return (attempt, Became::Answered);
+            return (attempt, Sign::Nothing.into());
         };
         let pass = attempt.removal.rule.pass();
         let namespace = &*chosen.target.namespace;
@@ -112,24 +115,27 @@ impl Deletor {
             info!(verdict = %chosen.verdict, "would be removed (--dry-run)");
             self.metrics.would_delete(namespace, pass);
             self.cache.lock().mark_asked(attempt.removal.pod);
-            return (attempt, Became::Answered);
+            return (attempt, Sign::Nothing.into());
         }
-        match self.delete(&chosen, pass).await {
-            Err(ApiError::Throttled { retry_after }) if attempt.number < TRIES => {
-                return (attempt, Became::Throttled(retry_after));
-            }
+        let sign = match self.delete(&chosen, pass).await {
             Ok(removed) => {
                 self.cache.lock().mark_asked(attempt.removal.pod);
                 self.metrics.tried(namespace, pass, true);
                 self.tell(&chosen, &attempt.removal, removed);
+                Sign::Well
             }
             Err(error) => {
+                let sign = Sign::of(&error);
+                if matches!(sign, Sign::Throttled(_)) && attempt.number < TRIES {
+                    return (attempt, Became { sign, again: true });
+                }
                 self.metrics.tried(namespace, pass, false);
                 let error = Chain(&error);
                 warn!(pod = %chosen.name(), rule = chosen.verdict.rule, %error, "a pod was not deleted");
+                sign
             }
-        }
-        (attempt, Became::Answered)
+        };
+        (attempt, sign.into())
     }
 
     /// The pod as it is known now, if what was decided about it still holds.

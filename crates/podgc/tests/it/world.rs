@@ -156,6 +156,18 @@ impl World {
         0
     }
 
+    /// The value of a metric without labels; zero if there is none.
+    pub(crate) fn value(&self, metric: &str) -> u64 {
+        let families = self.registry.gather();
+        let family = families.iter().find(|family| family.name() == metric);
+        let one = family.and_then(|family| family.get_metric().first());
+        // Each is of one kind, and zero of the other.
+        let value = one.map_or(0.0, |one| one.get_gauge().value() + one.get_counter().value());
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+        let value = value as u64;
+        value
+    }
+
     /// How many deletions were tried and how many failed, in the namespace `default`.
     pub(crate) fn tried(&self, reason: &str) -> (u64, u64) {
         (
