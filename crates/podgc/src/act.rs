@@ -11,7 +11,7 @@ use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, PodWrites};
 use model::verdict::Verdict;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -19,6 +19,7 @@ use crate::cache::SharedCache;
 use crate::decide::holds::holds;
 use crate::decide::pace::{Pace, Sign};
 use crate::decide::patch::{KnownStatus, failed_status};
+use crate::events::PATIENCE;
 use crate::explain;
 use crate::metrics::Metrics;
 use crate::plan::{Pass, Removal};
@@ -42,7 +43,7 @@ pub(crate) struct Deletor {
     pub(crate) cache: Arc<SharedCache>,
     pub(crate) clock: Arc<dyn WallClock>,
     pub(crate) metrics: Metrics,
-    /// Whoever writes events takes them from here; full when they come too fast.
+    /// Whoever writes events takes them from here. While it is full, deletions wait.
     pub(crate) events: Option<mpsc::Sender<ClusterEvent>>,
     pub(crate) dry_run: bool,
 }
@@ -60,6 +61,16 @@ impl From<Sign> for Became {
     fn from(sign: Sign) -> Self {
         Self { sign, again: false }
     }
+}
+
+/// Room for the event about a deletion.
+#[derive(Debug)]
+enum Room<'a> {
+    /// Nobody wants to be told.
+    NotNeeded,
+    /// There was none in time.
+    None,
+    Here(mpsc::Permit<'a, ClusterEvent>),
 }
 
 /// A deletion, and how often it was tried.
@@ -105,6 +116,8 @@ impl Deletions {
 
 impl Deletor {
     async fn attempt(&self, attempt: Attempt) -> (Attempt, Became) {
+        // Before the pod is looked at once more: this may take a while.
+        let room = if self.dry_run { Room::NotNeeded } else { self.room().await };
         let Some(chosen) = self.chosen(&attempt.removal) else {
             debug!(rule = attempt.removal.rule.name(), "a pod changed since it was chosen");
             return (attempt, Sign::Nothing.into());
@@ -121,7 +134,7 @@ impl Deletor {
             Ok(removed) => {
                 self.cache.lock().mark_asked(attempt.removal.pod);
                 self.metrics.tried(namespace, pass, true);
-                self.tell(&chosen, &attempt.removal, removed);
+                self.tell(room, &chosen, &attempt.removal, removed);
                 Sign::Well
             }
             Err(error) => {
@@ -161,16 +174,27 @@ impl Deletor {
         self.pods.remove_pod(&target, &chosen.verdict).await
     }
 
-    fn tell(&self, chosen: &Chosen, removal: &Removal, removed: PodRemoved) {
-        let Some(events) = &self.events else { return };
+    /// Waits for room for an event, though not for ever.
+    async fn room(&self) -> Room<'_> {
+        let Some(events) = &self.events else { return Room::NotNeeded };
+        match timeout(PATIENCE, events.reserve()).await {
+            Ok(Ok(permit)) => Room::Here(permit),
+            Ok(Err(_)) | Err(_) => Room::None,
+        }
+    }
+
+    fn tell(&self, room: Room<'_>, chosen: &Chosen, removal: &Removal, removed: PodRemoved) {
+        let permit = match room {
+            Room::NotNeeded => return,
+            Room::None => return self.metrics.events_dropped(1),
+            Room::Here(permit) => permit,
+        };
         let now = self.clock.now();
         let mut event = explain::event(&chosen.target, &removal.rule, &chosen.node, now);
         if removed == PodRemoved::Held {
             event.message.push_str("; finalizers still hold it");
         }
-        if events.try_send(event).is_err() {
-            self.metrics.event_dropped();
-        }
+        permit.send(event);
     }
 }
 
