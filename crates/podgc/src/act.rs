@@ -155,7 +155,8 @@ impl Deletor {
     fn chosen(&self, removal: &Removal) -> Option<Chosen> {
         let cache = self.cache.lock();
         let (view, target, known) = cache.target(removal.pod)?;
-        holds(&view, removal.rule.pass(), cache.has_node(view.node)).then(|| Chosen {
+        let node = cache.node(view.node);
+        holds(&view, removal.rule.pass(), node.as_ref()).then(|| Chosen {
             verdict: explain::verdict(&view, &target, &removal.rule, self.clock.now()),
             node: view.node.to_owned(),
             target,
