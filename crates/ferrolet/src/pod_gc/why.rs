@@ -3,8 +3,10 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use journal::Found;
 use model::ports::clock::WallClock as _;
+use server::wire::WhyAnswer;
 
 use crate::commands::gc::Output;
 use crate::commands::gc::why::{from_files, tell_damage, told};
@@ -37,13 +39,28 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 /// Writes what was deleted and why; an error if nothing is known.
 fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
-    let answer = from_files(journal(&args.state_dir), &args.what, usize::from(args.limit))?;
+    let journal = journal(&args.state_dir);
+    let has = |path: &Path| {
+        path.try_exists().with_context(|| format!("look at {}", path.display()))
+    };
+    // The journal begins with the first deletion, and each replica has its own.
+    let has_deleted = has(&journal)?;
+    let answer = if has_deleted {
+        from_files(journal, &args.what, usize::from(args.limit))?
+    } else {
+        let dir = args.state_dir.display();
+        ensure!(has(&args.state_dir)?, "there is no {dir}: no `ferrolet pod-gc` has run here");
+        WhyAnswer { what: args.what.clone(), found: Found::default() }
+    };
     tell_damage(&answer);
     if args.output == Some(Output::Json) {
         let text = serde_json::to_string_pretty(&answer).context("write the answer")?;
         writeln!(out, "{text}")?;
     } else {
         out.write_all(told(&answer, now).as_bytes())?;
+    }
+    if !has_deleted {
+        bail!("this replica has deleted nothing yet; other replicas have journals of their own");
     }
     if answer.found.entries.is_empty() {
         let what = &args.what;
@@ -114,6 +131,29 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         let said = "pod default/web was deleted, and was still held by finalizers, 90s ago, at ";
         assert!(text.starts_with(said), "{text}");
+    }
+
+    // behaviour: PGC-99
+    #[test]
+    fn a_replica_that_deleted_nothing_says_so() {
+        let place = tempfile::tempdir().unwrap();
+        let ask = |dir: &Path, more: &[&str]| {
+            let flags = ["why", "web", "--state-dir", dir.to_str().unwrap()];
+            let mut out = Vec::new();
+            let args = Args::parse_from(flags.iter().chain(more));
+            let error = why(&args, Timestamp::UNIX_EPOCH, &mut out).unwrap_err();
+            (String::from_utf8(out).unwrap(), error.to_string())
+        };
+        let (text, error) = ask(place.path(), &[]);
+        assert_eq!(text, "");
+        assert!(error.starts_with("this replica has deleted nothing yet"), "{error}");
+        let (text, error) = ask(place.path(), &["-o", "json"]);
+        let answer: WhyAnswer = serde_json::from_str(&text).unwrap();
+        assert!(answer.found.entries.is_empty());
+        assert!(error.starts_with("this replica has deleted nothing yet"), "{error}");
+        let nowhere = place.path().join("nowhere");
+        let (_, error) = ask(&nowhere, &[]);
+        assert!(error.ends_with("no `ferrolet pod-gc` has run here"), "{error}");
     }
 
     // behaviour: PGC-99
