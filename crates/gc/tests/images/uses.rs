@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gc::decide::images::{Keeper, KeptImage};
+use gc::plan::Plan;
 use model::ids::PodName;
 use model::ports::runtime::{Code, Image, Runtime as _};
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
@@ -104,6 +105,8 @@ async fn an_image_that_is_claimed_at_any_time_during_a_pass_stays() {
     let (report, ()) = tokio::join!(pass, meanwhile);
     let expected = ["b disk-over-high-threshold", "c being-pulled", "a being-pulled"];
     assert_eq!(fates(&report.plan), expected);
+    let claimed = Plan { items: report.claimed };
+    assert_eq!(fates(&claimed), ["c being-pulled"], "the other was never to go");
     assert_eq!(world.left(), ["a", "c"]);
     drop(held);
     running.gc.delete_unused().await;
