@@ -17,7 +17,9 @@ pub enum Found {
     State(ContainerState),
     /// The runtime answered, and said nothing.
     Nothing,
-    /// The runtime does not have it, or cannot tell.
+    /// The runtime does not have it.
+    NotThere,
+    /// The runtime cannot tell.
     Failed,
 }
 
@@ -26,7 +28,8 @@ pub enum Found {
 pub fn dangling(root: &Path, name: &str, found: Found) -> Item {
     let (fate, container) = match found {
         Found::NoId => (Fate::Remove, "not-named"),
-        Found::Failed => (Fate::Remove, "not-found"),
+        Found::NotThere => (Fate::Remove, "not-found"),
+        Found::Failed => (Fate::Remove, "runtime-failed"),
         Found::State(ContainerState::Exited) => (Fate::Remove, "exited"),
         Found::Nothing => (Fate::Keep, "not-told"),
         Found::State(_) => (Fate::Keep, "alive"),
@@ -54,17 +57,20 @@ mod tests {
     fn a_dangling_link_goes_unless_its_container_may_live() {
         use ContainerState::{Created, Exited, Running, Unknown};
         let rows = [
-            (Found::NoId, Fate::Remove),
-            (Found::Failed, Fate::Remove),
-            (Found::State(Exited), Fate::Remove),
-            (Found::Nothing, Fate::Keep),
-            (Found::State(Running), Fate::Keep),
-            (Found::State(Created), Fate::Keep),
-            (Found::State(Unknown), Fate::Keep),
+            (Found::NoId, Fate::Remove, "not-named"),
+            (Found::NotThere, Fate::Remove, "not-found"),
+            (Found::Failed, Fate::Remove, "runtime-failed"),
+            (Found::State(Exited), Fate::Remove, "exited"),
+            (Found::Nothing, Fate::Keep, "not-told"),
+            (Found::State(Running), Fate::Keep, "alive"),
+            (Found::State(Created), Fate::Keep, "alive"),
+            (Found::State(Unknown), Fate::Keep, "alive"),
         ];
-        for (found, fate) in rows {
+        for (found, fate, word) in rows {
             let item = dangling(Path::new("/links"), "p_ns_c-0123456.log", found);
             assert_eq!((item.fate, item.rule), (fate, "dangling-link"), "{found:?}");
+            let container = Some(&Input::Text(word.to_owned()));
+            assert_eq!(item.detail.0.first().map(|(_, input)| input), container, "{found:?}");
         }
     }
 }

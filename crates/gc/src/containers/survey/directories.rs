@@ -90,6 +90,7 @@ async fn container_of(parts: &ContainerGcParts, link: &str) -> Found {
     match parts.runtime.container_status(&id).await {
         Ok(status) => Found::State(status.state),
         Err(error) if error.code == Code::DataLoss => Found::Nothing,
+        Err(error) if error.is_not_found() => Found::NotThere,
         Err(_) => Found::Failed,
     }
 }
