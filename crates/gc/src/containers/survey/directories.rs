@@ -79,7 +79,8 @@ async fn dangling_links(parts: &ContainerGcParts) -> Vec<Item> {
             continue;
         };
         if leads_nowhere {
-            items.push(dangling(root, name, container_of(parts, name).await));
+            let found = container_of(parts, name).await;
+            items.push(dangling(root, name, found, &*parts.pods));
         }
     }
     items
