@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::cri_proxy::CriProxy;
 use e2e::ctr::{self, CtrContainer};
 use e2e::node::{NODE_NAME, Node, one_running};
 use model::observed::ContainerState;
@@ -221,6 +222,7 @@ fn a_sandbox_that_died_goes_when_the_pod_has_another_and_a_finished_pod_keeps_it
 fn an_agent_that_is_killed_in_the_middle_of_a_pass_goes_on_where_it_was() -> Result<()> {
     const PODS: usize = 8;
     let mut node = Node::start()?;
+    let proxy = node.put_proxy_before_runtime()?;
     node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
     for number in 0..PODS {
         let manifest = pod(&format!("job{number}"), "Never", "[exit, \"0\"]");
@@ -235,16 +237,22 @@ fn an_agent_that_is_killed_in_the_middle_of_a_pass_goes_on_where_it_was() -> Res
     for number in 0..PODS {
         node.remove_manifest(&format!("job{number}.yaml"))?;
     }
-    let mut kills = 0;
-    while counts(&node)? != (1, 1) && kills < 3 {
-        let before = counts(&node)?;
+    for went in [2, 4] {
+        // Two more go, and then the pass hangs.
+        let met = |proxy: &CriProxy| -> Result<u64> {
+            Ok(proxy.spoilt()?.get("RemoveContainer").copied().unwrap_or_default())
+        };
+        let before = met(&proxy)?;
+        proxy.fault("RemoveContainer=hang skip=2 times=all")?;
         node.start_agent()?;
-        wait::until("something goes", PASSES, || {
-            let now = counts(&node)?;
-            Ok(if now < before { Ok(()) } else { Err(format!("{now:?}")) })
-        })?;
+        let left = (1 + PODS - went, 1 + PODS);
+        node.explained(wait::until("the pass hangs in the middle", PASSES, || {
+            let (now, hangs) = (counts(&node)?, met(&proxy)? > before);
+            Ok(if hangs && now == left { Ok(()) } else { Err(format!("{now:?}, {hangs}")) })
+        }))?;
         node.kill_agent()?;
-        kills += 1;
+        ensure!(counts(&node)? == left, "the kill hit an unfinished pass: {:?}", counts(&node)?);
+        proxy.clear()?;
     }
     node.start_agent()?;
     wait_for_counts(&node, "only the pod that is wanted is left", (1, 1))?;
