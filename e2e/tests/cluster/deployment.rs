@@ -38,7 +38,7 @@ fn an_api_server_takes_all_that_is_deployed_and_a_pod_of_it() -> Result<()> {
     }
     let seen = seen.display().to_string();
     let apply = |more: &[&str]| -> Result<Vec<String>> {
-        let told = cluster.kubectl(&[&["apply", "-k", &seen], more].concat())?;
+        let told = cluster.kubectl(&[&["apply", "-k", &seen][..], more].concat())?;
         let mut lines: Vec<String> = told.lines().map(ToOwned::to_owned).collect();
         lines.sort();
         Ok(lines)
