@@ -329,3 +329,27 @@ fn whatever_call_of_a_pass_goes_wrong_the_next_pass_makes_up_for_it() -> Result<
     ensure!(node.wait_running("web")?.id == web.id);
     node.stop()
 }
+
+// behaviour: GC-26, GC-27
+#[test]
+fn a_container_of_which_the_runtime_lost_track_is_stopped_before_it_goes() -> Result<()> {
+    let mut node = Node::start()?;
+    let proxy = node.put_proxy_before_runtime()?;
+    node.start_agent()?;
+    run_job(&node, "job")?;
+    node.stop_agent()?;
+    node.remove_manifest("job.yaml")?;
+    let all = ctr::containers(node.instance())?;
+    let job = all.iter().find(|one| !one.is_sandbox()).context("the job has a container")?;
+    // From this file a containerd that starts knows how it ended.
+    let known = format!("io.containerd.grpc.v1.cri/containers/{}/status", job.id);
+    node.run("rm", &[&format!("/var/lib/containerd/{known}")])?;
+    node.restart_containerd()?;
+    proxy.fault("StopContainer=unavailable times=all")?;
+    node.start_agent()?;
+    wait_until_met(&node, "cannot remove", "StopContainer")?;
+    ensure!(counts(&node)? == (1, 1), "{:?}", counts(&node)?);
+    proxy.clear()?;
+    wait_for_counts(&node, "it goes once it can be stopped", (0, 0))?;
+    node.stop()
+}
