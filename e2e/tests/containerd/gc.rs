@@ -344,7 +344,7 @@ fn a_container_of_which_the_runtime_lost_track_is_stopped_before_it_goes() -> Re
     // From this file a containerd that starts knows how it ended.
     let known = format!("io.containerd.grpc.v1.cri/containers/{}/status", job.id);
     node.run("rm", &[&format!("/var/lib/containerd/{known}")])?;
-    node.restart_containerd()?;
+    node.restart_runtime()?;
     proxy.fault("StopContainer=unavailable times=all")?;
     node.start_agent()?;
     wait_until_met(&node, "cannot remove", "StopContainer")?;
