@@ -133,7 +133,7 @@ async fn by_sandbox<T: OfContainer>(
             && let Some(sandbox) = waiting.next()
         {
             let sandbox_id = Some(sandbox.id.clone());
-            under_way.push(list(runtime, ContainerFilter { sandbox_id, ..filter.clone() }));
+            under_way.push(list::<T>(runtime, ContainerFilter { sandbox_id, ..filter.clone() }));
         }
         match under_way.next().await {
             Some(listed) => all.append(&mut listed?),
