@@ -159,8 +159,7 @@ mod tests {
     #[test]
     fn gates_that_have_an_effect_are_gates_that_exist() {
         let gates = FIELDS.iter().filter_map(|field| field.strip_prefix("featureGates."));
-        let unknown: Vec<&str> =
-            gates.filter(|name| config::gates::find(name).is_none()).collect();
+        let unknown: Vec<&str> = gates.filter(|name| config::gates::find(name).is_none()).collect();
         assert_eq!(unknown, [""; 0]);
     }
 

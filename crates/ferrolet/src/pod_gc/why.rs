@@ -40,9 +40,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
 /// Writes what was deleted and why; an error if nothing is known.
 fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
     let journal = journal(&args.state_dir);
-    let has = |path: &Path| {
-        path.try_exists().with_context(|| format!("look at {}", path.display()))
-    };
+    let has =
+        |path: &Path| path.try_exists().with_context(|| format!("look at {}", path.display()));
     // The journal begins with the first deletion, and each replica has its own.
     let has_deleted = has(&journal)?;
     let answer = if has_deleted {

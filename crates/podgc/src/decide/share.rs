@@ -53,7 +53,11 @@ mod tests {
         for (left, wanted, waiting, taken, after) in rows {
             let mut allowance = Allowance(left);
             let found = allowance.take(wanted, waiting);
-            assert_eq!((found, allowance), (taken, Allowance(after)), "{left:?} {wanted} {waiting}");
+            assert_eq!(
+                (found, allowance),
+                (taken, Allowance(after)),
+                "{left:?} {wanted} {waiting}"
+            );
         }
     }
 

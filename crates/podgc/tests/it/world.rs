@@ -164,7 +164,8 @@ impl World {
         let family = families.iter().find(|family| family.name() == metric);
         let one = family.and_then(|family| family.get_metric().first());
         // Each is of one kind, and zero of the other.
-        let value = one.map_or(0.0, |one| one.get_gauge().get_value() + one.get_counter().get_value());
+        let value =
+            one.map_or(0.0, |one| one.get_gauge().get_value() + one.get_counter().get_value());
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
         let value = value as u64;
         value

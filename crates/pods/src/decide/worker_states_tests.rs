@@ -88,7 +88,8 @@ fn over(mut pod: Pod, phase: &str, reason: &str) -> Pod {
 fn a_pod_was_evicted_if_the_api_says_so_whenever_it_does() {
     let pod = api_pod("a");
     let done = || ended("a", Outcome::Done);
-    let rows = [("Failed", "Evicted", true), ("Failed", "", false), ("Succeeded", "Evicted", false)];
+    let rows =
+        [("Failed", "Evicted", true), ("Failed", "", false), ("Succeeded", "Evicted", false)];
     for (phase, reason, evicted) in rows {
         let told = over(pod.clone(), phase, reason);
         // To an agent that has just started, and of a pod that runs.
