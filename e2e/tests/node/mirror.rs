@@ -5,7 +5,8 @@ use e2e::cluster_node::ClusterNode;
 use e2e::node::{NODE_NAME, PATIENCE};
 use testbed::ControlPlaneOptions;
 
-const MANIFEST: &str = "
+/// A static pod.
+pub(crate) const MANIFEST: &str = "
 apiVersion: v1
 kind: Pod
 metadata:

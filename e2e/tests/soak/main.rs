@@ -2,4 +2,5 @@
 #![allow(clippy::disallowed_methods, reason = "tests on the real thing take real time")]
 
 mod faults;
+mod node;
 mod vm;
