@@ -80,10 +80,6 @@ async fn write(events: &dyn ClusterEvents, event: ClusterEvent, metrics: &Metric
             metrics.events_dropped(1);
             return;
         }
-        let asked = match error {
-            ApiError::Throttled { retry_after } => retry_after,
-            _ => None,
-        };
-        sleep(asked.unwrap_or(PAUSE).min(LONGEST_PAUSE)).await;
+        sleep(error.retry_after().unwrap_or(PAUSE).min(LONGEST_PAUSE)).await;
     }
 }

@@ -222,6 +222,7 @@ fn an_agent_that_is_killed_in_the_middle_of_a_pass_goes_on_where_it_was() -> Res
     const PODS: usize = 8;
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;
+    node.configure("runtimeRequestTimeout: 2m")?;
     node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
     for number in 0..PODS {
         let manifest = pod(&format!("job{number}"), "Never", "[exit, \"0\"]");
@@ -335,6 +336,7 @@ fn whatever_call_of_a_pass_goes_wrong_the_next_pass_makes_up_for_it() -> Result<
 fn a_container_of_which_the_runtime_lost_track_is_stopped_before_it_goes() -> Result<()> {
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;
+    node.configure("runtimeRequestTimeout: 2s")?;
     node.start_agent()?;
     run_job(&node, "job")?;
     node.stop_agent()?;
