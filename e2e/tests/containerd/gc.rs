@@ -332,26 +332,50 @@ fn whatever_call_of_a_pass_goes_wrong_the_next_pass_makes_up_for_it() -> Result<
 }
 
 // behaviour: GC-26, GC-27
-#[test]
-fn a_container_of_which_the_runtime_lost_track_is_stopped_before_it_goes() -> Result<()> {
-    let mut node = Node::start()?;
-    let proxy = node.put_proxy_before_runtime()?;
-    node.configure("runtimeRequestTimeout: 2s")?;
-    node.start_agent()?;
-    run_job(&node, "job")?;
-    node.stop_agent()?;
-    node.remove_manifest("job.yaml")?;
-    let all = ctr::containers(node.instance())?;
-    let job = all.iter().find(|one| !one.is_sandbox()).context("the job has a container")?;
-    // From this file a containerd that starts knows how it ended.
-    let known = format!("io.containerd.grpc.v1.cri/containers/{}/status", job.id);
-    node.run("rm", &[&format!("/var/lib/containerd/{known}")])?;
-    node.restart_runtime()?;
-    proxy.fault("StopContainer=unavailable times=all")?;
-    node.start_agent()?;
-    wait_until_met(&node, "cannot remove", "StopContainer")?;
-    ensure!(counts(&node)? == (1, 1), "{:?}", counts(&node)?);
-    proxy.clear()?;
-    wait_for_counts(&node, "it goes once it can be stopped", (0, 0))?;
-    node.stop()
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_of_which_the_runtime_lost_track_is_stopped_before_it_goes() -> Result<()> {
+    let mut node = tokio::task::block_in_place(Node::start)?;
+    let runtime = crate::actions::runtime(&node)?;
+    let (web, proxy) = tokio::task::block_in_place(|| {
+        let proxy = node.put_proxy_before_runtime()?;
+        node.configure("runtimeRequestTimeout: 2s")?;
+        node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
+        node.start_agent()?;
+        let web = node.wait_running("web")?;
+        node.stop_agent()?;
+        anyhow::Ok((web, proxy))
+    })?;
+    // One of a pod would be stopped by its worker; this one is nobody's.
+    let filter = ContainerFilter { id: Some(web.id.as_str().into()), ..<_>::default() };
+    let listed = runtime.list_containers(&filter).await?;
+    let home = listed.first().context("the runtime lists what runs")?;
+    let sandbox = wanted::sandbox(&home.pod, &home.pod_uid);
+    let made = wanted::container(&sandbox, "bare", "ferrolet.test/workload:1", &["exit", "0"]);
+    let config = ContainerConfig { labels: <_>::default(), ..made };
+    let bare = runtime.create_container(&home.sandbox_id, &config, &sandbox).await?;
+    runtime.start_container(&bare).await?;
+    let is_there = |node: &Node| -> Result<bool> {
+        Ok(ctr::containers(node.instance())?.iter().any(|one| one.id == bare.as_str()))
+    };
+    tokio::task::block_in_place(|| {
+        node.explained(wait::until("it ends", PASSES, || {
+            let all = ctr::containers(node.instance())?;
+            let ended = all.iter().any(|one| one.id == bare.as_str() && !one.is_alive());
+            Ok(if ended { Ok(()) } else { Err(format!("{all:?}")) })
+        }))?;
+        // From this file a containerd that starts knows how it ended.
+        let known = format!("io.containerd.grpc.v1.cri/containers/{bare}/status");
+        node.run("rm", &[&format!("/var/lib/containerd/{known}")])?;
+        node.restart_runtime()?;
+        proxy.fault("StopContainer=unavailable times=all")?;
+        node.start_agent()?;
+        wait_until_met(&node, "cannot remove", "StopContainer")?;
+        ensure!(is_there(&node)?, "it was not stopped");
+        proxy.clear()?;
+        node.explained(wait::until("it goes once it can be stopped", PASSES, || {
+            Ok(if is_there(&node)? { Err("it is there".to_owned()) } else { Ok(()) })
+        }))?;
+        ensure!(node.wait_running("web")?.id == web.id);
+        node.stop()
+    })
 }

@@ -7,6 +7,7 @@ use model::cluster::PodPhase;
 use podgc::events::{FLUSH, write_events};
 use testkit::cluster::{Ask, Trouble};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +39,8 @@ async fn each_of_many_deletions_has_its_event_however_slow_those_are() {
     let mut world = world(600);
     world.cluster.trouble(Ask::Event, Trouble::Late(SECOND), 10_000);
     let stop = CancellationToken::new();
-    let writing = tokio::spawn(writer(&mut world, &stop));
+    let mut writing = JoinSet::new();
+    writing.spawn(writer(&mut world, &stop));
     world.cycle().await;
     assert_eq!(world.left(), ["p600"]);
     let deadline = Instant::now() + Duration::from_mins(5);
@@ -48,7 +50,7 @@ async fn each_of_many_deletions_has_its_event_however_slow_those_are() {
     }
     assert_eq!(world.value(DROPPED), 0);
     stop.cancel();
-    writing.await.unwrap();
+    writing.join_all().await;
 }
 
 // behaviour: PGC-134
@@ -65,13 +67,14 @@ async fn pods_go_without_events_where_these_cannot_be_written() {
         let mut world = world(deletions);
         world.cluster.trouble(Ask::Event, trouble.clone(), 10_000);
         let stop = CancellationToken::new();
-        let writing = tokio::spawn(writer(&mut world, &stop));
+        let mut writing = JoinSet::new();
+        writing.spawn(writer(&mut world, &stop));
         world.cycle().await;
         assert_eq!(world.left().len(), 1, "{trouble:?}");
         sleep(SECOND * 30).await;
         assert_eq!(world.cluster.asked(Ask::Event).len(), calls, "{trouble:?}");
         stop.cancel();
-        writing.await.unwrap();
+        writing.join_all().await;
         assert_eq!(world.value(DROPPED), u64::from(deletions), "{trouble:?}");
     }
 }
@@ -82,12 +85,13 @@ async fn an_event_whose_answer_was_lost_is_written_once_and_not_dropped() {
     let mut world = world(1);
     world.cluster.trouble(Ask::Event, Trouble::AnswerLost, 1);
     let stop = CancellationToken::new();
-    let writing = tokio::spawn(writer(&mut world, &stop));
+    let mut writing = JoinSet::new();
+    writing.spawn(writer(&mut world, &stop));
     world.cycle().await;
     sleep(SECOND * 5).await;
     assert_eq!((world.cluster.events().len(), world.value(DROPPED)), (1, 0));
     stop.cancel();
-    writing.await.unwrap();
+    writing.join_all().await;
 }
 
 // behaviour: PGC-135
