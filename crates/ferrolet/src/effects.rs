@@ -87,6 +87,7 @@ const AS_IT_IS: &[(&str, Value)] = &[("enableServer", Value::Bool(false))];
 const FLAGS: &[&str] = &[
     "config",
     "config-dir",
+    "experimental-allocatable-ignore-eviction",
     "ferrolet-config",
     "help",
     "hostname-override",
@@ -97,6 +98,7 @@ const FLAGS: &[&str] = &[
     "node-ip",
     "node-labels",
     "root-dir",
+    "seccomp-default",
     "version",
 ];
 

@@ -10,7 +10,7 @@ use model::machine::{Cgroups, Machine};
 use runtime::decide::{LimitSettings, NodeSettings};
 use tracing::warn;
 
-use crate::decide::node_resources::node_resources;
+use crate::decide::node_resources::{NodeFlags, node_resources};
 
 /// Over which time processor limits are counted where the configuration may not say.
 const CPU_PERIOD: Duration = Duration::from_millis(100);
@@ -18,11 +18,12 @@ const CPU_PERIOD: Duration = Duration::from_millis(100);
 /// How many user ids a pod gets that has its own.
 const IDS_PER_POD: u32 = 65_536;
 
-/// The node as it is configured, on a machine with a disk of that many bytes.
+/// The node as it is configured, at a place and with addresses, on a machine with a disk of that many
+/// bytes.
 pub(crate) fn node_settings(
     config: &KubeletConfiguration,
-    root_dir: &Path,
-    ips: Vec<IpAddr>,
+    flags: NodeFlags,
+    (root_dir, ips): (&Path, Vec<IpAddr>),
     machine: Machine,
     disk: u64,
 ) -> NodeSettings {
@@ -40,7 +41,7 @@ pub(crate) fn node_settings(
     NodeSettings {
         root_dir: root_dir.to_owned(),
         ips,
-        allocatable: node_resources(config, &machine, disk).allocatable,
+        allocatable: node_resources(config, flags, &machine, disk).allocatable,
         limits: LimitSettings {
             cpu_period: config.cpu_cfs_quota.then_some(period),
             oom_kills_all: machine.cgroups == Cgroups::V2
@@ -50,7 +51,7 @@ pub(crate) fn node_settings(
         cluster_dns: cluster_dns.collect(),
         cluster_domain: config.cluster_domain.clone(),
         resolv_conf: resolv_conf.map(Into::into),
-        seccomp_default: config.seccomp_default,
+        seccomp_default: flags.seccomp_default || config.seccomp_default,
         ids_per_pod: ids.and_then(|ids| u32::try_from(ids).ok()).unwrap_or(IDS_PER_POD),
     }
 }
@@ -88,14 +89,18 @@ mod tests {
     use super::*;
 
     fn settings(yaml: &str) -> NodeSettings {
+        settings_with(yaml, NodeFlags::default())
+    }
+
+    fn settings_with(yaml: &str, flags: NodeFlags) -> NodeSettings {
         let text = format!(
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{yaml}\n"
         );
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("config.yaml");
         hostfs::replace(&file, text.as_bytes()).unwrap();
-        let flags = config::flags::FlagSet::parse([""; 0]).unwrap();
-        let config = config::load_sources(Some(&file), None, &flags).unwrap().config;
+        let none = config::flags::FlagSet::parse([""; 0]).unwrap();
+        let config = config::load_sources(Some(&file), None, &none).unwrap().config;
         let machine = Machine {
             memory: 4 << 30,
             cpus: 2,
@@ -103,7 +108,8 @@ mod tests {
             cgroups: Cgroups::V2,
             ..Machine::default()
         };
-        node_settings(&config, Path::new("/var/lib/kubelet"), vec![], machine, 100_000)
+        let place = (Path::new("/var/lib/kubelet"), vec![]);
+        node_settings(&config, flags, place, machine, 100_000)
     }
 
     fn amounts(settings: &NodeSettings) -> Vec<String> {
@@ -141,6 +147,22 @@ mod tests {
         let memory = ((2_u64 << 30) - (16 << 20)).to_string();
         let huge = (16_u64 << 20).to_string();
         assert_eq!(amounts, ["1250m", "99k", &huge, &memory, "110"]);
+    }
+
+    // behaviour: CON-56
+    #[test]
+    fn seccomp_is_the_default_by_the_field_or_by_the_flag() {
+        for (field, flag) in [(false, true), (true, false), (true, true), (false, false)] {
+            let flags = NodeFlags { seccomp_default: flag, ..NodeFlags::default() };
+            let node = settings_with(&format!("seccompDefault: {field}"), flags);
+            assert_eq!(node.seccomp_default, field || flag, "{field} {flag}");
+        }
+    }
+
+    #[test]
+    fn what_eviction_keeps_free_is_for_pods_where_a_flag_says_so() {
+        let flags = NodeFlags { ignores_eviction: true, ..NodeFlags::default() };
+        assert_eq!(amounts(&settings_with("", flags))[1], "100k");
     }
 
     #[test]

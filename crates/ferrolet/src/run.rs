@@ -78,10 +78,10 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     }
     let machine = hostfs::machine().context("look at the machine")?;
     let disk = hostfs::disk_bytes(&args.root_dir).context("look at the disk")?;
-    let capacity = node_resources(&config, &machine, disk).capacity;
-    check_reserved(&config, &capacity)?;
+    let capacity = node_resources(&config, args.node, &machine, disk).capacity;
+    check_reserved(&config, args.node, &capacity)?;
     let ips = node_ips(&args.node_ip, &node_name)?;
-    let node = node_settings(&config, &args.root_dir, ips, machine, disk);
+    let node = node_settings(&config, args.node, (&args.root_dir, ips), machine, disk);
     let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
     let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
     check_sources(&config, args.kubeconfig.as_deref())?;

@@ -9,6 +9,7 @@ use config::{CgroupVersion, ConfigError, FerroletConfiguration, KubeletConfigura
 use model::chain::Chain;
 
 use crate::collection_rules::{CollectionRules, dead_containers, pins};
+use crate::decide::node_resources::NodeFlags;
 use crate::effects::without_effect;
 
 /// What the agent is told at its start.
@@ -34,6 +35,8 @@ pub(crate) struct RunArgs {
     pub(crate) node_ip: String,
     /// The node's labels, besides those that every node has.
     pub(crate) node_labels: BTreeMap<String, String>,
+    /// What else only flags say of the node.
+    pub(crate) node: NodeFlags,
     /// What is collected, and when.
     pub(crate) collection: CollectionRules,
 }
@@ -117,6 +120,10 @@ pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, R
         hostname_override: name.map(str::to_owned),
         node_ip: flags.text("node-ip").to_owned(),
         node_labels: flags.node_labels(),
+        node: NodeFlags {
+            seccomp_default: flags.is_on("seccomp-default"),
+            ignores_eviction: flags.is_on("experimental-allocatable-ignore-eviction"),
+        },
     })
 }
 
@@ -160,6 +167,16 @@ mod tests {
         assert_eq!(args.kubeconfig, None);
         assert_eq!(run(&["--kubeconfig=/k"]).kubeconfig, Some(PathBuf::from("/k")));
         assert_eq!(run(&["--hostname-override=n"]).hostname_override.as_deref(), Some("n"));
+    }
+
+    #[test]
+    fn what_only_flags_say_of_the_node_is_not_part_of_the_configuration() {
+        let flags = ["--seccomp-default", "--experimental-allocatable-ignore-eviction"];
+        let args = run(&flags);
+        assert!(args.node.seccomp_default && args.node.ignores_eviction);
+        assert!(!args.config.seccomp_default, "as upstream shows it");
+        assert_eq!(args.without_effect, [""; 0]);
+        assert_eq!(run(&["--seccomp-default=false"]).node, NodeFlags::default());
     }
 
     #[test]
