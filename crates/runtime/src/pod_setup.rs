@@ -35,8 +35,7 @@ impl PodRuntime {
             let made = self.parts.files.create_directory(root, &below, 0o750).await;
             if let Err(error) = made {
                 let message = format!("error making pod data directories: {}", Chain(&error));
-                let reason = "FailedToMakePodDataDirectories";
-                self.pod_reporter(pod).event(Warning, reason, message);
+                self.pod_reporter(pod).event(Warning, "Failed", message);
                 return Err(SyncError::PodDirectory(error));
             }
         }
@@ -70,7 +69,7 @@ impl PodRuntime {
         let Some(cgroups) = &self.parts.cgroups else { return Ok(()) };
         cgroups.ensure(pod).await.map_err(|error| {
             let message = format!("unable to ensure pod container exists: {}", Chain(&error));
-            self.pod_reporter(pod).event(Warning, "FailedToCreatePodContainer", message);
+            self.pod_reporter(pod).event(Warning, "FailedCreatePodContainer", message);
             SyncError::Cgroup(error)
         })
     }
@@ -177,7 +176,7 @@ impl PodRuntime {
             Ok(status) => Ok(status.ips),
             Err(source) => {
                 let message = format!("Unable to get pod sandbox status: {}", source.message);
-                self.pod_reporter(pod).event(Warning, "FailedStatusPodSandBox", message);
+                self.pod_reporter(pod).event(Warning, "FailedPodSandBoxStatus", message);
                 Err(SyncError::SandboxStatus(source))
             }
         }

@@ -74,6 +74,22 @@ async fn a_sandbox_that_was_made_although_the_call_failed_is_used() {
     world.running(&pod, "main").await;
 }
 
+// behaviour: ACT-78
+#[tokio::test(start_paused = true)]
+async fn a_new_sandbox_that_cannot_be_looked_at_is_an_error_with_an_event_and_used_later() {
+    let (world, pod) = (World::new(), forever());
+    world.runtime.inject(Rule::on(Method::PodSandboxStatus, Fault::error(Code::Internal)).once());
+    let error = world.sync(&pod).await.unwrap_err();
+    assert!(matches!(&error, SyncError::SandboxStatus(_)), "{error}");
+    assert_eq!(world.calls(), [Method::RunPodSandbox, Method::PodSandboxStatus]);
+    assert_eq!(world.events.reasons(), ["FailedPodSandBoxStatus"]);
+    let message = "Unable to get pod sandbox status: a test asked for this";
+    assert_eq!(world.last_message("FailedPodSandBoxStatus"), message);
+    world.synced(&pod).await;
+    assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);
+    world.running(&pod, "main").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn nothing_is_made_anew_while_the_old_cannot_be_ended() {
     let (world, pod) = (World::new(), forever());
