@@ -6,6 +6,7 @@ use model::chain::Chain;
 use model::ports::files::FileError;
 use model::ports::objects::ObjectError;
 use model::ports::runtime::RuntimeError;
+use podspec::image_name::ImageNameError;
 
 use crate::cgroups::PodCgroupError;
 use crate::decide::{ConfigError, ResolvConfError};
@@ -34,6 +35,15 @@ pub enum StartError {
     /// The pod is to end before the container could start.
     #[error("the pod ends")]
     PodEnds,
+    /// What is given as the image is no name of one. What is said is upstream's.
+    #[error("Failed to apply default image tag {image:?}: couldn't parse image name {image:?}")]
+    InvalidImageName {
+        /// The image.
+        image: String,
+        /// Why.
+        #[source]
+        source: ImageNameError,
+    },
     /// The image cannot be asked for.
     #[error("inspect image {image:?}")]
     ImageInspect {
@@ -102,6 +112,7 @@ impl StartError {
         match self {
             Self::BackOff { .. } => "CrashLoopBackOff",
             Self::ImagePullBackOff { .. } => "ImagePullBackOff",
+            Self::InvalidImageName { .. } => "InvalidImageName",
             Self::ImageInspect { .. } => "ImageInspectError",
             Self::ImageNeverPull { .. } => "ErrImageNeverPull",
             // Nobody sees it: the pod's own end is what is shown.
