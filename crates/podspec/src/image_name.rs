@@ -215,10 +215,12 @@ fn check_digest(text: &str) -> Result<(), ImageNameError> {
         _ if has_upper_case(algorithm) => return Err(ImageNameError::DigestFormat),
         _ => return Err(ImageNameError::DigestAlgorithm),
     };
-    match hex {
-        _ if hex.len() != length => Err(ImageNameError::DigestLength),
-        _ if has_upper_case(hex) => Err(ImageNameError::DigestFormat),
-        _ => Ok(()),
+    if hex.len() != length {
+        Err(ImageNameError::DigestLength)
+    } else if has_upper_case(hex) {
+        Err(ImageNameError::DigestFormat)
+    } else {
+        Ok(())
     }
 }
 
@@ -316,7 +318,7 @@ mod tests {
             (id.clone(), Id(id)),
             ("Upper".to_owned(), PathCase("library/Upper".to_owned())),
             ("host/Upper:1".to_owned(), PathCase("host/Upper".to_owned())),
-            ("HOST.test_x/a".to_owned(), Format),
+            ("HOST..test/a".to_owned(), Format),
             ("HOST_x/a".to_owned(), Case),
             ("a:b:c".to_owned(), Format),
             ("a@sha256:12".to_owned(), Format),
