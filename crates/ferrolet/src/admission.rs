@@ -15,8 +15,6 @@ pub(crate) struct Admission {
     pub(crate) sysctls: AllowedSysctls,
     /// Whether `AppArmor` is there.
     pub(crate) apparmor: bool,
-    /// Whether containers may say which signal ends them.
-    pub(crate) stop_signals: bool,
     /// The node itself.
     pub(crate) node: Node,
     /// Counts what comes of it.
@@ -29,7 +27,7 @@ impl Admission {
         if !view::is_static(pod) {
             return None;
         }
-        let ignored = unsupported(pod, self.stop_signals);
+        let ignored = unsupported(pod);
         let message = || format!("not supported: {}", ignored.join(", "));
         (!ignored.is_empty()).then(|| Rejection::new("UnsupportedFields", message()))
     }
@@ -77,7 +75,6 @@ mod tests {
         Admission {
             sysctls: AllowedSysctls::new((6, 1), &[]),
             apparmor: false,
-            stop_signals: false,
             node: roomy("node"),
             metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
         }

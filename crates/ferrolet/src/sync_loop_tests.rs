@@ -125,7 +125,6 @@ fn admits_all() -> Admission {
     Admission {
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
-        stop_signals: false,
         node: crate::decide::node::roomy("node"),
         metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
     }

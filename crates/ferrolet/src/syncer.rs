@@ -46,8 +46,6 @@ pub(crate) struct Syncer {
     pub(crate) clock: Arc<dyn WallClock>,
     /// Where it is told how pods are.
     pub(crate) view: Arc<NodeView>,
-    /// Whether containers may say which signal ends them.
-    pub(crate) stop_signals: bool,
     /// Asks for a close look at a pod.
     pub(crate) looks: pleg::Marks<()>,
     /// Pods whose resources change, between here and the sync loop.
@@ -155,7 +153,7 @@ impl PodSyncer for Syncer {
             self.publish(pod, status, Outlook { failure: Some(&failure), ..outlook });
             return Synced { outcome: Outcome::Finished, acted: false };
         }
-        if let Some((reason, message)) = held_up(pod, self.stop_signals) {
+        if let Some((reason, message)) = held_up(pod) {
             self.warn(pod, reason, message);
             return Synced { outcome: Outcome::Again(Retry::Failure), acted: false };
         }

@@ -360,7 +360,6 @@ fn admission(settings: &Settings, registry: &Registry) -> Admission {
     Admission {
         sysctls,
         apparmor: machine.apparmor,
-        stop_signals: settings.stop_signals,
         node: settings.admission.clone(),
         metrics: AdmissionMetrics::new(registry).expect("nobody else counts what is let in"),
     }
@@ -431,7 +430,6 @@ fn syncer(
         clock: Arc::clone(&ports.clock),
         view: Arc::clone(view),
         resizes: Arc::clone(resizes),
-        stop_signals: settings.stop_signals,
         looks: looks.clone(),
         failures: Mutex::default(),
     }

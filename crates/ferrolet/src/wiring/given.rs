@@ -70,8 +70,6 @@ pub struct Settings {
     pub manifests_period: Duration,
     /// The URL that serves manifests, if there is one.
     pub manifest_url: Option<ManifestUrl>,
-    /// Whether containers may choose the signal that stops them.
-    pub stop_signals: bool,
     /// Where logs of pods are.
     pub pod_logs: PathBuf,
     /// Where links to logs are.
@@ -115,7 +113,6 @@ impl Settings {
             manifests: None,
             manifests_period: Duration::from_secs(20),
             manifest_url: None,
-            stop_signals: false,
             pod_logs: "/var/log/pods".into(),
             container_links: "/var/log/containers".into(),
             resync: Duration::from_mins(1),
