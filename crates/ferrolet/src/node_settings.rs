@@ -27,7 +27,7 @@ pub(crate) fn node_settings(
     machine: Machine,
     disk: u64,
 ) -> NodeSettings {
-    let own_period = config.feature_gates.get("CustomCPUCFSQuotaPeriod") != Some(&false);
+    let own_period = config.features().enabled("CustomCPUCFSQuotaPeriod");
     let period = if own_period { config.cpu_cfs_quota_period.to_std() } else { CPU_PERIOD };
     let cluster_dns = config.cluster_dns.iter().filter_map(|address| {
         let parsed = address.parse();
@@ -170,6 +170,21 @@ mod tests {
     fn a_period_of_its_own_counts() {
         let node = settings("cpuCFSQuotaPeriod: 5ms");
         assert_eq!(node.limits.cpu_period, Some(Duration::from_millis(5)));
+    }
+
+    #[test]
+    fn gates_count_by_their_names_and_by_their_stage() {
+        let rows = [
+            ("", false),
+            ("ContainerStopSignals: true", true),
+            ("AllAlpha: true", true),
+            ("AllAlpha: true, ContainerStopSignals: false", false),
+            ("AllBeta: true", false),
+        ];
+        for (gates, expected) in rows {
+            let node = settings(&format!("featureGates: {{{gates}}}"));
+            assert_eq!(node.stop_signals, expected, "{gates}");
+        }
     }
 
     #[test]

@@ -148,7 +148,7 @@ fn settings(
     admission: Node,
 ) -> Settings {
     let back_off = config.restart_back_off();
-    let gates = &config.feature_gates;
+    let gates = config.features();
     Settings {
         node_name,
         // Asked of the runtime before anything starts.
@@ -163,6 +163,7 @@ fn settings(
         manifest_url: manifest_url(config),
         admission,
         node,
+        restart_rules: gates.enabled("ContainerRestartRules"),
         unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
         pod_logs: PathBuf::from(&config.pod_logs_dir),
         // These and how events are kept: the agent's own settings say.
@@ -183,7 +184,7 @@ fn settings(
         restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
         pleg: pleg::Settings {
             // Hints are on by default; whoever turns the gate off gets the plain relist.
-            hints: gates.get("EventedPLEG") != Some(&false),
+            hints: gates.asked("EventedPLEG") != Some(false),
             ..pleg::Settings::default()
         },
     }

@@ -360,6 +360,7 @@ fn admission(settings: &Settings, registry: &Registry) -> Admission {
     Admission {
         sysctls,
         apparmor: machine.apparmor,
+        restart_rules: settings.restart_rules,
         node: settings.admission.clone(),
         metrics: AdmissionMetrics::new(registry).expect("nobody else counts what is let in"),
     }

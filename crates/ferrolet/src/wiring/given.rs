@@ -80,6 +80,8 @@ pub struct Settings {
     pub node: NodeSettings,
     /// What pods meet on it.
     pub admission: Node,
+    /// Whether containers may have policies and rules of their own about when they are restarted.
+    pub restart_rules: bool,
     /// Kernel parameters that pods may set besides those that are safe.
     pub unsafe_sysctls: Vec<String>,
     /// How long a container waits that keeps failing.
@@ -118,6 +120,7 @@ impl Settings {
             resync: Duration::from_mins(1),
             node,
             admission: roomy(node_name),
+            restart_rules: true,
             unsafe_sysctls: Vec::new(),
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             pleg: pleg::Settings::default(),
