@@ -97,7 +97,7 @@ pub fn own_rules(pod: &Pod) -> Vec<String> {
             if container.restart_policy.is_some() && !is_sidecar {
                 paths.push(format!("spec.{list}[{index}].restartPolicy"));
             }
-            if container.restart_policy_rules.is_some() {
+            if container.restart_policy_rules.as_ref().is_some_and(|rules| !rules.is_empty()) {
                 paths.push(format!("spec.{list}[{index}].restartPolicyRules"));
             }
         }
