@@ -25,6 +25,7 @@ const FIELDS: &[&str] = &[
     "evictionHard.memory.available",
     "evictionHard.nodefs.available",
     "failCgroupV1",
+    "failSwapOn",
     "featureGates.ContainerRestartRules",
     "featureGates.ContainerStopSignals",
     "featureGates.CustomCPUCFSQuotaPeriod",

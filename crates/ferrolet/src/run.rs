@@ -26,6 +26,7 @@ use crate::cgroup_driver::cgroup_driver;
 use crate::cluster_mode::{connect, own_node};
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
+use crate::decide::swap::check_swap;
 use crate::klog;
 use crate::memory;
 use crate::node_cgroups;
@@ -77,6 +78,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
         warn!(%error, wanted = config.oom_score_adj, "the kernel may kill the agent before others when memory is short");
     }
     let machine = hostfs::machine().context("look at the machine")?;
+    check_swap(&config, &machine)?;
     let disk = hostfs::disk_bytes(&args.root_dir).context("look at the disk")?;
     let capacity = node_resources(&config, args.node, &machine, disk).capacity;
     check_reserved(&config, args.node, &capacity)?;
