@@ -205,7 +205,7 @@ impl PodRuntime {
         attempt: u32,
         cancel: &'a CancellationToken,
     ) -> Result<Home<'a>, SyncError> {
-        let (sandbox, config) = self.create_sandbox(pod, attempt).await?;
+        let (sandbox, config) = self.create_sandbox(pod, attempt, cancel).await?;
         // What was observed are the addresses of an earlier sandbox.
         let ips = self.addresses(pod, &sandbox).await?;
         Ok(Home { sandbox, config, ips, cancel })
