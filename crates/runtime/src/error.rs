@@ -89,9 +89,15 @@ pub enum StartError {
         /// That container.
         container: String,
     },
-    /// The directory for its logs cannot be made.
-    #[error("make the container's log directory")]
-    LogDirectory(#[source] FileError),
+    /// The directory for its logs cannot be made. What is said is upstream's.
+    #[error("create container log directory for container {container} failed")]
+    LogDirectory {
+        /// The container.
+        container: String,
+        /// Why.
+        #[source]
+        source: FileError,
+    },
     /// One that was made and never started stands in its way.
     #[error("remove the container that was never started")]
     RemoveUnused(#[source] RemoveUnused),
@@ -118,12 +124,12 @@ impl StartError {
             // Nobody sees it: the pod's own end is what is shown.
             Self::PodEnds => "ContainerCreating",
             Self::ImagePull { .. } => "ErrImagePull",
-            Self::Config(_) | Self::ImageUser { .. } | Self::Files(_) | Self::NoTarget { .. } => {
-                "CreateContainerConfigError"
-            }
-            Self::LogDirectory(_) | Self::RemoveUnused(_) | Self::Create(_) => {
-                "CreateContainerError"
-            }
+            Self::Config(_)
+            | Self::ImageUser { .. }
+            | Self::Files(_)
+            | Self::NoTarget { .. }
+            | Self::LogDirectory { .. } => "CreateContainerConfigError",
+            Self::RemoveUnused(_) | Self::Create(_) => "CreateContainerError",
             Self::Run(_) => "RunContainerError",
             Self::PostStart(_) => "PostStartHookError",
         }
@@ -132,9 +138,11 @@ impl StartError {
     /// What the event says that tells of it.
     pub fn told(&self) -> String {
         match self {
-            Self::Config(_) | Self::ImageUser { .. } | Self::Files(_) | Self::NoTarget { .. } => {
-                Chain(self).to_string()
-            }
+            Self::Config(_)
+            | Self::ImageUser { .. }
+            | Self::Files(_)
+            | Self::NoTarget { .. }
+            | Self::LogDirectory { .. } => Chain(self).to_string(),
             Self::Create(source) | Self::Run(source) => source.message.clone(),
             _ => self.label().to_owned(),
         }

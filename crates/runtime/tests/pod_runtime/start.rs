@@ -183,6 +183,9 @@ async fn log_directories_that_cannot_be_made_are_errors_of_the_pod_or_the_contai
     world.files.repair(WEB_LOGS);
     world.files.fail(format!("{WEB_LOGS}/main"), ErrorKind::PermissionDenied);
     let (reasons, _) = world.failed(&forever()).await;
-    assert_eq!(reasons, [("main".to_owned(), "CreateContainerError")]);
+    assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
+    let said = world.last_message("Failed");
+    let expected = "Error: create container log directory for container main failed: ";
+    assert!(said.starts_with(expected), "{said}");
     assert_eq!(world.runtime.count(Method::CreateContainer), 0);
 }
