@@ -292,6 +292,7 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, O
             period: settings.manifests_period,
             node_name: settings.node_name.clone(),
             last_good: settings.state().join("manifests"),
+            clock: Arc::clone(&ports.clock),
         };
         let (source, told) = file_source(wants, Arc::clone(&ports.files));
         tasks.spawn("manifests", |stop| source.run(stop));
@@ -304,6 +305,7 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, O
             period,
             node_name: settings.node_name.clone(),
             last_good: settings.state().join("manifest-url"),
+            clock: Arc::clone(&ports.clock),
         };
         let (source, told) = http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
         tasks.spawn("manifest URL", |stop| source.run(stop));
