@@ -405,6 +405,7 @@ fn pod_runtime(
         files: Arc::clone(&ports.files),
         http: Arc::clone(&ports.pod_http),
         events: Arc::clone(&ports.events),
+        node_events: Arc::clone(&ports.node_events),
         clock: Arc::clone(&ports.clock),
         logs: log_layout(settings),
         pods: settings.pods(),

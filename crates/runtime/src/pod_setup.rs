@@ -8,6 +8,7 @@ use model::chain::Chain;
 use model::ids::SandboxId;
 use model::observed::{ContainerState, PodStatus};
 use model::ports::events::EventType::Warning;
+use model::ports::events::NodeEvent;
 use model::ports::files::FileError;
 use model::wanted::{DnsConfig, Mount, SandboxConfig, UserNamespace};
 use podspec::view;
@@ -114,12 +115,12 @@ impl PodRuntime {
         );
         let report = self.pod_reporter(pod);
         if dns.lacks_cluster_servers {
-            let message = format!(
-                "pod: {:?}. kubelet does not have ClusterDNS IP configured and cannot create Pod using \
-                 \"ClusterFirst\" policy. Falling back to \"Default\" policy.",
-                described(pod)
-            );
-            report.event(Warning, "MissingClusterDNS", message);
+            let message = "kubelet does not have ClusterDNS IP configured and cannot create Pod using \
+                           \"ClusterFirst\" policy. Falling back to \"Default\" policy.";
+            let reason = "MissingClusterDNS";
+            let of_node = NodeEvent { kind: Warning, reason, message: message.to_owned() };
+            self.parts.node_events.record(of_node);
+            report.event(Warning, reason, format!("pod: {:?}. {message}", described(pod)));
         }
         for message in dns.cut {
             report.event(Warning, "DNSConfigForming", message);

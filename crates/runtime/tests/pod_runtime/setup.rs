@@ -100,6 +100,13 @@ async fn missing_name_servers_and_too_many_are_said() {
         "pod: \"web_default(uid-of-web)\". kubelet does not have ClusterDNS IP configured and \
          cannot create Pod using \"ClusterFirst\" policy. Falling back to \"Default\" policy."
     );
+    let of_node: Vec<_> = world.node_events.all();
+    assert_eq!((of_node.len(), of_node[0].reason), (1, "MissingClusterDNS"));
+    assert_eq!(
+        of_node[0].message,
+        "kubelet does not have ClusterDNS IP configured and cannot create Pod using \
+         \"ClusterFirst\" policy. Falling back to \"Default\" policy."
+    );
 }
 
 // behaviour: CON-48
