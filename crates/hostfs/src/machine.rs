@@ -35,7 +35,7 @@ fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
     let swaps = match fs::read_to_string(root.join("proc/swaps")) {
         // A kernel without swap.
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        read => read?,
+        other => other?,
     };
     let cpu_set = text("sys/devices/system/cpu/online").trim().to_owned();
     let online = cpu_list(&cpu_set);

@@ -94,7 +94,7 @@ impl Images {
         report: &Reporter<'_>,
     ) -> Result<Ensured, StartError> {
         let image = container.image.clone().unwrap_or_default();
-        if let Err(source) = ImageName::read(&image) {
+        if let Some(source) = ImageName::read(&image).err() {
             let error = StartError::InvalidImageName { image, source };
             report.event(Warning, "InspectFailed", error.message());
             return Err(error);
