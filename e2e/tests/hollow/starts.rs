@@ -26,7 +26,8 @@ fn a_machine_with_swap_is_refused_in_upstreams_words() -> Result<()> {
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", WITH_SWAP, "sh"]).arg(root.join("swaps"));
     command.arg(program("ferrolet")?).args(["run", "--config"]).arg(root.join("config.yaml"));
-    let told = command.arg("--root-dir").arg(root.join("root")).output().context("run the agent")?;
+    let told =
+        command.arg("--root-dir").arg(root.join("root")).output().context("run the agent")?;
     let said = String::from_utf8_lossy(&told.stderr);
     ensure!(told.status.code() == Some(1), "{:?}: {said}", told.status);
     let expected = "running with swap on is not supported, please disable swap or set \

@@ -84,12 +84,7 @@ pub(crate) fn check_reserved(
 }
 
 /// What of a resource pods cannot have.
-fn kept_back(
-    config: &KubeletConfiguration,
-    flags: NodeFlags,
-    name: &str,
-    capacity: i128,
-) -> i128 {
+fn kept_back(config: &KubeletConfiguration, flags: NodeFlags, name: &str, capacity: i128) -> i128 {
     let (resource, signal) = match name {
         CPU => (ReservedResource::Cpu, None),
         MEMORY => (ReservedResource::Memory, Some(EvictionSignal::MemoryAvailable)),

@@ -11,10 +11,7 @@ use model::machine::Machine;
 pub(crate) struct SwapIsOn;
 
 /// That there is no swap, or nobody minds.
-pub(crate) fn check_swap(
-    config: &KubeletConfiguration,
-    machine: &Machine,
-) -> Result<(), SwapIsOn> {
+pub(crate) fn check_swap(config: &KubeletConfiguration, machine: &Machine) -> Result<(), SwapIsOn> {
     if machine.swap && config.fail_swap_on { Err(SwapIsOn) } else { Ok(()) }
 }
 

@@ -72,7 +72,8 @@ async fn a_pull_that_keeps_failing_waits_longer_each_time() {
 #[tokio::test(start_paused = true)]
 async fn an_image_that_has_no_name_is_not_asked_for() {
     let id = "0123456789abcdef".repeat(4);
-    let why_id = format!("invalid repository name ({id}), cannot specify 64-byte hexadecimal strings");
+    let why_id =
+        format!("invalid repository name ({id}), cannot specify 64-byte hexadecimal strings");
     let rows = [
         ("a:b:c", "invalid reference format"),
         ("team/App", "invalid reference format: repository name (team/App) must be lowercase"),
