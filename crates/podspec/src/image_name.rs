@@ -326,7 +326,8 @@ mod tests {
             (hex("sha256", 63), DigestLength),
             (hex("sha512", 64), DigestLength),
             (hex("md5", 32), DigestAlgorithm),
-            (hex("SHA256", 64), DigestFormat),
+            (hex("SHA256", 64), PathCase("library/a@SHA256".to_owned())),
+            (format!("a:1@SHA256:{}", "0".repeat(64)), DigestFormat),
             (format!("a@sha256:{}", "A".repeat(64)), DigestFormat),
         ];
         for (text, expected) in rows {
