@@ -88,7 +88,7 @@ fn normalize_sandbox(config: &mut cri::PodSandboxConfig, own: &Path) {
     if let Some(seen) = config.annotations.get_mut("kubernetes.io/config.seen")
         && seen.parse::<jiff::Timestamp>().is_ok()
     {
-        *seen = "A-TIME".to_owned();
+        "A-TIME".clone_into(seen);
     }
     if let Some(dns) = &mut config.dns_config {
         // Upstream keeps options in a map of Go, whose order is chance.
