@@ -323,24 +323,6 @@ fn values_for_cpu_memory_and_topology_are_checked() {
             &["cpuManagerPolicyOptions: needs cpuManagerPolicy static"],
         ),
         (
-            "cpuManagerPolicy: static\nfeatureGates: {CPUManagerPolicyAlphaOptions: true}\ncpuManagerPolicyOptions: {full-pcpus-only: \"true\", distribute-cpus-across-cores: \"1\", distribute-cpus-across-numa: \"true\", prefer-align-cpus-by-uncorecache: \"t\"}",
-            &[
-                "cpuManagerPolicyOptions: full-pcpus-only and distribute-cpus-across-cores can not \
-                 be used at the same time",
-                "cpuManagerPolicyOptions: distribute-cpus-across-numa and \
-                 distribute-cpus-across-cores can not be used at the same time",
-                "cpuManagerPolicyOptions: prefer-align-cpus-by-uncorecache and \
-                 distribute-cpus-across-cores can not be used at the same time",
-                "cpuManagerPolicyOptions: prefer-align-cpus-by-uncorecache and \
-                 distribute-cpus-across-numa can not be used at the same time",
-            ],
-        ),
-        (
-            "cpuManagerPolicy: static\nfeatureGates: {CPUManagerPolicyAlphaOptions: true}\ncpuManagerPolicyOptions: {align-by-socket: \"true\"}\ntopologyManagerPolicy: single-numa-node",
-            &["cpuManagerPolicyOptions: align-by-socket is incompatible with \
-               topologyManagerPolicy single-numa-node"],
-        ),
-        (
             "topologyManagerPolicy: restricted\ntopologyManagerPolicyOptions: {max-allowable-numa-nodes: \"7\", near: \"true\", prefer-closest-numa-nodes: x}",
             &[
                 "topologyManagerPolicyOptions.max-allowable-numa-nodes: must be at least 8",
@@ -368,8 +350,6 @@ fn values_for_cpu_memory_and_topology_are_checked() {
         "cpuCFSQuotaPeriod: 1ms",
         "cpuCFSQuotaPeriod: 1s",
         "cpuManagerPolicy: static\ncpuManagerPolicyOptions: {full-pcpus-only: \"true\", distribute-cpus-across-numa: \"1\"}",
-        "cpuManagerPolicy: static\nfeatureGates: {CPUManagerPolicyAlphaOptions: true}\ncpuManagerPolicyOptions: {full-pcpus-only: \"true\", distribute-cpus-across-cores: \"false\"}",
-        "cpuManagerPolicy: static\nfeatureGates: {CPUManagerPolicyAlphaOptions: true}\ncpuManagerPolicyOptions: {align-by-socket: \"true\"}\ntopologyManagerPolicy: restricted",
         "topologyManagerPolicy: restricted\ntopologyManagerPolicyOptions: {max-allowable-numa-nodes: \"8\"}",
         "topologyManagerPolicyOptions: {nobody: reads}",
         "memoryThrottlingFactor: 1",
