@@ -125,7 +125,7 @@ fn admits_all() -> Admission {
     Admission {
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
-        stop_signals: false,
+        restart_rules: true,
         node: crate::decide::node::roomy("node"),
         metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
     }

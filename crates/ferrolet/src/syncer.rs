@@ -47,8 +47,6 @@ pub(crate) struct Syncer {
     pub(crate) clock: Arc<dyn WallClock>,
     /// Where it is told how pods are.
     pub(crate) view: Arc<NodeView>,
-    /// Whether containers may say which signal ends them.
-    pub(crate) stop_signals: bool,
     /// The node, which knows whether pods get a network; none where it stands alone.
     pub(crate) node: Option<NodeHandle>,
     /// Asks for a close look at a pod.
@@ -120,7 +118,7 @@ impl Syncer {
     /// When to look again at a pod that is held up, by what it asks for or by what the node lacks; people
     /// hear of it.
     fn hold_up(&self, pod: &Pod, status: &PodStatus) -> Option<Retry> {
-        if let Some((reason, message)) = held_up(pod, self.stop_signals) {
+        if let Some((reason, message)) = held_up(pod) {
             self.warn(pod, reason, message);
             return Some(Retry::Failure);
         }

@@ -293,6 +293,7 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, O
             period: settings.manifests_period,
             node_name: settings.node_name.clone(),
             last_good: settings.state().join("manifests"),
+            clock: Arc::clone(&ports.clock),
         };
         let (source, told) = file_source(wants, Arc::clone(&ports.files));
         tasks.spawn("manifests", |stop| source.run(stop));
@@ -305,6 +306,7 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, O
             period,
             node_name: settings.node_name.clone(),
             last_good: settings.state().join("manifest-url"),
+            clock: Arc::clone(&ports.clock),
         };
         let (source, told) = http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
         tasks.spawn("manifest URL", |stop| source.run(stop));
@@ -361,7 +363,7 @@ fn admission(settings: &Settings, registry: &Registry) -> Admission {
     Admission {
         sysctls,
         apparmor: machine.apparmor,
-        stop_signals: settings.stop_signals,
+        restart_rules: settings.restart_rules,
         node: settings.admission.clone(),
         metrics: AdmissionMetrics::new(registry).expect("nobody else counts what is let in"),
     }
@@ -404,6 +406,7 @@ fn pod_runtime(
         files: Arc::clone(&ports.files),
         http: Arc::clone(&ports.pod_http),
         events: Arc::clone(&ports.events),
+        node_events: Arc::clone(&ports.node_events),
         clock: Arc::clone(&ports.clock),
         logs: log_layout(settings),
         pods: settings.pods(),
@@ -432,7 +435,6 @@ fn syncer(
         clock: Arc::clone(&ports.clock),
         view: Arc::clone(view),
         resizes: Arc::clone(resizes),
-        stop_signals: settings.stop_signals,
         node: node.cloned(),
         looks: looks.clone(),
         failures: Mutex::default(),

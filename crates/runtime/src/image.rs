@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Container;
 use model::ids::PodUid;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::runtime::Image;
+use podspec::image_name::ImageName;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -93,6 +94,11 @@ impl Images {
         report: &Reporter<'_>,
     ) -> Result<Ensured, StartError> {
         let image = container.image.clone().unwrap_or_default();
+        if let Some(source) = ImageName::read(&image).err() {
+            let error = StartError::InvalidImageName { image, source };
+            report.event(Warning, "InspectFailed", error.message());
+            return Err(error);
+        }
         let tagged = with_default_tag(&image);
         let policy = container.image_pull_policy.as_deref();
         let present = if policy == Some("Always") {

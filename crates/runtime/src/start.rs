@@ -117,7 +117,10 @@ impl PodRuntime {
         };
         let logs =
             Path::new(&LogLayout::pod_directory_name(&home.config.pod, uid)).join(&container.name);
-        self.create_log_directory(&logs).await.map_err(StartError::LogDirectory)?;
+        self.create_log_directory(&logs).await.map_err(|source| StartError::LogDirectory {
+            container: container.name.clone(),
+            source,
+        })?;
         let made = self.made(starting, &logs, image).await?;
         // What ends before anybody looks has used it all the same.
         claim.used(self.parts.clock.now());

@@ -82,6 +82,7 @@ fn without(label: &str) -> BTreeMap<String, String> {
     labels
 }
 
+#[expect(deprecated, reason = "upstream sends it too")]
 fn sent_security() -> cri::LinuxContainerSecurityContext {
     let number = |value| Some(cri::Int64Value { value });
     let profile = |kind: cri::security_profile::ProfileType, path: &str| {
@@ -107,6 +108,7 @@ fn sent_security() -> cri::LinuxContainerSecurityContext {
         readonly_paths: vec!["/proc/sys".into()],
         seccomp: profile(cri::security_profile::ProfileType::Localhost, "/seccomp/a.json"),
         apparmor: profile(cri::security_profile::ProfileType::Unconfined, ""),
+        apparmor_profile: "unconfined".into(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ports::runtime::Code;
+use runtime::SyncError;
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use tokio::time::Instant;
 
@@ -65,6 +66,36 @@ async fn a_pull_that_keeps_failing_waits_longer_each_time() {
     }
     world.runtime.publish(RemoteImage::new(FAR));
     world.synced(&pod).await;
+}
+
+// behaviour: ACT-79
+#[tokio::test(start_paused = true)]
+async fn an_image_that_has_no_name_is_not_asked_for() {
+    let id = "0123456789abcdef".repeat(4);
+    let why_id =
+        format!("invalid repository name ({id}), cannot specify 64-byte hexadecimal strings");
+    let rows = [
+        ("a:b:c", "invalid reference format"),
+        ("team/App", "invalid reference format: repository name (team/App) must be lowercase"),
+        (&id, &why_id),
+    ];
+    for (image, why) in rows {
+        for policy in ["Always", "IfNotPresent", "Never"] {
+            let (world, mut pod) = (World::new(), pod(policy));
+            pod.spec.as_mut().unwrap().containers[0].image = Some(image.to_owned());
+            let (reasons, error) = world.failed(&pod).await;
+            assert_eq!(reasons, [("main".to_owned(), "InvalidImageName")]);
+            let said = format!(
+                "Failed to apply default image tag {image:?}: couldn't parse image name {image:?}: {why}"
+            );
+            let SyncError::StartContainers(failed) = error else { unreachable!() };
+            assert_eq!(failed[0].1.message(), said);
+            assert_eq!(world.events.reasons(), ["InspectFailed", "Failed"]);
+            assert_eq!(world.last_message("InspectFailed"), said);
+            assert_eq!(world.last_message("Failed"), "Error: InvalidImageName");
+            assert_eq!(world.calls(), [Method::RunPodSandbox, Method::PodSandboxStatus]);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -61,13 +61,16 @@ async fn a_uid_that_climbs_out_of_the_pods_directory_gets_nothing() {
     assert_eq!(world.calls(), []);
 }
 
+// behaviour: ACT-77
 #[tokio::test(start_paused = true)]
 async fn a_directory_that_cannot_be_made_is_an_error_with_an_event() {
     let (world, pod) = (World::new(), forever());
     world.files.fail("/var/lib/kubelet/pods/uid-of-web/volumes", ErrorKind::StorageFull);
     let error = world.sync(&pod).await.unwrap_err();
     assert!(matches!(error, SyncError::PodDirectory(_)), "{error}");
-    assert_eq!(world.events.reasons(), ["FailedToMakePodDataDirectories"]);
+    assert_eq!(world.events.reasons(), ["Failed"]);
+    let said = world.last_message("Failed");
+    assert!(said.starts_with("error making pod data directories: "), "{said}");
     assert_eq!(world.calls(), []);
     world.files.repair("/var/lib/kubelet/pods/uid-of-web/volumes");
     world.synced(&pod).await;
@@ -96,6 +99,13 @@ async fn missing_name_servers_and_too_many_are_said() {
         world.last_message("MissingClusterDNS"),
         "pod: \"web_default(uid-of-web)\". kubelet does not have ClusterDNS IP configured and \
          cannot create Pod using \"ClusterFirst\" policy. Falling back to \"Default\" policy."
+    );
+    let of_node: Vec<_> = world.node_events.all();
+    assert_eq!((of_node.len(), of_node[0].reason), (1, "MissingClusterDNS"));
+    assert_eq!(
+        of_node[0].message,
+        "kubelet does not have ClusterDNS IP configured and cannot create Pod using \
+         \"ClusterFirst\" policy. Falling back to \"Default\" policy."
     );
 }
 

@@ -168,6 +168,7 @@ async fn what_cannot_be_configured_is_never_asked_of_the_runtime() {
     assert_eq!(world.runtime.count(Method::CreateContainer), 0);
 }
 
+// behaviour: ACT-112
 #[tokio::test(start_paused = true)]
 async fn log_directories_that_cannot_be_made_are_errors_of_the_pod_or_the_container() {
     let world = World::new();
@@ -175,9 +176,16 @@ async fn log_directories_that_cannot_be_made_are_errors_of_the_pod_or_the_contai
     let error = world.sync(&forever()).await.unwrap_err();
     assert!(matches!(error, SyncError::LogDirectory(_)), "{error}");
     assert_eq!(world.calls(), []);
+    assert_eq!(world.events.reasons(), ["FailedCreatePodSandBox"]);
+    let said = world.last_message("FailedCreatePodSandBox");
+    let expected = format!("Failed to create pod sandbox: create directory {WEB_LOGS}: ");
+    assert!(said.starts_with(&expected), "{said}");
     world.files.repair(WEB_LOGS);
     world.files.fail(format!("{WEB_LOGS}/main"), ErrorKind::PermissionDenied);
     let (reasons, _) = world.failed(&forever()).await;
-    assert_eq!(reasons, [("main".to_owned(), "CreateContainerError")]);
+    assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
+    let said = world.last_message("Failed");
+    let expected = "Error: create container log directory for container main failed: ";
+    assert!(said.starts_with(expected), "{said}");
     assert_eq!(world.runtime.count(Method::CreateContainer), 0);
 }

@@ -22,7 +22,7 @@ use runtime::{
     TerminationMessages,
 };
 use testkit::clock::VirtualClock;
-use testkit::events::KeptEvents;
+use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
 use testkit::logs::MemoryLogs;
@@ -41,6 +41,7 @@ pub(crate) struct World {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
+    pub(crate) node_events: Arc<KeptNodeEvents>,
     pub(crate) pods: PodRuntime,
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
     pub(crate) web: Arc<MemoryWeb>,
@@ -102,6 +103,7 @@ impl World {
     ) -> Self {
         let files = Arc::new(MemoryFiles::new());
         let events = Arc::new(KeptEvents::default());
+        let node_events = Arc::new(KeptNodeEvents::default());
         let (web, logs) = (Arc::new(MemoryWeb::default()), Arc::new(MemoryLogs::default()));
         let cgroups = cgroups.map(|port| {
             let root = CgroupName::parse("/kubepods").unwrap();
@@ -118,6 +120,7 @@ impl World {
             http: Arc::clone(&web) as _,
             pods: PODS.into(),
             events: Arc::clone(&events) as _,
+            node_events: Arc::clone(&node_events) as _,
             clock: Arc::clone(&clock) as _,
             logs: LogLayout {
                 pod_logs: "/var/log/pods".into(),
@@ -132,7 +135,19 @@ impl World {
             pods: PODS.into(),
         };
         let restart_all = AtomicBool::new(false);
-        Self { runtime, files, events, pods, cgroups, web, logs, words, restart_all, clock }
+        Self {
+            runtime,
+            files,
+            events,
+            node_events,
+            pods,
+            cgroups,
+            web,
+            logs,
+            words,
+            restart_all,
+            clock,
+        }
     }
 
     /// What a look at the pod shows now.
