@@ -41,8 +41,8 @@ mod tests {
         }
     }
 
-    fn node(is_ready: bool, is_out_of_service: bool) -> Option<NodeRecord> {
-        Some(NodeRecord { name: "n".to_owned(), is_ready, is_out_of_service })
+    fn node(is_ready: bool, is_out_of_service: bool) -> NodeRecord {
+        NodeRecord { name: "n".to_owned(), is_ready, is_out_of_service }
     }
 
     // behaviour: PGC-29, PGC-45
@@ -50,7 +50,7 @@ mod tests {
     fn what_changed_since_it_was_chosen_stays() {
         use Deletion::{Forced, Graceful};
         use PodPhase::{Failed, Running};
-        let (well, out) = (node(true, false), node(false, true));
+        let (well, out) = (Some(node(true, false)), Some(node(false, true)));
         let rows = [
             (pod(Failed, Deletion::None, "n"), well.clone(), [true, false, false, false]),
             (pod(Failed, Deletion::None, "n"), None, [true, false, true, false]),
@@ -59,8 +59,8 @@ mod tests {
             (pod(Running, Deletion::None, "n"), None, [false, false, true, false]),
             (pod(Running, Graceful, "n"), out, [false, true, false, false]),
             // The node is ready again, the taint is gone, or the node.
-            (pod(Running, Graceful, "n"), node(true, true), [false; 4]),
-            (pod(Running, Graceful, "n"), node(false, false), [false; 4]),
+            (pod(Running, Graceful, "n"), Some(node(true, true)), [false; 4]),
+            (pod(Running, Graceful, "n"), Some(node(false, false)), [false; 4]),
             (pod(Running, Graceful, "n"), well, [false; 4]),
             (pod(Running, Graceful, "n"), None, [false, false, true, false]),
             (pod(Running, Graceful, ""), None, [false, false, false, true]),
