@@ -10,6 +10,8 @@
 //! A pod only moves forward. At most one job runs for a pod; whatever is asked meanwhile is merged
 //! into the next one. A grace only ever shrinks.
 
+mod working;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +22,8 @@ use model::pod_state::WorkerState;
 use podspec::view;
 
 use crate::decide::requeue::Retry;
+
+pub use working::{Config, Lifecycle, Working};
 
 /// The shortest grace.
 const LEAST_GRACE: Duration = Duration::from_secs(1);
@@ -196,6 +200,8 @@ struct Worker {
     restart: bool,
     /// Why it ends, as far as what is left of it depends on that.
     because: Option<Because>,
+    /// Whether nobody wants it any more.
+    orphan: bool,
 }
 
 /// Why a pod ends.
@@ -214,6 +220,8 @@ pub struct Workers {
     /// Static pods by name, in order of arrival, behind pods that came only to be ended; the first one
     /// has the name. A pod leaves when it has finished.
     queues: BTreeMap<PodName, VecDeque<PodUid>>,
+    /// Those whose `orphan` has changed, until somebody asks.
+    other_orphans: Vec<PodUid>,
 }
 
 impl Workers {
@@ -337,6 +345,7 @@ impl Workers {
             pending: false,
             restart: false,
             because: None,
+            orphan: false,
         };
         self.workers.insert(uid.clone(), worker);
     }
@@ -425,6 +434,12 @@ impl Workers {
 
     /// Ends what nobody wants, and forgets what has ended.
     fn desired(&mut self, desired: &BTreeSet<PodUid>, commands: &mut Vec<Command>) {
+        for (uid, worker) in &mut self.workers {
+            let orphan = !desired.contains(uid);
+            if std::mem::replace(&mut worker.orphan, orphan) != orphan {
+                self.other_orphans.push(uid.clone());
+            }
+        }
         let leaving: Vec<PodUid> = self
             .workers
             .iter()
