@@ -33,12 +33,33 @@ impl<'a> ImageName<'a> {
             Some(_) => return None,
             None => (rest, None),
         };
-        let is_bare_id =
-            repository.len() == 64 && repository.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !is_repository(repository) || (is_bare_id && tag.is_none() && digest.is_none()) {
+        if !is_repository(repository) || is_bare_id(text) {
             return None;
         }
         Some(Self { repository, tag, digest })
+    }
+
+    /// Why a name has no parts, if so, in the words that upstream has for it.
+    pub fn problem(text: &str) -> Option<String> {
+        if Self::parse(text).is_some() {
+            return None;
+        }
+        if is_bare_id(text) {
+            return Some(format!(
+                "invalid repository name ({text}), cannot specify 64-byte hexadecimal strings"
+            ));
+        }
+        let path = match text.split_once('/') {
+            Some((first, rest)) if is_registry_position(first) => rest.to_owned(),
+            Some(_) => text.to_owned(),
+            None => format!("library/{text}"),
+        };
+        let path = path.split(':').next().unwrap_or_default();
+        Some(if path.chars().any(char::is_uppercase) {
+            format!("invalid reference format: repository name ({path}) must be lowercase")
+        } else {
+            "invalid reference format".to_owned()
+        })
     }
 
     /// Whether the name means whatever the registry calls `latest` when it is pulled.
@@ -64,6 +85,11 @@ impl<'a> ImageName<'a> {
             (None, None) => format!("{prefix}{repository}"),
         }
     }
+}
+
+/// Whether this is how runtimes call images that have no name.
+fn is_bare_id(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// A registry and a path, or a path alone.
@@ -236,6 +262,32 @@ mod tests {
         ];
         for text in cases {
             assert_eq!(parts(text), None, "{text:?}");
+        }
+    }
+
+    // behaviour: ACT-124
+    #[test]
+    fn what_is_wrong_with_a_name_is_said_as_upstream_says_it() {
+        let bare_id = "0123456789abcdef".repeat(4);
+        let of_id = format!(
+            "invalid repository name ({bare_id}), cannot specify 64-byte hexadecimal strings"
+        );
+        let lower = |path: &str| {
+            format!("invalid reference format: repository name ({path}) must be lowercase")
+        };
+        let cases = [
+            ("busybox", None),
+            ("Registry/a", None),
+            ("", Some("invalid reference format".to_owned())),
+            ("a b", Some("invalid reference format".to_owned())),
+            ("registry.test/a:", Some("invalid reference format".to_owned())),
+            ("Upper:1", Some(lower("library/Upper"))),
+            ("team/App", Some(lower("team/App"))),
+            ("registry.test/Team/app:1", Some(lower("Team/app"))),
+            (&bare_id, Some(of_id)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(ImageName::problem(text), expected, "{text:?}");
         }
     }
 

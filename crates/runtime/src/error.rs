@@ -37,6 +37,14 @@ pub enum StartError {
     /// The pod is to end before the container could start.
     #[error("the pod ends")]
     PodEnds,
+    /// No image can have that name.
+    #[error("image {image:?}: {problem}")]
+    InvalidImageName {
+        /// The name.
+        image: String,
+        /// What is wrong with it, in upstream's words.
+        problem: String,
+    },
     /// The image cannot be asked for.
     #[error("inspect image {image:?}")]
     ImageInspect {
@@ -105,6 +113,7 @@ impl StartError {
         match self {
             Self::BackOff { .. } => "CrashLoopBackOff",
             Self::ImagePullBackOff { .. } => "ImagePullBackOff",
+            Self::InvalidImageName { .. } => "InvalidImageName",
             Self::ImageInspect { .. } => "ImageInspectError",
             Self::ImageNeverPull { .. } => "ErrImageNeverPull",
             // Nobody sees it: the pod's own end is what is shown.
@@ -139,6 +148,7 @@ impl StartError {
             Self::Create(source) | Self::Run(source) => source.message.clone(),
             Self::ImagePull { image, source } => pull_failure(image, source).message,
             Self::ImagePullBackOff { image, last, .. } => last.while_waiting(image),
+            Self::InvalidImageName { image, problem } => pull_words::invalid(image, problem),
             Self::ImageInspect { image, source } => pull_words::uninspected(image, source),
             Self::ImageNeverPull { image } => pull_words::never(image),
             _ => Chain(self).to_string(),

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Container;
 use model::ids::PodUid;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::runtime::Image;
+use podspec::image_name::ImageName;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -96,6 +97,10 @@ impl Images {
         report: &Reporter<'_>,
     ) -> Result<Ensured, StartError> {
         let image = container.image.clone().unwrap_or_default();
+        if let Some(problem) = ImageName::problem(&image) {
+            report.event(Warning, "InspectFailed", pull_words::invalid(&image, &problem));
+            return Err(StartError::InvalidImageName { image, problem });
+        }
         let tagged = with_default_tag(&image);
         let policy = container.image_pull_policy.as_deref();
         let present = if policy == Some("Always") {

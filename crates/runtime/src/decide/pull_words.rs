@@ -4,6 +4,13 @@ use std::time::Duration;
 
 use model::ports::runtime::{Code, RuntimeError};
 
+/// The name is none that an image could have.
+pub fn invalid(image: &str, problem: &str) -> String {
+    format!(
+        "Failed to apply default image tag {image:?}: couldn't parse image name {image:?}: {problem}"
+    )
+}
+
 /// The image is there. Every pod may use what is there: nobody checks by which secrets it was fetched.
 pub fn present(image: &str) -> String {
     format!("Container image {image:?} already present on machine and can be accessed by the pod")

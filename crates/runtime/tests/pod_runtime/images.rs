@@ -127,6 +127,24 @@ async fn an_image_that_cannot_be_asked_for_is_tried_again() {
     world.synced(&pod("IfNotPresent")).await;
 }
 
+// behaviour: ACT-124
+#[tokio::test(start_paused = true)]
+async fn a_name_that_no_image_can_have_is_not_asked_for() {
+    let world = World::new();
+    let pod = web().container("main", "Upper:1", []).build();
+    for _ in 0..2 {
+        let (reasons, error) = world.failed(&pod).await;
+        assert_eq!(reasons, [("main".to_owned(), "InvalidImageName")]);
+        let expected = "Failed to apply default image tag \"Upper:1\": couldn't parse image name \
+                        \"Upper:1\": invalid reference format: repository name (library/Upper) must \
+                        be lowercase";
+        assert_eq!((said(&error), world.last_message("InspectFailed")), (expected.into(), expected.into()));
+        assert_eq!(world.last_message("Failed"), "Error: InvalidImageName");
+    }
+    assert_eq!(world.runtime.count(Method::ImageStatus), 0);
+    assert_eq!(world.runtime.count(Method::PullImage), 0);
+}
+
 /// What the first container that did not start says while it waits.
 fn said(error: &SyncError) -> String {
     let SyncError::StartContainers(failed) = error else { panic!("{error}") };
