@@ -164,7 +164,7 @@ fn settings(
         admission,
         node,
         unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
-        stop_signals: gates.get("ContainerStopSignals") == Some(&true),
+        stop_signals: config.features().enabled("ContainerStopSignals"),
         pod_logs: PathBuf::from(&config.pod_logs_dir),
         // These and how events are kept: the agent's own settings say.
         container_links: PathBuf::new(),
