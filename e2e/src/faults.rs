@@ -48,8 +48,9 @@ const fn caused_by(cause: &'static str, method: &'static str, stage: Stage) -> R
     Row { method, stage, cause: Some(cause) }
 }
 
-/// Every method that the agent calls in a round. No image goes in one, and no pod is resized; for
-/// `RemoveImage`, `UpdateContainerResources` and `UpdatePodSandboxResources` there are tests of their own.
+/// Every method that the agent calls in a round. No image goes in one, no pod is resized, and the node is of no
+/// cluster; for `RemoveImage`, `UpdateContainerResources`, `UpdatePodSandboxResources` and `UpdateRuntimeConfig`
+/// there are tests of their own.
 pub const METHODS: [Row; 22] = [
     row("Version", Stage::Start),
     row("RuntimeConfig", Stage::Start),

@@ -153,6 +153,7 @@ impl Images {
         drop(permit);
         match pulled {
             Ok(image_ref) => {
+                parts.claims.changed();
                 self.failures().worked(&key);
                 let size = seen.as_ref().map_or(0, |seen| seen.size);
                 let (took, with_wait) = (began.elapsed(), asked.elapsed());
