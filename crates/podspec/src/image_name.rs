@@ -41,7 +41,7 @@ impl<'a> ImageName<'a> {
 
     /// Why a name has no parts, if so, in the words that upstream has for it.
     pub fn problem(text: &str) -> Option<String> {
-        if Self::parse(text).is_some() {
+        if ImageName::parse(text).is_some() {
             return None;
         }
         if is_bare_id(text) {

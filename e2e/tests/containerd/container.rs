@@ -153,7 +153,8 @@ fn user_is_told(node: &Node) -> Result<()> {
     let told: serde_json::Value = serde_json::from_str(&told).context("read the pod list")?;
     let statuses = told["items"][0]["status"]["containerStatuses"].as_array();
     let statuses = statuses.with_context(|| format!("no statuses in {told:#}"))?;
-    let expected = serde_json::json!({"uid": 1000, "gid": 2000, "supplementalGroups": [2000, 3000, 4000]});
+    let expected =
+        serde_json::json!({"uid": 1000, "gid": 2000, "supplementalGroups": [2000, 3000, 4000]});
     for status in statuses {
         ensure!(status["user"]["linux"] == expected, "{status:#}");
     }

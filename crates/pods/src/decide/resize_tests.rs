@@ -114,7 +114,9 @@ fn what_an_api_server_would_refuse_is_infeasible() {
 fn init_containers_that_must_end_keep_what_they_have_without_their_gate() {
     let pod = |init: &str, beside: &str, main: &str| {
         let one = |name: &str, cpu: &str, more: &str| {
-            format!("{{name: {name}, image: 'image:1', {more}resources: {{requests: {{cpu: {cpu}}}}}}}")
+            format!(
+                "{{name: {name}, image: 'image:1', {more}resources: {{requests: {{cpu: {cpu}}}}}}}"
+            )
         };
         let beside = one("beside", beside, "restartPolicy: Always, ");
         let (init, main) = (one("init", init, ""), one("main", main, ""));

@@ -177,7 +177,11 @@ mod tests {
                 "SignatureValidationFailed",
                 "image pull failed for far:1 because the signature validation failed",
             ),
-            (error(Code::Unknown, "no RegistryUnavailable"), "ErrImagePull", "no RegistryUnavailable"),
+            (
+                error(Code::Unknown, "no RegistryUnavailable"),
+                "ErrImagePull",
+                "no RegistryUnavailable",
+            ),
             (
                 error(Code::Unavailable, "RegistryUnavailable: 503"),
                 "ErrImagePull",

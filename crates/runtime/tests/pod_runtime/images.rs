@@ -138,7 +138,10 @@ async fn a_name_that_no_image_can_have_is_not_asked_for() {
         let expected = "Failed to apply default image tag \"Upper:1\": couldn't parse image name \
                         \"Upper:1\": invalid reference format: repository name (library/Upper) must \
                         be lowercase";
-        assert_eq!((said(&error), world.last_message("InspectFailed")), (expected.into(), expected.into()));
+        assert_eq!(
+            (said(&error), world.last_message("InspectFailed")),
+            (expected.into(), expected.into())
+        );
         assert_eq!(world.last_message("Failed"), "Error: InvalidImageName");
     }
     assert_eq!(world.runtime.count(Method::ImageStatus), 0);

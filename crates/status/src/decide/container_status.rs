@@ -147,7 +147,11 @@ fn of_instance(
         last_state: last.map(terminated),
         container_id: Some(id),
         user: newest.user.as_deref().map(user),
-        stop_signal: newest.stop_signal.as_deref().filter(|_| input.node.stop_signals).map(Into::into),
+        stop_signal: newest
+            .stop_signal
+            .as_deref()
+            .filter(|_| input.node.stop_signals)
+            .map(Into::into),
         ..ContainerStatus::default()
     }
 }

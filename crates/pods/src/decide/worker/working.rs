@@ -94,7 +94,7 @@ impl Worker {
 impl Workers {
     /// As what the pod is counted, if it has a worker.
     pub fn working(&self, uid: &PodUid) -> Option<Working> {
-        self.workers.get(uid).map(Worker::working)
+        self.known.get(uid).map(Worker::working)
     }
 
     /// The pods that were wanted and are not any more, or the other way round, since this was asked.
