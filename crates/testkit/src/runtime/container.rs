@@ -278,8 +278,7 @@ impl ContainerRecord {
             mounts: self.config.mounts.clone(),
             resources: ReportedResources::of(&self.config.resources),
             user: Some(Arc::new(self.user())),
-            // What containerd sends where neither the container nor its image says.
-            stop_signal: Some(self.config.stop_signal.as_deref().unwrap_or("SIGTERM").into()),
+            stop_signal: self.config.stop_signal.as_deref().map(Into::into),
         }
     }
 }
