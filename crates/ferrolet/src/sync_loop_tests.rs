@@ -147,7 +147,7 @@ fn observer(
 }
 
 fn view(clock: &Arc<VirtualClock>, resizes: &Arc<Resizes>) -> Arc<NodeView> {
-    let facts = NodeFacts { host_ips: Vec::new(), runtime_name: "memory".to_owned() };
+    let facts = NodeFacts { runtime_name: "memory".to_owned(), ..NodeFacts::default() };
     let metrics = PodMetrics::new(&prometheus::Registry::new()).unwrap();
     Arc::new(NodeView::new(facts, Arc::clone(clock) as _, Arc::clone(resizes), metrics))
 }

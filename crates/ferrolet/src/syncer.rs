@@ -21,7 +21,7 @@ use pods::workers::{PodSyncer, Statuses, Synced};
 use podspec::view;
 use runtime::decide::{ProbeResults, Situation};
 use runtime::{PodRuntime, Progress, SyncError};
-use status::decide::{Failure, Waiting};
+use status::decide::{Failure, Waiting, asks_for_recursive_read_only};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -104,6 +104,14 @@ impl Syncer {
         resizes
     }
 
+    /// What is known of a pod before anything is done for it.
+    async fn outlook(&self, pod: &Pod, status: &PodStatus) -> Outlook<'static> {
+        let resizes = self.look_at_resize(pod, status).await;
+        let asks = asks_for_recursive_read_only(pod);
+        let recursive_read_only = asks && self.pod_runtime.mounts_recursively_read_only(pod).await;
+        Outlook { resizes, recursive_read_only, ..Outlook::default() }
+    }
+
     /// Tells what is in the way of a resize, once.
     fn resize_failed(&self, pod: &Pod, uid: &PodUid, error: &SyncError) {
         let SyncError::Resize(error) = error else { return };
@@ -165,8 +173,7 @@ impl PodSyncer for Syncer {
     async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, cancel: &CancellationToken) -> Synced {
         let name = view::pod_name(pod);
         self.adoption.adopt(&name, status).await;
-        let resizes = self.look_at_resize(pod, status).await;
-        let outlook = Outlook { resizes, ..Outlook::default() };
+        let outlook = self.outlook(pod, status).await;
         self.publish(pod, status, outlook);
         if runtime::decide::has_finished(pod, status) {
             info!(pod = %name, uid = %status.uid, "pod has finished");

@@ -50,7 +50,7 @@ use crate::resize_metrics::ResizeMetrics;
 use crate::resizes::Resizes;
 use crate::runtime_state::runtime_state;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
-use crate::sync_metrics::SyncMetrics;
+use crate::sync_metrics::{SyncMetrics, tell_node_name};
 use crate::syncer::{PlegStatuses, Syncer};
 use crate::tasks::Tasks;
 use crate::version::version;
@@ -131,7 +131,7 @@ impl Agent {
             clock: Arc::clone(&ports.clock),
             statics,
             node,
-            metrics: sync_metrics(&ports),
+            metrics: sync_metrics(settings, &ports),
         });
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
         let known = (Arc::clone(&view), book, RuntimeLogs(pleg.cache));
@@ -217,7 +217,8 @@ fn node_view(settings: &Settings, ports: &Ports, resizes: &Arc<Resizes>) -> Node
     NodeView::new(facts(settings), clock, resizes, metrics)
 }
 
-fn sync_metrics(ports: &Ports) -> SyncMetrics {
+fn sync_metrics(settings: &Settings, ports: &Ports) -> SyncMetrics {
+    tell_node_name(&ports.metrics, &settings.node_name).expect("nobody else tells the node's name");
     SyncMetrics::new(&ports.metrics).expect("nobody else counts pods")
 }
 
@@ -328,7 +329,8 @@ fn resizes(ports: &Ports) -> Arc<Resizes> {
 /// What statuses say of the node.
 fn facts(settings: &Settings) -> NodeFacts {
     let host_ips = settings.node.ips.clone();
-    NodeFacts { host_ips, runtime_name: settings.runtime_name.clone() }
+    let runtime_name = settings.runtime_name.clone();
+    NodeFacts { host_ips, runtime_name, stop_signals: settings.node.stop_signals }
 }
 
 /// The pods' own directories.

@@ -306,6 +306,7 @@ mod tests {
         }
     }
 
+    // behaviour: ACT-79
     #[test]
     fn why_a_text_is_no_name_is_told_in_upstreams_words() {
         use ImageNameError::{

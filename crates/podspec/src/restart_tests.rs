@@ -41,6 +41,8 @@ fn instance(name: &str, state: ContainerState, exit_code: i32) -> ContainerStatu
         annotations: [].into(),
         mounts: Vec::new(),
         resources: None,
+        user: None,
+        stop_signal: None,
     }
 }
 

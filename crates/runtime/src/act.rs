@@ -207,7 +207,14 @@ impl PodRuntime {
         attempt: u32,
         cancel: &'a CancellationToken,
     ) -> Result<Home<'a>, SyncError> {
-        let (sandbox, config) = self.create_sandbox(pod, attempt, cancel).await?;
+        let metrics = &self.parts.metrics;
+        metrics.pod_starts();
+        let made = self.create_sandbox(pod, attempt, cancel).await;
+        // Of a pod that ends meanwhile it is no failure.
+        if made.is_err() && !cancel.is_cancelled() {
+            metrics.pod_did_not_start();
+        }
+        let (sandbox, config) = made?;
         // What was observed are the addresses of an earlier sandbox.
         let ips = self.addresses(pod, &sandbox).await?;
         Ok(Home { sandbox, config, ips, cancel })

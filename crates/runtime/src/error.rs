@@ -9,6 +9,7 @@ use model::ports::runtime::RuntimeError;
 use podspec::image_name::ImageNameError;
 
 use crate::cgroups::PodCgroupError;
+use crate::decide::pull_words::{self, PullFailure, pull_failure};
 use crate::decide::{ConfigError, ResolvConfError};
 use crate::hooks::HookFailure;
 use crate::user_namespaces::UserNamespaceError;
@@ -31,6 +32,8 @@ pub enum StartError {
         image: String,
         /// When it may be tried again.
         until: Timestamp,
+        /// Why it failed.
+        last: PullFailure,
     },
     /// The pod is to end before the container could start.
     #[error("the pod ends")]
@@ -123,7 +126,7 @@ impl StartError {
             Self::ImageNeverPull { .. } => "ErrImageNeverPull",
             // Nobody sees it: the pod's own end is what is shown.
             Self::PodEnds => "ContainerCreating",
-            Self::ImagePull { .. } => "ErrImagePull",
+            Self::ImagePull { image, source } => pull_failure(image, source).reason,
             Self::Config(_)
             | Self::ImageUser { .. }
             | Self::Files(_)
@@ -148,12 +151,22 @@ impl StartError {
         }
     }
 
-    /// What a container that waits says of it: where the runtime refused, its words and no others.
+    /// What a container that waits says of it: where the runtime refused, its words and no others; of
+    /// images, upstream's.
     pub fn message(&self) -> String {
         match self {
             Self::Create(source) | Self::Run(source) => source.message.clone(),
+            Self::ImagePull { image, source } => pull_failure(image, source).message,
+            Self::ImagePullBackOff { image, last, .. } => last.while_waiting(image),
+            Self::ImageInspect { image, source } => pull_words::uninspected(image, source),
+            Self::ImageNeverPull { image } => pull_words::never(image),
             _ => Chain(self).to_string(),
         }
+    }
+
+    /// Whether nothing is wrong with the container: its pod ends, or it runs after all.
+    pub(crate) fn is_nobodys_business(&self) -> bool {
+        matches!(self, Self::PodEnds | Self::RemoveUnused(RemoveUnused::Started))
     }
 
     /// When it makes sense to try again, if that is known.

@@ -149,6 +149,14 @@ impl PodRuntime {
         Ok(UserNamespace::Pod(self.user_namespaces.take(&uid, files).await?))
     }
 
+    /// Whether the runtime can keep from being written what is mounted below a read-only mount of the pod.
+    pub async fn mounts_recursively_read_only(&self, pod: &Pod) -> bool {
+        let Ok(handler) = self.runtime_handler(pod).await else { return false };
+        let Ok(status) = self.parts.runtime.status().await else { return false };
+        let of_pod = status.handlers.iter().find(|one| one.name == handler);
+        of_pod.is_some_and(|handler| handler.recursive_read_only_mounts)
+    }
+
     /// Forgets what the node keeps for a pod of which nothing is left in the runtime.
     pub async fn release(&self, pod: &Pod) -> Result<(), ReleaseError> {
         self.forget_sizes(pod).await;

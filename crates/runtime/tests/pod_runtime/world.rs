@@ -49,6 +49,7 @@ pub(crate) struct World {
     words: TerminationMessages,
     restart_all: AtomicBool,
     clock: Arc<VirtualClock>,
+    registry: prometheus::Registry,
 }
 
 impl World {
@@ -110,8 +111,9 @@ impl World {
             let settings = PodCgroupSettings { root, ..PodCgroupSettings::default() };
             Arc::new(PodCgroups::new(port, Arc::clone(&clock) as _, settings))
         });
+        let registry = prometheus::Registry::new();
         let pods = PodRuntime::new(RuntimeParts {
-            metrics: runtime::Metrics::new(&prometheus::Registry::new()).unwrap(),
+            metrics: runtime::Metrics::new(&registry).unwrap(),
             api,
             cgroups: cgroups.clone(),
             claims: ImageClaims::default(),
@@ -147,6 +149,7 @@ impl World {
             words,
             restart_all,
             clock,
+            registry,
         }
     }
 
@@ -263,6 +266,14 @@ impl World {
     pub(crate) async fn at(&self, time: Timestamp) {
         let ahead = Duration::try_from(time.duration_since(self.now())).unwrap();
         tokio::time::sleep(ahead).await;
+    }
+
+    /// The counters whose names begin so, without the buckets of times.
+    pub(crate) fn counted(&self, prefix: &str) -> Vec<String> {
+        let text = prometheus::TextEncoder::new().encode_to_string(&self.registry.gather());
+        let text = text.unwrap();
+        let lines = text.lines().filter(|line| line.starts_with(prefix));
+        lines.filter(|line| !line.contains("_bucket{")).map(ToOwned::to_owned).collect()
     }
 
     /// What the last event of a reason says.
