@@ -79,6 +79,18 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "drop(ContainerKill {",
     },
     Mutation {
+        name: "a sidecar does not wait for the end of the one after it",
+        file: "crates/runtime/src/decide/termination_order.rs",
+        find: "sidecars.get(number + 1)",
+        replace: "sidecars.get(number + 2)",
+    },
+    Mutation {
+        name: "what comes after an init container starts beside it",
+        file: "crates/runtime/src/decide/init_containers.rs",
+        find: "ContainerState::Running => Finding::WAIT,",
+        replace: "ContainerState::Running => Finding { done: true, ..Finding::WAIT },",
+    },
+    Mutation {
         name: "what started late is removed while it runs",
         file: "crates/runtime/src/remove.rs",
         find: "Ok(_) => Err(RemoveUnused::Started),",

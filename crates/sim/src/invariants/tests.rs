@@ -9,6 +9,9 @@ use super::*;
 use crate::history::{Event, ImageRemoval, Instance, Maker, Removed, Thing};
 use crate::plan::{ContainerPlan, PodPlan, Policy, Program};
 
+const IN_ORDER: &str =
+    "init containers and sidecars start before the others, and sidecars end after them and one another";
+
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
@@ -76,6 +79,11 @@ fn initialized() -> [Event; 2] {
     [container("i", 0, Exited, Running), container("side", 0, Running, Created)]
 }
 
+/// Time in which all that is there has started.
+fn a_while() -> impl Iterator<Item = Event> + Clone {
+    std::iter::repeat_n(Event::ClockJumped, 10)
+}
+
 #[test]
 fn two_live_containers_of_a_name_are_found() {
     let sentence = Some("at most one container of a pod's name lives");
@@ -115,8 +123,7 @@ fn a_pod_beside_its_earlier_self_is_found() {
 
 #[test]
 fn a_container_before_its_init_containers_is_found() {
-    let sentence =
-        Some("init containers and sidecars come before the others and sidecars end after them");
+    let sentence = Some(IN_ORDER);
     let start = || container("a", 0, Running, Created);
     let [init, side] = initialized();
     let rows = [
@@ -135,13 +142,13 @@ fn a_container_before_its_init_containers_is_found() {
 
 #[test]
 fn a_sidecar_that_ends_before_the_others_is_found() {
-    let stop = |name: &str| Event::StopAsked(format!("{name}0").as_str().into(), seconds(30));
+    let stop = |name: &str| Event::StopAsked(format!("{name}0").as_str().into(), seconds(2));
     let ending = |last: Vec<Event>| {
         let first = [wanted(Policy::Always)].into_iter().chain(initialized());
         let running = [container("a", 0, Running, Created), Event::Unwanted("u".into())];
-        broken(first.chain(running).chain([stop("a")]).chain(last))
+        broken(first.chain(running).chain(a_while()).chain([stop("a")]).chain(last))
     };
-    assert!(ending(vec![stop("side")]).is_some());
+    assert_eq!(ending(vec![stop("side")]), Some(IN_ORDER));
     assert_eq!(ending(vec![container("a", 0, Exited, Running), stop("side")]), None);
     let lost = container("side", 0, Unknown, Running);
     assert_eq!(ending(vec![lost, stop("side")]), None, "it is replaced");
@@ -159,16 +166,44 @@ fn a_sidecar_may_be_stopped_when_the_grace_of_an_end_is_over_that_began_earlier(
     let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
     let events = [wanted(Policy::Always)].into_iter().chain(initialized()).chain([
         container("a", 0, Running, Created),
-        // For want of a sandbox; then the manifest goes.
-        stop("a0", 30),
-        Event::Unwanted("u".into()),
     ]);
+    // For want of a sandbox; then the manifest goes.
+    let events = events.chain(a_while()).chain([stop("a0", 30), Event::Unwanted("u".into())]);
     let wait = std::iter::repeat_n(Event::ClockJumped, 30);
-    let sentence =
-        "init containers and sidecars come before the others and sidecars end after them";
     let early = events.clone().chain([stop("side0", 2)]);
-    assert_eq!(broken(early), Some(sentence));
+    assert_eq!(broken(early), Some(IN_ORDER));
     assert_eq!(broken(events.chain(wait).chain([stop("side0", 2)])), None);
+}
+
+#[test]
+fn a_sidecar_that_is_stopped_with_grace_left_before_its_turn_is_found() {
+    let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
+    let ended = |name: &str| container(name, 0, Exited, Running);
+    let two = {
+        let mut pod = (*pod(Policy::Always)).clone();
+        let second = ContainerPlan { name: "next", ..pod.init[1].clone() };
+        pod.init.push(second);
+        Event::Wanted("u".into(), Arc::new(pod))
+    };
+    let late = with(ended("next"), |one| {
+        (one.state, one.started, one.finished) = (Some(Running), Some(seconds(99)), None);
+    });
+    // Whose turn it is, whoever wants the pod and whatever agent ends it.
+    let rows = [
+        (vec![stop("a0", 30), ended("a"), stop("next0", 20), ended("next"), stop("side0", 10)], None),
+        (vec![stop("a0", 30), stop("next0", 20)], Some(IN_ORDER)),
+        (vec![stop("a0", 30), ended("a"), stop("side0", 20)], Some(IN_ORDER)),
+        (vec![Event::AgentStarted(2), ended("a"), stop("side0", 20)], Some(IN_ORDER)),
+        (vec![stop("next0", 2), stop("side0", 2), stop("a0", 2)], None),
+        (vec![ended("a"), ended("next"), stop("side0", 20)], None),
+        (vec![stop("a0", 30), ended("a"), ended("next"), late, stop("side0", 20)], None),
+    ];
+    for (events, expected) in rows {
+        let first = [two.clone()].into_iter().chain(initialized());
+        let running = ["next", "a"].map(|name| container(name, 0, Running, Created));
+        let all = first.chain(running).chain(a_while()).chain(events.clone());
+        assert_eq!(broken(all), expected, "{events:?}");
+    }
 }
 
 #[test]
