@@ -14,6 +14,7 @@ mod one_live;
 mod one_self;
 mod removals;
 mod removed;
+mod terminated;
 mod unwanted;
 
 use std::fmt;
@@ -54,6 +55,7 @@ impl Default for Invariants {
             Box::<one_self::OneSelf>::default(),
             Box::<init_order::InitOrder>::default(),
             Box::<ended_for_good::EndedForGood>::default(),
+            Box::<terminated::TerminatedStays>::default(),
             Box::<unwanted::UnwantedStayDead>::default(),
             Box::<grace::GraceShrinks>::default(),
             Box::<numbers::NumbersAdvance>::default(),
@@ -82,5 +84,7 @@ impl Invariants {
     }
 }
 
+#[cfg(test)]
+mod terminated_tests;
 #[cfg(test)]
 mod tests;

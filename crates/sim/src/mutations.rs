@@ -49,6 +49,17 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "*stored = shorter + Duration::from_secs(5);",
     },
     Mutation {
+        name: "a pod that has terminated is synced again",
+        file: "crates/pods/src/decide/worker.rs",
+        find: "            Stage::Waiting | Stage::Finished => {}\n",
+        replace: "            Stage::Waiting => {}
+            Stage::Finished => {
+                worker.stage = Stage::Syncing;
+                self.wake(uid, false, commands);
+            }
+",
+    },
+    Mutation {
         name: "a look from before the last action is good enough",
         file: "crates/pleg/src/cache.rs",
         find: "entry.is_some_and(|entry| entry.observed > after);",

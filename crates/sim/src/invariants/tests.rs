@@ -12,11 +12,11 @@ use crate::plan::{ContainerPlan, PodPlan, Policy, Program};
 const IN_ORDER: &str =
     "init containers and sidecars start before the others, and sidecars end after them and one another";
 
-fn seconds(seconds: u64) -> Duration {
+pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn pod(policy: Policy) -> Arc<PodPlan> {
+pub(super) fn pod(policy: Policy) -> Arc<PodPlan> {
     let container = |name, sidecar| ContainerPlan {
         name,
         image: "ferrolet.test/workload:1",
@@ -37,12 +37,12 @@ fn pod(policy: Policy) -> Arc<PodPlan> {
     })
 }
 
-fn wanted(policy: Policy) -> Event {
+pub(super) fn wanted(policy: Policy) -> Event {
     Event::Wanted("u".into(), pod(policy))
 }
 
 /// A container of the pod, as it is after a change; it started at 10 and ended at 20.
-fn container(name: &str, number: u32, state: ContainerState, was: ContainerState) -> Event {
+pub(super) fn container(name: &str, number: u32, state: ContainerState, was: ContainerState) -> Event {
     let started = (state != Created).then_some(seconds(10));
     let finished = (state == Exited).then_some(seconds(20));
     let instance = Instance {
@@ -60,7 +60,7 @@ fn container(name: &str, number: u32, state: ContainerState, was: ContainerState
     Event::Container(Arc::new(instance), Some(was))
 }
 
-fn with(event: Event, change: impl FnOnce(&mut Instance)) -> Event {
+pub(super) fn with(event: Event, change: impl FnOnce(&mut Instance)) -> Event {
     let Event::Container(one, was) = event else { panic!("not a container: {event:?}") };
     let mut one = (*one).clone();
     change(&mut one);
@@ -68,19 +68,19 @@ fn with(event: Event, change: impl FnOnce(&mut Instance)) -> Event {
 }
 
 /// The invariant that breaks over events a second apart, if one does.
-fn broken(events: impl IntoIterator<Item = Event>) -> Option<&'static str> {
+pub(super) fn broken(events: impl IntoIterator<Item = Event>) -> Option<&'static str> {
     let at = (0..).map(seconds);
     let records: Vec<Record> = at.zip(events).map(|(at, event)| Record { at, event }).collect();
     Invariants::default().read(&records).err().map(|broken| broken.invariant)
 }
 
 /// The init containers have done their part.
-fn initialized() -> [Event; 2] {
+pub(super) fn initialized() -> [Event; 2] {
     [container("i", 0, Exited, Running), container("side", 0, Running, Created)]
 }
 
 /// Time in which all that is there has started.
-fn a_while() -> impl Iterator<Item = Event> + Clone {
+pub(super) fn a_while() -> impl Iterator<Item = Event> + Clone {
     std::iter::repeat_n(Event::ClockJumped, 10)
 }
 
@@ -260,8 +260,11 @@ fn a_start_long_after_the_pod_was_wanted_is_found() {
     read(2, Event::Unwanted("u".into())).unwrap();
     read(60, Event::StartAsked("a0".into())).unwrap();
     assert!(read(600, Event::StartAsked("a0".into())).is_err());
+    let made = || Event::MakeAsked(Maker { uid: "u".into(), name: None, attempt: 1 });
+    assert!(read(600, made()).is_err());
     read(601, wanted(Policy::Always)).unwrap();
     read(602, Event::StartAsked("a0".into())).unwrap();
+    read(603, made()).unwrap();
 }
 
 #[test]
