@@ -21,6 +21,7 @@ use testkit::clock::VirtualClock;
 use testkit::disk::MemoryDisk;
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
+use testkit::logs::MemoryLogs;
 use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
 use tokio::sync::watch;
@@ -44,7 +45,11 @@ pub(crate) struct Outside {
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) journal: MemorySegments,
     pub(crate) disk: Arc<MemoryDisk>,
+    /// The server of manifests.
     pub(crate) web: Arc<MemoryWeb>,
+    /// What listens in pods.
+    pub(crate) pod_web: Arc<MemoryWeb>,
+    pub(crate) logs: Arc<MemoryLogs>,
     pub(crate) cgroups: Arc<MemoryCgroups>,
     pub(crate) clock: Arc<NodeClock>,
     /// Whether the runtime is away.
@@ -109,6 +114,8 @@ impl Outside {
             files: Arc::new(files),
             journal: MemorySegments::default(),
             web: Arc::default(),
+            pod_web: Arc::default(),
+            logs: Arc::default(),
             cgroups: Arc::new(cgroups),
             epoch: steady.now(),
             clock: Arc::new(NodeClock::new(steady)),

@@ -118,6 +118,14 @@ pub enum Target {
     FileHint,
     /// Asking the server of manifests.
     Web,
+    /// Asking something that listens in a pod.
+    PodWeb,
+    /// Measuring the room on a disk.
+    Disk,
+    /// Opening the log of a container.
+    Log,
+    /// Making, changing, reading or removing a cgroup.
+    Cgroup,
 }
 
 /// What goes wrong.
@@ -192,6 +200,10 @@ impl fmt::Display for Target {
             Self::FileWrite => f.write_str("writing files"),
             Self::FileHint => f.write_str("a notice of a directory"),
             Self::Web => f.write_str("asking the server of manifests"),
+            Self::PodWeb => f.write_str("asking something in a pod"),
+            Self::Disk => f.write_str("measuring a disk"),
+            Self::Log => f.write_str("opening a log"),
+            Self::Cgroup => f.write_str("a cgroup"),
         }
     }
 }

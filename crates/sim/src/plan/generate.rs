@@ -33,11 +33,13 @@ impl Plan {
         let hints = random.chance(85);
         let mut web = Random::new(seed ^ 0x7765_6221);
         let url = web.chance(50);
+        let around = Random::new(seed ^ 0x6172_6f75);
         let (pods, steps) = (Vec::new(), Vec::new());
-        let mut maker = Maker { random, web, url, jumps, length, pods, steps };
+        let mut maker = Maker { random, web, around, url, jumps, length, pods, steps };
         maker.first_pods();
         maker.trouble();
         maker.trouble_with_the_url();
+        maker.trouble_around();
         maker.last_word();
         let Maker { mut steps, .. } = maker;
         steps.sort_by_key(|step| step.at);
@@ -49,6 +51,8 @@ struct Maker {
     random: Random,
     /// Numbers of their own for what has to do with the URL: histories without one stay as they are.
     web: Random,
+    /// The same for what lies around containers: cgroups, disks, logs, and what listens in pods.
+    around: Random,
     /// Whether a URL serves manifests in this history.
     url: bool,
     /// Whether the clock is set in this history.
@@ -281,6 +285,32 @@ impl Maker {
             let rule = Rule { on: Target::Web, skip: self.web.between(0, 4), fault };
             let at = self.web.seconds(0, self.length.as_secs());
             self.push(at, What::Arm(rule));
+        }
+    }
+
+    /// What lies around containers goes wrong.
+    fn trouble_around(&mut self) {
+        let random = &mut self.around;
+        let mut steps = Vec::new();
+        for _ in 0..random.between(2, 8) {
+            let on = random.weighted(&[
+                (60, Target::Cgroup),
+                (15, Target::Disk),
+                (10, Target::Log),
+                (15, Target::PodWeb),
+            ]);
+            let slow = Fault::Slow(random.millis(5, 5000));
+            let error = Fault::Error(Code::Internal);
+            let fault = match on {
+                Target::Cgroup => random.pick(&[error, error, Fault::LateSuccess, slow]),
+                Target::PodWeb => random.pick(&[error, slow, Fault::Refused(500), Fault::Hang]),
+                _ => random.pick(&[error, slow]),
+            };
+            let rule = Rule { on, skip: random.between(0, 6), fault };
+            steps.push((random.seconds(0, self.length.as_secs()), What::Arm(rule)));
+        }
+        for (at, what) in steps {
+            self.push(at, what);
         }
     }
 
