@@ -7,6 +7,7 @@ mod fresh;
 mod grace;
 mod images;
 mod init_order;
+mod late_winners;
 mod logs;
 mod numbers;
 mod on_record;
@@ -59,6 +60,7 @@ impl Default for Invariants {
             Box::<unwanted::UnwantedStayDead>::default(),
             Box::<grace::GraceShrinks>::default(),
             Box::<numbers::NumbersAdvance>::default(),
+            Box::<late_winners::LateWinnersAreUsed>::default(),
             Box::<back_off::BackOff>::default(),
             Box::<fresh::ActsOnFreshLooks>::default(),
             Box::<removals::OnlyDeadAndOld>::default(),

@@ -102,6 +102,15 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "ContainerState::Running => Finding { done: true, ..Finding::WAIT },",
     },
     Mutation {
+        name: "what an earlier attempt made is left where it is, and another one is made",
+        file: "crates/runtime/src/start.rs",
+        find: "        if let Some(waiting) = startable(latest, starting.container, sandbox) {\n",
+        replace: "        let waits = latest.is_some_and(|latest| latest.state == ContainerState::Created);
+        let (number, latest) = (number + u32::from(waits), latest.filter(|_| !waits));
+        if let Some(waiting) = startable(latest, starting.container, sandbox) {
+",
+    },
+    Mutation {
         name: "what started late is removed while it runs",
         file: "crates/runtime/src/remove.rs",
         find: "Ok(_) => Err(RemoveUnused::Started),",
