@@ -1,6 +1,7 @@
 //! What will happen in a history: pods, and steps at their times. All of it follows from a seed, and
 //! reads as a story.
 
+mod extras;
 mod generate;
 mod pods;
 
@@ -10,6 +11,8 @@ use std::time::Duration;
 use model::ports::runtime::Code;
 use testkit::runtime::Method;
 
+pub(crate) use extras::HOOKS;
+pub use extras::{Action, Extras, Hook, RestartRule};
 pub use generate::INIT_CONTAINERS;
 pub(crate) use generate::{FETCHED, HAD, KEPT, PINNED};
 pub use pods::{ContainerPlan, PodPlan, Policy, Program};

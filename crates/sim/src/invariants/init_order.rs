@@ -65,8 +65,12 @@ impl InitOrder {
         // Whoever still has some of its grace has not waited in vain.
         let has_grace = grace > LEAST;
         let in_time = at + Duration::from_secs(1) < since + Duration::from_secs(pod.grace);
-        let is_early = has_grace || (in_time && self.unwanted.contains(&one.uid));
-        if !is_sidecar || is_lost || !is_early {
+        // Hooks come before the first stop, and where all start over nobody waits.
+        let is_plain = !pod.restarts_all() && pod.all().all(|one| one.extras.pre_stop.is_none());
+        let is_early = has_grace || (in_time && is_plain && self.unwanted.contains(&one.uid));
+        // It may have come up for a moment only.
+        let failed = pod.container(&one.name).is_some_and(|one| one.extras.post_start.is_some());
+        if !is_sidecar || is_lost || failed || !is_early {
             return Ok(());
         }
         let mut first = pod.containers.iter().chain(next);

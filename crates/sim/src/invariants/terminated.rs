@@ -57,12 +57,16 @@ impl TerminatedStays {
         match one.state {
             None => ended.retain(|_, id| *id != one.id),
             Some(ContainerState::Exited) => {
-                let is_init = pod.init.iter().any(|init| *init.name == *one.name);
+                let mut regular = pod.containers.iter();
+                let regular = regular.find(|container| *container.name == *one.name);
                 let by_itself = one.started.is_some()
                     && was != Some(ContainerState::Unknown)
                     && !self.asked.contains(&one.id);
                 // An init container that did its work lets its pod go on.
-                let is_last = !pod.policy.restarts(one.exit_code) && !(is_init && one.exit_code == 0);
+                let is_last = match regular {
+                    Some(container) => !container.restarts(pod.policy, one.exit_code),
+                    None => one.exit_code != 0 && !pod.policy.restarts(one.exit_code),
+                };
                 if by_itself && is_last {
                     ended.insert(Arc::clone(&one.name), one.id.clone());
                 }

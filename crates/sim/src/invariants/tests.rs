@@ -7,7 +7,7 @@ use model::ports::runtime::Code;
 
 use super::*;
 use crate::history::{Event, ImageRemoval, Instance, Maker, Removed, Thing};
-use crate::plan::{ContainerPlan, PodPlan, Policy, Program};
+use crate::plan::{ContainerPlan, Extras, PodPlan, Policy, Program};
 
 const IN_ORDER: &str =
     "init containers and sidecars start before the others, and sidecars end after them and one another";
@@ -22,6 +22,7 @@ pub(super) fn pod(policy: Policy) -> Arc<PodPlan> {
         image: "ferrolet.test/workload:1",
         program: Program::Forever,
         sidecar,
+        extras: Extras::default(),
     };
     Arc::new(PodPlan {
         name: "p".to_owned(),
