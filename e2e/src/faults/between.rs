@@ -40,7 +40,8 @@ impl FaultyNode {
         pods: &[&str],
         faults: impl Iterator<Item = &'a Fault>,
     ) -> Result<()> {
-        let before: Vec<CtrContainer> = pods.iter().map(|pod| self.main(pod)).collect::<Result<_>>()?;
+        let before: Vec<CtrContainer> =
+            pods.iter().map(|pod| self.main(pod)).collect::<Result<_>>()?;
         self.add(faults)?;
         for pod in pods {
             self.node.write_manifest(&format!("{pod}.yaml"), &self.manifest(pod, LARGE))?;
@@ -90,10 +91,7 @@ impl FaultyNode {
     }
 
     /// Makes passes until an image is gone that nobody uses, while these faults happen.
-    pub(super) fn collect_images<'a>(
-        &self,
-        faults: impl Iterator<Item = &'a Fault>,
-    ) -> Result<()> {
+    pub(super) fn collect_images<'a>(&self, faults: impl Iterator<Item = &'a Fault>) -> Result<()> {
         self.import_unused()?;
         self.add(faults)?;
         let pause = Duration::from_millis(500);

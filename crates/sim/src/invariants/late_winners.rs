@@ -80,8 +80,9 @@ mod tests {
 
     #[test]
     fn making_another_one_beside_what_waits_is_found() {
-        let sentence =
-            Some("what was made and never started is started or removed before another one is made");
+        let sentence = Some(
+            "what was made and never started is started or removed before another one is made",
+        );
         let make = |number| {
             let (uid, name) = ("u".into(), Some("a".into()));
             Event::MakeAsked(Maker { uid, name, attempt: number })

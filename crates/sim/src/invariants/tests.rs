@@ -9,8 +9,7 @@ use super::*;
 use crate::history::{Event, ImageRemoval, Instance, Maker, Removed, Thing};
 use crate::plan::{ContainerPlan, Extras, PodPlan, Policy, Program};
 
-const IN_ORDER: &str =
-    "init containers and sidecars start before the others, and sidecars end after them and one another";
+const IN_ORDER: &str = "init containers and sidecars start before the others, and sidecars end after them and one another";
 
 pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -43,7 +42,12 @@ pub(super) fn wanted(policy: Policy) -> Event {
 }
 
 /// A container of the pod, as it is after a change; it started at 10 and ended at 20.
-pub(super) fn container(name: &str, number: u32, state: ContainerState, was: ContainerState) -> Event {
+pub(super) fn container(
+    name: &str,
+    number: u32,
+    state: ContainerState,
+    was: ContainerState,
+) -> Event {
     let started = (state != Created).then_some(seconds(10));
     let finished = (state == Exited).then_some(seconds(20));
     let instance = Instance {
@@ -165,9 +169,10 @@ fn a_sidecar_that_ends_before_the_others_is_found() {
 #[test]
 fn a_sidecar_may_be_stopped_when_the_grace_of_an_end_is_over_that_began_earlier() {
     let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
-    let events = [wanted(Policy::Always)].into_iter().chain(initialized()).chain([
-        container("a", 0, Running, Created),
-    ]);
+    let events = [wanted(Policy::Always)]
+        .into_iter()
+        .chain(initialized())
+        .chain([container("a", 0, Running, Created)]);
     // For want of a sandbox; then the manifest goes.
     let events = events.chain(a_while()).chain([stop("a0", 30), Event::Unwanted("u".into())]);
     let wait = std::iter::repeat_n(Event::ClockJumped, 30);
@@ -191,7 +196,10 @@ fn a_sidecar_that_is_stopped_with_grace_left_before_its_turn_is_found() {
     });
     // Whose turn it is, whoever wants the pod and whatever agent ends it.
     let rows = [
-        (vec![stop("a0", 30), ended("a"), stop("next0", 20), ended("next"), stop("side0", 10)], None),
+        (
+            vec![stop("a0", 30), ended("a"), stop("next0", 20), ended("next"), stop("side0", 10)],
+            None,
+        ),
         (vec![stop("a0", 30), stop("next0", 20)], Some(IN_ORDER)),
         (vec![stop("a0", 30), ended("a"), stop("side0", 20)], Some(IN_ORDER)),
         (vec![Event::AgentStarted(2), ended("a"), stop("side0", 20)], Some(IN_ORDER)),

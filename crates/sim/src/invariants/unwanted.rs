@@ -44,7 +44,10 @@ impl Invariant for UnwantedStayDead {
             Event::MakeAsked(maker) => {
                 let since = self.unwanted.get(&maker.uid);
                 if since.is_some_and(|since| record.at > *since + PATIENCE) {
-                    return Err(format!("something of {} is made, unwanted since {since:?}", maker.uid));
+                    return Err(format!(
+                        "something of {} is made, unwanted since {since:?}",
+                        maker.uid
+                    ));
                 }
             }
             _ => {}

@@ -77,7 +77,8 @@ impl Extras {
     pub(super) fn yaml(&self) -> String {
         let mut text = String::new();
         let hooks = [("postStart", self.post_start), ("preStop", self.pre_stop)];
-        let hooks = hooks.into_iter().filter_map(|(name, hook)| Some(format!("{name}: {}", hook?.yaml())));
+        let hooks =
+            hooks.into_iter().filter_map(|(name, hook)| Some(format!("{name}: {}", hook?.yaml())));
         let signal = self.signal.map(|signal| format!("stopSignal: {signal}"));
         let lifecycle: Vec<String> = hooks.chain(signal).collect();
         if !lifecycle.is_empty() {

@@ -444,10 +444,11 @@ mod tests {
     #[test]
     fn plans_have_all_that_containers_can_have() {
         let plans = (0..200).map(Plan::new).collect::<Vec<_>>();
-        let written = plans.iter().flat_map(|plan| &plan.steps).filter_map(|step| match &step.what {
-            What::Write(pod) => Some(pod),
-            _ => None,
-        });
+        let written =
+            plans.iter().flat_map(|plan| &plan.steps).filter_map(|step| match &step.what {
+                What::Write(pod) => Some(pod),
+                _ => None,
+            });
         let all: Vec<&ContainerPlan> = written.flat_map(PodPlan::all).collect();
         let has = |what: &dyn Fn(&Extras) -> bool| all.iter().any(|one| what(&one.extras));
         assert!(has(&|extras| extras.post_start.is_some() && extras.pre_stop.is_some()));

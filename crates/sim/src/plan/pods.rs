@@ -148,7 +148,8 @@ impl PodPlan {
 
     /// Whether it may come to an end by itself.
     pub fn may_finish(&self) -> bool {
-        let lasts = |one: &ContainerPlan| one.restarts(self.policy, 0) && one.restarts(self.policy, 1);
+        let lasts =
+            |one: &ContainerPlan| one.restarts(self.policy, 0) && one.restarts(self.policy, 1);
         self.deadline.is_some() || !self.containers.iter().any(lasts)
     }
 

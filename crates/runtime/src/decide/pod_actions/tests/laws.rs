@@ -169,12 +169,13 @@ fn any_observed() -> impl Strategy<Value = (PodStatus, ProbeResults)> {
             sandbox(&format!("s{attempt}"), attempt, if ready { Ready } else { NotReady })
         });
         let mut probes = ProbeResults::default();
-        let instances = instances.into_iter().zip(0..).map(|((mut one, [startup, liveness]), n)| {
-            one.id = format!("{}-old-{n}", one.name).into();
-            probes.startup.extend(startup.map(|result| (one.id.clone(), result)));
-            probes.liveness.extend(liveness.map(|result| (one.id.clone(), result)));
-            one
-        });
+        let instances =
+            instances.into_iter().zip(0..).map(|((mut one, [startup, liveness]), n)| {
+                one.id = format!("{}-old-{n}", one.name).into();
+                probes.startup.extend(startup.map(|result| (one.id.clone(), result)));
+                probes.liveness.extend(liveness.map(|result| (one.id.clone(), result)));
+                one
+            });
         let instances = instances.collect();
         (status(sandboxes.collect(), instances), probes)
     })
