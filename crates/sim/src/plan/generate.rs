@@ -137,6 +137,10 @@ impl Maker {
         for sidecar in pod.init.iter_mut().filter(|init| init.sidecar) {
             sidecar.extras = self.extras(pod.grace);
             sidecar.extras.rule = None;
+            // One that never comes up would keep its pod waiting.
+            if sidecar.may_not_come_up() {
+                sidecar.extras.post_start = None;
+            }
         }
         for container in &mut pod.containers {
             container.extras = self.extras(pod.grace);
