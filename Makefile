@@ -5,7 +5,7 @@ export CARGO_TARGET_DIR := $(FERROLET_CACHE)/target
 export PATH := $(FERROLET_CACHE)/tools/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run record test soak bench testbed tools fmt lint
+.PHONY: help run cluster record test soak bench testbed tools fmt lint
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -13,7 +13,12 @@ help: ## show this list
 run: ## set up and run the sample pod on a containerd of its own
 	@e2e/parts/build.sh containerd runc cni
 	@e2e/build-images.sh images
-	@scripts/run.sh
+	@scripts/run.sh standalone
+
+cluster: ## set up and run a cluster of one node: etcd, API server, controllers, scheduler, ferrolet
+	@e2e/parts/build.sh containerd runc cni etcd control-plane
+	@e2e/build-images.sh images
+	@scripts/run.sh cluster
 
 record: ## run it once more for the picture in the README (needs root)
 	@e2e/parts/build.sh containerd runc cni

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Runs the sample node: a containerd of its own in an isolated instance, and the agent in it, on the
-# manifests of examples/standalone, with a live table of the pods. An agent that dies is started again.
-# Ends on ^C or SIGTERM, leaves nothing behind, and then exits with 0; with another code when the agent
-# does not start or not all could be removed. Called by `make run`, which sets FERROLET_CACHE,
+# run.sh standalone|cluster : runs the sample node. It has a containerd of its own in an isolated instance,
+# and the agent in it: on the manifests of examples/standalone, or as the node of a cluster whose control
+# plane runs beside it. A live table shows the pods. An agent that dies is started again. Ends on ^C or
+# SIGTERM, leaves nothing behind, and then exits with 0; with another code when the agent does not start or
+# not all could be removed. Called by `make run` and `make cluster`, which set FERROLET_CACHE,
 # CARGO_TARGET_DIR and PATH.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+mode=$1
 ferrolet=$CARGO_TARGET_DIR/release/ferrolet
 
 # How an ended process is told to people: by its exit code.
@@ -15,7 +17,10 @@ how() {
 
 start_agent() {
     started=$SECONDS
-    "$ferrolet" run --config examples/standalone/config.yaml --root-dir "$root" >>"$log" 2>&1 &
+    local flags=(--config "examples/$mode/config.yaml" --root-dir "$root")
+    [ "$mode" != cluster ] || flags+=(--kubeconfig "$FERROLET_TESTBED_NODE_KUBECONFIG" --cert-dir "$root/pki"
+        --hostname-override "$FERROLET_TESTBED_NODE" --node-ip "$FERROLET_TESTBED_NODE_IP")
+    "$ferrolet" run "${flags[@]}" >>"$log" 2>&1 &
     agent=$!
 }
 
@@ -58,7 +63,7 @@ inside() {
     local code=0
     root=$FERROLET_TESTBED_DIR/kubelet log=$FERROLET_TESTBED_DIR/ferrolet.log
     agent='' table='' told='' started=0
-    # For scripts/ask.sh.
+    # For scripts/ask.sh and scripts/kubectl.sh.
     local note=$FERROLET_CACHE/run.root
     trap 'told=yes; [ -z "$table" ] || kill -TERM "$table" 2>/dev/null || true' INT TERM
     mkdir -p /run/containerd
@@ -75,7 +80,12 @@ inside() {
     fi
     if [ -z "$told" ]; then
         echo "$root" >"$note"
-        echo "Ask it in another terminal: scripts/ask.sh get pods, describe POD, logs POD, gc plan, gc why NAME, log"
+        if [ "$mode" = cluster ]; then
+            ln -sf "$KUBECONFIG" "$root/admin.kubeconfig"
+            kubectl apply -f examples/cluster/hello.yaml || true
+            echo "Use it in another terminal: scripts/kubectl.sh get pods -A, scale deployment hello --replicas 10, ..."
+        fi
+        echo "Ask the agent in another terminal: scripts/ask.sh get pods, describe POD, logs POD, gc plan, gc why NAME, log"
         echo
         "$ferrolet" get pods --watch -A --root-dir "$root" &
         table=$!
@@ -89,17 +99,23 @@ inside() {
     return "$code"
 }
 
-if [ "${1:-}" = inside ]; then
+if [ "${2:-}" = inside ]; then
     # Not `inside || …`: that would turn off `set -e` in it.
     inside
     exit
 fi
-if [ "${1:-}" != built ]; then
+if [ "${2:-}" != built ]; then
     [ -x "$ferrolet" ] || echo "Building ferrolet: five to ten minutes the first time."
     cargo build --locked --release -p ferrolet -p testbed
 fi
-[ "$(id -u)" -eq 0 ] || exec sudo --preserve-env=HOME,XDG_CACHE_HOME,FERROLET_CACHE,CARGO_TARGET_DIR env "PATH=$PATH" "$0" built
+[ "$(id -u)" -eq 0 ] || exec sudo --preserve-env=HOME,XDG_CACHE_HOME,FERROLET_CACHE,CARGO_TARGET_DIR env "PATH=$PATH" "$0" "$mode" built
 echo
-echo "The pods of $PWD/examples/standalone/manifests run until you press ^C."
-echo "Add, edit or remove a manifest there, or kill a container, and watch."
-exec "$CARGO_TARGET_DIR/release/testbed" run -- "$0" inside
+options=()
+if [ "$mode" = cluster ]; then
+    echo "A cluster of one node comes up, and runs until you press ^C."
+    options=(--control-plane)
+else
+    echo "The pods of $PWD/examples/standalone/manifests run until you press ^C."
+    echo "Add, edit or remove a manifest there, or kill a container, and watch."
+fi
+exec "$CARGO_TARGET_DIR/release/testbed" run "${options[@]}" -- "$0" "$mode" inside

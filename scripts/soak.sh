@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs what takes too long for `make test`, one stage after the other.
 # Called by `make soak`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH.
-#   SOAK_ONLY     which of the stages histories, mutants, faults and vm are run (all)
+#   SOAK_ONLY     which of the stages histories, mutants, faults, node and vm are run (all)
 #   SOAK_COUNT    how many histories are simulated (2000)
 #   SOAK_SECONDS  how long new ones are begun, even if there are fewer in the end (an hour, and then it fails)
 #   SOAK_FROM     the first seed (now, in seconds, times a thousand)
@@ -12,7 +12,7 @@ export CARGO_INCREMENTAL=0
 . scripts/stages.sh
 as_root scripts/soak.sh "$@"
 
-stages="histories mutants faults vm"
+stages="histories mutants faults node vm"
 for name in ${SOAK_ONLY:=$stages}; do
     [[ " $stages " = *" $name "* ]] || { echo "soak: SOAK_ONLY names $name; there are: $stages" >&2; exit 2; }
 done
@@ -43,12 +43,16 @@ if asked mutants; then
 fi
 # Every method of the runtime with every kind of fault, on real containerd. They mostly wait, so there may
 # be more of them than processors; each prints its rounds as they pass.
-if asked faults || asked vm; then
+if asked faults || asked node || asked vm; then
     stage set-up make --no-print-directory testbed
     stage build cargo build --quiet --locked --workspace --bins
 fi
 if asked faults; then
     tests faults timeout 3600 cargo test --quiet --locked -p e2e --features soak --test soak -- --nocapture --test-threads=4 faults::
+fi
+# A node of a cluster with our agent and with the upstream kubelet, compared.
+if asked node; then
+    tests node timeout 1800 cargo test --quiet --locked -p e2e --features soak --test soak -- --test-threads=1 node::
 fi
 # What only the kernel of a virtual machine has. Each machine keeps two processors busy.
 if asked vm; then

@@ -1,39 +1,64 @@
 //! A node of a cluster: an instance of the testbed with containerd, a control plane and the agent in it.
 
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use testbed::{Component, ControlPlane, ControlPlaneOptions, User};
+use testbed::{ControlPlaneOptions, Options, User};
 
-use crate::api::Api;
-use crate::cluster::make_namespace;
+use crate::agent::Agent;
 use crate::ctr::{self, CtrContainer};
 use crate::node::{NODE_NAME, Node, PATIENCE, one_running};
+use crate::plane::Plane;
+use crate::seen::Record;
 
 /// The namespace that the pods of a test are in.
 pub const NAMESPACE: &str = "shop";
+
+/// Where the pods of the namespace are.
+pub const PODS: &str = "/api/v1/namespaces/shop/pods";
+
+/// The image that containers have.
+pub const IMAGE: &str = "ferrolet.test/workload:1";
+
+/// What the upstream kubelet needs to run on a machine like this one; ours gets the same.
+const CONFIGURATION: &str = "cgroupDriver: cgroupfs\nfailSwapOn: false\n\
+    makeIPTablesUtilChains: false\n\
+    evictionHard: {memory.available: 1Mi, nodefs.available: 1%, imagefs.available: 1%}\n\
+    imageGCHighThresholdPercent: 100\nimageGCLowThresholdPercent: 99\n\
+    registryPullQPS: 0\n";
 
 /// A node with the control plane that it belongs to.
 #[derive(Debug)]
 pub struct ClusterNode {
     node: Node,
-    control_plane: ControlPlane,
-    api: Api,
+    plane: Plane,
     kubeconfig: PathBuf,
+    /// What was seen of pods so far.
+    record: RefCell<Record>,
 }
 
 impl ClusterNode {
     /// A cluster with a namespace for pods, and a node whose agent was not started.
     pub fn start(options: &ControlPlaneOptions) -> Result<Self> {
-        let node = Node::start()?;
-        let control_plane =
-            node.instance().start_control_plane(options).context("start a control plane")?;
-        let api = Api::new(control_plane.admin_kubeconfig())?;
-        make_namespace(&api, NAMESPACE)?;
-        let kubeconfig = control_plane.kubeconfig(&User::node(NODE_NAME))?;
-        Ok(Self { node, control_plane, api, kubeconfig })
+        Self::start_with(&Options::default(), options, Agent::Ferrolet)
+    }
+
+    /// The same, with a runtime set up otherwise, or another agent.
+    pub fn start_with(
+        runtime: &Options,
+        options: &ControlPlaneOptions,
+        agent: Agent,
+    ) -> Result<Self> {
+        let node = Node::start_with(runtime)?.with_agent(agent);
+        node.configure(CONFIGURATION)?;
+        let plane = Plane::start(node.instance(), options)?;
+        plane.make_namespace(NAMESPACE)?;
+        let kubeconfig = plane.kubeconfig(&User::node(NODE_NAME))?;
+        Ok(Self { node, plane, kubeconfig, record: RefCell::default() })
     }
 
     /// The node, for its manifests and its runtime.
@@ -41,20 +66,12 @@ impl ClusterNode {
         &self.node
     }
 
-    /// The client of somebody who may do everything.
-    pub fn api(&self) -> &Api {
-        &self.api
-    }
-
-    /// For stopping and starting its parts.
-    pub fn control_plane_mut(&mut self) -> &mut ControlPlane {
-        &mut self.control_plane
-    }
-
     /// Starts the agent as a node of the cluster.
     pub fn start_agent(&mut self) -> Result<()> {
         let kubeconfig = self.kubeconfig.display().to_string();
-        self.node.start_agent_with_flags(&["--kubeconfig", &kubeconfig])
+        let certificates = self.node.root_dir().join("pki").display().to_string();
+        let flags = ["--kubeconfig", &kubeconfig, "--cert-dir", &certificates];
+        self.node.start_agent_with_flags(&flags)
     }
 
     /// Kills the agent so that it notices nothing.
@@ -62,48 +79,105 @@ impl ClusterNode {
         self.node.kill_agent()
     }
 
-    /// Stops the API server, or kills it.
-    pub fn stop_api_server(&mut self) -> Result<()> {
-        Ok(self.control_plane.kill_component(Component::ApiServer)?)
-    }
-
-    /// Starts it again.
-    pub fn start_api_server(&mut self) -> Result<()> {
-        Ok(self.control_plane.start_component(Component::ApiServer, &[])?)
-    }
-
     /// Where a pod of the namespace is.
     pub fn pod_path(name: &str) -> String {
-        format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}")
+        format!("{PODS}/{name}")
     }
 
     /// Makes a pod of one container, bound to the node.
     pub fn make_pod(&self, name: &str, args: &[&str]) -> Result<Value> {
-        self.api.create(&format!("/api/v1/namespaces/{NAMESPACE}/pods"), &pod(name, args))
+        self.api().create(PODS, &pod(name, args))
     }
 
-    /// Waits until a pod is as `wanted` says; an error has the agent's last words.
+    /// Waits until an object is as `wanted` says; an error has the agent's last words.
     pub fn wait_for<T>(
         &self,
         path: &str,
         what: &str,
         wanted: impl FnMut(Option<&Value>) -> Option<T>,
     ) -> Result<T> {
-        self.node.explained(self.api.wait(path, what, PATIENCE, wanted))
+        self.node.explained(self.api().wait(path, what, PATIENCE, wanted))
+    }
+
+    /// Waits until the pods that a selector selects, such as `app=web`, are as `wanted` says.
+    pub fn wait_for_pods<T>(
+        &self,
+        selector: &str,
+        what: &str,
+        mut wanted: impl FnMut(&[Value]) -> Option<T>,
+    ) -> Result<T> {
+        let path = format!("{PODS}?labelSelector={}", selector.replace('=', "%3D"));
+        self.wait_for(&path, what, |list| wanted(list?["items"].as_array()?))
     }
 
     /// Waits until a pod runs and is ready.
     pub fn wait_ready(&self, path: &str) -> Result<Value> {
         self.wait_for(path, &format!("{path} is ready"), |pod| {
-            let pod = pod?;
-            let runs = pod["status"]["phase"] == "Running";
-            (runs && condition(pod, "Ready")["status"] == "True").then(|| pod.clone())
+            pod.filter(|pod| is_ready(pod)).cloned()
+        })
+    }
+
+    /// Waits until the node is ready and takes pods of the scheduler.
+    pub fn wait_schedulable(&self) -> Result<Value> {
+        self.wait_for(&format!("/api/v1/nodes/{NODE_NAME}"), "the node is ready", |node| {
+            let is_ready = |node: &&Value| condition(node, "Ready")["status"] == "True";
+            node.filter(is_ready).filter(|node| node["spec"]["taints"].is_null()).cloned()
+        })
+    }
+
+    /// Waits until a pod is over: it succeeded or failed.
+    pub fn wait_over(&self, path: &str) -> Result<Value> {
+        self.wait_for(path, &format!("{path} is over"), |pod| {
+            let is_over = |phase: &Value| phase == "Succeeded" || phase == "Failed";
+            pod.filter(|pod| is_over(&pod["status"]["phase"])).cloned()
         })
     }
 
     /// Waits until a pod is gone from the API.
     pub fn wait_gone(&self, path: &str, time: Duration) -> Result<()> {
-        self.node.explained(self.api.wait_gone(path, time))
+        self.node.explained(self.api().wait_gone(path, time))
+    }
+
+    /// Deletes a pod of the namespace and waits until it is gone from the API. It is looked at before, unless it
+    /// was already.
+    pub fn remove_pod(&self, name: &str) -> Result<()> {
+        self.remove_pods(&[name])
+    }
+
+    /// The same of several pods.
+    pub fn remove_pods(&self, names: &[&str]) -> Result<()> {
+        for name in names {
+            let path = Self::pod_path(name);
+            if !self.record.borrow().has(name) {
+                self.look_at(&self.api().get(&path)?.context("the pod is there")?)?;
+            }
+            self.api().delete(&path)?;
+        }
+        names.iter().try_for_each(|name| self.wait_gone(&Self::pod_path(name), PATIENCE))
+    }
+
+    /// What was seen of pods so far.
+    pub(crate) fn record(&self) -> &RefCell<Record> {
+        &self.record
+    }
+
+    /// Waits for an event of a reason about a pod of the namespace, with a part of its message.
+    pub fn wait_for_event(&self, pod: &str, reason: &str, part: &str) -> Result<Value> {
+        let selector = format!("involvedObject.name%3D{pod},reason%3D{reason}");
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/events?fieldSelector={selector}");
+        self.wait_for(&path, &format!("{reason} of {pod}"), |list| {
+            let mut all = list?["items"].as_array()?.iter();
+            all.find(|event| event["message"].as_str().is_some_and(|text| text.contains(part)))
+                .cloned()
+        })
+    }
+
+    /// What the first try of a container has printed.
+    pub fn log(&self, pod: &Value, container: &str) -> Result<String> {
+        let file = format!("{}/{container}/0.log", log_directory(pod));
+        let lines = self.node.run("cat", &[&file])?;
+        let text = lines.lines().filter_map(|line| line.splitn(4, ' ').nth(3));
+        Ok(text.flat_map(|line| [line, "\n"]).collect())
     }
 
     /// The containers of a pod in the runtime, sandboxes aside.
@@ -125,23 +199,49 @@ impl ClusterNode {
     }
 }
 
+impl Deref for ClusterNode {
+    type Target = Plane;
+
+    fn deref(&self) -> &Plane {
+        &self.plane
+    }
+}
+
+impl DerefMut for ClusterNode {
+    fn deref_mut(&mut self) -> &mut Plane {
+        &mut self.plane
+    }
+}
+
 /// A condition of an object; null if it has none of that type.
 pub fn condition(object: &Value, kind: &str) -> Value {
     let mut all = object["status"]["conditions"].as_array().into_iter().flatten();
     all.find(|one| one["type"] == kind).cloned().unwrap_or_default()
 }
 
+/// Whether a pod runs and is ready.
+pub fn is_ready(pod: &Value) -> bool {
+    pod["status"]["phase"] == "Running" && condition(pod, "Ready")["status"] == "True"
+}
+
+/// Where the logs of a pod are on its node.
+pub fn log_directory(pod: &Value) -> String {
+    let of = |key: &str| pod["metadata"][key].as_str().unwrap_or_default();
+    format!("/var/log/pods/{}_{}_{}", of("namespace"), of("name"), of("uid"))
+}
+
 /// A pod of one container, bound to the node.
 pub fn pod(name: &str, args: &[&str]) -> Value {
+    let mut spec = pod_spec(args);
+    spec["nodeName"] = NODE_NAME.into();
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name }, "spec": spec })
+}
+
+/// What a pod of one container is.
+pub fn pod_spec(args: &[&str]) -> Value {
     json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": { "name": name },
-        "spec": {
-            "nodeName": NODE_NAME,
-            "automountServiceAccountToken": false,
-            "terminationGracePeriodSeconds": 5,
-            "containers": [{ "name": "main", "image": "ferrolet.test/workload:1", "args": args }],
-        },
+        "automountServiceAccountToken": false,
+        "terminationGracePeriodSeconds": 5,
+        "containers": [{ "name": "main", "image": IMAGE, "args": args }],
     })
 }

@@ -58,7 +58,7 @@ const fn caused_by(cause: &'static str, method: &'static str, stage: Stage) -> R
 }
 
 /// Every method that the agent calls in a round. Pods are resized, and images go, only where a fault waits
-/// for that.
+/// for that; the node is of no cluster: for `UpdateRuntimeConfig` there are tests of their own.
 pub const METHODS: [Row; 25] = [
     row("Version", Stage::Start),
     row("RuntimeConfig", Stage::Start),

@@ -11,15 +11,22 @@
     reason = "a test tool: it works on real files, processes and time"
 )]
 
+pub mod absence;
+pub mod agent;
 pub mod api;
 pub mod api_proxy;
 pub mod cluster;
 pub mod cluster_node;
 pub mod cri_proxy;
 pub mod ctr;
+pub mod differences;
 pub mod faults;
 pub mod node;
+mod plain;
+pub mod plane;
 pub mod registry;
+pub mod scenarios;
+pub mod seen;
 pub mod tidy;
 pub mod vm_limits;
 pub mod vm_node;

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use testbed::wait;
 use testbed::{Command, Instance, Options, Process, Signal};
 
+use crate::agent::Agent;
 use crate::cri_proxy::CriProxy;
 use crate::ctr::{self, CtrContainer};
 
@@ -27,6 +28,8 @@ pub struct Node {
     /// Where the agent finds its runtime.
     runtime_socket: PathBuf,
     agent: Option<Process>,
+    /// Which program it is.
+    kind: Agent,
     /// How often the agent was started: each start has a log of its own.
     starts: u32,
 }
@@ -43,7 +46,8 @@ impl Node {
         let directory = instance.dir().join("node");
         fs::create_dir_all(directory.join("manifests")).context("make the manifests directory")?;
         let runtime_socket = instance.containerd_socket();
-        let node = Self { instance, directory, runtime_socket, agent: None, starts: 0 };
+        let (kind, starts) = (Agent::default(), 0);
+        let node = Self { instance, directory, runtime_socket, agent: None, kind, starts };
         node.configure("")?;
         Ok(node)
     }
@@ -93,6 +97,17 @@ impl Node {
         self.directory.join("manifests").join(name)
     }
 
+    /// Another program is the agent, from its next start on.
+    #[must_use]
+    pub fn with_agent(self, kind: Agent) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// The name of the program that is the agent.
+    pub fn agent_name(&self) -> &'static str {
+        self.kind.name()
+    }
+
     /// Starts the agent inside the instance.
     pub fn start_agent(&mut self) -> Result<()> {
         self.spawn_agent(&[], &[])
@@ -109,8 +124,10 @@ impl Node {
     }
 
     fn spawn_agent(&mut self, flags: &[&str], environment: &[(&str, String)]) -> Result<()> {
-        let command = Command::new(program("ferrolet")?.display().to_string())
-            .args(["run", "--hostname-override", NODE_NAME, "-v=4", "--config"])
+        let command = self
+            .kind
+            .command(&self.directory)?
+            .args(["--hostname-override", NODE_NAME, "-v=4", "--config"])
             .arg(self.directory.join("config.yaml").display().to_string())
             .arg("--root-dir")
             .arg(self.root_dir().display().to_string())
@@ -119,7 +136,7 @@ impl Node {
             .iter()
             .fold(command, |command, (name, value)| command.env(*name, value.clone()));
         self.starts += 1;
-        let name = format!("ferrolet-{}", self.starts);
+        let name = format!("{}-{}", self.kind.name(), self.starts);
         self.agent = Some(self.instance.spawn(&name, &command).context("start the agent")?);
         Ok(())
     }

@@ -7,13 +7,14 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Collected, Limited};
 use kube::client::Body;
 use model::ports::cluster::ApiError;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
 
 use crate::bucket::Bucket;
 use crate::connect::Connection;
 use crate::counted::Counted;
+use crate::reach::Reach;
 use crate::ways::Way;
 
 /// How long the answer to a call may take.
@@ -58,6 +59,8 @@ pub(crate) struct Caller {
     /// For events.
     pub(crate) events: Bucket,
     pub(crate) counted: OnceLock<Counted>,
+    /// Whether calls are answered.
+    pub(crate) reach: Reach,
 }
 
 /// What is asked.
@@ -70,8 +73,8 @@ pub(crate) struct Call {
     pub(crate) lane: Lane,
 }
 
-pub(crate) const JSON: &str = "application/json";
-pub(crate) const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
+const JSON: &str = "application/json";
+const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 
 impl Call {
     pub(crate) fn get(path: String) -> Self {
@@ -89,12 +92,46 @@ impl Call {
         Self { method, path, content_type: JSON, body, lane: Lane::Ordinary }
     }
 
+    /// Writes a whole object.
+    pub(crate) fn object(
+        method: Method,
+        path: String,
+        object: &impl Serialize,
+    ) -> Result<Self, ApiError> {
+        let body = serde_json::to_vec(object);
+        let body = body.map_err(|error| ApiError::Unreadable(Box::new(error)))?;
+        Ok(Self { method, path, content_type: JSON, body, lane: Lane::Ordinary })
+    }
+
+    /// Changes a part of an object, as a strategic merge patch says.
+    pub(crate) fn patch(path: String, changes: String) -> Self {
+        let (method, body) = (Method::PATCH, changes.into_bytes());
+        Self { method, path, content_type: STRATEGIC_MERGE, body, lane: Lane::Ordinary }
+    }
+
+    pub(crate) fn in_lane(self, lane: Lane) -> Self {
+        Self { lane, ..self }
+    }
+
     pub(crate) fn in_own_lane(self) -> Self {
-        Self { lane: Lane::Own, ..self }
+        self.in_lane(Lane::Own)
     }
 
     pub(crate) fn watch(path: String) -> Self {
         Self { lane: Lane::Watch, ..Self::get(path) }
+    }
+}
+
+/// Reads an answer, or a part of one.
+pub(crate) fn decoded<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(bytes).map_err(|error| ApiError::Unreadable(Box::new(error)))
+}
+
+/// The answer, if what was asked for is there.
+pub(crate) fn found<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+    match answer {
+        Err(ApiError::NotFound) => Ok(None),
+        answer => answer.map(Some),
     }
 }
 
@@ -106,6 +143,10 @@ struct Refusal {
 }
 
 impl Caller {
+    pub(crate) fn new(connection: Connection, bucket: Bucket, events: Bucket) -> Self {
+        Self { connection, bucket, events, counted: OnceLock::new(), reach: Reach::default() }
+    }
+
     /// Sends a call; the answer is a good one, its body is still to be read.
     pub(crate) async fn send(&self, call: Call) -> Result<Response<Body>, ApiError> {
         match call.lane {
@@ -127,6 +168,7 @@ impl Caller {
             let status = answer.as_ref().ok().and_then(|answer| answer.as_ref().ok());
             counted.call(&method, status.map(Response::status), begun.elapsed());
         }
+        self.reach.note(matches!(answer, Ok(Ok(_))));
         let answer = answer.map_err(|_| ApiError::TooSlow(ANSWER))?;
         let answer = answer.map_err(|error| ApiError::Unreachable(Box::new(error)))?;
         if answer.status().is_success() { Ok(answer) } else { Err(refused(answer).await) }
@@ -134,8 +176,7 @@ impl Caller {
 
     /// Sends a call and reads the answer.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, call: Call) -> Result<T, ApiError> {
-        let bytes = self.read(call).await?;
-        serde_json::from_slice(&bytes).map_err(|error| ApiError::Unreadable(Box::new(error)))
+        decoded(&self.read(call).await?)
     }
 
     /// Sends a call and waits for the whole answer.

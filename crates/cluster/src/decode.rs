@@ -8,6 +8,7 @@ pub(crate) mod pod;
 use std::borrow::Cow;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use model::cluster::Uid;
 use serde::{Deserialize, Deserializer};
 
@@ -39,6 +40,42 @@ pub(crate) struct Metadata<'a> {
 impl Metadata<'_> {
     pub(crate) fn uid(&self) -> Uid {
         Uid::from(&*self.uid)
+    }
+
+    pub(crate) fn identity(&self) -> Identity<'_> {
+        Identity {
+            name: Cow::Borrowed(&self.name),
+            namespace: Cow::Borrowed(&self.namespace),
+            uid: Cow::Borrowed(&self.uid),
+            resource_version: Cow::Borrowed(&self.resource_version),
+        }
+    }
+}
+
+/// Which object it is, and which version of it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Identity<'a> {
+    #[serde(borrow)]
+    pub(crate) name: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) namespace: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) uid: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) resource_version: Cow<'a, str>,
+}
+
+impl<'a> Identity<'a> {
+    /// That of an object that is kept whole.
+    pub(crate) fn of(metadata: &'a ObjectMeta) -> Self {
+        let text = |field: &'a Option<String>| Cow::Borrowed(field.as_deref().unwrap_or_default());
+        Self {
+            name: text(&metadata.name),
+            namespace: text(&metadata.namespace),
+            uid: text(&metadata.uid),
+            resource_version: text(&metadata.resource_version),
+        }
     }
 }
 

@@ -8,27 +8,22 @@ use model::names::dns_subdomain;
 use model::ports::cluster::{ApiError, ClusterEvents};
 use serde_json::{Map, Value, json};
 
-use crate::call::{Call, Lane, STRATEGIC_MERGE};
+use crate::call::{Call, Lane};
 use crate::{Cluster, Source, urls};
 
 #[async_trait]
 impl ClusterEvents for Cluster {
     async fn write_event(&self, event: &ClusterEvent) -> Result<(), ApiError> {
         let path = urls::events(namespace(&event.about));
-        let mut call = Call::json(Method::POST, path, &written(event, &self.source));
-        call.lane = Lane::Events;
-        self.caller.read(call).await.map(drop)
+        let call = Call::json(Method::POST, path, &written(event, &self.source));
+        self.caller.read(call.in_lane(Lane::Events)).await.map(drop)
     }
 
     async fn count_event(&self, event: &ClusterEvent) -> Result<(), ApiError> {
         let path = urls::events(namespace(&event.about));
         let path = format!("{path}/{}", urls::part(&name(event)));
-        let call = Call {
-            content_type: STRATEGIC_MERGE,
-            lane: Lane::Events,
-            ..Call::json(Method::PATCH, path, &counted(event))
-        };
-        self.caller.read(call).await.map(drop)
+        let call = Call::patch(path, counted(event).to_string());
+        self.caller.read(call.in_lane(Lane::Events)).await.map(drop)
     }
 }
 

@@ -6,28 +6,32 @@
 //!    └──list, page by page──> watch ─────────┘                               broken: wait, then watch
 //! ```
 //! A server whose store was emptied, or put back to an older state, counts its versions anew. It says nothing
-//! of that to who watches from a version that it has not reached, so it is asked for its version before each
-//! watch.
+//! of that to who watches from a version that it has not reached. It cannot have happened while a watch lasted,
+//! so the server is asked for its version before a watch only if the last one ended before its time.
+//!
+//! An object that cannot be understood is named in the log and told as such; all others are told.
 
 mod wire;
 
 use std::borrow::Cow;
-use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use model::chain::Chain;
+use model::chance::stretched;
 use model::cluster::Version;
 use model::ports::cluster::{ApiError, Change, Sink};
 use model::trouble::Trouble;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
-use crate::call::{Call, Caller};
+use crate::call::{Call, Caller, decoded};
+use crate::decode::Identity;
 use crate::lines::Lines;
 
-use self::wire::{Event, List, Taken, failure};
+use self::wire::{Bare, Event, List, Taken, failure};
 
 /// How many objects a page has.
 const PAGE: u32 = 500;
@@ -41,8 +45,8 @@ const INITIAL_END: &str = "k8s.io/initial-events-end";
 
 /// An object of the API, as far as following it needs to know it.
 pub(crate) trait HasMetadata {
-    /// `metadata.resourceVersion`.
-    fn version(&self) -> &str;
+    /// Which object it is.
+    fn identity(&self) -> Identity<'_>;
     /// The value of an annotation.
     fn annotation(&self, name: &str) -> Option<&str>;
 }
@@ -51,8 +55,8 @@ pub(crate) trait HasMetadata {
 macro_rules! has_slim_metadata {
     ($object:ident) => {
         impl crate::follow::HasMetadata for $object<'_> {
-            fn version(&self) -> &str {
-                &self.metadata.resource_version
+            fn identity(&self) -> crate::decode::Identity<'_> {
+                self.metadata.identity()
             }
 
             fn annotation(&self, name: &str) -> Option<&str> {
@@ -78,17 +82,21 @@ pub(crate) trait Kind: Send + Sync {
     /// Whether all is gone when the server is behind what it told before, until it was told anew. Who
     /// acts on what is gone, such as a node on its pods, must not hear that.
     const FORGETS: bool = false;
+    /// Whether what they say is in no log.
+    const IS_SECRET: bool = false;
     /// How long to wait after a first failure.
     const FIRST_WAIT: Duration = Duration::from_millis(800);
     /// Where they are, and which of them; the query of a selector may follow the path.
     fn path(&self) -> Cow<'_, str>;
-    fn key(object: &Self::Object<'_>) -> Self::Key;
+    fn key(object: &Identity<'_>) -> Self::Key;
     fn record(&self, object: Self::Object<'_>) -> Self::Record;
 }
 
 /// What a round came to.
 #[derive(Debug)]
 enum Ended {
+    /// All was told, and where to go on is known.
+    Listed,
     /// The server ended it, as it does after a while.
     Well,
     /// The server has forgotten the version from which we want to go on.
@@ -107,6 +115,8 @@ pub(crate) struct Follower<'a, K: Kind> {
     /// From where to go on; nothing when all is to be told from the beginning.
     version: Option<String>,
     streams: bool,
+    /// Whether the server may have lost what it told: it was away since.
+    in_doubt: bool,
     /// When something was last heard.
     heard: Instant,
     trouble: Trouble,
@@ -115,15 +125,16 @@ pub(crate) struct Follower<'a, K: Kind> {
 impl<'a, K: Kind> Follower<'a, K> {
     pub(crate) fn new(caller: &'a Caller, kind: K, sink: &'a dyn Sink<K::Record, K::Key>) -> Self {
         let (heard, trouble) = (Instant::now(), Trouble::default());
-        Self { caller, kind, sink, version: None, streams: true, heard, trouble }
+        Self { caller, kind, sink, version: None, streams: true, in_doubt: true, heard, trouble }
     }
 
     /// Follows for ever.
     pub(crate) async fn run(mut self) {
         let mut wait = K::FIRST_WAIT;
         loop {
-            let begun = Instant::now();
+            let (begun, back) = (Instant::now(), self.caller.reach.follow());
             match self.round().await {
+                Ok(Ended::Listed) => wait = K::FIRST_WAIT,
                 Ok(Ended::Well) => {
                     wait = K::FIRST_WAIT;
                     // A server that ends every watch at once is not asked without a rest.
@@ -134,7 +145,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                 Ok(Ended::Forgotten) => {
                     debug!(kind = K::NAME, "the server has forgotten where we were; listing anew");
                     self.version = None;
-                    sleep(jittered(K::FIRST_WAIT)).await;
+                    sleep(stretched(K::FIRST_WAIT)).await;
                 }
                 Ok(Ended::OtherPast) => {
                     warn!(kind = K::NAME, "the server is behind what it told before; listing anew");
@@ -144,7 +155,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                         self.sink.hear(Change::Complete);
                     }
                     self.version = None;
-                    sleep(jittered(K::FIRST_WAIT)).await;
+                    sleep(stretched(K::FIRST_WAIT)).await;
                 }
                 Ok(Ended::NoStreaming) => {
                     info!(kind = K::NAME, "the server has no streaming lists; listing by pages");
@@ -158,12 +169,10 @@ impl<'a, K: Kind> Follower<'a, K> {
                         let error = Chain(&error);
                         warn!(kind = K::NAME, %error, "the API server tells no changes; trying again");
                     }
-                    let least = match error {
-                        ApiError::Throttled { retry_after } => retry_after.unwrap_or_default(),
-                        _ => Duration::ZERO,
-                    };
-                    sleep(jittered(wait).max(least.min(LONGEST_WAIT))).await;
-                    wait = (wait * 2).min(LONGEST_WAIT);
+                    let least = error.retry_after().unwrap_or_default().min(LONGEST_WAIT);
+                    let least = stretched(K::FIRST_WAIT).max(least);
+                    let is_back = back.wait(stretched(wait).max(least), least).await;
+                    wait = if is_back { K::FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
                 }
             }
         }
@@ -198,18 +207,56 @@ impl<'a, K: Kind> Follower<'a, K> {
                 page => page?,
             };
             self.note_heard();
-            let list: List<'_, K::Object<'_>> = serde_json::from_slice(&page)
-                .map_err(|error| ApiError::Unreadable(Box::new(error)))?;
+            let (following, version) = self.tell_page(&page)?;
+            next = following;
+            if next.is_empty() {
+                self.sink.hear(Change::Complete);
+                (self.version, self.in_doubt) = (Some(version), false);
+                return Ok(Ended::Listed);
+            }
+        }
+    }
+
+    /// Tells a page; where the next one begins, if there is one, and the version of the list.
+    fn tell_page(&self, page: &[u8]) -> Result<(String, String), ApiError> {
+        let whole = serde_json::from_slice::<List<'_, K::Object<'_>>>(page);
+        let metadata = if let Ok(list) = whole {
             for object in list.items {
                 self.sink.hear(Change::Applied(self.kind.record(object)));
             }
-            next = list.metadata.next.into_owned();
-            if next.is_empty() {
-                self.sink.hear(Change::Complete);
-                self.version = Some(list.metadata.resource_version.into_owned());
-                return Ok(Ended::Well);
+            list.metadata
+        } else {
+            // One of them cannot be understood: one by one.
+            let list: List<'_, Value> = decoded(page)?;
+            for item in list.items {
+                self.tell_item(&item.to_string())?;
+            }
+            list.metadata
+        };
+        Ok((metadata.next.into_owned(), metadata.resource_version.into_owned()))
+    }
+
+    fn tell_item(&self, item: &str) -> Result<(), ApiError> {
+        match serde_json::from_str::<K::Object<'_>>(item) {
+            Ok(object) => self.sink.hear(Change::Applied(self.kind.record(object))),
+            Err(error) => {
+                let Bare { metadata } = decoded(item.as_bytes())?;
+                self.unread(&metadata, &error);
             }
         }
+        Ok(())
+    }
+
+    /// An object cannot be understood. That must not keep the others from being told.
+    fn unread(&self, object: &Identity<'_>, error: &serde_json::Error) {
+        let Identity { name, namespace, .. } = object;
+        let column = error.column();
+        if K::IS_SECRET {
+            warn!(kind = K::NAME, %namespace, %name, column, "an object cannot be understood");
+        } else {
+            warn!(kind = K::NAME, %namespace, %name, %error, "an object cannot be understood");
+        }
+        self.sink.hear(Change::Unread(K::key(object)));
     }
 
     /// Tells all as a stream, and then what changes.
@@ -224,7 +271,7 @@ impl<'a, K: Kind> Follower<'a, K> {
 
     /// Tells what changes from a version on.
     async fn watch(&mut self, version: &str) -> Result<Ended, ApiError> {
-        if is_older(&self.current().await?, version) {
+        if self.in_doubt && is_older(&self.current().await?, version) {
             return Ok(Ended::OtherPast);
         }
         let query = format!("resourceVersion={}", crate::urls::part(version));
@@ -237,8 +284,7 @@ impl<'a, K: Kind> Follower<'a, K> {
     /// The version that the server's store is at.
     async fn current(&self) -> Result<String, ApiError> {
         let page = self.caller.read(Call::get(self.url("limit=1"))).await?;
-        let list: List<'_, IgnoredAny> =
-            serde_json::from_slice(&page).map_err(|error| ApiError::Unreadable(Box::new(error)))?;
+        let list: List<'_, IgnoredAny> = decoded(&page)?;
         Ok(list.metadata.resource_version.into_owned())
     }
 
@@ -250,10 +296,12 @@ impl<'a, K: Kind> Follower<'a, K> {
     }
 
     async fn events(&mut self, query: &str, mut initial: bool) -> Result<Ended, ApiError> {
-        let lasts = jittered(K::LASTS);
+        let lasts = stretched(K::LASTS);
         let seconds = lasts.as_secs();
         let path = self
             .url(&format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}"));
+        let begun = Instant::now();
+        self.in_doubt = true;
         let answer = self.caller.send(Call::watch(path)).await?;
         let mut lines = Lines::new(answer.into_body(), lasts + SILENCE);
         let mut told = false;
@@ -276,6 +324,7 @@ impl<'a, K: Kind> Follower<'a, K> {
         if initial {
             return Err(ApiError::Unreadable("a list was cut off".into()));
         }
+        self.in_doubt = begun.elapsed() < Duration::from_secs(seconds);
         Ok(Ended::Well)
     }
 
@@ -283,24 +332,23 @@ impl<'a, K: Kind> Follower<'a, K> {
     fn take(&mut self, line: &[u8], initial: bool) -> Result<Taken, ApiError> {
         let event: Event<'_, K::Object<'_>> = match serde_json::from_slice(line) {
             Ok(event) => event,
-            Err(error) => {
-                return failure(line).unwrap_or(Err(ApiError::Unreadable(Box::new(error))));
-            }
+            Err(error) => return self.take_unread(line, error, initial),
         };
-        let version = event.object.version().to_owned();
-        if !initial && self.version.as_ref().is_some_and(|known| is_older(&version, known)) {
+        let Event { kind, object } = event;
+        let version = object.identity().resource_version.into_owned();
+        if self.is_behind(&version, initial) {
             return Ok(Taken::Older);
         }
-        let taken = match &*event.kind {
+        let taken = match &*kind {
             "ADDED" | "MODIFIED" => {
-                self.sink.hear(Change::Applied(self.kind.record(event.object)));
+                self.sink.hear(Change::Applied(self.kind.record(object)));
                 Taken::Change
             }
             "DELETED" => {
-                self.sink.hear(Change::Gone(K::key(&event.object)));
+                self.sink.hear(Change::Gone(K::key(&object.identity())));
                 Taken::Change
             }
-            "BOOKMARK" if event.object.annotation(INITIAL_END) == Some("true") => {
+            "BOOKMARK" if object.annotation(INITIAL_END) == Some("true") => {
                 self.sink.hear(Change::Complete);
                 Taken::InitialEnd
             }
@@ -312,11 +360,47 @@ impl<'a, K: Kind> Follower<'a, K> {
             }
         };
         // In the middle of a list there is no version to go on from.
-        let is_list = initial && !matches!(taken, Taken::InitialEnd);
-        if !is_list && !version.is_empty() {
+        self.reached(version, initial && !matches!(taken, Taken::InitialEnd));
+        Ok(taken)
+    }
+
+    /// Takes an event that is an error, or whose object cannot be understood.
+    fn take_unread(
+        &mut self,
+        line: &[u8],
+        error: serde_json::Error,
+        initial: bool,
+    ) -> Result<Taken, ApiError> {
+        if let Some(failure) = failure(line) {
+            return failure;
+        }
+        let event = serde_json::from_slice::<Event<'_, Bare<'_>>>(line);
+        let Some(event) = event.ok().filter(|event| !event.object.metadata.name.is_empty()) else {
+            return Err(ApiError::Unreadable(Box::new(error)));
+        };
+        let Event { kind, object: Bare { metadata: object } } = event;
+        let version = object.resource_version.clone().into_owned();
+        if self.is_behind(&version, initial) {
+            return Ok(Taken::Older);
+        }
+        if kind == "DELETED" {
+            self.sink.hear(Change::Gone(K::key(&object)));
+        } else {
+            self.unread(&object, &error);
+        }
+        self.reached(version, initial);
+        Ok(Taken::Change)
+    }
+
+    /// Whether an event is older than what was heard before.
+    fn is_behind(&self, version: &str, initial: bool) -> bool {
+        !initial && self.version.as_ref().is_some_and(|known| is_older(version, known))
+    }
+
+    fn reached(&mut self, version: String, in_list: bool) {
+        if !in_list && !version.is_empty() {
             self.version = Some(version);
         }
-        Ok(taken)
     }
 }
 
@@ -326,8 +410,6 @@ fn is_older(version: &str, than: &str) -> bool {
     version.0.is_some() && version < than
 }
 
-/// Up to as long again, so that not all come back at the same moment.
-fn jittered(wait: Duration) -> Duration {
-    let random = RandomState::new().hash_one(0u8) % 1000;
-    wait + wait.mul_f64(f64::from(u16::try_from(random).unwrap_or(0)) / 1000.0)
-}
+#[cfg(test)]
+#[path = "follow_tests.rs"]
+mod tests;

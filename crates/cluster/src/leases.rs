@@ -10,17 +10,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use model::cluster::{Lease, LeaseName, LeaseRecord, Uid};
 use model::ports::cluster::{ApiError, Leases};
 
-use crate::call::Call;
+use crate::call::{Call, found};
 use crate::{Cluster, urls};
 
 #[async_trait]
 impl Leases for Cluster {
     async fn lease(&self, name: &LeaseName) -> Result<Option<Lease>, ApiError> {
         let call = Call::get(path(name)).in_own_lane();
-        match self.caller.ask::<ApiLease>(call).await {
-            Err(ApiError::NotFound) => Ok(None),
-            answer => Ok(Some(read(answer?))),
-        }
+        Ok(found(self.caller.ask(call).await)?.map(read))
     }
 
     async fn create_lease(
@@ -29,7 +26,7 @@ impl Leases for Cluster {
         record: &LeaseRecord,
     ) -> Result<Lease, ApiError> {
         let path = urls::leases(&name.namespace);
-        self.write(Method::POST, path, written(name, record, None)).await
+        self.write_lease(Method::POST, path, &written(name, record, None)).await
     }
 
     async fn update_lease(
@@ -38,20 +35,18 @@ impl Leases for Cluster {
         from: &Lease,
         record: &LeaseRecord,
     ) -> Result<Lease, ApiError> {
-        self.write(Method::PUT, path(name), written(name, record, Some(from))).await
+        self.write_lease(Method::PUT, path(name), &written(name, record, Some(from))).await
     }
 }
 
 impl Cluster {
-    async fn write(
+    async fn write_lease(
         &self,
         method: Method,
         path: String,
-        lease: ApiLease,
+        lease: &ApiLease,
     ) -> Result<Lease, ApiError> {
-        let body = serde_json::to_value(lease);
-        let body = body.map_err(|error| ApiError::Unreadable(Box::new(error)))?;
-        let call = Call::json(method, path, &body).in_own_lane();
+        let call = Call::object(method, path, lease)?.in_own_lane();
         Ok(read(self.caller.ask(call).await?))
     }
 }

@@ -26,13 +26,14 @@ mod nodes;
 mod objects;
 mod pod_api;
 mod pods;
+mod reach;
 mod reviews;
 mod runtime_classes;
 mod services;
 mod urls;
 mod ways;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use model::ports::cluster::ApiError;
 use prometheus::Registry;
@@ -59,11 +60,26 @@ impl Rate {
     pub const UNLIMITED: Self = Self { per_second: 0.0, burst: 0 };
 }
 
+/// How fast one may call, and write events.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates {
+    /// All calls but events and those that cannot wait.
+    pub calls: Rate,
+    /// Events.
+    pub events: Rate,
+}
+
+impl From<Rate> for Rates {
+    /// Events are as many as there are.
+    fn from(calls: Rate) -> Self {
+        Self { calls, events: Rate::UNLIMITED }
+    }
+}
+
 /// An API server.
 #[derive(Debug, Clone)]
 pub struct Cluster {
     caller: Arc<Caller>,
-    rate: Rate,
     exclusion: Arc<Exclusion>,
     /// Who writes events, and from where.
     source: Arc<Source>,
@@ -80,11 +96,16 @@ pub struct Source {
 
 impl Cluster {
     /// The server at the other end of a connection.
-    pub fn new(connection: Connection, rate: Rate, exclusion: Exclusion, source: Source) -> Self {
-        let (bucket, events) = (Bucket::new(rate), Bucket::new(Rate::UNLIMITED));
+    pub fn new(
+        connection: Connection,
+        rates: impl Into<Rates>,
+        exclusion: Exclusion,
+        source: Source,
+    ) -> Self {
+        let Rates { calls, events } = rates.into();
+        let (bucket, events) = (Bucket::new(calls), Bucket::new(events));
         Self {
-            caller: Arc::new(Caller { connection, bucket, events, counted: OnceLock::new() }),
-            rate,
+            caller: Arc::new(Caller::new(connection, bucket, events)),
             exclusion: Arc::new(exclusion),
             source: Arc::new(source),
         }
@@ -97,15 +118,6 @@ impl Cluster {
             drop(self.caller.counted.set(counted));
         }
         Ok(())
-    }
-
-    /// The same server, with events kept to a rate of their own. Before its calls are counted.
-    #[must_use]
-    pub fn with_event_rate(self, rate: Rate) -> Self {
-        let (bucket, events) = (Bucket::new(self.rate), Bucket::new(rate));
-        let connection = self.caller.connection.clone();
-        let caller = Caller { connection, bucket, events, counted: OnceLock::new() };
-        Self { caller: Arc::new(caller), ..self }
     }
 
     /// Where the server is.

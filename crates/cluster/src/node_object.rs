@@ -8,28 +8,31 @@ use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use model::ports::cluster::{ApiError, Sink};
-use model::ports::node_api::{NodeApi, NodeLeases};
-use serde::Serialize;
+use model::ports::node_api::{NODE_LEASES, NodeApi, NodeLeases};
 
-use crate::call::{Call, JSON, Lane, STRATEGIC_MERGE};
+use crate::call::{Call, found};
+use crate::decode::Identity;
 use crate::follow::{Follower, HasMetadata, Kind};
 use crate::{Cluster, urls};
-
-/// The namespace of the leases of all nodes.
-const LEASES: &str = "kube-node-lease";
 
 struct OwnNode {
     path: String,
 }
 
 impl HasMetadata for Node {
-    fn version(&self) -> &str {
-        self.metadata.resource_version.as_deref().unwrap_or_default()
+    fn identity(&self) -> Identity<'_> {
+        Identity::of(&self.metadata)
     }
 
     fn annotation(&self, name: &str) -> Option<&str> {
         self.metadata.annotations.as_ref()?.get(name).map(String::as_str)
     }
+}
+
+/// Without what nobody here reads: who wrote what is larger than all the rest.
+fn pruned(mut node: Node) -> Node {
+    node.metadata.managed_fields = None;
+    node
 }
 
 impl Kind for OwnNode {
@@ -42,27 +45,10 @@ impl Kind for OwnNode {
         Cow::Borrowed(&self.path)
     }
 
-    fn key(_: &Node) {}
+    fn key(_: &Identity<'_>) {}
 
     fn record(&self, node: Node) -> Node {
-        node
-    }
-}
-
-/// A call that writes.
-fn write(method: Method, path: String, content_type: &'static str, body: Vec<u8>) -> Call {
-    Call { method, path, content_type, body, lane: Lane::Own }
-}
-
-fn body(object: &impl Serialize) -> Result<Vec<u8>, ApiError> {
-    serde_json::to_vec(object).map_err(|error| ApiError::Unreadable(Box::new(error)))
-}
-
-/// The object, if there is one.
-fn found<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
-    match answer {
-        Err(ApiError::NotFound) => Ok(None),
-        answer => answer.map(Some),
+        pruned(node)
     }
 }
 
@@ -75,23 +61,23 @@ impl NodeApi for Cluster {
     }
 
     async fn own_node(&self, name: &str) -> Result<Option<Node>, ApiError> {
-        found(self.caller.ask(Call::get(urls::node(name)).in_own_lane()).await)
+        let call = Call::get(urls::node(name)).in_own_lane();
+        Ok(found(self.caller.ask(call).await)?.map(pruned))
     }
 
     async fn create_node(&self, node: &Node) -> Result<Node, ApiError> {
-        let path = "/api/v1/nodes".to_owned();
-        self.caller.ask(write(Method::POST, path, JSON, body(node)?)).await
+        let call = Call::object(Method::POST, "/api/v1/nodes".to_owned(), node)?;
+        self.caller.ask(call.in_own_lane()).await.map(pruned)
     }
 
     async fn patch_node_status(&self, name: &str, patch: String) -> Result<Node, ApiError> {
-        let status = urls::node(name) + "/status";
-        let call = write(Method::PATCH, status, STRATEGIC_MERGE, patch.into_bytes());
-        self.caller.ask(call).await
+        let call = Call::patch(urls::node(name) + "/status", patch).in_own_lane();
+        self.caller.ask(call).await.map(pruned)
     }
 }
 
 fn lease_path(name: &str) -> String {
-    format!("{}/{}", urls::leases(LEASES), urls::part(name))
+    format!("{}/{}", urls::leases(NODE_LEASES), urls::part(name))
 }
 
 #[async_trait]
@@ -101,11 +87,13 @@ impl NodeLeases for Cluster {
     }
 
     async fn create_node_lease(&self, lease: &Lease) -> Result<Lease, ApiError> {
-        self.caller.ask(write(Method::POST, urls::leases(LEASES), JSON, body(lease)?)).await
+        let call = Call::object(Method::POST, urls::leases(NODE_LEASES), lease)?;
+        self.caller.ask(call.in_own_lane()).await
     }
 
     async fn update_node_lease(&self, lease: &Lease) -> Result<Lease, ApiError> {
         let name = lease.metadata.name.as_deref().unwrap_or_default();
-        self.caller.ask(write(Method::PUT, lease_path(name), JSON, body(lease)?)).await
+        let call = Call::object(Method::PUT, lease_path(name), lease)?;
+        self.caller.ask(call.in_own_lane()).await
     }
 }

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use model::cluster::NodeRecord;
 use model::ports::cluster::{ApiError, Nodes, Sink};
 
-use crate::call::Call;
+use crate::call::{Call, decoded, found};
+use crate::decode::Identity;
 use crate::decode::node::Node;
 use crate::follow::{Follower, Kind, has_slim_metadata};
 use crate::{Cluster, urls};
@@ -26,8 +27,8 @@ impl Kind for AllNodes {
         "/api/v1/nodes".into()
     }
 
-    fn key(node: &Node<'_>) -> String {
-        node.metadata.name.clone().into_owned()
+    fn key(node: &Identity<'_>) -> String {
+        node.name.clone().into_owned()
     }
 
     fn record(&self, object: Node<'_>) -> NodeRecord {
@@ -42,12 +43,7 @@ impl Nodes for Cluster {
     }
 
     async fn node(&self, name: &str) -> Result<Option<NodeRecord>, ApiError> {
-        let answer = match self.caller.read(Call::get(urls::node(name))).await {
-            Err(ApiError::NotFound) => return Ok(None),
-            answer => answer?,
-        };
-        let node: Node<'_> = serde_json::from_slice(&answer)
-            .map_err(|error| ApiError::Unreadable(Box::new(error)))?;
-        Ok(Some(node.record()))
+        let answer = found(self.caller.read(Call::get(urls::node(name))).await)?;
+        answer.map(|answer| Ok(decoded::<Node<'_>>(&answer)?.record())).transpose()
     }
 }

@@ -11,7 +11,8 @@ use model::ports::cluster::{ApiError, Sink};
 use model::ports::objects::{Freshness, ObjectReads, TokenRequests};
 use serde_json::{Value, json};
 
-use crate::call::Call;
+use crate::call::{Call, decoded, found};
+use crate::decode::Identity;
 use crate::decode::object::Object;
 use crate::follow::{Follower, Kind, has_slim_metadata};
 use crate::{Cluster, urls};
@@ -31,6 +32,7 @@ impl Kind for One {
     const NAME: &'static str = "an object of a pod";
     // There may be hundreds, and each new watch is a call.
     const LASTS: Duration = Duration::from_mins(30);
+    const IS_SECRET: bool = true;
     // A container waits for it. That a node may see it is known a moment after the pod is its own.
     const FIRST_WAIT: Duration = Duration::from_millis(100);
 
@@ -38,7 +40,7 @@ impl Kind for One {
         Cow::Borrowed(&self.path)
     }
 
-    fn key(_: &Object<'_>) {}
+    fn key(_: &Identity<'_>) {}
 
     fn record(&self, object: Object<'_>) -> DataObject {
         object.record(self.kind)
@@ -64,13 +66,9 @@ impl ObjectReads for Cluster {
             Freshness::Any => "?resourceVersion=0",
         };
         let path = format!("{}/{}{query}", objects(key), urls::part(&key.name));
-        let answer = match self.caller.read(Call::get(path)).await {
-            Err(ApiError::NotFound) => return Ok(None),
-            answer => answer?,
-        };
-        let object: Object<'_> = serde_json::from_slice(&answer)
-            .map_err(|error| ApiError::Unreadable(Box::new(error)))?;
-        Ok(Some(object.record(key.kind)))
+        let answer = found(self.caller.read(Call::get(path)).await)?;
+        let read = answer.map(|answer| Ok(decoded::<Object<'_>>(&answer)?.record(key.kind)));
+        read.transpose()
     }
 }
 

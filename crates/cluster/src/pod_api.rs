@@ -10,7 +10,8 @@ use model::ids::{PodName, PodUid};
 use model::ports::cluster::{ApiError, Sink};
 use model::ports::pod_api::PodApi;
 
-use crate::call::{Call, JSON, Lane, STRATEGIC_MERGE};
+use crate::call::{Call, decoded, found};
+use crate::decode::Identity;
 use crate::decode::node::Node;
 use crate::follow::{Follower, HasMetadata, Kind};
 use crate::{Cluster, urls};
@@ -20,8 +21,8 @@ struct PodsOf {
 }
 
 impl HasMetadata for Pod {
-    fn version(&self) -> &str {
-        self.metadata.resource_version.as_deref().unwrap_or_default()
+    fn identity(&self) -> Identity<'_> {
+        Identity::of(&self.metadata)
     }
 
     fn annotation(&self, name: &str) -> Option<&str> {
@@ -39,8 +40,8 @@ impl Kind for PodsOf {
         Cow::Borrowed(&self.path)
     }
 
-    fn key(pod: &Pod) -> PodUid {
-        pod.metadata.uid.as_deref().unwrap_or_default().into()
+    fn key(pod: &Identity<'_>) -> PodUid {
+        (&*pod.uid).into()
     }
 
     fn record(&self, pod: Pod) -> Arc<Pod> {
@@ -55,11 +56,6 @@ fn pruned(mut pod: Pod) -> Pod {
     pod
 }
 
-fn read(answer: &[u8]) -> Result<Arc<Pod>, ApiError> {
-    let pod = serde_json::from_slice(answer);
-    Ok(Arc::new(pruned(pod.map_err(|error| ApiError::Unreadable(Box::new(error)))?)))
-}
-
 #[async_trait]
 impl PodApi for Cluster {
     async fn follow_pods_of(&self, node: &str, sink: &dyn Sink<Arc<Pod>, PodUid>) {
@@ -69,36 +65,20 @@ impl PodApi for Cluster {
     }
 
     async fn patch_status(&self, pod: &PodName, patch: String) -> Result<Arc<Pod>, ApiError> {
-        let call = Call {
-            method: Method::PATCH,
-            path: urls::pod(&pod.namespace, &pod.name) + "/status",
-            content_type: STRATEGIC_MERGE,
-            body: patch.into_bytes(),
-            lane: Lane::Ordinary,
-        };
-        read(&self.caller.read(call).await?)
+        let call = Call::patch(urls::pod(&pod.namespace, &pod.name) + "/status", patch);
+        Ok(Arc::new(pruned(self.caller.ask(call).await?)))
     }
 
     async fn create_pod(&self, pod: &Pod) -> Result<Arc<Pod>, ApiError> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
-        let body = serde_json::to_vec(pod);
-        let call = Call {
-            method: Method::POST,
-            path: urls::pods(namespace),
-            content_type: JSON,
-            body: body.map_err(|error| ApiError::Unreadable(Box::new(error)))?,
-            lane: Lane::Ordinary,
-        };
-        read(&self.caller.read(call).await?)
+        let call = Call::object(Method::POST, urls::pods(namespace), pod)?;
+        Ok(Arc::new(pruned(self.caller.ask(call).await?)))
     }
 
     async fn node_uid(&self, node: &str) -> Result<Option<String>, ApiError> {
-        let answer = match self.caller.read(Call::get(urls::node(node))).await {
-            Err(ApiError::NotFound) => return Ok(None),
-            answer => answer?,
-        };
-        let node: Node<'_> = serde_json::from_slice(&answer)
-            .map_err(|error| ApiError::Unreadable(Box::new(error)))?;
+        let answer = found(self.caller.read(Call::get(urls::node(node))).await)?;
+        let Some(answer) = answer else { return Ok(None) };
+        let node: Node<'_> = decoded(&answer)?;
         let goes = node.metadata.deletion_timestamp.is_some();
         Ok((!goes).then(|| node.metadata.uid().to_string()))
     }

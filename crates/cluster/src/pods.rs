@@ -9,7 +9,8 @@ use model::ports::cluster::{ApiError, PodFeed, PodWrites, Sink};
 use model::verdict::Verdict;
 use serde_json::{Value, json};
 
-use crate::call::{Call, JSON, Lane, STRATEGIC_MERGE};
+use crate::call::{Call, decoded};
+use crate::decode::Identity;
 use crate::decode::pod::{Exclusion, Pod};
 use crate::follow::{Follower, Kind, has_slim_metadata};
 use crate::{Cluster, urls};
@@ -31,8 +32,8 @@ impl Kind for Pods<'_> {
         "/api/v1/pods".into()
     }
 
-    fn key(pod: &Pod<'_>) -> Uid {
-        pod.metadata.uid()
+    fn key(pod: &Identity<'_>) -> Uid {
+        Uid::from(&*pod.uid)
     }
 
     fn record(&self, object: Pod<'_>) -> PodRecord {
@@ -51,34 +52,19 @@ impl PodFeed for Cluster {
 #[async_trait]
 impl PodWrites for Cluster {
     async fn fail_pod(&self, pod: &PodTarget, status: &FailedStatus) -> Result<Version, ApiError> {
-        let call = Call {
-            method: Method::PATCH,
-            path: urls::pod(&pod.namespace, &pod.name) + "/status",
-            content_type: STRATEGIC_MERGE,
-            body: patch(pod, status).to_string().into_bytes(),
-            lane: Lane::Ordinary,
-        };
-        let answer = self.caller.read(call).await?;
-        Ok(Version::from(&*read(&answer)?.metadata.resource_version))
+        let path = urls::pod(&pod.namespace, &pod.name) + "/status";
+        let answer = self.caller.read(Call::patch(path, patch(pod, status).to_string())).await?;
+        Ok(Version::from(&*decoded::<Pod<'_>>(&answer)?.metadata.resource_version))
     }
 
     async fn remove_pod(&self, pod: &PodTarget, _: &Verdict) -> Result<PodRemoved, ApiError> {
-        let call = Call {
-            method: Method::DELETE,
-            path: urls::pod(&pod.namespace, &pod.name),
-            content_type: JSON,
-            body: options(pod).to_string().into_bytes(),
-            lane: Lane::Ordinary,
-        };
-        let answer = self.caller.read(call).await?;
+        let path = urls::pod(&pod.namespace, &pod.name);
+        let answer = self.caller.read(Call::json(Method::DELETE, path, &options(pod))).await?;
         // The answer is the pod as it was last, or a bare status.
-        let held = read(&answer).is_ok_and(|pod| !pod.metadata.finalizers.is_empty());
+        let read = decoded::<Pod<'_>>(&answer);
+        let held = read.is_ok_and(|pod| !pod.metadata.finalizers.is_empty());
         Ok(if held { PodRemoved::Held } else { PodRemoved::Gone })
     }
-}
-
-fn read(answer: &[u8]) -> Result<Pod<'_>, ApiError> {
-    serde_json::from_slice(answer).map_err(|error| ApiError::Unreadable(Box::new(error)))
 }
 
 /// What a pod's status becomes. The uid makes the server refuse it for any other pod of that name.

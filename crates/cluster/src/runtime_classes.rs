@@ -9,7 +9,7 @@ use model::ports::objects::RuntimeClassFeed;
 use serde::Deserialize;
 
 use crate::Cluster;
-use crate::decode::Metadata;
+use crate::decode::{Identity, Metadata};
 use crate::follow::{Follower, Kind, has_slim_metadata};
 
 /// A runtime class.
@@ -36,8 +36,8 @@ impl Kind for AllClasses {
         "/apis/node.k8s.io/v1/runtimeclasses".into()
     }
 
-    fn key(class: &RuntimeClass<'_>) -> String {
-        class.metadata.name.clone().into_owned()
+    fn key(class: &Identity<'_>) -> String {
+        class.name.clone().into_owned()
     }
 
     fn record(&self, class: RuntimeClass<'_>) -> RuntimeClassRecord {

@@ -9,7 +9,7 @@ use model::ports::objects::ServiceFeed;
 use serde::Deserialize;
 
 use crate::Cluster;
-use crate::decode::Metadata;
+use crate::decode::{Identity, Metadata};
 use crate::follow::{Follower, Kind, has_slim_metadata};
 
 /// A service.
@@ -42,15 +42,6 @@ struct Port<'a> {
     number: i32,
 }
 
-impl Service<'_> {
-    fn name(&self) -> ServiceName {
-        ServiceName {
-            namespace: self.metadata.namespace.clone().into(),
-            name: self.metadata.name.clone().into(),
-        }
-    }
-}
-
 has_slim_metadata!(Service);
 
 struct AllServices;
@@ -65,12 +56,12 @@ impl Kind for AllServices {
         "/api/v1/services".into()
     }
 
-    fn key(service: &Service<'_>) -> ServiceName {
-        service.name()
+    fn key(service: &Identity<'_>) -> ServiceName {
+        ServiceName { namespace: (&*service.namespace).into(), name: (&*service.name).into() }
     }
 
     fn record(&self, service: Service<'_>) -> ServiceRecord {
-        let name = service.name();
+        let name = Self::key(&service.metadata.identity());
         let port = |port: Port<'_>| ServicePort {
             name: port.name.into(),
             protocol: if port.protocol.is_empty() { "TCP".into() } else { port.protocol.into() },

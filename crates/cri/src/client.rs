@@ -149,6 +149,15 @@ impl Runtime for CriRuntime {
         status.ok_or_else(|| call.malformed("no status"))
     }
 
+    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError> {
+        let network = cri::NetworkConfig { pod_cidr: pod_cidrs.to_owned() };
+        let config = cri::RuntimeConfig { network_config: Some(network) };
+        let request = cri::UpdateRuntimeConfigRequest { runtime_config: Some(config) };
+        let call = on("UpdateRuntimeConfig", pod_cidrs);
+        self.runtime.call(call, request, RuntimeServiceClient::update_runtime_config).await?;
+        Ok(())
+    }
+
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
         let pod = config.pod.to_string();
         let request = cri::RunPodSandboxRequest {

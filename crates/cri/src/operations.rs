@@ -57,6 +57,7 @@ fn operation(method: &str) -> &'static str {
     match method {
         "Version" => "version",
         "Status" => "status",
+        "UpdateRuntimeConfig" => "update_runtime_config",
         "RuntimeConfig" => "runtime_config",
         "RunPodSandbox" => "run_podsandbox",
         "StopPodSandbox" => "stop_podsandbox",

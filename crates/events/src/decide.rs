@@ -7,7 +7,7 @@ mod latest;
 mod outcome;
 mod tokens;
 
-pub use correlator::{Correlator, Outgoing};
-pub use latest::Latest;
-pub use outcome::{MOST_TRIES, Next, PAUSE, next};
-pub use tokens::Tokens;
+pub use correlator::Correlator;
+use latest::Latest;
+pub use outcome::{Dropped, Next, next};
+use tokens::Tokens;

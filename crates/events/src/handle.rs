@@ -1,5 +1,6 @@
 //! Takes events, and never waits.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use model::cluster::{About, ClusterEvent};
@@ -8,7 +9,8 @@ use model::ports::events::{EventType, Events, NodeEvent, NodeEvents, PodEvent};
 use tokio::sync::mpsc;
 use tracing::debug;
 
-use crate::metrics::{Dropped, Metrics};
+use crate::decide::Dropped;
+use crate::metrics::Metrics;
 use crate::task::EventWriter;
 
 /// How many events wait to be written.
@@ -36,7 +38,9 @@ pub fn channel(
 }
 
 impl ApiEvents {
-    fn send(&self, event: ClusterEvent) {
+    fn send(&self, about: About, kind: EventType, reason: Cow<'static, str>, message: String) {
+        let is_warning = kind == EventType::Warning;
+        let event = ClusterEvent::new(about, is_warning, (reason, message), self.clock.now());
         if let Err(refused) = self.queue.try_send(event) {
             let event = refused.into_inner();
             debug!(about = event.about.name, reason = %event.reason, "an event was dropped: too many wait");
@@ -47,45 +51,29 @@ impl ApiEvents {
 
 impl Events for ApiEvents {
     fn record(&self, event: PodEvent) {
-        let now = self.clock.now();
-        self.send(ClusterEvent {
-            about: About {
-                api_version: "v1",
-                kind: "Pod",
-                namespace: event.pod.namespace.to_string(),
-                name: event.pod.name.to_string(),
-                uid: event.pod_uid.as_str().into(),
-                field_path: event.field_path.to_string(),
-            },
-            is_warning: event.kind == EventType::Warning,
-            reason: event.reason,
-            message: event.message,
-            first: now,
-            at: now,
-            count: 1,
-        });
+        let about = About {
+            api_version: "v1",
+            kind: "Pod",
+            namespace: event.pod.namespace.to_string(),
+            name: event.pod.name.to_string(),
+            uid: event.pod_uid.as_str().into(),
+            field_path: event.field_path.to_string(),
+        };
+        self.send(about, event.kind, event.reason, event.message);
     }
 }
 
 impl NodeEvents for ApiEvents {
     fn record(&self, event: NodeEvent) {
-        let now = self.clock.now();
-        self.send(ClusterEvent {
-            // Its uid upstream does not tell either.
-            about: About {
-                api_version: "v1",
-                kind: "Node",
-                namespace: String::new(),
-                name: self.node.to_string(),
-                uid: "".into(),
-                field_path: String::new(),
-            },
-            is_warning: event.kind == EventType::Warning,
-            reason: event.reason.into(),
-            message: event.message,
-            first: now,
-            at: now,
-            count: 1,
-        });
+        // Its uid upstream does not tell either.
+        let about = About {
+            api_version: "v1",
+            kind: "Node",
+            namespace: String::new(),
+            name: self.node.to_string(),
+            uid: "".into(),
+            field_path: String::new(),
+        };
+        self.send(about, event.kind, event.reason.into(), event.message);
     }
 }

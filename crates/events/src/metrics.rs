@@ -2,35 +2,13 @@
 
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
+use crate::decide::Dropped;
+
 /// The metrics of events.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     written: IntCounter,
     dropped: IntCounterVec,
-}
-
-/// Why an event did not reach the API server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dropped {
-    /// Too many waited.
-    QueueFull,
-    /// Too many about one object.
-    TooMany,
-    /// The server did not want it.
-    Refused,
-    /// The server did not answer for too long.
-    GivenUp,
-}
-
-impl Dropped {
-    fn label(self) -> &'static str {
-        match self {
-            Self::QueueFull => "queue-full",
-            Self::TooMany => "too-many",
-            Self::Refused => "refused",
-            Self::GivenUp => "given-up",
-        }
-    }
 }
 
 impl Metrics {

@@ -1,9 +1,9 @@
 //! Writes events, one after the other.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use model::chain::Chain;
+use model::chance::fraction;
 use model::cluster::ClusterEvent;
 use model::ports::cluster::{ApiError, ClusterEvents};
 use model::trouble::Trouble;
@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::decide::{Correlator, Next, Outgoing, next};
-use crate::metrics::{Dropped, Metrics};
+use crate::decide::{Correlator, Dropped, Next, next};
+use crate::metrics::Metrics;
 
 /// Writes what is taken. Owns what is remembered of it.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl EventWriter {
         let write = async {
             while let Some(event) = self.coming.recv().await {
                 match self.correlator.correlate(event) {
-                    Some(outgoing) => self.send(&*server, outgoing).await,
+                    Some(event) => self.send(&*server, &event).await,
                     None => self.metrics.dropped(Dropped::TooMany),
                 }
             }
@@ -50,17 +50,14 @@ impl EventWriter {
         }
     }
 
-    async fn send(&mut self, server: &dyn ClusterEvents, outgoing: Outgoing) {
-        let (mut counted, event) = match outgoing {
-            Outgoing::Write(event) => (false, event),
-            Outgoing::Count(event) => (true, event),
-        };
+    async fn send(&mut self, server: &dyn ClusterEvents, event: &ClusterEvent) {
+        let mut counted = event.count > 1;
         let mut tries = 0;
         loop {
             let answer = if counted {
-                server.count_event(&event).await
+                server.count_event(event).await
             } else {
-                server.write_event(&event).await
+                server.write_event(event).await
             };
             tries += 1;
             match next(answer.as_ref().copied(), counted, tries, fraction()) {
@@ -77,8 +74,9 @@ impl EventWriter {
                     self.failed(answer.err().as_ref());
                     sleep(time).await;
                 }
-                Next::Drop => {
-                    self.dropped(&event, answer.err().as_ref());
+                Next::Drop(why) => {
+                    self.metrics.dropped(why);
+                    tell_dropped(event, answer.err().as_ref());
                     return;
                 }
             }
@@ -98,23 +96,12 @@ impl EventWriter {
             warn!(error = %Chain(error), "the API server takes no events; trying again");
         }
     }
-
-    fn dropped(&self, event: &ClusterEvent, error: Option<&ApiError>) {
-        let why = match error {
-            Some(ApiError::Refused { .. } | ApiError::NotFound) => Dropped::Refused,
-            _ => Dropped::GivenUp,
-        };
-        self.metrics.dropped(why);
-        if let Some(error) = error {
-            let about = &event.about;
-            debug!(kind = about.kind, namespace = about.namespace, name = about.name, reason = %event.reason,
-                error = %Chain(error), "an event was not written");
-        }
-    }
 }
 
-/// A number from zero to one.
-fn fraction() -> f64 {
-    let random = RandomState::new().hash_one(0u8);
-    f64::from(u16::try_from(random % 1000).unwrap_or(0)) / 1000.0
+fn tell_dropped(event: &ClusterEvent, error: Option<&ApiError>) {
+    if let Some(error) = error {
+        let about = &event.about;
+        debug!(kind = about.kind, namespace = about.namespace, name = about.name, reason = %event.reason,
+            error = %Chain(error), "an event was not written");
+    }
 }

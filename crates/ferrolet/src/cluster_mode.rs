@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use cluster::{Cluster, Connection, Exclusion, Rate, Source};
+use cluster::{Cluster, Connection, Exclusion, Rate, Rates, Source};
 use config::KubeletConfiguration;
 use hostfs::HostAddresses;
 use k8s_openapi::api::core::v1::Pod;
@@ -37,7 +37,7 @@ use crate::wiring::{Ports, Settings};
 
 pub(crate) use event_writer::tell_events;
 pub(crate) use objects::provide;
-pub(crate) use own_node::{keep, settings as own_node};
+pub(crate) use own_node::{GivenNode, keep, settings as own_node};
 pub(crate) use start_times::time_starts;
 
 /// Who writes events.
@@ -76,11 +76,11 @@ pub(crate) async fn connect(
     let connection = Connection::find(Some(kubeconfig), None, USER_AGENT);
     let connection = connection.await.context("find the API server")?;
     info!(server = connection.address(), node, "this is a node of a cluster");
-    let rate = Rate { per_second: config.kube_api_qps.into(), burst: config.kube_api_burst };
-    let source = Source { component: COMPONENT, host: node.to_owned() };
+    let calls = Rate { per_second: config.kube_api_qps.into(), burst: config.kube_api_burst };
     let events = Rate { per_second: config.event_record_qps.into(), burst: config.event_burst };
-    let cluster = Cluster::new(connection, rate, Exclusion::default(), source);
-    let cluster = Arc::new(cluster.with_event_rate(events));
+    let source = Source { component: COMPONENT, host: node.to_owned() };
+    let rates = Rates { calls, events };
+    let cluster = Arc::new(Cluster::new(connection, rates, Exclusion::default(), source));
     Ok(Some(ClusterPorts {
         pods: Arc::clone(&cluster) as _,
         pod_writes: Arc::clone(&cluster) as _,

@@ -85,6 +85,7 @@ const AS_IT_IS: &[(&str, Value)] = &[("enableServer", Value::Bool(false))];
 
 /// Flags without a field that the agent acts on.
 const FLAGS: &[&str] = &[
+    "cloud-provider",
     "config",
     "config-dir",
     "ferrolet-config",

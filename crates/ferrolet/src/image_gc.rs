@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::{ContainerId, PodUid};
 use model::image_claims::ImageClaims;
 use model::stamp::Stamp;
+use node::NodeHandle;
 use podspec::view;
 use server::PodView as _;
 use tokio_util::sync::CancellationToken;
@@ -88,8 +89,11 @@ impl ImageCollection {
         settings: &Settings,
         ports: &Ports,
         (view, cache): (&Arc<NodeView>, &pleg::cache::Reader),
+        node: Option<&NodeHandle>,
     ) -> Self {
-        let claims = ImageClaims::default();
+        let claims = node.map_or_else(ImageClaims::default, |node| {
+            ImageClaims::heard_by(Arc::new(node.clone()))
+        });
         let needs = ImageGcParts {
             runtime: Arc::clone(&ports.runtime),
             disks: Arc::clone(&ports.disks),

@@ -1,6 +1,6 @@
 //! What of the configuration and of the machine matters to pods.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -55,30 +55,37 @@ pub(crate) fn node_settings(
     }
 }
 
-/// The node's addresses: those that `--node-ip` names, else its name if that is one, else the one by
-/// which the machine reaches others. None is no error: only pods that ask for it mind.
-pub(crate) fn node_ips(asked: &str, node_name: &str) -> Result<Vec<IpAddr>> {
+/// What `--node-ip` says: nothing, one address, or one of each version of IP. "Any" (`::`, `0.0.0.0`) only
+/// says which version is preferred, so it stands alone.
+pub(crate) fn asked_ips(asked: &str) -> Result<Vec<IpAddr>> {
     let asked = asked.trim();
     if asked.is_empty() {
-        return Ok(node_name.parse().ok().or_else(own_address).into_iter().collect());
+        return Ok(Vec::new());
     }
     let ips: Result<Vec<IpAddr>, _> = asked.split(',').map(|ip| ip.trim().parse()).collect();
     let ips = ips.with_context(|| format!("--node-ip {asked:?} is no IP address"))?;
     match ips.as_slice() {
-        // "Any" asks for the address of that version of IP that others see.
-        [any] if any.is_unspecified() => Ok(own_address().into_iter().collect()),
         [_] => Ok(ips),
+        [one, other] if one.is_unspecified() || other.is_unspecified() => {
+            bail!("dual-stack --node-ip {asked:?} cannot include '0.0.0.0' or '::'")
+        }
         [one, other] if one.is_ipv4() != other.is_ipv4() => Ok(ips),
         _ => bail!("--node-ip {asked:?} must be one address, or one of each version of IP"),
     }
 }
 
-/// The address that packets to elsewhere would bear. None is sent.
-fn own_address() -> Option<IpAddr> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    // An address for documentation: nobody has it, so it is reached by the default route.
-    socket.connect(SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9))).ok()?;
-    socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_unspecified())
+/// The node's addresses, as pods hear of them: those that were asked for, else its name if that is one,
+/// else the one by which the machine reaches others. None is no error: only pods that ask for it mind.
+pub(crate) fn node_ips(asked: &[IpAddr], node_name: &str, routes: &[IpAddr]) -> Vec<IpAddr> {
+    match asked {
+        [] | [_] if asked.iter().all(IpAddr::is_unspecified) => {
+            let prefers_v4 = asked.first().is_none_or(IpAddr::is_ipv4);
+            let preferred = routes.iter().find(|ip| ip.is_ipv4() == prefers_v4);
+            let found = node_name.parse().ok().or(preferred.or(routes.first()).copied());
+            found.into_iter().collect()
+        }
+        asked => asked.to_vec(),
+    }
 }
 
 #[cfg(test)]
@@ -149,15 +156,37 @@ mod tests {
         assert_eq!(node.limits.cpu_period, Some(Duration::from_millis(5)));
     }
 
+    // behaviour: NODE-13
     #[test]
     fn addresses_are_taken_as_given() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        assert_eq!(node_ips("192.0.2.7", "n").unwrap(), [ip("192.0.2.7")]);
-        let two = node_ips("192.0.2.7, 2001:db8::7", "n").unwrap();
+        assert!(asked_ips(" ").unwrap().is_empty());
+        assert_eq!(asked_ips("192.0.2.7").unwrap(), [ip("192.0.2.7")]);
+        let two = asked_ips("192.0.2.7, 2001:db8::7").unwrap();
         assert_eq!(two, [ip("192.0.2.7"), ip("2001:db8::7")]);
-        assert_eq!(node_ips("", "192.0.2.9").unwrap(), [ip("192.0.2.9")]);
-        for wrong in ["here", "192.0.2.7,192.0.2.8", "1.1.1.1,::1,2.2.2.2"] {
-            assert!(node_ips(wrong, "n").is_err(), "{wrong}");
+        assert_eq!(asked_ips("::").unwrap(), [ip("::")], "the preference reaches the decision");
+        for wrong in ["here", "192.0.2.7,192.0.2.8", "1.1.1.1,::1,2.2.2.2", "1.1.1.1,::"] {
+            assert!(asked_ips(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    // behaviour: NODE-13
+    #[test]
+    fn pods_hear_of_an_address_of_the_version_that_is_preferred() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let routes = [ip("192.0.2.1"), ip("2001:db8::1")];
+        let rows = [
+            ("", "n", &routes[..], Some("192.0.2.1")),
+            ("0.0.0.0", "n", &routes[..], Some("192.0.2.1")),
+            ("::", "n", &routes[..], Some("2001:db8::1")),
+            ("::", "n", &routes[..1], Some("192.0.2.1")),
+            ("", "192.0.2.9", &routes[..], Some("192.0.2.9")),
+            ("2001:db8::7", "n", &routes[..], Some("2001:db8::7")),
+            ("", "n", &routes[..0], None),
+        ];
+        for (asked, name, routes, expected) in rows {
+            let found = node_ips(&asked_ips(asked).unwrap(), name, routes);
+            assert_eq!(found, expected.map(ip).into_iter().collect::<Vec<_>>(), "{asked} {name}");
         }
     }
 }

@@ -23,13 +23,13 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::cgroup_driver::cgroup_driver;
-use crate::cluster_mode::{connect, own_node};
+use crate::cluster_mode::{GivenNode, connect, own_node};
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::klog;
 use crate::memory;
 use crate::node_cgroups;
-use crate::node_settings::{node_ips, node_settings};
+use crate::node_settings::{asked_ips, node_ips, node_settings};
 use crate::observe::{LoggedEvents, SystemClock};
 use crate::run_args::RunArgs;
 use crate::runtime_note::{CgroupsNote, RuntimeNote};
@@ -80,15 +80,21 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     let disk = hostfs::disk_bytes(&args.root_dir).context("look at the disk")?;
     let capacity = node_resources(&config, &machine, disk).capacity;
     check_reserved(&config, &capacity)?;
-    let ips = node_ips(&args.node_ip, &node_name)?;
+    let asked_ips = asked_ips(&args.node_ip)?;
+    let ips = node_ips(&asked_ips, &node_name, &hostfs::by_default_route());
     let node = node_settings(&config, &args.root_dir, ips, machine, disk);
     let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
     let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
     check_sources(&config, args.kubeconfig.as_deref())?;
     let mut settings = settings(&config, node_name, node, admission);
     if args.kubeconfig.is_some() {
-        let told = (&args.node_labels, args.node_ip.as_str());
-        settings.own_node = Some(own_node(&config, told, &settings, capacity));
+        let told = GivenNode {
+            labels: args.node_labels,
+            ips: asked_ips,
+            external_cloud: args.external_cloud,
+            capacity,
+        };
+        settings.own_node = Some(own_node(&config, &settings, told));
     }
     settings.apply(&args.own);
     settings.container_gc = args.collection.containers;

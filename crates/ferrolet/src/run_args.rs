@@ -34,6 +34,8 @@ pub(crate) struct RunArgs {
     pub(crate) node_ip: String,
     /// The node's labels, besides those that every node has.
     pub(crate) node_labels: BTreeMap<String, String>,
+    /// Whether a cloud provider outside of the agent looks after the node too.
+    pub(crate) external_cloud: bool,
     /// What is collected, and when.
     pub(crate) collection: CollectionRules,
 }
@@ -117,6 +119,7 @@ pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, R
         hostname_override: name.map(str::to_owned),
         node_ip: flags.text("node-ip").to_owned(),
         node_labels: flags.node_labels(),
+        external_cloud: flags.text("cloud-provider") == "external",
     })
 }
 
@@ -160,6 +163,9 @@ mod tests {
         assert_eq!(args.kubeconfig, None);
         assert_eq!(run(&["--kubeconfig=/k"]).kubeconfig, Some(PathBuf::from("/k")));
         assert_eq!(run(&["--hostname-override=n"]).hostname_override.as_deref(), Some("n"));
+        assert!(!args.external_cloud);
+        let args = run(&["--cloud-provider=external"]);
+        assert!(args.external_cloud && args.without_effect.is_empty());
     }
 
     #[test]

@@ -187,21 +187,27 @@ impl SyncLoop {
             self.came(pod, Came::Changed).await;
         }
         self.look_after_all(trigger).await;
-        self.tell_static();
     }
 
-    /// Tells whoever shows static pods to a cluster which there are.
+    /// Tells whoever shows static pods to a cluster which there are. Of one that nobody has decided about
+    /// yet, what is shown stays.
     fn tell_static(&self) {
         let Some(told) = &self.parts.statics else { return };
         let is_run = |uid: &PodUid| !self.refused.contains(uid);
+        let is_let_in = |uid: &PodUid| is_run(uid) && !self.arrivals.is_waiting(uid);
         let wanted =
-            self.parts.sources.pods().filter(|(uid, pod)| view::is_static(pod) && is_run(uid));
+            self.parts.sources.pods().filter(|(uid, pod)| view::is_static(pod) && is_let_in(uid));
         let wanted: Vec<_> = wanted.map(|(_, pod)| Arc::clone(pod)).collect();
         self.parts.metrics.mirrors(wanted.len());
         let mut present = self.parts.view.static_pods();
         present.retain(|uid, _| is_run(uid));
         let all_heard = self.parts.sources.all_ready();
-        told.send_replace(StaticPods { wanted, present, all_heard });
+        let now = StaticPods { wanted, present, all_heard };
+        told.send_if_modified(|before| {
+            let is_new = *before != now;
+            *before = now;
+            is_new
+        });
     }
 
     /// Tells whoever looks after remains which pods there are.
@@ -379,11 +385,15 @@ impl SyncLoop {
         }
     }
 
-    /// Gives a worker to each pod that has none and needs one.
+    /// Gives a worker to each pod that has none and needs one, once it is known what runs.
     async fn look_after_all(&mut self, trigger: Trigger) {
-        if !self.listed {
-            return;
+        if self.listed {
+            self.look_after_all_listed(trigger).await;
         }
+        self.tell_static();
+    }
+
+    async fn look_after_all_listed(&mut self, trigger: Trigger) {
         self.admit_waiting().await;
         if !self.all_are_looked_after() {
             self.look_after_the_others().await;

@@ -11,8 +11,9 @@ use model::ids::{PodName, PodUid};
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
-use model::ports::runtime::{Runtime, RuntimeError};
+use model::ports::runtime::{Runtime, RuntimeCondition, RuntimeError};
 use model::stamp::Stamp;
+use node::NodeHandle;
 use pods::decide::deadline::deadline;
 use pods::decide::requeue::Retry;
 use pods::decide::worker::{Outcome, Target};
@@ -48,6 +49,8 @@ pub(crate) struct Syncer {
     pub(crate) view: Arc<NodeView>,
     /// Whether containers may say which signal ends them.
     pub(crate) stop_signals: bool,
+    /// The node, which knows whether pods get a network; none where it stands alone.
+    pub(crate) node: Option<NodeHandle>,
     /// Asks for a close look at a pod.
     pub(crate) looks: pleg::Marks<()>,
     /// Pods whose resources change, between here and the sync loop.
@@ -114,6 +117,30 @@ impl Syncer {
         }
     }
 
+    /// When to look again at a pod that is held up, by what it asks for or by what the node lacks; people
+    /// hear of it.
+    fn hold_up(&self, pod: &Pod, status: &PodStatus) -> Option<Retry> {
+        if let Some((reason, message)) = held_up(pod, self.stop_signals) {
+            self.warn(pod, reason, message);
+            return Some(Retry::Failure);
+        }
+        let error = self.network_error(pod, status)?;
+        self.warn(pod, "NetworkNotReady", format!("network is not ready: {error}"));
+        Some(Retry::Network)
+    }
+
+    /// Why a pod that has no network yet would get none, if that is known.
+    fn network_error(&self, pod: &Pod, status: &PodStatus) -> Option<String> {
+        if view::host_network(pod) || status.has_ready_sandbox() {
+            return None;
+        }
+        let node = self.node.as_ref()?;
+        let error = node.network_error()?;
+        // The runtime does not tell by itself when there is one.
+        node.runtime_changed();
+        Some(error)
+    }
+
     /// When to try again after a failure.
     async fn retry(&self, pod: &Pod, error: &SyncError) -> Retry {
         if let Some(at) = error.retry_at() {
@@ -123,7 +150,11 @@ impl Syncer {
             && let Ok(status) = self.runtime.status().await
             && !status.network.ready
         {
-            let message = format!("network is not ready: {}", status.network.message);
+            let RuntimeCondition { reason, message, .. } = status.network;
+            let message = format!(
+                "network is not ready: container runtime network not ready: \
+                 NetworkReady=false reason:{reason} message:{message}"
+            );
             self.warn(pod, "NetworkNotReady", message);
             return Retry::Network;
         }
@@ -155,9 +186,8 @@ impl PodSyncer for Syncer {
             self.publish(pod, status, Outlook { failure: Some(&failure), ..outlook });
             return Synced { outcome: Outcome::Finished, acted: false };
         }
-        if let Some((reason, message)) = held_up(pod, self.stop_signals) {
-            self.warn(pod, reason, message);
-            return Synced { outcome: Outcome::Again(Retry::Failure), acted: false };
+        if let Some(retry) = self.hold_up(pod, status) {
+            return Synced { outcome: Outcome::Again(retry), acted: false };
         }
         let sizes = self.pod_runtime.sizes().await;
         let situation = Situation {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use gc::containers::{ContainerGc, ContainerGcParts, Deletor, StopUnknown, container_gc};
 use gc::decide::PodStates;
 use gc::images::ImageGc;
-use model::image_claims::ImageClaims;
 use model::stamp::Stamps;
+use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
 use pods::WorkerStates;
 pub use pods::decide::admission::Node;
@@ -88,12 +88,14 @@ impl Agent {
         let view = Arc::new(node_view(settings, &ports, &resizes));
         let records = Records::new(settings, &mut ports);
         let pleg = observer(settings, &ports, &stamps);
-        let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache));
+        let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
+        let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache), node.as_ref());
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
-        let pod_runtime = pod_runtime(settings, &ports, &images.claims, &mut tasks);
+        let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
+        let seen = (&view, &resizes, &requests);
         let (workers_task, workers_handle, news) = workers(WorkerParts {
-            syncer: Arc::new(syncer(settings, &ports, (&view, &resizes, &requests), &pod_runtime)),
+            syncer: Arc::new(syncer(settings, &ports, seen, (&pod_runtime, node.as_ref()))),
             statuses: Arc::new(PlegStatuses { cache, requests, ready: ready.clone() }),
             stamps,
             clock: Arc::clone(&ports.clock),
@@ -104,7 +106,6 @@ impl Agent {
         let (sources, copies) = sources(settings, &ports, &mut tasks);
         let told = (copies, workers_handle.states(), times);
         let statics = tell(settings, &ports, told, &view, &mut tasks);
-        let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let gc = (container_gc, images.start(&mut tasks));
@@ -395,7 +396,7 @@ fn container_gc_parts(
 fn pod_runtime(
     settings: &Settings,
     ports: &Ports,
-    claims: &ImageClaims,
+    (images, node): (&ImageCollection, Option<&NodeHandle>),
     tasks: &mut Tasks,
 ) -> Arc<PodRuntime> {
     Arc::new(PodRuntime::new(RuntimeParts {
@@ -408,9 +409,9 @@ fn pod_runtime(
         pods: settings.pods(),
         node: settings.node.clone(),
         restart_backoff: settings.restart_backoff,
-        claims: claims.clone(),
+        claims: images.claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),
-        api: provide(settings, ports, tasks),
+        api: provide(settings, ports, node, tasks),
         metrics: runtime::Metrics::new(&ports.metrics).expect("nobody else counts resizes"),
     }))
 }
@@ -420,7 +421,7 @@ fn syncer(
     settings: &Settings,
     ports: &Ports,
     (view, resizes, looks): (&Arc<NodeView>, &Arc<Resizes>, &pleg::Marks<()>),
-    pod_runtime: &Arc<PodRuntime>,
+    (pod_runtime, node): (&Arc<PodRuntime>, Option<&NodeHandle>),
 ) -> Syncer {
     let adoption = Adoption::new(Arc::clone(&ports.files), log_layout(settings));
     Syncer {
@@ -432,6 +433,7 @@ fn syncer(
         view: Arc::clone(view),
         resizes: Arc::clone(resizes),
         stop_signals: settings.stop_signals,
+        node: node.cloned(),
         looks: looks.clone(),
         failures: Mutex::default(),
     }

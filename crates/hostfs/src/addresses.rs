@@ -65,8 +65,8 @@ fn of_name(name: &str) -> Vec<IpAddr> {
     all
 }
 
-/// The addresses that packets to elsewhere would bear. None is sent.
-fn by_default_route() -> Vec<IpAddr> {
+/// The addresses that packets to elsewhere would bear, one of each version of IP at most. None is sent.
+pub fn by_default_route() -> Vec<IpAddr> {
     // Addresses for documentation: nobody has them, so they are reached by the default route.
     let elsewhere = [
         (IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv4Addr::new(192, 0, 2, 1))),

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use model::machine::Identity;
 
+use crate::machine::meminfo_bytes;
+
 /// Looks who this machine is. What cannot be found out is empty.
 pub fn identity() -> Identity {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
@@ -29,7 +31,7 @@ fn read(root: &Path, kernel_version: String) -> Identity {
         boot_id: first(&["proc/sys/kernel/random/boot_id"]),
         kernel_version,
         os_image: os_image(&first(&["etc/os-release", "usr/lib/os-release"])),
-        swap: swap(&first(&["proc/meminfo"])),
+        swap: meminfo_bytes(&first(&["proc/meminfo"]), "SwapTotal:").unwrap_or(0),
     }
 }
 
@@ -40,12 +42,6 @@ fn os_image(os_release: &str) -> String {
     }
     let name = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
     name.map_or("Linux", |name| name.trim().trim_matches('"')).to_owned()
-}
-
-fn swap(meminfo: &str) -> u64 {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("SwapTotal:"));
-    let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
-    kibibytes.unwrap_or(0_u64).saturating_mul(1024)
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ use model::ports::files::{
 };
 use model::verdict::{Subject, Verdict};
 
-pub use addresses::HostAddresses;
+pub use addresses::{HostAddresses, by_default_route};
 pub use claim::{Claim, claim};
 pub use identity::identity;
 pub use logs::HostLogs;

@@ -29,7 +29,7 @@ pub fn disk_bytes(path: &Path) -> io::Result<u64> {
 fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
     let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
     let memory = fs::read_to_string(root.join("proc/meminfo"))?;
-    let memory = memory_bytes(&memory).ok_or_else(|| {
+    let memory = meminfo_bytes(&memory, "MemTotal:").ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, "no MemTotal in /proc/meminfo")
     })?;
     let cpu_set = text("sys/devices/system/cpu/online").trim().to_owned();
@@ -57,8 +57,9 @@ fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
     })
 }
 
-fn memory_bytes(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+/// A field of `/proc/meminfo`.
+pub(crate) fn meminfo_bytes(meminfo: &str, field: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(field))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }

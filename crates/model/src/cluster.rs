@@ -328,6 +328,18 @@ pub struct ClusterEvent {
     pub count: u32,
 }
 
+impl ClusterEvent {
+    /// One that is now, with its reason and what it says.
+    pub fn new(
+        about: About,
+        is_warning: bool,
+        (reason, message): (Cow<'static, str>, String),
+        now: Timestamp,
+    ) -> Self {
+        Self { about, is_warning, reason, message, first: now, at: now, count: 1 }
+    }
+}
+
 /// Who asks, as an authenticator knows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct User {

@@ -1,6 +1,7 @@
 //! Images that somebody is about to use: being pulled, or present and on their way into a container.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -8,12 +9,19 @@ use jiff::Timestamp;
 /// Uses of so many names are remembered between two looks; of further ones the next look must tell.
 const MOST_USES: usize = 4096;
 
+/// Wants to know when images come and go. Does not wait.
+pub trait ImageListener: Debug + Send + Sync {
+    /// One was pulled or removed.
+    fn images_changed(&self);
+}
+
 /// The claims on images, by the name that was asked for. Clones share them. Who starts containers
 /// writes, garbage collection reads.
 #[derive(Debug, Clone, Default)]
 pub struct ImageClaims {
     /// Never held across an await.
     shared: Arc<Mutex<Shared>>,
+    listener: Option<Arc<dyn ImageListener>>,
 }
 
 #[derive(Debug, Default)]
@@ -29,6 +37,18 @@ struct Shared {
 }
 
 impl ImageClaims {
+    /// No claims yet; somebody hears when images come and go.
+    pub fn heard_by(listener: Arc<dyn ImageListener>) -> Self {
+        Self { shared: Arc::default(), listener: Some(listener) }
+    }
+
+    /// An image was pulled or removed.
+    pub fn changed(&self) {
+        if let Some(listener) = &self.listener {
+            listener.images_changed();
+        }
+    }
+
     /// Claims an image until the answer is dropped.
     pub fn claim(&self, name: &str) -> ImageClaim {
         let mut shared = self.lock();

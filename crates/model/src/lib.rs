@@ -12,8 +12,10 @@
 
 pub mod cgroup;
 pub mod chain;
+pub mod chance;
 pub mod cluster;
 pub mod fingerprint;
+pub mod heard;
 pub mod ids;
 pub mod image_claims;
 pub mod labels;

@@ -3,10 +3,10 @@
 /// What the pod's worker says of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WorkerState {
-    /// The node ended it because it needed what the pod used.
+    /// The node ended it because it needed what the pod used, and told how it ended.
     pub evicted: bool,
-    /// It ended because nobody wants it any more: it was deleted, is known to the runtime alone, or is
-    /// not among the pods that are wanted.
+    /// It ended because nobody wants it any more, and it was told how: it was deleted, is known to the
+    /// runtime alone, or is not among the pods that are wanted.
     pub deleted: bool,
     /// Nothing of it runs any more, and nothing will be started.
     pub terminated: bool,

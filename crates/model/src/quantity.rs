@@ -87,6 +87,12 @@ impl Quantity {
         i64::try_from(units).unwrap_or(limit)
     }
 
+    /// The same amount, written with `Ki`, `Mi`, … where it can be.
+    #[must_use]
+    pub fn in_binary(self) -> Self {
+        Self { notation: Notation::Binary, ..self }
+    }
+
     /// The amount in thousandths, rounded away from zero, the finest that the API keeps of a
     /// resource.
     #[must_use]

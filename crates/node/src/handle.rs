@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
+use model::image_claims::ImageListener;
 use tokio::sync::{Notify, watch};
 
 use crate::decide::facts::Facts;
@@ -21,34 +22,9 @@ pub struct NodeHandle {
 }
 
 impl NodeHandle {
-    /// What the node is short of.
+    /// What the node is short of: nothing, until somebody says so.
     pub fn set_pressure(&self, pressure: Pressure) {
         self.set(|facts| &mut facts.pressure, pressure);
-    }
-
-    /// Why there is no storage; nothing when there is.
-    pub fn set_storage_error(&self, error: Option<String>) {
-        self.set(|facts| &mut facts.storage, error);
-    }
-
-    /// Whether the machine is going down.
-    pub fn set_shutting_down(&self, is_so: bool) {
-        self.set(|facts| &mut facts.shutting_down, is_so);
-    }
-
-    /// What would be good to have and is not there.
-    pub fn set_soft_requirements(&self, missing: Option<String>) {
-        self.set(|facts| &mut facts.soft_requirements, missing);
-    }
-
-    /// Which volumes are in use, once that is known.
-    pub fn set_volumes_in_use(&self, volumes: Vec<String>) {
-        self.set(|facts| &mut facts.volumes_in_use, Some(volumes));
-    }
-
-    /// Images came or went: the list is made anew, and told with the next look at the status.
-    pub fn images_changed(&self) {
-        self.look_again.notify_one();
     }
 
     /// Something is wrong with the runtime, or right again: it is asked now.
@@ -56,9 +32,9 @@ impl NodeHandle {
         self.check_again.notify_one();
     }
 
-    /// Why pods get no network but the host's, if so.
+    /// Why pods get no network but the host's, if the runtime says so.
     pub fn network_error(&self) -> Option<String> {
-        self.facts.borrow().runtime.network_error().map(ToOwned::to_owned)
+        self.facts.borrow().runtime.known_network_error().map(ToOwned::to_owned)
     }
 
     /// The node object as the server has it; nothing while there is none, or none was told of.
@@ -67,16 +43,8 @@ impl NodeHandle {
     }
 
     /// Waits for a node object that is wanted.
-    pub async fn wait_for_node(&self, mut is_wanted: impl FnMut(&Node) -> bool) -> Arc<Node> {
-        let mut changes = self.own.changes();
-        loop {
-            if let Some(node) = self.own.node().filter(|node| is_wanted(node)) {
-                return node;
-            }
-            if changes.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
+    pub async fn wait_for_node(&self, is_wanted: impl Fn(&Node) -> bool) -> Arc<Node> {
+        self.own.wait_for(|own| own.node().filter(|node| is_wanted(node)).cloned()).await
     }
 
     fn set<T: PartialEq>(&self, field: impl FnOnce(&mut Facts) -> &mut T, value: T) {
@@ -86,5 +54,12 @@ impl NodeHandle {
             *field = value;
             changed
         });
+    }
+}
+
+impl ImageListener for NodeHandle {
+    /// The list is made anew, and told with the next look at the status.
+    fn images_changed(&self) {
+        self.look_again.notify_one();
     }
 }

@@ -5,19 +5,20 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use model::chain::Chain;
+use model::chance::fraction;
 use model::ports::clock::WallClock;
 use model::ports::cluster::ApiError;
 use model::ports::node_api::NodeLeases;
 use model::trouble::Trouble;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::decide::lease::LeaseTerms;
-use crate::decide::pace::{TRIES, again_after, jittered};
+use crate::decide::pace::{TRIES, again_after, jittered, not_before};
 use crate::decide::settings::Settings;
 use crate::own_node::OwnNode;
-use crate::ports::{NodePorts, fraction};
+use crate::ports::{NodePorts, in_time};
 
 /// Renews the lease of the node.
 #[derive(Debug)]
@@ -85,14 +86,14 @@ impl LeaseTask {
                 Err(error) => {
                     // What is there is looked at before the next try.
                     self.latest = None;
+                    failures += 1;
                     if self.trouble.failed(Instant::now().into_std()) {
                         let error = Chain(&error);
                         warn!(%error, "the node's lease cannot be renewed; trying again");
                     }
+                    sleep(not_before(again_after(failures + 1), &error)).await;
                 }
             }
-            failures += 1;
-            sleep(again_after(failures + 1)).await;
         }
     }
 
@@ -135,31 +136,11 @@ impl LeaseTask {
         if std::mem::take(&mut self.was_there) {
             self.own.doubt();
         }
-        let uid = self.node_uid().await;
+        let uid = self.own.wait_for(|own| own.uid().cloned()).await;
         let lease = self.terms.make(&uid, self.clock.now());
         let made = in_time(self.limit, self.leases.create_node_lease(&lease)).await?;
         self.latest = Some(made);
         self.was_there = true;
         Ok(())
     }
-
-    /// The uid of the node, once there is one.
-    async fn node_uid(&self) -> String {
-        let mut changes = self.own.changes();
-        loop {
-            if let Some(uid) = self.own.uid() {
-                return uid;
-            }
-            if changes.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-}
-
-async fn in_time<T>(
-    limit: Duration,
-    call: impl Future<Output = Result<T, ApiError>>,
-) -> Result<T, ApiError> {
-    timeout(limit, call).await.unwrap_or(Err(ApiError::TooSlow(limit)))
 }

@@ -3,8 +3,8 @@
 //! ```text
 //!  runtime ──RuntimeCheck──┐                          ┌──> node object: made, reconciled, status patched
 //!  addresses, images ─Look─┼─> Facts ──decide──> StatusTask
-//!  NodeHandle (pressure…) ─┘                          └──> events
-//!  API server ──OwnNodeFeed──> the object as it is there ──> StatusTask, LeaseTask, NodeHandle
+//!  NodeHandle (images…) ───┘                          └──> events
+//!  API server ──OwnNodeFeed──> the object as it is there ──> StatusTask, LeaseTask, PodCidrs, NodeHandle
 //! ```
 //! Inputs: [`Settings`] from the configuration and the machine; [`NodePorts`]; what other parts say
 //! through the [`NodeHandle`]. Outputs: the node object, the lease, events of the node, and the object as
@@ -30,6 +30,7 @@
 //! tasks.spawn("runtime check", |stop| node.check.run(stop));
 //! tasks.spawn("node status", |stop| node.status.run(stop));
 //! tasks.spawn("node lease", |stop| node.lease.run(stop));
+//! tasks.spawn("addresses of pods", |stop| node.pod_cidrs.run(stop));
 //! ```
 
 pub mod decide;
@@ -37,6 +38,7 @@ mod handle;
 mod lease;
 mod look;
 mod own_node;
+mod pod_cidrs;
 mod ports;
 mod register;
 mod runtime_check;
@@ -47,17 +49,18 @@ use std::sync::Arc;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-pub use decide::facts::Facts;
 pub use decide::health::{Pressure, Unwell};
 pub use decide::settings::{Particulars, Settings};
 pub use handle::NodeHandle;
 pub use lease::LeaseTask;
 pub use look::Look;
 pub use own_node::OwnNodeFeed;
+pub use pod_cidrs::PodCidrs;
 pub use ports::{NodePorts, SelfCheck};
 pub use runtime_check::RuntimeCheck;
 pub use status::StatusTask;
 
+use decide::facts::Facts;
 use own_node::OwnNode;
 
 /// The tasks that keep the node on the API server. All of them run until they are told to stop.
@@ -73,6 +76,8 @@ pub struct NodeTasks {
     pub status: StatusTask,
     /// Renews the lease.
     pub lease: LeaseTask,
+    /// Tells the runtime the addresses of pods.
+    pub pod_cidrs: PodCidrs,
 }
 
 /// The tasks of a node, and the handle by which others take part.
@@ -93,6 +98,7 @@ pub fn node(settings: Settings, ports: NodePorts) -> (NodeTasks, NodeHandle) {
         look: Look::new(Arc::clone(&settings), &ports, facts.clone(), look_again),
         check: RuntimeCheck::new(Arc::clone(&ports.runtime), facts.clone(), check_again, start),
         lease: LeaseTask::new(&settings, &ports, own.clone()),
+        pod_cidrs: PodCidrs { runtime: Arc::clone(&ports.runtime), own: own.clone() },
         status: StatusTask::new(settings, ports, facts.subscribe(), own, start),
     };
     (tasks, handle)

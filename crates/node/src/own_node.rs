@@ -8,77 +8,64 @@ use model::ports::node_api::NodeApi;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-/// The object as it was last seen: told by the feed, or answered to a write. Clones are the same one.
+use crate::decide::own_object::OwnObject;
+
+/// What is known of the object, for those who tell and those who ask. Clones are the same one.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnNode {
-    seen: watch::Sender<Seen>,
+    known: watch::Sender<OwnObject>,
     /// Tells the feed to begin anew.
     follow_again: Arc<Notify>,
 }
 
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
-    node: Option<Arc<Node>>,
-    /// Whether the feed told all there is at least once.
-    was_told: bool,
-    /// Whether something speaks against what is known, so that the server has to be asked.
-    in_doubt: bool,
-    /// What the feed is telling: all there is, or what changes.
-    list: List,
-}
-
-/// Whether the feed tells all there is from the beginning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum List {
-    /// It does not: it tells what changes.
-    #[default]
-    None,
-    /// It does, and the object did not come yet.
-    Empty,
-    /// It does, and the object came.
-    HasNode,
-}
-
 impl Default for OwnNode {
     fn default() -> Self {
-        Self { seen: watch::Sender::new(Seen::default()), follow_again: Arc::default() }
+        Self { known: watch::Sender::new(OwnObject::default()), follow_again: Arc::default() }
     }
 }
 
 impl OwnNode {
     pub(crate) fn node(&self) -> Option<Arc<Node>> {
-        self.seen.borrow().node.clone()
+        self.known.borrow().node().cloned()
     }
 
     pub(crate) fn uid(&self) -> Option<String> {
-        self.seen.borrow().node.as_ref()?.metadata.uid.clone()
+        self.known.borrow().uid().cloned()
     }
 
-    /// Whether it is known by now if there is an object.
-    pub(crate) fn was_told(&self) -> bool {
-        let seen = self.seen.borrow();
-        seen.was_told || seen.node.is_some()
+    pub(crate) fn changes(&self) -> watch::Receiver<OwnObject> {
+        self.known.subscribe()
     }
 
-    pub(crate) fn changes(&self) -> watch::Receiver<Seen> {
-        self.seen.subscribe()
+    /// Waits until what is known is as wanted, and takes something of it.
+    pub(crate) async fn wait_for<T>(&self, mut wanted: impl FnMut(&OwnObject) -> Option<T>) -> T {
+        let mut known = self.known.subscribe();
+        loop {
+            let found = wanted(&known.borrow_and_update());
+            if let Some(found) = found {
+                return found;
+            }
+            if known.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
-    /// The server answered that the object is like this. What is older than what is known says nothing.
+    /// The server answered that the object is like this.
     pub(crate) fn saw(&self, node: Node) {
-        self.seen.send_if_modified(|seen| seen.take(node));
+        self.known.send_if_modified(|known| known.saw(node));
     }
 
     /// What is known may be wrong: something is gone that would not be gone without the object.
     pub(crate) fn doubt(&self) {
-        self.seen.send_if_modified(|seen| !std::mem::replace(&mut seen.in_doubt, true));
+        self.known.send_if_modified(OwnObject::doubt);
     }
 
     /// Whether the server has to be asked. It is asked once.
     pub(crate) fn take_doubt(&self) -> bool {
         let mut doubt = false;
-        self.seen.send_if_modified(|seen| {
-            doubt = std::mem::take(&mut seen.in_doubt);
+        self.known.send_if_modified(|known| {
+            doubt = known.take_doubt();
             false
         });
         doubt
@@ -92,65 +79,13 @@ impl OwnNode {
 
     /// There is no object.
     pub(crate) fn is_gone(&self) {
-        self.seen.send_if_modified(|seen| seen.node.take().is_some());
-    }
-}
-
-impl Seen {
-    /// Takes an object; whether it is news. A list counts, whatever it says: a server that lost its data
-    /// counts versions from an earlier one.
-    fn take(&mut self, mut node: Node) -> bool {
-        // Who wrote what is of no use here, and larger than all the rest.
-        node.metadata.managed_fields = None;
-        let known = self.node.as_ref();
-        let is_news = match self.list {
-            List::None => known.is_none_or(|known| is_newer(&node, known)),
-            _ => known.is_none_or(|known| **known != node),
-        };
-        if is_news {
-            self.node = Some(Arc::new(node));
-        }
-        is_news
-    }
-}
-
-/// Whether an object is another one than is known, or a later version of it.
-fn is_newer(node: &Node, known: &Node) -> bool {
-    let version =
-        |node: &Node| -> Option<u64> { node.metadata.resource_version.as_ref()?.parse().ok() };
-    match (version(node), version(known)) {
-        (Some(new), Some(old)) if node.metadata.uid == known.metadata.uid => new > old,
-        _ => true,
+        self.known.send_if_modified(OwnObject::is_gone);
     }
 }
 
 impl Sink<Node, ()> for OwnNode {
     fn hear(&self, change: Change<Node, ()>) {
-        match change {
-            Change::Restarted => {
-                self.seen.send_if_modified(|seen| {
-                    seen.list = List::Empty;
-                    false
-                });
-            }
-            Change::Applied(node) => {
-                self.seen.send_if_modified(|seen| {
-                    if seen.list != List::None {
-                        seen.list = List::HasNode;
-                    }
-                    seen.take(node)
-                });
-            }
-            Change::Gone(()) => self.is_gone(),
-            Change::Complete => {
-                self.seen.send_if_modified(|seen| {
-                    let is_first = !std::mem::replace(&mut seen.was_told, true);
-                    let was_empty = std::mem::take(&mut seen.list) == List::Empty;
-                    let is_gone = was_empty && seen.node.take().is_some();
-                    is_first || is_gone
-                });
-            }
-        }
+        self.known.send_if_modified(|known| known.hear(change));
     }
 }
 

@@ -2,19 +2,27 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
+use async_trait::async_trait;
 use model::ports::addresses::Addresses;
 use model::ports::clock::WallClock;
+use model::ports::cluster::ApiError;
 use model::ports::events::NodeEvents;
 use model::ports::node_api::{NodeApi, NodeLeases};
 use model::ports::runtime::Runtime;
+use tokio::time::timeout;
 
 use crate::decide::health::Unwell;
 
 /// A part of the agent that knows whether it is well. Asked often: the answer is at hand.
+#[async_trait]
 pub trait SelfCheck: Debug + Send + Sync {
     /// What is wrong, if anything.
     fn unwell(&self) -> Option<Unwell>;
+
+    /// Waits until nothing is wrong.
+    async fn well(&self);
 }
 
 /// The outside, as far as the node needs it.
@@ -41,9 +49,17 @@ pub(crate) fn unwell(checks: &[Arc<dyn SelfCheck>]) -> Vec<Unwell> {
     checks.iter().filter_map(|check| check.unwell()).collect()
 }
 
-/// A number from zero to one, so that the nodes of a cluster do not all call at the same moment.
-pub(crate) fn fraction() -> f64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    let random = RandomState::new().hash_one(0u8);
-    f64::from(u16::try_from(random % 1000).unwrap_or(0)) / 1000.0
+/// Waits until nothing is wrong with any of them.
+pub(crate) async fn all_well(checks: &[Arc<dyn SelfCheck>]) {
+    for check in checks {
+        check.well().await;
+    }
+}
+
+/// A call that may take only so long.
+pub(crate) async fn in_time<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, ApiError>>,
+) -> Result<T, ApiError> {
+    timeout(limit, call).await.unwrap_or(Err(ApiError::TooSlow(limit)))
 }

@@ -1,36 +1,32 @@
 //! Making the node object.
 
 use model::chain::Chain;
+use model::chance::fraction;
 use model::ports::cluster::ApiError;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use crate::decide::conditions::is_ready;
 use crate::decide::object::node_object;
-use crate::decide::pace::again_after;
-use crate::ports::fraction;
+use crate::decide::pace::{again_after, not_before};
 use crate::status::StatusTask;
 
 impl StatusTask {
     /// Makes the node object, or finds it, however long that takes.
     pub(crate) async fn register(&mut self) {
         let mut failures = 0;
-        let mut changes = self.own.changes();
         while self.own.node().is_none() {
-            changes.mark_unchanged();
-            match self.try_register().await {
-                Ok(()) => return,
-                Err(error) => {
-                    failures += 1;
-                    if self.trouble.failed(tokio::time::Instant::now().into_std()) {
-                        let error = Chain(&error);
-                        warn!(node = self.settings.own.name, %error, "the node cannot be registered; trying again");
-                    }
-                }
+            let Err(error) = self.try_register().await else { return };
+            failures += 1;
+            if self.trouble.failed(Instant::now().into_std()) {
+                let error = Chain(&error);
+                warn!(node = self.settings.own.name, %error, "the node cannot be registered; trying again");
             }
+            let wait = not_before(again_after(failures), &error);
             // Somebody else may have made it, or the feed may tell of it at last.
-            if let Ok(Err(_)) = timeout(again_after(failures), changes.changed()).await {
-                std::future::pending::<()>().await;
+            let appears = self.own.wait_for(|own| own.node().is_some().then_some(()));
+            if timeout(wait, appears).await.is_ok() {
+                return;
             }
         }
     }

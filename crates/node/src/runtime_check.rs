@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::ports::runtime::Runtime;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -14,6 +14,8 @@ use crate::decide::pace::next_check;
 
 /// How long the answer may take.
 const LONGEST: Duration = Duration::from_secs(10);
+/// From one question to the next.
+const LEAST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Asks the runtime how it is, now and then and when told to.
 #[derive(Debug)]
@@ -50,8 +52,11 @@ impl RuntimeCheck {
             let is_ready = self.ask().await;
             self.was_ready |= is_ready;
             let wait = next_check(self.start.elapsed(), self.was_ready, is_ready);
+            let asked = Instant::now();
             if timeout(wait, self.again.notified()).await.is_ok() {
                 debug!("somebody wants to know how the runtime is");
+                // Many may want to know.
+                sleep(LEAST_PAUSE.saturating_sub(asked.elapsed())).await;
             }
         }
     }
@@ -91,11 +96,12 @@ impl RuntimeCheck {
 
 /// Asks name and version of the runtime.
 pub(crate) async fn ask_version(runtime: &dyn Runtime, facts: &watch::Sender<Facts>) {
-    match runtime.version().await {
-        Ok(version) => {
+    match timeout(LONGEST, runtime.version()).await {
+        Ok(Ok(version)) => {
             facts
                 .send_if_modified(|facts| facts.runtime.is_called(&version.name, &version.version));
         }
-        Err(error) => debug!(%error, "the runtime does not say its version"),
+        Ok(Err(error)) => debug!(%error, "the runtime does not say its version"),
+        Err(_) => debug!("the runtime does not say its version in time"),
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use model::chain::Chain;
+use model::chance::fraction;
 use model::ports::cluster::ApiError;
 use model::ports::events::NodeEvent;
 use model::trouble::Trouble;
@@ -18,30 +19,21 @@ use crate::decide::difference::difference;
 use crate::decide::facts::Facts;
 use crate::decide::health::Unwell;
 use crate::decide::object::{node_object, set_required_labels};
-use crate::decide::pace::{TRIES, jittered, next_check};
+use crate::decide::own_object::OwnObject;
+use crate::decide::pace::{TRIES, is_starting, jittered, not_before};
 use crate::decide::reconcile::reconcile;
 use crate::decide::reports::Reports;
 use crate::decide::settings::Settings;
 use crate::decide::status::{
     Known, REBOOTED, is_unschedulable, schedulable_event, set_status, starting_events,
 };
-use crate::own_node::{OwnNode, Seen};
-use crate::ports::{NodePorts, fraction, unwell};
+use crate::own_node::OwnNode;
+use crate::ports::{NodePorts, all_well, in_time, unwell};
 
 /// How long to wait for a node that is about to be ready before it is registered.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
-const FIRST_LOOK_STEP: Duration = Duration::from_millis(20);
 /// From one change that is told at once to the next.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
-
-/// What a look at the status is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    /// Whatever there is to tell.
-    Everything,
-    /// That the node is ready at last.
-    Ready,
-}
 
 /// Makes the node object and keeps its status.
 #[derive(Debug)]
@@ -50,7 +42,7 @@ pub struct StatusTask {
     pub(crate) ports: NodePorts,
     pub(crate) facts: watch::Receiver<Facts>,
     pub(crate) own: OwnNode,
-    changes: watch::Receiver<Seen>,
+    changes: watch::Receiver<OwnObject>,
     pub(crate) start: Instant,
     pub(crate) reports: Reports,
     pub(crate) trouble: Trouble,
@@ -58,6 +50,8 @@ pub struct StatusTask {
     pub(crate) reconciled: Option<String>,
     was_unschedulable: bool,
     was_ready: bool,
+    /// Which parts of the agent were not well at the last look.
+    was_unwell: Vec<Unwell>,
     told_reboot: bool,
 }
 
@@ -81,6 +75,7 @@ impl StatusTask {
             reconciled: None,
             was_unschedulable: false,
             was_ready: false,
+            was_unwell: Vec::new(),
             told_reboot: false,
         }
     }
@@ -98,16 +93,15 @@ impl StatusTask {
     async fn keep(&mut self) {
         self.tell(starting_events(&self.settings));
         self.first_look().await;
-        let mut purpose = Purpose::Everything;
         loop {
             self.facts.mark_unchanged();
             self.changes.mark_unchanged();
-            let outcome = self.sync(purpose).await;
-            match outcome {
+            match self.sync().await {
                 Ok(()) => {
                     if let Some(after) = self.trouble.over(Instant::now().into_std()) {
                         info!(?after, "the node's status can be written again");
                     }
+                    self.rest().await;
                 }
                 Err(error) => {
                     if self.trouble.failed(Instant::now().into_std()) {
@@ -115,53 +109,41 @@ impl StatusTask {
                         warn!(%error, "update node status exceeds retry count");
                     }
                     // The server is left alone for a while, whatever changes.
-                    let retry_after = match error {
-                        ApiError::Throttled { retry_after } => retry_after.unwrap_or_default(),
-                        _ => Duration::ZERO,
-                    };
-                    sleep(self.period().max(retry_after)).await;
-                    purpose = Purpose::Everything;
-                    continue;
+                    sleep(not_before(self.period(), &error)).await;
                 }
             }
-            purpose = self.rest().await;
         }
     }
 
     /// Waits a moment for all there is to know: a node that is well is ready from the beginning.
     async fn first_look(&self) {
-        while self.start.elapsed() < FIRST_LOOK {
-            let is_known = {
-                let facts = self.facts.borrow();
-                facts.was_looked_at && facts.runtime.is_ready()
-            };
-            if is_known && self.own.was_told() && self.unwell().is_empty() {
-                return;
-            }
-            sleep(FIRST_LOOK_STEP).await;
+        let mut facts = self.facts.clone();
+        let all_known = async {
+            let is_known = |facts: &Facts| facts.was_looked_at && facts.runtime.is_ready();
+            // Who writes it lives as long as this.
+            drop(facts.wait_for(is_known).await);
+            self.own.wait_for(|own| own.is_known().then_some(())).await;
+            all_well(&self.ports.checks).await;
+        };
+        if timeout(FIRST_LOOK, all_known).await.is_err() {
+            debug!("the node is not ready from the beginning");
         }
     }
 
     /// Waits until there may be something to tell.
-    async fn rest(&mut self) -> Purpose {
-        let is_starting = !self.was_ready && self.start.elapsed() < Duration::from_mins(2);
-        let next = if is_starting {
-            next_check(self.start.elapsed(), false, false)
-        } else {
-            self.period()
-        };
-        let waited = Instant::now();
-        // Biased: both changes are seen by the look that follows.
-        let purpose = tokio::select! {
+    async fn rest(&mut self) {
+        let (period, since) = (self.period(), Instant::now());
+        // Biased: all changes are seen by the look that follows.
+        tokio::select! {
             biased;
-            Ok(()) = self.facts.changed() => Purpose::Everything,
-            Ok(()) = self.changes.changed() => Purpose::Everything,
-            () = sleep(next) => if is_starting { Purpose::Ready } else { Purpose::Everything },
-        };
-        if purpose == Purpose::Everything && !is_starting {
-            sleep(LEAST_PAUSE.saturating_sub(waited.elapsed())).await;
+            Ok(()) = self.facts.changed() => {}
+            Ok(()) = self.changes.changed() => {}
+            () = all_well(&self.ports.checks), if !self.was_unwell.is_empty() => {}
+            () = sleep(period) => {}
         }
-        purpose
+        if !is_starting(self.start.elapsed(), self.was_ready) {
+            sleep(LEAST_PAUSE.saturating_sub(since.elapsed())).await;
+        }
     }
 
     fn period(&self) -> Duration {
@@ -169,7 +151,7 @@ impl StatusTask {
     }
 
     /// Registers the node if it is not there, and tells its status if that is due.
-    async fn sync(&mut self, purpose: Purpose) -> Result<(), ApiError> {
+    async fn sync(&mut self) -> Result<(), ApiError> {
         let mut was_gone = false;
         if self.own.take_doubt() {
             self.look_whether_it_is_there().await?;
@@ -178,7 +160,7 @@ impl StatusTask {
             if self.settings.register && self.own.node().is_none() {
                 self.register().await;
             }
-            match self.update(purpose).await {
+            match self.update().await {
                 // Deleted in the meantime; once more, and else with the next look.
                 Err(ApiError::NotFound) if !was_gone => {
                     was_gone = true;
@@ -202,7 +184,7 @@ impl StatusTask {
     }
 
     /// Tells the status, with some tries; the first of them from the object as it was last seen.
-    async fn update(&mut self, purpose: Purpose) -> Result<(), ApiError> {
+    async fn update(&mut self) -> Result<(), ApiError> {
         let mut last = ApiError::NotFound;
         for number in 0..TRIES {
             if number > 0 {
@@ -220,7 +202,7 @@ impl StatusTask {
                 // Not ours to make; whoever makes it, the feed tells.
                 return Ok(());
             };
-            match self.try_update(&node, purpose).await {
+            match self.try_update(&node).await {
                 Ok(()) => return Ok(()),
                 Err(error @ (ApiError::NotFound | ApiError::Throttled { .. })) => {
                     return Err(error);
@@ -234,7 +216,7 @@ impl StatusTask {
         Err(last)
     }
 
-    async fn try_update(&mut self, old: &Node, purpose: Purpose) -> Result<(), ApiError> {
+    async fn try_update(&mut self, old: &Node) -> Result<(), ApiError> {
         let unwell = self.unwell();
         let facts = self.facts.borrow().clone();
         let now = self.ports.clock.now();
@@ -246,9 +228,6 @@ impl StatusTask {
         set_required_labels(&mut node, &self.settings);
         let mut events = set_status(&mut node, known, now);
         let ready = is_ready(node.status.as_ref().and_then(|status| status.conditions.as_ref()));
-        if purpose == Purpose::Ready && !ready {
-            return Ok(());
-        }
         events.extend(schedulable_event(old, self.was_unschedulable));
         let found = difference(old, &node);
         if self.reports.is_worth(found.is_change, self.start.elapsed()) {
@@ -261,6 +240,7 @@ impl StatusTask {
             self.own.saw(patched);
         }
         self.was_ready |= ready;
+        self.was_unwell = unwell;
         self.was_unschedulable = is_unschedulable(old);
         self.tell(events);
         Ok(())
@@ -289,7 +269,6 @@ impl StatusTask {
         &self,
         call: impl Future<Output = Result<T, ApiError>>,
     ) -> Result<T, ApiError> {
-        let limit = self.settings.answer_time();
-        timeout(limit, call).await.unwrap_or(Err(ApiError::TooSlow(limit)))
+        in_time(self.settings.answer_time(), call).await
     }
 }

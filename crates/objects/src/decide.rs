@@ -1,14 +1,18 @@
 //! What is known of objects, when a token is asked for again, and how services are told to containers.
 //! Pure.
 
+mod attention;
 mod known;
 mod listed;
 mod references;
 mod service_variables;
+mod time_to_live;
 mod token;
 
-pub use known::{Heard, Known};
+pub use attention::{Idle, idle, is_fresh};
+pub use known::Known;
 pub use listed::Listed;
 pub use references::{Difference, References};
 pub use service_variables::service_variables;
+pub use time_to_live::time_to_live;
 pub use token::{MOST_JITTER, is_expired, refresh_at};

@@ -38,11 +38,6 @@ impl Services {
 
 impl Sink<ServiceRecord, ServiceName> for Services {
     fn hear(&self, change: Change<ServiceRecord, ServiceName>) {
-        // Nobody is told of a service without an address.
-        let change = match change {
-            Change::Applied(service) if !service.has_address() => Change::Gone(service.name),
-            change => change,
-        };
         self.listed().hear(change, |service| service.name.clone());
     }
 }

@@ -13,7 +13,7 @@ use model::ports::objects::{Freshness, ObjectError, ObjectReads, PodObjects};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::decide::{Known, References};
+use crate::decide::{Known, References, is_fresh};
 
 /// How long one who asks waits for what nothing was heard of yet.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -63,6 +63,8 @@ pub struct ObjectStore {
 pub(crate) struct Shared {
     pub(crate) reads: Arc<dyn ObjectReads>,
     pub(crate) settings: Settings,
+    /// When the store began.
+    begun: Instant,
     /// Written by whoever registers pods or asks, and by the watches.
     state: Mutex<State>,
     /// Something is dirty. Waited for by the task alone.
@@ -87,10 +89,10 @@ pub(crate) struct Entry {
     pub(crate) watching: Watching,
     /// Changes whenever what is known before is not good enough any more.
     pub(crate) generation: u64,
-    /// When somebody last asked.
-    pub(crate) asked: Instant,
+    /// When somebody last asked, since the store began.
+    pub(crate) asked: Duration,
     /// When it was last read, where it is not followed.
-    read: Option<Instant>,
+    read: Option<Duration>,
 }
 
 /// Whether an object is followed.
@@ -114,13 +116,13 @@ impl ObjectStore {
             generations: 0,
             time_to_live: settings.time_to_live,
         };
-        let (state, changed) = (Mutex::new(state), Notify::new());
-        Self { shared: Arc::new(Shared { reads, settings, state, changed }) }
+        let (begun, state, changed) = (Instant::now(), Mutex::new(state), Notify::new());
+        Self { shared: Arc::new(Shared { reads, settings, begun, state, changed }) }
     }
 
-    /// After how long an object is read again: the node's annotation `node.alpha.kubernetes.io/ttl`.
-    pub fn set_time_to_live(&self, time: Duration) {
-        self.shared.state().time_to_live = time;
+    /// After how long an object is read again, if the node says so.
+    pub fn set_time_to_live(&self, time: Option<Duration>) {
+        self.shared.state().time_to_live = time.unwrap_or(self.shared.settings.time_to_live);
     }
 
     async fn followed(&self, key: &ObjectKey) -> Result<Arc<DataObject>, ObjectError> {
@@ -131,7 +133,7 @@ impl ObjectStore {
                 self.shared.changed.notify_one();
             }
             let entry = state.entries.get_mut(key).ok_or_else(|| not_registered(key))?;
-            entry.asked = Instant::now();
+            entry.asked = self.shared.now();
             entry.known.subscribe()
         };
         let heard = known.wait_for(|known| *known != Known::NotYet);
@@ -150,7 +152,7 @@ impl ObjectStore {
         let (generation, known) = {
             let state = self.shared.state();
             let entry = state.entries.get(key).ok_or_else(|| not_registered(key))?;
-            let is_fresh = entry.read.is_some_and(|read| read.elapsed() < state.time_to_live);
+            let is_fresh = is_fresh(entry.read, state.time_to_live, self.shared.now());
             match &*entry.known.borrow() {
                 Known::There(object) if is_fresh => return Ok(Arc::clone(object)),
                 Known::There(object) => (entry.generation, Some(Arc::clone(object))),
@@ -179,7 +181,7 @@ impl ObjectStore {
         let mut state = self.shared.state();
         let entry = state.entries.get_mut(key);
         if let Some(entry) = entry.filter(|entry| entry.generation == generation) {
-            entry.read = Some(Instant::now());
+            entry.read = Some(self.shared.now());
             entry.known.send_replace(known);
         }
     }
@@ -202,6 +204,15 @@ fn not_found(resource: &'static str, key: &ObjectKey) -> ObjectError {
 }
 
 impl Shared {
+    /// How long ago the store began.
+    pub(crate) fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    pub(crate) fn at(&self, time: Duration) -> Instant {
+        self.begun + time
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -221,7 +232,7 @@ impl State {
         self.dirty.insert(key.clone());
     }
 
-    fn refer(&mut self, key: &ObjectKey, strategy: Strategy) {
+    fn refer(&mut self, key: &ObjectKey, strategy: Strategy, now: Duration) {
         if self.entries.contains_key(key) {
             // A watch tells of itself what changes. What is read must be read after this.
             if strategy == Strategy::Cache {
@@ -238,7 +249,7 @@ impl State {
             known: Arc::new(watch::Sender::new(Known::NotYet)),
             watching,
             generation: self.generations,
-            asked: Instant::now(),
+            asked: now,
             read: None,
         };
         self.entries.insert(key.clone(), entry);
@@ -253,10 +264,11 @@ impl PodObjects for ObjectStore {
         if strategy == Strategy::Get {
             return;
         }
+        let now = self.shared.now();
         let mut state = self.shared.state();
         let difference = state.references.set(pod, objects);
         for key in &difference.added {
-            state.refer(key, strategy);
+            state.refer(key, strategy, now);
         }
         for key in difference.unused {
             state.entries.remove(&key);

@@ -217,10 +217,14 @@ async fn a_cached_object_is_read_again_after_its_time_and_for_each_new_pod() {
     assert_eq!(world.get("a").await.unwrap_err().to_string(), "secrets \"a\" not found");
     world.put("a", "4");
     assert_eq!(world.get("a").await.as_deref(), Ok("4"), "what was missing is always read again");
-    world.store.set_time_to_live(Duration::from_secs(5));
+    world.store.set_time_to_live(Some(Duration::from_secs(5)));
     world.put("a", "5");
     sleep(Duration::from_secs(5)).await;
     assert_eq!(world.get("a").await.as_deref(), Ok("5"));
+    world.store.set_time_to_live(None);
+    world.put("a", "6");
+    sleep(Duration::from_secs(59)).await;
+    assert_eq!(world.get("a").await.as_deref(), Ok("5"), "a minute again");
     assert_eq!(world.cluster.asked(Ask::Watch), [""; 0]);
 }
 

@@ -1,12 +1,11 @@
 //! Keeps the tokens of the node's pods.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use model::chain::Chain;
+use model::chance::fraction;
 use model::ids::PodUid;
 use model::objects::{ServiceAccountToken, TokenRequest};
 use model::ports::clock::WallClock;
@@ -94,7 +93,7 @@ impl TokenStore {
     fn keep(&self, request: &TokenRequest, token: ServiceAccountToken) -> Arc<ServiceAccountToken> {
         let now = self.clock.now();
         let token = Arc::new(token);
-        let refresh_at = refresh_at(&token, jitter());
+        let refresh_at = refresh_at(&token, MOST_JITTER.mul_f64(fraction()));
         let mut kept = self.kept();
         // Of pods that went while theirs was asked for.
         kept.retain(|_, kept| !is_expired(&kept.token, now));
@@ -111,9 +110,4 @@ impl TokenStore {
     pub fn forget(&self, pod: &PodUid) {
         self.kept().retain(|request, _| request.pod_uid != *pod);
     }
-}
-
-fn jitter() -> Duration {
-    let random = RandomState::new().hash_one(0u8) % 1000;
-    MOST_JITTER.mul_f64(f64::from(u16::try_from(random).unwrap_or(0)) / 1000.0)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use model::heard::Heard;
 use model::objects::{DataObject, ObjectKey};
 use model::ports::cluster::{Change, Sink};
 use tokio::sync::watch;
@@ -12,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error};
 
-use crate::decide::{Heard, Known};
+use crate::decide::{Idle, Known, idle};
 use crate::store::{ObjectStore, Shared, Watching};
 
 impl ObjectStore {
@@ -107,14 +108,14 @@ async fn follow(shared: Arc<Shared>, key: ObjectKey, wanted: Wanted) {
 #[derive(Debug)]
 struct Teller {
     known: Arc<watch::Sender<Known>>,
-    heard: Mutex<Heard>,
+    heard: Mutex<Heard<DataObject>>,
 }
 
 impl Sink<DataObject, ()> for Teller {
     fn hear(&self, change: Change<DataObject, ()>) {
-        let known = self.heard.lock().unwrap_or_else(PoisonError::into_inner).hear(change);
-        if let Some(known) = known {
-            self.known.send_replace(known);
+        let told = self.heard.lock().unwrap_or_else(PoisonError::into_inner).hear(change);
+        if let Some(told) = told {
+            self.known.send_replace(told.into());
         }
     }
 }
@@ -154,18 +155,15 @@ impl Shared {
 
     /// When to look again whether an object is idle; nothing when it is.
     fn idle_at(&self, key: &ObjectKey, generation: u64) -> Option<Instant> {
+        let now = self.now();
         let mut state = self.state();
         let entry = state.entries.get_mut(key)?;
         if entry.generation != generation {
             return None;
         }
-        let (now, idle) = (Instant::now(), self.settings.idle);
-        if entry.asked + idle > now {
-            return Some(entry.asked + idle);
-        }
-        // What the server is about to tell is waited for: it would have to be asked again.
-        if *entry.known.borrow() == Known::NotYet {
-            return Some(now + idle);
+        let is_known = *entry.known.borrow() != Known::NotYet;
+        if let Idle::LookAt(time) = idle(entry.asked, is_known, self.settings.idle, now) {
+            return Some(self.at(time));
         }
         entry.watching = Watching::Idle;
         entry.known.send_replace(Known::NotYet);

@@ -44,6 +44,15 @@ impl Health {
         }
     }
 
+    /// Waits until the last successful relist is recent enough; for ever if the task ends before.
+    pub async fn healthy(&mut self) {
+        while self.check(Instant::now()).is_err() {
+            if self.relisted.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// Whether the last successful relist is recent enough at `now`.
     pub fn check(&self, now: Instant) -> Result<(), Unhealthy> {
         let Some(Relisted { began, until }) = *self.relisted.borrow() else {

@@ -104,6 +104,14 @@ impl Cache {
         self.let_go(names);
     }
 
+    /// A pod is there of which nothing new can be understood.
+    pub fn keep(&mut self, uid: &Uid) {
+        let is_it = |slot: &u32| self.slots[*slot as usize].uid == *uid;
+        if let Some(&slot) = self.by_uid.find(self.seed.hash_one(uid), is_it) {
+            self.slots[slot as usize].told = true;
+        }
+    }
+
     /// All pods are about to be told.
     pub fn restart_pods(&mut self) {
         for slot in &self.by_uid {
@@ -138,6 +146,14 @@ impl Cache {
     pub fn forget_node(&mut self, name: &str) {
         let Some(id) = self.nodes.find(name) else { return };
         self.forget_node_at(id);
+    }
+
+    /// A node is there of which nothing new can be understood. One that was not known is taken to be
+    /// well: none of its pods goes.
+    pub fn keep_node(&mut self, name: String) {
+        let known = self.node(&name);
+        let well = NodeRecord { name, is_ready: true, is_out_of_service: false };
+        self.apply_node(&known.unwrap_or(well));
     }
 
     fn forget_node_at(&mut self, id: u32) {

@@ -177,6 +177,31 @@ fn a_list_that_breaks_off_removes_nothing() {
     assert_eq!(cache.pods(), 0);
 }
 
+// behaviour: PGC-129
+#[test]
+fn what_cannot_be_understood_stays_as_it_was() {
+    let mut cache = Cache::default();
+    cache.apply(pod(1, PodPhase::Failed));
+    cache.restart_pods();
+    cache.keep(&uid(1));
+    cache.keep(&uid(9));
+    cache.complete_pods();
+    assert_eq!(cache.pods(), 1);
+    // A node that nobody understood is there all the same: its pods are no orphans.
+    let known = NodeRecord { name: "n".to_owned(), is_ready: false, is_out_of_service: true };
+    cache.apply_node(&known);
+    cache.restart_nodes();
+    cache.keep_node("n".to_owned());
+    cache.keep_node("m".to_owned());
+    cache.complete_nodes();
+    assert_eq!(cache.node("n"), Some(known));
+    let taken = cache.node("m").unwrap();
+    assert!(taken.is_ready && !taken.is_out_of_service);
+    cache.forget_node("m");
+    cache.forget_node("n");
+    assert_eq!(cache.nodes.ids().len(), 0, "no use of a name is left");
+}
+
 #[test]
 fn a_pod_in_the_place_of_another_is_not_taken_for_it() {
     let mut cache = Cache::default();

@@ -1,11 +1,11 @@
 //! Holds the election: gets the lease, keeps it, and tells when it is lost.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::chain::Chain;
+use model::chance::fraction;
 use model::cluster::{About, ClusterEvent, Lease, LeaseName};
 use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, ClusterEvents, Leases};
@@ -203,33 +203,21 @@ impl Election {
     async fn tell(&self, what: &str) {
         let Some(lease) = self.lease().clone() else { return };
         let name = &self.settings.lease;
-        let now = self.ports.clock.now();
-        let event = ClusterEvent {
-            about: About {
-                api_version: "coordination.k8s.io/v1",
-                kind: "Lease",
-                namespace: name.namespace.clone(),
-                name: name.name.clone(),
-                uid: lease.uid,
-                field_path: String::new(),
-            },
-            is_warning: false,
-            reason: "LeaderElection".into(),
-            message: format!("{} {what}", self.settings.policy.identity),
-            first: now,
-            at: now,
-            count: 1,
+        let about = About {
+            api_version: "coordination.k8s.io/v1",
+            kind: "Lease",
+            namespace: name.namespace.clone(),
+            name: name.name.clone(),
+            uid: lease.uid,
+            field_path: String::new(),
         };
+        let message = format!("{} {what}", self.settings.policy.identity);
+        let told = ("LeaderElection".into(), message);
+        let event = ClusterEvent::new(about, false, told, self.ports.clock.now());
         // Whoever leads has more to do than to wait for this.
         let write = self.ports.events.write_event(&event);
         if let Ok(Err(error)) = timeout(self.settings.retry_period, write).await {
             debug!(error = %Chain(&error), "an event was not written");
         }
     }
-}
-
-/// A number from zero to one, so that those who wait do not all ask at the same moment.
-fn fraction() -> f64 {
-    let random = RandomState::new().hash_one(0u8);
-    f64::from(u16::try_from(random % 1000).unwrap_or(0)) / 1000.0
 }

@@ -81,20 +81,14 @@ pub fn sentence(rule: &Rule, node: &str) -> String {
 
 /// The event about a deletion.
 pub(crate) fn event(pod: &PodTarget, rule: &Rule, node: &str, now: Timestamp) -> ClusterEvent {
-    ClusterEvent {
-        about: About {
-            api_version: "v1",
-            kind: "Pod",
-            namespace: pod.namespace.to_string(),
-            name: pod.name.to_string(),
-            uid: pod.uid.clone(),
-            field_path: String::new(),
-        },
-        is_warning: false,
-        reason: EVENT_REASON.into(),
-        message: format!("Deleted by {}: {}", rule.name(), sentence(rule, node)),
-        first: now,
-        at: now,
-        count: 1,
-    }
+    let about = About {
+        api_version: "v1",
+        kind: "Pod",
+        namespace: pod.namespace.to_string(),
+        name: pod.name.to_string(),
+        uid: pod.uid.clone(),
+        field_path: String::new(),
+    };
+    let message = format!("Deleted by {}: {}", rule.name(), sentence(rule, node));
+    ClusterEvent::new(about, false, (EVENT_REASON.into(), message), now)
 }

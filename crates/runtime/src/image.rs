@@ -146,6 +146,7 @@ impl Images {
         drop(permit);
         match pulled {
             Ok(image_ref) => {
+                parts.claims.changed();
                 self.failures().worked(&key);
                 let (pulling, waiting) = (began.elapsed(), asked.elapsed());
                 let message = format!(

@@ -246,6 +246,14 @@ impl Runtime for FaultyRuntime {
         self.call(Call::new(Method::Status, ""), work).await
     }
 
+    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError> {
+        let call = Call::new(Method::UpdateRuntimeConfig, pod_cidrs);
+        let told = pod_cidrs.to_owned();
+        let work =
+            self.work(move |runtime| async move { runtime.update_runtime_config(&told).await });
+        self.call(call, work).await
+    }
+
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
         let maker = Maker { uid: config.pod_uid.clone(), name: None, attempt: config.attempt };
         self.asked(Event::MakeAsked(maker.clone()));

@@ -41,7 +41,7 @@ impl Sink<Arc<Pod>, PodUid> for Copies {
                 }
             }
             Change::Gone(uid) => drop(pods.remove(&uid)),
-            Change::Restarted => {}
+            Change::Restarted | Change::Unread(_) => {}
             Change::Complete => {
                 self.listings.fetch_add(1, Ordering::SeqCst);
             }

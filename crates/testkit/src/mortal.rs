@@ -157,6 +157,9 @@ impl Runtime for MortalRuntime {
     async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
         self.inner.status().await
     }
+    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError> {
+        self.life.effect(self.inner.update_runtime_config(pod_cidrs)).await
+    }
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
         self.life.effect(self.inner.run_pod_sandbox(config)).await
     }

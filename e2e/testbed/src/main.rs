@@ -12,7 +12,8 @@ usage: testbed run [--control-plane] [--] COMMAND [ARGUMENT...]
   Runs COMMAND in an isolated instance with containerd, and removes the instance when it ends.
   COMMAND finds FERROLET_TESTBED_SOCKET, FERROLET_TESTBED_DIR, FERROLET_TESTBED_NODE_IP and
   FERROLET_TESTBED_POD_CIDR in its environment. Needs root, and the parts that `make testbed` builds.
-  With a control plane, KUBECONFIG is that of an administrator and kubectl is in PATH.
+  With a control plane, KUBECONFIG is that of an administrator and kubectl is in PATH;
+  FERROLET_TESTBED_NODE_KUBECONFIG is that of a node by the name of FERROLET_TESTBED_NODE.
   FERROLET_KEEP=1 keeps the instance's files.";
 
 fn main() -> ExitCode {

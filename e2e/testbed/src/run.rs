@@ -13,10 +13,13 @@ use signal_hook::iterator::Signals;
 use crate::error::Error;
 use crate::process::{Command, Process, ProcessError};
 use crate::protocol::Signal;
-use crate::{Cache, ControlPlaneOptions, Instance, Options};
+use crate::{Cache, ControlPlaneOptions, Instance, Options, User};
 
 /// How long one question for the command's end waits; there is always a next one.
 const QUESTION: Duration = Duration::from_mins(10);
+
+/// The node that the command may be.
+const NODE: &str = "node-1";
 
 /// Starts an instance, runs `command` in it, removes the instance, and returns the command's exit
 /// code: 128 and the signal's number when a signal ended it. With a control plane, all of it runs.
@@ -54,10 +57,13 @@ fn with_control_plane(instance: &Instance, command: Command) -> Result<Command, 
     let options =
         ControlPlaneOptions { controller_manager, scheduler, ..ControlPlaneOptions::default() };
     let control_plane = instance.start_control_plane(&options)?;
+    let node = control_plane.kubeconfig(&User::node(NODE)).map_err(Error::ControlPlane)?;
     let bin = Cache::from_env().map_err(Error::Cache)?.parts().bin();
     let path = format!("{}:{}", bin.display(), env::var("PATH").unwrap_or_default());
     Ok(command
         .env("KUBECONFIG", control_plane.admin_kubeconfig().to_string_lossy())
+        .env("FERROLET_TESTBED_NODE", NODE)
+        .env("FERROLET_TESTBED_NODE_KUBECONFIG", node.to_string_lossy())
         .env("PATH", path))
 }
 

@@ -5,6 +5,7 @@ use e2e::api::{Api, Patch, status_code};
 use e2e::api_proxy::ApiProxy;
 use e2e::cluster::Cluster;
 use e2e::node::PATIENCE;
+use e2e::plane::with_controllers;
 use hyper::{Method, StatusCode};
 use serde_json::json;
 use testbed::{Command, ControlPlaneOptions, User, wait};
@@ -13,11 +14,9 @@ use crate::objects::{node, pod};
 
 #[test]
 fn objects_live_and_controllers_and_users_do_their_work() -> Result<()> {
-    let flags = ["--controllers=serviceaccount-controller"];
     let options = ControlPlaneOptions {
-        controller_manager: Some(flags.map(ToOwned::to_owned).to_vec()),
         scheduler: Some(Vec::new()),
-        ..ControlPlaneOptions::default()
+        ..with_controllers(&["serviceaccount-controller"])
     };
     let cluster = Cluster::start(&options)?;
     let api = cluster.api();

@@ -8,8 +8,9 @@ use config::{KubeletConfiguration, Taint, TaintEffect};
 use e2e::api::{Api, Patch};
 use e2e::cluster::Cluster;
 use e2e::node::PATIENCE;
+use e2e::plane::with_controllers;
 use serde_json::{Value, json};
-use testbed::{Component, ControlPlaneOptions, User};
+use testbed::{ControlPlaneOptions, User};
 use testkit::clock::VirtualClock;
 use testkit::contract::node_api::{lease_contract, node_contract};
 use testkit::runtime::MemoryRuntime;
@@ -87,26 +88,9 @@ fn is_made_again(api: &Api, node: &Value) -> Result<()> {
     owned_lease(api, &again).map(drop)
 }
 
-/// The control plane starts anew, with nothing.
-fn lose_everything(cluster: &mut Cluster) -> Result<()> {
-    let plane = cluster.control_plane_mut();
-    for component in [Component::ControllerManager, Component::ApiServer, Component::Etcd] {
-        plane.kill_component(component)?;
-    }
-    plane.wipe_etcd()?;
-    for component in [Component::Etcd, Component::ApiServer] {
-        plane.start_component(component, &[])?;
-    }
-    Ok(())
-}
-
 #[test]
 fn a_node_lives_through_deletion_and_the_loss_of_the_cluster() -> Result<()> {
-    let flags = ["--controllers=node-lifecycle-controller"].map(ToOwned::to_owned).to_vec();
-    let options = ControlPlaneOptions {
-        controller_manager: Some(flags.clone()),
-        ..ControlPlaneOptions::default()
-    };
+    let options = with_controllers(&["node-lifecycle-controller"]);
     let mut cluster = Cluster::start(&options)?;
     let kubeconfig = cluster.kubeconfig(&User::node("ours"))?;
     let config = KubeletConfiguration {
@@ -143,7 +127,7 @@ fn a_node_lives_through_deletion_and_the_loss_of_the_cluster() -> Result<()> {
 
     others_words_stay_and_ours_come_back(cluster.api())?;
     is_made_again(cluster.api(), &node)?;
-    lose_everything(&mut cluster)?;
+    cluster.lose_everything()?;
     let begin = Instant::now();
     let new = ready_node(cluster.api(), PATIENCE)?;
     owned_lease(cluster.api(), &new)?;

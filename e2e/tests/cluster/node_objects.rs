@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use cluster::{Cluster as ApiServer, Connection, Exclusion, Rate, Source};
+use cluster::{Cluster as ApiServer, Connection, Exclusion, Rate, Rates, Source};
 use e2e::api::{Api, Patch};
 use e2e::cluster::Cluster;
 use e2e::node::PATIENCE;
@@ -64,7 +64,8 @@ async fn server(kubeconfig: &Path) -> Result<ApiServer> {
     let connection = Connection::find(Some(kubeconfig.to_owned()), None, "test/1").await?;
     let source = Source { component: "kubelet", host: "mine".to_owned() };
     let rate = Rate { per_second: 50.0, burst: 100 };
-    Ok(ApiServer::new(connection, rate, Exclusion::default(), source).with_event_rate(rate))
+    let rates = Rates { calls: rate, events: rate };
+    Ok(ApiServer::new(connection, rates, Exclusion::default(), source))
 }
 
 /// Asks until the answer is as wanted.

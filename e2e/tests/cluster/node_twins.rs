@@ -1,25 +1,45 @@
-//! Our node and the upstream kubelet's, on the same machine and the same runtime: what their objects say.
+//! The node that our agent registers and the upstream kubelet's, on the same machine and the same runtime: what
+//! their objects say.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use config::KubeletConfiguration;
-use cri::{CriRuntime, Deadlines, Endpoint};
-use e2e::api::Api;
+use e2e::agent::Agent;
+use e2e::api::{Api, Patch};
 use e2e::cluster::Cluster;
+use e2e::differences::{Known, differences, is_time, leaves};
 use e2e::node::{PATIENCE, program};
-use serde_json::Value;
-use testbed::{Cache, Command, ControlPlaneOptions, User, wait};
+use e2e::plane::with_controllers;
+use serde_json::{Value, json};
+use testbed::{Command, User, wait};
 
-use crate::our_node::{OurNode, Who};
-
-/// What is different, and why that is right.
-const DIFFERENT: &[(&str, &str)] = &[
-    ("/metadata/labels/kubernetes.io~1hostname", "two nodes, two names"),
-    ("/status/addresses/1/address", "two nodes, two names"),
-    ("/status/nodeInfo/kubeletVersion", "our version is behind upstream's"),
-    ("/status/declaredFeatures", "each declares what it has; this test declares nothing"),
+/// Where our node is not as upstream's, and why that is right.
+const DIFFERENT: &[Known] = &[
+    Known {
+        path: "/metadata/labels/kubernetes.io~1hostname",
+        ours: "ours",
+        upstream: "theirs",
+        why: "two nodes, two names",
+    },
+    Known {
+        path: "/status/addresses/1/address",
+        ours: "ours",
+        upstream: "theirs",
+        why: "two nodes, two names",
+    },
+    Known {
+        path: "/status/nodeInfo/kubeletVersion",
+        ours: "v1.36.3+ferrolet.*",
+        upstream: "v1.36.3",
+        why: "promised in docs/behaviour/node.md, NODE-16: one sees which agent a node has",
+    },
+    Known {
+        path: "/status/declaredFeatures/*",
+        ours: "",
+        upstream: "declared",
+        why: "promised in docs/behaviour/node.md, NODE-17: nothing is declared that is not there",
+    },
 ];
 
 /// What says when and by whom an object was written, and nothing about the node.
@@ -31,55 +51,16 @@ const NOT_COMPARED: &[&str] = &[
     "/metadata/managedFields",
 ];
 
-/// The leaves of a value, by their paths.
-fn leaves(value: &Value, path: &str, all: &mut BTreeMap<String, String>) {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            for (name, inner) in map {
-                let name = name.replace('~', "~0").replace('/', "~1");
-                leaves(inner, &format!("{path}/{name}"), all);
-            }
-        }
-        Value::Array(list) if !list.is_empty() => {
-            for (at, inner) in list.iter().enumerate() {
-                leaves(inner, &format!("{path}/{at}"), all);
-            }
-        }
-        leaf => drop(all.insert(path.to_owned(), leaf.to_string())),
-    }
-}
-
-/// Whether it is a time, which is different for whoever writes it.
-fn is_time(path: &str) -> bool {
-    path.ends_with("Time") || path.ends_with("timeAdded")
-}
-
 fn told(node: &Value) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    leaves(node, "", &mut all);
+    let mut node = node.clone();
+    // Each feature by its name, wherever it is in the list.
+    let features = node["status"]["declaredFeatures"].take();
+    let names = features.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let features = names.map(|name| (name.to_owned(), Value::from("declared")));
+    node["status"]["declaredFeatures"] = Value::Object(features.collect());
+    let mut all = leaves(&node);
     all.retain(|path, _| !is_time(path) && !NOT_COMPARED.iter().any(|skip| path.starts_with(skip)));
     all
-}
-
-/// What is different without a reason, and reasons for which nothing is different.
-fn differences(ours: &Value, theirs: &Value) -> Vec<String> {
-    let (ours, theirs) = (told(ours), told(theirs));
-    let paths: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
-    let mut found = Vec::new();
-    let mut reasons: Vec<&str> = DIFFERENT.iter().map(|(path, _)| *path).collect();
-    for path in paths {
-        let (our, their) = (ours.get(path), theirs.get(path));
-        if our == their {
-            continue;
-        }
-        let reason = DIFFERENT.iter().find(|(explained, _)| path.starts_with(explained));
-        match reason {
-            Some((explained, _)) => reasons.retain(|reason| reason != explained),
-            None => found.push(format!("{path}: ours {our:?}, upstream's {their:?}")),
-        }
-    }
-    found.extend(reasons.iter().map(|path| format!("{path}: no difference any more")));
-    found
 }
 
 fn is_ready(node: &Value) -> bool {
@@ -91,8 +72,11 @@ fn ready(api: &Api, name: &str) -> Result<Value> {
     let path = format!("/api/v1/nodes/{name}");
     api.wait(&path, &format!("{name} is ready"), PATIENCE, |node| {
         // Taints of the node's beginning are the controller's business.
-        let node = node.filter(|node| is_ready(node) && node["spec"]["taints"].is_null())?;
-        Some(node.clone())
+        let is_taken_in = |node: &Value| {
+            let taints = node["spec"]["taints"].as_array();
+            taints.is_some_and(|all| all.len() == 1 && all[0]["key"] == "example.com/held")
+        };
+        node.filter(|node| is_ready(node) && is_taken_in(node)).cloned()
     })
 }
 
@@ -108,58 +92,94 @@ fn configuration(socket: &str) -> String {
          enforceNodeAllocatable: []\n\
          authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}\n\
          authorization: {{mode: AlwaysAllow}}\n\
-         evictionHard: {{imagefs.available: 0%}}\n"
+         kubeReserved: {{cpu: 100m, memory: 64Mi, ephemeral-storage: 1Gi}}\n\
+         evictionHard: {{memory.available: 32Mi, imagefs.available: 0%}}\n"
     )
+}
+
+/// What the runtime was told of the addresses of pods, in the CRI's own encoding.
+fn runtime_configs(requests: &Path) -> Result<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(requests).context("list what the runtime was asked")? {
+        let path = entry?.path();
+        if path.to_string_lossy().ends_with("-UpdateRuntimeConfig") {
+            names.push(path);
+        }
+    }
+    names.sort();
+    names.iter().map(|path| std::fs::read(path).context("read a request")).collect()
+}
+
+/// The node gets addresses for its pods; what the runtime is told of them.
+fn told_of_addresses(cluster: &Cluster, name: &str, requests: &Path) -> Result<Vec<u8>> {
+    let before = runtime_configs(requests)?.len();
+    let cidrs = json!({ "spec": { "podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"] } });
+    cluster.api().patch(&format!("/api/v1/nodes/{name}"), Patch::Strategic, &cidrs)?;
+    wait::until("the runtime is told of addresses", PATIENCE, || {
+        let mut all = runtime_configs(requests)?;
+        let last = all.pop().filter(|_| all.len() >= before);
+        Ok(last.ok_or_else(|| format!("{} requests", all.len())))
+    })
+}
+
+/// Runs an agent until its node is ready, and gives it addresses for pods; the node as it was then, and what the
+/// runtime was told. Both agents have the same ports, so each is alone.
+fn registered(
+    cluster: &Cluster,
+    agent: Command,
+    name: &str,
+    (config, requests): (&Path, &Path),
+) -> Result<(Value, Vec<u8>)> {
+    let instance = cluster.instance();
+    let kubeconfig = cluster.kubeconfig(&User::node(name))?.display().to_string();
+    let root = instance.dir().join(name).display().to_string();
+    let agent = agent
+        .args(["--config", &config.display().to_string(), "--kubeconfig", &kubeconfig])
+        .args(["--root-dir", &root, "--cert-dir", &format!("{root}/pki")])
+        .args(["--hostname-override", name, "--node-ip", &instance.node_ip().to_string()])
+        .args(["--node-labels", "example.com/rack=7,node.kubernetes.io/pool=a"])
+        .args(["--register-with-taints", "example.com/held=x:PreferNoSchedule"]);
+    let agent = instance.spawn(name, &agent)?;
+    let last_words = || {
+        let log = agent.log();
+        let lines: Vec<&str> = log.lines().filter(|line| !line.contains("FLAG:")).collect();
+        lines[lines.len().saturating_sub(12)..].join("\n")
+    };
+    let node = ready(cluster.api(), name).with_context(last_words)?;
+    let told = told_of_addresses(cluster, name, requests).with_context(last_words)?;
+    agent.kill()?;
+    agent.wait(PATIENCE)?;
+    Ok((node, told))
 }
 
 #[test]
 fn our_node_says_what_upstreams_says() -> Result<()> {
-    let flags = ["--controllers=node-lifecycle-controller"].map(ToOwned::to_owned).to_vec();
-    let options =
-        ControlPlaneOptions { controller_manager: Some(flags), ..ControlPlaneOptions::default() };
+    let options = with_controllers(&["node-lifecycle-controller"]);
     let cluster = Cluster::start(&options)?;
     let instance = cluster.instance();
     let socket = instance.dir().join("hollow.sock").display().to_string();
-    let hollow = Command::new(program("hollow")?.display().to_string()).args(["--socket", &socket]);
+    let requests = instance.dir().join("requests");
+    std::fs::create_dir(&requests).context("make a directory for requests")?;
+    let hollow = Command::new(program("hollow")?.display().to_string()).args([
+        "--socket",
+        &socket,
+        "--requests",
+        &requests.display().to_string(),
+    ]);
     let hollow = instance.spawn("hollow", &hollow)?;
     wait::until("the in-memory runtime listens", PATIENCE, || {
         let log = hollow.log();
         Ok(if log.contains("hollow: ready") { Ok(()) } else { Err(log) })
     })?;
-    let root = instance.dir().join("kubelet");
     let file = instance.dir().join("kubelet.yaml");
     std::fs::write(&file, configuration(&socket)).context("write the configuration")?;
-    let kubelet = Cache::from_env()?.parts().program("kubelet");
-    let kubeconfig = cluster.kubeconfig(&User::node("theirs"))?.display().to_string();
-    let (file, directory) = (file.display().to_string(), root.display().to_string());
-    let ip = instance.node_ip().to_string();
-    let kubelet = Command::new(kubelet.display().to_string())
-        .args(["--config", &file, "--kubeconfig", &kubeconfig, "--root-dir", &directory])
-        .args(["--cert-dir", &format!("{directory}/pki"), "--hostname-override", "theirs"])
-        .args(["--node-ip", &ip, "--node-labels", "example.com/rack=7"]);
-    let kubelet = instance.spawn("kubelet", &kubelet)?;
-    let last_words = || {
-        let log = kubelet.log();
-        let lines: Vec<&str> = log.lines().filter(|line| !line.contains("FLAG:")).collect();
-        lines[lines.len().saturating_sub(12)..].join("\n")
-    };
-    let theirs = ready(cluster.api(), "theirs").with_context(last_words)?;
-
-    let endpoint = Endpoint::parse(&format!("unix://{socket}"))?;
-    let kubeconfig = cluster.kubeconfig(&User::node("ours"))?;
-    let who = Who { name: "ours", address: ip, root: &root, labels: &[("example.com/rack", "7")] };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.context("start a runtime")?;
-    let _node = runtime.block_on(async {
-        let cri = CriRuntime::new(&endpoint, &endpoint, Deadlines::default());
-        let config = KubeletConfiguration::default();
-        OurNode::start(&kubeconfig, &who, &config, Arc::new(cri)).await
-    })?;
-    let ours = ready(cluster.api(), "ours")?;
+    let upstream = Agent::Upstream.command(instance.dir())?;
+    let (theirs, told_theirs) = registered(&cluster, upstream, "theirs", (&file, &requests))?;
+    let agent = Agent::Ferrolet.command(instance.dir())?;
+    let (ours, told_ours) = registered(&cluster, agent, "ours", (&file, &requests))?;
+    ensure!(told_ours == told_theirs, "the runtime: {told_ours:?}, {told_theirs:?}");
     eprintln!("{} values compared", told(&ours).len());
-    let found = differences(&ours, &theirs);
+    let found = differences(&told(&ours), &told(&theirs), DIFFERENT);
     ensure!(found.is_empty(), "{}\n\nours: {ours}\n\nupstream's: {theirs}", found.join("\n"));
-    kubelet.kill()?;
     cluster.stop()
 }

@@ -102,7 +102,8 @@ impl OurNode {
         set.spawn(tasks.look.run(stop.clone()));
         set.spawn(tasks.check.run(stop.clone()));
         set.spawn(tasks.status.run(stop.clone()));
-        set.spawn(tasks.lease.run(stop));
+        set.spawn(tasks.lease.run(stop.clone()));
+        set.spawn(tasks.pod_cidrs.run(stop));
         Ok(Self { handle, events, _tasks: set })
     }
 }

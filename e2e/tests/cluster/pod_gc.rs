@@ -11,7 +11,7 @@ use e2e::cluster::Cluster;
 use e2e::node::PATIENCE;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
-use testbed::{Component, ControlPlaneOptions, Process, Signal, wait};
+use testbed::{ControlPlaneOptions, Process, Signal, wait};
 
 use crate::collector::{start_pod_gc, wait_for_a_pass};
 use crate::objects::{node, pod};
@@ -212,7 +212,7 @@ fn the_api_server_going_away_for_a_while_costs_nothing_but_time() -> Result<()> 
     cluster.api().delete("/api/v1/nodes/goes")?;
     let deleted = Instant::now();
 
-    cluster.control_plane_mut().kill_component(Component::ApiServer)?;
+    cluster.kill_api_server()?;
     // A leader that cannot renew its lease ends; that also takes long enough for a pass without anybody
     // to ask.
     let ended = leader.wait(PATIENCE)?;
@@ -222,7 +222,7 @@ fn the_api_server_going_away_for_a_while_costs_nothing_but_time() -> Result<()> 
         let time = deleted.elapsed();
         Ok(if time > Duration::from_secs(25) { Ok(()) } else { Err(format!("{time:?}")) })
     })?;
-    cluster.control_plane_mut().start_component(Component::ApiServer, &[])?;
+    cluster.start_api_server()?;
     let api = cluster.api();
     explained(api.wait_gone(&path("orphan"), ORPHAN), &process)?;
     assert!(deleted.elapsed() > Duration::from_secs(40), "within {:?}", deleted.elapsed());

@@ -7,13 +7,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
 use e2e::node::PATIENCE;
+use e2e::plane::with_controllers;
 use http_body_util::BodyExt as _;
 use hyper::Request;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
-use testbed::{ControlPlaneOptions, User, wait};
+use testbed::{User, wait};
 use tokio::runtime::Runtime;
 
 use crate::collector::{deployed, start_pod_gc};
@@ -147,12 +148,7 @@ fn whos(cluster: &Cluster) -> Result<Vec<Who>> {
 // behaviour: PGC-100, PGC-101, PGC-102
 #[test]
 fn the_port_tells_health_to_everybody_and_the_rest_to_whom_the_api_server_lets() -> Result<()> {
-    let manager = "--controllers=pod-garbage-collector-controller".to_owned();
-    let options = ControlPlaneOptions {
-        controller_manager: Some(vec![manager]),
-        ..ControlPlaneOptions::default()
-    };
-    let cluster = Cluster::start(&options)?;
+    let cluster = Cluster::start(&with_controllers(&["pod-garbage-collector-controller"]))?;
     cluster.make_namespace(NAMESPACE)?;
     let kubeconfig = deployed(&cluster)?;
     let flags = [

@@ -6,7 +6,7 @@ use e2e::api::{Api, Patch};
 use e2e::cluster::Cluster;
 use e2e::node::PATIENCE;
 use serde_json::json;
-use testbed::{Component, ControlPlaneOptions};
+use testbed::ControlPlaneOptions;
 
 use crate::collector::{start_pod_gc, wait_for_a_pass};
 use crate::objects::{node, pod};
@@ -48,13 +48,7 @@ fn a_store_that_was_emptied_is_looked_at_anew() -> Result<()> {
     let process = start_pod_gc(&cluster, "pod-gc", &kubeconfig, &flags)?;
     wait_for_a_pass(&cluster, NAMESPACE).with_context(|| process.log())?;
 
-    let control_plane = cluster.control_plane_mut();
-    control_plane.kill_component(Component::ApiServer)?;
-    control_plane.kill_component(Component::Etcd)?;
-    control_plane.wipe_etcd()?;
-    control_plane.start_component(Component::Etcd, &[])?;
-    control_plane.start_component(Component::ApiServer, &[])?;
-
+    cluster.lose_everything()?;
     cluster.make_namespace(NAMESPACE)?;
     let api = cluster.api();
     let second = version(api)?;

@@ -43,31 +43,3 @@ fn a_pod_runs_outlives_the_agent_and_goes_when_it_is_deleted() -> Result<()> {
     cluster.node().wait_for_log(&["pod has ended", "shop/second"])?;
     cluster.stop()
 }
-
-// behaviour: STW-2, STW-3
-#[test]
-fn pods_that_end_tell_how_and_stay_until_they_are_deleted() -> Result<()> {
-    let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
-    cluster.start_agent()?;
-    let api = cluster.api();
-    let collection = ClusterNode::pod_path("");
-    let collection = collection.trim_end_matches('/');
-    for (name, code) in [("good", "0"), ("bad", "3")] {
-        let mut pod = e2e::cluster_node::pod(name, &["exit", code]);
-        pod["spec"]["restartPolicy"] = "Never".into();
-        api.create(collection, &pod)?;
-    }
-    for (name, phase, code) in [("good", "Succeeded", 0), ("bad", "Failed", 3)] {
-        let path = ClusterNode::pod_path(name);
-        let status = cluster.wait_for(&path, &format!("{name} is over"), |pod| {
-            let status = &pod?["status"];
-            let over = status["phase"] == "Succeeded" || status["phase"] == "Failed";
-            over.then(|| status.clone())
-        })?;
-        let ended = &status["containerStatuses"][0]["state"]["terminated"]["exitCode"];
-        ensure!(status["phase"] == phase && *ended == code, "{status}");
-        api.delete(&path)?;
-        cluster.wait_gone(&path, PATIENCE)?;
-    }
-    cluster.stop()
-}

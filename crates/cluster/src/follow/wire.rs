@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use model::ports::cluster::ApiError;
 use serde::Deserialize;
 
+use crate::decode::Identity;
+
 /// A page of a list.
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "O: Deserialize<'de>"))]
@@ -31,6 +33,13 @@ pub(super) struct Event<'a, O> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Cow<'a, str>,
     pub(super) object: O,
+}
+
+/// An object of which nothing is read but which it is.
+#[derive(Debug, Deserialize)]
+pub(super) struct Bare<'a> {
+    #[serde(borrow)]
+    pub(super) metadata: Identity<'a>,
 }
 
 /// An event that is no object but an error.

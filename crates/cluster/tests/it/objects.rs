@@ -32,6 +32,7 @@ impl Heard {
             Change::Restarted => "restarted".to_owned(),
             Change::Applied(object) => format!("+{}", told(object)),
             Change::Gone(name) => format!("-{}", key(name)),
+            Change::Unread(name) => format!("?{}", key(name)),
             Change::Complete => "complete".to_owned(),
         };
         self.0.send_modify(|all| all.push(note));
@@ -246,7 +247,7 @@ async fn events_of_what_has_no_namespace_are_in_the_default_one_and_long_names_a
 async fn events_keep_to_a_rate_of_their_own() {
     let server = Server::start(vec![ok("{}"); 8]).await;
     let rate = Rate { per_second: 20.0, burst: 2 };
-    let cluster = server.cluster().await.with_event_rate(rate);
+    let cluster = server.cluster_at(rate).await;
     let begun = Instant::now();
     for _ in 0..6 {
         cluster.write_event(&event("a")).await.unwrap();

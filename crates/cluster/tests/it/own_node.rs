@@ -73,6 +73,7 @@ impl Sink<Node, ()> for Heard {
             Change::Restarted => "restarted".to_owned(),
             Change::Complete => "complete".to_owned(),
             Change::Gone(()) => "gone".to_owned(),
+            Change::Unread(()) => "unread".to_owned(),
             Change::Applied(node) => node.metadata.resource_version.unwrap_or_default(),
         });
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use cluster::{Cluster, Connection, Exclusion, Rate, Source};
+use cluster::{Cluster, Connection, Exclusion, Rate, Rates, Source};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -89,10 +89,15 @@ impl Server {
     }
 
     pub(crate) async fn cluster(&self) -> Cluster {
+        self.cluster_at(Rate::UNLIMITED).await
+    }
+
+    /// One that writes events at that rate.
+    pub(crate) async fn cluster_at(&self, events: Rate) -> Cluster {
         let connection = Connection::find(None, Some(&self.address), "test/1").await.unwrap();
-        let rate = Rate { per_second: 0.0, burst: 0 };
+        let rates = Rates { calls: Rate::UNLIMITED, events };
         let source = Source { component: "test", host: "host".to_owned() };
-        Cluster::new(connection, rate, Exclusion::default(), source)
+        Cluster::new(connection, rates, Exclusion::default(), source)
     }
 
     pub(crate) fn asked(&self) -> Vec<Asked> {

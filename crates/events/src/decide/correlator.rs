@@ -25,24 +25,6 @@ const SIMILAR_FOR: Duration = Duration::from_mins(10);
 const BURST: u32 = 25;
 const ONE_IN: Duration = Duration::from_mins(5);
 
-/// What is sent of an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outgoing {
-    /// It is new.
-    Write(ClusterEvent),
-    /// It was written before, and is counted.
-    Count(ClusterEvent),
-}
-
-impl Outgoing {
-    /// The event.
-    pub fn event(&self) -> &ClusterEvent {
-        match self {
-            Self::Write(event) | Self::Count(event) => event,
-        }
-    }
-}
-
 /// What is remembered of similar events.
 #[derive(Debug, Clone)]
 struct Similar {
@@ -77,8 +59,8 @@ impl Default for Correlator {
 
 impl Correlator {
     /// What to send of an event that is at its time, `at`; nothing if there are too many about its
-    /// object.
-    pub fn correlate(&mut self, event: ClusterEvent) -> Option<Outgoing> {
+    /// object. What has a count of one is new, all else was written before.
+    pub fn correlate(&mut self, event: ClusterEvent) -> Option<ClusterEvent> {
         let now = event.at;
         let (key, mut event) = self.combined(event);
         let written = self.written.get_or(key, || None);
@@ -90,10 +72,7 @@ impl Correlator {
         *written = Some(Written { first: event.first, count });
         let of_object = hash(&object(&event));
         let allowed = self.allowed.get_or(of_object, || Tokens::new(BURST, ONE_IN, now));
-        if !allowed.take(now) {
-            return None;
-        }
-        Some(if count > 1 { Outgoing::Count(event) } else { Outgoing::Write(event) })
+        allowed.take(now).then_some(event)
     }
 
     /// The event or, if there were many similar ones, what stands for all of them; and what it is

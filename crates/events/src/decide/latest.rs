@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Values by their keys, so many at most.
 #[derive(Debug, Clone)]
-pub struct Latest<V> {
+pub(super) struct Latest<V> {
     most: usize,
     uses: u64,
     values: BTreeMap<u64, (u64, V)>,
@@ -14,12 +14,12 @@ pub struct Latest<V> {
 
 impl<V> Latest<V> {
     /// Room for so many.
-    pub fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize) -> Self {
         Self { most, uses: 0, values: BTreeMap::new(), by_use: BTreeMap::new() }
     }
 
     /// The value of a key, which counts as used; a new one if there is none.
-    pub fn get_or(&mut self, key: u64, new: impl FnOnce() -> V) -> &mut V {
+    pub(super) fn get_or(&mut self, key: u64, new: impl FnOnce() -> V) -> &mut V {
         self.uses += 1;
         if let Some((used, _)) = self.values.get(&key) {
             self.by_use.remove(used);
@@ -34,14 +34,9 @@ impl<V> Latest<V> {
         &mut entry.1
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.values.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
     }
 }
 

@@ -2,18 +2,32 @@
 
 use std::sync::Arc;
 
+use ::objects::decide::time_to_live;
 use ::objects::{ObjectStore, RuntimeClasses, Services};
+use k8s_openapi::api::core::v1::Node;
+use node::NodeHandle;
 use runtime::ApiParts;
 
 use crate::tasks::Tasks;
 use crate::wiring::{Ports, Settings};
 
 /// Starts to follow what pods need, where there is a cluster.
-pub(crate) fn provide(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Option<ApiParts> {
+pub(crate) fn provide(
+    settings: &Settings,
+    ports: &Ports,
+    node: Option<&NodeHandle>,
+    tasks: &mut Tasks,
+) -> Option<ApiParts> {
     let cluster = ports.cluster.as_ref()?;
     let objects = ObjectStore::new(Arc::clone(&cluster.objects), settings.objects);
     let followed = objects.clone();
     tasks.spawn("objects of pods", |stop| followed.run(stop));
+    if let Some(node) = node.cloned() {
+        let objects = objects.clone();
+        tasks.spawn("time to live of objects", |stop| async move {
+            stop.run_until_cancelled(follow_time_to_live(&objects, &node)).await;
+        });
+    }
     let services = Services::default();
     let (followed, feed) = (services.clone(), Arc::clone(&cluster.services));
     tasks.spawn("services", |stop| followed.run(feed, stop));
@@ -22,4 +36,87 @@ pub(crate) fn provide(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> 
     tasks.spawn("runtime classes", |stop| followed.run(feed, stop));
     let (objects, services, classes) = (Arc::new(objects), Arc::new(services), Arc::new(classes));
     Some(ApiParts { objects, services, classes })
+}
+
+/// The node says for how long an object that was read is good. Never returns.
+async fn follow_time_to_live(objects: &ObjectStore, node: &NodeHandle) {
+    let said = |node: &Node| time_to_live(node.metadata.annotations.as_ref());
+    let mut known = None;
+    loop {
+        let node = node.wait_for_node(|node| said(node) != known).await;
+        known = said(&node);
+        objects.set_time_to_live(known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ::objects::Settings as ObjectSettings;
+    use config::{ChangeDetectionStrategy, KubeletConfiguration};
+    use model::objects::ObjectKey;
+    use model::ports::objects::PodObjects as _;
+    use node::{NodePorts, Particulars};
+    use testkit::addresses::MemoryAddresses;
+    use testkit::clock::VirtualClock;
+    use testkit::cluster::node_api::MemoryNodeApi;
+    use testkit::cluster::{Ask, MemoryCluster, object};
+    use testkit::events::KeptNodeEvents;
+    use testkit::runtime::MemoryRuntime;
+    use tokio::task::JoinSet;
+    use tokio::time::sleep;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    /// Hears of a node.
+    fn hearing(api: &MemoryNodeApi, tasks: &mut JoinSet<()>) -> NodeHandle {
+        let clock = Arc::new(VirtualClock::new());
+        let ports = NodePorts {
+            api: Arc::new(api.clone()),
+            leases: Arc::new(api.clone()),
+            runtime: Arc::new(MemoryRuntime::new(clock.clone())),
+            addresses: Arc::new(MemoryAddresses::one("192.0.2.1")),
+            events: Arc::<KeptNodeEvents>::default(),
+            clock,
+            checks: Vec::new(),
+        };
+        let own = Particulars { name: "n".to_owned(), ..Particulars::default() };
+        let (node, handle) =
+            node::node(node::Settings::new(&KubeletConfiguration::default(), own), ports);
+        tasks.spawn(node.feed.run(CancellationToken::new()));
+        handle
+    }
+
+    // behaviour: OBJ-15
+    #[tokio::test(start_paused = true)]
+    async fn for_how_long_an_object_is_good_says_the_node() {
+        let (cluster, api, mut tasks) = <(MemoryCluster, MemoryNodeApi, JoinSet<()>)>::default();
+        let strategy = ChangeDetectionStrategy::Cache;
+        let settings = ObjectSettings { strategy, ..ObjectSettings::default() };
+        let store = ObjectStore::new(Arc::new(cluster.clone()), settings);
+        let (node, followed) = (hearing(&api, &mut tasks), store.clone());
+        tasks.spawn(async move { follow_time_to_live(&followed, &node).await });
+        let key = ObjectKey::secret("ns", "a");
+        cluster.put_object(&key, object([("k", "1")]));
+        store.register(&"pod".into(), [key.clone()].into());
+        let reads = async |pause: Duration| {
+            sleep(pause).await;
+            let before = cluster.asked(Ask::Object).len();
+            store.get(&key).await.unwrap();
+            cluster.asked(Ask::Object).len() - before
+        };
+        let second = Duration::from_secs(1);
+        assert_eq!((reads(second).await, reads(second).await), (1, 0));
+        let mut said = Node::default();
+        said.metadata.name = Some("n".to_owned());
+        let annotation = ("node.alpha.kubernetes.io/ttl".to_owned(), "0".to_owned());
+        said.metadata.annotations = Some([annotation].into());
+        api.put_node(said);
+        assert_eq!((reads(second).await, reads(second).await), (1, 1), "it is never good");
+        api.update_node("n", |node| node.metadata.annotations = None);
+        assert_eq!(reads(second).await, 0, "a minute, as nobody says otherwise");
+        assert_eq!(reads(Duration::from_mins(1)).await, 1);
+    }
 }

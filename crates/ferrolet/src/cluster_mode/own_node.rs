@@ -1,8 +1,10 @@
 //! The node's own object and its lease.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use config::KubeletConfiguration;
 use model::machine::Cgroups;
 use node::{NodeHandle, NodePorts, Particulars, SelfCheck, Unwell};
@@ -22,25 +24,36 @@ const FEATURES: [&str; 3] = [
     Ability::RestartAllContainersOnContainerExits.gate(),
 ];
 
-/// What a node says of itself: as it is configured, with labels and addresses (`--node-ip`) of its own.
+/// What a node is told of itself besides its configuration.
+#[derive(Debug)]
+pub(crate) struct GivenNode {
+    /// From `--node-labels`.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// From `--node-ip`, as it was given.
+    pub(crate) ips: Vec<IpAddr>,
+    /// Whether `--cloud-provider` is `external`.
+    pub(crate) external_cloud: bool,
+    /// All that the node has.
+    pub(crate) capacity: Amounts,
+}
+
+/// What a node says of itself.
 pub(crate) fn settings(
     config: &KubeletConfiguration,
-    (labels, node_ip): (&BTreeMap<String, String>, &str),
     agent: &Settings,
-    capacity: Amounts,
+    told: GivenNode,
 ) -> node::Settings {
-    let asked = !node_ip.trim().is_empty();
     let own = Particulars {
         name: agent.node_name.clone(),
         hostname: agent.node_name.clone(),
         architecture: go_arch(std::env::consts::ARCH).to_owned(),
-        labels: labels.clone(),
-        ips: if asked { agent.node.ips.clone() } else { Vec::new() },
-        external_cloud: false,
+        labels: told.labels,
+        ips: told.ips,
+        external_cloud: told.external_cloud,
         kubelet_version: format!("{KUBERNETES}+ferrolet.{FERROLET}"),
         cgroup_v1: agent.node.machine.cgroups == Cgroups::V1,
         identity: hostfs::identity(),
-        capacity,
+        capacity: told.capacity,
         allocatable: agent.node.allocatable.clone(),
         declared_features: FEATURES.to_vec(),
     };
@@ -70,6 +83,7 @@ pub(crate) fn keep(
     tasks.spawn("runtime check", |stop| node.check.run(stop));
     tasks.spawn("node status", |stop| node.status.run(stop));
     tasks.spawn("node lease", |stop| node.lease.run(stop));
+    tasks.spawn("addresses of pods", |stop| node.pod_cidrs.run(stop));
     Some(handle)
 }
 
@@ -77,9 +91,38 @@ pub(crate) fn keep(
 #[derive(Debug)]
 struct Pleg(pleg::Health);
 
+#[async_trait]
 impl SelfCheck for Pleg {
     fn unwell(&self) -> Option<Unwell> {
         let problem = self.0.check(Instant::now()).err()?.to_string();
         Some(Unwell { part: "PLEG", problem })
+    }
+
+    async fn well(&self) {
+        self.0.clone().healthy().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use runtime::decide::NodeSettings;
+
+    use super::*;
+
+    // behaviour: NODE-6, NODE-13
+    #[test]
+    fn what_flags_say_reaches_the_node() {
+        let config = KubeletConfiguration::default();
+        let agent = Settings::new("n", "memory", NodeSettings::default());
+        let any = "::".parse().unwrap();
+        let told = GivenNode {
+            labels: [("zone".to_owned(), "a".to_owned())].into(),
+            ips: vec![any],
+            external_cloud: true,
+            capacity: Amounts::new(),
+        };
+        let own = settings(&config, &agent, told).own;
+        assert!(own.external_cloud);
+        assert_eq!((own.ips, own.labels["zone"].as_str()), (vec![any], "a"));
     }
 }

@@ -70,6 +70,11 @@ impl Arrivals {
         self.held.remove(uid);
     }
 
+    /// Whether nobody has decided about a pod yet.
+    pub(super) fn is_waiting(&self, uid: &PodUid) -> bool {
+        self.waiting.contains(uid)
+    }
+
     /// Whether a pod waits for others to make room.
     pub(super) fn is_held(&self, uid: &PodUid) -> bool {
         self.held.contains(uid)

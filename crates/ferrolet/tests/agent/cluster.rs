@@ -189,6 +189,47 @@ async fn a_static_pod_has_a_mirror_with_its_status_as_long_as_it_is_there() {
     assert_eq!(running(&world, "fixed-node"), None);
 }
 
+// behaviour: API-28
+#[tokio::test(start_paused = true)]
+async fn a_static_pod_that_is_refused_from_the_beginning_has_no_mirror() {
+    let (mut world, api) = World::in_cluster();
+    world.allocatable = vec![("pods", "0")];
+    world.write_manifest("fixed", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    let refused = |world: &World| {
+        world.events.all().into_iter().find(|event| event.reason == "UnexpectedAdmissionError")
+    };
+    world.until("it is refused", refused).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(api.pod(&named("fixed-node")), None);
+    assert_eq!(api.calls(), [""; 0]);
+}
+
+// behaviour: SRC-42, API-27
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_the_api_with_the_name_of_a_static_one_runs_and_goes() {
+    let (world, api) = World::in_cluster();
+    let uid = api.make(sleeper("fixed-node"));
+    world.write_manifest("fixed", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    ready(&world, &api, "fixed-node").await;
+    let both = |world: &World| {
+        let mut all = world.runtime.containers();
+        all.retain(|one| one.state == ContainerState::Running);
+        (all.len() == 2).then_some(all)
+    };
+    let both = world.until("both run", both).await;
+    let fixed = both.iter().find(|one| one.pod_uid != uid).expect("the static one").id.clone();
+    api.delete(&named("fixed-node"), Duration::from_secs(1));
+    let mirrored = |_: &World| {
+        let mirror = api.pod(&named("fixed-node"))?;
+        let marks = mirror.metadata.annotations.as_ref()?;
+        marks.contains_key("kubernetes.io/config.mirror").then_some(())
+    };
+    world.until("the static one is shown", mirrored).await;
+    assert_eq!(running(&world, "fixed-node").map(|one| one.id), Some(fixed));
+}
+
 // behaviour: API-10
 #[tokio::test(start_paused = true)]
 async fn a_pod_with_a_volume_waits_and_can_be_deleted() {

@@ -11,6 +11,7 @@ mod gc;
 mod housekeeping;
 mod images;
 mod manifests;
+mod own_node;
 mod pods;
 mod removals;
 mod resize;

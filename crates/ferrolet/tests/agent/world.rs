@@ -157,10 +157,7 @@ impl World {
             cgroups: NodeCgroups::of_pods("/kubepods").per_pod(self.per_pod_cgroups),
             ..Settings::new("node", "memory", node)
         };
-        settings.own_node = self.own_node.is_some().then(|| {
-            let own = node::Particulars { name: "node".to_owned(), ..Default::default() };
-            node::Settings::new(&KubeletConfiguration::of_empty_file(), own)
-        });
+        settings.own_node = self.own_node.is_some().then(|| own_node(&settings));
         for (name, amount) in &self.allocatable {
             let amount = amount.parse().expect("an amount");
             settings.admission.allocatable.insert((*name).to_owned(), amount);
@@ -260,4 +257,17 @@ impl World {
         };
         self.until("the new one runs", new).await
     }
+}
+
+/// What the node says of itself.
+fn own_node(settings: &Settings) -> node::Settings {
+    let own = node::Particulars {
+        name: settings.node_name.clone(),
+        hostname: settings.node_name.clone(),
+        architecture: "amd64".to_owned(),
+        capacity: settings.admission.allocatable.clone(),
+        allocatable: settings.admission.allocatable.clone(),
+        ..node::Particulars::default()
+    };
+    node::Settings::new(&KubeletConfiguration::of_empty_file(), own)
 }

@@ -253,6 +253,7 @@ impl Collector {
                 Removal::Failed(error)
             }
             _ => {
+                self.parts.claims.changed();
                 self.forget(&candidate.id);
                 self.parts.metrics.removed(reason);
                 Removal::Done

@@ -60,6 +60,14 @@ impl ApiError {
         }
     }
 
+    /// How long the server wants to be left alone, if it said so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Throttled { retry_after } => *retry_after,
+            _ => None,
+        }
+    }
+
     /// Whether the server is away or wants to be left alone, so that another call would fare no better.
     pub fn is_away(&self) -> bool {
         match self {
@@ -80,6 +88,8 @@ pub enum Change<T, K> {
     Applied(T),
     /// An object is gone.
     Gone(K),
+    /// An object is there, but cannot be understood. What is known of it stays.
+    Unread(K),
     /// All were told; what was not is gone.
     Complete,
 }

@@ -8,6 +8,9 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::ports::cluster::{ApiError, Sink};
 
+/// The namespace of the leases of all nodes.
+pub const NODE_LEASES: &str = "kube-node-lease";
+
 /// One node object, which its agent keeps.
 #[async_trait]
 pub trait NodeApi: Debug + Send + Sync {

@@ -272,6 +272,8 @@ pub trait Runtime: Debug + Send + Sync {
     async fn version(&self) -> Result<RuntimeVersion, RuntimeError>;
     /// How it is.
     async fn status(&self) -> Result<RuntimeStatus, RuntimeError>;
+    /// Tells it which addresses the pods of the node have: CIDRs, separated by commas.
+    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError>;
 
     /// Makes and starts a sandbox.
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError>;

@@ -67,8 +67,6 @@ pub struct Health {
     pub pressure: Pressure,
     /// What keeps it from being ready.
     pub problems: Vec<String>,
-    /// What would be good to have and is not there.
-    pub soft_requirements: Option<String>,
 }
 
 /// The conditions after `previous`, at `now`, and the names of what there is to tell about that.
@@ -120,14 +118,11 @@ fn set_ready(all: &mut Vec<NodeCondition>, health: &Health, now: &Time) -> Optio
     } else {
         ("False", "KubeletNotReady", "NodeNotReady")
     };
-    let mut message = if is_ready {
+    let message = if is_ready {
         "kubelet is posting ready status".to_owned()
     } else {
         aggregate(&health.problems)
     };
-    if let Some(soft) = &health.soft_requirements {
-        message = format!("{message}. WARNING: {soft}");
-    }
     let is_new = !all.iter().any(|condition| condition.type_ == READY);
     let ready = entry(all, READY, now);
     let flips = ready.status != status;

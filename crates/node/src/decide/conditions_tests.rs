@@ -82,9 +82,8 @@ fn a_node_with_problems_is_not_ready_and_says_all_of_them() {
         );
         assert_eq!(ready.message.as_deref(), Some(message));
     }
-    let soft = Health { soft_requirements: Some("no x".to_owned()), ..Health::default() };
-    let (all, _) = conditions(&[], &soft, at(1));
-    let message = "kubelet is posting ready status. WARNING: no x";
+    let (all, _) = conditions(&[], &Health::default(), at(1));
+    let message = "kubelet is posting ready status";
     assert_eq!(find(&all, READY).message.as_deref(), Some(message));
     assert_eq!(all.last().unwrap().type_, READY, "it comes last");
 }
@@ -129,7 +128,6 @@ fn any_health() -> impl Strategy<Value = Health> {
     (any::<[bool; 3]>(), 0..3usize).prop_map(|([memory, disk, pid], problems)| Health {
         pressure: Pressure { memory, disk, pid },
         problems: (0..problems).map(|n| n.to_string()).collect(),
-        soft_requirements: None,
     })
 }
 

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Taint;
 use super::object::{ARCH_LABEL, OS, OS_LABEL};
 
 /// The labels that every node has, of a host of that name and a machine of that kind, and those that were
-/// asked for; what was asked for wins.
+/// asked for; what was asked for wins, but for what others place pods by: there the machine is right.
 pub fn labels(
     (hostname, arch): (&str, &str),
     asked: &BTreeMap<String, String>,
@@ -23,7 +23,13 @@ pub fn labels(
     let mut labels: BTreeMap<String, String> =
         every.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     labels.extend(asked.clone());
+    labels.extend(required_labels(arch));
     labels
+}
+
+/// The two labels that others place pods by.
+pub fn required_labels(arch: &str) -> [(String, String); 2] {
+    [(OS_LABEL, OS), (ARCH_LABEL, arch)].map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
 /// The taints of `registerWithTaints`. As the API has them: an empty value is none.
@@ -44,8 +50,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_for_wins() {
-        let asked = [("kubernetes.io/hostname", "other"), ("zone", "north")];
+    fn what_was_asked_for_wins_but_for_what_pods_are_placed_by() {
+        let asked =
+            [("kubernetes.io/arch", "x"), ("kubernetes.io/hostname", "other"), ("zone", "north")];
         let asked = asked.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let labels = labels(("web-1", "amd64"), &asked.into());
         let told: Vec<String> =

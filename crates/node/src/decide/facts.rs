@@ -14,18 +14,10 @@ pub struct Facts {
     pub runtime: RuntimeView,
     /// What the node is short of.
     pub pressure: Pressure,
-    /// Why there is no storage, if so.
-    pub storage: Option<String>,
-    /// Whether the machine is going down.
-    pub shutting_down: bool,
-    /// What would be good to have and is not there.
-    pub soft_requirements: Option<String>,
     /// The node's addresses, or why they cannot be told; nothing before the first look.
     pub addresses: Option<Result<Vec<NodeAddress>, String>>,
     /// The images, as they are told; nothing before they were listed.
     pub images: Option<Arc<Vec<ContainerImage>>>,
-    /// Which volumes are in use; nothing while that is not known.
-    pub volumes_in_use: Option<Vec<String>>,
     /// Whether everything was looked at once, as far as it could be.
     pub was_looked_at: bool,
 }

@@ -38,10 +38,6 @@ pub fn problems(
     all.extend(unwell.iter().map(|one| format!("{} is not healthy: {}", one.part, one.problem)));
     all.extend(facts.runtime.runtime_error().map(ToOwned::to_owned));
     all.extend(facts.runtime.network_error().map(ToOwned::to_owned));
-    all.extend(facts.storage.clone());
-    if facts.shutting_down {
-        all.push("node is shutting down".to_owned());
-    }
     if !missing.is_empty() {
         all.push(format!("missing node capacity for resources: {}", missing.join(", ")));
     }
@@ -66,19 +62,13 @@ mod tests {
     // behaviour: NODE-21
     #[test]
     fn problems_are_told_in_upstreams_order() {
-        let facts = Facts {
-            storage: Some("CSINode is not yet initialized".to_owned()),
-            shutting_down: true,
-            ..Facts::default()
-        };
+        let facts = Facts::default();
         let pleg = Unwell { part: "PLEG", problem: "pleg has yet to be successful".to_owned() };
         let all = problems(&facts, &[pleg], &["cpu", "pods"], Duration::ZERO);
         let expected = [
             "container runtime status check may not have completed yet",
             "PLEG is not healthy: pleg has yet to be successful",
             "network state unknown",
-            "CSINode is not yet initialized",
-            "node is shutting down",
             "missing node capacity for resources: cpu, pods",
         ];
         assert_eq!(all, expected);

@@ -5,9 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
-
-/// The namespace of the leases of all nodes.
-pub const NAMESPACE: &str = "kube-node-lease";
+use model::ports::node_api::NODE_LEASES;
 
 /// Whose lease it is, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +27,7 @@ impl LeaseTerms {
         let lease = Lease {
             metadata: ObjectMeta {
                 name: Some(self.node.clone()),
-                namespace: Some(NAMESPACE.to_owned()),
+                namespace: Some(NODE_LEASES.to_owned()),
                 ..ObjectMeta::default()
             },
             spec: Some(LeaseSpec {

@@ -17,7 +17,7 @@ fn owner(lease: &Lease) -> &OwnerReference {
 fn a_lease_is_the_nodes_and_says_until_when() {
     let lease = terms().make("u1", Timestamp::new(5, 123_456_789).unwrap());
     let name = lease.metadata.name.as_deref();
-    assert_eq!((name, lease.metadata.namespace.as_deref()), (Some("n"), Some(NAMESPACE)));
+    assert_eq!((name, lease.metadata.namespace.as_deref()), (Some("n"), Some(NODE_LEASES)));
     let spec = lease.spec.as_ref().unwrap();
     assert_eq!(spec.holder_identity.as_deref(), Some("n"));
     assert_eq!(spec.lease_duration_seconds, Some(40));

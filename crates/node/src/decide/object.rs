@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use model::ports::events::NodeEvent;
 
-use super::configured::labels;
+use super::configured::{labels, required_labels};
 use super::settings::Settings;
 use super::status::{Known, set_status};
 
@@ -57,14 +57,10 @@ fn taints(settings: &Settings) -> Option<Vec<Taint>> {
     Some(taints).filter(|taints| !taints.is_empty())
 }
 
-/// Puts the two labels on a node that others place pods by, where they are missing or wrong.
+/// Puts the two labels on a node that others place pods by.
 pub fn set_required_labels(node: &mut Node, settings: &Settings) {
-    for (name, value) in [(OS_LABEL, OS), (ARCH_LABEL, settings.own.architecture.as_str())] {
-        let labels = node.metadata.labels.get_or_insert_default();
-        if labels.get(name).is_none_or(|found| found != value) {
-            labels.insert(name.to_owned(), value.to_owned());
-        }
-    }
+    let required = required_labels(&settings.own.architecture);
+    node.metadata.labels.get_or_insert_default().extend(required);
 }
 
 #[cfg(test)]

@@ -45,9 +45,10 @@ fn a_node_is_made_with_its_labels_taints_and_annotation() {
             effect: Some(config::TaintEffect::NoSchedule),
             time_added: None,
         }];
-        own.labels = [("zone", "a"), ("kubernetes.io/os", "other")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into();
+        own.labels =
+            [("zone", "a"), ("kubernetes.io/os", "other"), ("kubernetes.io/hostname", "h")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into();
     });
     let (node, _) = made(&settings, &Facts::default());
     let labels = node.metadata.labels.unwrap();
@@ -57,8 +58,8 @@ fn a_node_is_made_with_its_labels_taints_and_annotation() {
         "beta.kubernetes.io/arch=amd64",
         "beta.kubernetes.io/os=linux",
         "kubernetes.io/arch=amd64",
-        "kubernetes.io/hostname=n",
-        "kubernetes.io/os=other",
+        "kubernetes.io/hostname=h",
+        "kubernetes.io/os=linux",
         "zone=a",
     ];
     assert_eq!(labels, expected);

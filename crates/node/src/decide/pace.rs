@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use model::ports::cluster::ApiError;
+
 /// How often a call is made again at once.
 pub const TRIES: usize = 5;
 
@@ -15,6 +17,16 @@ pub fn again_after(failures: u32) -> Duration {
     FIRST_STEP.saturating_mul(factor).min(LONGEST_STEP)
 }
 
+/// How long to wait after an error: as planned, and as long as the server wants to be left alone.
+pub fn not_before(planned: Duration, error: &ApiError) -> Duration {
+    planned.max(error.retry_after().unwrap_or_default())
+}
+
+/// Whether the node is still on its way to being ready for the first time.
+pub fn is_starting(since_start: Duration, was_ready: bool) -> bool {
+    !was_ready && since_start < Duration::from_mins(2)
+}
+
 /// A period that is longer by up to a twenty-fifth, so that not all nodes call at the same moment.
 /// `fraction` is any number from zero to one.
 pub fn jittered(period: Duration, fraction: f64) -> Duration {
@@ -24,8 +36,7 @@ pub fn jittered(period: Duration, fraction: f64) -> Duration {
 /// When the runtime is asked again how it is: at once while the node starts, then now and then, and more
 /// often while something is wrong.
 pub fn next_check(since_start: Duration, was_ready: bool, is_ready: bool) -> Duration {
-    let starting = !was_ready && since_start < Duration::from_mins(2);
-    match (is_ready, starting) {
+    match (is_ready, is_starting(since_start, was_ready)) {
         (true, _) => Duration::from_secs(10),
         (false, true) if since_start < Duration::from_secs(10) => Duration::from_millis(100),
         (false, true) => Duration::from_secs(1),
@@ -45,6 +56,22 @@ mod tests {
         assert_eq!(again_after(u32::MAX), LONGEST_STEP);
         assert_eq!(jittered(Duration::from_secs(10), 1.0), Duration::from_millis(10_400));
         assert_eq!(jittered(Duration::from_secs(10), 0.0), Duration::from_secs(10));
+    }
+
+    // behaviour: NODE-36
+    #[test]
+    fn a_server_that_wants_to_be_left_alone_is() {
+        let seconds = Duration::from_secs;
+        let busy = |retry_after| ApiError::Throttled { retry_after };
+        let rows = [
+            (busy(Some(seconds(20))), 20),
+            (busy(Some(seconds(1))), 7),
+            (busy(None), 7),
+            (ApiError::NotFound, 7),
+        ];
+        for (error, expected) in rows {
+            assert_eq!(not_before(seconds(7), &error), seconds(expected), "{error}");
+        }
     }
 
     #[test]

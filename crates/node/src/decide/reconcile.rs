@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::Node;
 
 use super::object::ATTACH_DETACH;
-use super::resources::{is_huge_pages, is_same};
+use super::resources::is_huge_pages;
 
 /// Labels that are the node's own business.
 const DEFAULT_LABELS: [&str; 12] = [
@@ -22,11 +22,12 @@ const DEFAULT_LABELS: [&str; 12] = [
     "beta.kubernetes.io/arch",
 ];
 
-/// Makes a node that was there before what it should be, given the one that would have been made.
+/// Makes labels, annotation and resources of a node that was there before what they should be, given the one
+/// that would have been made. The rest of its status is set as with every look.
 pub fn reconcile(existing: &mut Node, wanted: &Node) {
     reconcile_annotation(existing, wanted);
     reconcile_labels(existing, wanted);
-    reconcile_resources(existing, wanted);
+    drop_huge_pages(existing, wanted);
 }
 
 fn reconcile_annotation(existing: &mut Node, wanted: &Node) {
@@ -58,25 +59,13 @@ fn reconcile_labels(existing: &mut Node, wanted: &Node) {
     }
 }
 
-/// Capacity that is there stays, but for huge pages: of sizes that the machine has no longer nothing
-/// is told.
-fn reconcile_resources(existing: &mut Node, wanted: &Node) {
-    let wanted = wanted.status.clone().unwrap_or_default();
-    let (capacity, allocatable) =
-        (wanted.capacity.unwrap_or_default(), wanted.allocatable.unwrap_or_default());
-    let status = existing.status.get_or_insert_default();
-    let lists = [(&mut status.capacity, capacity), (&mut status.allocatable, allocatable)];
-    for (found, wanted) in lists {
-        let Some(found) = found else {
-            *found = Some(wanted);
-            continue;
-        };
-        found.retain(|name, _| !is_huge_pages(name) || wanted.contains_key(name));
-        for (name, amount) in wanted {
-            if is_huge_pages(&name) && !is_same(found.get(&name), &amount) {
-                found.insert(name, amount);
-            }
-        }
+/// Of sizes of huge pages that the machine has no longer nothing is told. What it has, the status says.
+fn drop_huge_pages(existing: &mut Node, wanted: &Node) {
+    let wanted = wanted.status.as_ref().and_then(|status| status.capacity.as_ref());
+    let is_there = |name: &str| wanted.is_some_and(|wanted| wanted.contains_key(name));
+    let Some(status) = &mut existing.status else { return };
+    for found in [&mut status.capacity, &mut status.allocatable].into_iter().flatten() {
+        found.retain(|name, _| !is_huge_pages(name) || is_there(name));
     }
 }
 

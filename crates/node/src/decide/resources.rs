@@ -55,7 +55,7 @@ fn put(all: &mut ResourceList, own: &Amounts) {
 }
 
 /// Whether one amount is as much as another.
-pub fn is_same(one: Option<&ApiQuantity>, other: &ApiQuantity) -> bool {
+fn is_same(one: Option<&ApiQuantity>, other: &ApiQuantity) -> bool {
     one.is_some_and(|one| {
         let amounts = (Quantity::parse(&one.0), Quantity::parse(&other.0));
         one == other || matches!(amounts, (Ok(one), Ok(other)) if one == other)
@@ -70,18 +70,8 @@ pub fn is_huge_pages(name: &str) -> bool {
 /// The amount of a resource in upstream's notation: bytes by powers of two, all else by powers of ten.
 fn written(name: &str, amount: &Quantity) -> ApiQuantity {
     let is_bytes = name == MEMORY || name == EPHEMERAL_STORAGE || is_huge_pages(name);
-    let bytes = amount.value();
-    if !is_bytes || bytes.abs() < 1024 {
-        return ApiQuantity(amount.to_string());
-    }
-    let mut number = bytes;
-    let mut units = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].into_iter();
-    let mut unit = units.next();
-    while number % 1024 == 0 {
-        let Some(larger) = units.next() else { break };
-        (number, unit) = (number / 1024, Some(larger));
-    }
-    ApiQuantity(format!("{number}{}", unit.unwrap_or_default()))
+    let amount = if is_bytes { amount.in_binary() } else { *amount };
+    ApiQuantity(amount.to_string())
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use model::ports::runtime::{RuntimeCondition, RuntimeFeatures, RuntimeHandler, RuntimeStatus};
 
+/// What is wrong with a network of which nothing was said.
+const UNKNOWN_NETWORK: &str = "network state unknown";
+
 /// How long ago the last good answer may be.
 const SILENCE: Duration = Duration::from_secs(30);
 
@@ -27,7 +30,7 @@ impl Default for RuntimeView {
         Self {
             last_good: None,
             runtime_error: None,
-            network_error: Some("network state unknown".to_owned()),
+            network_error: Some(UNKNOWN_NETWORK.to_owned()),
             handlers: Vec::new(),
             features: None,
             version: None,
@@ -80,8 +83,13 @@ impl RuntimeView {
     }
 
     /// Why pods get no network, in its own words. Pods with the host's network do not mind.
-    pub fn network_error(&self) -> Option<&str> {
+    pub(super) fn network_error(&self) -> Option<&str> {
         self.network_error.as_deref()
+    }
+
+    /// The same, if it said so.
+    pub fn known_network_error(&self) -> Option<&str> {
+        self.network_error().filter(|error| *error != UNKNOWN_NETWORK)
     }
 }
 

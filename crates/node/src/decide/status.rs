@@ -57,9 +57,6 @@ pub fn set_status(node: &mut Node, known: Known<'_>, now: Timestamp) -> Vec<Node
     }
     set_abilities(&mut status, &facts.runtime.handlers, facts.runtime.features);
     events.extend(set_conditions(&mut status, known, now));
-    if let Some(volumes) = &facts.volumes_in_use {
-        status.volumes_in_use = Some(volumes.clone()).filter(|volumes| !volumes.is_empty());
-    }
     let declared = settings.own.declared_features.iter().map(|name| (*name).to_owned());
     status.declared_features = Some(declared.collect()).filter(|all: &Vec<_>| !all.is_empty());
     node.status = Some(status);
@@ -161,7 +158,6 @@ fn set_conditions(status: &mut NodeStatus, known: Known<'_>, now: Timestamp) -> 
     let health = Health {
         pressure: facts.pressure,
         problems: problems(facts, unwell, &missing, since_start),
-        soft_requirements: facts.soft_requirements.clone(),
     };
     let previous = status.conditions.take().unwrap_or_default();
     let (all, changes) = conditions(&previous, &health, now);

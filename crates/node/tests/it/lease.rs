@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use node::Pressure;
 use testkit::cluster::Trouble;
 use testkit::cluster::node_api::NodeAsk;
 use tokio::time::Instant;
@@ -72,7 +73,7 @@ async fn the_lease_is_renewed_whatever_becomes_of_the_status() {
     wait(|| world.api.lease(NAME)).await;
     world.api.trouble(NodeAsk::Patch, Trouble::Refused(500), u32::MAX);
     world.api.trouble(NodeAsk::Get, Trouble::Late(Duration::from_mins(1)), u32::MAX);
-    running.handle.set_shutting_down(true);
+    running.handle.set_pressure(Pressure { pid: true, ..Pressure::default() });
     let before = world.api.count(NodeAsk::UpdateLease);
     pass(120).await;
     assert!(world.api.count(NodeAsk::UpdateLease) - before >= 11);

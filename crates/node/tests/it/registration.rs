@@ -166,3 +166,59 @@ async fn a_quiet_node_finds_out_by_its_lease_that_everything_is_lost() {
     assert!(begin.elapsed().as_secs() <= 13, "{:?}", begin.elapsed());
     wait(|| world.api.lease(NAME)).await;
 }
+
+// behaviour: NODE-4
+#[tokio::test(start_paused = true)]
+async fn a_feed_that_went_deaf_is_begun_anew_with_the_node() {
+    let world = World::new();
+    let _running = world.start();
+    world.node(is_ready).await;
+    wait(|| world.api.lease(NAME)).await;
+    pass(20).await;
+    // As a server does that lost its data, to who waits for what comes after the last version.
+    world.api.deafen();
+    world.api.drop_node(NAME);
+    world.api.drop_lease(NAME);
+    world.node(is_ready).await;
+    world.api.update_node(NAME, |node| {
+        node.spec.get_or_insert_default().unschedulable = Some(true);
+    });
+    let begin = Instant::now();
+    wait(|| (world.reasons().last() == Some(&"NodeNotSchedulable")).then_some(())).await;
+    assert!(begin.elapsed().as_secs() <= 12, "not by the next report: {:?}", begin.elapsed());
+}
+
+// behaviour: NODE-1
+#[tokio::test(start_paused = true)]
+async fn labels_that_pods_are_placed_by_are_the_machines_from_the_beginning() {
+    let world = World::new();
+    let mut settings = World::settings(|_| {});
+    let asked = [("kubernetes.io/arch", "other"), ("zone", "a")];
+    settings.own.labels =
+        asked.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
+    let _running = world.start_with(settings);
+    let node = world.node(is_ready).await;
+    let labels = node.metadata.labels.unwrap();
+    assert_eq!((labels["kubernetes.io/arch"].as_str(), labels["zone"].as_str()), ("amd64", "a"));
+    pass(30).await;
+    assert_eq!(world.api.count(NodeAsk::Patch), 0, "nothing is undone");
+}
+
+// behaviour: NODE-2
+#[tokio::test(start_paused = true)]
+async fn sizes_of_huge_pages_that_the_machine_lost_are_told_no_longer() {
+    let world = World::new();
+    let mut node = existing();
+    let amount =
+        |text: &str| k8s_openapi::apimachinery::pkg::api::resource::Quantity(text.to_owned());
+    let had = [("cpu", "64"), ("hugepages-1Gi", "1Gi"), ("example.com/x", "1")];
+    let had = had.map(|(name, text)| (name.to_owned(), amount(text)));
+    node.status.as_mut().unwrap().capacity = Some(had.into());
+    world.api.put_node(node);
+    let _running = world.start();
+    let node = world.node(is_ready).await;
+    let capacity = node.status.unwrap().capacity.unwrap();
+    let names: Vec<&str> = capacity.keys().map(String::as_str).collect();
+    assert_eq!(names, ["cpu", "ephemeral-storage", "example.com/x", "memory", "pods"]);
+    assert_eq!(capacity["cpu"].0, "2");
+}

@@ -1,3 +1,7 @@
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use model::image_claims::ImageListener as _;
 use model::ports::addresses::FoundAddresses;
 use model::ports::runtime::Code;
 use node::Pressure;
@@ -89,10 +93,13 @@ async fn a_part_that_is_not_well_shows_and_its_recovery_too() {
     let begin = Instant::now();
     world.node(|node| !is_ready(node)).await;
     assert!(begin.elapsed().as_secs() <= 12, "{:?}", begin.elapsed());
-    running.handle.set_shutting_down(true);
+    world.runtime.set_network_ready(false);
+    running.handle.runtime_changed();
     let both = "[PLEG is not healthy: pleg was last seen active 3m1s ago; threshold is 3m0s, \
-                node is shutting down]";
-    world.node(|node| condition(node, "Ready").message.as_deref() == Some(both)).await;
+                container runtime network not ready: NetworkReady=false reason:";
+    let says_both =
+        |node: &Node| condition(node, "Ready").message.is_some_and(|all| all.starts_with(both));
+    world.node(says_both).await;
 }
 
 // behaviour: NODE-11
@@ -118,7 +125,7 @@ async fn a_node_that_was_given_up_says_that_it_lives() {
 #[tokio::test(start_paused = true)]
 async fn what_others_say_about_the_node_stays() {
     let world = World::new();
-    let running = world.start();
+    let _running = world.start();
     world.node(is_ready).await;
     world.api.update_node(NAME, |node| {
         node.metadata.labels.as_mut().unwrap().insert("team".to_owned(), "a".to_owned());
@@ -126,12 +133,10 @@ async fn what_others_say_about_the_node_stays() {
         let amount = status.capacity.as_ref().unwrap()["pods"].clone();
         status.capacity.as_mut().unwrap().insert("example.com/dongle".to_owned(), amount);
     });
-    running.handle.set_volumes_in_use(vec!["v1".to_owned()]);
     let node = world
         .node(|node| {
             let status = node.status.as_ref().unwrap();
-            let allocatable = status.allocatable.as_ref().unwrap();
-            status.volumes_in_use.is_some() && allocatable.contains_key("example.com/dongle")
+            status.allocatable.as_ref().unwrap().contains_key("example.com/dongle")
         })
         .await;
     assert_eq!(node.metadata.labels.as_ref().unwrap()["team"], "a");
@@ -193,7 +198,7 @@ async fn new_images_and_addresses_are_told_before_long() {
         ..FoundAddresses::default()
     };
     world.addresses.set(found);
-    let moved = |node: &k8s_openapi::api::core::v1::Node| {
+    let moved = |node: &Node| {
         let all = node.status.as_ref().unwrap().addresses.as_ref().unwrap();
         all.iter().map(|one| one.address.as_str()).eq(["10.0.0.9", "n"])
     };
@@ -236,4 +241,83 @@ async fn a_runtime_that_does_not_answer_makes_the_node_not_ready_after_half_a_mi
     world.runtime.clear_faults();
     world.node(is_ready).await;
     assert!(begin.elapsed().as_secs() - waited <= 6);
+}
+
+// behaviour: NODE-16
+#[tokio::test(start_paused = true)]
+async fn that_the_machine_started_anew_is_told_once() {
+    let world = World::new();
+    let _running = world.start();
+    world.node(is_ready).await;
+    let boot_id = |node: &Node| node.status.clone().unwrap().node_info.unwrap().boot_id;
+    for earlier in ["one", "two"] {
+        // As if the object were put back to what it was before.
+        world.api.update_node(NAME, |node| {
+            let info = node.status.as_mut().unwrap().node_info.as_mut().unwrap();
+            earlier.clone_into(&mut info.boot_id);
+        });
+        world.node(|node| boot_id(node).is_empty()).await;
+    }
+    pass(30).await;
+    let told = world.reasons().into_iter().filter(|reason| *reason == "Rebooted").count();
+    assert_eq!(told, 1);
+}
+
+// behaviour: NODE-36
+#[tokio::test(start_paused = true)]
+async fn a_server_that_wants_to_be_left_alone_is_left_alone() {
+    let world = World::new();
+    let busy = Trouble::Throttled(Some(Duration::from_secs(25)));
+    for ask in [NodeAsk::Create, NodeAsk::GetLease] {
+        world.api.trouble(ask, busy.clone(), 1);
+    }
+    let begin = Instant::now();
+    let _running = world.start();
+    world.node(is_ready).await;
+    assert!((25..28).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
+    wait(|| world.api.lease(NAME)).await;
+    assert!((25..28).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
+    pass(5).await;
+    for ask in [NodeAsk::Patch, NodeAsk::UpdateLease] {
+        world.api.trouble(ask, busy.clone(), 1);
+    }
+    let begin = Instant::now();
+    world.runtime.set_network_ready(false);
+    world.node(|node| !is_ready(node)).await;
+    // Up to ten seconds until it is noticed.
+    assert!((25..40).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
+    let renewals = world.api.count(NodeAsk::UpdateLease);
+    assert!(renewals <= 2, "{renewals}");
+}
+
+// behaviour: NODE-35
+#[tokio::test(start_paused = true)]
+async fn the_runtime_is_told_which_addresses_pods_have_until_it_knows() {
+    let world = World::new();
+    world
+        .runtime
+        .inject(Rule::on(Method::UpdateRuntimeConfig, Fault::error(Code::Internal)).times(2));
+    let _running = world.start();
+    world.node(is_ready).await;
+    pass(20).await;
+    assert_eq!(world.runtime.count(Method::UpdateRuntimeConfig), 0);
+    let give = |cidrs: &[&str]| {
+        let cidrs: Vec<String> = cidrs.iter().map(|one| (*one).to_owned()).collect();
+        world.api.update_node(NAME, |node| {
+            node.spec.get_or_insert_default().pod_cidrs = Some(cidrs);
+        });
+    };
+    let told = || {
+        let calls = world.runtime.calls().into_iter();
+        let told = calls.filter(|call| call.method == Method::UpdateRuntimeConfig);
+        told.map(|call| call.object).collect::<Vec<_>>()
+    };
+    give(&["10.1.0.0/24", "fd00::/64"]);
+    wait(|| (told().len() == 3).then_some(())).await;
+    assert_eq!(told(), ["10.1.0.0/24,fd00::/64"; 3], "two of which failed");
+    pass(60).await;
+    assert_eq!(told().len(), 3);
+    give(&["10.2.0.0/24"]);
+    wait(|| (told().len() == 4).then_some(())).await;
+    assert_eq!(told()[3], "10.2.0.0/24");
 }

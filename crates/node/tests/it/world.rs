@@ -1,8 +1,9 @@
 //! A node, an API server, a runtime, and their time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use config::KubeletConfiguration;
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use model::ports::node_api::{NodeApi, NodeLeases};
@@ -13,6 +14,7 @@ use testkit::clock::VirtualClock;
 use testkit::cluster::node_api::MemoryNodeApi;
 use testkit::events::KeptNodeEvents;
 use testkit::runtime::MemoryRuntime;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -25,18 +27,23 @@ pub(crate) const NAME: &str = "n";
 
 /// A part of the agent whose health a test says.
 #[derive(Debug, Default)]
-pub(crate) struct Part(Mutex<Option<String>>);
+pub(crate) struct Part(watch::Sender<Option<String>>);
 
 impl Part {
     pub(crate) fn set(&self, problem: Option<&str>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = problem.map(ToOwned::to_owned);
+        self.0.send_replace(problem.map(ToOwned::to_owned));
     }
 }
 
+#[async_trait]
 impl SelfCheck for Part {
     fn unwell(&self) -> Option<Unwell> {
-        let problem = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let problem = self.0.borrow().clone()?;
         Some(Unwell { part: "PLEG", problem })
+    }
+
+    async fn well(&self) {
+        drop(self.0.subscribe().wait_for(Option::is_none).await);
     }
 }
 
@@ -109,14 +116,15 @@ impl World {
             checks: vec![self.part.clone()],
         };
         let (tasks, handle) = node::node(settings, ports);
-        let NodeTasks { feed, look, check, status, lease } = tasks;
+        let NodeTasks { feed, look, check, status, lease, pod_cidrs } = tasks;
         let stop = CancellationToken::new();
         let mut set = JoinSet::new();
         set.spawn(feed.run(stop.clone()));
         set.spawn(look.run(stop.clone()));
         set.spawn(check.run(stop.clone()));
         set.spawn(status.run(stop.clone()));
-        set.spawn(lease.run(stop));
+        set.spawn(lease.run(stop.clone()));
+        set.spawn(pod_cidrs.run(stop));
         Running { handle, _tasks: set }
     }
 

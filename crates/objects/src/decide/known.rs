@@ -1,9 +1,9 @@
-//! What is known of one object, from what is heard of it.
+//! What is known of one object.
 
 use std::sync::Arc;
 
+use model::heard::Told;
 use model::objects::DataObject;
-use model::ports::cluster::Change;
 
 /// What is known of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,79 +24,11 @@ impl Known {
     }
 }
 
-/// What was heard of an object so far.
-#[derive(Debug, Clone, Default)]
-pub struct Heard {
-    /// What a list that is not at its end told.
-    listed: Option<Known>,
-}
-
-impl Heard {
-    /// Takes what is heard; what is known now, if that is another thing than before. While a list is
-    /// told, what was known before it stays.
-    pub fn hear(&mut self, change: Change<DataObject, ()>) -> Option<Known> {
-        match (change, &mut self.listed) {
-            (Change::Restarted, listed) => {
-                *listed = Some(Known::Missing);
-                None
-            }
-            (Change::Applied(object), Some(listed)) => {
-                *listed = Known::There(Arc::new(object));
-                None
-            }
-            (Change::Gone(()), Some(listed)) => {
-                *listed = Known::Missing;
-                None
-            }
-            (Change::Applied(object), None) => Some(Known::There(Arc::new(object))),
-            (Change::Gone(()), None) => Some(Known::Missing),
-            (Change::Complete, listed) => listed.take(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use model::cluster::Version;
-    use model::ports::cluster::Change::{Applied, Complete, Gone, Restarted};
-
-    use super::*;
-
-    fn object(version: u64) -> DataObject {
-        DataObject { version: Version::from(version), ..DataObject::default() }
-    }
-
-    fn known(version: u64) -> Known {
-        Known::There(Arc::new(object(version)))
-    }
-
-    // behaviour: OBJ-3
-    #[test]
-    fn a_list_counts_when_it_is_whole_and_changes_count_at_once() {
-        let missing = || Some(Known::Missing);
-        let there = |version| Some(known(version));
-        let rows = [
-            (vec![Restarted, Complete], vec![None, missing()]),
-            (vec![Restarted, Applied(object(1)), Complete], vec![None, None, there(1)]),
-            (
-                vec![Restarted, Applied(object(1)), Complete, Applied(object(2)), Gone(())],
-                vec![None, None, there(1), there(2), missing()],
-            ),
-            (
-                vec![Restarted, Applied(object(1)), Gone(()), Complete],
-                vec![None, None, None, missing()],
-            ),
-            // A list that is cut off and begun anew.
-            (
-                vec![Restarted, Applied(object(1)), Restarted, Complete],
-                vec![None, None, None, missing()],
-            ),
-            (vec![Complete], vec![None]),
-        ];
-        for (changes, expected) in rows {
-            let mut heard = Heard::default();
-            let known: Vec<_> = changes.into_iter().map(|change| heard.hear(change)).collect();
-            assert_eq!(known, expected);
+impl From<Told<DataObject>> for Known {
+    fn from(told: Told<DataObject>) -> Self {
+        match told {
+            Told::Missing => Self::Missing,
+            Told::There(object) => Self::There(Arc::new(object)),
         }
     }
 }

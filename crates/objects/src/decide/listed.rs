@@ -34,6 +34,12 @@ impl<K: Ord + Clone, V> Listed<K, V> {
             Change::Gone(key) => {
                 self.all.remove(&key);
             }
+            // What was known of it stays.
+            Change::Unread(key) => {
+                if let Some(told) = &mut self.told {
+                    told.insert(key);
+                }
+            }
             Change::Complete => {
                 if let Some(told) = self.told.take() {
                     self.all.retain(|key, _| told.contains(key));
@@ -51,7 +57,7 @@ impl<K: Ord + Clone, V> Listed<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use model::ports::cluster::Change::{Applied, Complete, Gone, Restarted};
+    use model::ports::cluster::Change::{Applied, Complete, Gone, Restarted, Unread};
 
     use super::*;
 
@@ -70,5 +76,6 @@ mod tests {
         assert_eq!(hear(vec![Applied(3), Gone(1)]), Some(vec![2, 3]));
         assert_eq!(hear(vec![Restarted, Applied(4)]), Some(vec![2, 3, 4]));
         assert_eq!(hear(vec![Restarted, Applied(3), Complete]), Some(vec![3]));
+        assert_eq!(hear(vec![Restarted, Unread(3), Unread(9), Complete]), Some(vec![3]));
     }
 }

@@ -56,6 +56,7 @@ impl Sink<PodRecord, Uid> for SharedCache {
             Change::Restarted => self.lock().restart_pods(),
             Change::Applied(pod) => self.lock().apply(pod),
             Change::Gone(uid) => self.lock().forget(&uid),
+            Change::Unread(uid) => self.lock().keep(&uid),
             Change::Complete => {
                 self.lock().complete_pods();
                 self.synced.send_if_modified(|synced| !std::mem::replace(&mut synced.pods, true));
@@ -70,6 +71,7 @@ impl Sink<NodeRecord, String> for SharedCache {
             Change::Restarted => self.lock().restart_nodes(),
             Change::Applied(node) => self.lock().apply_node(&node),
             Change::Gone(name) => self.lock().forget_node(&name),
+            Change::Unread(name) => self.lock().keep_node(name),
             Change::Complete => {
                 self.lock().complete_nodes();
                 self.synced.send_if_modified(|synced| !std::mem::replace(&mut synced.nodes, true));

@@ -55,6 +55,14 @@ impl ApiPods {
                 listing.insert(view::uid(&pod), pod);
                 Heard::default()
             }
+            (Change::Unread(uid), Some(listing)) => {
+                // As it was: it is not gone.
+                if let Some(known) = self.pods.get(&uid) {
+                    listing.entry(uid).or_insert_with(|| Arc::clone(&known.copy));
+                }
+                Heard::default()
+            }
+            (Change::Unread(_), None) => Heard::default(),
             (Change::Gone(uid), Some(listing)) => {
                 listing.remove(&uid);
                 Heard::default()

@@ -109,6 +109,24 @@ fn a_mirror_is_not_run_and_is_the_copy_of_its_static_pod() {
     assert_eq!(all.hear(Change::Gone("uid-of-m".into())), TOLD);
 }
 
+// behaviour: API-14
+#[test]
+fn a_pod_that_cannot_be_understood_stays_as_it_was() {
+    let mut all = listed(&[at("a", 1), at("b", 2)]);
+    assert_eq!(all.hear(Change::Unread("uid-of-a".into())), NOTHING);
+    all.hear(Change::Restarted);
+    all.hear(Change::Unread("uid-of-a".into()));
+    all.hear(Change::Unread("uid-of-c".into()));
+    assert_eq!(all.hear(Change::Complete), WANTED);
+    assert_eq!(names(&all.wanted()), ["a"]);
+    let newer = at("a", 5);
+    all.hear(Change::Restarted);
+    all.hear(Change::Applied(Arc::clone(&newer)));
+    all.hear(Change::Unread("uid-of-a".into()));
+    all.hear(Change::Complete);
+    assert_eq!(all.copy(&"uid-of-a".into()), Some(newer), "the last that was understood");
+}
+
 // behaviour: API-5
 #[test]
 fn no_pod_of_the_api_can_pass_for_one_of_a_manifest() {

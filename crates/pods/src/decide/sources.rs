@@ -68,8 +68,9 @@ impl SourceChange {
     }
 }
 
-/// The sets of all sources. No two pods in them have one uid, and no two have one name; a mirror pod
-/// aside, which is the API server's picture of a pod of another source.
+/// The sets of all sources. No two pods in them have one uid, and no two of manifests have one name. A
+/// pod of the API server may have the name of one of a manifest: it is a pod of its own, or the mirror
+/// of that one.
 #[derive(Debug)]
 pub struct Merged {
     sources: BTreeMap<SourceName, Told>,
@@ -178,7 +179,8 @@ impl Merged {
         for (other, told) in self.sources.iter().filter(|(other, _)| **other != source) {
             for (uid, pod) in &told.set {
                 taken.uids.insert(uid.clone(), *other);
-                if !view::is_mirror(pod) {
+                // Names of the API server are others than those of manifests.
+                if source != SourceName::Api && *other != SourceName::Api {
                     taken.names.insert(view::pod_name(pod), *other);
                 }
             }
@@ -197,7 +199,7 @@ struct Taken {
 impl Taken {
     /// Who has what this pod wants to have.
     fn holder(&self, pod: &Pod) -> Option<SourceName> {
-        let by_name = || self.names.get(&view::pod_name(pod)).filter(|_| !view::is_mirror(pod));
+        let by_name = || self.names.get(&view::pod_name(pod));
         self.uids.get(&view::uid(pod)).or_else(by_name).copied()
     }
 }

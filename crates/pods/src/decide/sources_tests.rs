@@ -120,21 +120,22 @@ fn the_second_pod_of_a_name_in_one_source_is_refused_once() {
     assert!(merged.tell(SourceName::File, list(&more)).unwrap().refused.is_empty());
 }
 
+// behaviour: SRC-42
 #[test]
-fn a_mirror_pod_has_the_name_of_the_pod_it_shows() {
-    let mut merged = Merged::new([SourceName::File, SourceName::Api]);
-    let mut mirror = Pod::clone(&pod("m", "x", ""));
-    let annotations = mirror.metadata.annotations.get_or_insert_default();
-    annotations.insert(annotations::CONFIG_MIRROR.to_owned(), "hash".to_owned());
-    let mirror = Arc::new(mirror);
-    let change = merged.tell(SourceName::Api, list(&[Arc::clone(&mirror)])).unwrap();
-    assert_eq!(uids(&change.changes.added), ["m"]);
-    let change = merged.tell(SourceName::File, list(&[pod("a", "x", "")])).unwrap();
-    assert_eq!(uids(&change.changes.added), ["a"]);
-    let change = merged.tell(SourceName::Api, list(&[mirror, pod("b", "x", "")])).unwrap();
-    assert_eq!(change.changes, Changes::default(), "the mirror pod stays");
-    let refused: Vec<_> = change.refused.iter().map(|refused| refused.uid.as_str()).collect();
-    assert_eq!(refused, ["b"]);
+fn a_pod_of_the_api_may_have_the_name_of_one_of_a_manifest() {
+    for sources in [[SourceName::File, SourceName::Api], [SourceName::Api, SourceName::File]] {
+        let mut merged = Merged::new(sources);
+        for (source, uid) in sources.into_iter().zip(["a", "b"]) {
+            let change = merged.tell(source, list(&[pod(uid, "x", "")])).unwrap();
+            assert_eq!(
+                (uids(&change.changes.added), change.refused),
+                (vec![uid.to_owned()], vec![])
+            );
+        }
+        let change = merged.tell(sources[0], list(&[])).unwrap();
+        assert_eq!(uids(&change.changes.removed), ["a"]);
+        assert_eq!(all(&merged), ["b"]);
+    }
 }
 
 proptest! {
@@ -170,13 +171,19 @@ proptest! {
             }
             let held: Vec<_> = merged.pods().map(|(uid, pod)| (uid.clone(), view::pod_name(pod))).collect();
             let uids: BTreeSet<_> = held.iter().map(|(uid, _)| uid).collect();
-            let names: BTreeSet<_> = held.iter().map(|(_, name)| name).collect();
-            prop_assert_eq!((uids.len(), names.len()), (held.len(), held.len()));
-            prop_assert_eq!(replayed.len(), held.len());
+            prop_assert_eq!((uids.len(), replayed.len()), (held.len(), held.len()));
+            // Names of manifests are held once, and so are those of the API.
+            let is_of_the_api = |uid: &PodUid| merged.sources[&SourceName::Api].set.contains_key(uid);
+            let names: BTreeSet<_> =
+                held.iter().map(|(uid, name)| (is_of_the_api(uid), name.clone())).collect();
+            prop_assert_eq!(names.len(), held.len());
             // Every pod that is not there has its name or its uid taken.
-            for pod in latest.values().flat_map(|pods| pods.iter()) {
-                let (uid, name) = (view::uid(pod), view::pod_name(pod));
-                prop_assert!(uids.contains(&uid) || names.contains(&name), "{uid} {name}");
+            for (source, pods) in &latest {
+                for pod in pods.iter() {
+                    let name = (*source == SourceName::Api, view::pod_name(pod));
+                    let uid = view::uid(pod);
+                    prop_assert!(uids.contains(&uid) || names.contains(&name), "{uid} {name:?}");
+                }
             }
         }
     }

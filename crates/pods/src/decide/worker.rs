@@ -236,10 +236,12 @@ impl Workers {
     }
 
     /// How far the pod is, as far as what is left of it depends on that. One that will start over keeps
-    /// what is left of its earlier self until then.
+    /// what is left of its earlier self until then; and nothing goes before it was told how it ended, which
+    /// nobody could say afterwards.
     pub fn state(&self, uid: &PodUid) -> Option<WorkerState> {
         let worker = self.workers.get(uid)?;
-        let because = worker.because.filter(|_| !worker.restart);
+        let is_told = worker.stage == Stage::Finished;
+        let because = worker.because.filter(|_| !worker.restart && is_told);
         Some(WorkerState {
             evicted: because == Some(Because::Evicted),
             deleted: because == Some(Because::Deleted),

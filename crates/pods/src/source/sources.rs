@@ -14,7 +14,8 @@ use crate::decide::sources::Merged;
 
 pub use crate::decide::sources::{Refused, SourceChange, SourceName};
 
-/// What the configured sources say, merged; each pod has its name and its uid for itself.
+/// What the configured sources say, merged; each pod has its uid for itself, and each of a manifest its
+/// name among those.
 #[derive(Debug)]
 pub struct Sources {
     merged: Merged,

@@ -41,6 +41,7 @@ pub(crate) fn is_effect(method: Method) -> bool {
             | Method::StopContainer
             | Method::UpdateContainerResources
             | Method::UpdatePodSandboxResources
+            | Method::UpdateRuntimeConfig
             | Method::ExecSync
             | Method::RemoveContainer
             | Method::PullImage

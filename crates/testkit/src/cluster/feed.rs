@@ -58,7 +58,7 @@ fn all<T: Clone, K: Clone + Ord>(
         match change {
             Change::Applied(object) => drop(there.insert(key(object), object.clone())),
             Change::Gone(key) => drop(there.remove(key)),
-            Change::Restarted | Change::Complete => {}
+            Change::Restarted | Change::Unread(_) | Change::Complete => {}
         }
     }
     there.into_values()

@@ -40,6 +40,10 @@ struct State {
     troubles: Troubles<NodeAsk>,
     calls: Vec<(NodeAsk, Option<Value>)>,
     is_frozen: bool,
+    /// How many follow, or did.
+    followers: u64,
+    /// How many of them hear nothing any more.
+    deaf: u64,
     /// Counts how often those who follow must begin anew.
     expired: u64,
 }
@@ -120,6 +124,11 @@ impl MemoryNodeApi {
         self.shared.change(|state| state.is_frozen = is_frozen);
     }
 
+    /// Those who follow now hear nothing any more; those who begin to follow do.
+    pub fn deafen(&self) {
+        self.shared.change(|state| state.deaf = state.followers);
+    }
+
     /// Those who follow must begin anew.
     pub fn expire(&self) {
         self.shared.change(|state| state.expired += 1);
@@ -175,6 +184,11 @@ impl MemoryNodeApi {
 impl NodeApi for MemoryNodeApi {
     async fn follow_own_node(&self, name: &str, sink: &dyn Sink<Node, ()>) {
         let mut changed = self.shared.subscribe();
+        let number = {
+            let mut state = self.shared.state();
+            state.followers += 1;
+            state.followers
+        };
         let mut begun = None;
         let mut told: Option<Node> = None;
         loop {
@@ -182,13 +196,14 @@ impl NodeApi for MemoryNodeApi {
             {
                 let state = self.shared.state();
                 let node = state.nodes.get(name).cloned();
-                if !state.is_frozen && begun != Some(state.expired) {
+                let is_told = !state.is_frozen && number > state.deaf;
+                if is_told && begun != Some(state.expired) {
                     begun = Some(state.expired);
                     news.push(Change::Restarted);
                     news.extend(node.clone().map(Change::Applied));
                     news.push(Change::Complete);
                     told = node;
-                } else if !state.is_frozen && told != node {
+                } else if is_told && told != node {
                     news.push(node.clone().map_or(Change::Gone(()), Change::Applied));
                     told = node;
                 }

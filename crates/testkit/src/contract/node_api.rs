@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use model::ports::cluster::{ApiError, Change, Sink};
-use model::ports::node_api::{NodeApi, NodeLeases};
+use model::ports::node_api::{NODE_LEASES, NodeApi, NodeLeases};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -141,7 +141,7 @@ pub async fn lease_contract(leases: &dyn NodeLeases, name: &str) -> Result<()> {
     ensure!(leases.node_lease(name).await?.is_none(), "a lease that nobody made");
     let renewed = MicroTime(Timestamp::constant(1_767_225_600, 123_456_000));
     let mut lease = Lease { metadata: named(name), ..Lease::default() };
-    lease.metadata.namespace = Some("kube-node-lease".to_owned());
+    lease.metadata.namespace = Some(NODE_LEASES.to_owned());
     lease.spec = Some(LeaseSpec {
         holder_identity: Some(name.to_owned()),
         lease_duration_seconds: Some(40),

@@ -182,6 +182,7 @@ async fn following(server: &Server<'_>, pod: &Pod) -> Result<()> {
                     }
                     told.push(one);
                 }
+                Change::Unread(uid) => bail!("{uid} is not understood"),
                 Change::Complete => {
                     ensure!(told.len() == 1, "{told:?}");
                     let status = json!({ "message": "heard" });

@@ -122,8 +122,13 @@ impl RuntimeService for Hollow {
 
     async fn update_runtime_config(
         &self,
-        _: Request<cri::UpdateRuntimeConfigRequest>,
+        request: Request<cri::UpdateRuntimeConfigRequest>,
     ) -> Answer<cri::UpdateRuntimeConfigResponse> {
+        let request = request.into_inner();
+        self.record("UpdateRuntimeConfig", &request)?;
+        let network = request.runtime_config.and_then(|config| config.network_config);
+        let pod_cidrs = network.unwrap_or_default().pod_cidr;
+        self.runtime.update_runtime_config(&pod_cidrs).await.map_err(to_cri::status)?;
         Ok(Response::new(cri::UpdateRuntimeConfigResponse {}))
     }
 

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 pub enum Method {
     Version,
     Status,
+    UpdateRuntimeConfig,
     RunPodSandbox,
     StopPodSandbox,
     RemovePodSandbox,
@@ -39,6 +40,7 @@ impl Method {
         match self {
             Self::Version => "Version",
             Self::Status => "Status",
+            Self::UpdateRuntimeConfig => "UpdateRuntimeConfig",
             Self::RunPodSandbox => "RunPodSandbox",
             Self::StopPodSandbox => "StopPodSandbox",
             Self::RemovePodSandbox => "RemovePodSandbox",
@@ -74,7 +76,7 @@ impl fmt::Display for Method {
 pub struct Call {
     /// What was called.
     pub method: Method,
-    /// On what: an id, `namespace/pod`, `container of namespace/pod`, an image. For a list, the uid
+    /// On what: an id, `namespace/pod`, `container of namespace/pod`, an image, addresses. For a list, the uid
     /// or id that it is filtered by; empty for a list of everything.
     pub object: String,
     /// When.

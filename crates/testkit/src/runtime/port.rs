@@ -235,6 +235,10 @@ impl Runtime for MemoryRuntime {
         self.call(Method::Status, String::new(), effect).await
     }
 
+    async fn update_runtime_config(&self, pod_cidrs: &str) -> Result<(), RuntimeError> {
+        self.call(Method::UpdateRuntimeConfig, pod_cidrs.to_owned(), async { Ok(()) }).await
+    }
+
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
         let effect = self.at_once(|world, now| {
             if !world.network.ready && config.network != NamespaceMode::Node {

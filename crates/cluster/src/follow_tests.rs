@@ -1,0 +1,92 @@
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::*;
+use crate::bucket::Bucket;
+use crate::decode::Metadata;
+use crate::{Connection, Rate};
+
+/// Something with a name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Thing<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+}
+
+has_slim_metadata!(Thing);
+
+/// Things whose watch the server may end at any time, or never before its time.
+struct Things<const LASTS: u64>;
+
+impl<const LASTS: u64> Kind for Things<LASTS> {
+    type Object<'a> = Thing<'a>;
+    type Record = ();
+    type Key = ();
+    const NAME: &'static str = "things";
+    const LASTS: Duration = Duration::from_secs(LASTS);
+    const FIRST_WAIT: Duration = Duration::from_millis(1);
+
+    fn path(&self) -> Cow<'_, str> {
+        "/things".into()
+    }
+
+    fn key(_: &Identity<'_>) {}
+
+    fn record(&self, _: Thing<'_>) {}
+}
+
+#[derive(Debug)]
+struct Deaf;
+
+impl Sink<(), ()> for Deaf {
+    fn hear(&self, _: Change<(), ()>) {}
+}
+
+const END: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+
+/// What is asked of a server that ends every watch at once, in short.
+async fn asked<const LASTS: u64>(count: usize) -> Vec<&'static str> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let connection = Connection::find(None, Some(&address), "test/1").await.unwrap();
+    let (bucket, events) = (Bucket::new(Rate::UNLIMITED), Bucket::new(Rate::UNLIMITED));
+    let caller = Caller::new(connection, bucket, events);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move { Follower::new(&caller, Things::<LASTS>, &Deaf).run().await });
+    let mut asked = Vec::new();
+    while asked.len() < count {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            request.push(stream.read_u8().await.unwrap());
+        }
+        let request = String::from_utf8(request).unwrap();
+        let (what, body) = if request.contains("limit=1") {
+            ("version", r#"{"metadata":{"resourceVersion":"5"}}"#.to_owned())
+        } else if request.contains("sendInitialEvents") {
+            ("list", format!("{END}\n"))
+        } else {
+            ("watch", String::new())
+        };
+        asked.push(what);
+        let length = body.len();
+        let head =
+            format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(body.as_bytes()).await.unwrap();
+    }
+    asked
+}
+
+// behaviour: PGC-127
+#[tokio::test]
+async fn the_version_is_asked_for_only_after_a_watch_that_ended_before_its_time() {
+    let limit = Duration::from_secs(30);
+    let in_time = timeout(limit, asked::<0>(4)).await.unwrap();
+    assert_eq!(in_time, ["list", "watch", "watch", "watch"]);
+    let early = timeout(limit, asked::<300>(5)).await.unwrap();
+    assert_eq!(early, ["list", "version", "watch", "version", "watch"]);
+}

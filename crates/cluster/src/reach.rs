@@ -1,0 +1,92 @@
+//! Whether the server answers. Who waits to try again is woken when anybody gets an answer: else each feed
+//! would find out by itself, up to a minute after the server is back.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// Whether calls get through.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct State {
+    is_away: bool,
+    /// How often it was away and came back.
+    returns: u64,
+}
+
+/// Hears of every call whether it was answered.
+#[derive(Debug, Default)]
+pub(crate) struct Reach(watch::Sender<State>);
+
+impl Reach {
+    /// A call was answered, or was not.
+    pub(crate) fn note(&self, answered: bool) {
+        self.0.send_if_modified(|state| {
+            let is_back = state.is_away && answered;
+            state.is_away = !answered;
+            state.returns += u64::from(is_back);
+            is_back
+        });
+    }
+
+    /// For who is about to try something, and may have to wait.
+    pub(crate) fn follow(&self) -> Back {
+        Back(self.0.subscribe())
+    }
+}
+
+/// Hears that the server is back, from the moment on in which it was made.
+#[derive(Debug)]
+pub(crate) struct Back(watch::Receiver<State>);
+
+impl Back {
+    /// Waits for so long; if the server is back, no longer than a short while. Whether it is.
+    pub(crate) async fn wait(mut self, long: Duration, short: Duration) -> bool {
+        let is_back = async {
+            sleep(short).await;
+            if self.0.changed().await.is_err() {
+                // Nobody calls any more.
+                std::future::pending::<()>().await;
+            }
+        };
+        // Biased: both end the same wait, and the first of them says more.
+        tokio::select! {
+            biased;
+            () = is_back => true,
+            () = sleep(long) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(30);
+    const SHORT: Duration = Duration::from_secs(1);
+
+    // behaviour: API-30
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_is_woken_when_somebody_gets_through_and_not_at_once() {
+        let reach = Reach::default();
+        let rows: [(&str, &[bool], bool); 5] = [
+            ("nobody calls", &[], false),
+            ("it was never away", &[true, true], false),
+            ("it is still away", &[false, false], false),
+            ("it is back", &[false, true], true),
+            ("it is back, and goes again", &[true, false, true, false], true),
+        ];
+        for (what, calls, expected) in rows {
+            let (back, begun) = (reach.follow(), Instant::now());
+            for answered in calls {
+                reach.note(*answered);
+            }
+            assert_eq!(back.wait(LONG, SHORT).await, expected, "{what}");
+            let took = if expected { SHORT } else { LONG };
+            assert_eq!(begun.elapsed().as_secs(), took.as_secs(), "{what}");
+            reach.note(true);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! An agent that keeps its own node object, and acts on what it says.
+
+use std::time::Duration;
+
+use gc::decide::images::Policy;
+use k8s_openapi::api::core::v1::Node;
+use model::ids::PodName;
+use testkit::cluster::MemoryPods;
+use testkit::cluster::node_api::MemoryNodeApi;
+use testkit::pods::{PodBuilder, pod};
+use testkit::runtime::{Method, RemoteImage};
+use tokio::time::{Instant, sleep};
+
+use crate::world::World;
+
+const IMAGE: &str = "ferrolet.test/workload:1";
+
+fn world() -> (World, MemoryPods) {
+    let (mut world, api) = World::in_cluster();
+    world.own_node = Some(MemoryNodeApi::default());
+    (world, api)
+}
+
+/// The node, as the API server has it.
+fn node(world: &World) -> Option<Node> {
+    world.own_node.as_ref()?.node("node")
+}
+
+fn bound(name: &str) -> PodBuilder {
+    pod(name).on_node("node").restart_policy("Always").grace(30)
+}
+
+fn runs(api: &MemoryPods, name: &str) -> Option<()> {
+    let status = api.pod(&PodName::new("default", name))?.status.clone()?;
+    (status.phase.as_deref() == Some("Running")).then_some(())
+}
+
+fn is_ready(node: &Node) -> bool {
+    let all = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    all.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+async fn registered(world: &World) {
+    let ready = |world: &World| node(world).filter(is_ready).map(drop);
+    world.until("the node is ready", ready).await;
+}
+
+/// Waits until the node tells of an image, or no longer does.
+async fn image_told(world: &World, name: &str, is_there: bool) {
+    let told = |world: &World| {
+        let images = node(world)?.status?.images.unwrap_or_default();
+        let mut names = images.iter().flat_map(|image| image.names.iter().flatten());
+        (names.any(|one| one == name) == is_there).then_some(())
+    };
+    world.until(&format!("the node tells of {name}: {is_there}"), told).await;
+}
+
+// behaviour: NODE-9
+#[tokio::test(start_paused = true)]
+async fn images_that_the_agent_pulls_and_removes_are_told_before_the_next_look_at_all_of_them() {
+    let (mut world, api) = world();
+    world.images.policy = Policy { minimum_age: Duration::from_mins(2), ..Policy::default() };
+    world.runtime.add_image(&RemoteImage::new("ferrolet.test/unused:1"));
+    world.runtime.publish(RemoteImage::new("ferrolet.test/new:1").entrypoint(["/workload"]));
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let agent = world.start();
+    registered(&world).await;
+    image_told(&world, "ferrolet.test/unused:1", true).await;
+    sleep(Duration::from_secs(241)).await;
+    // The last look at all images was a second ago, the next is in half a minute.
+    let begin = Instant::now();
+    api.make(bound("other").container("main", "ferrolet.test/new:1", ["sleep", "forever"]).build());
+    image_told(&world, "ferrolet.test/new:1", true).await;
+    assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
+    world.disk.set_capacity(3_000_000);
+    let begin = Instant::now();
+    agent.image_gc().run_now().await;
+    image_told(&world, "ferrolet.test/unused:1", false).await;
+    assert!(begin.elapsed().as_secs() < 15, "{:?}", begin.elapsed());
+}
+
+// behaviour: NODE-28
+#[tokio::test(start_paused = true)]
+async fn a_pod_waits_for_the_network_unless_it_has_the_hosts() {
+    let (world, api) = world();
+    world.runtime.set_network_ready(false);
+    world.files.write("/etc/hosts", "127.0.0.1 localhost\n");
+    let _agent = world.start();
+    sleep(Duration::from_secs(2)).await;
+    let sleeper = |name: &str| bound(name).container("main", IMAGE, ["sleep", "forever"]);
+    api.make(sleeper("own").build());
+    api.make(sleeper("hosts").host_network().build());
+    world.until("the other runs", |_| runs(&api, "hosts")).await;
+    let start =
+        "network is not ready: container runtime network not ready: NetworkReady=false reason:";
+    let warned = |world: &World| {
+        let all = world.events.all().into_iter().filter(|one| one.reason == "NetworkNotReady");
+        all.last().map(|event| event.message)
+    };
+    let message = world.until("it is told", warned).await;
+    assert!(message.starts_with(start), "{message}");
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(world.runtime.count(Method::RunPodSandbox), 1, "the runtime was not bothered");
+    let begin = Instant::now();
+    world.runtime.set_network_ready(true);
+    world.until("it runs", |_| runs(&api, "own")).await;
+    assert!(begin.elapsed().as_secs() <= 4, "{:?}", begin.elapsed());
+}
+
+// behaviour: NODE-35
+#[tokio::test(start_paused = true)]
+async fn the_runtime_hears_of_the_addresses_of_pods() {
+    let (world, _api) = world();
+    let _agent = world.start();
+    registered(&world).await;
+    world.own_node.as_ref().unwrap().update_node("node", |node| {
+        node.spec.get_or_insert_default().pod_cidrs = Some(vec!["10.1.0.0/24".to_owned()]);
+    });
+    let told = |world: &World| {
+        let calls = world.runtime.calls().into_iter();
+        calls.rev().find(|call| call.method == Method::UpdateRuntimeConfig)
+    };
+    let told = world.until("the runtime is told", told).await;
+    assert_eq!(told.object, "10.1.0.0/24");
+}

@@ -1,0 +1,68 @@
+use super::*;
+use Change::{Applied, Complete, Gone, Restarted, Unread};
+
+fn node(uid: &str, version: u32) -> Node {
+    let mut node = Node::default();
+    node.metadata.uid = Some(uid.to_owned());
+    node.metadata.resource_version = Some(version.to_string());
+    node
+}
+
+/// What is known: uid and version.
+fn known(own: &OwnObject) -> Option<String> {
+    let metadata = &own.node()?.metadata;
+    Some(format!("{}/{}", metadata.uid.as_ref()?, metadata.resource_version.as_ref()?))
+}
+
+fn told(changes: Vec<Change<Node, ()>>) -> OwnObject {
+    let mut own = OwnObject::default();
+    for change in changes {
+        own.hear(change);
+    }
+    own
+}
+
+// behaviour: NODE-4
+#[test]
+fn that_there_is_no_object_is_known_once_all_was_told() {
+    let mut own = OwnObject::default();
+    assert!(!own.hear(Restarted) && !own.is_known());
+    assert!(own.hear(Complete), "that there is nothing is news");
+    assert!(own.is_known() && own.node().is_none());
+    assert!(!own.hear(Restarted) && !own.hear(Complete), "the second time it is not");
+    assert!(own.hear(Applied(node("a", 3))));
+    assert!(own.hear(Gone(())) && !own.hear(Gone(())));
+}
+
+#[test]
+fn what_is_older_says_nothing_unless_it_is_another_object_or_a_whole_list() {
+    let first = || told(vec![Restarted, Applied(node("a", 5)), Complete]);
+    let mut own = first();
+    assert!(!own.saw(node("a", 5)) && !own.saw(node("a", 4)) && !own.hear(Applied(node("a", 3))));
+    assert!(own.saw(node("a", 6)));
+    assert_eq!(known(&own).as_deref(), Some("a/6"));
+    assert!(own.saw(node("b", 1)), "it was made again");
+    // A server that lost its data.
+    let mut own = first();
+    assert!(!own.hear(Restarted) && !own.hear(Applied(node("a", 2))));
+    assert_eq!(known(&own).as_deref(), Some("a/5"), "until the list is whole");
+    assert!(own.hear(Complete));
+    assert_eq!(known(&own).as_deref(), Some("a/2"));
+    let mut own = first();
+    own.hear(Restarted);
+    assert!(own.hear(Complete));
+    assert_eq!(known(&own), None);
+    let mut own = first();
+    own.hear(Restarted);
+    own.hear(Unread(()));
+    assert!(!own.hear(Complete));
+    assert_eq!(known(&own).as_deref(), Some("a/5"), "it is there, though not understood");
+}
+
+#[test]
+fn a_doubt_is_looked_into_once() {
+    let mut own = OwnObject::default();
+    assert!(!own.take_doubt());
+    assert!(own.doubt() && !own.doubt());
+    assert!(own.take_doubt() && !own.take_doubt());
+}

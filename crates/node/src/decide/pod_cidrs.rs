@@ -1,0 +1,39 @@
+//! Which addresses the pods of the node have.
+
+use k8s_openapi::api::core::v1::Node;
+
+/// What the runtime is to be told of the addresses of pods; nothing while the node has none, or when it was
+/// told.
+pub fn untold(node: &Node, told: Option<&str>) -> Option<String> {
+    let cidrs = node.spec.as_ref()?.pod_cidrs.as_ref()?.join(",");
+    (!cidrs.is_empty() && told != Some(cidrs.as_str())).then_some(cidrs)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::NodeSpec;
+
+    use super::*;
+
+    // behaviour: NODE-35
+    #[test]
+    fn what_is_new_is_told() {
+        let node = |cidrs: &[&str]| {
+            let cidrs = cidrs.iter().map(|one| (*one).to_owned()).collect();
+            let spec = NodeSpec { pod_cidrs: Some(cidrs), ..NodeSpec::default() };
+            Node { spec: Some(spec), ..Node::default() }
+        };
+        let both = "10.1.0.0/24,fd00::/64";
+        let rows = [
+            (Node::default(), None, None),
+            (node(&[]), None, None),
+            (node(&["10.1.0.0/24", "fd00::/64"]), None, Some(both)),
+            (node(&["10.1.0.0/24", "fd00::/64"]), Some(both), None),
+            (node(&["10.2.0.0/24"]), Some(both), Some("10.2.0.0/24")),
+            (node(&[]), Some(both), None),
+        ];
+        for (node, told, expected) in rows {
+            assert_eq!(untold(&node, told).as_deref(), expected, "{told:?}");
+        }
+    }
+}

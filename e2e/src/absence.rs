@@ -1,0 +1,71 @@
+//! The API server is away for a while, and the node goes on.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use testbed::{ControlPlaneOptions, Options, wait};
+
+use crate::agent::Agent;
+use crate::cluster_node::{ClusterNode, PODS, pod};
+use crate::node::PATIENCE;
+
+/// Takes the API server away from a node with pods, for so long at least, and looks at what becomes of them
+/// meanwhile and afterwards: whatever runs runs on, what ends is replaced, and all of it is told in the end. Then
+/// somebody may look at the node.
+pub fn without_the_api_server<T>(
+    agent: Agent,
+    away: Duration,
+    look: impl FnOnce(&ClusterNode) -> Result<T>,
+) -> Result<T> {
+    let options = ControlPlaneOptions::default();
+    let mut cluster = ClusterNode::start_with(&Options::default(), &options, agent)?;
+    cluster.record().borrow_mut().begin("an absence");
+    cluster.start_agent()?;
+    for name in ["steady", "shaken"] {
+        cluster.make_pod(name, &["sleep", "forever"])?;
+    }
+    let mut ending = pod("ending", &["sleep", "12s"]);
+    ending["spec"]["restartPolicy"] = "Never".into();
+    for name in ["steady", "shaken"] {
+        cluster.wait_ready(&ClusterNode::pod_path(name))?;
+    }
+    cluster.api().create(PODS, &ending)?;
+    cluster.wait_ready(&ClusterNode::pod_path("ending"))?;
+    let steady = cluster.running("steady")?;
+    let shaken = cluster.running("shaken")?;
+
+    cluster.kill_api_server()?;
+    let begun = Instant::now();
+    cluster.node().run("kill", &["-9", &shaken.pid.to_string()])?;
+    let replaced = wait::until("another container of shaken runs", PATIENCE, || {
+        let running = cluster.running("shaken");
+        Ok(match running {
+            Ok(running) if running.id != shaken.id => Ok(running),
+            other => Err(format!("{other:?}")),
+        })
+    })?;
+    wait::until("the absence lasts", away + PATIENCE, || {
+        Ok(if begun.elapsed() >= away { Ok(()) } else { Err("not long enough".to_owned()) })
+    })?;
+    ensure!(cluster.running("steady")?.id == steady.id, "a pod was restarted for nothing");
+
+    cluster.start_api_server()?;
+    let back = Instant::now();
+    cluster.wait_for(&ClusterNode::pod_path("shaken"), "the restart is told", |pod| {
+        let status = &pod?["status"]["containerStatuses"][0];
+        (status["restartCount"] == 1 && status["ready"] == true).then_some(())
+    })?;
+    let over = cluster.wait_over(&ClusterNode::pod_path("ending"))?;
+    ensure!(over["status"]["phase"] == "Succeeded", "{over}");
+    println!("{}: told {:.1?} after the API server was back", agent.name(), back.elapsed());
+    // And what is wanted now is heard.
+    cluster.make_pod("late", &["sleep", "forever"])?;
+    cluster.wait_ready(&ClusterNode::pod_path("late"))?;
+    ensure!(cluster.running("steady")?.id == steady.id, "a pod was restarted for nothing");
+    ensure!(cluster.running("shaken")?.id == replaced.id, "a pod was restarted for nothing");
+    let pods = ["steady", "shaken", "ending", "late"];
+    cluster.remove_pods(&pods).context("what outlived the absence can be deleted")?;
+    let seen = look(&cluster)?;
+    cluster.stop()?;
+    Ok(seen)
+}

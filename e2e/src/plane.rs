@@ -1,0 +1,97 @@
+//! A control plane in an instance of the testbed, with a client that may do everything.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use testbed::{Component, ControlPlane, ControlPlaneOptions, Instance, User};
+
+use crate::api::{Api, status_code};
+
+/// A control plane with these controllers, and no scheduler.
+pub fn with_controllers(names: &[&str]) -> ControlPlaneOptions {
+    ControlPlaneOptions {
+        controller_manager: Some(vec![format!("--controllers={}", names.join(","))]),
+        ..ControlPlaneOptions::default()
+    }
+}
+
+/// A control plane and a client that may do everything. It ends with its instance.
+#[derive(Debug)]
+pub struct Plane {
+    control_plane: ControlPlane,
+    api: Api,
+}
+
+impl Plane {
+    /// Starts it in an instance.
+    pub fn start(instance: &Instance, options: &ControlPlaneOptions) -> Result<Self> {
+        let control_plane =
+            instance.start_control_plane(options).context("start a control plane")?;
+        let api = Api::new(control_plane.admin_kubeconfig())?;
+        Ok(Self { control_plane, api })
+    }
+
+    pub fn control_plane(&self) -> &ControlPlane {
+        &self.control_plane
+    }
+
+    /// For stopping and starting its parts.
+    pub fn control_plane_mut(&mut self) -> &mut ControlPlane {
+        &mut self.control_plane
+    }
+
+    /// The client of somebody who may do everything.
+    pub fn api(&self) -> &Api {
+        &self.api
+    }
+
+    /// The kubeconfig of a user, for a program inside or outside.
+    pub fn kubeconfig(&self, user: &User) -> Result<PathBuf> {
+        Ok(self.control_plane.kubeconfig(user)?)
+    }
+
+    /// Makes a namespace in which pods can be made: with the service account that they have unless they
+    /// say otherwise, which a controller makes where one runs.
+    pub fn make_namespace(&self, name: &str) -> Result<()> {
+        let namespace =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        self.api.create("/api/v1/namespaces", &namespace)?;
+        let account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" },
+        });
+        match self.api.create(&format!("/api/v1/namespaces/{name}/serviceaccounts"), &account) {
+            // The controller was faster.
+            Err(error) if status_code(&error) == Some(409) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Runs kubectl as somebody who may do everything, and answers what it printed.
+    pub fn kubectl(&self, args: &[&str]) -> Result<String> {
+        let output = self.control_plane.kubectl(args)?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "kubectl {args:?}: {}: {stderr}", output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Kills the API server.
+    pub fn kill_api_server(&mut self) -> Result<()> {
+        Ok(self.control_plane.kill_component(Component::ApiServer)?)
+    }
+
+    /// Starts it again.
+    pub fn start_api_server(&mut self) -> Result<()> {
+        Ok(self.control_plane.start_component(Component::ApiServer, &[])?)
+    }
+
+    /// All that was ever told to it is lost: it starts anew, without controllers and scheduler.
+    pub fn lose_everything(&mut self) -> Result<()> {
+        for component in Component::ALL.into_iter().rev() {
+            self.control_plane.kill_component(component)?;
+        }
+        self.control_plane.wipe_etcd()?;
+        self.control_plane.start_component(Component::Etcd, &[])?;
+        self.start_api_server()
+    }
+}

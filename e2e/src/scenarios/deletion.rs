@@ -1,0 +1,76 @@
+//! How pods go: with their grace, with less of it, and at once.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use testbed::wait;
+
+use crate::api::Patch;
+use crate::cluster_node::{ClusterNode, PODS, pod};
+use crate::node::PATIENCE;
+
+const HOLD: &str = "example.com/hold";
+
+/// Deletes a pod that is held by somebody, so that it can be seen how it ended; then it is let go.
+fn ended(cluster: &ClusterNode, pod: &Value, grace: Option<u32>) -> Result<Value> {
+    let mut pod = pod.clone();
+    pod["metadata"]["finalizers"] = json!([HOLD]);
+    let made = cluster.api().create(PODS, &pod)?;
+    let name = made["metadata"]["name"].as_str().unwrap_or_default();
+    let path = ClusterNode::pod_path(name);
+    cluster.wait_ready(&path)?;
+    match grace {
+        None => cluster.api().delete(&path)?,
+        Some(seconds) => cluster.api().delete_with_grace(&path, seconds)?,
+    };
+    let ended = cluster.wait_over(&path)?;
+    ensure!(!ended["metadata"]["deletionTimestamp"].is_null(), "{ended}");
+    // The agent has let go of it when nothing but the finalizer holds it.
+    let held = cluster.wait_for(&path, "only the finalizer holds it", |pod| {
+        pod.filter(|pod| pod["metadata"]["deletionGracePeriodSeconds"] == 0).cloned()
+    })?;
+    cluster.look_at_object(&held);
+    let let_go = json!({ "metadata": { "finalizers": null } });
+    cluster.api().patch(&path, Patch::Merge, &let_go)?;
+    cluster.wait_gone(&path, PATIENCE)?;
+    Ok(ended["status"].clone())
+}
+
+fn exit_code(status: &Value) -> &Value {
+    &status["containerStatuses"][0]["state"]["terminated"]["exitCode"]
+}
+
+// behaviour: API-6, API-8, STW-12, STW-13
+pub(super) fn deletion(cluster: &ClusterNode) -> Result<()> {
+    // In its own time, which is told before it goes.
+    let careful = pod("careful", &["trap", "TERM", "--exit", "7", "--delay", "1s"]);
+    let status = ended(cluster, &careful, None)?;
+    ensure!(status["phase"] == "Failed" && *exit_code(&status) == 7, "{status}");
+    // It would take ten minutes, but who deletes it does not give it that much.
+    let mut stubborn = pod("stubborn", &["ignore", "TERM"]);
+    stubborn["spec"]["terminationGracePeriodSeconds"] = 600.into();
+    let status = ended(cluster, &stubborn, Some(1))?;
+    ensure!(status["phase"] == "Failed" && *exit_code(&status) == 137, "{status}");
+    forced(cluster)
+}
+
+/// The object is gone at once, and another pod may have its name; what is left of the first ends.
+fn forced(cluster: &ClusterNode) -> Result<()> {
+    let path = ClusterNode::pod_path("forced");
+    let mut first = pod("forced", &["ignore", "TERM"]);
+    first["spec"]["terminationGracePeriodSeconds"] = 2.into();
+    cluster.api().create(PODS, &first)?;
+    cluster.wait_ready(&path)?;
+    let before = cluster.running("forced")?;
+    cluster.api().delete_with_grace(&path, 0)?;
+    ensure!(cluster.api().get(&path)?.is_none(), "it was to be gone at once");
+    cluster.make_pod("forced", &["sleep", "forever"])?;
+    let second = cluster.wait_ready(&path)?;
+    cluster.node().explained(wait::until("only the second runs", PATIENCE, || {
+        Ok(cluster.running("forced").map_err(|error| format!("{error:#}")))
+    }))?;
+    let after = cluster.running("forced")?;
+    ensure!(after.id != before.id, "the first still runs");
+    let told = format!("containerd://{}", after.id);
+    ensure!(second["status"]["containerStatuses"][0]["containerID"] == told, "{second}");
+    cluster.remove_pod("forced")
+}

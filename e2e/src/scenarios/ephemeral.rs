@@ -1,0 +1,42 @@
+//! Containers that come to a pod while it runs.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::api::Patch;
+use crate::cluster_node::{ClusterNode, IMAGE, NAMESPACE};
+
+// behaviour: API-29
+pub(super) fn ephemeral(cluster: &ClusterNode) -> Result<()> {
+    cluster.make_pod("patient", &["sleep", "forever"])?;
+    let path = ClusterNode::pod_path("patient");
+    let before = cluster.wait_ready(&path)?;
+    let debug = ["debug", "pod/patient", "-n", NAMESPACE, "--image", IMAGE, "--attach=false"];
+    let rest = ["-c", "doctor", "--", "/workload", "sleep", "forever"];
+    cluster.kubectl(&[&debug[..], &rest[..]].concat())?;
+    let status = |pod: &Value, name: &str| {
+        let all = pod["status"]["ephemeralContainerStatuses"].as_array();
+        let mut all = all.into_iter().flatten();
+        all.find(|status| status["name"] == name).cloned()
+    };
+    cluster.wait_for(&path, "the doctor is there", |pod| {
+        let doctor = status(pod?, "doctor")?;
+        (!doctor["state"]["running"].is_null()).then_some(())
+    })?;
+    // Another one, which ends and stays so.
+    let visitor = json!({ "name": "visitor", "image": IMAGE, "args": ["exit", "5"] });
+    let change = json!({ "spec": { "ephemeralContainers": [visitor] } });
+    cluster.api().patch(&format!("{path}/ephemeralcontainers"), Patch::Strategic, &change)?;
+    let after = cluster.wait_for(&path, "the visitor has gone", |pod| {
+        let visitor = status(pod?, "visitor")?;
+        (visitor["state"]["terminated"]["exitCode"] == 5).then(|| pod.cloned())?
+    })?;
+    let id = |pod: &Value| pod["status"]["containerStatuses"][0]["containerID"].clone();
+    ensure!(id(&before) == id(&after), "the patient was restarted");
+    ensure!(after["status"]["phase"] == "Running", "{after}");
+    ensure!(after["status"]["observedGeneration"] == after["metadata"]["generation"], "{after}");
+    let names = cluster.containers("patient")?;
+    let visitors = names.iter().filter(|one| one.name == "visitor").count();
+    ensure!(visitors == 1, "the visitor came {visitors} times");
+    cluster.remove_pod("patient")
+}

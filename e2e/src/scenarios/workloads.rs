@@ -1,0 +1,229 @@
+//! What controllers and the scheduler ask of a node.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use testbed::wait;
+
+use crate::api::Patch;
+use crate::cluster_node::{
+    ClusterNode, NAMESPACE, PODS, condition, is_ready, log_directory, pod, pod_spec,
+};
+use crate::node::{NODE_NAME, PATIENCE};
+
+/// Those that are asked something here.
+pub(super) const CONTROLLERS: [&str; 7] = [
+    "daemonset-controller",
+    "deployment-controller",
+    "garbage-collector-controller",
+    "job-controller",
+    "node-lifecycle-controller",
+    "replicaset-controller",
+    "taint-eviction-controller",
+];
+
+const APPS: &str = "/apis/apps/v1/namespaces/shop";
+const JOBS: &str = "/apis/batch/v1/namespaces/shop/jobs";
+
+/// How long the logs of a pod may be there after it: upstream looks for such once a minute.
+const CLEANED: Duration = Duration::from_secs(100);
+
+/// How many pods the deployment has at its largest.
+const REPLICAS: usize = 30;
+
+/// What a controller makes pods from.
+fn template(app: &str, spec: &Value) -> Value {
+    json!({ "metadata": { "labels": { "app": app } }, "spec": spec })
+}
+
+/// Deletes what a controller looks after, with its pods. A job would leave them if it was not said.
+fn delete(cluster: &ClusterNode, path: &str) -> Result<()> {
+    cluster.api().delete(&format!("{path}?propagationPolicy=Background"))?;
+    cluster.wait_gone(path, PATIENCE)
+}
+
+fn wait_for_none(cluster: &ClusterNode, selector: &str) -> Result<()> {
+    cluster.wait_for_pods(selector, &format!("no pod with {selector}"), |pods| {
+        pods.is_empty().then_some(())
+    })
+}
+
+// behaviour: API-16
+/// To many pods and back to none.
+pub(super) fn deployment(cluster: &ClusterNode) -> Result<()> {
+    let web = json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": { "name": "web" },
+        "spec": {
+            "replicas": 1,
+            "selector": { "matchLabels": { "app": "web" } },
+            "template": template("web", &pod_spec(&["sleep", "forever"])),
+        },
+    });
+    cluster.api().create(&format!("{APPS}/deployments"), &web)?;
+    let path = format!("{APPS}/deployments/web");
+    let scale = |replicas: usize| {
+        cluster.api().patch(&path, Patch::Merge, &json!({ "spec": { "replicas": replicas } }))
+    };
+    let ready = |replicas: usize| {
+        cluster.wait_for(&path, &format!("{replicas} pods are ready"), |web| {
+            (web?["status"]["readyReplicas"] == replicas).then_some(())
+        })
+    };
+    ready(1)?;
+    scale(REPLICAS)?;
+    ready(REPLICAS)?;
+    let all = cluster.wait_for_pods("app=web", "all are there", |pods| {
+        (pods.len() == REPLICAS && pods.iter().all(is_ready)).then(|| pods.to_vec())
+    })?;
+    let addresses: BTreeSet<&str> =
+        all.iter().filter_map(|pod| pod["status"]["podIP"].as_str()).collect();
+    ensure!(addresses.len() == REPLICAS, "{addresses:?}");
+    for pod in &all {
+        let status = &pod["status"]["containerStatuses"][0];
+        ensure!(status["restartCount"] == 0 && status["started"] == true, "{pod}");
+    }
+    cluster.look_at_as(&all[0], "of-a-deployment")?;
+    scale(0)?;
+    wait_for_none(cluster, "app=web")?;
+    delete(cluster, &path)
+}
+
+// behaviour: API-17
+/// One pod on each node, and this is the one.
+pub(super) fn daemon_set(cluster: &ClusterNode) -> Result<()> {
+    let collector = json!({
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": { "name": "collector" },
+        "spec": {
+            "selector": { "matchLabels": { "app": "collector" } },
+            "template": template("collector", &pod_spec(&["sleep", "forever"])),
+        },
+    });
+    cluster.api().create(&format!("{APPS}/daemonsets"), &collector)?;
+    let path = format!("{APPS}/daemonsets/collector");
+    let ready = |generation: u32| {
+        cluster.wait_for(&path, "its pod is ready", |set| {
+            let status = &set?["status"];
+            let is_ready = status["numberReady"] == 1 && status["updatedNumberScheduled"] == 1;
+            (is_ready && status["observedGeneration"] == generation).then_some(())
+        })
+    };
+    ready(1)?;
+    let its_pod = || {
+        cluster.wait_for_pods("app=collector", "its pod", |pods| {
+            pods.first().filter(|pod| is_ready(pod)).cloned()
+        })
+    };
+    let first = its_pod()?;
+    cluster.look_at_as(&first, "of-a-daemon-set")?;
+    // Another version: the first pod goes before the second comes.
+    let change =
+        json!({ "spec": { "template": { "metadata": { "labels": { "version": "2" } } } } });
+    cluster.api().patch(&path, Patch::Merge, &change)?;
+    ready(2)?;
+    ensure!(first["metadata"]["uid"] != its_pod()?["metadata"]["uid"], "it was not made anew");
+    delete(cluster, &path)?;
+    wait_for_none(cluster, "app=collector")
+}
+
+// behaviour: API-18
+/// One that succeeds and one that fails: what they printed and how they ended stays as long as they do.
+pub(super) fn jobs(cluster: &ClusterNode) -> Result<()> {
+    let kinds: [(&str, &[&str], &str, i32, &str); 2] = [
+        ("good", &["args", "all", "done"], "Complete", 0, "all\ndone\n"),
+        (
+            "bad",
+            &["write", "/dev/stderr", "went wrong", "--exit", "3"],
+            "Failed",
+            3,
+            "went wrong\n",
+        ),
+    ];
+    for (name, args, ..) in kinds {
+        let mut spec = pod_spec(args);
+        spec["restartPolicy"] = "Never".into();
+        let job = json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": { "name": name },
+            "spec": { "backoffLimit": 0, "template": template(name, &spec) },
+        });
+        cluster.api().create(JOBS, &job)?;
+    }
+    for (name, _, end, code, printed) in kinds {
+        let path = format!("{JOBS}/{name}");
+        cluster.wait_for(&path, &format!("{name} is {end}"), |job| {
+            (condition(job?, end)["status"] == "True").then_some(())
+        })?;
+        let pod = cluster
+            .wait_for_pods(&format!("app={name}"), "its pod", |pods| pods.first().cloned())?;
+        let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
+        let reason = if code == 0 { "Completed" } else { "Error" };
+        ensure!(ended["exitCode"] == code && ended["reason"] == reason, "{pod}");
+        ensure!(cluster.log(&pod, "main")? == printed, "{name} printed something else");
+        cluster.look_at_as(&pod, &format!("of-a-{name}-job"))?;
+        // The pod goes with its job, and its logs with the pod.
+        delete(cluster, &path)?;
+        wait_for_none(cluster, &format!("app={name}"))?;
+        let directory = log_directory(&pod);
+        cluster.node().explained(wait::until(&format!("{directory} is gone"), CLEANED, || {
+            let there = cluster.node().run("ls", &["/var/log/pods"])?;
+            let is_there = there.lines().any(|name| directory.ends_with(name));
+            Ok(if is_there { Err(there) } else { Ok(()) })
+        }))?;
+    }
+    Ok(())
+}
+
+// behaviour: API-19
+/// Who does not tolerate a taint is deleted, now or later; who does stays.
+pub(super) fn taint(cluster: &ClusterNode) -> Result<()> {
+    let later = Duration::from_secs(3);
+    let toleration = |seconds: Option<u64>| {
+        let mut toleration =
+            json!({ "key": "maintenance", "operator": "Exists", "effect": "NoExecute" });
+        if let Some(seconds) = seconds {
+            toleration["tolerationSeconds"] = seconds.into();
+        }
+        json!([toleration])
+    };
+    let tolerations = [
+        ("at-once", json!([])),
+        ("later", toleration(Some(later.as_secs()))),
+        ("never", toleration(None)),
+    ];
+    for (name, tolerations) in tolerations {
+        let mut pod = pod(name, &["sleep", "forever"]);
+        pod["spec"]["tolerations"] = tolerations;
+        cluster.api().create(PODS, &pod)?;
+    }
+    for name in ["at-once", "later", "never"] {
+        cluster.look_at(&cluster.wait_ready(&ClusterNode::pod_path(name))?)?;
+    }
+    let never = cluster.running("never")?;
+    let begun = Instant::now();
+    cluster.kubectl(&["taint", "nodes", NODE_NAME, "maintenance=yes:NoExecute"])?;
+    cluster.wait_gone(&ClusterNode::pod_path("at-once"), PATIENCE)?;
+    let seen = cluster.api().get(&ClusterNode::pod_path("later"))?;
+    let goes_early = seen.is_none_or(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
+    ensure!(!goes_early || begun.elapsed() >= later, "it was to be tolerated for {later:?}");
+    cluster.wait_gone(&ClusterNode::pod_path("later"), PATIENCE)?;
+    ensure!(begun.elapsed() >= later, "gone after {:?}", begun.elapsed());
+    // The node itself does not let in what it would have to end at once.
+    cluster.make_pod("too-late", &["sleep", "forever"])?;
+    cluster.wait_gone(&ClusterNode::pod_path("too-late"), PATIENCE)?;
+    cluster.kubectl(&["taint", "nodes", NODE_NAME, "maintenance:NoExecute-"])?;
+    ensure!(cluster.running("never")?.id == never.id, "it was restarted");
+    ensure!(cluster.containers("too-late")?.is_empty(), "it was started");
+    cluster.make_pod("at-once", &["sleep", "forever"])?;
+    cluster.wait_ready(&ClusterNode::pod_path("at-once"))?;
+    cluster.remove_pods(&["at-once", "never"])?;
+    let left = cluster.api().list(PODS)?;
+    ensure!(left.is_empty(), "pods are left in {NAMESPACE}: {left:?}");
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! The cluster loses everything while the agent runs.
+
+use anyhow::{Result, ensure};
+use e2e::api::Patch;
+use e2e::cluster_node::{ClusterNode, NAMESPACE, condition};
+use e2e::node::{NODE_NAME, PATIENCE};
+use e2e::scenarios::MANIFEST;
+use e2e::tidy::{WantedPod, wait_tidy};
+use serde_json::json;
+use testbed::ControlPlaneOptions;
+
+/// How many writes the first life of the store is ahead of the second: the agent must not wait for the second
+/// to get there.
+const AHEAD: usize = 300;
+
+// behaviour: API-15
+#[test]
+fn a_cluster_that_lost_everything_has_its_node_again_and_nothing_else() -> Result<()> {
+    let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
+    cluster.node().write_manifest("fixed.yaml", MANIFEST)?;
+    cluster.start_agent()?;
+    cluster.make_pod("web", &["sleep", "forever"])?;
+    let web = ClusterNode::pod_path("web");
+    cluster.wait_ready(&web)?;
+    let mirror = format!("/api/v1/namespaces/default/pods/fixed-{NODE_NAME}");
+    cluster.wait_ready(&mirror)?;
+    let fixed = cluster.node().wait_running("fixed")?;
+    for number in 0..AHEAD {
+        let change = json!({ "metadata": { "annotations": { "n": number.to_string() } } });
+        cluster.api().patch(&web, Patch::Merge, &change)?;
+    }
+
+    cluster.lose_everything()?;
+    cluster.wait_for(&format!("/api/v1/nodes/{NODE_NAME}"), "the node is there again", |node| {
+        (condition(node?, "Ready")["status"] == "True").then_some(())
+    })?;
+    // Nobody wants the pod of the first life any more; the static one was never the cluster's.
+    let only = WantedPod { name: "fixed", containers: &["main"] };
+    wait_tidy(cluster.node(), &[only], PATIENCE)?;
+    ensure!(cluster.node().wait_running("fixed")?.id == fixed.id, "it was restarted");
+    cluster.wait_ready(&mirror)?;
+
+    cluster.make_namespace(NAMESPACE)?;
+    cluster.make_pod("web", &["sleep", "forever"])?;
+    cluster.wait_ready(&web)?;
+    cluster.remove_pod("web")?;
+    ensure!(cluster.node().wait_running("fixed")?.id == fixed.id, "it was restarted");
+    cluster.stop()
+}

@@ -1,0 +1,50 @@
+//! A node of a cluster: the same is asked of our agent and of the upstream kubelet, and what is seen of it must be the
+//! same.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::absence::without_the_api_server;
+use e2e::agent::Agent;
+use e2e::cluster_node::ClusterNode;
+use e2e::differences::{Known, differences, leaves};
+use e2e::scenarios::{of_controllers, of_pods};
+use e2e::seen::Seen;
+
+use crate::known::{OF_CONTROLLERS, OF_PODS, WITHOUT_THE_API_SERVER};
+
+/// Plays with both agents at the same time, each on a node and in a cluster of its own, and compares what was seen.
+fn same(known: &[Known], play: impl Fn(Agent) -> Result<Seen> + Sync) -> Result<()> {
+    let play = &play;
+    let [ours, upstream] = thread::scope(|threads| {
+        let plays = [Agent::Ferrolet, Agent::Upstream]
+            .map(|agent| threads.spawn(move || play(agent).with_context(|| agent.name())));
+        plays.map(|played| played.join().expect("a play does not panic"))
+    });
+    let (ours, upstream) = (serde_json::to_value(ours?)?, serde_json::to_value(upstream?)?);
+    let (ours, upstream) = (leaves(&ours), leaves(&upstream));
+    println!("{} values of ours and {} of upstream's compared", ours.len(), upstream.len());
+    ensure!(upstream.len() > 500, "only {} values of upstream's were seen", upstream.len());
+    let found = differences(&ours, &upstream, known);
+    ensure!(found.is_empty(), "{} differences:\n{}", found.len(), found.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn pods_of_the_api_get_the_same_of_both_agents_and_the_same_is_told_of_them() -> Result<()> {
+    same(OF_PODS, |agent| of_pods(agent, ClusterNode::seen))
+}
+
+#[test]
+fn controllers_and_the_scheduler_get_the_same_of_both_agents() -> Result<()> {
+    same(OF_CONTROLLERS, |agent| of_controllers(agent, ClusterNode::seen))
+}
+
+// behaviour: API-7, STW-35
+#[test]
+fn without_the_api_server_for_a_minute_pods_go_on_with_both_agents() -> Result<()> {
+    same(WITHOUT_THE_API_SERVER, |agent| {
+        without_the_api_server(agent, Duration::from_mins(1), ClusterNode::seen)
+    })
+}
