@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::*;
-use crate::decide::has_finished;
+use crate::decide::{ContainerStart, has_finished};
 use crate::decide::probe_results::ProbeResult;
 use crate::decide::test_pods::{container, instance, pod, with_inits};
 
