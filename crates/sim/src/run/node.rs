@@ -464,7 +464,6 @@ fn settings(hints: bool, url: bool) -> Settings {
         pleg: pleg::Settings { hints, ..pleg::Settings::default() },
         images: ImageRules { policy, pins, ..ImageRules::default() },
         cgroups: NodeCgroups::of_pods("/kubepods"),
-        stop_signals: true,
         ..Settings::new(NODE, "memory", node)
     }
 }
