@@ -93,6 +93,14 @@ impl TerminatedStays {
         }
     }
 
+    fn sandbox_changed(&mut self, id: &SandboxId, uid: &PodUid) {
+        let is_new = self.owners.insert(id.to_string(), uid.clone()).is_none();
+        if is_new {
+            self.newest.insert(uid.clone(), id.clone());
+            self.by_this_agent.remove(uid);
+        }
+    }
+
     fn sandbox_stopped(&mut self, id: &SandboxId) {
         let Some(uid) = self.owners.get(id.as_str()).cloned() else { return };
         if self.newest.get(&uid) == Some(id) && self.has_finished(&uid) {
@@ -147,12 +155,7 @@ impl Invariant for TerminatedStays {
                 self.unwanted.insert(uid.clone(), record.at);
             }
             Event::Container(one, was) => self.changed(one, *was),
-            Event::Sandbox(id, uid, _) => {
-                if self.owners.insert(id.to_string(), uid.clone()).is_none() {
-                    self.newest.insert(uid.clone(), id.clone());
-                    self.by_this_agent.remove(uid);
-                }
-            }
+            Event::Sandbox(id, uid, _) => self.sandbox_changed(id, uid),
             Event::StopAsked(id, _) => self.asked_to_stop(id),
             Event::StopSandboxAsked(id) => self.sandbox_asked_to_stop(id)?,
             Event::SandboxStopped(id) => self.sandbox_stopped(id),

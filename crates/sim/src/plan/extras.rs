@@ -65,6 +65,18 @@ impl RestartRule {
         };
         by_rule || self.policy.restarts(exit_code)
     }
+
+    fn yaml(self) -> String {
+        let Self { policy, action } = self;
+        let (action, codes) = match action {
+            Action::Restart(code) => ("Restart", vec![code]),
+            Action::RestartAll => ("RestartAllContainers", RESTART_ALL.to_vec()),
+        };
+        format!(
+            ", restartPolicy: {policy:?}, restartPolicyRules: [{{action: {action}, \
+             exitCodes: {{operator: In, values: {codes:?}}}}}]"
+        )
+    }
 }
 
 impl Extras {
@@ -75,29 +87,17 @@ impl Extras {
 
     /// What a manifest says of it, behind the rest of a container.
     pub(super) fn yaml(&self) -> String {
-        let mut text = String::new();
         let hooks = [("postStart", self.post_start), ("preStop", self.pre_stop)];
         let hooks =
             hooks.into_iter().filter_map(|(name, hook)| Some(format!("{name}: {}", hook?.yaml())));
         let signal = self.signal.map(|signal| format!("stopSignal: {signal}"));
         let lifecycle: Vec<String> = hooks.chain(signal).collect();
-        if !lifecycle.is_empty() {
-            text += &format!(", lifecycle: {{{}}}", lifecycle.join(", "));
-        }
-        if let Some(RestartRule { policy, action }) = self.rule {
-            let (action, codes) = match action {
-                Action::Restart(code) => ("Restart", vec![code]),
-                Action::RestartAll => ("RestartAllContainers", RESTART_ALL.to_vec()),
-            };
-            text += &format!(
-                ", restartPolicy: {policy:?}, restartPolicyRules: [{{action: {action}, \
-                 exitCodes: {{operator: In, values: {codes:?}}}}}]"
-            );
-        }
-        if self.last_words_from_log {
-            text += ", terminationMessagePolicy: FallbackToLogsOnError";
-        }
-        text
+        let has_any = !lifecycle.is_empty();
+        let lifecycle = has_any.then(|| format!(", lifecycle: {{{}}}", lifecycle.join(", ")));
+        let rule = self.rule.map(RestartRule::yaml);
+        let words = ", terminationMessagePolicy: FallbackToLogsOnError";
+        let words = self.last_words_from_log.then(|| words.to_owned());
+        [lifecycle, rule, words].into_iter().flatten().collect()
     }
 }
 

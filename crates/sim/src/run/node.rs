@@ -452,6 +452,7 @@ fn settings(hints: bool, url: bool) -> Settings {
         root_dir: "/".into(),
         cluster_dns: vec![[10, 96, 0, 10].into()],
         ids_per_pod: 65_536,
+        stop_signals: true,
         ..NodeSettings::default()
     };
     Settings {

@@ -14,9 +14,9 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::*;
-use crate::decide::{ContainerStart, has_finished};
 use crate::decide::probe_results::ProbeResult;
 use crate::decide::test_pods::{container, instance, pod, with_inits};
+use crate::decide::{ContainerStart, has_finished};
 
 const REGULAR: [&str; 2] = ["a", "b"];
 /// Init containers; those that keep running are called `side`.
