@@ -186,7 +186,7 @@ impl ClusterNode {
         let file = format!("{}/{container}/0.log", log_directory(pod));
         let lines = self.node.run("cat", &[&file])?;
         let text = lines.lines().filter_map(|line| line.splitn(4, ' ').nth(3));
-        Ok(text.map(|line| format!("{line}\n")).collect())
+        Ok(text.flat_map(|line| [line, "\n"]).collect())
     }
 
     /// The containers of a pod in the runtime, sandboxes aside.

@@ -26,15 +26,12 @@ impl Plain {
             let found = if is_begin { self.made_up(rest) } else { None };
             // What an image consists of is the same for everybody.
             let found = found.filter(|(_, name)| *name != "ID" || !plain.ends_with("sha256:"));
-            let length = match found {
-                Some((length, name)) => {
-                    plain.push_str(name);
-                    length
-                }
-                None => {
-                    plain.push(next);
-                    next.len_utf8()
-                }
+            let length = if let Some((length, name)) = found {
+                plain.push_str(name);
+                length
+            } else {
+                plain.push(next);
+                next.len_utf8()
             };
             rest = &rest[length..];
         }

@@ -102,6 +102,9 @@ pub(crate) fn follow(
 ) -> Option<(SourceWatch, ApiCopies)> {
     let cluster = ports.cluster.as_ref()?;
     let (source, told, copies) = api_source(settings.node_name.clone(), Arc::clone(&cluster.pods));
+    if !settings.restart_rules {
+        source.drop_restart_rules();
+    }
     tasks.spawn("pods of the API server", |stop| source.run(stop));
     Some((told, copies))
 }

@@ -65,6 +65,8 @@ pub(crate) struct Outlook<'a> {
     pub(crate) cgroup: Option<&'a CgroupValues>,
     /// Bytes of memory that its containers were given, where that is not what they should have.
     pub(crate) memory_requests: Option<&'a BTreeMap<String, i64>>,
+    /// Whether what is mounted below a read-only mount of it can be kept from being written too.
+    pub(crate) recursive_read_only: bool,
 }
 
 impl NodeView {
@@ -172,6 +174,7 @@ impl NodeView {
                 cgroup: outlook.cgroup,
                 memory_requests: outlook.memory_requests,
             },
+            recursive_read_only: outlook.recursive_read_only,
             node: &self.node,
             now: self.clock.now(),
         });

@@ -125,7 +125,7 @@ fn admits_all() -> Admission {
     Admission {
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
-        stop_signals: false,
+        restart_rules: true,
         node: crate::decide::node::roomy("node"),
         metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
     }
@@ -147,7 +147,7 @@ fn observer(
 }
 
 fn view(clock: &Arc<VirtualClock>, resizes: &Arc<Resizes>) -> Arc<NodeView> {
-    let facts = NodeFacts { host_ips: Vec::new(), runtime_name: "memory".to_owned() };
+    let facts = NodeFacts { runtime_name: "memory".to_owned(), ..NodeFacts::default() };
     let metrics = PodMetrics::new(&prometheus::Registry::new()).unwrap();
     Arc::new(NodeView::new(facts, Arc::clone(clock) as _, Arc::clone(resizes), metrics))
 }

@@ -50,7 +50,7 @@ use crate::resize_metrics::ResizeMetrics;
 use crate::resizes::Resizes;
 use crate::runtime_state::runtime_state;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
-use crate::sync_metrics::SyncMetrics;
+use crate::sync_metrics::{SyncMetrics, tell_node_name};
 use crate::syncer::{PlegStatuses, Syncer};
 use crate::tasks::Tasks;
 use crate::version::version;
@@ -131,7 +131,7 @@ impl Agent {
             clock: Arc::clone(&ports.clock),
             statics,
             node,
-            metrics: sync_metrics(&ports),
+            metrics: sync_metrics(settings, &ports),
         });
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
         let known = (Arc::clone(&view), book, RuntimeLogs(pleg.cache));
@@ -217,7 +217,8 @@ fn node_view(settings: &Settings, ports: &Ports, resizes: &Arc<Resizes>) -> Node
     NodeView::new(facts(settings), clock, resizes, metrics)
 }
 
-fn sync_metrics(ports: &Ports) -> SyncMetrics {
+fn sync_metrics(settings: &Settings, ports: &Ports) -> SyncMetrics {
+    tell_node_name(&ports.metrics, &settings.node_name).expect("nobody else tells the node's name");
     SyncMetrics::new(&ports.metrics).expect("nobody else counts pods")
 }
 
@@ -293,6 +294,7 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, O
             period: settings.manifests_period,
             node_name: settings.node_name.clone(),
             last_good: settings.state().join("manifests"),
+            clock: Arc::clone(&ports.clock),
         };
         let (source, told) = file_source(wants, Arc::clone(&ports.files));
         tasks.spawn("manifests", |stop| source.run(stop));
@@ -305,6 +307,7 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, O
             period,
             node_name: settings.node_name.clone(),
             last_good: settings.state().join("manifest-url"),
+            clock: Arc::clone(&ports.clock),
         };
         let (source, told) = http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
         tasks.spawn("manifest URL", |stop| source.run(stop));
@@ -326,7 +329,8 @@ fn resizes(ports: &Ports) -> Arc<Resizes> {
 /// What statuses say of the node.
 fn facts(settings: &Settings) -> NodeFacts {
     let host_ips = settings.node.ips.clone();
-    NodeFacts { host_ips, runtime_name: settings.runtime_name.clone() }
+    let runtime_name = settings.runtime_name.clone();
+    NodeFacts { host_ips, runtime_name, stop_signals: settings.node.stop_signals }
 }
 
 /// The pods' own directories.
@@ -361,7 +365,7 @@ fn admission(settings: &Settings, registry: &Registry) -> Admission {
     Admission {
         sysctls,
         apparmor: machine.apparmor,
-        stop_signals: settings.stop_signals,
+        restart_rules: settings.restart_rules,
         node: settings.admission.clone(),
         metrics: AdmissionMetrics::new(registry).expect("nobody else counts what is let in"),
     }
@@ -404,6 +408,7 @@ fn pod_runtime(
         files: Arc::clone(&ports.files),
         http: Arc::clone(&ports.pod_http),
         events: Arc::clone(&ports.events),
+        node_events: Arc::clone(&ports.node_events),
         clock: Arc::clone(&ports.clock),
         logs: log_layout(settings),
         pods: settings.pods(),
@@ -432,7 +437,6 @@ fn syncer(
         clock: Arc::clone(&ports.clock),
         view: Arc::clone(view),
         resizes: Arc::clone(resizes),
-        stop_signals: settings.stop_signals,
         node: node.cloned(),
         looks: looks.clone(),
         failures: Mutex::default(),
