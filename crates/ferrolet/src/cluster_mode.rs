@@ -20,6 +20,7 @@ use model::ports::cluster::{ClusterEvents, PodWrites};
 use model::ports::node_api::{NodeApi, NodeLeases};
 use model::ports::objects::{ObjectReads, RuntimeClassFeed, ServiceFeed};
 use model::ports::pod_api::PodApi;
+use node::NodeHandle;
 use pods::WorkerStates;
 use pods::decide::mirror::StaticPods;
 use pods::mirrors::{MirrorParts, Mirrors};
@@ -98,11 +99,21 @@ pub(crate) async fn connect(
 pub(crate) fn follow(
     settings: &Settings,
     ports: &Ports,
+    node: Option<&NodeHandle>,
     tasks: &mut Tasks,
 ) -> Option<(SourceWatch, ApiCopies)> {
     let cluster = ports.cluster.as_ref()?;
     let (source, told, copies) = api_source(settings.node_name.clone(), Arc::clone(&cluster.pods));
-    tasks.spawn("pods of the API server", |stop| source.run(stop));
+    let node = node.cloned();
+    tasks.spawn("pods of the API server", |stop| async move {
+        // Whether a pod fits says the node's object: nobody is refused before it is known.
+        if let Some(node) = node
+            && stop.run_until_cancelled(node.known()).await.is_none()
+        {
+            return;
+        }
+        source.run(stop).await;
+    });
     Some((told, copies))
 }
 

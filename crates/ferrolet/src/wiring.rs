@@ -103,7 +103,7 @@ impl Agent {
             resync: settings.resync,
             metrics: pods::Metrics::new(&ports.metrics).expect("nobody else times workers"),
         });
-        let (sources, copies) = sources(settings, &ports, &mut tasks);
+        let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
         let told = (copies, workers_handle.states(), times);
         let statics = tell(settings, &ports, told, &view, &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
@@ -285,7 +285,12 @@ fn tell_health(
 }
 
 /// Starts the sources of pods; gives what the API server has of them too, where there is one.
-fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, Option<ApiCopies>) {
+fn sources(
+    settings: &Settings,
+    ports: &Ports,
+    node: Option<&NodeHandle>,
+    tasks: &mut Tasks,
+) -> (Sources, Option<ApiCopies>) {
     let mut sources = Vec::new();
     if let Some(path) = settings.manifests.clone() {
         let wants = FileSourceSettings {
@@ -310,7 +315,7 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, O
         tasks.spawn("manifest URL", |stop| source.run(stop));
         sources.push((SourceName::Http, told));
     }
-    let copies = follow(settings, ports, tasks).map(|(told, copies)| {
+    let copies = follow(settings, ports, node, tasks).map(|(told, copies)| {
         sources.push((SourceName::Api, told));
         copies
     });

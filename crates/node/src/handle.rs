@@ -42,6 +42,11 @@ impl NodeHandle {
         self.own.node()
     }
 
+    /// Waits until it is known whether there is a node object, and then what it says.
+    pub async fn known(&self) {
+        self.own.wait_for(|own| own.is_known().then_some(())).await;
+    }
+
     /// Waits for a node object that is wanted.
     pub async fn wait_for_node(&self, is_wanted: impl Fn(&Node) -> bool) -> Arc<Node> {
         self.own.wait_for(|own| own.node().filter(|node| is_wanted(node)).cloned()).await

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use gc::decide::images::Policy;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, PodSpec};
 use model::ids::PodName;
-use testkit::cluster::MemoryPods;
-use testkit::cluster::node_api::MemoryNodeApi;
+use testkit::cluster::node_api::{MemoryNodeApi, NodeAsk};
+use testkit::cluster::{MemoryPods, Trouble};
 use testkit::pods::{PodBuilder, pod};
 use testkit::runtime::{Method, RemoteImage};
 use tokio::time::{Instant, sleep};
@@ -105,6 +105,37 @@ async fn a_pod_waits_for_the_network_unless_it_has_the_hosts() {
     world.runtime.set_network_ready(true);
     world.until("it runs", |_| runs(&api, "own")).await;
     assert!(begin.elapsed().as_secs() <= 4, "{:?}", begin.elapsed());
+}
+
+/// Puts the node there as people left it: with a label that the agent does not know of.
+fn labelled(world: &World) {
+    let mut object = Node::default();
+    object.metadata.name = Some("node".to_owned());
+    object.metadata.labels = Some([("zone".to_owned(), "north".to_owned())].into());
+    world.own_node.as_ref().unwrap().put_node(object);
+}
+
+// behaviour: API-31
+#[tokio::test(start_paused = true)]
+async fn pods_of_the_api_are_let_in_by_the_nodes_object_and_static_ones_do_not_wait_for_it() {
+    let (world, api) = world();
+    let nodes = world.own_node.as_ref().unwrap();
+    labelled(&world);
+    nodes.freeze(true);
+    nodes.trouble(NodeAsk::Create, Trouble::Unreachable, u32::MAX);
+    world.write_manifest("fixed", "Always", "[sleep, forever]");
+    let selector = |spec: &mut PodSpec| {
+        spec.node_selector = Some([("zone".to_owned(), "north".to_owned())].into());
+    };
+    let sleeper = bound("north").container("main", IMAGE, ["sleep", "forever"]);
+    api.make(sleeper.spec(selector).build());
+    let _agent = world.start();
+    world.one_runs("fixed").await;
+    sleep(Duration::from_mins(2)).await;
+    let phase = api.pod(&PodName::new("default", "north")).and_then(|pod| pod.status.clone()?.phase);
+    assert!(!matches!(phase.as_deref(), Some("Failed" | "Running")), "{phase:?}");
+    nodes.freeze(false);
+    world.until("it runs", |_| runs(&api, "north")).await;
 }
 
 // behaviour: NODE-35
