@@ -2,6 +2,7 @@
 //! on their way there.
 
 mod event_writer;
+mod host_ips;
 mod objects;
 mod own_node;
 mod start_times;
@@ -37,6 +38,7 @@ use crate::version::USER_AGENT;
 use crate::wiring::{Ports, Settings};
 
 pub(crate) use event_writer::tell_events;
+pub(crate) use host_ips::host_ips;
 pub(crate) use objects::provide;
 pub(crate) use own_node::{GivenNode, keep, settings as own_node};
 pub(crate) use start_times::time_starts;

@@ -22,7 +22,6 @@ const IDS_PER_POD: u32 = 65_536;
 pub(crate) fn node_settings(
     config: &KubeletConfiguration,
     root_dir: &Path,
-    ips: Vec<IpAddr>,
     machine: Machine,
     disk: u64,
 ) -> NodeSettings {
@@ -39,7 +38,6 @@ pub(crate) fn node_settings(
     let resolv_conf = Some(&config.resolv_conf).filter(|path| !path.is_empty());
     NodeSettings {
         root_dir: root_dir.to_owned(),
-        ips,
         allocatable: node_resources(config, &machine, disk).allocatable,
         limits: LimitSettings {
             cpu_period: config.cpu_cfs_quota.then_some(period),
@@ -74,7 +72,7 @@ pub(crate) fn asked_ips(asked: &str) -> Result<Vec<IpAddr>> {
     }
 }
 
-/// The node's addresses, as pods hear of them: those that were asked for, else its name if that is one,
+/// The node's addresses, as pods hear of them until more is known: those that were asked for, else its name if that is one,
 /// else the one by which the machine reaches others. None is no error: only pods that ask for it mind.
 pub(crate) fn node_ips(asked: &[IpAddr], node_name: &str, routes: &[IpAddr]) -> Vec<IpAddr> {
     match asked {
@@ -110,7 +108,7 @@ mod tests {
             cgroups: Cgroups::V2,
             ..Machine::default()
         };
-        node_settings(&config, Path::new("/var/lib/kubelet"), vec![], machine, 100_000)
+        node_settings(&config, Path::new("/var/lib/kubelet"), machine, 100_000)
     }
 
     fn amounts(settings: &NodeSettings) -> Vec<String> {

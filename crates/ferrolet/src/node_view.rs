@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::cgroup::CgroupValues;
 use model::ids::{ContainerId, PodName, PodUid};
 use model::observed::PodStatus;
+use model::ports::addresses::HostIps;
 use model::ports::clock::WallClock;
 use pods::source::Refusal;
 use podspec::view;
@@ -41,7 +42,8 @@ pub(crate) struct NodeView {
     publishing: Mutex<()>,
     /// Counts changes of either; read by who watches.
     changes: watch::Sender<u64>,
-    node: NodeFacts,
+    runtime_name: String,
+    host_ips: Arc<dyn HostIps>,
     clock: Arc<dyn WallClock>,
     /// Pods that ask for other resources than they were given.
     resizes: Arc<Resizes>,
@@ -68,8 +70,9 @@ pub(crate) struct Outlook<'a> {
 }
 
 impl NodeView {
+    /// Of a node with a runtime of that name and these addresses.
     pub(crate) fn new(
-        node: NodeFacts,
+        (runtime_name, host_ips): (String, Arc<dyn HostIps>),
         clock: Arc<dyn WallClock>,
         resizes: Arc<Resizes>,
         metrics: PodMetrics,
@@ -78,8 +81,19 @@ impl NodeView {
         let reader = statuses.reader();
         let changes = watch::Sender::new(0);
         let (pods, refused) = (Mutex::default(), Mutex::default());
-        let publishing = Mutex::default();
-        Self { pods, refused, statuses, reader, publishing, changes, node, clock, resizes, metrics }
+        Self {
+            pods,
+            refused,
+            statuses,
+            reader,
+            publishing: Mutex::default(),
+            changes,
+            runtime_name,
+            host_ips,
+            clock,
+            resizes,
+            metrics,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PodUid, Arc<Pod>>> {
@@ -158,6 +172,7 @@ impl NodeView {
         let previous = self.reader.get(&observed.uid);
         let none = BTreeMap::new();
         let pending = self.resizes.pending(&observed.uid);
+        let (host_ips, runtime_name) = (self.host_ips.host_ips(), self.runtime_name.clone());
         let status = pod_status(&StatusInput {
             pod,
             observed,
@@ -172,7 +187,7 @@ impl NodeView {
                 cgroup: outlook.cgroup,
                 memory_requests: outlook.memory_requests,
             },
-            node: &self.node,
+            node: &NodeFacts { host_ips, runtime_name },
             now: self.clock.now(),
         });
         let before = previous.as_ref().map(|before| before.status.phase.as_deref());

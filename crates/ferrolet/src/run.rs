@@ -82,11 +82,12 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     check_reserved(&config, &capacity)?;
     let asked_ips = asked_ips(&args.node_ip)?;
     let ips = node_ips(&asked_ips, &node_name, &hostfs::by_default_route());
-    let node = node_settings(&config, &args.root_dir, ips, machine, disk);
+    let node = node_settings(&config, &args.root_dir, machine, disk);
     let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
     let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
     check_sources(&config, args.kubeconfig.as_deref())?;
     let mut settings = settings(&config, node_name, node, admission);
+    settings.host_ips = ips;
     if args.kubeconfig.is_some() {
         let told = GivenNode {
             labels: args.node_labels,
@@ -169,6 +170,8 @@ fn settings(
         manifest_url: manifest_url(config),
         admission,
         node,
+        // What was found out of the machine says.
+        host_ips: Vec::new(),
         unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
         stop_signals: gates.get("ContainerStopSignals") == Some(&true),
         pod_logs: PathBuf::from(&config.pod_logs_dir),

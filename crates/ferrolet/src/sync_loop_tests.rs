@@ -1,5 +1,7 @@
 //! The loop on a node where whatever happens in the runtime is told to nobody.
 
+use std::net::IpAddr;
+
 use async_trait::async_trait;
 use gc::containers::{ContainerGcParts, Deletor, StopUnknown, container_gc};
 use gc::policy::ContainerPolicy;
@@ -11,7 +13,6 @@ use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
 use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
 use runtime::LogLayout;
 use runtime::decide::AllowedSysctls;
-use status::decide::NodeFacts;
 use testkit::clock::VirtualClock;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::runtime::MemoryRuntime;
@@ -147,9 +148,9 @@ fn observer(
 }
 
 fn view(clock: &Arc<VirtualClock>, resizes: &Arc<Resizes>) -> Arc<NodeView> {
-    let facts = NodeFacts { host_ips: Vec::new(), runtime_name: "memory".to_owned() };
+    let node = ("memory".to_owned(), Arc::<Vec<IpAddr>>::default() as _);
     let metrics = PodMetrics::new(&prometheus::Registry::new()).unwrap();
-    Arc::new(NodeView::new(facts, Arc::clone(clock) as _, Arc::clone(resizes), metrics))
+    Arc::new(NodeView::new(node, Arc::clone(clock) as _, Arc::clone(resizes), metrics))
 }
 
 impl Bench {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use gc::containers::{ContainerGc, ContainerGcParts, Deletor, StopUnknown, container_gc};
 use gc::decide::PodStates;
 use gc::images::ImageGc;
+use model::ports::addresses::HostIps;
 use model::stamp::Stamps;
 use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
@@ -24,7 +25,6 @@ use runtime::{
 };
 pub use server::EventLimits;
 use server::{EventBook, HealthChecks, PodView, Verbosity};
-use status::decide::NodeFacts;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 
@@ -35,7 +35,7 @@ use crate::adopt::Adoption;
 use crate::allocations::Allocations;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
-use crate::cluster_mode::{follow, keep, provide, tell, tell_events, time_starts};
+use crate::cluster_mode::{follow, host_ips, keep, provide, tell, tell_events, time_starts};
 use crate::collection::Collection;
 use crate::image_gc::ImageCollection;
 pub use crate::image_gc::ImageRules;
@@ -85,13 +85,15 @@ impl Agent {
         let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
         let book = event_book(settings, &mut ports, &mut tasks);
         let (times, resizes) = (time_starts(&mut ports), resizes(&ports));
-        let view = Arc::new(node_view(settings, &ports, &resizes));
         let records = Records::new(settings, &mut ports);
         let pleg = observer(settings, &ports, &stamps);
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
+        let host_ips = host_ips(settings, node.as_ref());
+        let view = Arc::new(node_view(settings, &ports, &host_ips, &resizes));
         let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache), node.as_ref());
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
-        let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
+        let of_node = (host_ips, node.as_ref());
+        let pod_runtime = pod_runtime(settings, &ports, (&images, of_node), &mut tasks);
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
         let seen = (&view, &resizes, &requests);
         let (workers_task, workers_handle, news) = workers(WorkerParts {
@@ -211,10 +213,16 @@ fn answer(
 }
 
 /// What is known of pods.
-fn node_view(settings: &Settings, ports: &Ports, resizes: &Arc<Resizes>) -> NodeView {
+fn node_view(
+    settings: &Settings,
+    ports: &Ports,
+    host_ips: &Arc<dyn HostIps>,
+    resizes: &Arc<Resizes>,
+) -> NodeView {
     let metrics = PodMetrics::new(&ports.metrics).expect("nobody else times pods");
     let (clock, resizes) = (Arc::clone(&ports.clock), Arc::clone(resizes));
-    NodeView::new(facts(settings), clock, resizes, metrics)
+    let node = (settings.runtime_name.clone(), Arc::clone(host_ips));
+    NodeView::new(node, clock, resizes, metrics)
 }
 
 fn sync_metrics(ports: &Ports) -> SyncMetrics {
@@ -328,12 +336,6 @@ fn resizes(ports: &Ports) -> Arc<Resizes> {
     Arc::new(Resizes::new(metrics))
 }
 
-/// What statuses say of the node.
-fn facts(settings: &Settings) -> NodeFacts {
-    let host_ips = settings.node.ips.clone();
-    NodeFacts { host_ips, runtime_name: settings.runtime_name.clone() }
-}
-
 /// The pods' own directories.
 fn directories(settings: &Settings, ports: &Ports) -> PodDirectories {
     PodDirectories {
@@ -401,7 +403,7 @@ fn container_gc_parts(
 fn pod_runtime(
     settings: &Settings,
     ports: &Ports,
-    (images, node): (&ImageCollection, Option<&NodeHandle>),
+    (images, (host_ips, node)): (&ImageCollection, (Arc<dyn HostIps>, Option<&NodeHandle>)),
     tasks: &mut Tasks,
 ) -> Arc<PodRuntime> {
     Arc::new(PodRuntime::new(RuntimeParts {
@@ -413,6 +415,7 @@ fn pod_runtime(
         logs: log_layout(settings),
         pods: settings.pods(),
         node: settings.node.clone(),
+        host_ips,
         restart_backoff: settings.restart_backoff,
         claims: images.claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use gc::decide::images::Policy;
-use k8s_openapi::api::core::v1::{Node, PodSpec};
+use k8s_openapi::api::core::v1::{EnvVar, Node, PodSpec};
 use model::ids::PodName;
+use model::observed::{Container, ContainerState};
+use model::ports::addresses::FoundAddresses;
 use testkit::cluster::node_api::{MemoryNodeApi, NodeAsk};
 use testkit::cluster::{MemoryPods, Trouble};
 use testkit::pods::{PodBuilder, pod};
@@ -136,6 +138,59 @@ async fn pods_of_the_api_are_let_in_by_the_nodes_object_and_static_ones_do_not_w
     assert!(!matches!(phase.as_deref(), Some("Failed" | "Running")), "{phase:?}");
     nodes.freeze(false);
     world.until("it runs", |_| runs(&api, "north")).await;
+}
+
+/// What the API server has of a pod's address and its node's.
+fn told_addresses(api: &MemoryPods, name: &str) -> Option<(String, String)> {
+    let status = api.pod(&PodName::new("default", name))?.status.clone()?;
+    Some((status.host_ip?, status.pod_ip?))
+}
+
+/// Waits until a pod with the host's network tells this address.
+async fn tells(world: &World, api: &MemoryPods, address: &str) {
+    let address = address.to_owned();
+    let told = |_: &World| told_addresses(api, "hosts").filter(|told| told.0 == address);
+    let (_, own) = world.until(&format!("it is told to be at {address}"), told).await;
+    assert_eq!(own, address);
+}
+
+/// The value of the variable `AT` of the container that runs.
+fn variable(world: &World) -> Option<String> {
+    let is_running = |one: &&Container| one.state == ContainerState::Running;
+    let id = world.runtime.containers().iter().find(is_running)?.id.clone();
+    let envs = world.runtime.container_config(&id)?.envs;
+    envs.into_iter().find(|(name, _)| name == "AT").map(|(_, value)| value)
+}
+
+fn machine_at(address: &str) -> FoundAddresses {
+    let ip = address.parse().unwrap();
+    let (on_interfaces, by_default_route) = (vec![ip], vec![ip]);
+    FoundAddresses { on_interfaces, by_default_route, ..FoundAddresses::default() }
+}
+
+// behaviour: NODE-39
+#[tokio::test(start_paused = true)]
+async fn pods_hear_of_the_nodes_addresses_as_its_object_has_them() {
+    let (world, api) = world();
+    world.files.write("/etc/hosts", "127.0.0.1 localhost\n");
+    // Not the one that the agent started with.
+    world.addresses.set(machine_at("192.0.2.7"));
+    let _agent = world.start();
+    let at: EnvVar = serde_json::from_value(serde_json::json!({
+        "name": "AT", "valueFrom": { "fieldRef": { "fieldPath": "status.hostIP" } }
+    }))
+    .unwrap();
+    let asks = |spec: &mut PodSpec| spec.containers[0].env = Some(vec![at]);
+    let sleeper = bound("hosts").container("main", IMAGE, ["sleep", "forever"]);
+    api.make(sleeper.spec(asks).host_network().build());
+    tells(&world, &api, "192.0.2.7").await;
+    assert_eq!(world.until("it runs", variable).await, "192.0.2.7");
+    world.addresses.set(machine_at("192.0.2.8"));
+    tells(&world, &api, "192.0.2.8").await;
+    let old = world.runtime.containers()[0].id.clone();
+    world.runtime.kill_container(&old, 1);
+    let anew = |world: &World| variable(world).filter(|at| at == "192.0.2.8");
+    world.until("the next container hears of the new one", anew).await;
 }
 
 // behaviour: NODE-35
