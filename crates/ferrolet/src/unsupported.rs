@@ -76,7 +76,10 @@ fn pod_fields(spec: &PodSpec, is_static: bool) -> Vec<&'static str> {
         affinity: _, automount_service_account_token: _, enable_service_links: _, node_name: _,
         node_selector: _, preemption_policy: _, priority: _, priority_class_name: _,
         scheduler_name: _, scheduling_gates: _, service_account: _, service_account_name: _,
-        tolerations: _, topology_spread_constraints: _, image_pull_secrets: _,
+        tolerations: _, topology_spread_constraints: _,
+        // Not acted on yet, and no reason not to run: a cluster gives them to pods that need none, and an
+        // image that needs one is not pulled.
+        image_pull_secrets: _,
         // Not acted on yet.
         overhead, readiness_gates, resource_claims, runtime_class_name, volumes,
         scheduling_group,
