@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
+use tracing::info;
 
+use crate::proxy::{Dialer, ProxyError, ProxyVariables, of_kubeconfig, proxy};
 use crate::ways::{PING, Way, Ways};
 
 /// How long it may take to be connected.
@@ -42,6 +44,9 @@ pub enum ConnectError {
     /// The credentials are of no use.
     #[error("use the credentials for the API server")]
     Credentials(#[source] Box<kube::Error>),
+    /// The proxy on the way there is of no use.
+    #[error("reach the API server through a proxy")]
+    Proxy(#[source] ProxyError),
 }
 
 /// An API server that can be called, by as many connections as that takes.
@@ -65,10 +70,23 @@ impl Connection {
         master: Option<&str>,
         user_agent: &'static str,
     ) -> Result<Self, ConnectError> {
+        let no_proxy = ProxyVariables::default();
+        Self::find_through(kubeconfig, master, user_agent, &no_proxy).await
+    }
+
+    /// The same, on a machine whose environment says which proxy leads there.
+    pub async fn find_through(
+        kubeconfig: Option<PathBuf>,
+        master: Option<&str>,
+        user_agent: &'static str,
+        proxies: &ProxyVariables,
+    ) -> Result<Self, ConnectError> {
+        let mut own_proxy = None;
         let mut config = match (kubeconfig, master) {
             (Some(path), _) => {
                 let failed = |error| ConnectError::Kubeconfig { path: path.clone(), source: error };
                 let read = Kubeconfig::read_from(&path).map_err(|error| failed(Box::new(error)))?;
+                own_proxy = of_kubeconfig(&read).map(ToOwned::to_owned);
                 let options = KubeConfigOptions::default();
                 let config = Config::from_custom_kubeconfig(read, &options).await;
                 config.map_err(|error| failed(Box::new(error)))?
@@ -82,10 +100,16 @@ impl Connection {
             config.cluster_url = address_of(address)?;
         }
         config.headers.push((http::header::USER_AGENT, HeaderValue::from_static(user_agent)));
-        Self::with(&config).map_err(|error| ConnectError::Credentials(Box::new(error)))
+        let proxy = proxy(own_proxy.as_deref(), proxies, &config.cluster_url);
+        let proxy = proxy.map_err(ConnectError::Proxy)?;
+        if let Some(proxy) = &proxy {
+            info!(host = proxy.host(), "the API server is reached through a proxy");
+        }
+        Self::with(&config, proxy)
+            .map_err(|error| ConnectError::Credentials(Box::new(error)))
     }
 
-    fn with(config: &Config) -> Result<Self, kube::Error> {
+    fn with(config: &Config, proxy: Option<Uri>) -> Result<Self, kube::Error> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
@@ -103,7 +127,7 @@ impl Connection {
             }
             None => https,
         };
-        let https = https.enable_all_versions().wrap_connector(http);
+        let https = https.enable_all_versions().wrap_connector(Dialer::new(http, proxy));
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
             .option_layer(config.auth_layer()?)

@@ -33,6 +33,7 @@ use tokio::sync::watch;
 use tracing::info;
 
 use crate::node_view::NodeView;
+use crate::proxies::proxies;
 use crate::tasks::Tasks;
 use crate::version::USER_AGENT;
 use crate::wiring::{Ports, Settings};
@@ -76,7 +77,8 @@ pub(crate) async fn connect(
     node: &str,
 ) -> Result<Option<ClusterPorts>> {
     let Some(kubeconfig) = kubeconfig else { return Ok(None) };
-    let connection = Connection::find(Some(kubeconfig), None, USER_AGENT);
+    let proxies = proxies();
+    let connection = Connection::find_through(Some(kubeconfig), None, USER_AGENT, &proxies);
     let connection = connection.await.context("find the API server")?;
     info!(server = connection.address(), node, "this is a node of a cluster");
     let calls = Rate { per_second: config.kube_api_qps.into(), burst: config.kube_api_burst };
