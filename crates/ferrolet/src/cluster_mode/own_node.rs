@@ -18,10 +18,11 @@ use crate::version::{FERROLET, KUBERNETES};
 use crate::wiring::{Ports, Settings};
 
 /// What the agent can do beyond what every node can.
-const FEATURES: [&str; 3] = [
+const FEATURES: [&str; 4] = [
     Ability::InPlacePodLevelResourcesVerticalScaling.gate(),
     "InPlacePodVerticalScalingInitContainers",
     Ability::RestartAllContainersOnContainerExits.gate(),
+    Ability::UserNamespacesHostNetworkSupport.gate(),
 ];
 
 /// What a node is told of itself besides its configuration.
@@ -108,6 +109,26 @@ mod tests {
     use runtime::decide::NodeSettings;
 
     use super::*;
+
+    // behaviour: NODE-17
+    #[test]
+    fn what_pods_are_held_against_is_declared() {
+        let mut config = KubeletConfiguration::default();
+        let agent = Settings::new("n", "memory", NodeSettings::default());
+        let declared = |config: &KubeletConfiguration| {
+            let told = GivenNode {
+                labels: BTreeMap::new(),
+                ips: Vec::new(),
+                external_cloud: false,
+                capacity: Amounts::new(),
+            };
+            settings(config, &agent, told).own.declared_features
+        };
+        let users = "UserNamespacesHostNetworkSupport";
+        assert!(!declared(&config).contains(&users), "its gate is off");
+        config.feature_gates.insert(users.to_owned(), true);
+        assert!(declared(&config).contains(&users));
+    }
 
     // behaviour: NODE-6, NODE-13
     #[test]
