@@ -5,6 +5,7 @@ use crate::decide::status::REBOOTED;
 use config::KubeletConfiguration;
 use k8s_openapi::api::core::v1::NodeSystemInfo;
 use model::machine::Identity;
+use model::ports::runtime::RuntimeFeatures;
 use std::sync::Arc;
 use std::time::Duration;
 
