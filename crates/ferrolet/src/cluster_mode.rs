@@ -5,6 +5,7 @@ mod event_writer;
 mod host_ips;
 mod objects;
 mod own_node;
+mod setup_failed;
 mod start_times;
 
 use std::path::PathBuf;
@@ -42,6 +43,7 @@ pub(crate) use event_writer::tell_events;
 pub(crate) use host_ips::host_ips;
 pub(crate) use objects::provide;
 pub(crate) use own_node::{GivenNode, keep, settings as own_node};
+pub(crate) use setup_failed::tell_setup_failed;
 pub(crate) use start_times::time_starts;
 
 /// Who writes events.

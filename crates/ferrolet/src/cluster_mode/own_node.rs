@@ -10,6 +10,7 @@ use model::machine::Cgroups;
 use node::{NodeHandle, NodePorts, Particulars, SelfCheck, Unwell};
 use pods::decide::admission::Ability;
 use podspec::resources::Amounts;
+use prometheus::Registry;
 use tokio::time::Instant;
 
 use crate::decide::node::go_arch;
@@ -70,6 +71,7 @@ pub(crate) fn keep(
 ) -> Option<NodeHandle> {
     let (cluster, own) = (ports.cluster.as_ref()?, settings.own_node.clone()?);
     let ports = NodePorts {
+        metrics: metrics(&ports.metrics),
         api: Arc::clone(&cluster.node),
         leases: Arc::clone(&cluster.leases),
         runtime: Arc::clone(&ports.runtime),
@@ -86,6 +88,11 @@ pub(crate) fn keep(
     tasks.spawn("node lease", |stop| node.lease.run(stop));
     tasks.spawn("addresses of pods", |stop| node.pod_cidrs.run(stop));
     Some(handle)
+}
+
+fn metrics(registry: &Registry) -> node::Metrics {
+    let metrics = node::Metrics::new(registry).expect("nobody else times the node");
+    metrics.booted(Instant::now().checked_sub(hostfs::uptime()))
 }
 
 /// Whether the runtime is still looked at.
