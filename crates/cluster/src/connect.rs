@@ -1,17 +1,21 @@
 //! Finding the API server, and the connection to it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderValue, Request, Response, Uri};
+use http::header::{AUTHORIZATION, USER_AGENT};
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tokio::time::Instant;
 use tower::{BoxError, ServiceBuilder};
 use tracing::info;
 
 use crate::proxy::{Dialer, ProxyError, ProxyVariables, of_kubeconfig, proxy};
+use crate::token_file::TokenFile;
 use crate::ways::{PING, Way, Ways};
 
 /// How long it may take to be connected.
@@ -44,6 +48,15 @@ pub enum ConnectError {
     /// The credentials are of no use.
     #[error("use the credentials for the API server")]
     Credentials(#[source] Box<kube::Error>),
+    /// The file with the token is of no use.
+    #[error("read the token of {}", path.display())]
+    Token {
+        /// Where it is.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// The proxy on the way there is of no use.
     #[error("reach the API server through a proxy")]
     Proxy(#[source] ProxyError),
@@ -53,6 +66,8 @@ pub enum ConnectError {
 #[derive(Clone)]
 pub struct Connection {
     client: Client,
+    /// Who one is, where a file says.
+    token: Option<Arc<TokenFile>>,
     address: String,
 }
 
@@ -99,14 +114,24 @@ impl Connection {
         if let Some(address) = master {
             config.cluster_url = address_of(address)?;
         }
-        config.headers.push((http::header::USER_AGENT, HeaderValue::from_static(user_agent)));
+        config.headers.push((USER_AGENT, HeaderValue::from_static(user_agent)));
         let proxy = proxy(own_proxy.as_deref(), proxies, &config.cluster_url);
         let proxy = proxy.map_err(ConnectError::Proxy)?;
         if let Some(proxy) = &proxy {
             info!(host = proxy.host(), "the API server is reached through a proxy");
         }
-        Self::with(&config, proxy)
-            .map_err(|error| ConnectError::Credentials(Box::new(error)))
+        // The file counts before a token beside it, as for the kubelet.
+        let token = match config.auth_info.token_file.take().map(PathBuf::from) {
+            Some(path) => {
+                config.auth_info.token = None;
+                let opened = TokenFile::open(path.clone()).await;
+                Some(Arc::new(opened.map_err(|source| ConnectError::Token { path, source })?))
+            }
+            None => None,
+        };
+        let connection = Self::with(&config, proxy);
+        let connection = connection.map_err(|error| ConnectError::Credentials(Box::new(error)))?;
+        Ok(Self { token, ..connection })
     }
 
     fn with(config: &Config, proxy: Option<Uri>) -> Result<Self, kube::Error> {
@@ -135,7 +160,7 @@ impl Connection {
             .map_err(BoxError::from)
             .service(Ways::new(https));
         let client = Client::new(service, config.default_namespace.clone());
-        Ok(Self { client, address: config.cluster_url.to_string() })
+        Ok(Self { client, token: None, address: config.cluster_url.to_string() })
     }
 
     /// Where the server is.
@@ -149,7 +174,17 @@ impl Connection {
         way: Way,
     ) -> Result<Response<Body>, kube::Error> {
         request.extensions_mut().insert(way);
-        self.client.send(request.map(Body::from)).await
+        let begun = Instant::now();
+        if let Some(token) = &self.token {
+            request.headers_mut().insert(AUTHORIZATION, token.header().await);
+        }
+        let answer = self.client.send(request.map(Body::from)).await?;
+        if let Some(token) = &self.token
+            && answer.status() == StatusCode::UNAUTHORIZED
+        {
+            token.refused(begun);
+        }
+        Ok(answer)
     }
 }
 

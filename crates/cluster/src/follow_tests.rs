@@ -53,7 +53,7 @@ async fn asked<const LASTS: u64>(count: usize) -> Vec<&'static str> {
     let address = format!("http://{}", listener.local_addr().unwrap());
     let connection = Connection::find(None, Some(&address), "test/1").await.unwrap();
     let (bucket, events) = (Bucket::new(Rate::UNLIMITED), Bucket::new(Rate::UNLIMITED));
-    let caller = Caller { connection, bucket, events, counted: std::sync::OnceLock::new() };
+    let caller = Caller::new(connection, bucket, events);
     let mut tasks = JoinSet::new();
     tasks.spawn(async move { Follower::new(&caller, Things::<LASTS>, &Deaf).run().await });
     let mut asked = Vec::new();

@@ -31,6 +31,7 @@ mod reach;
 mod reviews;
 mod runtime_classes;
 mod services;
+mod token_file;
 mod urls;
 mod ways;
 

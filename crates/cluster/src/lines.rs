@@ -66,7 +66,39 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use hyper::body::{Bytes, Frame};
+    use tokio::time::Instant;
+
     use super::*;
+
+    /// A body of which nothing more comes, and which does not end.
+    struct Silent;
+
+    impl hyper::body::Body for Silent {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Pending
+        }
+    }
+
+    // behaviour: API-32
+    #[tokio::test(start_paused = true)]
+    async fn a_body_of_which_nothing_comes_is_given_up() {
+        let patience = Duration::from_mins(5);
+        let mut lines = Lines::new(Body::wrap_body(Silent), patience);
+        let begin = Instant::now();
+        assert!(matches!(lines.next().await, Err(ApiError::TooSlow(_))));
+        assert_eq!(begin.elapsed(), patience);
+    }
 
     async fn lines(text: &str) -> Vec<String> {
         let mut lines = Lines::new(Body::from(text.as_bytes().to_vec()), Duration::from_secs(1));

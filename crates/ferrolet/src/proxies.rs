@@ -11,7 +11,10 @@ pub(crate) fn proxies() -> ProxyVariables {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "which proxy there is says the machine's environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "which proxy there is says the machine's environment"
+)]
 fn either(name: &str, other: &str) -> Option<String> {
     let said = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     said(name).or_else(|| said(other))

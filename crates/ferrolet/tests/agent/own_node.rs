@@ -134,7 +134,8 @@ async fn pods_of_the_api_are_let_in_by_the_nodes_object_and_static_ones_do_not_w
     let _agent = world.start();
     world.one_runs("fixed").await;
     sleep(Duration::from_mins(2)).await;
-    let phase = api.pod(&PodName::new("default", "north")).and_then(|pod| pod.status.clone()?.phase);
+    let phase =
+        api.pod(&PodName::new("default", "north")).and_then(|pod| pod.status.clone()?.phase);
     assert!(!matches!(phase.as_deref(), Some("Failed" | "Running")), "{phase:?}");
     nodes.freeze(false);
     world.until("it runs", |_| runs(&api, "north")).await;

@@ -62,7 +62,8 @@ pub fn set_status(node: &mut Node, known: Known<'_>, now: Timestamp) -> Vec<Node
     events.extend(set_conditions(&mut status, known, now));
     let runtime = facts.runtime.features.unwrap_or_default();
     let declared = settings.own.declared_features.iter();
-    let declared = declared.filter(|name| **name != OF_RUNTIME || runtime.user_namespaces_host_network);
+    let declared =
+        declared.filter(|name| **name != OF_RUNTIME || runtime.user_namespaces_host_network);
     let declared: Vec<String> = declared.map(|name| (*name).to_owned()).collect();
     status.declared_features = Some(declared).filter(|all| !all.is_empty());
     node.status = Some(status);

@@ -142,7 +142,8 @@ fn of_instance(
         .or_else(|| old.and_then(|old| last_end(old, &id)).cloned());
     let state = state(newest, &id, old, || exit_of(input, newest));
     // An end that nobody saw has no id: what is told of the newest instance is not told of one before it.
-    let is_told = |end: &ContainerStateTerminated| is_unseen(end) && ended(Some(&state)) == Some(end);
+    let is_told =
+        |end: &ContainerStateTerminated| is_unseen(end) && ended(Some(&state)) == Some(end);
     let last = last.filter(|end| !is_told(end));
     ContainerStatus {
         name: newest.name.to_string(),
