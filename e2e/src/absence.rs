@@ -3,15 +3,23 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use testbed::{ControlPlaneOptions, wait};
+use testbed::{ControlPlaneOptions, Options, wait};
 
+use crate::agent::Agent;
 use crate::cluster_node::{ClusterNode, PODS, pod};
 use crate::node::PATIENCE;
 
 /// Takes the API server away from a node with pods, for so long at least, and looks at what becomes of them
-/// meanwhile and afterwards: whatever runs runs on, what ends is replaced, and all of it is told in the end.
-pub fn without_the_api_server(away: Duration) -> Result<()> {
-    let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
+/// meanwhile and afterwards: whatever runs runs on, what ends is replaced, and all of it is told in the end. Then
+/// somebody may look at the node.
+pub fn without_the_api_server<T>(
+    agent: Agent,
+    away: Duration,
+    look: impl FnOnce(&ClusterNode) -> Result<T>,
+) -> Result<T> {
+    let options = ControlPlaneOptions::default();
+    let mut cluster = ClusterNode::start_with(&Options::default(), &options, agent)?;
+    cluster.record().borrow_mut().begin("an absence");
     cluster.start_agent()?;
     for name in ["steady", "shaken"] {
         cluster.make_pod(name, &["sleep", "forever"])?;
@@ -49,12 +57,15 @@ pub fn without_the_api_server(away: Duration) -> Result<()> {
     })?;
     let over = cluster.wait_over(&ClusterNode::pod_path("ending"))?;
     ensure!(over["status"]["phase"] == "Succeeded", "{over}");
-    println!("told {:.1?} after the API server was back", back.elapsed());
+    println!("{}: told {:.1?} after the API server was back", agent.name(), back.elapsed());
     // And what is wanted now is heard.
     cluster.make_pod("late", &["sleep", "forever"])?;
     cluster.wait_ready(&ClusterNode::pod_path("late"))?;
     ensure!(cluster.running("steady")?.id == steady.id, "a pod was restarted for nothing");
     ensure!(cluster.running("shaken")?.id == replaced.id, "a pod was restarted for nothing");
-    cluster.remove_pod("steady").context("what outlived the absence can be deleted")?;
-    cluster.stop()
+    let pods = ["steady", "shaken", "ending", "late"];
+    cluster.remove_pods(&pods).context("what outlived the absence can be deleted")?;
+    let seen = look(&cluster)?;
+    cluster.stop()?;
+    Ok(seen)
 }

@@ -1,9 +1,24 @@
 //! The programs that can be the agent of a node.
 
-use anyhow::{Context, Result};
+use std::path::Path;
+
+use anyhow::{Result, ensure};
 use testbed::{Cache, Command};
 
 use crate::node::program;
+
+/// Upstream sets kernel parameters of the whole machine at its start. It gets files of its own in their place.
+const KEEP_OFF_THE_KERNEL: &str = r#"
+set -e
+own=$1; shift
+for name in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
+            kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
+    copy=$own/sysctl-$(echo "$name" | tr / -)
+    cat "/proc/sys/$name" > "$copy"
+    mount --bind "$copy" "/proc/sys/$name"
+done
+exec "$@"
+"#;
 
 /// Which program is the agent of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,15 +39,19 @@ impl Agent {
         }
     }
 
-    /// How it is called, before its flags.
-    pub(crate) fn command(self) -> Result<Command> {
+    /// How it is called, before its flags. A directory is for what it would leave on the machine otherwise.
+    pub fn command(self, own: &Path) -> Result<Command> {
         match self {
             Self::Ferrolet => {
                 Ok(Command::new(program("ferrolet")?.display().to_string()).arg("run"))
             }
             Self::Upstream => {
                 let kubelet = Cache::from_env()?.parts().program("kubelet");
-                Ok(Command::new(kubelet.to_str().context("a path of text")?))
+                ensure!(kubelet.exists(), "{} is missing: run `make testbed`", kubelet.display());
+                Ok(Command::new("unshare")
+                    .args(["-m", "sh", "-c", KEEP_OFF_THE_KERNEL, "sh"])
+                    .arg(own.display().to_string())
+                    .arg(kubelet.display().to_string()))
             }
         }
     }

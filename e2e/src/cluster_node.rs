@@ -13,7 +13,7 @@ use crate::agent::Agent;
 use crate::ctr::{self, CtrContainer};
 use crate::node::{NODE_NAME, Node, PATIENCE, one_running};
 use crate::plane::Plane;
-use crate::seen::{Seen, look};
+use crate::seen::Record;
 
 /// The namespace that the pods of a test are in.
 pub const NAMESPACE: &str = "shop";
@@ -24,8 +24,9 @@ pub const PODS: &str = "/api/v1/namespaces/shop/pods";
 /// The image that containers have.
 pub const IMAGE: &str = "ferrolet.test/workload:1";
 
-/// What the upstream kubelet needs to run on a machine like this one.
-const FOR_UPSTREAM: &str = "cgroupDriver: cgroupfs\nfailSwapOn: false\n\
+/// What the upstream kubelet needs to run on a machine like this one; ours gets the same.
+const CONFIGURATION: &str = "cgroupDriver: cgroupfs\nfailSwapOn: false\n\
+    makeIPTablesUtilChains: false\n\
     evictionHard: {memory.available: 1Mi, nodefs.available: 1%, imagefs.available: 1%}\n\
     imageGCHighThresholdPercent: 100\nimageGCLowThresholdPercent: 99\n\
     registryPullQPS: 0\n";
@@ -36,35 +37,28 @@ pub struct ClusterNode {
     node: Node,
     plane: Plane,
     kubeconfig: PathBuf,
-    /// What was seen of pods before they were removed.
-    seen: RefCell<Seen>,
+    /// What was seen of pods so far.
+    record: RefCell<Record>,
 }
 
 impl ClusterNode {
     /// A cluster with a namespace for pods, and a node whose agent was not started.
     pub fn start(options: &ControlPlaneOptions) -> Result<Self> {
-        Self::start_on(&Options::default(), options)
+        Self::start_with(&Options::default(), options, Agent::Ferrolet)
     }
 
-    /// The same, with a runtime set up otherwise.
-    pub fn start_on(runtime: &Options, options: &ControlPlaneOptions) -> Result<Self> {
-        Self::start_with(runtime, options, Agent::Ferrolet)
-    }
-
-    /// The same, with another agent.
+    /// The same, with a runtime set up otherwise, or another agent.
     pub fn start_with(
         runtime: &Options,
         options: &ControlPlaneOptions,
         agent: Agent,
     ) -> Result<Self> {
         let node = Node::start_with(runtime)?.with_agent(agent);
-        if agent == Agent::Upstream {
-            node.configure(FOR_UPSTREAM)?;
-        }
+        node.configure(CONFIGURATION)?;
         let plane = Plane::start(node.instance(), options)?;
         plane.make_namespace(NAMESPACE)?;
         let kubeconfig = plane.kubeconfig(&User::node(NODE_NAME))?;
-        Ok(Self { node, plane, kubeconfig, seen: RefCell::default() })
+        Ok(Self { node, plane, kubeconfig, record: RefCell::default() })
     }
 
     /// The node, for its manifests and its runtime.
@@ -144,17 +138,27 @@ impl ClusterNode {
         self.node.explained(self.api().wait_gone(path, time))
     }
 
-    /// Looks at a pod of the namespace, deletes it and waits until it is gone from the API.
+    /// Deletes a pod of the namespace and waits until it is gone from the API. It is looked at before, unless it
+    /// was already.
     pub fn remove_pod(&self, name: &str) -> Result<()> {
-        let path = Self::pod_path(name);
-        self.seen.borrow_mut().insert(name.to_owned(), look(self, name)?);
-        self.api().delete(&path)?;
-        self.wait_gone(&path, PATIENCE)
+        self.remove_pods(&[name])
     }
 
-    /// What was seen of the pods that were removed.
-    pub fn seen(&self) -> Seen {
-        self.seen.borrow().clone()
+    /// The same of several pods.
+    pub fn remove_pods(&self, names: &[&str]) -> Result<()> {
+        for name in names {
+            let path = Self::pod_path(name);
+            if !self.record.borrow().has(name) {
+                self.look_at(&self.api().get(&path)?.context("the pod is there")?)?;
+            }
+            self.api().delete(&path)?;
+        }
+        names.iter().try_for_each(|name| self.wait_gone(&Self::pod_path(name), PATIENCE))
+    }
+
+    /// What was seen of pods so far.
+    pub(crate) fn record(&self) -> &RefCell<Record> {
+        &self.record
     }
 
     /// Waits for an event of a reason about a pod of the namespace, with a part of its message.
@@ -173,7 +177,7 @@ impl ClusterNode {
         let file = format!("{}/{container}/0.log", log_directory(pod));
         let lines = self.node.run("cat", &[&file])?;
         let text = lines.lines().filter_map(|line| line.splitn(4, ' ').nth(3));
-        Ok(text.map(|line| format!("{line}\n")).collect())
+        Ok(text.flat_map(|line| [line, "\n"]).collect())
     }
 
     /// The containers of a pod in the runtime, sandboxes aside.

@@ -1,10 +1,70 @@
 //! What two agents say of the same thing, and where they differ.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde_json::Value;
 
-/// The leaves of a value, by their paths.
+/// A difference that is right. A `*` stands for anything; in a path, for anything but a `/`.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// Of which leaves.
+    pub path: &'static str,
+    /// What ours is. Empty: it is not there; `*`: whatever it is, or nothing.
+    pub ours: &'static str,
+    /// What upstream's is, likewise.
+    pub upstream: &'static str,
+    /// Why that is right: what is wrong with upstream's, or where ours is promised.
+    pub why: &'static str,
+}
+
+impl Known {
+    fn is(&self, found: &Difference<'_>) -> bool {
+        fits(self.path, found.path, Some('/'))
+            && is_value(self.ours, found.ours)
+            && is_value(self.upstream, found.upstream)
+    }
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no such difference any more: {} ({})", self.path, self.why)
+    }
+}
+
+/// A leaf that is not the same.
+#[derive(Debug, Clone, Copy)]
+struct Difference<'a> {
+    path: &'a str,
+    ours: Option<&'a String>,
+    upstream: Option<&'a String>,
+}
+
+impl fmt::Display for Difference<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = |value: Option<&String>| value.map_or("(nothing)".to_owned(), String::clone);
+        let (ours, upstream) = (value(self.ours), value(self.upstream));
+        write!(f, "{}\n    ours:       {ours}\n    upstream's: {upstream}", self.path)
+    }
+}
+
+/// Whether a text is what a pattern says. A wall is what `*` does not go through.
+fn fits(pattern: &str, text: &str, wall: Option<char>) -> bool {
+    let Some((before, after)) = pattern.split_once('*') else { return pattern == text };
+    let Some(rest) = text.strip_prefix(before) else { return false };
+    let end = wall.and_then(|wall| rest.find(wall)).unwrap_or(rest.len());
+    let mut ends = (0..=end).filter(|at| rest.is_char_boundary(*at));
+    ends.any(|at| fits(after, &rest[at..], wall))
+}
+
+fn is_value(pattern: &str, value: Option<&String>) -> bool {
+    match value {
+        None => pattern.is_empty() || pattern == "*",
+        Some(value) => fits(pattern, value, None),
+    }
+}
+
+/// The leaves of a value, by their paths. A text is as it is, all else as in JSON.
 pub fn leaves(value: &Value) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     gather(value, "", &mut all);
@@ -24,40 +84,39 @@ fn gather(value: &Value, path: &str, all: &mut BTreeMap<String, String>) {
                 gather(inner, &format!("{path}/{at}"), all);
             }
         }
+        Value::String(text) if !text.is_empty() => drop(all.insert(path.to_owned(), text.clone())),
         leaf => drop(all.insert(path.to_owned(), leaf.to_string())),
     }
 }
 
 /// Whether a leaf is a time, which is different for whoever writes it.
 pub fn is_time(path: &str) -> bool {
-    path.ends_with("Time")
-        || path.ends_with("timeAdded")
-        || path.ends_with("startedAt")
-        || path.ends_with("finishedAt")
+    ["Time", "Timestamp", "timeAdded", "startedAt", "finishedAt", "config.seen"]
+        .iter()
+        .any(|end| path.ends_with(end))
 }
 
-/// What is different without a reason, and reasons for which nothing is different. A reason is of all leaves
-/// that have its words in their paths.
+/// What is different and not known to be right, and what is known and is not different any more.
 pub fn differences(
     ours: &BTreeMap<String, String>,
-    theirs: &BTreeMap<String, String>,
-    known: &[(&str, &str)],
+    upstream: &BTreeMap<String, String>,
+    known: &[Known],
 ) -> Vec<String> {
-    let paths: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    let paths: BTreeSet<&String> = ours.keys().chain(upstream.keys()).collect();
     let mut found = Vec::new();
-    let mut reasons: Vec<&str> = known.iter().map(|(path, _)| *path).collect();
+    let mut met = vec![false; known.len()];
     for path in paths {
-        let (our, their) = (ours.get(path), theirs.get(path));
-        if our == their {
+        let one = Difference { path, ours: ours.get(path), upstream: upstream.get(path) };
+        if one.ours == one.upstream {
             continue;
         }
-        let reason = known.iter().find(|(explained, _)| path.contains(explained));
-        match reason {
-            Some((explained, _)) => reasons.retain(|reason| reason != explained),
-            None => found.push(format!("{path}: ours {our:?}, upstream's {their:?}")),
+        match known.iter().position(|known| known.is(&one)) {
+            Some(at) => met[at] = true,
+            None => found.push(one.to_string()),
         }
     }
-    found.extend(reasons.iter().map(|path| format!("{path}: no difference any more")));
+    let unmet = known.iter().zip(met).filter(|(_, met)| !met);
+    found.extend(unmet.map(|(known, _)| known.to_string()));
     found
 }
 
@@ -67,12 +126,37 @@ mod tests {
 
     use super::*;
 
+    fn known(path: &'static str, ours: &'static str, upstream: &'static str) -> Known {
+        Known { path, ours, upstream, why: "of a reason" }
+    }
+
     #[test]
-    fn differences_need_a_reason_and_reasons_a_difference() {
-        let ours = leaves(&json!({ "a": { "x/y": 1 }, "list": [1, 2], "same": [] }));
-        let theirs = leaves(&json!({ "a": { "x/y": 2 }, "list": [1], "same": [] }));
-        let found = differences(&ours, &theirs, &[("/list", "why not"), ("/same", "no reason")]);
-        assert_eq!(found[0], "/a/x~1y: ours Some(\"1\"), upstream's Some(\"2\")");
-        assert_eq!(found[1..], ["/same: no difference any more"]);
+    fn differences_must_be_known_and_what_is_known_must_be_different() {
+        let ours = leaves(&json!({ "a": { "x/y": 1 }, "list": ["p", "q"], "same": [] }));
+        let upstream = leaves(&json!({ "a": { "x/y": 2 }, "list": ["p"], "same": [] }));
+        let all = [known("/list/*", "q", ""), known("/same", "*", "*")];
+        let found = differences(&ours, &upstream, &all);
+        assert_eq!(found[0], "/a/x~1y\n    ours:       1\n    upstream's: 2");
+        assert_eq!(found[1..], ["no such difference any more: /same (of a reason)"]);
+    }
+
+    #[test]
+    fn what_is_known_is_of_its_paths_and_values_alone() {
+        let ours = leaves(&json!({ "pods": { "web": { "message": "it is late" } } }));
+        let upstream =
+            leaves(&json!({ "pods": { "web": { "message": "rpc error: it is late" } } }));
+        let is_known = |path, ours_is, upstream_is| {
+            differences(&ours, &upstream, &[known(path, ours_is, upstream_is)]).is_empty()
+        };
+        assert!(is_known("/pods/*/message", "it is late", "rpc error: *"));
+        assert!(is_known("/pods/w*b/mess*", "*late", "*"));
+        // Another place, or a part of it.
+        assert!(!is_known("/pods/*", "*", "*"));
+        assert!(!is_known("/*/message", "*", "*"));
+        assert!(!is_known("message", "*", "*"));
+        // Something else is said there.
+        assert!(!is_known("/pods/web/message", "it is early", "*"));
+        assert!(!is_known("/pods/web/message", "", "*"));
+        assert!(!is_known("/pods/web/message", "it is", "*"));
     }
 }

@@ -22,6 +22,7 @@ pub mod ctr;
 pub mod differences;
 pub mod faults;
 pub mod node;
+mod plain;
 pub mod plane;
 pub mod registry;
 pub mod scenarios;

@@ -103,6 +103,11 @@ impl Node {
         Self { kind, ..self }
     }
 
+    /// The name of the program that is the agent.
+    pub fn agent_name(&self) -> &'static str {
+        self.kind.name()
+    }
+
     /// Starts the agent inside the instance.
     pub fn start_agent(&mut self) -> Result<()> {
         self.spawn_agent(&[], &[])
@@ -121,7 +126,7 @@ impl Node {
     fn spawn_agent(&mut self, flags: &[&str], environment: &[(&str, String)]) -> Result<()> {
         let command = self
             .kind
-            .command()?
+            .command(&self.directory)?
             .args(["--hostname-override", NODE_NAME, "-v=4", "--config"])
             .arg(self.directory.join("config.yaml").display().to_string())
             .arg("--root-dir")

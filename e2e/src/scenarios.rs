@@ -5,6 +5,8 @@ mod classes;
 mod deletion;
 mod environment;
 mod ephemeral;
+mod kinds;
+mod mirror;
 mod preemption;
 mod resize;
 mod workloads;
@@ -18,39 +20,42 @@ use crate::agent::Agent;
 use crate::cluster_node::ClusterNode;
 use crate::node::PATIENCE;
 use crate::plane::with_controllers;
-use crate::seen::Seen;
 use crate::tidy::wait_tidy;
+
+pub use self::mirror::MANIFEST;
 
 use self::classes::SecondRuntime;
 
 /// Something that is asked of a node; it leaves nothing behind.
 type Scenario<'a> = (&'static str, &'a dyn Fn(&ClusterNode) -> Result<()>);
 
-/// What people ask for by the API: there are no controllers, and pods are bound to the node from the start.
-/// Gives what was seen of the pods in the end.
-pub fn of_pods(agent: Agent) -> Result<Seen> {
+/// What people ask for by the API: there are no controllers, and pods are bound to the node from the start. In the
+/// end somebody may look at the node.
+pub fn of_pods<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) -> Result<T> {
     let second = SecondRuntime::make()?;
     let runtime = Options { containerd_config: second.config(), ..Options::default() };
     let options = ControlPlaneOptions::default();
     let mut cluster = ClusterNode::start_with(&runtime, &options, agent)?;
     cluster.start_agent()?;
     let classes = |cluster: &ClusterNode| classes::classes(cluster, &second);
-    let scenarios: [Scenario<'_>; 6] = [
+    let scenarios: [Scenario<'_>; 8] = [
+        ("pods of all kinds", &kinds::kinds),
         ("environment", &environment::environment),
         ("deletion", &deletion::deletion),
         ("an ephemeral container", &ephemeral::ephemeral),
         ("runtime classes", &classes),
         ("a resize", &resize::resize),
         ("a preemption", &preemption::preemption),
+        ("a static pod", &mirror::mirror),
     ];
     one_by_one(&cluster, &scenarios)?;
-    let seen = cluster.seen();
+    let seen = look(&cluster)?;
     cluster.stop()?;
     Ok(seen)
 }
 
-/// What controllers and the scheduler ask for.
-pub fn of_controllers(agent: Agent) -> Result<()> {
+/// What controllers and the scheduler ask for. In the end somebody may look at the node.
+pub fn of_controllers<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) -> Result<T> {
     let options = ControlPlaneOptions {
         scheduler: Some(Vec::new()),
         ..with_controllers(&workloads::CONTROLLERS)
@@ -59,7 +64,7 @@ pub fn of_controllers(agent: Agent) -> Result<()> {
     let begun = Instant::now();
     cluster.start_agent()?;
     cluster.wait_schedulable()?;
-    println!("takes pods of the scheduler after {:.1?}", begun.elapsed());
+    println!("{}: takes pods of the scheduler after {:.1?}", agent.name(), begun.elapsed());
     let scenarios: [Scenario<'_>; 4] = [
         ("a deployment", &workloads::deployment),
         ("a daemon set", &workloads::daemon_set),
@@ -67,15 +72,20 @@ pub fn of_controllers(agent: Agent) -> Result<()> {
         ("a taint", &workloads::taint),
     ];
     one_by_one(&cluster, &scenarios)?;
-    cluster.stop()
+    let seen = look(&cluster)?;
+    cluster.stop()?;
+    Ok(seen)
 }
 
 fn one_by_one(cluster: &ClusterNode, scenarios: &[Scenario<'_>]) -> Result<()> {
-    for (what, scenario) in scenarios {
+    let agent = cluster.node().agent_name();
+    for &(what, scenario) in scenarios {
         let begun = Instant::now();
-        scenario(cluster).context(*what)?;
-        println!("{what}: {:.1?}", begun.elapsed());
-        wait_tidy(cluster.node(), &[], PATIENCE).with_context(|| format!("after {what}"))?;
+        cluster.record().borrow_mut().begin(what);
+        scenario(cluster).with_context(|| format!("{agent}: {what}"))?;
+        println!("{agent}: {what}: {:.1?}", begun.elapsed());
+        wait_tidy(cluster.node(), &[], PATIENCE)
+            .with_context(|| format!("{agent}: after {what}"))?;
     }
     Ok(())
 }

@@ -1,104 +1,235 @@
-//! What can be seen of a pod just before it is deleted: its object, its events, and its files on the node, without
-//! what is another thing each time.
+//! What can be seen of a play: the objects of its pods, all events, and the files of the node, without what is another
+//! thing each time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
+use testbed::wait;
 
-use crate::cluster_node::{ClusterNode, NAMESPACE};
+use crate::cluster_node::{ClusterNode, log_directory};
+use crate::node::PATIENCE;
+use crate::plain::Plain;
 
-/// Pods by their names.
-pub type Seen = BTreeMap<String, Value>;
+/// By scenarios, then by objects.
+pub type Seen = BTreeMap<String, BTreeMap<String, Value>>;
 
-/// Keys of an object that are another thing each time.
-const CHANGING: [&str; 8] = [
-    "containerID",
-    "creationTimestamp",
-    "managedFields",
-    "podIP",
-    "podIPs",
-    "resourceVersion",
-    "uid",
-    "deletionTimestamp",
-];
+/// Lines about files; that they are there is what is compared.
+type Files = BTreeMap<String, &'static str>;
 
-/// Looks at a pod.
-pub(crate) fn look(cluster: &ClusterNode, name: &str) -> Result<Value> {
-    let pod = cluster.api().get(&ClusterNode::pod_path(name))?.context("the pod is there")?;
-    let uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-    let events =
-        format!("/api/v1/namespaces/{NAMESPACE}/events?fieldSelector=involvedObject.uid%3D{uid}");
-    // How often something was said, and in which order, is a matter of time.
-    let events = cluster.api().list(&events)?;
-    let told: BTreeMap<String, bool> =
-        events.iter().map(|event| (line(event, &uid), true)).collect();
-    let root = cluster.node().root_dir().join("pods").join(&uid).display().to_string();
-    let logs = crate::cluster_node::log_directory(&pod);
-    let mut files = BTreeMap::new();
-    for directory in [&root, &logs] {
-        let list = format!("cd {directory} 2>/dev/null && find . -printf '%y %m %P\\n' || true");
-        let list = cluster.node().run("sh", &["-c", &list])?;
-        let kind = if directory == &root { "root" } else { "log" };
-        files.extend(list.lines().map(|line| (format!("{kind} {}", without_ids(line)), true)));
+/// The scenario that is of no pod.
+const NODE: &str = "the node";
+
+/// How long nothing new may be told until all is told: longer than events wait to be written.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// How long files of pods may be there after them: upstream looks for them once a minute.
+const CLEANED: Duration = Duration::from_secs(100);
+
+/// Where the logs of pods are, and links to them by names of containers.
+const LOGS: [(&str, &str); 2] = [("logs", "/var/log/pods"), ("links", "/var/log/containers")];
+
+/// What was seen of pods so far.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    /// What is played now.
+    scenario: &'static str,
+    /// By the pods' names.
+    pods: BTreeMap<String, Sight>,
+}
+
+/// What was seen of a pod.
+#[derive(Debug)]
+struct Sight {
+    scenario: &'static str,
+    /// What it is called here: the name, unless that is made up.
+    called: String,
+    object: Value,
+    /// Null if files were not looked at.
+    files: Value,
+}
+
+impl Record {
+    /// Another scenario begins.
+    pub(crate) fn begin(&mut self, scenario: &'static str) {
+        self.scenario = scenario;
     }
-    let mut status = pod["status"].clone();
-    strip(&mut status);
-    Ok(json!({ "status": status, "events": told, "files": files }))
+
+    /// Whether a pod was looked at.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.pods.contains_key(name)
+    }
 }
 
-fn line(event: &Value, uid: &str) -> String {
-    let text = |key: &str| event[key].as_str().unwrap_or_default();
-    let from = event["source"]["component"].as_str().unwrap_or_default();
-    let message = without_ids(&text("message").replace(uid, "UID"));
-    format!("{} {} from {from}: {message}", text("type"), text("reason"))
+fn name(pod: &Value) -> &str {
+    pod["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// A text with `ID` for each number of a container, or of one of its tries.
-fn without_ids(text: &str) -> String {
-    let is_id = |word: &&str| {
-        (word.len() == 8 || word.len() == 64) && word.bytes().all(|byte| byte.is_ascii_hexdigit())
-    };
-    let ids: BTreeSet<&str> =
-        text.split(|c: char| !c.is_ascii_alphanumeric()).filter(is_id).collect();
-    ids.into_iter().fold(text.to_owned(), |text, id| text.replace(id, "ID"))
-}
+impl ClusterNode {
+    /// Takes a pod's object as it was found, and looks at the pod's files as they are now.
+    pub(crate) fn look_at(&self, pod: &Value) -> Result<()> {
+        self.look_at_as(pod, name(pod))
+    }
 
-fn strip(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|key, _| !CHANGING.contains(&key.as_str()));
-            map.values_mut().for_each(strip);
-            // Who writes conditions may put them in any order.
-            if let Some(Value::Array(conditions)) = map.get_mut("conditions") {
-                conditions.sort_by_key(|one| one["type"].to_string());
+    /// The same of a pod whose name is made up.
+    pub(crate) fn look_at_as(&self, pod: &Value, called: &str) -> Result<()> {
+        let files = self.files_of(pod)?;
+        self.note(pod, called, files);
+        Ok(())
+    }
+
+    /// Takes a pod's object as it was found. Its files may be gone soon.
+    pub(crate) fn look_at_object(&self, pod: &Value) {
+        self.note(pod, name(pod), Value::Null);
+    }
+
+    fn note(&self, pod: &Value, called: &str, files: Value) {
+        let mut object = self.plain().object(pod);
+        // Who wrote it, and which part of it.
+        let writers = pod["metadata"]["managedFields"].as_array();
+        let writers = writers.into_iter().flatten().map(|one| {
+            let text = |key: &str| one[key].as_str().unwrap_or("-").to_owned();
+            (["manager", "operation", "subresource"].map(text).join(" "), Value::from("wrote"))
+        });
+        object["metadata"]["managedFields"] = Value::Object(writers.collect());
+        let mut record = self.record().borrow_mut();
+        let called = called.to_owned();
+        let sight = Sight { scenario: record.scenario, called, object, files };
+        record.pods.insert(name(pod).to_owned(), sight);
+    }
+
+    fn plain(&self) -> Plain {
+        Plain { node_ip: self.node().instance().node_ip() }
+    }
+
+    /// All that was seen in the end: waits until nothing new is told and nothing more goes.
+    pub fn seen(&self) -> Result<Seen> {
+        let (events, files) = (self.events()?, self.left_files()?);
+        let record = self.record().borrow();
+        let mut seen = Seen::new();
+        let mut add = |scenario: &str, object: String, part: &str, value: Value| {
+            let object = seen.entry(scenario.to_owned()).or_default().entry(object);
+            object.or_insert_with(|| json!({}))[part] = value;
+        };
+        // A name that is made up is in messages, too.
+        let renamed = |value: &Value, from: &str, to: &str| -> Result<Value> {
+            Ok(serde_json::from_str(&value.to_string().replace(from, to))?)
+        };
+        for (name, sight) in &record.pods {
+            let called = format!("pod {}", sight.called);
+            let renamed = |value: &Value| renamed(value, name, &sight.called);
+            add(sight.scenario, called.clone(), "object", renamed(&sight.object)?);
+            if !sight.files.is_null() {
+                add(sight.scenario, called, "files", renamed(&sight.files)?);
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(strip),
-        _ => {}
+        for ((kind, name), told) in events {
+            match record.pods.get(&name) {
+                Some(sight) if kind == "Pod" => {
+                    let called = format!("pod {}", sight.called);
+                    let told = renamed(&told, &name, &sight.called)?;
+                    add(sight.scenario, called, "events", told);
+                }
+                // Others of many alike are not looked at one by one.
+                None if kind == "Pod" => {}
+                _ => add(NODE, format!("{} {name}", kind.to_lowercase()), "events", told),
+            }
+        }
+        add(NODE, "directories".to_owned(), "files", files);
+        Ok(seen)
+    }
+
+    /// What the agent told of each object, once nothing new is told.
+    fn events(&self) -> Result<BTreeMap<(String, String), Value>> {
+        let mut before = 0;
+        let what = "nothing new is told";
+        let all = wait::every(QUIET, what, PATIENCE, || {
+            let mut all = self.api().list("/api/v1/events")?;
+            all.retain(|event| event["source"]["component"] == "kubelet");
+            let is_quiet = all.len() == before;
+            before = all.len();
+            Ok(if is_quiet { Ok(all) } else { Err(format!("{before} so far")) })
+        })?;
+        let mut told = BTreeMap::new();
+        for event in &all {
+            let text = |key: &str| event["involvedObject"][key].as_str().unwrap_or_default();
+            let object = (text("kind").to_owned(), text("name").to_owned());
+            let (line, about) = line(event);
+            let told = told.entry(object).or_insert_with(|| json!({}));
+            told[self.plain().text(&line)] = self.plain().object(&about);
+        }
+        Ok(told)
+    }
+
+    /// The files of a pod: its directory, its logs, and links to them.
+    fn files_of(&self, pod: &Value) -> Result<Value> {
+        let uid = |pod: &Value| {
+            // The directory of a static pod has the static pod's own uid.
+            let own = &pod["metadata"]["annotations"]["kubernetes.io/config.hash"];
+            own.as_str().or(pod["metadata"]["uid"].as_str()).unwrap_or_default().to_owned()
+        };
+        let root = self.node().root_dir().join("pods").join(uid(pod)).display().to_string();
+        let mut own = pod.clone();
+        own["metadata"]["uid"] = uid(pod).into();
+        let mut all = self.find("root", &root, "")?;
+        all.extend(self.find("logs", &log_directory(&own), "")?);
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+        let links = format!("{}_{namespace}_", name(pod));
+        all.extend(self.find("links", LOGS[1].1, &links)?);
+        Ok(json!(all))
+    }
+
+    /// The files of the node, once none is left of a pod, or it is left for good.
+    fn left_files(&self) -> Result<Value> {
+        let root = self.node().root_dir().display().to_string();
+        let of_pods = || -> Result<Files> {
+            let mut all = self.find("pods", &format!("{root}/pods"), "")?;
+            for (kind, directory) in LOGS {
+                all.extend(self.find(kind, directory, "")?);
+            }
+            Ok(all)
+        };
+        let mut left = of_pods()?;
+        let gone = wait::every(Duration::from_secs(1), "all files are gone", CLEANED, || {
+            left = of_pods()?;
+            Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) })
+        });
+        if let Err(error) = gone {
+            println!("{error:#}");
+        }
+        let mut all = self.find("root", &root, "")?;
+        all.retain(|line, _| !line.starts_with("root pods/"));
+        all.extend(left);
+        Ok(json!(all))
+    }
+
+    /// The files of a directory whose paths in it begin so, each with its kind, its mode and what it links to.
+    fn find(&self, kind: &str, directory: &str, begin: &str) -> Result<Files> {
+        // What goes meanwhile is no error.
+        let list = format!(
+            "cd {directory} 2>/dev/null || exit 0; \
+             find . -mindepth 1 -printf '%P %y %m %l\\n' 2>/dev/null || true"
+        );
+        let list = self.node().run("sh", &["-c", &list])?;
+        let lines = list.lines().filter(|line| line.starts_with(begin));
+        Ok(lines.map(|line| (format!("{kind} {}", self.plain().file(line)), "there")).collect())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_another_thing_each_time_is_left_out() {
-        let id = "0123456789abcdef".repeat(4);
-        assert_eq!(without_ids(&format!("f 644 main/{id}.log")), "f 644 main/ID.log");
-        assert_eq!(without_ids("f 666 containers/main/1a2b3c4d"), "f 666 containers/main/ID");
-        assert_eq!(without_ids("Started container main"), "Started container main");
-        let mut status = json!({
-            "podIP": "10.0.0.1",
-            "conditions": [{ "type": "Ready" }, { "type": "Initialized" }],
-            "containerStatuses": [{ "containerID": "x", "name": "main" }],
-        });
-        strip(&mut status);
-        let expected = json!({
-            "conditions": [{ "type": "Initialized" }, { "type": "Ready" }],
-            "containerStatuses": [{ "name": "main" }],
-        });
-        assert_eq!(status, expected);
-    }
+/// What an event says; and of which object, and by whom. How often it was said, and in which order, is a matter of time.
+fn line(event: &Value) -> (String, Value) {
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let object = &event["involvedObject"];
+    let (kind, reason) = (text(&event["type"]), text(&event["reason"]));
+    let (part, message) = (text(&object["fieldPath"]), text(&event["message"]));
+    let about = json!({
+        "apiVersion": object["apiVersion"],
+        "namespace": object["namespace"],
+        "uid": object["uid"],
+        "host": event["source"]["host"],
+        "reportingComponent": event["reportingComponent"],
+        "reportingInstance": event["reportingInstance"],
+    });
+    (format!("{kind} {reason} of {part}: {message}"), about)
 }

@@ -98,8 +98,5 @@ pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<(
         (state == "ContainerCreating").then(|| pod.cloned())?
     })?;
     ensure!(waits["status"]["phase"] == "Pending", "{waits}");
-    for name in ["with-class", "with-none"] {
-        cluster.remove_pod(name)?;
-    }
-    Ok(())
+    cluster.remove_pods(&["with-class", "with-none"])
 }

@@ -25,9 +25,10 @@ fn ended(cluster: &ClusterNode, pod: &Value, grace: Option<u32>) -> Result<Value
     let ended = cluster.wait_over(&path)?;
     ensure!(!ended["metadata"]["deletionTimestamp"].is_null(), "{ended}");
     // The agent has let go of it when nothing but the finalizer holds it.
-    cluster.wait_for(&path, "only the finalizer holds it", |pod| {
-        (pod?["metadata"]["deletionGracePeriodSeconds"] == 0).then_some(())
+    let held = cluster.wait_for(&path, "only the finalizer holds it", |pod| {
+        pod.filter(|pod| pod["metadata"]["deletionGracePeriodSeconds"] == 0).cloned()
     })?;
+    cluster.look_at_object(&held);
     let let_go = json!({ "metadata": { "finalizers": null } });
     cluster.api().patch(&path, Patch::Merge, &let_go)?;
     cluster.wait_gone(&path, PATIENCE)?;

@@ -34,6 +34,7 @@ pub(super) fn preemption(cluster: &ClusterNode) -> Result<()> {
     api.create(PODS, &critical)?;
     cluster.wait_ready(&ClusterNode::pod_path("critical"))?;
     let lesser = cluster.wait_over(&ClusterNode::pod_path("lesser"))?;
+    cluster.look_at_object(&lesser);
     let status = &lesser["status"];
     ensure!(status["phase"] == "Failed" && status["reason"] == "Preempting", "{status}");
     ensure!(status["message"] == "Preempted in order to admit critical pod", "{status}");
@@ -49,8 +50,5 @@ pub(super) fn preemption(cluster: &ClusterNode) -> Result<()> {
     ensure!(event["type"] == "Warning", "{event}");
     ensure!(cluster.containers("lesser")?.iter().all(|one| !one.is_alive()), "it still runs");
     ensure!(cluster.running("beside")? == beside, "it was touched");
-    for name in ["critical", "beside", "lesser"] {
-        cluster.remove_pod(name)?;
-    }
-    Ok(())
+    cluster.remove_pods(&["critical", "beside", "lesser"])
 }

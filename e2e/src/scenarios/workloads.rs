@@ -27,6 +27,9 @@ pub(super) const CONTROLLERS: [&str; 7] = [
 const APPS: &str = "/apis/apps/v1/namespaces/shop";
 const JOBS: &str = "/apis/batch/v1/namespaces/shop/jobs";
 
+/// How long the logs of a pod may be there after it: upstream looks for such once a minute.
+const CLEANED: Duration = Duration::from_secs(100);
+
 /// How many pods the deployment has at its largest.
 const REPLICAS: usize = 30;
 
@@ -83,6 +86,7 @@ pub(super) fn deployment(cluster: &ClusterNode) -> Result<()> {
         let status = &pod["status"]["containerStatuses"][0];
         ensure!(status["restartCount"] == 0 && status["started"] == true, "{pod}");
     }
+    cluster.look_at_as(&all[0], "of-a-deployment")?;
     scale(0)?;
     wait_for_none(cluster, "app=web")?;
     delete(cluster, &path)
@@ -110,15 +114,19 @@ pub(super) fn daemon_set(cluster: &ClusterNode) -> Result<()> {
         })
     };
     ready(1)?;
-    let uid = |pods: &[Value]| Some(pods.first()?["metadata"]["uid"].clone());
-    let first = cluster.wait_for_pods("app=collector", "its pod", uid)?;
+    let its_pod = || {
+        cluster.wait_for_pods("app=collector", "its pod", |pods| {
+            pods.first().filter(|pod| is_ready(pod)).cloned()
+        })
+    };
+    let first = its_pod()?;
+    cluster.look_at_as(&first, "of-a-daemon-set")?;
     // Another version: the first pod goes before the second comes.
     let change =
         json!({ "spec": { "template": { "metadata": { "labels": { "version": "2" } } } } });
     cluster.api().patch(&path, Patch::Merge, &change)?;
     ready(2)?;
-    let second = cluster.wait_for_pods("app=collector", "its pod", uid)?;
-    ensure!(first != second, "the pod was not made anew");
+    ensure!(first["metadata"]["uid"] != its_pod()?["metadata"]["uid"], "it was not made anew");
     delete(cluster, &path)?;
     wait_for_none(cluster, "app=collector")
 }
@@ -158,11 +166,12 @@ pub(super) fn jobs(cluster: &ClusterNode) -> Result<()> {
         let reason = if code == 0 { "Completed" } else { "Error" };
         ensure!(ended["exitCode"] == code && ended["reason"] == reason, "{pod}");
         ensure!(cluster.log(&pod, "main")? == printed, "{name} printed something else");
+        cluster.look_at_as(&pod, &format!("of-a-{name}-job"))?;
         // The pod goes with its job, and its logs with the pod.
         delete(cluster, &path)?;
         wait_for_none(cluster, &format!("app={name}"))?;
         let directory = log_directory(&pod);
-        cluster.node().explained(wait::until(&format!("{directory} is gone"), PATIENCE, || {
+        cluster.node().explained(wait::until(&format!("{directory} is gone"), CLEANED, || {
             let there = cluster.node().run("ls", &["/var/log/pods"])?;
             let is_there = there.lines().any(|name| directory.ends_with(name));
             Ok(if is_there { Err(there) } else { Ok(()) })
@@ -194,7 +203,7 @@ pub(super) fn taint(cluster: &ClusterNode) -> Result<()> {
         cluster.api().create(PODS, &pod)?;
     }
     for name in ["at-once", "later", "never"] {
-        cluster.wait_ready(&ClusterNode::pod_path(name))?;
+        cluster.look_at(&cluster.wait_ready(&ClusterNode::pod_path(name))?)?;
     }
     let never = cluster.running("never")?;
     let begun = Instant::now();
@@ -213,9 +222,7 @@ pub(super) fn taint(cluster: &ClusterNode) -> Result<()> {
     ensure!(cluster.containers("too-late")?.is_empty(), "it was started");
     cluster.make_pod("at-once", &["sleep", "forever"])?;
     cluster.wait_ready(&ClusterNode::pod_path("at-once"))?;
-    for name in ["at-once", "never"] {
-        cluster.remove_pod(name)?;
-    }
+    cluster.remove_pods(&["at-once", "never"])?;
     let left = cluster.api().list(PODS)?;
     ensure!(left.is_empty(), "pods are left in {NAMESPACE}: {left:?}");
     Ok(())

@@ -7,6 +7,5 @@
 
 mod absence;
 mod life;
-mod mirror;
 mod scenarios;
 mod wiped;

@@ -4,11 +4,10 @@ use anyhow::{Result, ensure};
 use e2e::api::Patch;
 use e2e::cluster_node::{ClusterNode, NAMESPACE, condition};
 use e2e::node::{NODE_NAME, PATIENCE};
+use e2e::scenarios::MANIFEST;
 use e2e::tidy::{WantedPod, wait_tidy};
 use serde_json::json;
 use testbed::ControlPlaneOptions;
-
-use crate::mirror::MANIFEST;
 
 /// How many writes the first life of the store is ahead of the second: the agent must not wait for the second
 /// to get there.

@@ -5,28 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use e2e::agent::Agent as Program;
 use e2e::node::{PATIENCE, program};
 use testbed::wait;
-use testbed::{Cache, Command, Instance, Options, Process, Runtime};
+use testbed::{Command, Instance, Options, Process, Runtime};
 
 use crate::requests::{self, Request};
 
 /// The node's name for both, which is part of their pods' names and uids.
 pub(crate) const NODE_NAME: &str = "cmp";
-
-/// Upstream sets kernel parameters of the whole machine at its start. It gets files of its own in
-/// their place.
-const KEEP_OFF_THE_KERNEL: &str = r#"
-set -e
-own=$1; shift
-for name in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
-            kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
-    copy=$own/sysctl-$(echo "$name" | tr / -)
-    cat "/proc/sys/$name" > "$copy"
-    mount --bind "$copy" "/proc/sys/$name"
-done
-exec "$@"
-"#;
 
 /// What somebody is told about a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,19 +73,14 @@ impl Both {
         fs::write(instance.dir().join("resolv.conf"), resolver)?;
         let ours = {
             let agent = Setup::new(&instance, "ferrolet", &manifests)?;
-            let command = Command::new(program("ferrolet")?.display().to_string()).arg("run");
+            let command = Program::Ferrolet.command(&agent.directory)?;
             agent.start(command, ("note", "pod"))?
         };
         let upstream = {
             let agent = Setup::new(&instance, "kubelet", &manifests)?;
-            let kubelet = Cache::from_env()?.parts().program("kubelet");
-            ensure!(kubelet.exists(), "{} is missing: run `make testbed`", kubelet.display());
-            let command = Command::new("unshare")
-                .args(["-m", "sh", "-c", KEEP_OFF_THE_KERNEL, "sh"])
-                .arg(agent.directory.display().to_string())
-                .arg(kubelet.display().to_string())
-                .arg("--cert-dir")
-                .arg(agent.directory.join("pki").display().to_string());
+            let certificates = agent.directory.join("pki").display().to_string();
+            let command = Program::Upstream.command(&agent.directory)?;
+            let command = command.args(["--cert-dir", &certificates]);
             agent.start(command, ("message", "object"))?
         };
         Ok(Self { instance, manifests, ours, upstream })

@@ -2,5 +2,6 @@
 #![allow(clippy::disallowed_methods, reason = "tests on the real thing take real time")]
 
 mod faults;
+mod known;
 mod node;
 mod vm;

@@ -1,50 +1,50 @@
-//! A node of a cluster: for longer, and with the upstream kubelet as its agent. What our agent is asked for must be
-//! what upstream does.
+//! A node of a cluster: the same is asked of our agent and of the upstream kubelet, and what is seen of it must be the
+//! same.
 
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use e2e::absence::without_the_api_server;
 use e2e::agent::Agent;
-use e2e::differences::{differences, is_time, leaves};
+use e2e::cluster_node::ClusterNode;
+use e2e::differences::{Known, differences, leaves};
 use e2e::scenarios::{of_controllers, of_pods};
+use e2e::seen::Seen;
 
-// behaviour: API-7, STW-35
-#[test]
-fn without_the_api_server_for_a_minute_pods_go_on() -> Result<()> {
-    without_the_api_server(Duration::from_mins(1))
-}
+use crate::known::{OF_CONTROLLERS, OF_PODS, WITHOUT_THE_API_SERVER};
 
-/// What is different, by words in the paths, and why.
-const DIFFERENT: &[(&str, &str)] = &[
-    ("already present on machine", "it is not looked at yet who may use an image that is there"),
-    ("/user/linux/", "as whom containers run is not told yet"),
-    (
-        "/status/resources",
-        "what a pod has as a whole is not told yet; upstream tells huge numbers for no limit",
-    ),
-    (
-        "Pod resize ",
-        "upstream puts the reason of admission where it has the one of the condition elsewhere",
-    ),
-    ("FailedCreatePodSandBox", "without the words of gRPC"),
-    ("/lesser/files/log ", "the logs of a pod that was evicted go with their directories"),
-];
-
-#[test]
-fn upstream_gives_pods_of_the_api_the_same_and_tells_the_same_of_them() -> Result<()> {
-    let (theirs, ours) = (of_pods(Agent::Upstream)?, of_pods(Agent::Ferrolet)?);
-    let leaves = |seen| -> Result<_> {
-        let mut all = leaves(&serde_json::to_value(seen)?);
-        all.retain(|path, _| !is_time(path));
-        Ok(all)
-    };
-    let found = differences(&leaves(ours)?, &leaves(theirs)?, DIFFERENT);
-    ensure!(found.is_empty(), "{}", found.join("\n"));
+/// Plays with both agents at the same time, each on a node and in a cluster of its own, and compares what was seen.
+fn same(known: &[Known], play: impl Fn(Agent) -> Result<Seen> + Sync) -> Result<()> {
+    let play = &play;
+    let [ours, upstream] = thread::scope(|threads| {
+        let plays = [Agent::Ferrolet, Agent::Upstream]
+            .map(|agent| threads.spawn(move || play(agent).with_context(|| agent.name())));
+        plays.map(|played| played.join().expect("a play does not panic"))
+    });
+    let (ours, upstream) = (serde_json::to_value(ours?)?, serde_json::to_value(upstream?)?);
+    let (ours, upstream) = (leaves(&ours), leaves(&upstream));
+    println!("{} values of ours and {} of upstream's compared", ours.len(), upstream.len());
+    ensure!(upstream.len() > 500, "only {} values of upstream's were seen", upstream.len());
+    let found = differences(&ours, &upstream, known);
+    ensure!(found.is_empty(), "{} differences:\n{}", found.len(), found.join("\n"));
     Ok(())
 }
 
 #[test]
-fn upstream_gives_controllers_and_the_scheduler_the_same() -> Result<()> {
-    of_controllers(Agent::Upstream)
+fn pods_of_the_api_get_the_same_of_both_agents_and_the_same_is_told_of_them() -> Result<()> {
+    same(OF_PODS, |agent| of_pods(agent, ClusterNode::seen))
+}
+
+#[test]
+fn controllers_and_the_scheduler_get_the_same_of_both_agents() -> Result<()> {
+    same(OF_CONTROLLERS, |agent| of_controllers(agent, ClusterNode::seen))
+}
+
+// behaviour: API-7, STW-35
+#[test]
+fn without_the_api_server_for_a_minute_pods_go_on_with_both_agents() -> Result<()> {
+    same(WITHOUT_THE_API_SERVER, |agent| {
+        without_the_api_server(agent, Duration::from_mins(1), ClusterNode::seen)
+    })
 }

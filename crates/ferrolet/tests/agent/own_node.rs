@@ -205,7 +205,7 @@ async fn the_runtime_hears_of_the_addresses_of_pods() {
     });
     let told = |world: &World| {
         let calls = world.runtime.calls().into_iter();
-        calls.filter(|call| call.method == Method::UpdateRuntimeConfig).last()
+        calls.rev().find(|call| call.method == Method::UpdateRuntimeConfig)
     };
     let told = world.until("the runtime is told", told).await;
     assert_eq!(told.object, "10.1.0.0/24");

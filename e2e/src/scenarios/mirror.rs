@@ -1,12 +1,12 @@
 //! The mirror of a static pod.
 
 use anyhow::{Result, ensure};
-use e2e::cluster_node::ClusterNode;
-use e2e::node::{NODE_NAME, PATIENCE};
-use testbed::ControlPlaneOptions;
+
+use crate::cluster_node::ClusterNode;
+use crate::node::{NODE_NAME, PATIENCE};
 
 /// A static pod.
-pub(crate) const MANIFEST: &str = "
+pub const MANIFEST: &str = "
 apiVersion: v1
 kind: Pod
 metadata:
@@ -20,11 +20,9 @@ spec:
 ";
 
 // behaviour: API-20, API-21, API-22, API-23, API-24, API-26
-#[test]
-fn a_static_pod_is_shown_by_its_mirror_which_is_made_anew() -> Result<()> {
-    let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
+/// A static pod is shown by its mirror, which is made anew.
+pub(super) fn mirror(cluster: &ClusterNode) -> Result<()> {
     cluster.node().write_manifest("fixed.yaml", MANIFEST)?;
-    cluster.start_agent()?;
     let path = format!("/api/v1/namespaces/default/pods/fixed-{NODE_NAME}");
     let mirror = cluster.wait_ready(&path)?;
     let marks = &mirror["metadata"]["annotations"];
@@ -34,6 +32,7 @@ fn a_static_pod_is_shown_by_its_mirror_which_is_made_anew() -> Result<()> {
     let owner = &mirror["metadata"]["ownerReferences"][0];
     ensure!(owner["kind"] == "Node" && owner["name"] == NODE_NAME, "{owner}");
     let container = cluster.node().wait_running("fixed")?;
+    cluster.look_at(&mirror)?;
 
     cluster.api().delete_with_grace(&path, 0)?;
     let first = mirror["metadata"]["uid"].clone();
@@ -53,6 +52,5 @@ fn a_static_pod_is_shown_by_its_mirror_which_is_made_anew() -> Result<()> {
     cluster.wait_ready(&path)?;
 
     cluster.node().remove_manifest("fixed.yaml")?;
-    cluster.wait_gone(&path, PATIENCE)?;
-    cluster.stop()
+    cluster.wait_gone(&path, PATIENCE)
 }

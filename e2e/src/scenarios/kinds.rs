@@ -1,0 +1,169 @@
+//! Pods of many kinds side by side, and what each comes to: all that is possible without volumes and probes.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use testbed::wait;
+
+use crate::cluster_node::{ClusterNode, IMAGE, PODS, is_ready, pod};
+use crate::node::PATIENCE;
+
+/// How long nothing may be told of pods until they are taken as they are.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// A pod, and what it comes to.
+struct Kind {
+    pod: Value,
+    has_come: fn(&Value) -> bool,
+    /// Whether it stays so. If not, it is looked at just then.
+    lasts: bool,
+}
+
+fn is_over(pod: &Value) -> bool {
+    let status = &pod["status"];
+    let main = &status["containerStatuses"][0]["state"];
+    let is_told = main["terminated"].is_object() || main.is_null();
+    is_told && (status["phase"] == "Succeeded" || status["phase"] == "Failed")
+}
+
+fn waits(pod: &Value, reason: &str) -> bool {
+    pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == reason
+}
+
+/// A pod of one container with more said about it: of the pod, and of the container.
+fn kind(
+    name: &str,
+    args: &[&str],
+    (spec, container): (Value, Value),
+    has_come: fn(&Value) -> bool,
+) -> Kind {
+    let mut pod = pod(name, args);
+    add(&mut pod["spec"]["containers"][0], container);
+    add(&mut pod["spec"], spec);
+    Kind { pod, has_come, lasts: true }
+}
+
+fn add(to: &mut Value, more: Value) {
+    let Value::Object(more) = more else { return };
+    for (name, value) in more {
+        to[name] = value;
+    }
+}
+
+const SLEEP: &[&str] = &["sleep", "forever"];
+
+fn container(name: &str, args: &[&str]) -> Value {
+    json!({ "name": name, "image": IMAGE, "args": args })
+}
+
+/// Those that run.
+fn running() -> Vec<Kind> {
+    let none = || json!({});
+    let sized = json!({ "resources": {
+        "requests": { "cpu": "10m", "memory": "16Mi" },
+        "limits": { "cpu": "100m", "memory": "64Mi" },
+    }});
+    let mut sidecar = container("beside", SLEEP);
+    sidecar["restartPolicy"] = "Always".into();
+    let staged = json!({ "initContainers": [container("first", &["exit", "0"]), sidecar] });
+    let two = json!({ "containers": [container("main", SLEEP), container("second", SLEEP)] });
+    let placed = json!({ "env": [
+        { "name": "NODE", "valueFrom": { "fieldRef": { "fieldPath": "spec.nodeName" } } },
+    ]});
+    let limited = json!({ "securityContext": {
+        "runAsUser": 1000, "runAsGroup": 3000, "readOnlyRootFilesystem": true,
+        "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] },
+    }});
+    let groups = json!({ "securityContext": { "fsGroup": 2000, "supplementalGroups": [4000] } });
+    let hosts = json!({ "hostAliases": [{ "ip": "127.0.0.9", "hostnames": ["nine.example"] }] });
+    vec![
+        kind("plain", SLEEP, (hosts, placed), is_ready),
+        kind("sized", SLEEP, (none(), sized), is_ready),
+        kind("staged", SLEEP, (staged, none()), is_ready),
+        kind("two", SLEEP, (two, none()), is_ready),
+        kind("host", SLEEP, (json!({ "hostNetwork": true }), none()), is_ready),
+        kind("limited", SLEEP, (groups, limited), is_ready),
+    ]
+}
+
+/// Those that end.
+fn ending() -> Vec<Kind> {
+    let none = || json!({});
+    let never = || json!({ "restartPolicy": "Never" });
+    let message =
+        json!({ "args": ["write", "/dev/termination-log", "that was it", "--exit", "3"] });
+    let stuck =
+        json!({ "initContainers": [container("first", &["exit", "4"])], "restartPolicy": "Never" });
+    let selector = json!({ "nodeSelector": { "is": "elsewhere" } });
+    let hook =
+        json!({ "lifecycle": { "postStart": { "exec": { "command": ["/no-such-program"] } } } });
+    vec![
+        kind("good", &["exit", "0"], (never(), none()), is_over),
+        kind("bad", &[], (never(), message), is_over),
+        kind("stuck", SLEEP, (stuck, none()), |pod| pod["status"]["phase"] == "Failed"),
+        kind("late", SLEEP, (json!({ "activeDeadlineSeconds": 3 }), none()), is_over),
+        kind("elsewhere", SLEEP, (selector, none()), is_over),
+        kind("misspelt", SLEEP, (never(), json!({ "command": ["/no-such-program"] })), is_over),
+        kind("hooked", SLEEP, (never(), hook), is_over),
+    ]
+}
+
+/// Those that wait.
+fn waiting() -> Vec<Kind> {
+    let none = || json!({});
+    let absent = json!({ "image": "ferrolet.test/none:1", "imagePullPolicy": "Never" });
+    // Nobody listens there.
+    let unreachable = json!({ "image": "127.0.0.1:1/none:1" });
+    let rootless = json!({ "securityContext": { "runAsNonRoot": true } });
+    let crashes = kind("crashes", &["exit", "5"], (none(), none()), |pod| {
+        let is_second = pod["status"]["containerStatuses"][0]["restartCount"] == 1;
+        waits(pod, "CrashLoopBackOff") && is_second
+    });
+    let unpulled =
+        kind("unpulled", SLEEP, (none(), unreachable), |pod| waits(pod, "ImagePullBackOff"));
+    vec![
+        Kind { lasts: false, ..crashes },
+        Kind { lasts: false, ..unpulled },
+        kind("imageless", SLEEP, (none(), absent), |pod| waits(pod, "ErrImageNeverPull")),
+        kind("rootless", SLEEP, (rootless, none()), |pod| waits(pod, "CreateContainerConfigError")),
+    ]
+}
+
+/// Waits until nothing new is told of any pod.
+fn wait_quiet(cluster: &ClusterNode) -> Result<()> {
+    let mut before = Vec::new();
+    wait::every(QUIET, "all is told of the pods", PATIENCE, || {
+        let version = |pod: &Value| pod["metadata"]["resourceVersion"].to_string();
+        let now: Vec<String> = cluster.api().list(PODS)?.iter().map(version).collect();
+        let is_quiet = now == before;
+        before = now;
+        Ok(if is_quiet { Ok(()) } else { Err(format!("{before:?}")) })
+    })
+}
+
+pub(super) fn kinds(cluster: &ClusterNode) -> Result<()> {
+    let mut all = waiting();
+    all.extend(running());
+    all.extend(ending());
+    for kind in &all {
+        cluster.api().create(PODS, &kind.pod)?;
+    }
+    // First those that do not last.
+    all.sort_by_key(|kind| kind.lasts);
+    let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    for kind in &all {
+        let name = name(&kind.pod);
+        let path = ClusterNode::pod_path(&name);
+        let pod = cluster.wait_for(&path, &format!("{name} has come so far"), |pod| {
+            pod.filter(|pod| (kind.has_come)(pod)).cloned()
+        })?;
+        if !kind.lasts {
+            cluster.look_at(&pod)?;
+        }
+    }
+    wait_quiet(cluster)?;
+    let names: Vec<String> = all.iter().map(|kind| name(&kind.pod)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    cluster.remove_pods(&names)
+}
