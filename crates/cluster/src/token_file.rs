@@ -79,6 +79,7 @@ async fn read(path: &std::path::Path) -> Result<HeaderValue, Error> {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::os::unix::fs::FileExt as _;
 
     use tempfile::NamedTempFile;
 
@@ -93,8 +94,7 @@ mod tests {
     /// Puts another token in the place of one.
     fn replace(file: &NamedTempFile, token: &str) {
         file.as_file().set_len(0).unwrap();
-        let mut anew = std::fs::File::options().write(true).open(file.path()).unwrap();
-        anew.write_all(token.as_bytes()).unwrap();
+        file.as_file().write_all_at(token.as_bytes(), 0).unwrap();
     }
 
     // behaviour: NODE-43
