@@ -188,7 +188,7 @@ impl Connection {
     }
 }
 
-fn address_of(address: &str) -> Result<http::Uri, ConnectError> {
+fn address_of(address: &str) -> Result<Uri, ConnectError> {
     let parsed = address.parse();
     parsed.map_err(|source| ConnectError::Address { address: address.to_owned(), source })
 }

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
+use hyper::body::Bytes;
 use kube::client::Body;
 use model::ports::cluster::ApiError;
 use tokio::time::timeout;
+use tower::BoxError;
 
 /// No object is longer: the store behind the server takes a few megabytes at most.
 const LONGEST_LINE: usize = 32 << 20;
@@ -14,8 +16,8 @@ const KEPT: usize = 64 << 10;
 
 /// The lines of a body.
 #[derive(Debug)]
-pub(crate) struct Lines {
-    body: Body,
+pub(crate) struct Lines<B = Body> {
+    body: B,
     /// How long nothing may come.
     patience: Duration,
     buffer: Vec<u8>,
@@ -25,8 +27,12 @@ pub(crate) struct Lines {
     searched: usize,
 }
 
-impl Lines {
-    pub(crate) fn new(body: Body, patience: Duration) -> Self {
+impl<B> Lines<B>
+where
+    B: hyper::body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    pub(crate) fn new(body: B, patience: Duration) -> Self {
         Self { body, patience, buffer: Vec::new(), start: 0, searched: 0 }
     }
 
@@ -47,7 +53,7 @@ impl Lines {
             let frame = timeout(self.patience, self.body.frame()).await;
             let frame = frame.map_err(|_| ApiError::TooSlow(self.patience))?;
             let Some(frame) = frame else { return Ok(None) };
-            let frame = frame.map_err(|error| ApiError::Unreachable(Box::new(error)))?;
+            let frame = frame.map_err(|error| ApiError::Unreachable(error.into()))?;
             if let Some(bytes) = frame.data_ref() {
                 self.buffer.extend_from_slice(bytes);
             }
@@ -70,7 +76,7 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Poll};
 
-    use hyper::body::{Bytes, Frame};
+    use hyper::body::Frame;
     use tokio::time::Instant;
 
     use super::*;
@@ -94,7 +100,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_of_which_nothing_comes_is_given_up() {
         let patience = Duration::from_mins(5);
-        let mut lines = Lines::new(Body::wrap_body(Silent), patience);
+        let mut lines = Lines::new(Silent, patience);
         let begin = Instant::now();
         assert!(matches!(lines.next().await, Err(ApiError::TooSlow(_))));
         assert_eq!(begin.elapsed(), patience);

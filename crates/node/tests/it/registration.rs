@@ -54,7 +54,7 @@ fn timed(world: &World, part: &str) -> f64 {
     let name = format!("kubelet_node_startup_{part}duration_seconds");
     let all = world.timed.lock().unwrap().gather();
     let found = all.iter().find(|one| one.name() == name).unwrap();
-    found.get_metric()[0].get_gauge().value()
+    found.get_metric()[0].get_gauge().get_value()
 }
 
 // behaviour: NODE-41
