@@ -40,7 +40,7 @@ use crate::version::USER_AGENT;
 use crate::wiring::{Ports, Settings};
 
 pub(crate) use event_writer::tell_events;
-pub(crate) use host_ips::host_ips;
+pub(crate) use host_ips::{follow_host_ips, host_ips};
 pub(crate) use objects::provide;
 pub(crate) use own_node::{GivenNode, keep, settings as own_node};
 pub(crate) use setup_failed::tell_setup_failed;

@@ -35,7 +35,9 @@ use crate::adopt::Adoption;
 use crate::allocations::Allocations;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
-use crate::cluster_mode::{follow, host_ips, keep, provide, tell, tell_events, time_starts};
+use crate::cluster_mode::{
+    follow, follow_host_ips, host_ips, keep, provide, tell, tell_events, time_starts,
+};
 use crate::collection::Collection;
 use crate::image_gc::ImageCollection;
 pub use crate::image_gc::ImageRules;
@@ -105,6 +107,8 @@ impl Agent {
             resync: settings.resync,
             metrics: pods::Metrics::new(&ports.metrics).expect("nobody else times workers"),
         });
+        let told = (workers_handle.clone(), Arc::clone(&view));
+        follow_host_ips(settings, node.as_ref(), told, &mut tasks);
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
         let told = (copies, workers_handle.states(), times);
         let statics = tell(settings, &ports, told, &view, &mut tasks);

@@ -55,6 +55,24 @@ impl NodeHandle {
         Some(host_ips(facts.addresses.as_ref()?.as_ref().ok()?))
     }
 
+    /// Waits until its addresses are others than those that are known.
+    pub async fn other_host_ips(&self, known: Option<&[IpAddr]>) -> Option<Vec<IpAddr>> {
+        let (mut facts, mut own) = (self.facts.subscribe(), self.own.changes());
+        loop {
+            let now = self.host_ips();
+            if now.as_deref() != known {
+                return now;
+            }
+            // Biased: whichever changed, all is looked at.
+            tokio::select! {
+                biased;
+                Ok(()) = own.changed() => {}
+                Ok(()) = facts.changed() => {}
+                else => std::future::pending().await,
+            }
+        }
+    }
+
     /// Waits until it is known whether there is a node object, and then what it says.
     pub async fn known(&self) {
         self.own.wait_for(|own| own.is_known().then_some(())).await;

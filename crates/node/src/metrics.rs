@@ -39,6 +39,7 @@ impl Metrics {
     }
 
     /// The same of a machine that began to run then.
+    #[must_use]
     pub fn booted(self, booted: Option<Instant>) -> Self {
         Self { booted, ..self }
     }
