@@ -74,6 +74,7 @@ impl Node {
              fileCheckFrequency: 100ms\n\
              enableServer: false\n\
              failCgroupV1: false\n\
+             failSwapOn: false\n\
              {more}\n",
             manifests = self.directory.join("manifests").display(),
             socket = self.runtime_socket.display(),

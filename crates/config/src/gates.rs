@@ -74,20 +74,15 @@ impl<'a> FeatureGates<'a> {
 
     /// Whether the feature is on; a name nobody knows is off.
     pub fn enabled(&self, name: &str) -> bool {
-        let Some(gate) = find(name) else {
-            return false;
-        };
-        if gate.locked {
-            return gate.default;
-        }
-        self.said(name)
-            .or_else(|| {
-                GROUPS
-                    .iter()
-                    .find(|(_, stage)| *stage == gate.stage)
-                    .and_then(|(group, _)| self.said(group))
-            })
-            .unwrap_or(gate.default)
+        find(name).is_some_and(|gate| self.asked(name).unwrap_or(gate.default))
+    }
+
+    /// What was said of the feature, by its name or of all of its stage. Of one that cannot be switched
+    /// nothing counts.
+    pub fn asked(&self, name: &str) -> Option<bool> {
+        let gate = find(name).filter(|gate| !gate.locked)?;
+        let group = || GROUPS.iter().find(|(_, stage)| *stage == gate.stage);
+        self.said(name).or_else(|| self.said(group()?.0))
     }
 
     fn said(&self, name: &str) -> Option<bool> {

@@ -2,11 +2,13 @@
 //! does not say to which pod it belongs is nobody's.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::ids::{ObjectId, PodName};
 use model::observed::{
-    ContainerState, ContainerStatus, ReportedResources, SandboxState, SandboxStatus,
+    ContainerState, ContainerStatus, ContainerUser, LinuxUser, ReportedResources, SandboxState,
+    SandboxStatus,
 };
 use model::ports::runtime::{
     ContainerEvent, ContainerEventKind, Image, ImageFilesystem, ImageUser, RuntimeCondition,
@@ -14,6 +16,8 @@ use model::ports::runtime::{
 };
 use model::wanted::{LinuxResources, Mount};
 use proto::runtime_v1 as cri;
+
+use crate::signal;
 
 /// An id, unless it is empty.
 fn id<T: From<String>>(id: String) -> Option<T> {
@@ -97,7 +101,18 @@ pub(crate) fn container_status(status: cri::ContainerStatus) -> Option<Container
         annotations: status.annotations,
         mounts: status.mounts.into_iter().map(mount).collect(),
         resources: status.resources.and_then(|told| reported(&told.linux?)),
+        user: status.user.map(|user| Arc::new(container_user(user))),
+        stop_signal: signal::name(status.stop_signal).map(Into::into),
     })
+}
+
+fn container_user(user: cri::ContainerUser) -> ContainerUser {
+    let linux = user.linux.map(|linux| LinuxUser {
+        uid: linux.uid,
+        gid: linux.gid,
+        supplemental_groups: linux.supplemental_groups,
+    });
+    ContainerUser { linux }
 }
 
 fn reported(linux: &cri::LinuxContainerResources) -> Option<ReportedResources> {

@@ -23,6 +23,7 @@ mod marked;
 mod operations;
 mod parted;
 mod service;
+mod signal;
 mod to_cri;
 mod unchanged;
 mod verbose;

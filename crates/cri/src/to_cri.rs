@@ -10,6 +10,8 @@ use model::ports::runtime::{ContainerFilter, SandboxFilter};
 use model::wanted::{ContainerConfig, Mount, PortMapping, Protocol, SandboxConfig};
 use proto::runtime_v1 as cri;
 
+use crate::signal;
+
 mod resources;
 mod security;
 
@@ -98,7 +100,7 @@ pub(crate) fn container_config(
         labels: config.labels.clone(),
         annotations: config.annotations.clone(),
         log_path: config.log_path.clone(),
-        stop_signal: config.stop_signal.as_deref().map_or(0, stop_signal),
+        stop_signal: config.stop_signal.as_deref().map_or(0, signal::number),
         stdin: config.stdin,
         stdin_once: config.stdin_once,
         tty: config.tty,
@@ -108,11 +110,6 @@ pub(crate) fn container_config(
         }),
         ..cri::ContainerConfig::default()
     }
-}
-
-/// A signal that the protocol has no number for is left to the image.
-fn stop_signal(name: &str) -> i32 {
-    cri::Signal::from_str_name(name).unwrap_or(cri::Signal::RuntimeDefault).into()
 }
 
 /// Whole seconds, never fewer than granted: 0 means a kill at once.

@@ -15,8 +15,8 @@ pub(crate) struct Admission {
     pub(crate) sysctls: AllowedSysctls,
     /// Whether `AppArmor` is there.
     pub(crate) apparmor: bool,
-    /// Whether containers may say which signal ends them.
-    pub(crate) stop_signals: bool,
+    /// Whether containers may have policies and rules of their own about when they are restarted.
+    pub(crate) restart_rules: bool,
     /// The node itself.
     pub(crate) node: Node,
     /// Counts what comes of it.
@@ -29,7 +29,10 @@ impl Admission {
         if !view::is_static(pod) {
             return None;
         }
-        let ignored = unsupported(pod, self.stop_signals);
+        let mut ignored = unsupported(pod);
+        if !self.restart_rules {
+            ignored.extend(podspec::restart::own_rules(pod));
+        }
         let message = || format!("not supported: {}", ignored.join(", "));
         (!ignored.is_empty()).then(|| Rejection::new("UnsupportedFields", message()))
     }
@@ -77,7 +80,7 @@ mod tests {
         Admission {
             sysctls: AllowedSysctls::new((6, 1), &[]),
             apparmor: false,
-            stop_signals: false,
+            restart_rules: true,
             node: roomy("node"),
             metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
         }
@@ -126,6 +129,20 @@ mod tests {
             let told = refusal.as_ref().map(|told| (&*told.reason, told.message.as_str()));
             assert_eq!(told, expected, "{spec}");
         }
+    }
+
+    // behaviour: ACT-49
+    #[test]
+    fn a_manifest_with_rules_for_restarts_is_refused_where_they_mean_nothing() {
+        let spec = "initContainers: [{name: i, image: i, restartPolicy: OnFailure}, \
+                    {name: s, image: i, restartPolicy: Always}]";
+        assert_eq!(rules().unsupported(&pod(spec)), None);
+        let gated = Admission { restart_rules: false, ..rules() };
+        let told = gated.unsupported(&pod(spec)).map(|told| told.message);
+        let expected = "not supported: spec.initContainers[0].restartPolicy";
+        assert_eq!(told.as_deref(), Some(expected));
+        let sidecar = "initContainers: [{name: s, image: i, restartPolicy: Always}]";
+        assert_eq!(gated.unsupported(&pod(sidecar)), None);
     }
 
     // behaviour: ADM-11

@@ -110,6 +110,9 @@ pub(crate) fn follow(
 ) -> Option<(SourceWatch, ApiCopies)> {
     let cluster = ports.cluster.as_ref()?;
     let (source, told, copies) = api_source(settings.node_name.clone(), Arc::clone(&cluster.pods));
+    if !settings.restart_rules {
+        source.drop_restart_rules();
+    }
     let node = node.cloned();
     tasks.spawn("pods of the API server", |stop| async move {
         // Whether a pod fits says the node's object: nobody is refused before it is known.

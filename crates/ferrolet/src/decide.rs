@@ -8,3 +8,4 @@ pub(crate) mod housekeeping;
 pub(crate) mod news;
 pub(crate) mod node;
 pub(crate) mod node_resources;
+pub(crate) mod swap;

@@ -25,11 +25,14 @@ const FIELDS: &[&str] = &[
     "evictionHard.memory.available",
     "evictionHard.nodefs.available",
     "failCgroupV1",
+    "failSwapOn",
+    "featureGates.ContainerRestartRules",
     "featureGates.ContainerStopSignals",
     "featureGates.CustomCPUCFSQuotaPeriod",
     "featureGates.EventedPLEG",
     "featureGates.InPlacePodLevelResourcesVerticalScaling",
     "featureGates.InPlacePodVerticalScalingInitContainers",
+    "featureGates.KubeletCrashLoopBackOffMax",
     "featureGates.NodeDeclaredFeatures",
     "featureGates.PodLevelResources",
     "featureGates.RestartAllContainersOnContainerExits",
@@ -80,6 +83,9 @@ const FIELDS: &[&str] = &[
     "userNamespaces",
 ];
 
+/// What switches all gates of a stage, those with an effect among them.
+const STAGES: [&str; 2] = ["featureGates.AllAlpha", "featureGates.AllBeta"];
+
 /// Values that say what the agent does anyway.
 const AS_IT_IS: &[(&str, Value)] = &[("enableServer", Value::Bool(false))];
 
@@ -88,6 +94,7 @@ const FLAGS: &[&str] = &[
     "cloud-provider",
     "config",
     "config-dir",
+    "experimental-allocatable-ignore-eviction",
     "ferrolet-config",
     "help",
     "hostname-override",
@@ -98,6 +105,7 @@ const FLAGS: &[&str] = &[
     "node-ip",
     "node-labels",
     "root-dir",
+    "seccomp-default",
     "version",
 ];
 
@@ -125,13 +133,20 @@ pub(crate) fn without_effect(flags: &FlagSet, config: &KubeletConfiguration) -> 
     settings
 }
 
+/// Whether some of what is below a field has an effect.
+fn has_parts(path: &str) -> bool {
+    let below = |field: &&str| field.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
+    FIELDS.iter().any(below)
+}
+
 /// Collects the paths of fields that differ from their defaults and have no effect.
 fn collect(path: &str, value: &Value, default: &Value, settings: &mut Vec<String>) {
-    if value == default || FIELDS.contains(&path) || AS_IT_IS.contains(&(path, value.clone())) {
+    let has_effect = FIELDS.contains(&path) || STAGES.contains(&path);
+    if value == default || has_effect || AS_IT_IS.contains(&(path, value.clone())) {
         return;
     }
     match value {
-        Value::Object(fields) if path.is_empty() || default.is_object() => {
+        Value::Object(fields) if path.is_empty() || default.is_object() || has_parts(path) => {
             for (name, value) in fields {
                 let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                 collect(&below, value, &default[name], settings);
@@ -155,6 +170,19 @@ mod tests {
         config.enable_server = false;
         config.fail_cgroup_v1 = false;
         assert_eq!(without_effect(&flags, &config), [""; 0]);
+    }
+
+    #[test]
+    fn of_gates_those_are_named_that_switch_nothing() {
+        let flags = FlagSet::parse(["--config=x"]).unwrap();
+        let mut config = KubeletConfiguration::of_empty_file();
+        let rows = ["AllAlpha", "AllBeta", "ContainerRestartRules", "KubeletCrashLoopBackOffMax"];
+        for name in rows {
+            config.feature_gates.insert(name.to_owned(), false);
+        }
+        assert_eq!(without_effect(&flags, &config), [""; 0]);
+        config.feature_gates.insert("MemoryQoS".to_owned(), true);
+        assert_eq!(without_effect(&flags, &config), ["featureGates.MemoryQoS"]);
     }
 
     /// The words in backticks in the lines of a document between two texts.

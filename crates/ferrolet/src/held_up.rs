@@ -7,12 +7,12 @@ use podspec::view;
 use crate::unsupported::unsupported;
 
 /// Why a pod of the API waits, if it does: the reason and the message of the event.
-pub(crate) fn held_up(pod: &Pod, stop_signals: bool) -> Option<(&'static str, String)> {
+pub(crate) fn held_up(pod: &Pod) -> Option<(&'static str, String)> {
     if view::is_static(pod) {
         return None;
     }
     let ignored = || {
-        let fields = unsupported(pod, stop_signals);
+        let fields = unsupported(pod);
         (!fields.is_empty()).then(|| format!("not supported yet: {}", fields.join(", ")))
     };
     let fields = || Some(("UnsupportedFields", ignored()?));
@@ -54,14 +54,14 @@ mod tests {
             let main = Container { readiness_probe, ..Container::default() };
             pod.spec(|spec| spec.containers = vec![main]).build()
         };
-        let (reason, message) = held_up(&probed(pod("web")), false).unwrap();
+        let (reason, message) = held_up(&probed(pod("web"))).unwrap();
         assert_eq!(reason, "UnsupportedFields");
         assert_eq!(message, "not supported yet: spec.containers[0].readinessProbe");
         let source = (annotations::CONFIG_SOURCE, annotations::SOURCE_FILE);
-        assert_eq!(held_up(&probed(pod("web").annotation(source.0, source.1)), false), None);
+        assert_eq!(held_up(&probed(pod("web").annotation(source.0, source.1))), None);
         let marked = pod("web").annotation("seccomp.security.alpha.kubernetes.io/pod", "x").build();
-        assert_eq!(held_up(&marked, false), None, "the API server is past that annotation");
-        assert_eq!(held_up(&pod("web").build(), false), None);
+        assert_eq!(held_up(&marked), None, "the API server is past that annotation");
+        assert_eq!(held_up(&pod("web").build()), None);
     }
 
     // behaviour: API-10

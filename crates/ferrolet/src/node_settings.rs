@@ -10,7 +10,7 @@ use model::machine::{Cgroups, Machine};
 use runtime::decide::{LimitSettings, NodeSettings};
 use tracing::warn;
 
-use crate::decide::node_resources::node_resources;
+use crate::decide::node_resources::{NodeFlags, node_resources};
 
 /// Over which time processor limits are counted where the configuration may not say.
 const CPU_PERIOD: Duration = Duration::from_millis(100);
@@ -21,11 +21,12 @@ const IDS_PER_POD: u32 = 65_536;
 /// The node as it is configured, on a machine with a disk of that many bytes.
 pub(crate) fn node_settings(
     config: &KubeletConfiguration,
+    flags: NodeFlags,
     root_dir: &Path,
     machine: Machine,
     disk: u64,
 ) -> NodeSettings {
-    let own_period = config.feature_gates.get("CustomCPUCFSQuotaPeriod") != Some(&false);
+    let own_period = config.features().enabled("CustomCPUCFSQuotaPeriod");
     let period = if own_period { config.cpu_cfs_quota_period.to_std() } else { CPU_PERIOD };
     let cluster_dns = config.cluster_dns.iter().filter_map(|address| {
         let parsed = address.parse();
@@ -38,7 +39,7 @@ pub(crate) fn node_settings(
     let resolv_conf = Some(&config.resolv_conf).filter(|path| !path.is_empty());
     NodeSettings {
         root_dir: root_dir.to_owned(),
-        allocatable: node_resources(config, &machine, disk).allocatable,
+        allocatable: node_resources(config, flags, &machine, disk).allocatable,
         limits: LimitSettings {
             cpu_period: config.cpu_cfs_quota.then_some(period),
             oom_kills_all: machine.cgroups == Cgroups::V2
@@ -48,7 +49,8 @@ pub(crate) fn node_settings(
         cluster_dns: cluster_dns.collect(),
         cluster_domain: config.cluster_domain.clone(),
         resolv_conf: resolv_conf.map(Into::into),
-        seccomp_default: config.seccomp_default,
+        seccomp_default: flags.seccomp_default || config.seccomp_default,
+        stop_signals: config.features().enabled("ContainerStopSignals"),
         ids_per_pod: ids.and_then(|ids| u32::try_from(ids).ok()).unwrap_or(IDS_PER_POD),
     }
 }
@@ -93,14 +95,18 @@ mod tests {
     use super::*;
 
     fn settings(yaml: &str) -> NodeSettings {
+        settings_with(yaml, NodeFlags::default())
+    }
+
+    fn settings_with(yaml: &str, flags: NodeFlags) -> NodeSettings {
         let text = format!(
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{yaml}\n"
         );
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("config.yaml");
         hostfs::replace(&file, text.as_bytes()).unwrap();
-        let flags = config::flags::FlagSet::parse([""; 0]).unwrap();
-        let config = config::load_sources(Some(&file), None, &flags).unwrap().config;
+        let none = config::flags::FlagSet::parse([""; 0]).unwrap();
+        let config = config::load_sources(Some(&file), None, &none).unwrap().config;
         let machine = Machine {
             memory: 4 << 30,
             cpus: 2,
@@ -108,7 +114,7 @@ mod tests {
             cgroups: Cgroups::V2,
             ..Machine::default()
         };
-        node_settings(&config, Path::new("/var/lib/kubelet"), machine, 100_000)
+        node_settings(&config, flags, Path::new("/var/lib/kubelet"), machine, 100_000)
     }
 
     fn amounts(settings: &NodeSettings) -> Vec<String> {
@@ -148,6 +154,22 @@ mod tests {
         assert_eq!(amounts, ["1250m", "99k", &huge, &memory, "110"]);
     }
 
+    // behaviour: CON-56
+    #[test]
+    fn seccomp_is_the_default_by_the_field_or_by_the_flag() {
+        for (field, flag) in [(false, true), (true, false), (true, true), (false, false)] {
+            let flags = NodeFlags { seccomp_default: flag, ..NodeFlags::default() };
+            let node = settings_with(&format!("seccompDefault: {field}"), flags);
+            assert_eq!(node.seccomp_default, field || flag, "{field} {flag}");
+        }
+    }
+
+    #[test]
+    fn what_eviction_keeps_free_is_for_pods_where_a_flag_says_so() {
+        let flags = NodeFlags { ignores_eviction: true, ..NodeFlags::default() };
+        assert_eq!(amounts(&settings_with("", flags))[1], "100k");
+    }
+
     #[test]
     fn a_period_of_its_own_counts() {
         let node = settings("cpuCFSQuotaPeriod: 5ms");
@@ -155,6 +177,21 @@ mod tests {
     }
 
     // behaviour: NODE-13
+    #[test]
+    fn gates_count_by_their_names_and_by_their_stage() {
+        let rows = [
+            ("", false),
+            ("ContainerStopSignals: true", true),
+            ("AllAlpha: true", true),
+            ("AllAlpha: true, ContainerStopSignals: false", false),
+            ("AllBeta: true", false),
+        ];
+        for (gates, expected) in rows {
+            let node = settings(&format!("featureGates: {{{gates}}}"));
+            assert_eq!(node.stop_signals, expected, "{gates}");
+        }
+    }
+
     #[test]
     fn addresses_are_taken_as_given() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();

@@ -42,7 +42,8 @@ pub(crate) struct NodeView {
     publishing: Mutex<()>,
     /// Counts changes of either; read by who watches.
     changes: watch::Sender<u64>,
-    runtime_name: String,
+    /// But for its addresses.
+    node: NodeFacts,
     host_ips: Arc<dyn HostIps>,
     clock: Arc<dyn WallClock>,
     /// Pods that ask for other resources than they were given.
@@ -67,12 +68,14 @@ pub(crate) struct Outlook<'a> {
     pub(crate) cgroup: Option<&'a CgroupValues>,
     /// Bytes of memory that its containers were given, where that is not what they should have.
     pub(crate) memory_requests: Option<&'a BTreeMap<String, i64>>,
+    /// Whether what is mounted below a read-only mount of it can be kept from being written too.
+    pub(crate) recursive_read_only: bool,
 }
 
 impl NodeView {
-    /// Of a node with a runtime of that name and these addresses.
+    /// Of a node of which this is told, and these addresses.
     pub(crate) fn new(
-        (runtime_name, host_ips): (String, Arc<dyn HostIps>),
+        (node, host_ips): (NodeFacts, Arc<dyn HostIps>),
         clock: Arc<dyn WallClock>,
         resizes: Arc<Resizes>,
         metrics: PodMetrics,
@@ -88,7 +91,7 @@ impl NodeView {
             reader,
             publishing: Mutex::default(),
             changes,
-            runtime_name,
+            node,
             host_ips,
             clock,
             resizes,
@@ -172,7 +175,7 @@ impl NodeView {
         let previous = self.reader.get(&observed.uid);
         let none = BTreeMap::new();
         let pending = self.resizes.pending(&observed.uid);
-        let (host_ips, runtime_name) = (self.host_ips.host_ips(), self.runtime_name.clone());
+        let node = NodeFacts { host_ips: self.host_ips.host_ips(), ..self.node.clone() };
         let status = pod_status(&StatusInput {
             pod,
             observed,
@@ -187,7 +190,8 @@ impl NodeView {
                 cgroup: outlook.cgroup,
                 memory_requests: outlook.memory_requests,
             },
-            node: &NodeFacts { host_ips, runtime_name },
+            recursive_read_only: outlook.recursive_read_only,
+            node: &node,
             now: self.clock.now(),
         });
         let before = previous.as_ref().map(|before| before.status.phase.as_deref());

@@ -27,6 +27,7 @@ use crate::cgroup_driver::cgroup_driver;
 use crate::cluster_mode::{GivenNode, connect, own_node, tell_setup_failed};
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
+use crate::decide::swap::check_swap;
 use crate::klog;
 use crate::memory;
 use crate::node_cgroups;
@@ -78,12 +79,13 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
         warn!(%error, wanted = config.oom_score_adj, "the kernel may kill the agent before others when memory is short");
     }
     let machine = hostfs::machine().context("look at the machine")?;
+    check_swap(&config, &machine)?;
     let disk = hostfs::disk_bytes(&args.root_dir).context("look at the disk")?;
-    let capacity = node_resources(&config, &machine, disk).capacity;
-    check_reserved(&config, &capacity)?;
+    let capacity = node_resources(&config, args.node, &machine, disk).capacity;
+    check_reserved(&config, args.node, &capacity)?;
     let asked_ips = asked_ips(&args.node_ip)?;
     let ips = node_ips(&asked_ips, &node_name, &hostfs::by_default_route());
-    let node = node_settings(&config, &args.root_dir, machine, disk);
+    let node = node_settings(&config, args.node, &args.root_dir, machine, disk);
     let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
     let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
     check_sources(&config, args.kubeconfig.as_deref())?;
@@ -156,7 +158,7 @@ fn settings(
     admission: Node,
 ) -> Settings {
     let back_off = config.restart_back_off();
-    let gates = &config.feature_gates;
+    let gates = config.features();
     Settings {
         node_name,
         // Asked of the runtime before anything starts.
@@ -173,8 +175,8 @@ fn settings(
         node,
         // What was found out of the machine says.
         host_ips: Vec::new(),
+        restart_rules: gates.enabled("ContainerRestartRules"),
         unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
-        stop_signals: gates.get("ContainerStopSignals") == Some(&true),
         pod_logs: PathBuf::from(&config.pod_logs_dir),
         // These and how events are kept: the agent's own settings say.
         container_links: PathBuf::new(),
@@ -194,7 +196,7 @@ fn settings(
         restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
         pleg: pleg::Settings {
             // Hints are on by default; whoever turns the gate off gets the plain relist.
-            hints: gates.get("EventedPLEG") != Some(&false),
+            hints: gates.asked("EventedPLEG") != Some(false),
             ..pleg::Settings::default()
         },
     }

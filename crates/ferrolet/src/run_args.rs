@@ -9,6 +9,7 @@ use config::{CgroupVersion, ConfigError, FerroletConfiguration, KubeletConfigura
 use model::chain::Chain;
 
 use crate::collection_rules::{CollectionRules, dead_containers, pins};
+use crate::decide::node_resources::NodeFlags;
 use crate::effects::without_effect;
 
 /// What the agent is told at its start.
@@ -36,6 +37,8 @@ pub(crate) struct RunArgs {
     pub(crate) node_labels: BTreeMap<String, String>,
     /// Whether a cloud provider outside of the agent looks after the node too.
     pub(crate) external_cloud: bool,
+    /// What else only flags say of the node.
+    pub(crate) node: NodeFlags,
     /// What is collected, and when.
     pub(crate) collection: CollectionRules,
 }
@@ -120,6 +123,10 @@ pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, R
         node_ip: flags.text("node-ip").to_owned(),
         node_labels: flags.node_labels(),
         external_cloud: flags.text("cloud-provider") == "external",
+        node: NodeFlags {
+            seccomp_default: flags.is_on("seccomp-default"),
+            ignores_eviction: flags.is_on("experimental-allocatable-ignore-eviction"),
+        },
     })
 }
 
@@ -166,6 +173,16 @@ mod tests {
         assert!(!args.external_cloud);
         let args = run(&["--cloud-provider=external"]);
         assert!(args.external_cloud && args.without_effect.is_empty());
+    }
+
+    #[test]
+    fn what_only_flags_say_of_the_node_is_not_part_of_the_configuration() {
+        let flags = ["--seccomp-default", "--experimental-allocatable-ignore-eviction"];
+        let args = run(&flags);
+        assert!(args.node.seccomp_default && args.node.ignores_eviction);
+        assert!(!args.config.seccomp_default, "as upstream shows it");
+        assert_eq!(args.without_effect, [""; 0]);
+        assert_eq!(run(&["--seccomp-default=false"]).node, NodeFlags::default());
     }
 
     #[test]

@@ -13,6 +13,7 @@ const WIDTH: usize = 96;
 const OWN: &[(&str, &str, &str)] = &[
     ("config", "FILE", "a KubeletConfiguration"),
     ("config-dir", "DIR", "files that change it, in the order of their names"),
+    ("experimental-allocatable-ignore-eviction", "", "pods can have what eviction keeps free"),
     ("ferrolet-config", "FILE", "settings that the kubelet does not have"),
     ("hostname-override", "NAME", "name of this node instead of the host name"),
     ("maximum-dead-containers", "N", "dead containers kept on the node (default no limit)"),
@@ -20,6 +21,7 @@ const OWN: &[(&str, &str, &str)] = &[
     ("minimum-container-ttl-duration", "AGE", "how old a dead container must be to go"),
     ("node-ip", "ADDRESSES", "addresses of this node instead of those of its network"),
     ("root-dir", "DIR", "the agent's files (default /var/lib/kubelet)"),
+    ("seccomp-default", "", "the same as seccompDefault: true"),
     ("version", "", "tell the version"),
 ];
 

@@ -126,7 +126,7 @@ fn admits_all() -> Admission {
     Admission {
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
-        stop_signals: false,
+        restart_rules: true,
         node: crate::decide::node::roomy("node"),
         metrics: AdmissionMetrics::new(&prometheus::Registry::new()).unwrap(),
     }
@@ -148,7 +148,8 @@ fn observer(
 }
 
 fn view(clock: &Arc<VirtualClock>, resizes: &Arc<Resizes>) -> Arc<NodeView> {
-    let node = ("memory".to_owned(), Arc::<Vec<IpAddr>>::default() as _);
+    let facts = NodeFacts { runtime_name: "memory".to_owned(), ..NodeFacts::default() };
+    let node = (facts, Arc::<Vec<IpAddr>>::default() as _);
     let metrics = PodMetrics::new(&prometheus::Registry::new()).unwrap();
     Arc::new(NodeView::new(node, Arc::clone(clock) as _, Arc::clone(resizes), metrics))
 }

@@ -77,6 +77,14 @@ impl SyncMetrics {
     }
 }
 
+/// Tells the node's name, for who puts the metrics of many nodes together.
+pub(crate) fn tell_node_name(registry: &Registry, name: &str) -> prometheus::Result<()> {
+    let opts = Opts::new("kubelet_node_name", "The name of the node; the value is always 1.");
+    let told = IntGaugeVec::new(opts, &["node"])?;
+    told.with_label_values(&[name]).set(1);
+    registry.register(Box::new(told))
+}
+
 fn set(gauges: &IntGaugeVec, pods: impl Iterator<Item = bool>) {
     let mut counts = [0, 0];
     for is_static in pods {
@@ -93,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    // behaviour: WRK-30
+    // behaviour: WRK-30, WRK-32
     #[test]
     fn pods_are_counted_by_whether_they_are_static() {
         let registry = Registry::new();
@@ -103,6 +111,7 @@ mod tests {
         metrics.mirrors(2);
         metrics.restarted(true);
         metrics.orphaned();
+        tell_node_name(&registry, "web-1").unwrap();
         let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         for line in [
             "kubelet_desired_pods{static=\"\"} 1",
@@ -112,6 +121,7 @@ mod tests {
             "kubelet_mirror_pods 2",
             "kubelet_restarted_pods_total{static=\"true\"} 1",
             "kubelet_orphaned_runtime_pods_total 1",
+            "kubelet_node_name{node=\"web-1\"} 1",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }

@@ -21,7 +21,7 @@ use pods::workers::{PodSyncer, Statuses, Synced};
 use podspec::view;
 use runtime::decide::{ProbeResults, Situation};
 use runtime::{PodRuntime, Progress, SyncError};
-use status::decide::{Failure, Waiting};
+use status::decide::{Failure, Waiting, asks_for_recursive_read_only};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -47,8 +47,6 @@ pub(crate) struct Syncer {
     pub(crate) clock: Arc<dyn WallClock>,
     /// Where it is told how pods are.
     pub(crate) view: Arc<NodeView>,
-    /// Whether containers may say which signal ends them.
-    pub(crate) stop_signals: bool,
     /// The node, which knows whether pods get a network; none where it stands alone.
     pub(crate) node: Option<NodeHandle>,
     /// Asks for a close look at a pod.
@@ -106,6 +104,14 @@ impl Syncer {
         resizes
     }
 
+    /// What is known of a pod before anything is done for it.
+    async fn outlook(&self, pod: &Pod, status: &PodStatus) -> Outlook<'static> {
+        let resizes = self.look_at_resize(pod, status).await;
+        let asks = asks_for_recursive_read_only(pod);
+        let recursive_read_only = asks && self.pod_runtime.mounts_recursively_read_only(pod).await;
+        Outlook { resizes, recursive_read_only, ..Outlook::default() }
+    }
+
     /// Tells what is in the way of a resize, once.
     fn resize_failed(&self, pod: &Pod, uid: &PodUid, error: &SyncError) {
         let SyncError::Resize(error) = error else { return };
@@ -120,7 +126,7 @@ impl Syncer {
     /// When to look again at a pod that is held up, by what it asks for or by what the node lacks; people
     /// hear of it.
     fn hold_up(&self, pod: &Pod, status: &PodStatus) -> Option<Retry> {
-        if let Some((reason, message)) = held_up(pod, self.stop_signals) {
+        if let Some((reason, message)) = held_up(pod) {
             self.warn(pod, reason, message);
             return Some(Retry::Failure);
         }
@@ -167,8 +173,7 @@ impl PodSyncer for Syncer {
     async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, cancel: &CancellationToken) -> Synced {
         let name = view::pod_name(pod);
         self.adoption.adopt(&name, status).await;
-        let resizes = self.look_at_resize(pod, status).await;
-        let outlook = Outlook { resizes, ..Outlook::default() };
+        let outlook = self.outlook(pod, status).await;
         self.publish(pod, status, outlook);
         if runtime::decide::has_finished(pod, status) {
             info!(pod = %name, uid = %status.uid, "pod has finished");

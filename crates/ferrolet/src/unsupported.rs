@@ -22,21 +22,15 @@ enum Of {
     Manifests,
 }
 
-/// The paths of fields that the pod sets and the agent does not act on: not yet, or not with its
-/// feature gates. `stop_signals` is one of those.
-pub(crate) fn unsupported(pod: &Pod, stop_signals: bool) -> Vec<String> {
+/// The paths of fields that the pod sets and the agent does not act on yet.
+pub(crate) fn unsupported(pod: &Pod) -> Vec<String> {
     let Some(spec) = view::spec(pod) else { return Vec::new() };
     let is_static = view::is_static(pod);
     let mut paths = if is_static { annotations(pod) } else { Vec::new() };
     paths.extend(pod_fields(spec, is_static).into_iter().map(|field| format!("spec.{field}")));
     let mut check = |list: &str, containers: &[Container]| {
         for (index, container) in containers.iter().enumerate() {
-            let mut fields = container_fields(container, is_static);
-            let lifecycle = container.lifecycle.as_ref();
-            if lifecycle.is_some_and(|lifecycle| lifecycle.stop_signal.is_some()) && !stop_signals {
-                fields.push("lifecycle.stopSignal");
-            }
-            let fields = fields.into_iter();
+            let fields = container_fields(container, is_static).into_iter();
             paths.extend(fields.map(|field| format!("spec.{list}[{index}].{field}")));
         }
     };
@@ -132,7 +126,7 @@ mod tests {
         let origin = Origin::File("/manifests/web.yaml".into());
         let read = read_manifest(manifest.as_bytes(), &origin, "node");
         let read = read.unwrap_or_else(|error| panic!("{manifest}: {error:?}"));
-        unsupported(&read.pods[0], false)
+        unsupported(&read.pods[0])
     }
 
     // behaviour: OBJ-31
@@ -144,6 +138,7 @@ mod tests {
                     initContainers: [{name: i, image: i}, {name: s, image: i, restartPolicy: Always}]\n  \
                     dnsPolicy: None\n  dnsConfig: {nameservers: [1.1.1.1]}\n  \
                     hostAliases: [{ip: 1.2.3.4, hostnames: [x]}]\n  \
+                    os: {name: linux}\n  \
                     securityContext: {runAsUser: 1, seccompProfile: {type: RuntimeDefault}}";
         let container = "command: [a]\n    args: [b]\n    \
                          ports: [{containerPort: 80, hostPort: 80}]\n    \
@@ -152,7 +147,7 @@ mod tests {
                          resources: {limits: {memory: 1Mi}}\n    \
                          terminationMessagePath: /x\n    \
                          terminationMessagePolicy: FallbackToLogsOnError\n    \
-                         lifecycle: {preStop: {sleep: {seconds: 1}}}";
+                         lifecycle: {preStop: {sleep: {seconds: 1}}, stopSignal: SIGUSR1}";
         assert_eq!(refused(spec, container), Vec::<String>::new());
     }
 
@@ -167,11 +162,6 @@ mod tests {
                 "spec.initContainers[0].livenessProbe",
             ),
             ("", "livenessProbe: {tcpSocket: {port: 1}}", "spec.containers[0].livenessProbe"),
-            (
-                "os: {name: linux}",
-                "lifecycle: {stopSignal: SIGUSR1}",
-                "spec.containers[0].lifecycle.stopSignal",
-            ),
         ];
         for (spec, container, path) in rows {
             assert!(refused(spec, container).contains(&path.to_owned()), "{path}");
@@ -189,7 +179,7 @@ mod tests {
             ..PodSpec::default()
         };
         let pod = Pod { spec: Some(spec), ..Pod::default() };
-        assert_eq!(unsupported(&pod, false), ["spec.readinessGates"]);
+        assert_eq!(unsupported(&pod), ["spec.readinessGates"]);
     }
 
     #[test]
@@ -197,9 +187,9 @@ mod tests {
         let mut pod = Pod { spec: Some(PodSpec::default()), ..Pod::default() };
         let name = "container.seccomp.security.alpha.kubernetes.io/main".to_owned();
         pod.metadata.annotations = Some([(name.clone(), "localhost/tight.json".to_owned())].into());
-        assert!(unsupported(&pod, false).is_empty(), "the API's may be annotated at any time");
+        assert!(unsupported(&pod).is_empty(), "the API's may be annotated at any time");
         let source = (podspec::annotations::CONFIG_SOURCE.to_owned(), "file".to_owned());
         pod.metadata.annotations.get_or_insert_default().extend([source]);
-        assert_eq!(unsupported(&pod, false), [format!("metadata.annotations[{name}]")]);
+        assert_eq!(unsupported(&pod), [format!("metadata.annotations[{name}]")]);
     }
 }

@@ -25,6 +25,7 @@ use runtime::{
 };
 pub use server::EventLimits;
 use server::{EventBook, HealthChecks, PodView, Verbosity};
+use status::decide::NodeFacts;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 
@@ -52,7 +53,7 @@ use crate::resize_metrics::ResizeMetrics;
 use crate::resizes::Resizes;
 use crate::runtime_state::runtime_state;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
-use crate::sync_metrics::SyncMetrics;
+use crate::sync_metrics::{SyncMetrics, tell_node_name};
 use crate::syncer::{PlegStatuses, Syncer};
 use crate::tasks::Tasks;
 use crate::version::version;
@@ -137,7 +138,7 @@ impl Agent {
             clock: Arc::clone(&ports.clock),
             statics,
             node,
-            metrics: sync_metrics(&ports),
+            metrics: sync_metrics(settings, &ports),
         });
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
         let known = (Arc::clone(&view), book, RuntimeLogs(pleg.cache));
@@ -225,11 +226,16 @@ fn node_view(
 ) -> NodeView {
     let metrics = PodMetrics::new(&ports.metrics).expect("nobody else times pods");
     let (clock, resizes) = (Arc::clone(&ports.clock), Arc::clone(resizes));
-    let node = (settings.runtime_name.clone(), Arc::clone(host_ips));
-    NodeView::new(node, clock, resizes, metrics)
+    let facts = NodeFacts {
+        host_ips: Vec::new(),
+        runtime_name: settings.runtime_name.clone(),
+        stop_signals: settings.node.stop_signals,
+    };
+    NodeView::new((facts, Arc::clone(host_ips)), clock, resizes, metrics)
 }
 
-fn sync_metrics(ports: &Ports) -> SyncMetrics {
+fn sync_metrics(settings: &Settings, ports: &Ports) -> SyncMetrics {
+    tell_node_name(&ports.metrics, &settings.node_name).expect("nobody else tells the node's name");
     SyncMetrics::new(&ports.metrics).expect("nobody else counts pods")
 }
 
@@ -310,6 +316,7 @@ fn sources(
             period: settings.manifests_period,
             node_name: settings.node_name.clone(),
             last_good: settings.state().join("manifests"),
+            clock: Arc::clone(&ports.clock),
         };
         let (source, told) = file_source(wants, Arc::clone(&ports.files));
         tasks.spawn("manifests", |stop| source.run(stop));
@@ -322,6 +329,7 @@ fn sources(
             period,
             node_name: settings.node_name.clone(),
             last_good: settings.state().join("manifest-url"),
+            clock: Arc::clone(&ports.clock),
         };
         let (source, told) = http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
         tasks.spawn("manifest URL", |stop| source.run(stop));
@@ -372,7 +380,7 @@ fn admission(settings: &Settings, registry: &Registry) -> Admission {
     Admission {
         sysctls,
         apparmor: machine.apparmor,
-        stop_signals: settings.stop_signals,
+        restart_rules: settings.restart_rules,
         node: settings.admission.clone(),
         metrics: AdmissionMetrics::new(registry).expect("nobody else counts what is let in"),
     }
@@ -415,6 +423,7 @@ fn pod_runtime(
         files: Arc::clone(&ports.files),
         http: Arc::clone(&ports.pod_http),
         events: Arc::clone(&ports.events),
+        node_events: Arc::clone(&ports.node_events),
         clock: Arc::clone(&ports.clock),
         logs: log_layout(settings),
         pods: settings.pods(),
@@ -444,7 +453,6 @@ fn syncer(
         clock: Arc::clone(&ports.clock),
         view: Arc::clone(view),
         resizes: Arc::clone(resizes),
-        stop_signals: settings.stop_signals,
         node: node.cloned(),
         looks: looks.clone(),
         failures: Mutex::default(),

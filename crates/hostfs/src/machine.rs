@@ -32,6 +32,11 @@ fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
     let memory = meminfo_bytes(&memory, "MemTotal:").ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, "no MemTotal in /proc/meminfo")
     })?;
+    let swaps = match fs::read_to_string(root.join("proc/swaps")) {
+        // A kernel without swap.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        other => other?,
+    };
     let cpu_set = text("sys/devices/system/cpu/online").trim().to_owned();
     let online = cpu_list(&cpu_set);
     let limits = ["pid_max", "threads-max"].map(|file| text(&format!("proc/sys/kernel/{file}")));
@@ -51,6 +56,7 @@ fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
         huge_pages: huge_pages(&root.join("sys/kernel/mm/hugepages")),
         thermal_throttle: throttle.map(|path| path.to_string_lossy().into_owned()).collect(),
         cgroups,
+        swap: is_swap_on(&swaps),
         swap_controller: swap_file(cgroups, &text("proc/self/cgroup"))
             .is_some_and(|file| below(&file).exists()),
         apparmor,
@@ -97,6 +103,11 @@ fn huge_pages(directory: &Path) -> Vec<HugePages> {
     all
 }
 
+/// The first line of the kernel's list is its head.
+fn is_swap_on(swaps: &str) -> bool {
+    swaps.trim().lines().count() > 1
+}
+
 /// The file that limits swap, where that can be done.
 fn swap_file(cgroups: Cgroups, own_cgroup: &str) -> Option<PathBuf> {
     match cgroups {
@@ -129,6 +140,7 @@ mod tests {
             ("proc/meminfo", "MemTotal:       16316412 kB\nMemFree: 1 kB\n"),
             ("proc/self/cgroup", "0::/user.slice\n"),
             ("sys/fs/cgroup/user.slice/memory.swap.max", "max\n"),
+            ("proc/swaps", "Filename\tType\tSize\tUsed\tPriority\n/swap.img\tfile\t4096\t0\t-2\n"),
             ("proc/sys/kernel/pid_max", "4194304\n"),
             ("proc/sys/kernel/threads-max", "127000\n"),
             ("sys/devices/system/cpu/online", "0-2,5\n"),
@@ -152,6 +164,7 @@ mod tests {
             ],
             thermal_throttle: vec!["/sys/devices/system/cpu/cpu1/thermal_throttle".to_owned()],
             cgroups: Cgroups::V2,
+            swap: true,
             swap_controller: true,
             apparmor: true,
         };
@@ -171,6 +184,13 @@ mod tests {
         };
         assert_eq!(machine, expected);
         assert!(read(written(&[]).path(), Cgroups::V1, "4.19").is_err());
+    }
+
+    #[test]
+    fn swap_is_on_where_the_kernel_lists_some() {
+        for (swaps, expected) in [("", false), ("Filename\tType\n", false), ("F\n/dev/b\n", true)] {
+            assert_eq!(is_swap_on(swaps), expected, "{swaps:?}");
+        }
     }
 
     #[test]

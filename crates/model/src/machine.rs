@@ -55,6 +55,8 @@ pub struct Machine {
     pub thermal_throttle: Vec<String>,
     /// Which version of cgroups there is.
     pub cgroups: Cgroups,
+    /// Whether swap is on.
+    pub swap: bool,
     /// Whether the use of swap can be limited.
     pub swap_controller: bool,
     /// Whether `AppArmor` is there and on.

@@ -1,6 +1,7 @@
 //! What was observed in the container runtime.
 
 mod resources;
+mod user;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,6 +13,7 @@ use crate::ids::{ContainerId, ObjectId, PodName, PodUid, SandboxId};
 use crate::wanted::Mount;
 
 pub use resources::ReportedResources;
+pub use user::{ContainerUser, LinuxUser};
 
 /// State of a container, in the runtime's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -134,6 +136,10 @@ pub struct ContainerStatus {
     pub mounts: Vec<Mount>,
     /// How much it may use, where the runtime says.
     pub resources: Option<ReportedResources>,
+    /// Whom its first process was started as, where the runtime says.
+    pub user: Option<Arc<ContainerUser>>,
+    /// The signal that asks it to end, by name, where the runtime says.
+    pub stop_signal: Option<Arc<str>>,
 }
 
 /// All that a list shows of one pod.

@@ -6,28 +6,39 @@ use std::sync::{Arc, Mutex, PoisonError};
 use model::ids::PodUid;
 use model::pod_state::WorkerState;
 
+use crate::decide::worker::Working;
+
 /// How far each pod with a worker is. Clones show the same.
 #[derive(Debug, Clone, Default)]
 pub struct WorkerStates {
     /// Written by the workers' task alone. Never held across an await.
-    states: Arc<Mutex<BTreeMap<PodUid, WorkerState>>>,
+    states: Arc<Mutex<States>>,
 }
+
+/// How far a pod is, and as what it is counted.
+type States = BTreeMap<PodUid, (WorkerState, Working)>;
 
 impl WorkerStates {
     /// How far a pod is, if it has a worker.
     pub fn get(&self, uid: &PodUid) -> Option<WorkerState> {
-        self.lock().get(uid).copied()
+        self.lock().get(uid).map(|(state, _)| *state)
     }
 
-    pub(crate) fn set(&self, uid: &PodUid, state: Option<WorkerState>) {
+    /// Says how far a pod is; answers as what it was counted before.
+    pub(crate) fn set(
+        &self,
+        uid: &PodUid,
+        state: Option<(WorkerState, Working)>,
+    ) -> Option<Working> {
         let mut states = self.lock();
-        match state {
-            Some(state) => drop(states.insert(uid.clone(), state)),
-            None => drop(states.remove(uid)),
-        }
+        let before = match state {
+            Some(state) => states.insert(uid.clone(), state),
+            None => states.remove(uid),
+        };
+        before.map(|(_, working)| working)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<PodUid, WorkerState>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, States> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

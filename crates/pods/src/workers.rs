@@ -237,8 +237,11 @@ impl WorkersTask {
         }
         let commands = self.workers.step(event);
         // Before anybody hears of it: who does must find it.
-        for uid in asked.iter().chain(commands.iter().map(Command::pod)) {
-            self.states.set(uid, self.workers.state(uid));
+        let others = self.workers.take_other_orphans();
+        for uid in asked.iter().chain(commands.iter().map(Command::pod)).chain(&others) {
+            let now = self.workers.working(uid);
+            let before = self.states.set(uid, self.workers.state(uid).zip(now));
+            self.parts.metrics.counted(before, now);
         }
         for command in commands {
             match command {

@@ -400,3 +400,31 @@ async fn it_is_timed_how_long_what_is_asked_of_a_worker_takes() {
         .map(|(what, count, sum)| (what.to_owned(), count, sum));
     assert_eq!(timed, expected);
 }
+
+// behaviour: WRK-31
+#[tokio::test(start_paused = true)]
+async fn pods_are_counted_as_what_they_are_now() {
+    let mut bench = Bench::new();
+    let counted = |bench: &Bench| -> Vec<String> {
+        let text = prometheus::TextEncoder::new().encode_to_string(&bench.registry.gather());
+        let text = text.unwrap();
+        let lines = text.lines().filter_map(|line| line.strip_prefix("kubelet_working_pods"));
+        lines.filter(|line| !line.ends_with(" 0")).map(ToOwned::to_owned).collect()
+    };
+    let runs = r#"{config="desired",lifecycle="sync",static=""} "#;
+    bench.script("terminate a 30", [Act::Takes(seconds(9))]);
+    bench.create("a").await;
+    bench.create("b").await;
+    bench.nth(2).await;
+    assert_eq!(counted(&bench), [format!("{runs}2")]);
+    bench.desired(["b"]).await;
+    bench.nth(3).await;
+    let ends = r#"{config="orphan",lifecycle="terminating",static=""} 1"#.to_owned();
+    assert_eq!(counted(&bench), [format!("{runs}1"), ends]);
+    assert_eq!(bench.news().await, News::Finished("a".into()));
+    let over = r#"{config="orphan",lifecycle="terminated",static=""} 1"#.to_owned();
+    assert_eq!(counted(&bench), [format!("{runs}1"), over]);
+    bench.desired(["b"]).await;
+    assert_eq!(bench.news().await, News::Forgotten("a".into()));
+    assert_eq!(counted(&bench), [format!("{runs}1")]);
+}

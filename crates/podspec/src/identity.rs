@@ -73,6 +73,16 @@ pub(crate) fn with_identity(mut pod: Pod, origin: &Origin, node_name: &str) -> P
     pod
 }
 
+/// Notes on a static pod when its source first saw it: as it was noted before, if that was the same pod.
+pub fn mark_seen(pod: &mut Pod, known: Option<&Pod>, now: &str) {
+    let known = known.filter(|known| known.metadata.uid == pod.metadata.uid);
+    let marks = known.and_then(|known| known.metadata.annotations.as_ref());
+    let seen = marks.and_then(|marks| marks.get(annotations::CONFIG_SEEN));
+    let seen = seen.cloned().unwrap_or_else(|| now.to_owned());
+    let marks = pod.metadata.annotations.get_or_insert_default();
+    marks.insert(annotations::CONFIG_SEEN.to_owned(), seen);
+}
+
 /// Drops what only an object in the API can have. Manifests are often copies of such objects, and
 /// a copied deletion or mirror mark would mean something here.
 fn forget_former_life(pod: &mut Pod) {

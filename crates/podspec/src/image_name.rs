@@ -1,11 +1,11 @@
-//! Image names, as far as a default depends on them.
+//! Image names: taken apart, and why a text is none, by the rules of registries and in upstream's words.
 
-/// Bytes in a name with its registry.
+/// Bytes in a name without its registry.
 const NAME_MAX: usize = 255;
 /// What a name without a registry means.
-const DEFAULT_REGISTRY: &str = "docker.io/";
-/// What a name without a registry and a path means.
-const DEFAULT_PATH: &str = "docker.io/library/";
+const DEFAULT_REGISTRY: &str = "docker.io";
+/// Another name of the same.
+const OLD_DEFAULT_REGISTRY: &str = "index.docker.io";
 
 /// What an image name says after its repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,27 +18,73 @@ pub struct ImageName<'a> {
     pub digest: Option<&'a str>,
 }
 
+/// Why a text is no image name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ImageNameError {
+    /// It is an id.
+    #[error("invalid repository name ({0}), cannot specify 64-byte hexadecimal strings")]
+    Id(String),
+    /// Its path is not in lower case.
+    #[error("invalid reference format: repository name ({0}) must be lowercase")]
+    PathCase(String),
+    /// It would be one in lower case.
+    #[error("repository name must be lowercase")]
+    Case,
+    /// It is none.
+    #[error("invalid reference format")]
+    Format,
+    /// It is too long.
+    #[error("repository name must not be more than {NAME_MAX} characters")]
+    TooLong,
+    /// Its digest is none.
+    #[error("invalid checksum digest format")]
+    DigestFormat,
+    /// Its digest is too long or too short.
+    #[error("invalid checksum digest length")]
+    DigestLength,
+    /// Nobody knows how its digest is made.
+    #[error("unsupported digest algorithm")]
+    DigestAlgorithm,
+}
+
 impl<'a> ImageName<'a> {
     /// Takes a name apart. No name that a registry could not serve has parts.
     pub fn parse(text: &'a str) -> Option<Self> {
-        let (rest, digest) = match text.split_once('@') {
-            Some((rest, digest)) if is_digest(digest) => (rest, Some(digest)),
-            Some(_) => return None,
-            None => (text, None),
+        Self::read(text).ok()
+    }
+
+    /// The same, and why a text has no parts.
+    pub fn read(text: &'a str) -> Result<Self, ImageNameError> {
+        if text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(ImageNameError::Id(text.to_owned()));
+        }
+        let (registry, path) = in_registry(text);
+        let before_tag = path.split(':').next().unwrap_or_default();
+        if before_tag.to_lowercase() != before_tag {
+            return Err(ImageNameError::PathCase(before_tag.to_owned()));
+        }
+        let full = format!("{registry}/{path}");
+        let Some(path) = path_of(&full) else {
+            let in_lower_case = path_of(&full.to_lowercase()).is_some();
+            return Err(if in_lower_case { ImageNameError::Case } else { ImageNameError::Format });
         };
+        if path.len() > NAME_MAX {
+            return Err(ImageNameError::TooLong);
+        }
+        let parts = Self::split(text);
+        parts.digest.map_or(Ok(()), check_digest)?;
+        Ok(parts)
+    }
+
+    /// The parts of a text that may be no name.
+    fn split(text: &'a str) -> Self {
+        let (rest, digest) =
+            text.split_once('@').map_or((text, None), |(rest, digest)| (rest, Some(digest)));
         // A colon before the last slash belongs to the port of the registry.
         let tag_at = rest.rfind(':').filter(|at| !rest[*at..].contains('/'));
-        let (repository, tag) = match tag_at {
-            Some(at) if is_tag(&rest[at + 1..]) => (&rest[..at], Some(&rest[at + 1..])),
-            Some(_) => return None,
-            None => (rest, None),
-        };
-        let is_bare_id =
-            repository.len() == 64 && repository.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !is_repository(repository) || (is_bare_id && tag.is_none() && digest.is_none()) {
-            return None;
-        }
-        Some(Self { repository, tag, digest })
+        let (repository, tag) =
+            tag_at.map_or((rest, None), |at| (&rest[..at], Some(&rest[at + 1..])));
+        Self { repository, tag, digest }
     }
 
     /// Whether the name means whatever the registry calls `latest` when it is pulled.
@@ -51,38 +97,42 @@ impl<'a> ImageName<'a> {
 
     /// The name as runtimes list it: with its registry, and with its digest or else its tag.
     pub fn in_full(&self) -> String {
-        let first = self.repository.split_once('/').map(|(first, _)| first);
-        let prefix = match first {
-            Some(first) if is_registry_position(first) => "",
-            Some(_) => DEFAULT_REGISTRY,
-            None => DEFAULT_PATH,
-        };
-        let repository = self.repository;
+        let (registry, path) = in_registry(self.repository);
         match (self.digest, self.tag) {
-            (Some(digest), _) => format!("{prefix}{repository}@{digest}"),
-            (None, Some(tag)) => format!("{prefix}{repository}:{tag}"),
-            (None, None) => format!("{prefix}{repository}"),
+            (Some(digest), _) => format!("{registry}/{path}@{digest}"),
+            (None, Some(tag)) => format!("{registry}/{path}:{tag}"),
+            (None, None) => format!("{registry}/{path}"),
         }
     }
 }
 
-/// A registry and a path, or a path alone.
-fn is_repository(text: &str) -> bool {
-    let is_path = |path: &str| path.split('/').all(is_path_component);
-    let with_registry = text.split_once('/').filter(|(first, _)| is_registry_position(first));
-    if let Some((registry, path)) = with_registry {
-        let is_name = (is_domain(registry) && is_path(path)) || is_path(text);
-        return is_name && text.len() <= NAME_MAX;
-    }
-    let prefix = if text.contains('/') { DEFAULT_REGISTRY } else { DEFAULT_PATH };
-    is_path(text) && prefix.len() + text.len() <= NAME_MAX
+/// The registry that a name means, and the rest of the name there.
+fn in_registry(text: &str) -> (&str, String) {
+    let (registry, path) = match text.split_once('/') {
+        Some((OLD_DEFAULT_REGISTRY, rest)) => (DEFAULT_REGISTRY, rest),
+        Some((first, rest)) if is_registry_position(first) => (first, rest),
+        _ => (DEFAULT_REGISTRY, text),
+    };
+    let is_short = registry == DEFAULT_REGISTRY && !path.contains('/');
+    (registry, if is_short { format!("library/{path}") } else { path.to_owned() })
 }
 
 /// Whether the first component of a name is a registry and not the first part of a path.
 fn is_registry_position(first: &str) -> bool {
-    first.contains(['.', ':'])
-        || first == "localhost"
-        || first.bytes().any(|byte| byte.is_ascii_uppercase())
+    first.contains(['.', ':']) || first == "localhost" || first.to_lowercase() != first
+}
+
+/// The path of a name with its registry, if that is well formed.
+fn path_of(full: &str) -> Option<&str> {
+    let ImageName { repository, tag, digest } = ImageName::split(full);
+    if !(tag.is_none_or(is_tag) && digest.is_none_or(is_digest)) {
+        return None;
+    }
+    let is_path = |path: &str| path.split('/').all(is_path_component);
+    match repository.split_once('/') {
+        Some((registry, path)) if is_domain(registry) && is_path(path) => Some(path),
+        _ => is_path(repository).then_some(repository),
+    }
 }
 
 fn is_domain(text: &str) -> bool {
@@ -140,6 +190,7 @@ fn is_tag(text: &str) -> bool {
         && text.bytes().all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'))
 }
 
+/// A digest by its form alone.
 fn is_digest(text: &str) -> bool {
     let Some((algorithm, hex)) = text.split_once(':') else {
         return false;
@@ -148,20 +199,34 @@ fn is_digest(text: &str) -> bool {
         part.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic())
             && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
-    let is_length = match algorithm {
-        "sha256" => hex.len() == 64,
-        "sha384" => hex.len() == 96,
-        "sha512" => hex.len() == 128,
-        _ => hex.len() >= 32,
-    };
-    is_length
+    hex.len() >= 32
         && algorithm.split(['-', '_', '+', '.']).all(is_part)
         && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
+/// Whether what has the form of a digest is one.
+fn check_digest(text: &str) -> Result<(), ImageNameError> {
+    let has_upper_case = |text: &str| text.bytes().any(|byte| byte.is_ascii_uppercase());
+    let (algorithm, hex) = text.split_once(':').unwrap_or_default();
+    let length = match algorithm {
+        "sha256" => 64,
+        "sha384" => 96,
+        "sha512" => 128,
+        _ if has_upper_case(algorithm) => return Err(ImageNameError::DigestFormat),
+        _ => return Err(ImageNameError::DigestAlgorithm),
+    };
+    if hex.len() != length {
+        Err(ImageNameError::DigestLength)
+    } else if has_upper_case(hex) {
+        Err(ImageNameError::DigestFormat)
+    } else {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::ImageName;
+    use super::{ImageName, ImageNameError};
 
     const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -200,6 +265,8 @@ mod tests {
             ("localhost/app", "localhost/app"),
             ("localhost:5000/app:1", "localhost:5000/app:1"),
             ("registry.test/app", "registry.test/app"),
+            ("docker.io/busybox", "docker.io/library/busybox"),
+            ("index.docker.io/team/app", "docker.io/team/app"),
             (&both, &digested),
         ];
         for (text, expected) in cases {
@@ -210,7 +277,7 @@ mod tests {
     #[test]
     fn what_no_registry_serves_has_no_parts() {
         let bare_id = "0123456789abcdef".repeat(4);
-        let long = "a".repeat(238);
+        let long = "a".repeat(248);
         let cases = [
             "",
             " ",
@@ -237,6 +304,38 @@ mod tests {
         for text in cases {
             assert_eq!(parts(text), None, "{text:?}");
         }
+    }
+
+    // behaviour: ACT-79
+    #[test]
+    fn why_a_text_is_no_name_is_told_in_upstreams_words() {
+        use ImageNameError::{
+            Case, DigestAlgorithm, DigestFormat, DigestLength, Format, Id, PathCase, TooLong,
+        };
+        let id = "0123456789abcdef".repeat(4);
+        let long = format!("registry.test/{}", "a".repeat(256));
+        let hex = |algorithm: &str, length| format!("a@{algorithm}:{}", "0".repeat(length));
+        let rows = [
+            (id.clone(), Id(id)),
+            ("Upper".to_owned(), PathCase("library/Upper".to_owned())),
+            ("host/Upper:1".to_owned(), PathCase("host/Upper".to_owned())),
+            ("HOST..test/a".to_owned(), Format),
+            ("HOST_x/a".to_owned(), Case),
+            ("a:b:c".to_owned(), Format),
+            ("a@sha256:12".to_owned(), Format),
+            (long, TooLong),
+            (hex("sha256", 63), DigestLength),
+            (hex("sha512", 64), DigestLength),
+            (hex("md5", 32), DigestAlgorithm),
+            (hex("SHA256", 64), PathCase("library/a@SHA256".to_owned())),
+            (format!("a:1@SHA256:{}", "0".repeat(64)), DigestFormat),
+            (format!("a@sha256:{}", "A".repeat(64)), DigestFormat),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(ImageName::read(&text), Err(expected), "{text}");
+        }
+        let at_the_limit = format!("registry.test/{}", "a".repeat(255));
+        assert!(ImageName::parse(&at_the_limit).is_some());
     }
 
     #[test]

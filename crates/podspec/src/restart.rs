@@ -5,6 +5,7 @@ use model::observed::{ContainerState, ContainerStatus, PodStatus};
 
 use crate::view;
 
+const INIT_CONTAINERS: &str = "initContainers";
 const RESTART: &str = "Restart";
 const RESTART_ALL: &str = "RestartAllContainers";
 
@@ -84,6 +85,41 @@ pub fn may_restart_all(pod: &Pod) -> bool {
         .chain(view::init_containers(pod))
         .flat_map(rules)
         .any(|rule| rule.action == RESTART_ALL)
+}
+
+/// The paths of what containers of the pod say of their own restarts. That an init container is a sidecar
+/// is something else.
+pub fn own_rules(pod: &Pod) -> Vec<String> {
+    let mut paths = Vec::new();
+    let mut look = |list: &str, containers: &[Container]| {
+        for (index, container) in containers.iter().enumerate() {
+            let is_sidecar = list == INIT_CONTAINERS && view::is_sidecar(container);
+            if container.restart_policy.is_some() && !is_sidecar {
+                paths.push(format!("spec.{list}[{index}].restartPolicy"));
+            }
+            if container.restart_policy_rules.as_ref().is_some_and(|rules| !rules.is_empty()) {
+                paths.push(format!("spec.{list}[{index}].restartPolicyRules"));
+            }
+        }
+    };
+    look(INIT_CONTAINERS, view::init_containers(pod));
+    look("containers", view::containers(pod));
+    paths
+}
+
+/// Drops what containers of the pod say of their own restarts.
+pub fn drop_own_rules(pod: &mut Pod) {
+    let Some(spec) = &mut pod.spec else { return };
+    for init in spec.init_containers.iter_mut().flatten() {
+        if !view::is_sidecar(init) {
+            init.restart_policy = None;
+        }
+        init.restart_policy_rules = None;
+    }
+    for container in &mut spec.containers {
+        container.restart_policy = None;
+        container.restart_policy_rules = None;
+    }
 }
 
 /// The rules of a container. They refine its own policy and mean nothing without one.

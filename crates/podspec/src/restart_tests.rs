@@ -8,7 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::observed::ContainerState::{Created, Exited, Running, Unknown};
 use model::observed::{ContainerState, ContainerStatus, PodStatus};
 
-use crate::restart::{has_finished, may_restart_all, restarts_all_after, should_restart};
+use crate::restart::{
+    drop_own_rules, has_finished, may_restart_all, own_rules, restarts_all_after, should_restart,
+};
 
 fn container(name: &str) -> Container {
     Container { name: name.to_owned(), ..Container::default() }
@@ -39,6 +41,8 @@ fn instance(name: &str, state: ContainerState, exit_code: i32) -> ContainerStatu
         annotations: [].into(),
         mounts: Vec::new(),
         resources: None,
+        user: None,
+        stop_signal: None,
     }
 }
 
@@ -183,4 +187,31 @@ fn a_pod_has_finished_when_an_init_container_failed_for_good() {
         let finished = has_finished(&pod, &status(instances.clone()));
         assert_eq!(finished, expected, "{policy} {instances:?}");
     }
+}
+
+// behaviour: ACT-49
+#[test]
+fn what_containers_say_of_their_own_restarts_can_be_dropped() {
+    let ruled = with_rules(Some("Never"), vec![rule("Restart", "In", vec![42])]);
+    let sidecar = with_rules(Some("Always"), vec![]);
+    let mut pod = pod("Always", vec![ruled.clone()]);
+    let spec = pod.spec.as_mut().unwrap();
+    let failing = with_rules(Some("OnFailure"), vec![]);
+    spec.init_containers = Some(vec![failing, sidecar]);
+    let paths = own_rules(&pod);
+    let expected = [
+        "spec.initContainers[0].restartPolicy",
+        "spec.containers[0].restartPolicy",
+        "spec.containers[0].restartPolicyRules",
+    ];
+    let of = |path: &&str| paths.iter().any(|found| found == path);
+    assert!(expected.iter().all(of), "{paths:?}");
+    drop_own_rules(&mut pod);
+    let spec = pod.spec.as_ref().unwrap();
+    let policies = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let policies: Vec<_> = policies.map(|one| one.restart_policy.as_deref()).collect();
+    assert_eq!(policies, [None, Some("Always"), None], "a sidecar is still one");
+    let ended = instance(&spec.containers[0].name, Exited, 0);
+    assert!(should_restart(&pod, &spec.containers[0], Some(&ended)), "by the pod's policy");
+    assert!(!should_restart(&pod, &ruled, Some(&ended)));
 }

@@ -86,6 +86,8 @@ mod tests {
             annotations: [].into(),
             mounts: Vec::new(),
             resources: None,
+            user: None,
+            stop_signal: None,
         }
     }
 

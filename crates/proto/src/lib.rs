@@ -4,7 +4,8 @@
 //! is [`runtime_v1`], the container runtime interface (CRI v1).
 //!
 //! Inputs: `proto/`, our own definitions with upstream's names, numbers and types. They leave out
-//! what serves Windows, and deprecated fields; an unknown field on the wire is skipped.
+//! what serves Windows, and deprecated fields that upstream sends no more; an unknown field on the
+//! wire is skipped.
 //!
 //! Outputs: one module per package, written by `cargo run -p xtask --features proto -- proto` and
 //! checked in, so that a normal build needs no generator.
@@ -23,6 +24,7 @@
     clippy::all,
     clippy::pedantic,
     clippy::let_underscore_must_use,
+    deprecated,
     unreachable_pub,
     unused_qualifications,
     reason = "generated code"

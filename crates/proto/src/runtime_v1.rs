@@ -1,4 +1,4 @@
-// @generated from proto/runtime/v1 by `cargo run -p xtask --features proto -- proto` with prettyplease 0.2.37, prost-build 0.14.4, protox 0.10.0, tonic-build 0.14.9, tonic-prost-build 0.14.9, sha256 5e5708fa62eae1c27ea650030cd980afbacdd5388f42834242adb2f3d2d026dc
+// @generated from proto/runtime/v1 by `cargo run -p xtask --features proto -- proto` with prettyplease 0.2.37, prost-build 0.14.4, protox 0.10.0, tonic-build 0.14.9, tonic-prost-build 0.14.9, sha256 3793e12685e3992159a4903b12aeb2aad2dbd1a430d0bdefe9580d092ace236d
 /// Limits of a container, of a pod, or the overhead of a sandbox. Zero and empty mean "leave it alone".
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LinuxContainerResources {
@@ -197,6 +197,10 @@ pub struct LinuxContainerSecurityContext {
     pub readonly_rootfs: bool,
     #[prost(int64, repeated, tag = "8")]
     pub supplemental_groups: ::prost::alloc::vec::Vec<i64>,
+    /// What `apparmor` says, for older runtimes: runtime/default, unconfined, or localhost/ and a name.
+    #[deprecated]
+    #[prost(string, tag = "9")]
+    pub apparmor_profile: ::prost::alloc::string::String,
     #[prost(bool, tag = "11")]
     pub no_new_privs: bool,
     /// An error without a user.

@@ -10,7 +10,7 @@ use model::image_claims::ImageClaims;
 use model::ports::addresses::HostIps;
 use model::ports::clock::WallClock;
 use model::ports::events::EventType::Normal;
-use model::ports::events::Events;
+use model::ports::events::{Events, NodeEvents};
 use model::ports::files::HostFiles;
 use model::ports::http::HttpGet;
 use model::ports::runtime::Runtime;
@@ -43,6 +43,8 @@ pub struct RuntimeParts {
     pub http: Arc<dyn HttpGet>,
     /// Whom people hear from.
     pub events: Arc<dyn Events>,
+    /// The same, of the node itself.
+    pub node_events: Arc<dyn NodeEvents>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
     /// Where logs lie.
@@ -208,7 +210,14 @@ impl PodRuntime {
         attempt: u32,
         cancel: &'a CancellationToken,
     ) -> Result<Home<'a>, SyncError> {
-        let (sandbox, config) = self.create_sandbox(pod, attempt).await?;
+        let metrics = &self.parts.metrics;
+        metrics.pod_starts();
+        let made = self.create_sandbox(pod, attempt, cancel).await;
+        // Of a pod that ends meanwhile it is no failure.
+        if made.is_err() && !cancel.is_cancelled() {
+            metrics.pod_did_not_start();
+        }
+        let (sandbox, config) = made?;
         // What was observed are the addresses of an earlier sandbox.
         let ips = self.addresses(pod, &sandbox).await?;
         Ok(Home { sandbox, config, ips, cancel })

@@ -75,7 +75,7 @@ pub(crate) fn container_config(
         resources: container_resources(pod, container, &node.limits, &node.machine),
         pid: sandbox::pid_mode(pod),
         pid_target: None,
-        stop_signal: stop_signal(container),
+        stop_signal: stop_signal(container).filter(|_| node.stop_signals),
     })
 }
 

@@ -10,6 +10,7 @@ use model::ports::files::FileError;
 use model::ports::runtime::{RuntimeError, SandboxFilter};
 use model::verdict::{Detail, Owner, Subject, Verdict};
 use model::wanted::SandboxConfig;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::act::PodRuntime;
@@ -21,11 +22,13 @@ use model::log_layout::LogLayout;
 pub(crate) const MOST_NAMES: usize = 16;
 
 impl PodRuntime {
-    /// Makes a sandbox. One that an earlier attempt left under the same name is used, or removed.
+    /// Makes a sandbox. One that an earlier attempt left under the same name is used, or removed. Of a
+    /// pod that is to end it is no failure if that does not work.
     pub(crate) async fn create_sandbox(
         &self,
         pod: &Pod,
         attempt: u32,
+        cancel: &CancellationToken,
     ) -> Result<(SandboxId, SandboxConfig), SyncError> {
         match self.make_sandbox(pod, attempt).await {
             Ok((id, config)) => {
@@ -35,6 +38,8 @@ impl PodRuntime {
             }
             Err(error) => {
                 let why = match &error {
+                    _ if cancel.is_cancelled() => None,
+                    SyncError::LogDirectory(error) => Some(Chain(error).to_string()),
                     SyncError::CreateSandbox(source) => Some(source.message.clone()),
                     SyncError::SandboxConfig(error) => Some(Chain(error).to_string()),
                     _ => None,

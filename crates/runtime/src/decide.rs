@@ -31,6 +31,8 @@ mod pod_actions;
 mod ports;
 mod probe_results;
 mod pull;
+mod pull_size;
+pub mod pull_words;
 mod reasons;
 mod regular_containers;
 mod remains;
@@ -78,6 +80,7 @@ pub use podspec::restart::{RestartPolicy, has_finished, restart_policy, should_r
 pub use ports::port_mappings;
 pub use probe_results::{ProbeResult, ProbeResults};
 pub use pull::{Fetch, fetch, with_default_tag};
+pub use pull_size::size_class;
 pub use reasons::{KillPod, KillReason, StartReason};
 pub use resize::{
     Actual, ContainerResize, MemoryUse, Sizes, actual, below_usage, is_resizing, raised,

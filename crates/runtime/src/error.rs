@@ -6,8 +6,10 @@ use model::chain::Chain;
 use model::ports::files::FileError;
 use model::ports::objects::ObjectError;
 use model::ports::runtime::RuntimeError;
+use podspec::image_name::ImageNameError;
 
 use crate::cgroups::PodCgroupError;
+use crate::decide::pull_words::{self, PullFailure, pull_failure};
 use crate::decide::{ConfigError, ResolvConfError};
 use crate::hooks::HookFailure;
 use crate::user_namespaces::UserNamespaceError;
@@ -30,10 +32,21 @@ pub enum StartError {
         image: String,
         /// When it may be tried again.
         until: Timestamp,
+        /// Why it failed.
+        last: PullFailure,
     },
     /// The pod is to end before the container could start.
     #[error("the pod ends")]
     PodEnds,
+    /// What is given as the image is no name of one. What is said is upstream's.
+    #[error("Failed to apply default image tag {image:?}: couldn't parse image name {image:?}")]
+    InvalidImageName {
+        /// The image.
+        image: String,
+        /// Why.
+        #[source]
+        source: ImageNameError,
+    },
     /// The image cannot be asked for.
     #[error("inspect image {image:?}")]
     ImageInspect {
@@ -79,9 +92,15 @@ pub enum StartError {
         /// That container.
         container: String,
     },
-    /// The directory for its logs cannot be made.
-    #[error("make the container's log directory")]
-    LogDirectory(#[source] FileError),
+    /// The directory for its logs cannot be made. What is said is upstream's.
+    #[error("create container log directory for container {container} failed")]
+    LogDirectory {
+        /// The container.
+        container: String,
+        /// Why.
+        #[source]
+        source: FileError,
+    },
     /// One that was made and never started stands in its way.
     #[error("remove the container that was never started")]
     RemoveUnused(#[source] RemoveUnused),
@@ -102,17 +121,18 @@ impl StartError {
         match self {
             Self::BackOff { .. } => "CrashLoopBackOff",
             Self::ImagePullBackOff { .. } => "ImagePullBackOff",
+            Self::InvalidImageName { .. } => "InvalidImageName",
             Self::ImageInspect { .. } => "ImageInspectError",
             Self::ImageNeverPull { .. } => "ErrImageNeverPull",
             // Nobody sees it: the pod's own end is what is shown.
             Self::PodEnds => "ContainerCreating",
-            Self::ImagePull { .. } => "ErrImagePull",
-            Self::Config(_) | Self::ImageUser { .. } | Self::Files(_) | Self::NoTarget { .. } => {
-                "CreateContainerConfigError"
-            }
-            Self::LogDirectory(_) | Self::RemoveUnused(_) | Self::Create(_) => {
-                "CreateContainerError"
-            }
+            Self::ImagePull { image, source } => pull_failure(image, source).reason,
+            Self::Config(_)
+            | Self::ImageUser { .. }
+            | Self::Files(_)
+            | Self::NoTarget { .. }
+            | Self::LogDirectory { .. } => "CreateContainerConfigError",
+            Self::RemoveUnused(_) | Self::Create(_) => "CreateContainerError",
             Self::Run(_) => "RunContainerError",
             Self::PostStart(_) => "PostStartHookError",
         }
@@ -121,20 +141,32 @@ impl StartError {
     /// What the event says that tells of it.
     pub fn told(&self) -> String {
         match self {
-            Self::Config(_) | Self::ImageUser { .. } | Self::Files(_) | Self::NoTarget { .. } => {
-                Chain(self).to_string()
-            }
+            Self::Config(_)
+            | Self::ImageUser { .. }
+            | Self::Files(_)
+            | Self::NoTarget { .. }
+            | Self::LogDirectory { .. } => Chain(self).to_string(),
             Self::Create(source) | Self::Run(source) => source.message.clone(),
             _ => self.label().to_owned(),
         }
     }
 
-    /// What a container that waits says of it: where the runtime refused, its words and no others.
+    /// What a container that waits says of it: where the runtime refused, its words and no others; of
+    /// images, upstream's.
     pub fn message(&self) -> String {
         match self {
             Self::Create(source) | Self::Run(source) => source.message.clone(),
+            Self::ImagePull { image, source } => pull_failure(image, source).message,
+            Self::ImagePullBackOff { image, last, .. } => last.while_waiting(image),
+            Self::ImageInspect { image, source } => pull_words::uninspected(image, source),
+            Self::ImageNeverPull { image } => pull_words::never(image),
             _ => Chain(self).to_string(),
         }
+    }
+
+    /// Whether nothing is wrong with the container: its pod ends, or it runs after all.
+    pub(crate) fn is_nobodys_business(&self) -> bool {
+        matches!(self, Self::PodEnds | Self::RemoveUnused(RemoveUnused::Started))
     }
 
     /// When it makes sense to try again, if that is known.

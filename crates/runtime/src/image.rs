@@ -9,10 +9,12 @@ use k8s_openapi::api::core::v1::Container;
 use model::ids::PodUid;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::runtime::Image;
+use podspec::image_name::ImageName;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::act::RuntimeParts;
+use crate::decide::pull_words::{self, PullFailure, pull_failure};
 use crate::decide::{Backoff, BackoffLimits, Fetch, Turn, fetch, with_default_tag};
 use crate::error::StartError;
 use crate::report::Reporter;
@@ -35,24 +37,26 @@ type Key = (PodUid, String);
 #[derive(Debug)]
 struct Failures {
     backoff: Backoff<Key>,
-    /// When the last pull failed.
-    failed: BTreeMap<Key, Timestamp>,
+    /// When the last pull failed, and why.
+    failed: BTreeMap<Key, (Timestamp, PullFailure)>,
 }
 
 impl Failures {
-    fn turn(&mut self, key: &Key, now: Timestamp) -> Turn {
-        match self.failed.get(key).copied() {
-            Some(failed) => self.backoff.turn(key, failed, now),
-            None => Turn::Now,
+    /// When a pull may be tried, and why the last one failed if it must wait.
+    fn wait(&mut self, key: &Key, now: Timestamp) -> Option<(Timestamp, PullFailure)> {
+        let (failed, why) = self.failed.get(key)?;
+        match self.backoff.turn(key, *failed, now) {
+            Turn::NotBefore { at, .. } => Some((at, why.clone())),
+            Turn::Now => None,
         }
     }
 
-    fn failed(&mut self, key: Key, now: Timestamp) {
+    fn failed(&mut self, key: Key, now: Timestamp, why: PullFailure) {
         if !self.failed.contains_key(&key) {
             // The first failure lays the first delay; later ones were laid when they were let try.
             self.backoff.turn(&key, now, now);
         }
-        self.failed.insert(key, now);
+        self.failed.insert(key, (now, why));
         self.backoff.expire(now);
         let backoff = &self.backoff;
         self.failed.retain(|key, _| backoff.contains(key));
@@ -69,7 +73,7 @@ impl Failures {
 pub(crate) struct Ensured {
     /// How to refer to it.
     pub(crate) image_ref: String,
-    /// What the runtime says of it; nothing if it was just fetched.
+    /// What the runtime says of it; nothing if it was just fetched and the runtime did not say.
     pub(crate) seen: Option<Image>,
 }
 
@@ -93,6 +97,11 @@ impl Images {
         report: &Reporter<'_>,
     ) -> Result<Ensured, StartError> {
         let image = container.image.clone().unwrap_or_default();
+        if let Some(source) = ImageName::read(&image).err() {
+            let error = StartError::InvalidImageName { image, source };
+            report.event(Warning, "InspectFailed", error.message());
+            return Err(error);
+        }
         let tagged = with_default_tag(&image);
         let policy = container.image_pull_policy.as_deref();
         let present = if policy == Some("Always") {
@@ -101,7 +110,7 @@ impl Images {
             match parts.runtime.image_status(&tagged).await {
                 Ok(present) => present,
                 Err(source) => {
-                    let message = format!("Failed to inspect image {image:?}: {source}");
+                    let message = pull_words::uninspected(&image, &source);
                     report.event(Warning, "InspectFailed", message);
                     return Err(StartError::ImageInspect { image, source });
                 }
@@ -109,20 +118,14 @@ impl Images {
         };
         match fetch(policy, present.as_ref().map(|present| present.id.as_str())) {
             Fetch::Present(image_ref) => {
-                let message = format!("Container image {image:?} already present on machine");
-                report.event(Normal, "Pulled", message);
+                report.event(Normal, "Pulled", pull_words::present(&image));
                 Ok(Ensured { image_ref, seen: present })
             }
             Fetch::Forbidden => {
-                let error = StartError::ImageNeverPull { image };
-                let message = "Container image is not present with pull policy of Never";
-                report.event(Warning, "ErrImageNeverPull", message.to_owned());
-                Err(error)
+                report.event(Warning, "ErrImageNeverPull", pull_words::never(&image));
+                Err(StartError::ImageNeverPull { image })
             }
-            Fetch::Pull => {
-                let image_ref = self.pull(parts, (uid.clone(), tagged), image, report).await?;
-                Ok(Ensured { image_ref, seen: None })
-            }
+            Fetch::Pull => self.pull(parts, (uid.clone(), tagged), image, report).await,
         }
     }
 
@@ -132,32 +135,38 @@ impl Images {
         key: Key,
         image: String,
         report: &Reporter<'_>,
-    ) -> Result<String, StartError> {
-        let turn = self.failures().turn(&key, parts.clock.now());
-        if let Turn::NotBefore { at, .. } = turn {
-            report.event(Normal, "BackOff", format!("Back-off pulling image {image:?}"));
-            return Err(StartError::ImagePullBackOff { image, until: at });
+    ) -> Result<Ensured, StartError> {
+        let wait = self.failures().wait(&key, parts.clock.now());
+        if let Some((until, last)) = wait {
+            report.event(Normal, "BackOff", pull_words::back_off(&image));
+            return Err(StartError::ImagePullBackOff { image, until, last });
         }
-        report.event(Normal, "Pulling", format!("Pulling image {image:?}"));
+        report.event(Normal, "Pulling", pull_words::pulling(&image));
         let asked = Instant::now();
         let permit = self.one_at_a_time.acquire().await.expect("the semaphore is never closed");
         let began = Instant::now();
         let pulled = parts.runtime.pull_image(&key.1).await;
+        let seen = match &pulled {
+            // Only to tell its size: whoever needs more asks again.
+            Ok(_) => parts.runtime.image_status(&key.1).await.ok().flatten(),
+            Err(_) => None,
+        };
         drop(permit);
         match pulled {
             Ok(image_ref) => {
                 parts.claims.changed();
                 self.failures().worked(&key);
-                let (pulling, waiting) = (began.elapsed(), asked.elapsed());
-                let message = format!(
-                    "Successfully pulled image {image:?} in {pulling:.0?} ({waiting:.0?} including waiting)"
-                );
+                let size = seen.as_ref().map_or(0, |seen| seen.size);
+                let (took, with_wait) = (began.elapsed(), asked.elapsed());
+                parts.metrics.pulled(with_wait, size);
+                let message = pull_words::pulled(&image, took, with_wait, size);
                 report.event(Normal, "Pulled", message);
-                Ok(image_ref)
+                Ok(Ensured { image_ref, seen })
             }
             Err(source) => {
-                self.failures().failed(key, parts.clock.now());
-                let message = format!("Failed to pull image {image:?}: {}", source.message);
+                let why = pull_failure(&image, &source);
+                self.failures().failed(key, parts.clock.now(), why);
+                let message = pull_words::not_pulled(&image, &source);
                 report.event(Warning, "Failed", message);
                 Err(StartError::ImagePull { image, source })
             }

@@ -1,35 +1,122 @@
-//! How long it takes to change what pods may use.
+//! What is done for pods, and how long it takes.
 
 use std::time::Duration;
 
-use prometheus::{HistogramOpts, HistogramVec, Registry};
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
+
+use crate::decide::{Role, size_class};
 
 /// Milliseconds, as upstream has them.
-const BUCKETS: [f64; 14] = [
+const RESIZE_BUCKETS: [f64; 14] = [
     10.0, 50.0, 100.0, 500.0, 1000.0, 2000.0, 5000.0, 10_000.0, 20_000.0, 30_000.0, 60_000.0,
     120_000.0, 300_000.0, 600_000.0,
+];
+/// Seconds, as upstream has them.
+const PULL_BUCKETS: [f64; 18] = [
+    1.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 480.0, 600.0, 900.0,
+    1200.0, 1800.0, 2700.0, 3600.0,
 ];
 
 /// The metrics, by their upstream names.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     resizes: HistogramVec,
+    pulls: HistogramVec,
+    pods: IntCounter,
+    pod_errors: IntCounter,
+    containers: IntCounterVec,
+    container_errors: IntCounterVec,
 }
 
 impl Metrics {
     /// Metrics that show up in a registry.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
-        let name = "kubelet_pod_resize_duration_milliseconds";
-        let help = "Duration in milliseconds to actuate a pod resize";
-        let wanted = HistogramOpts::new(name, help).buckets(BUCKETS.to_vec());
-        let resizes = HistogramVec::new(wanted, &["success"])?;
-        registry.register(Box::new(resizes.clone()))?;
-        Ok(Self { resizes })
+        let timed = |name: &str, help: &str, label: &str, buckets: &[f64]| {
+            let wanted = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+            let timed = HistogramVec::new(wanted, &[label])?;
+            registry.register(Box::new(timed.clone()))?;
+            Ok::<_, prometheus::Error>(timed)
+        };
+        let counter = |name: &str, help: &str| {
+            let counter = IntCounter::new(name, help)?;
+            registry.register(Box::new(counter.clone()))?;
+            Ok::<_, prometheus::Error>(counter)
+        };
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            let counters = IntCounterVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(counters.clone()))?;
+            Ok::<_, prometheus::Error>(counters)
+        };
+        Ok(Self {
+            resizes: timed(
+                "kubelet_pod_resize_duration_milliseconds",
+                "Duration in milliseconds to actuate a pod resize",
+                "success",
+                &RESIZE_BUCKETS,
+            )?,
+            pulls: timed(
+                "kubelet_image_pull_duration_seconds",
+                "Time to pull an image, with the wait for others, by the size of the image.",
+                "image_size_in_bytes",
+                &PULL_BUCKETS,
+            )?,
+            pods: counter(
+                "kubelet_started_pods_total",
+                "Number of times that it was begun to make a pod's sandbox.",
+            )?,
+            pod_errors: counter(
+                "kubelet_started_pods_errors_total",
+                "Number of times that a pod's sandbox could not be made.",
+            )?,
+            containers: counters(
+                "kubelet_started_containers_total",
+                "Number of times that it was begun to start a container.",
+                &["container_type"],
+            )?,
+            container_errors: counters(
+                "kubelet_started_containers_errors_total",
+                "Number of times that a container could not be started, by the reason.",
+                &["container_type", "code"],
+            )?,
+        })
     }
 
     /// It was tried to give a pod other resources, which took so long.
     pub(crate) fn resized(&self, took: Duration, success: bool) {
         let success = if success { "true" } else { "false" };
         self.resizes.with_label_values(&[success]).observe(took.as_secs_f64() * 1000.0);
+    }
+
+    /// An image of so many bytes was pulled, which took so long.
+    pub(crate) fn pulled(&self, took: Duration, bytes: u64) {
+        self.pulls.with_label_values(&[size_class(bytes)]).observe(took.as_secs_f64());
+    }
+
+    /// A pod's sandbox is about to be made.
+    pub(crate) fn pod_starts(&self) {
+        self.pods.inc();
+    }
+
+    /// A pod's sandbox was not made.
+    pub(crate) fn pod_did_not_start(&self) {
+        self.pod_errors.inc();
+    }
+
+    /// A container is about to be started.
+    pub(crate) fn container_starts(&self, role: Role) {
+        self.containers.with_label_values(&[kind(role)]).inc();
+    }
+
+    /// A container was not started, for this reason.
+    pub(crate) fn container_did_not_start(&self, role: Role, reason: &str) {
+        self.container_errors.with_label_values(&[kind(role), reason]).inc();
+    }
+}
+
+fn kind(role: Role) -> &'static str {
+    match role {
+        Role::Regular => "container",
+        Role::Init | Role::Sidecar => "init_container",
+        Role::Ephemeral => "ephemeral_container",
     }
 }

@@ -8,6 +8,7 @@ use model::chain::Chain;
 use model::ids::SandboxId;
 use model::observed::{ContainerState, PodStatus};
 use model::ports::events::EventType::Warning;
+use model::ports::events::NodeEvent;
 use model::ports::files::FileError;
 use model::wanted::{DnsConfig, Mount, SandboxConfig, UserNamespace};
 use podspec::view;
@@ -35,8 +36,7 @@ impl PodRuntime {
             let made = self.parts.files.create_directory(root, &below, 0o750).await;
             if let Err(error) = made {
                 let message = format!("error making pod data directories: {}", Chain(&error));
-                let reason = "FailedToMakePodDataDirectories";
-                self.pod_reporter(pod).event(Warning, reason, message);
+                self.pod_reporter(pod).event(Warning, "Failed", message);
                 return Err(SyncError::PodDirectory(error));
             }
         }
@@ -70,7 +70,7 @@ impl PodRuntime {
         let Some(cgroups) = &self.parts.cgroups else { return Ok(()) };
         cgroups.ensure(pod).await.map_err(|error| {
             let message = format!("unable to ensure pod container exists: {}", Chain(&error));
-            self.pod_reporter(pod).event(Warning, "FailedToCreatePodContainer", message);
+            self.pod_reporter(pod).event(Warning, "FailedCreatePodContainer", message);
             SyncError::Cgroup(error)
         })
     }
@@ -115,12 +115,12 @@ impl PodRuntime {
         );
         let report = self.pod_reporter(pod);
         if dns.lacks_cluster_servers {
-            let message = format!(
-                "pod: {:?}. kubelet does not have ClusterDNS IP configured and cannot create Pod using \
-                 \"ClusterFirst\" policy. Falling back to \"Default\" policy.",
-                described(pod)
-            );
-            report.event(Warning, "MissingClusterDNS", message);
+            let message = "kubelet does not have ClusterDNS IP configured and cannot create Pod using \
+                           \"ClusterFirst\" policy. Falling back to \"Default\" policy.";
+            let reason = "MissingClusterDNS";
+            let of_node = NodeEvent { kind: Warning, reason, message: message.to_owned() };
+            self.parts.node_events.record(of_node);
+            report.event(Warning, reason, format!("pod: {:?}. {message}", described(pod)));
         }
         for message in dns.cut {
             report.event(Warning, "DNSConfigForming", message);
@@ -147,6 +147,14 @@ impl PodRuntime {
             });
         }
         Ok(UserNamespace::Pod(self.user_namespaces.take(&uid, files).await?))
+    }
+
+    /// Whether the runtime can keep from being written what is mounted below a read-only mount of the pod.
+    pub async fn mounts_recursively_read_only(&self, pod: &Pod) -> bool {
+        let Ok(handler) = self.runtime_handler(pod).await else { return false };
+        let Ok(status) = self.parts.runtime.status().await else { return false };
+        let of_pod = status.handlers.iter().find(|one| one.name == handler);
+        of_pod.is_some_and(|handler| handler.recursive_read_only_mounts)
     }
 
     /// Forgets what the node keeps for a pod of which nothing is left in the runtime.
@@ -177,7 +185,7 @@ impl PodRuntime {
             Ok(status) => Ok(status.ips),
             Err(source) => {
                 let message = format!("Unable to get pod sandbox status: {}", source.message);
-                self.pod_reporter(pod).event(Warning, "FailedStatusPodSandBox", message);
+                self.pod_reporter(pod).event(Warning, "FailedPodSandBoxStatus", message);
                 Err(SyncError::SandboxStatus(source))
             }
         }

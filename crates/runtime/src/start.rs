@@ -16,7 +16,7 @@ use tracing::{info, warn};
 use crate::act::{Home, PodRuntime};
 use crate::create::Made;
 use crate::decide::{ContainerStart, Role, Situation, Turn, startable, with_default_tag};
-use crate::error::{RemoveUnused, StartError, SyncError};
+use crate::error::{StartError, SyncError};
 use crate::hooks::Hooked;
 use crate::image::Ensured;
 use crate::layout::next_restart_count;
@@ -89,17 +89,24 @@ impl PodRuntime {
                 );
                 report.event(Warning, "BackOff", message);
             }
-            // Said already, when the container was killed for it; or nobody's business.
-            StartError::PostStart(_)
-            | StartError::PodEnds
-            | StartError::RemoveUnused(RemoveUnused::Started) => {}
-            _ => report.event(Warning, "Failed", format!("Error: {}", error.told())),
+            // Said already, when the container was killed for it.
+            StartError::PostStart(_) => {}
+            error if error.is_nobodys_business() => {}
+            error => report.event(Warning, "Failed", format!("Error: {}", error.told())),
         }
     }
 
     async fn start_in_turn(&self, starting: &Starting<'_>) -> Result<ContainerId, StartError> {
         self.wait_its_turn(starting.container, starting.status)?;
-        self.start(starting).await
+        let metrics = &self.parts.metrics;
+        metrics.container_starts(starting.role);
+        let started = self.start(starting).await;
+        if let Err(error) = &started
+            && !error.is_nobodys_business()
+        {
+            metrics.container_did_not_start(starting.role, error.label());
+        }
+        started
     }
 
     async fn start(&self, starting: &Starting<'_>) -> Result<ContainerId, StartError> {
@@ -117,7 +124,10 @@ impl PodRuntime {
         };
         let logs =
             Path::new(&LogLayout::pod_directory_name(&home.config.pod, uid)).join(&container.name);
-        self.create_log_directory(&logs).await.map_err(StartError::LogDirectory)?;
+        self.create_log_directory(&logs).await.map_err(|source| StartError::LogDirectory {
+            container: container.name.clone(),
+            source,
+        })?;
         let made = self.made(starting, &logs, image).await?;
         // What ends before anybody looks has used it all the same.
         claim.used(self.parts.clock.now());

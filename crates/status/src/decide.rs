@@ -4,6 +4,8 @@ mod addresses;
 mod conditions;
 #[cfg(test)]
 mod conditions_tests;
+#[cfg(test)]
+mod container_facts_tests;
 mod container_status;
 #[cfg(test)]
 mod container_status_tests;
@@ -11,6 +13,7 @@ mod container_statuses;
 mod human_duration;
 mod input;
 mod merge;
+mod mounts;
 mod normalize;
 mod outcome;
 mod patch;
@@ -39,6 +42,7 @@ pub use conditions::{ToldResize, conditions, is_restarting_all, told_resize};
 pub use container_statuses::{Containers, container_statuses};
 pub use human_duration::human_duration;
 pub use input::{Failure, NodeFacts, PendingResize, Resizing, StatusInput, Waiting};
+pub use mounts::asks_for_recursive_read_only;
 pub use outcome::outcome;
 pub use phase::{Phase, Situation, held_back, phase};
 pub use pod_status::pod_status;

@@ -26,6 +26,8 @@ pub fn container_status(id: &str, name: &str, state: ContainerState) -> Containe
         annotations: <_>::default(),
         mounts: Vec::new(),
         resources: None,
+        user: None,
+        stop_signal: None,
     }
 }
 

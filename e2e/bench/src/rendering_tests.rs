@@ -181,3 +181,19 @@ fn numbers_are_short() {
         assert_eq!(short(value), text);
     }
 }
+
+#[test]
+fn a_target_that_the_runtime_alone_uses_up_says_so() {
+    let mut results = results();
+    let ours = |run: &&mut Run| run.scenario == PODS_30 && run.agent == Agent::Ferrolet;
+    for run in results.runs.iter_mut().filter(ours) {
+        // Upstream takes 400 ms in the middle round.
+        run.deaths =
+            vec![Death { told_seconds: 0.05, create_seconds: 0.054, running_seconds: 0.06 }];
+    }
+    let page = markdown(&results, "x");
+    let missed = page.lines().find(|line| line.contains("**missed**")).unwrap();
+    assert!(
+        missed.ends_with("**missed**; 0.125 of it pass before the runtime tells of the death |")
+    );
+}

@@ -68,14 +68,18 @@ fn targets(verdicts: &[Verdict]) -> String {
         let (median, spread) = verdict.measured.map_or(("–".into(), "–".into()), |measured| {
             (short(measured.median), ends(measured))
         });
-        let met = match (verdict.met(), verdict.measured) {
-            (true, _) => "met",
-            (false, Some(_)) => "**missed**",
-            (false, None) => "not measured",
+        let met = match (verdict.met(), verdict.measured, verdict.least) {
+            (true, _, _) => "met".to_owned(),
+            (false, Some(_), Some(least)) => format!(
+                "**missed**; {} of it pass before the runtime tells of the death",
+                short(least.median)
+            ),
+            (false, Some(_), None) => "**missed**".to_owned(),
+            (false, None, _) => "not measured".to_owned(),
         };
         let Target { limit, .. } = verdict.target;
         let what = described(&verdict.target);
-        line(&mut text, &[&what, &short(limit), &median, &spread, met]);
+        line(&mut text, &[&what, &short(limit), &median, &spread, &met]);
     }
     text
 }

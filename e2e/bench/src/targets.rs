@@ -1,6 +1,6 @@
 //! What is to be reached, and whether it is.
 
-use crate::metrics::{CPU, RESIDENT, TO_CREATE, TO_RUNNING, metric, rows, values};
+use crate::metrics::{CPU, RESIDENT, TO_CREATE, TO_RUNNING, TO_TOLD, metric, rows, values};
 use crate::plan::{HOLLOW_100, HOLLOW_1000, PODS_30};
 use crate::results::{Agent, Results};
 use crate::spread::Spread;
@@ -56,6 +56,8 @@ pub struct Verdict {
     pub target: Target,
     /// Over the rounds; nothing if it was not measured.
     pub measured: Option<Spread>,
+    /// What of it no agent can save: the share of the runtime, which tells of a death when it has cleaned up.
+    pub least: Option<Spread>,
 }
 
 impl Verdict {
@@ -67,8 +69,26 @@ impl Verdict {
 
 /// Holds the results against all targets.
 pub fn judge(results: &Results) -> Vec<Verdict> {
-    let measured = |target: Target| Verdict { target, measured: measured(results, target) };
-    TARGETS.into_iter().map(measured).collect()
+    let judged = |target: Target| Verdict {
+        target,
+        measured: measured(results, target),
+        least: least(results, target),
+    };
+    TARGETS.into_iter().map(judged).collect()
+}
+
+/// What the runtime takes to tell of a death, divided by all that upstream takes in the same round.
+fn least(results: &Results, target: Target) -> Option<Spread> {
+    if target.metric != TO_CREATE {
+        return None;
+    }
+    let (told, all) = (metric(TO_TOLD)?, metric(TO_CREATE)?);
+    Spread::of(values(results, target.scenario, told, Agent::Ferrolet).filter_map(
+        |(round, told)| {
+            let mut upstream = values(results, target.scenario, all, Agent::Upstream);
+            upstream.find(|(of, all)| *of == round && *all > 0.0).map(|(_, all)| told / all)
+        },
+    ))
 }
 
 fn measured(results: &Results, target: Target) -> Option<Spread> {

@@ -95,6 +95,7 @@ fn asking_pod() -> String {
     )
 }
 
+// behaviour: STW-40
 #[test]
 fn a_pod_finds_the_names_users_and_limits_that_it_asks_for() -> Result<()> {
     let mut node = Node::start()?;
@@ -142,7 +143,22 @@ fn a_pod_finds_the_names_users_and_limits_that_it_asks_for() -> Result<()> {
     ensure!(root.split(' ').nth(3).is_some_and(|options| options.starts_with("ro,")), "{root}");
     ensure!(of("limited")? == ["67108864"], "{:?}", of("limited")?);
     ensure!(of("score")? == ["999"], "{:?}", of("score")?);
+    user_is_told(&node)?;
     node.stop()
+}
+
+/// The status of the pod `asked` tells whom its containers ran as.
+fn user_is_told(node: &Node) -> Result<()> {
+    let told = node.ask(&["get", "pods", "-A", "-o", "json"])?;
+    let told: serde_json::Value = serde_json::from_str(&told).context("read the pod list")?;
+    let statuses = told["items"][0]["status"]["containerStatuses"].as_array();
+    let statuses = statuses.with_context(|| format!("no statuses in {told:#}"))?;
+    let expected =
+        serde_json::json!({"uid": 1000, "gid": 2000, "supplementalGroups": [2000, 3000, 4000]});
+    for status in statuses {
+        ensure!(status["user"]["linux"] == expected, "{status:#}");
+    }
+    Ok(())
 }
 
 #[test]

@@ -58,7 +58,7 @@ async fn a_thousand_idle_pods_cost_a_few_calls_and_a_death_no_list_of_everything
     let config = format!(
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
          staticPodPath: {}\ncontainerRuntimeEndpoint: unix://{}\npodLogsDir: {}\n\
-         enableServer: false\nfailCgroupV1: false\nhealthzPort: 0\n\
+         enableServer: false\nfailCgroupV1: false\nfailSwapOn: false\nhealthzPort: 0\n\
          cgroupsPerQOS: false\nenforceNodeAllocatable: []\nmaxPods: 2000\n",
         manifests.display(),
         hollow.socket(),

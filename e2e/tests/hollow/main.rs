@@ -5,4 +5,5 @@
 mod calls;
 mod crash;
 mod programs;
+mod starts;
 mod traces;

@@ -100,7 +100,7 @@ impl Node {
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
              staticPodPath: {}\ncontainerRuntimeEndpoint: unix://{}\npodLogsDir: {}\n\
              imageGCHighThresholdPercent: 100\nimageMaximumGCAge: 1h\n\
-             enableServer: false\nfailCgroupV1: false\nhealthzPort: 0\n\
+             enableServer: false\nfailCgroupV1: false\nfailSwapOn: false\nhealthzPort: 0\n\
              cgroupsPerQOS: false\nenforceNodeAllocatable: []\n{more}\n",
             self.path("manifests").display(),
             self.hollow.socket(),

@@ -17,13 +17,15 @@ use anyhow::{Result, ensure};
 use requests::Request;
 
 /// Events that say why something is not as asked; upstream's and ours have the same words.
-const REASONS: [&str; 4] =
-    ["DNSConfigForming", "Failed", "FailedCreatePodSandBox", "SysctlForbidden"];
+const REASONS: [&str; 5] =
+    ["DNSConfigForming", "Failed", "FailedCreatePodSandBox", "InspectFailed", "SysctlForbidden"];
 
 /// Pods that run with less than they ask for, or not at all: how many events tell of it.
-const TOLD: [(&str, usize); 4] = [
+const TOLD: [(&str, usize); 5] = [
     ("a-name-of-more-than-sixty-four-characters-with-its-domain", 1),
     ("dns-too-much", 2),
+    // Why each image is no name, and that containers wait for that.
+    ("image-name", 9),
     ("root", 3),
     ("sysctl", 1),
 ];

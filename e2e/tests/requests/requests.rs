@@ -84,8 +84,12 @@ pub(crate) fn without_address(text: &str) -> String {
 
 fn normalize_sandbox(config: &mut cri::PodSandboxConfig, own: &Path) {
     without(own, &mut config.log_directory);
-    // When the agent first saw the pod; this one does not write it down.
-    config.annotations.remove("kubernetes.io/config.seen");
+    // When the agent first saw the pod; upstream writes it in the machine's own time zone.
+    if let Some(seen) = config.annotations.get_mut("kubernetes.io/config.seen")
+        && seen.parse::<jiff::Timestamp>().is_ok()
+    {
+        "A-TIME".clone_into(seen);
+    }
     if let Some(dns) = &mut config.dns_config {
         // Upstream keeps options in a map of Go, whose order is chance.
         dns.options.sort();

@@ -21,6 +21,8 @@ const SPOKEN_OF: &[(&str, &str)] = &[
     ("unknown policy: \"Dynamic\"", "memoryManagerPolicy"),
     ("CPU Manager Policy option", "cpuManagerPolicyOptions"),
     ("unsupported options", "cpuManagerPolicyOptions"),
+    ("static policy options", "cpuManagerPolicyOptions"),
+    ("incompatible with CPUManager", "cpuManagerPolicyOptions"),
     ("max-allowable-numa-nodes", "topologyManagerPolicyOptions"),
     ("soft eviction threshold", "evictionSoftGracePeriod"),
     ("eviction minimum reclaim", "evictionMinimumReclaim"),

@@ -54,3 +54,19 @@ fn groups_switch_what_is_not_named_itself() {
         assert_eq!(config.features().enabled(name), expected, "{gates} {name}");
     }
 }
+
+#[test]
+fn what_nobody_spoke_of_was_not_asked_for() {
+    for (gates, name, expected) in [
+        ("", "EventedPLEG", None),
+        ("EventedPLEG: false", "EventedPLEG", Some(false)),
+        ("AllAlpha: false", "EventedPLEG", Some(false)),
+        ("AllAlpha: false, EventedPLEG: true", "EventedPLEG", Some(true)),
+        ("AllBeta: false", "EventedPLEG", None),
+        ("AllBeta: true", "NodeSwap", None),
+        ("", "NoSuchThing", None),
+    ] {
+        let config = configured(&format!("featureGates: {{{gates}}}"));
+        assert_eq!(config.features().asked(name), expected, "{gates} {name}");
+    }
+}

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests write the files they load")]
 #![allow(clippy::unwrap_used, reason = "all of this is test code")]
 
+mod cpu_options;
 mod decoding;
 mod defaults;
 mod dropins;

@@ -86,6 +86,7 @@ pub(super) fn sandbox(config: &SandboxConfig) -> cri::LinuxSandboxSecurityContex
     }
 }
 
+#[expect(deprecated, reason = "upstream still fills the older field of AppArmor profiles")]
 pub(super) fn container(
     config: &ContainerConfig,
     sandbox: &SandboxConfig,
@@ -118,5 +119,33 @@ pub(super) fn container(
         readonly_paths: security.readonly_paths.clone(),
         seccomp: security.seccomp.as_ref().map(profile),
         apparmor: security.apparmor.as_ref().map(profile),
+        apparmor_profile: security.apparmor.as_ref().map(apparmor_of_old).unwrap_or_default(),
+    }
+}
+
+/// The profile for runtimes that know only the older field.
+fn apparmor_of_old(profile: &SecurityProfile) -> String {
+    match profile {
+        SecurityProfile::RuntimeDefault => "runtime/default".to_owned(),
+        SecurityProfile::Unconfined => "unconfined".to_owned(),
+        SecurityProfile::Localhost(name) => format!("localhost/{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // behaviour: CON-58
+    #[test]
+    fn older_runtimes_are_told_of_apparmor_in_their_own_words() {
+        let rows = [
+            (SecurityProfile::RuntimeDefault, "runtime/default"),
+            (SecurityProfile::Unconfined, "unconfined"),
+            (SecurityProfile::Localhost("tight".to_owned()), "localhost/tight"),
+        ];
+        for (profile, expected) in rows {
+            assert_eq!(apparmor_of_old(&profile), expected, "{profile:?}");
+        }
     }
 }

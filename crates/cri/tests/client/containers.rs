@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::ids::PodName;
-use model::observed::{Container, ContainerState, ContainerStatus, ReportedResources};
+use model::observed::{
+    Container, ContainerState, ContainerStatus, ContainerUser, LinuxUser, ReportedResources,
+};
 use model::ports::runtime::{Code, ContainerFilter, Runtime};
 use model::verdict::Subject;
 use model::wanted::{LinuxResources, NamespaceMode};
@@ -82,6 +84,7 @@ fn without(label: &str) -> BTreeMap<String, String> {
     labels
 }
 
+#[expect(deprecated, reason = "upstream sends it too")]
 fn sent_security() -> cri::LinuxContainerSecurityContext {
     let number = |value| Some(cri::Int64Value { value });
     let profile = |kind: cri::security_profile::ProfileType, path: &str| {
@@ -107,6 +110,7 @@ fn sent_security() -> cri::LinuxContainerSecurityContext {
         readonly_paths: vec!["/proc/sys".into()],
         seccomp: profile(cri::security_profile::ProfileType::Localhost, "/seccomp/a.json"),
         apparmor: profile(cri::security_profile::ProfileType::Unconfined, ""),
+        apparmor_profile: "unconfined".into(),
     }
 }
 
@@ -400,8 +404,33 @@ async fn a_status_tells_all_of_a_container() {
         annotations: map(&[("note", "b")]),
         mounts: container_config().mounts,
         resources: None,
+        user: None,
+        stop_signal: None,
     };
     assert_eq!(seen(status()).await, expected);
+}
+
+// behaviour: STW-40, STW-41
+#[tokio::test]
+async fn a_runtime_that_says_whom_a_container_runs_as_and_what_ends_it_is_believed() {
+    let linux = cri::LinuxContainerUser { uid: 7, gid: 8, supplemental_groups: vec![9, 8] };
+    let status = cri::ContainerStatus {
+        user: Some(cri::ContainerUser { linux: Some(linux) }),
+        stop_signal: cri::Signal::Sigrtminplus3.into(),
+        ..status()
+    };
+    let told = seen(status.clone()).await;
+    let linux = LinuxUser { uid: 7, gid: 8, supplemental_groups: vec![9, 8] };
+    assert_eq!(told.user.as_deref(), Some(&ContainerUser { linux: Some(linux) }));
+    assert_eq!(told.stop_signal.as_deref(), Some("SIGRTMIN+3"));
+    let untold = cri::ContainerStatus {
+        user: Some(cri::ContainerUser { linux: None }),
+        stop_signal: 0,
+        ..status
+    };
+    let told = seen(untold).await;
+    assert_eq!(told.user.as_deref(), Some(&ContainerUser { linux: None }));
+    assert_eq!(told.stop_signal, None);
 }
 
 #[tokio::test]

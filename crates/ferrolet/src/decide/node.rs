@@ -99,6 +99,7 @@ mod tests {
             Ability::NodeDeclaredFeatures,
             Ability::RestartAllContainersOnContainerExits,
             Ability::InPlacePodLevelResourcesVerticalScaling,
+            Ability::InPlacePodVerticalScalingInitContainers,
         ];
         assert_eq!(plain.abilities, on.into());
         let named = of(&config, &[("kubernetes.io/hostname", "other"), ("zone", "north")]);

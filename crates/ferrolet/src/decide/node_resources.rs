@@ -19,6 +19,15 @@ pub(crate) struct NodeResources {
     pub(crate) allocatable: Amounts,
 }
 
+/// What only flags say of the node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct NodeFlags {
+    /// `--seccomp-default`: as the field, whichever of both says so.
+    pub(crate) seccomp_default: bool,
+    /// `--experimental-allocatable-ignore-eviction`: what eviction keeps free, pods can ask for.
+    pub(crate) ignores_eviction: bool,
+}
+
 /// More is kept back than there is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid Node Allocatable configuration. {0}")]
@@ -27,6 +36,7 @@ pub(crate) struct TooMuchReserved(String);
 /// What a node on a machine with a disk of that many bytes has.
 pub(crate) fn node_resources(
     config: &KubeletConfiguration,
+    flags: NodeFlags,
     machine: &Machine,
     disk: u64,
 ) -> NodeResources {
@@ -42,7 +52,7 @@ pub(crate) fn node_resources(
     capacity.extend(pages.map(|pages| (huge_pages(pages.size), huge_bytes(pages))));
     let all_huge: i128 = machine.huge_pages.iter().map(huge_bytes).sum();
     let left = |(name, amount): &(String, i128)| {
-        let mut left = (amount - kept_back(config, name, *amount)).max(0);
+        let mut left = (amount - kept_back(config, flags, name, *amount)).max(0);
         if name == MEMORY {
             left = (left - all_huge).max(0);
         }
@@ -55,12 +65,13 @@ pub(crate) fn node_resources(
 /// That no more is kept back than there is.
 pub(crate) fn check_reserved(
     config: &KubeletConfiguration,
+    flags: NodeFlags,
     capacity: &Amounts,
 ) -> Result<(), TooMuchReserved> {
     let mut problems = Vec::new();
     for (name, had) in capacity {
         let had_units = if name == CPU { had.milli_value() } else { had.value() }.into();
-        let kept = kept_back(config, name, had_units);
+        let kept = kept_back(config, flags, name, had_units);
         if kept > had_units {
             let kept = amount(name, kept);
             problems.push(format!(
@@ -73,7 +84,7 @@ pub(crate) fn check_reserved(
 }
 
 /// What of a resource pods cannot have.
-fn kept_back(config: &KubeletConfiguration, name: &str, capacity: i128) -> i128 {
+fn kept_back(config: &KubeletConfiguration, flags: NodeFlags, name: &str, capacity: i128) -> i128 {
     let (resource, signal) = match name {
         CPU => (ReservedResource::Cpu, None),
         MEMORY => (ReservedResource::Memory, Some(EvictionSignal::MemoryAvailable)),
@@ -82,6 +93,7 @@ fn kept_back(config: &KubeletConfiguration, name: &str, capacity: i128) -> i128 
         }
         _ => return 0,
     };
+    let signal = signal.filter(|_| !flags.ignores_eviction);
     let threshold = signal.and_then(|signal| config.eviction_hard.get(&signal));
     reserved(config, resource) + threshold.map_or(0, |amount| bytes_of(amount, capacity))
 }

@@ -31,6 +31,10 @@ fn machine() -> Machine {
     }
 }
 
+fn resources(config: &KubeletConfiguration) -> NodeResources {
+    node_resources(config, NodeFlags::default(), &machine(), 100_000)
+}
+
 fn told(amounts: &Amounts) -> String {
     let each = amounts.iter().map(|(name, amount)| format!("{name} {amount}"));
     each.collect::<Vec<_>>().join(", ")
@@ -56,7 +60,7 @@ fn pods_can_have_what_is_left() {
     ];
     for (fields, cpu, disk, memory, pods) in rows {
         let config = config(fields);
-        let found = node_resources(&config, &machine(), 100_000);
+        let found = resources(&config);
         let expected = format!(
             "cpu {cpu}, ephemeral-storage {disk}, hugepages-2Mi {}, memory {memory}, pods {pods}",
             16 * MIB
@@ -70,7 +74,7 @@ fn pods_can_have_what_is_left() {
         assert_eq!(told(&found.capacity), all, "{fields}");
     }
     let off = config("localStorageCapacityIsolation: false");
-    let found = node_resources(&off, &machine(), 100_000);
+    let found = resources(&off);
     assert!(!found.capacity.contains_key(EPHEMERAL_STORAGE));
 }
 
@@ -79,8 +83,8 @@ fn pods_can_have_what_is_left() {
 fn no_more_can_be_kept_back_than_there_is() {
     let check = |fields: &str| {
         let config = config(fields);
-        let capacity = node_resources(&config, &machine(), 100_000).capacity;
-        check_reserved(&config, &capacity).map_err(|error| error.to_string())
+        let capacity = resources(&config).capacity;
+        check_reserved(&config, NodeFlags::default(), &capacity).map_err(|error| error.to_string())
     };
     assert_eq!(check(""), Ok(()));
     assert_eq!(check("kubeReserved: {cpu: '2'}"), Ok(()));
@@ -90,6 +94,17 @@ fn no_more_can_be_kept_back_than_there_is() {
     assert_eq!(found, Err(expected.to_owned()));
     let found = check("kubeReserved: {memory: 4Gi}").unwrap_err();
     assert!(found.contains("\"memory\""), "what eviction keeps free counts: {found}");
+}
+
+// behaviour: CGR-20
+#[test]
+fn pods_can_have_what_eviction_keeps_free_where_a_flag_says_so() {
+    let flags = NodeFlags { ignores_eviction: true, ..NodeFlags::default() };
+    let config = config("kubeReserved: {memory: 4Gi, ephemeral-storage: 1k}");
+    let found = node_resources(&config, flags, &machine(), 100_000);
+    let of = |name: &str| found.allocatable[name].to_string();
+    assert_eq!((of(EPHEMERAL_STORAGE), of(MEMORY)), ("99k".to_owned(), "0".to_owned()));
+    assert_eq!(check_reserved(&config, flags, &found.capacity), Ok(()));
 }
 
 // behaviour: CGR-8
@@ -157,7 +172,7 @@ proptest! {
             "kubeReserved: {{cpu: {cpu}m, memory: '{memory}'}}\n\
              evictionHard: {{memory.available: {share}%}}"
         ));
-        let found = node_resources(&config, &machine(), 100_000);
+        let found = resources(&config);
         for (name, left) in &found.allocatable {
             prop_assert!(!left.is_negative() && *left <= found.capacity[name], "{}", name);
         }

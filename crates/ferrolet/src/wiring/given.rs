@@ -70,8 +70,6 @@ pub struct Settings {
     pub manifests_period: Duration,
     /// The URL that serves manifests, if there is one.
     pub manifest_url: Option<ManifestUrl>,
-    /// Whether containers may choose the signal that stops them.
-    pub stop_signals: bool,
     /// Where logs of pods are.
     pub pod_logs: PathBuf,
     /// Where links to logs are.
@@ -84,6 +82,8 @@ pub struct Settings {
     pub host_ips: Vec<IpAddr>,
     /// What pods meet on it.
     pub admission: Node,
+    /// Whether containers may have policies and rules of their own about when they are restarted.
+    pub restart_rules: bool,
     /// Kernel parameters that pods may set besides those that are safe.
     pub unsafe_sysctls: Vec<String>,
     /// How long a container waits that keeps failing.
@@ -117,13 +117,13 @@ impl Settings {
             manifests: None,
             manifests_period: Duration::from_secs(20),
             manifest_url: None,
-            stop_signals: false,
             pod_logs: "/var/log/pods".into(),
             container_links: "/var/log/containers".into(),
             resync: Duration::from_mins(1),
             node,
             host_ips: Vec::new(),
             admission: roomy(node_name),
+            restart_rules: true,
             unsafe_sysctls: Vec::new(),
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             pleg: pleg::Settings::default(),

@@ -196,8 +196,9 @@ async fn a_static_pod_that_is_refused_from_the_beginning_has_no_mirror() {
     world.allocatable = vec![("pods", "0")];
     world.write_manifest("fixed", "Always", "[sleep, forever]");
     let _agent = world.start();
-    let refused =
-        |world: &World| world.events.all().into_iter().find(|event| event.reason == "OutOfpods");
+    let refused = |world: &World| {
+        world.events.all().into_iter().find(|event| event.reason == "UnexpectedAdmissionError")
+    };
     world.until("it is refused", refused).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(api.pod(&named("fixed-node")), None);

@@ -12,6 +12,7 @@ use std::time::Duration;
 use hostfs::Host;
 use pods::source::file::{FileSourceSettings, file_source};
 use pods::source::{PodSetWatch, SourceWatch};
+use testkit::clock::VirtualClock;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,7 @@ impl Bench {
             period: PERIOD,
             node_name: "node".into(),
             last_good: place.path().join("state/manifests"),
+            clock: Arc::new(VirtualClock::new()),
         };
         let (source, SourceWatch { pods, .. }) = file_source(settings, Arc::new(Host::default()));
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::ports::cluster::Change;
-use podspec::{annotations, view};
+use podspec::{annotations, restart, view};
 
 use super::merge::same_specification;
 
@@ -31,6 +31,8 @@ pub struct ApiPods {
     listings: u64,
     /// Counts changes.
     number: u64,
+    /// Whether what containers say of their own restarts means nothing.
+    drops_restart_rules: bool,
 }
 
 /// What a change came to.
@@ -98,13 +100,29 @@ impl ApiPods {
         if before.is_some_and(|before| view::version(&before.copy) == view::version(&pod)) {
             return Heard::default();
         }
-        let same = before.filter(|before| same_specification(&before.wanted, &pod));
+        let runs = self.as_run(&pod);
+        let same = before.filter(|before| same_specification(&before.wanted, &runs));
         let is_mirror = view::is_mirror(&pod);
         let heard = Heard { changed: true, wanted: same.is_none() && !is_mirror };
-        let wanted = same.map_or_else(|| Arc::clone(&pod), |same| Arc::clone(&same.wanted));
+        let wanted = same.map_or(runs, |same| Arc::clone(&same.wanted));
         self.number += 1;
         self.pods.insert(uid, Entry { copy: pod, wanted, number: self.number });
         heard
+    }
+
+    /// From now on, what containers say of their own restarts means nothing.
+    pub fn drop_restart_rules(&mut self) {
+        self.drops_restart_rules = true;
+    }
+
+    /// The pod without what means nothing here.
+    fn as_run(&self, pod: &Arc<Pod>) -> Arc<Pod> {
+        if !self.drops_restart_rules || restart::own_rules(pod).is_empty() {
+            return Arc::clone(pod);
+        }
+        let mut pod = Pod::clone(pod);
+        restart::drop_own_rules(&mut pod);
+        Arc::new(pod)
     }
 
     fn remove(&mut self, uid: &PodUid) -> Heard {

@@ -1,4 +1,4 @@
-use k8s_openapi::api::core::v1::PodStatus;
+use k8s_openapi::api::core::v1::{Container, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use testkit::pods::pod;
 
@@ -53,6 +53,29 @@ fn nothing_is_known_before_the_first_list_is_at_its_end() {
     let mut empty = ApiPods::default();
     assert_eq!(list(&mut empty, &[]), WANTED, "that there is nothing is news too");
     assert_eq!(list(&mut empty, &[]), NOTHING);
+}
+
+// behaviour: ACT-49
+#[test]
+fn what_containers_say_of_their_own_restarts_is_dropped_where_it_means_nothing() {
+    let rules = |version| {
+        let mut ruled = Arc::unwrap_or_clone(at("a", version));
+        let main = Container { restart_policy: Some("Never".to_owned()), ..Container::default() };
+        ruled.spec.get_or_insert_default().containers = vec![main];
+        Arc::new(ruled)
+    };
+    let policy = |all: &ApiPods| {
+        let wanted = all.wanted();
+        wanted[0].spec.as_ref().unwrap().containers[0].restart_policy.clone()
+    };
+    assert_eq!(policy(&listed(&[rules(1)])).as_deref(), Some("Never"));
+    let mut all = ApiPods::default();
+    all.drop_restart_rules();
+    list(&mut all, &[rules(1)]);
+    assert_eq!(policy(&all), None);
+    assert_eq!(all.hear(Change::Applied(rules(2))), TOLD, "it asks for the same");
+    let copy = all.copy(&view::uid(&rules(2))).unwrap();
+    assert!(copy.spec == rules(2).spec, "what the API server has is left alone");
 }
 
 // behaviour: API-2

@@ -54,6 +54,12 @@ pub fn resize(
         let message = "InPlacePodLevelResourcesVerticalScaling is disabled";
         return Resize::Infeasible(Impossible { message, detail: "plr_feature_gate_off" });
     }
+    if !node.can(Ability::InPlacePodVerticalScalingInitContainers)
+        && init_containers_change(desired, &wanted, &has)
+    {
+        let message = "resources for non-sidecar init containers are immutable";
+        return Resize::Infeasible(Impossible { message, detail: "init_feature_gate_off" });
+    }
     if let Some(why) = impossible(desired, allocated, &wanted, &has) {
         return Resize::Infeasible(why);
     }
@@ -62,6 +68,15 @@ pub fn resize(
         Decision::Preempt(plan) => Resize::Preempt(plan),
         Decision::Reject(rejection) => Resize::Deferred(rejection.message),
     }
+}
+
+/// Whether an init container that must end is to have other resources.
+fn init_containers_change(desired: &Pod, wanted: &Allocation, has: &Allocation) -> bool {
+    let ends = view::init_containers(desired).iter().filter(|one| !view::is_sidecar(one));
+    ends.map(|one| &one.name).any(|name| {
+        let had = has.containers.get(name);
+        had.is_some_and(|had| wanted.containers.get(name) != Some(had))
+    })
 }
 
 /// What an API server would not let anybody ask for, in its words: a manifest meets none.

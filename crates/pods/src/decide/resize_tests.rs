@@ -24,7 +24,11 @@ fn spec(spec: &str) -> Pod {
 fn node() -> Node {
     Node {
         name: "node".to_owned(),
-        abilities: [Ability::InPlacePodLevelResourcesVerticalScaling].into(),
+        abilities: [
+            Ability::InPlacePodLevelResourcesVerticalScaling,
+            Ability::InPlacePodVerticalScalingInitContainers,
+        ]
+        .into(),
         ..Node::default()
     }
 }
@@ -103,6 +107,39 @@ fn what_an_api_server_would_refuse_is_infeasible() {
     let message = "InPlacePodLevelResourcesVerticalScaling is disabled";
     let expected = Impossible { message, detail: "plr_feature_gate_off" };
     assert_eq!(answer, Resize::Infeasible(expected));
+}
+
+// behaviour: RSZ-27
+#[test]
+fn init_containers_that_must_end_keep_what_they_have_without_their_gate() {
+    let pod = |init: &str, beside: &str, main: &str| {
+        let one = |name: &str, cpu: &str, more: &str| {
+            format!(
+                "{{name: {name}, image: 'image:1', {more}resources: {{requests: {{cpu: {cpu}}}}}}}"
+            )
+        };
+        let beside = one("beside", beside, "restartPolicy: Always, ");
+        let (init, main) = (one("init", init, ""), one("main", main, ""));
+        spec(&format!("initContainers: [{init}, {beside}], containers: [{main}]"))
+    };
+    let has = pod("100m", "100m", "100m");
+    let level = Ability::InPlacePodLevelResourcesVerticalScaling;
+    let without = Node { abilities: [level].into(), ..node() };
+    let message = "resources for non-sidecar init containers are immutable";
+    let never = Resize::Infeasible(Impossible { message, detail: "init_feature_gate_off" });
+    let rows = [
+        ("the init container", pod("200m", "100m", "100m"), &never),
+        ("it and another", pod("200m", "100m", "300m"), &never),
+        ("less of it", pod("50m", "100m", "100m"), &never),
+        ("the sidecar", pod("100m", "200m", "100m"), &Resize::Allocate),
+        ("the regular one", pod("100m", "100m", "200m"), &Resize::Allocate),
+        ("nothing", pod("0.1", "100m", "100m"), &Resize::Same),
+    ];
+    for (what, desired, expected) in rows {
+        assert_eq!(&resize(&desired, &has, &without, || Decision::Admit), expected, "{what}");
+        let with = decided(&desired, &has, Decision::Admit);
+        assert_eq!(infeasible(&with), None, "{what}");
+    }
 }
 
 // behaviour: RSZ-22, RSZ-23

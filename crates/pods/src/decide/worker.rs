@@ -10,6 +10,8 @@
 //! A pod only moves forward. At most one job runs for a pod; whatever is asked meanwhile is merged
 //! into the next one. A grace only ever shrinks.
 
+mod working;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +22,8 @@ use model::pod_state::WorkerState;
 use podspec::view;
 
 use crate::decide::requeue::Retry;
+
+pub use working::{Config, Lifecycle, Working};
 
 /// The shortest grace.
 const LEAST_GRACE: Duration = Duration::from_secs(1);
@@ -196,6 +200,8 @@ struct Worker {
     restart: bool,
     /// Why it ends, as far as what is left of it depends on that.
     because: Option<Because>,
+    /// Whether nobody wants it any more.
+    orphan: bool,
 }
 
 /// Why a pod ends.
@@ -210,10 +216,12 @@ enum Because {
 /// All pods with a worker.
 #[derive(Debug, Clone, Default)]
 pub struct Workers {
-    workers: BTreeMap<PodUid, Worker>,
+    known: BTreeMap<PodUid, Worker>,
     /// Static pods by name, in order of arrival, behind pods that came only to be ended; the first one
     /// has the name. A pod leaves when it has finished.
     queues: BTreeMap<PodName, VecDeque<PodUid>>,
+    /// Those whose `orphan` has changed, until somebody asks.
+    other_orphans: Vec<PodUid>,
 }
 
 impl Workers {
@@ -231,7 +239,7 @@ impl Workers {
 
     /// Whether something of the pod may run: it has a worker that has not ended it.
     pub fn may_run(&self, uid: &PodUid) -> bool {
-        let stage = self.workers.get(uid).map(|worker| &worker.stage);
+        let stage = self.known.get(uid).map(|worker| &worker.stage);
         stage.is_some_and(|stage| !matches!(stage, Stage::Terminated | Stage::Finished))
     }
 
@@ -239,7 +247,7 @@ impl Workers {
     /// what is left of its earlier self until then; and nothing goes before it was told how it ended, which
     /// nobody could say afterwards.
     pub fn state(&self, uid: &PodUid) -> Option<WorkerState> {
-        let worker = self.workers.get(uid)?;
+        let worker = self.known.get(uid)?;
         let is_told = worker.stage == Stage::Finished;
         let because = worker.because.filter(|_| !worker.restart && is_told);
         Some(WorkerState {
@@ -251,16 +259,16 @@ impl Workers {
 
     /// Whether the pod has a worker.
     pub fn knows(&self, uid: &PodUid) -> bool {
-        self.workers.contains_key(uid)
+        self.known.contains_key(uid)
     }
 
     /// The pods that have a worker.
     pub fn uids(&self) -> impl Iterator<Item = &PodUid> {
-        self.workers.keys()
+        self.known.keys()
     }
 
     fn asked(&mut self, uid: &PodUid, update: Update, commands: &mut Vec<Command>) {
-        if !self.workers.contains_key(uid) {
+        if !self.known.contains_key(uid) {
             let target = match &update {
                 Update::Create(pod) | Update::Update(pod) => Target::Pod(Arc::clone(pod)),
                 Update::Kill { target, .. } => target.clone(),
@@ -269,13 +277,13 @@ impl Workers {
             let ends = matches!(update, Update::Kill { .. });
             self.welcome(uid, target, ends);
         } else if let Update::Create(_) = &update {
-            let worker = self.workers.get_mut(uid).expect("it was just found");
+            let worker = self.known.get_mut(uid).expect("it was just found");
             if !matches!(worker.stage, Stage::Waiting | Stage::Syncing) {
                 worker.restart = true;
                 return;
             }
         }
-        let worker = self.workers.get_mut(uid).expect("it was found or made above");
+        let worker = self.known.get_mut(uid).expect("it was found or made above");
         let mut asked_grace = None;
         let (mut killed, mut evict) = (false, false);
         match update {
@@ -339,13 +347,14 @@ impl Workers {
             pending: false,
             restart: false,
             because: None,
+            orphan: false,
         };
-        self.workers.insert(uid.clone(), worker);
+        self.known.insert(uid.clone(), worker);
     }
 
     /// Runs the job that the pod's stage asks for, now or after the one that runs.
     fn wake(&mut self, uid: &PodUid, urgent: bool, commands: &mut Vec<Command>) {
-        let worker = self.workers.get_mut(uid).expect("only known pods are woken");
+        let worker = self.known.get_mut(uid).expect("only known pods are woken");
         if worker.running.is_some() {
             if urgent {
                 commands.push(Command::Cancel(uid.clone()));
@@ -368,7 +377,7 @@ impl Workers {
     }
 
     fn ended(&mut self, uid: &PodUid, outcome: Outcome, commands: &mut Vec<Command>) {
-        let Some(worker) = self.workers.get_mut(uid) else { return };
+        let Some(worker) = self.known.get_mut(uid) else { return };
         let ran = worker.running.take();
         let moved_on = std::mem::take(&mut worker.pending);
         match (&worker.stage, outcome) {
@@ -402,7 +411,7 @@ impl Workers {
     }
 
     fn finish(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
-        let Some(worker) = self.workers.get_mut(uid) else { return };
+        let Some(worker) = self.known.get_mut(uid) else { return };
         worker.stage = Stage::Finished;
         let name = worker.name.clone();
         commands.push(Command::Finished(uid.clone()));
@@ -417,7 +426,7 @@ impl Workers {
             self.queues.remove(name);
             return;
         };
-        if let Some(worker) = self.workers.get_mut(&next)
+        if let Some(worker) = self.known.get_mut(&next)
             && worker.stage == Stage::Waiting
         {
             worker.stage = Stage::Syncing;
@@ -427,24 +436,30 @@ impl Workers {
 
     /// Ends what nobody wants, and forgets what has ended.
     fn desired(&mut self, desired: &BTreeSet<PodUid>, commands: &mut Vec<Command>) {
+        for (uid, worker) in &mut self.known {
+            let orphan = !desired.contains(uid);
+            if std::mem::replace(&mut worker.orphan, orphan) != orphan {
+                self.other_orphans.push(uid.clone());
+            }
+        }
         let leaving: Vec<PodUid> = self
-            .workers
+            .known
             .iter()
             .filter(|(uid, worker)| worker.restart || !desired.contains(*uid))
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in leaving {
-            let worker = &self.workers[&uid];
+            let worker = &self.known[&uid];
             let target = worker.target.clone();
             match worker.stage {
                 Stage::Finished => {
-                    self.workers.remove(&uid);
+                    self.known.remove(&uid);
                     commands.push(Command::Forgotten(uid));
                 }
                 _ if desired.contains(&uid) => {}
                 Stage::Waiting | Stage::Syncing => {
                     self.asked(&uid, Update::Kill { target, grace: None, evict: false }, commands);
-                    if let Some(worker) = self.workers.get_mut(&uid) {
+                    if let Some(worker) = self.known.get_mut(&uid) {
                         worker.because = Some(Because::Deleted);
                     }
                 }

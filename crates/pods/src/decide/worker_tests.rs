@@ -539,3 +539,6 @@ proptest! {
 
 #[path = "worker_states_tests.rs"]
 mod states;
+
+#[path = "worker_counts_tests.rs"]
+mod counts;

@@ -58,6 +58,11 @@ pub fn api_source(node: String, api: Arc<dyn PodApi>) -> (ApiSource, SourceWatch
 }
 
 impl ApiSource {
+    /// From now on, what containers say of their own restarts is not told.
+    pub fn drop_restart_rules(&self) {
+        lock(&self.told.state).drop_restart_rules();
+    }
+
     /// Follows until told to stop.
     pub async fn run(self, stop: CancellationToken) {
         stop.run_until_cancelled(self.api.follow_pods_of(&self.node, &self.told)).await;

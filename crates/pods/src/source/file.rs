@@ -17,6 +17,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
+use model::ports::clock::WallClock;
 use model::ports::files::{FileError, FileKind, FileVersion, HostFiles};
 use podspec::Origin;
 use tokio::sync::watch;
@@ -57,6 +58,8 @@ pub struct FileSourceSettings {
     pub node_name: String,
     /// The directory for the last good versions, for this source alone.
     pub last_good: PathBuf,
+    /// Tells when a pod was first seen.
+    pub clock: Arc<dyn WallClock>,
 }
 
 /// Reads manifests when they change, and now and then.
@@ -243,7 +246,8 @@ impl FileSource {
             self.known.entry(path.clone()).or_insert_with_key(|path| Manifest::new(path.clone()));
         }
         let node_name = &self.settings.node_name;
-        let reading = Reading { files: &*self.files, last_good: &self.last_good, node_name };
+        let now = self.settings.clock.now();
+        let reading = Reading { files: &*self.files, last_good: &self.last_good, node_name, now };
         // Both are in the order of their paths, and of the same paths.
         let both = self.known.values_mut().zip(manifests.into_values());
         let mut under_way = FuturesUnordered::new();

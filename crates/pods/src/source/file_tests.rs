@@ -10,6 +10,7 @@ mod restart;
 use std::io::ErrorKind;
 
 use k8s_openapi::api::core::v1::Pod;
+use testkit::clock::VirtualClock;
 use testkit::files::MemoryFiles;
 use tokio::task::JoinSet;
 
@@ -38,6 +39,7 @@ impl Bench {
             period: PERIOD,
             node_name: "node".into(),
             last_good: "/state".into(),
+            clock: Arc::new(VirtualClock::new()),
         };
         let (source, SourceWatch { pods, refusals }) =
             file_source(settings, Arc::clone(&files) as _);
@@ -125,6 +127,32 @@ async fn a_single_file_comes_changes_and_goes() {
     assert_eq!(bench.told().await, ["default/a-node x:2"]);
     bench.files.remove("/manifests");
     assert!(bench.told().await.is_empty());
+}
+
+/// When the first pod of a set was first seen, as it says itself.
+fn seen(pods: &PodSetWatch) -> String {
+    let pods = pods.borrow().clone().expect("a set that was told is one");
+    let marks = pods[0].metadata.annotations.clone().unwrap_or_default();
+    marks.get(podspec::annotations::CONFIG_SEEN).cloned().unwrap_or_default()
+}
+
+// behaviour: SRC-64
+#[tokio::test(start_paused = true)]
+async fn when_a_pod_was_first_seen_is_noted_on_it_and_stays() {
+    let fixed = |image| manifest("a", image).replace("{name: a}", "{name: a, uid: fixed}");
+    let files = MemoryFiles::new();
+    files.write("/manifests/a.yaml", fixed("x:1"));
+    let mut bench = Bench::reading(files);
+    bench.told().await;
+    let first = seen(&bench.pods);
+    assert!(first.parse::<jiff::Timestamp>().is_ok(), "{first:?}");
+    sleep(PERIOD).await;
+    bench.files.write("/manifests/a.yaml", fixed("x:2"));
+    bench.told().await;
+    assert_eq!(seen(&bench.pods), first, "it is the same pod");
+    bench.files.write("/manifests/a.yaml", manifest("a", "x:2"));
+    bench.told().await;
+    assert_ne!(seen(&bench.pods), first);
 }
 
 // behaviour: SRC-23

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
+use model::ports::clock::WallClock;
 use model::ports::files::HostFiles;
 use model::ports::http::{Get, Headers, HttpError, HttpGet};
 use podspec::Origin;
@@ -39,6 +40,8 @@ pub struct HttpSourceSettings {
     pub node_name: String,
     /// The directory for the last good version, for this source alone.
     pub last_good: PathBuf,
+    /// Tells when a pod was first seen.
+    pub clock: Arc<dyn WallClock>,
 }
 
 /// Asks a URL now and then.
@@ -52,6 +55,7 @@ pub struct HttpSource {
     period: Duration,
     node_name: String,
     last_good: LastGood,
+    clock: Arc<dyn WallClock>,
     kept: Kept,
     /// The last answer, good or bad.
     seen: Option<Digest>,
@@ -80,7 +84,7 @@ pub fn http_source(
 ) -> (HttpSource, SourceWatch) {
     let (pods, told_pods) = watch::channel(None);
     let (refusals, told_refusals) = watch::channel(RefusalList::default());
-    let HttpSourceSettings { url, headers, period, node_name, last_good } = settings;
+    let HttpSourceSettings { url, headers, period, node_name, last_good, clock } = settings;
     let origin = Origin::Url(url.clone());
     let source = HttpSource {
         http,
@@ -91,6 +95,7 @@ pub fn http_source(
         period: period.max(SHORTEST_PERIOD),
         node_name,
         last_good: LastGood::new(files, last_good),
+        clock,
         seen: None,
         problem: Problem::default(),
         refusal: None,
@@ -204,7 +209,13 @@ impl HttpSource {
         refusal::tell(&self.refusals, refusal.into_iter().collect());
     }
 
-    fn tell(&self, pods: Vec<Pod>) {
+    fn tell(&self, mut pods: Vec<Pod>) {
+        let (now, before) = (self.clock.now().to_string(), self.pods.borrow().clone());
+        for pod in &mut pods {
+            let mut all = before.iter().flat_map(|told| told.iter());
+            let known = all.find(|known| known.metadata.uid == pod.metadata.uid);
+            podspec::mark_seen(pod, known.map(|known| &**known), &now);
+        }
         let pods: Vec<Arc<Pod>> = pods.into_iter().map(Arc::new).collect();
         self.pods.send_if_modified(|told| {
             let is_news = told.as_deref() != Some(&pods);

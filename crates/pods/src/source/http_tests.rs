@@ -1,5 +1,6 @@
 use std::io::ErrorKind;
 
+use testkit::clock::VirtualClock;
 use testkit::files::MemoryFiles;
 use testkit::http::{MemoryWeb, Page};
 use tokio::task::JoinSet;
@@ -34,6 +35,7 @@ impl Bench {
             period: PERIOD,
             node_name: "node".into(),
             last_good: "/state".into(),
+            clock: Arc::new(VirtualClock::new()),
         };
         let (source, SourceWatch { pods, refusals }) =
             http_source(settings, Arc::clone(&web) as _, Arc::clone(&files) as _);
@@ -104,6 +106,25 @@ async fn headers_are_sent_with_each_request() {
     let asked = bench.web.asked(URL);
     assert_eq!(asked.len(), 4);
     assert!(asked.iter().all(|Headers(all)| all[0].1 == ["Bearer hidden"]), "{asked:?}");
+}
+
+// behaviour: SRC-64
+#[tokio::test(start_paused = true)]
+async fn when_a_pod_was_first_seen_is_noted_on_it_and_makes_no_news() {
+    let mut bench = Bench::new();
+    let seen = |bench: &Bench, index: usize| {
+        let pods = bench.pods.borrow().clone().unwrap();
+        pods[index].metadata.annotations.clone().unwrap()[podspec::annotations::CONFIG_SEEN].clone()
+    };
+    bench.web.put(URL, Page::ok(pods(&["a"])));
+    bench.told().await;
+    let first = seen(&bench, 0);
+    bench.web.put(URL, Page::ok(pods(&["a"]) + "# said in other words\n"));
+    bench.told_nothing().await;
+    bench.web.put(URL, Page::ok(pods(&["a", "b"])));
+    bench.told().await;
+    assert_eq!(seen(&bench, 0), first);
+    assert_ne!(seen(&bench, 1), first);
 }
 
 // behaviour: SRC-51

@@ -1,7 +1,5 @@
 //! What a container can be told about its resources.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector};
 use podspec::quantity::Quantity;
 use podspec::resources::{self, Amounts, CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY};
@@ -10,15 +8,16 @@ use podspec::view;
 use super::ConfigError;
 
 /// The value of a resource of a container, of this one if none is named. A limit that is not set is
-/// what pods can have of the node at all.
+/// that of the pod as a whole, else what pods can have of the node at all; that of an init container
+/// by name is nothing.
 pub fn container_resource(
     selector: &ResourceFieldSelector,
     pod: &Pod,
     container: &Container,
     allocatable: &Amounts,
 ) -> Result<String, ConfigError> {
-    let container = match selector.container_name.as_deref().unwrap_or_default() {
-        "" => container,
+    let (container, has_defaults) = match selector.container_name.as_deref().unwrap_or_default() {
+        "" => (container, true),
         name => named(pod, name).ok_or_else(|| ConfigError::NoContainer(name.to_owned()))?,
     };
     let unsupported = || ConfigError::Resource(selector.resource.clone());
@@ -28,7 +27,8 @@ pub fn container_resource(
     let amounts = match kind {
         _ if !is_known => return Err(unsupported()),
         "requests" => resources::requests(container),
-        "limits" => with_defaults(resources::limits(container), allocatable),
+        "limits" if has_defaults => with_defaults(resources::limits(container), pod, allocatable),
+        "limits" => resources::limits(container),
         _ => return Err(unsupported()),
     };
     let amount = amounts.get(name).copied().unwrap_or(Quantity::ZERO);
@@ -42,15 +42,20 @@ pub fn container_resource(
     Ok(divided(amount, divisor).to_string())
 }
 
-fn named<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
-    let mut all = view::containers(pod).iter().chain(view::init_containers(pod));
-    all.find(|container| container.name == name)
+/// The container of that name, and whether its limits have defaults: upstream gives them to regular
+/// ones alone.
+fn named<'a>(pod: &'a Pod, name: &str) -> Option<(&'a Container, bool)> {
+    let regular = view::containers(pod).iter().map(|container| (container, true));
+    let init = view::init_containers(pod).iter().map(|container| (container, false));
+    regular.chain(init).find(|(container, _)| container.name == name)
 }
 
-fn with_defaults(mut limits: BTreeMap<String, Quantity>, allocatable: &Amounts) -> Amounts {
+fn with_defaults(mut limits: Amounts, pod: &Pod, allocatable: &Amounts) -> Amounts {
+    let of_pod = resources::limits_of_whole(pod);
     for name in [CPU, MEMORY, EPHEMERAL_STORAGE] {
         let unset = limits.get(name).is_none_or(Quantity::is_zero);
-        if let Some(amount) = allocatable.get(name).filter(|_| unset) {
+        let whole = of_pod.get(name).filter(|amount| !amount.is_zero());
+        if let Some(amount) = whole.or_else(|| allocatable.get(name)).filter(|_| unset) {
             limits.insert(name.to_owned(), *amount);
         }
     }
@@ -65,6 +70,8 @@ fn divided(amount: i64, divisor: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use k8s_openapi::api::core::v1::ResourceRequirements;
     use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
     use testkit::pods;
@@ -76,6 +83,16 @@ mod tests {
     }
 
     fn value(container: &str, resource: &str, divisor: &str) -> Result<String, ConfigError> {
+        value_in(&[], container, resource, divisor)
+    }
+
+    /// In a pod that may use so much as a whole.
+    fn value_in(
+        whole: &[(&str, &str)],
+        container: &str,
+        resource: &str,
+        divisor: &str,
+    ) -> Result<String, ConfigError> {
         let limited = Container {
             name: "limited".to_owned(),
             resources: Some(ResourceRequirements {
@@ -91,7 +108,17 @@ mod tests {
         };
         let plain = Container { name: "plain".to_owned(), ..Container::default() };
         let mut pod = pods::pod("web").build();
-        pod.spec.as_mut().unwrap().containers = vec![limited, plain.clone()];
+        let spec = pod.spec.as_mut().unwrap();
+        let init = |name: &str, container: &Container| Container {
+            name: name.to_owned(),
+            ..container.clone()
+        };
+        spec.init_containers = Some(vec![init("bare", &plain), init("bound", &limited)]);
+        spec.containers = vec![limited, plain.clone()];
+        spec.resources = (!whole.is_empty()).then(|| ResourceRequirements {
+            limits: Some(amounts(whole)),
+            ..ResourceRequirements::default()
+        });
         let allocatable = [(CPU, "2"), (MEMORY, "1Gi"), (EPHEMERAL_STORAGE, "5Gi")];
         let allocatable =
             allocatable.iter().map(|(n, v)| ((*n).to_owned(), Quantity::parse(v).unwrap()));
@@ -121,10 +148,34 @@ mod tests {
             ("", "limits.memory", "1Mi", "1024"),
             ("", "limits.ephemeral-storage", "1Gi", "5"),
             ("", "requests.memory", "", "0"),
+            ("plain", "limits.memory", "1Mi", "1024"),
+            ("bound", "limits.cpu", "1m", "1500"),
+            ("bare", "limits.cpu", "", "0"),
+            ("bare", "limits.memory", "", "0"),
         ];
         for (container, resource, divisor, expected) in rows {
             let told = value(container, resource, divisor);
             assert_eq!(told.as_deref(), Ok(expected), "{container} {resource} {divisor}");
+        }
+    }
+
+    // behaviour: CON-13
+    #[test]
+    fn a_limit_that_is_not_set_is_that_of_the_pod_as_a_whole() {
+        let whole = [("cpu", "700m"), ("memory", "256Mi"), ("hugepages-2Mi", "8Mi")];
+        let rows = [
+            (&whole[..], "", "limits.cpu", "1m", "700"),
+            (&whole, "plain", "limits.memory", "1Mi", "256"),
+            (&whole, "limited", "limits.cpu", "1m", "1500"),
+            (&whole, "", "limits.ephemeral-storage", "1Gi", "5"),
+            (&whole, "", "limits.hugepages-2Mi", "", "0"),
+            (&whole, "bare", "limits.cpu", "", "0"),
+            (&whole[1..], "", "limits.cpu", "1m", "2000"),
+            (&[("memory", "0")], "", "limits.memory", "1Mi", "1024"),
+        ];
+        for (whole, container, resource, divisor, expected) in rows {
+            let told = value_in(whole, container, resource, divisor);
+            assert_eq!(told.as_deref(), Ok(expected), "{whole:?} {container} {resource}");
         }
     }
 

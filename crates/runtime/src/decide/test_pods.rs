@@ -68,6 +68,8 @@ pub(crate) fn instance(
         annotations: [(labels::CONTAINER_HASH.to_owned(), hash)].into(),
         mounts: Vec::new(),
         resources: None,
+        user: None,
+        stop_signal: None,
     }
 }
 

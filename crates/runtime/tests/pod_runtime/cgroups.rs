@@ -68,8 +68,8 @@ async fn without_its_cgroup_a_pod_does_not_start() {
     cgroups.set_broken(&name(WEB), true);
     let error = world.sync(&forever()).await.unwrap_err();
     assert!(matches!(error, SyncError::Cgroup(_)), "{error}");
-    assert_eq!(world.events.reasons(), ["FailedToCreatePodContainer"]);
-    let said = world.last_message("FailedToCreatePodContainer");
+    assert_eq!(world.events.reasons(), ["FailedCreatePodContainer"]);
+    let said = world.last_message("FailedCreatePodContainer");
     assert!(said.starts_with("unable to ensure pod container exists: "), "{said}");
     assert_eq!(world.calls(), []);
     cgroups.set_broken(&name(WEB), false);

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use model::observed::ContainerState::{Exited, Running};
 use model::ports::runtime::Code;
 use runtime::SyncError;
+use runtime::decide::NodeSettings;
 use testkit::http::Page;
 use testkit::runtime::{Fault, Method, Rule};
 use tokio::time::Instant;
@@ -194,15 +195,20 @@ async fn the_hook_of_a_pod_that_only_the_runtime_knows_is_found_on_the_container
 #[tokio::test(start_paused = true)]
 async fn a_container_is_asked_to_end_by_the_signal_it_chose() {
     let lifecycle = Lifecycle { stop_signal: Some("SIGUSR1".into()), ..Lifecycle::default() };
-    let world = World::new();
+    let heeded = || World::with(NodeSettings { stop_signals: true, ..NodeSettings::default() });
+    let world = heeded();
     let pod = with(lifecycle.clone(), &["trap", "USR1", "--exit", "5"]);
     world.synced(&pod).await;
     assert_eq!(end(&world, &pod, 10).await, seconds(0));
     assert_eq!(world.status(&pod).await.latest("main").unwrap().exit_code, 5);
-    let deaf = World::new();
+    let deaf = heeded();
     let pod = with(lifecycle, &["trap", "TERM"]);
     deaf.synced(&pod).await;
     assert_eq!(end(&deaf, &pod, 10).await, seconds(10));
+    // Without the gate nobody asks what it chose.
+    let gated = World::new();
+    gated.synced(&pod).await;
+    assert_eq!(end(&gated, &pod, 10).await, seconds(0));
 }
 
 // behaviour: ACT-63

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ports::runtime::Code;
+use runtime::SyncError;
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use tokio::time::Instant;
 
@@ -67,6 +68,36 @@ async fn a_pull_that_keeps_failing_waits_longer_each_time() {
     world.synced(&pod).await;
 }
 
+// behaviour: ACT-79
+#[tokio::test(start_paused = true)]
+async fn an_image_that_has_no_name_is_not_asked_for() {
+    let id = "0123456789abcdef".repeat(4);
+    let why_id =
+        format!("invalid repository name ({id}), cannot specify 64-byte hexadecimal strings");
+    let rows = [
+        ("a:b:c", "invalid reference format"),
+        ("team/App", "invalid reference format: repository name (team/App) must be lowercase"),
+        (&id, &why_id),
+    ];
+    for (image, why) in rows {
+        for policy in ["Always", "IfNotPresent", "Never"] {
+            let (world, mut pod) = (World::new(), pod(policy));
+            pod.spec.as_mut().unwrap().containers[0].image = Some(image.to_owned());
+            let (reasons, error) = world.failed(&pod).await;
+            assert_eq!(reasons, [("main".to_owned(), "InvalidImageName")]);
+            let said = format!(
+                "Failed to apply default image tag {image:?}: couldn't parse image name {image:?}: {why}"
+            );
+            let SyncError::StartContainers(failed) = error else { unreachable!() };
+            assert_eq!(failed[0].1.message(), said);
+            assert_eq!(world.events.reasons(), ["InspectFailed", "Failed"]);
+            assert_eq!(world.last_message("InspectFailed"), said);
+            assert_eq!(world.last_message("Failed"), "Error: InvalidImageName");
+            assert_eq!(world.calls(), [Method::RunPodSandbox, Method::PodSandboxStatus]);
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pull_that_works_ends_the_wait() {
     let (world, pod) = (World::new(), pod("Always"));
@@ -112,7 +143,7 @@ async fn images_are_pulled_one_at_a_time() {
     assert!(first.unwrap() && second.unwrap());
     assert_eq!(begun.elapsed(), seconds(10));
     let message = world.last_message("Pulled");
-    assert!(message.ends_with("in 5s (10s including waiting)"), "{message}");
+    assert!(message.contains("in 5s (10s including waiting). Image size: "), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,4 +155,40 @@ async fn an_image_that_cannot_be_asked_for_is_tried_again() {
     assert_eq!(reasons, [("main".to_owned(), "ImageInspectError")]);
     assert_eq!(world.events.reasons(), ["InspectFailed", "Failed"]);
     world.synced(&pod("IfNotPresent")).await;
+}
+
+/// What the first container that did not start says while it waits.
+fn said(error: &SyncError) -> String {
+    let SyncError::StartContainers(failed) = error else { panic!("{error}") };
+    failed[0].1.message()
+}
+
+// behaviour: ACT-120
+#[tokio::test(start_paused = true)]
+async fn what_is_said_of_an_image_names_it_and_why_it_is_not_there() {
+    let (world, absent) = (World::new(), pod("IfNotPresent"));
+    let (_, error) = world.failed(&absent).await;
+    let why = said(&error);
+    assert!(why.starts_with("rpc error: code = NotFound desc = "), "{why}");
+    let (_, error) = world.failed(&absent).await;
+    assert_eq!(said(&error), format!("Back-off pulling image {FAR:?}: ErrImagePull: {why}"));
+    let (_, error) = world.failed(&pod("Never")).await;
+    let never = format!("Container image {FAR:?} is not present with pull policy of Never");
+    assert_eq!((said(&error), world.last_message("ErrImageNeverPull")), (never.clone(), never));
+    let world = World::new();
+    world.runtime.publish(RemoteImage::new(FAR).size(1 << 20).pull_takes(seconds(2)));
+    world.synced(&absent).await;
+    let pulled = format!(
+        "Successfully pulled image {FAR:?} in 2s (2s including waiting). Image size: 1048576 bytes."
+    );
+    assert_eq!(world.last_message("Pulled"), pulled);
+    world.runtime.kill_container(&world.running(&absent, "main").await, 1);
+    world.synced(&absent).await;
+    let here = "already present on machine and can be accessed by the pod";
+    assert_eq!(world.last_message("Pulled"), format!("Container image {FAR:?} {here}"));
+    let timed = [
+        r#"kubelet_image_pull_duration_seconds_sum{image_size_in_bytes="0-10MB"} 2"#,
+        r#"kubelet_image_pull_duration_seconds_count{image_size_in_bytes="0-10MB"} 1"#,
+    ];
+    assert_eq!(world.counted("kubelet_image_pull_duration_seconds"), timed);
 }

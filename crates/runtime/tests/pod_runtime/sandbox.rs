@@ -5,8 +5,9 @@ use model::observed::SandboxState::{NotReady, Ready};
 use model::ports::runtime::Code;
 use runtime::SyncError;
 use testkit::runtime::{Fault, Method, Rule};
+use tokio_util::sync::CancellationToken;
 
-use crate::world::{IMAGE, World, forever, web};
+use crate::world::{IMAGE, World, forever, seconds, web};
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_sandbox_is_replaced_with_all_that_was_in_it() {
@@ -71,6 +72,37 @@ async fn a_sandbox_that_was_made_although_the_call_failed_is_used() {
     world.synced(&pod).await;
     assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);
     assert_eq!(world.status(&pod).await.sandboxes.len(), 1);
+    world.running(&pod, "main").await;
+}
+
+// behaviour: ACT-113
+#[tokio::test(start_paused = true)]
+async fn nobody_is_told_that_a_pod_that_ends_got_no_sandbox() {
+    let (world, pod) = (World::new(), forever());
+    let cancel = CancellationToken::new();
+    world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::delay(seconds(5))));
+    world.runtime.set_network_ready(false);
+    let (synced, ()) = tokio::join!(world.sync_until(&pod, &cancel), async {
+        tokio::time::sleep(seconds(1)).await;
+        cancel.cancel();
+    });
+    assert!(matches!(synced, Err(SyncError::CreateSandbox(_))), "{synced:?}");
+    assert_eq!(world.events.reasons(), [""; 0]);
+}
+
+// behaviour: ACT-78
+#[tokio::test(start_paused = true)]
+async fn a_new_sandbox_that_cannot_be_looked_at_is_an_error_with_an_event_and_used_later() {
+    let (world, pod) = (World::new(), forever());
+    world.runtime.inject(Rule::on(Method::PodSandboxStatus, Fault::error(Code::Internal)).once());
+    let error = world.sync(&pod).await.unwrap_err();
+    assert!(matches!(&error, SyncError::SandboxStatus(_)), "{error}");
+    assert_eq!(world.calls(), [Method::RunPodSandbox, Method::PodSandboxStatus]);
+    assert_eq!(world.events.reasons(), ["FailedPodSandBoxStatus"]);
+    let message = "Unable to get pod sandbox status: a test asked for this";
+    assert_eq!(world.last_message("FailedPodSandBoxStatus"), message);
+    world.synced(&pod).await;
+    assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);
     world.running(&pod, "main").await;
 }
 

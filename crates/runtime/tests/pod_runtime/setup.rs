@@ -5,12 +5,12 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig, SecurityContext};
 use model::ports::files::HostFiles;
-use model::ports::runtime::{ImageUser, RuntimeHandler};
+use model::ports::runtime::{Code, ImageUser, RuntimeHandler};
 use model::wanted::{ContainerConfig, Mount, SandboxConfig, UserNamespace};
 use podspec::view;
 use runtime::SyncError;
 use runtime::decide::NodeSettings;
-use testkit::runtime::RemoteImage;
+use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 
 use crate::world::{IMAGE, World, forever, web};
 
@@ -61,13 +61,16 @@ async fn a_uid_that_climbs_out_of_the_pods_directory_gets_nothing() {
     assert_eq!(world.calls(), []);
 }
 
+// behaviour: ACT-77
 #[tokio::test(start_paused = true)]
 async fn a_directory_that_cannot_be_made_is_an_error_with_an_event() {
     let (world, pod) = (World::new(), forever());
     world.files.fail("/var/lib/kubelet/pods/uid-of-web/volumes", ErrorKind::StorageFull);
     let error = world.sync(&pod).await.unwrap_err();
     assert!(matches!(error, SyncError::PodDirectory(_)), "{error}");
-    assert_eq!(world.events.reasons(), ["FailedToMakePodDataDirectories"]);
+    assert_eq!(world.events.reasons(), ["Failed"]);
+    let said = world.last_message("Failed");
+    assert!(said.starts_with("error making pod data directories: "), "{said}");
     assert_eq!(world.calls(), []);
     world.files.repair("/var/lib/kubelet/pods/uid-of-web/volumes");
     world.synced(&pod).await;
@@ -96,6 +99,13 @@ async fn missing_name_servers_and_too_many_are_said() {
         world.last_message("MissingClusterDNS"),
         "pod: \"web_default(uid-of-web)\". kubelet does not have ClusterDNS IP configured and \
          cannot create Pod using \"ClusterFirst\" policy. Falling back to \"Default\" policy."
+    );
+    let of_node: Vec<_> = world.node_events.all();
+    assert_eq!((of_node.len(), of_node[0].reason), (1, "MissingClusterDNS"));
+    assert_eq!(
+        of_node[0].message,
+        "kubelet does not have ClusterDNS IP configured and cannot create Pod using \
+         \"ClusterFirst\" policy. Falling back to \"Default\" policy."
     );
 }
 
@@ -179,4 +189,27 @@ async fn a_runtime_that_cannot_give_users_of_their_own_says_so_by_an_event() {
     }
     assert_eq!(world.runtime.sandboxes().len(), 0);
     assert_eq!(view::spec(&web().build()).unwrap().host_users, None);
+}
+
+// behaviour: STW-42
+#[tokio::test(start_paused = true)]
+async fn whether_all_below_a_mount_can_be_read_only_is_up_to_the_handler() {
+    let (world, pod) = (World::new(), forever());
+    let handler = |name: &str, recursive_read_only_mounts| RuntimeHandler {
+        name: name.to_owned(),
+        user_namespaces: false,
+        recursive_read_only_mounts,
+    };
+    let rows = [
+        (vec![], false),
+        (vec![handler("other", true)], false),
+        (vec![handler("", false), handler("other", true)], false),
+        (vec![handler("other", false), handler("", true)], true),
+    ];
+    for (handlers, expected) in rows {
+        world.runtime.set_handlers(handlers.clone());
+        assert_eq!(world.pods.mounts_recursively_read_only(&pod).await, expected, "{handlers:?}");
+    }
+    world.runtime.inject(Rule::on(Method::Status, Fault::error(Code::Unavailable)).once());
+    assert!(!world.pods.mounts_recursively_read_only(&pod).await, "nobody knows");
 }

@@ -12,7 +12,7 @@ use model::ports::runtime::Code;
 use runtime::SyncError;
 use testkit::runtime::{Fault, Method, Rule};
 
-use crate::world::{IMAGE, WEB_LOGS, World, forever, web};
+use crate::world::{IMAGE, WEB_LOGS, World, forever, seconds, web};
 
 #[tokio::test(start_paused = true)]
 async fn a_new_pod_gets_a_sandbox_log_directories_and_its_containers() {
@@ -168,6 +168,7 @@ async fn what_cannot_be_configured_is_never_asked_of_the_runtime() {
     assert_eq!(world.runtime.count(Method::CreateContainer), 0);
 }
 
+// behaviour: ACT-112
 #[tokio::test(start_paused = true)]
 async fn log_directories_that_cannot_be_made_are_errors_of_the_pod_or_the_container() {
     let world = World::new();
@@ -175,9 +176,48 @@ async fn log_directories_that_cannot_be_made_are_errors_of_the_pod_or_the_contai
     let error = world.sync(&forever()).await.unwrap_err();
     assert!(matches!(error, SyncError::LogDirectory(_)), "{error}");
     assert_eq!(world.calls(), []);
+    assert_eq!(world.events.reasons(), ["FailedCreatePodSandBox"]);
+    let said = world.last_message("FailedCreatePodSandBox");
+    let expected = format!("Failed to create pod sandbox: create directory {WEB_LOGS}: ");
+    assert!(said.starts_with(&expected), "{said}");
     world.files.repair(WEB_LOGS);
     world.files.fail(format!("{WEB_LOGS}/main"), ErrorKind::PermissionDenied);
     let (reasons, _) = world.failed(&forever()).await;
-    assert_eq!(reasons, [("main".to_owned(), "CreateContainerError")]);
+    assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
+    let said = world.last_message("Failed");
+    let expected = "Error: create container log directory for container main failed: ";
+    assert!(said.starts_with(expected), "{said}");
     assert_eq!(world.runtime.count(Method::CreateContainer), 0);
+}
+
+// behaviour: ACT-123
+#[tokio::test(start_paused = true)]
+async fn starts_and_those_that_fail_are_counted_by_what_is_started_and_why() {
+    let world = World::new();
+    let fault = |method| Rule::on(method, Fault::error(Code::Internal)).once();
+    world.runtime.inject(fault(Method::RunPodSandbox));
+    let mut pod = web()
+        .init_container("init", IMAGE, ["exit", "0"])
+        .sidecar("side", IMAGE, ["sleep", "forever"])
+        .container("main", IMAGE, ["sleep", "forever"])
+        .container("never", "ferrolet.test/never:1", [])
+        .build();
+    pod.spec.as_mut().unwrap().containers[1].image_pull_policy = Some("Never".into());
+    world.sync(&pod).await.unwrap_err();
+    let pods = ["kubelet_started_pods_errors_total 1", "kubelet_started_pods_total 1"];
+    assert_eq!(world.counted("kubelet_started_pods"), pods);
+    // The init container, the sidecar after it, and then the others.
+    for _ in 0..2 {
+        world.synced(&pod).await;
+        tokio::time::sleep(seconds(1)).await;
+    }
+    world.failed(&pod).await;
+    let pods = ["kubelet_started_pods_errors_total 1", "kubelet_started_pods_total 2"];
+    assert_eq!(world.counted("kubelet_started_pods"), pods);
+    let containers = [
+        r#"kubelet_started_containers_errors_total{code="ErrImageNeverPull",container_type="container"} 1"#,
+        r#"kubelet_started_containers_total{container_type="container"} 2"#,
+        r#"kubelet_started_containers_total{container_type="init_container"} 2"#,
+    ];
+    assert_eq!(world.counted("kubelet_started_containers"), containers);
 }

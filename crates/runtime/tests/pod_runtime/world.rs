@@ -23,7 +23,7 @@ use runtime::{
     TerminationMessages,
 };
 use testkit::clock::VirtualClock;
-use testkit::events::KeptEvents;
+use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryWeb;
 use testkit::logs::MemoryLogs;
@@ -42,6 +42,7 @@ pub(crate) struct World {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) events: Arc<KeptEvents>,
+    pub(crate) node_events: Arc<KeptNodeEvents>,
     pub(crate) pods: PodRuntime,
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
     pub(crate) web: Arc<MemoryWeb>,
@@ -49,6 +50,7 @@ pub(crate) struct World {
     words: TerminationMessages,
     restart_all: AtomicBool,
     clock: Arc<VirtualClock>,
+    registry: prometheus::Registry,
 }
 
 impl World {
@@ -102,14 +104,16 @@ impl World {
     ) -> Self {
         let files = Arc::new(MemoryFiles::new());
         let events = Arc::new(KeptEvents::default());
+        let node_events = Arc::new(KeptNodeEvents::default());
         let (web, logs) = (Arc::new(MemoryWeb::default()), Arc::new(MemoryLogs::default()));
         let cgroups = cgroups.map(|port| {
             let root = CgroupName::parse("/kubepods").unwrap();
             let settings = PodCgroupSettings { root, ..PodCgroupSettings::default() };
             Arc::new(PodCgroups::new(port, Arc::clone(&clock) as _, settings))
         });
+        let registry = prometheus::Registry::new();
         let pods = PodRuntime::new(RuntimeParts {
-            metrics: runtime::Metrics::new(&prometheus::Registry::new()).unwrap(),
+            metrics: runtime::Metrics::new(&registry).unwrap(),
             api,
             cgroups: cgroups.clone(),
             claims: ImageClaims::default(),
@@ -118,6 +122,7 @@ impl World {
             http: Arc::clone(&web) as _,
             pods: PODS.into(),
             events: Arc::clone(&events) as _,
+            node_events: Arc::clone(&node_events) as _,
             clock: Arc::clone(&clock) as _,
             logs: LogLayout {
                 pod_logs: "/var/log/pods".into(),
@@ -133,7 +138,20 @@ impl World {
             pods: PODS.into(),
         };
         let restart_all = AtomicBool::new(false);
-        Self { runtime, files, events, pods, cgroups, web, logs, words, restart_all, clock }
+        Self {
+            runtime,
+            files,
+            events,
+            node_events,
+            pods,
+            cgroups,
+            web,
+            logs,
+            words,
+            restart_all,
+            clock,
+            registry,
+        }
     }
 
     /// What a look at the pod shows now.
@@ -249,6 +267,14 @@ impl World {
     pub(crate) async fn at(&self, time: Timestamp) {
         let ahead = Duration::try_from(time.duration_since(self.now())).unwrap();
         tokio::time::sleep(ahead).await;
+    }
+
+    /// The counters whose names begin so, without the buckets of times.
+    pub(crate) fn counted(&self, prefix: &str) -> Vec<String> {
+        let text = prometheus::TextEncoder::new().encode_to_string(&self.registry.gather());
+        let text = text.unwrap();
+        let lines = text.lines().filter(|line| line.starts_with(prefix));
+        lines.filter(|line| !line.contains("_bucket{")).map(ToOwned::to_owned).collect()
     }
 
     /// What the last event of a reason says.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
-    ContainerStateWaiting, ContainerStatus, Pod,
+    ContainerStateWaiting, ContainerStatus, ContainerUser, LinuxContainerUser, Pod,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::labels;
@@ -11,7 +11,7 @@ use model::observed;
 use podspec::{restart, view};
 
 use crate::decide::input::{StatusInput, Waiting};
-use crate::decide::{readiness, reported};
+use crate::decide::{mounts, readiness, reported};
 
 /// Why the end of a container is not known.
 pub(super) const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
@@ -68,12 +68,15 @@ pub(crate) fn container_status(
             ContainerStatus {
                 resources: Some(reported::resources(container, newest, same, resizing)),
                 allocated_resources: requests,
+                volume_mounts: old
+                    .and_then(|old| old.volume_mounts.clone())
+                    .or_else(|| mounts::volume_mounts(container, input.recursive_read_only)),
                 ..of_instance
             }
         }
         // How it ended is told until it is started again, long after its remains were removed.
         (None, Some(ended)) if failure.is_none() => ended.clone(),
-        (None, _) => of_none(input.pod, container, old),
+        (None, _) => of_none(input, container, old),
     };
     if has_worked && is_waiting(&status) {
         status.state = Some(terminated(ContainerStateTerminated {
@@ -102,7 +105,12 @@ fn has_worked(input: &StatusInput<'_>, newest: Option<&observed::ContainerStatus
 }
 
 /// The status of a container of which the runtime has nothing.
-fn of_none(pod: &Pod, container: &Container, old: Option<&ContainerStatus>) -> ContainerStatus {
+fn of_none(
+    input: &StatusInput<'_>,
+    container: &Container,
+    old: Option<&ContainerStatus>,
+) -> ContainerStatus {
+    let pod = input.pod;
     let end = old.and_then(|old| ended(old.state.as_ref())).cloned().map(terminated);
     let mut status = ContainerStatus {
         name: container.name.clone(),
@@ -110,7 +118,7 @@ fn of_none(pod: &Pod, container: &Container, old: Option<&ContainerStatus>) -> C
         restart_count: old.map_or(0, |old| old.restart_count),
         state: Some(waiting(Some(default_waiting_reason(pod)), None)),
         last_state: end.or_else(|| old.and_then(|old| old.last_state.clone())),
-        volume_mounts: old.and_then(|old| old.volume_mounts.clone()),
+        volume_mounts: mounts::volume_mounts(container, input.recursive_read_only),
         ..ContainerStatus::default()
     };
     // It ended, although nobody saw how. Without a record of that it would look as if it had never
@@ -152,10 +160,24 @@ fn of_instance(
         restart_count: restart_count(newest, &id, old),
         state: Some(state),
         last_state: last.map(terminated),
-        volume_mounts: old.and_then(|old| old.volume_mounts.clone()),
         container_id: Some(id),
+        user: newest.user.as_deref().map(user),
+        stop_signal: newest
+            .stop_signal
+            .as_deref()
+            .filter(|_| input.node.stop_signals)
+            .map(Into::into),
         ..ContainerStatus::default()
     }
+}
+
+fn user(user: &observed::ContainerUser) -> ContainerUser {
+    let linux = user.linux.as_ref().map(|linux| LinuxContainerUser {
+        uid: linux.uid,
+        gid: linux.gid,
+        supplemental_groups: Some(linux.supplemental_groups.clone()).filter(|all| !all.is_empty()),
+    });
+    ContainerUser { linux }
 }
 
 fn state(

@@ -26,6 +26,8 @@ pub struct StatusInput<'a> {
     pub stopped_for_good: bool,
     /// How far it has the resources that it asks for.
     pub resizing: Resizing<'a>,
+    /// Whether its runtime can keep what is mounted below a read-only mount from being written too.
+    pub recursive_read_only: bool,
     /// What is known of the node.
     pub node: &'a NodeFacts,
     /// The time now.
@@ -98,4 +100,6 @@ pub struct NodeFacts {
     pub host_ips: Vec<IpAddr>,
     /// Name of the container runtime, as in `containerd://<id>`.
     pub runtime_name: String,
+    /// Whether containers may say which signal ends them, and it is told which does.
+    pub stop_signals: bool,
 }

@@ -117,6 +117,8 @@ pub(crate) fn instance(
         annotations: [(labels::CONTAINER_RESTART_COUNT.to_owned(), count.to_owned())].into(),
         mounts: Vec::new(),
         resources: None,
+        user: None,
+        stop_signal: None,
     }
 }
 
@@ -179,6 +181,7 @@ pub(crate) struct World {
     /// What is in the way of a resize.
     pub(crate) resize_error: Option<&'static str>,
     pub(crate) cgroup: Option<model::cgroup::CgroupValues>,
+    pub(crate) recursive_read_only: bool,
     pub(crate) node: NodeFacts,
     pub(crate) now: Timestamp,
 }
@@ -192,7 +195,11 @@ impl World {
             containers: instances,
             ..observed::PodStatus::empty("uid".into())
         };
-        let node = NodeFacts { host_ips: vec![], runtime_name: "containerd".to_owned() };
+        let node = NodeFacts {
+            runtime_name: "containerd".to_owned(),
+            stop_signals: true,
+            ..NodeFacts::default()
+        };
         Self {
             pod,
             observed,
@@ -204,6 +211,7 @@ impl World {
             resizes: false,
             resize_error: None,
             cgroup: None,
+            recursive_read_only: false,
             node,
             now: at(NOW),
         }
@@ -240,6 +248,7 @@ impl World {
                 cgroup: self.cgroup.as_ref(),
                 memory_requests: None,
             },
+            recursive_read_only: self.recursive_read_only,
             node: &self.node,
             now: self.now,
         }

@@ -140,6 +140,7 @@ cases! {
         a_container_remembers_what_it_was_made_with
         a_container_refers_to_its_image
         what_a_container_may_use_changes_as_it_runs
+        a_container_says_whom_it_runs_as_and_what_ends_it
         a_killed_container_has_exited
         an_unknown_container_is_not_found;
     starting:

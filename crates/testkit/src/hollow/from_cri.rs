@@ -7,7 +7,7 @@ use model::ids::{PodName, PodUid};
 use model::labels;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::runtime::{ContainerFilter, SandboxFilter};
-use model::wanted::{ContainerConfig, NamespaceMode, SandboxConfig};
+use model::wanted::{ContainerConfig, ContainerSecurity, NamespaceMode, SandboxConfig};
 use proto::runtime_v1 as cri;
 use tonic::Status;
 
@@ -64,6 +64,12 @@ pub(super) fn container_config(config: cri::ContainerConfig) -> Result<Container
         tty: config.tty,
         pid: namespace_mode(namespaces.pid()),
         pid_target: (!namespaces.target_id.is_empty()).then(|| namespaces.target_id.into()),
+        security: ContainerSecurity {
+            run_as_user: context.run_as_user.map(|user| user.value),
+            run_as_group: context.run_as_group.map(|group| group.value),
+            supplemental_groups: context.supplemental_groups,
+            ..ContainerSecurity::default()
+        },
         ..ContainerConfig::new(&metadata.name, &image.image)
     })
 }

@@ -1,7 +1,7 @@
 //! What the runtime has, in the words of the CRI.
 
 use jiff::Timestamp;
-use model::observed::{ContainerState, ContainerStatus, Sandbox, SandboxState};
+use model::observed::{ContainerState, ContainerStatus, ContainerUser, Sandbox, SandboxState};
 use model::ports::runtime::{
     Code, Image, ImageUser, RuntimeCondition, RuntimeError, RuntimeHandler,
 };
@@ -160,9 +160,18 @@ pub(super) fn container_status(
         log_path: status.log_path.to_string(),
         resources: resources.map(|linux| cri::ContainerResources { linux: Some(linux) }),
         image_id: record.image_id.clone(),
-        user: None,
+        user: status.user.map(|user| container_user(&user)),
         stop_signal: kept.map_or(0, |kept| kept.stop_signal),
     }
+}
+
+fn container_user(user: &ContainerUser) -> cri::ContainerUser {
+    let linux = user.linux.as_ref().map(|linux| cri::LinuxContainerUser {
+        uid: linux.uid,
+        gid: linux.gid,
+        supplemental_groups: linux.supplemental_groups.clone(),
+    });
+    cri::ContainerUser { linux }
 }
 
 pub(super) fn image(image: Image) -> cri::Image {

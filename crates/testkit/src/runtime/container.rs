@@ -5,7 +5,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use model::ids::{ContainerId, PodName, SandboxId};
 use model::labels;
-use model::observed::{Container, ContainerState, ContainerStatus, ReportedResources};
+use model::observed::{
+    Container, ContainerState, ContainerStatus, ContainerUser, LinuxUser, ReportedResources,
+};
 use model::ports::runtime::ImageUse;
 use model::wanted::{ContainerConfig, LinuxResources};
 use tokio::sync::Notify;
@@ -233,6 +235,19 @@ impl ContainerRecord {
         }
     }
 
+    /// Whom it runs as: root where nobody says. The first group is one of all, as with containerd.
+    fn user(&self) -> ContainerUser {
+        let security = &self.config.security;
+        let gid = security.run_as_group.unwrap_or(0);
+        let further = security.supplemental_groups.iter().copied().filter(|group| *group != gid);
+        let linux = LinuxUser {
+            uid: security.run_as_user.unwrap_or(0),
+            gid,
+            supplemental_groups: std::iter::once(gid).chain(further).collect(),
+        };
+        ContainerUser { linux: Some(linux) }
+    }
+
     /// Its status. The image may be gone meanwhile; then what the container was made with is told.
     pub(super) fn status(&self, image: Option<&StoredImage>) -> ContainerStatus {
         let (started_at, exit) = match &self.life {
@@ -262,6 +277,8 @@ impl ContainerRecord {
             annotations: self.config.annotations.clone(),
             mounts: self.config.mounts.clone(),
             resources: ReportedResources::of(&self.config.resources),
+            user: Some(Arc::new(self.user())),
+            stop_signal: self.config.stop_signal.as_deref().map(Into::into),
         }
     }
 }

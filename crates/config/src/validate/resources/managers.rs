@@ -15,6 +15,14 @@ const CPU_OPTIONS: [(&str, Option<&str>); 6] = [
     ("distribute-cpus-across-cores", Some("CPUManagerPolicyAlphaOptions")),
 ];
 
+/// Options of the CPU policy that do not go together.
+const CPU_OPTIONS_APART: [(&str, &str); 4] = [
+    ("full-pcpus-only", "distribute-cpus-across-cores"),
+    ("distribute-cpus-across-numa", "distribute-cpus-across-cores"),
+    ("prefer-align-cpus-by-uncorecache", "distribute-cpus-across-cores"),
+    ("prefer-align-cpus-by-uncorecache", "distribute-cpus-across-numa"),
+];
+
 /// Fewer NUMA nodes than this cannot be asked for.
 const MIN_ALLOWABLE_NUMA_NODES: u32 = 8;
 
@@ -49,6 +57,7 @@ pub(super) fn check(
             }
         }
     }
+    check_together(config, findings);
     // Nobody reads them otherwise.
     if config.topology_manager_policy == TopologyManagerPolicy::None {
         return;
@@ -71,4 +80,25 @@ pub(super) fn check(
             _ => findings.error(field, "no such option of the topology policy"),
         }
     }
+}
+
+/// Upstream's CPU manager does not start with them, and so the kubelet does not.
+fn check_together(config: &KubeletConfiguration, findings: &mut Findings) {
+    let is_on = |name: &str| {
+        let value = config.cpu_manager_policy_options.get(name);
+        value.and_then(|value| parse_bool(value)) == Some(true)
+    };
+    for (one, other) in CPU_OPTIONS_APART {
+        findings.require(
+            !(is_on(one) && is_on(other)),
+            "cpuManagerPolicyOptions",
+            format_args!("{one} and {other} can not be used at the same time"),
+        );
+    }
+    let single = TopologyManagerPolicy::SingleNumaNode;
+    findings.require(
+        !(is_on("align-by-socket") && config.topology_manager_policy == single),
+        "cpuManagerPolicyOptions",
+        format_args!("align-by-socket is incompatible with topologyManagerPolicy {single}"),
+    );
 }

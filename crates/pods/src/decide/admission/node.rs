@@ -19,18 +19,21 @@ pub enum Ability {
     UserNamespacesHostNetworkSupport,
     /// What a pod has as a whole can change while it runs.
     InPlacePodLevelResourcesVerticalScaling,
+    /// What an init container that must end has can change while it runs.
+    InPlacePodVerticalScalingInitContainers,
     /// A toleration can compare numbers.
     TaintTolerationComparisonOperators,
 }
 
 impl Ability {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::PodLevelResources,
         Self::NodeDeclaredFeatures,
         Self::RestartAllContainersOnContainerExits,
         Self::UserNamespacesHostNetworkSupport,
         Self::InPlacePodLevelResourcesVerticalScaling,
+        Self::InPlacePodVerticalScalingInitContainers,
         Self::TaintTolerationComparisonOperators,
     ];
 
@@ -43,6 +46,9 @@ impl Ability {
             Self::UserNamespacesHostNetworkSupport => "UserNamespacesHostNetworkSupport",
             Self::InPlacePodLevelResourcesVerticalScaling => {
                 "InPlacePodLevelResourcesVerticalScaling"
+            }
+            Self::InPlacePodVerticalScalingInitContainers => {
+                "InPlacePodVerticalScalingInitContainers"
             }
             Self::TaintTolerationComparisonOperators => "TaintTolerationComparisonOperators",
         }

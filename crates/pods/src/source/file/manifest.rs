@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::PodName;
@@ -28,6 +29,7 @@ pub(super) struct Reading<'a> {
     pub(super) files: &'a dyn HostFiles,
     pub(super) last_good: &'a LastGood,
     pub(super) node_name: &'a str,
+    pub(super) now: Timestamp,
 }
 
 #[derive(Debug)]
@@ -227,7 +229,8 @@ impl Manifest {
                     warn!(%file, %warning, "manifest");
                 }
                 // A file holds one pod; only a URL may give a list.
-                let pod = manifest.pods.into_iter().next()?;
+                let mut pod = manifest.pods.into_iter().next()?;
+                podspec::mark_seen(&mut pod, self.pod.as_deref(), &with.now.to_string());
                 info!(%file, pod = %view::pod_name(&pod), "manifest read");
                 Some(pod)
             }

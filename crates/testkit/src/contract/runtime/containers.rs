@@ -139,3 +139,22 @@ pub(super) async fn what_a_container_may_use_changes_as_it_runs(bench: &Bench<'_
     let unknown: SandboxId = unknown_id();
     not_found(runtime.update_pod_sandbox_resources(&unknown, &none, &change).await)
 }
+
+pub(super) async fn a_container_says_whom_it_runs_as_and_what_ends_it(
+    bench: &Bench<'_>,
+) -> Result<()> {
+    let pod = bench.pod().await?;
+    let mut config = bench.container_config(&pod, &["sleep", "forever"]);
+    config.security.run_as_user = Some(1000);
+    config.security.run_as_group = Some(2000);
+    config.security.supplemental_groups = vec![3000];
+    config.stop_signal = Some("SIGUSR1".to_owned());
+    let id = bench.create(&pod, &config).await?;
+    let status = bench.runtime.container_status(&id).await?;
+    let linux = status.user.as_ref().and_then(|user| user.linux.as_ref());
+    let linux = linux.with_context(|| format!("{status:?}"))?;
+    ensure!((linux.uid, linux.gid) == (1000, 2000), "{status:?}");
+    ensure!(linux.supplemental_groups.contains(&3000), "{status:?}");
+    ensure!(status.stop_signal.as_deref() == Some("SIGUSR1"), "{status:?}");
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! Options of the CPU policy that do not go together.
+
+use crate::{configured, errors};
+
+/// A static policy with these options.
+fn fields(options: &str, more: &str) -> String {
+    format!(
+        "cpuManagerPolicy: static\nfeatureGates: {{CPUManagerPolicyAlphaOptions: true}}\n\
+         cpuManagerPolicyOptions: {{{options}}}\n{more}"
+    )
+}
+
+/// What is wrong with it.
+fn wrong(options: &str, more: &str) -> Vec<String> {
+    errors(&fields(options, more)).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn cores_are_not_shared_out_in_two_ways() {
+    let cores = "distribute-cpus-across-cores";
+    let (numa, cache) = ("distribute-cpus-across-numa", "prefer-align-cpus-by-uncorecache");
+    for (one, other) in [("full-pcpus-only", cores), (numa, cores), (cache, cores), (cache, numa)] {
+        let found = wrong(&format!("{one}: \"true\", {other}: \"1\""), "");
+        let expected =
+            format!("cpuManagerPolicyOptions: {one} and {other} can not be used at the same time");
+        assert_eq!(found, [expected]);
+        configured(&fields(&format!("{one}: \"true\", {other}: \"false\""), ""));
+    }
+    configured(&fields(&format!("full-pcpus-only: \"true\", {numa}: \"true\""), ""));
+}
+
+#[test]
+fn what_lies_on_one_numa_node_is_not_aligned_by_socket() {
+    let socket = "align-by-socket: \"true\"";
+    let expected = "cpuManagerPolicyOptions: align-by-socket is incompatible with \
+                    topologyManagerPolicy single-numa-node";
+    assert_eq!(wrong(socket, "topologyManagerPolicy: single-numa-node"), [expected]);
+    configured(&fields(socket, "topologyManagerPolicy: restricted"));
+}

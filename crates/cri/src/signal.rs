@@ -1,0 +1,43 @@
+//! Signals by the names that pods call them, which for some are not those of the protocol.
+
+use proto::runtime_v1 as cri;
+
+/// The number of a signal. One that the protocol has no number for is left to the image.
+pub(crate) fn number(name: &str) -> i32 {
+    let name = name.replace('+', "PLUS").replace('-', "MINUS");
+    cri::Signal::from_str_name(&name).unwrap_or(cri::Signal::RuntimeDefault).into()
+}
+
+/// The name of a signal; none for what is left to the image, or not known here.
+pub(crate) fn name(number: i32) -> Option<String> {
+    let signal = cri::Signal::try_from(number).ok()?;
+    let name = signal.as_str_name().replace("PLUS", "+").replace("MINUS", "-");
+    (signal != cri::Signal::RuntimeDefault).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // behaviour: ACT-68
+    #[test]
+    fn every_signal_has_a_number_and_comes_back_by_its_name() {
+        let rows = [
+            ("SIGTERM", cri::Signal::Sigterm),
+            ("SIGUSR1", cri::Signal::Sigusr1),
+            ("SIGRTMIN", cri::Signal::Sigrtmin),
+            ("SIGRTMIN+15", cri::Signal::Sigrtminplus15),
+            ("SIGRTMAX-1", cri::Signal::Sigrtmaxminus1),
+            ("SIGRTMAX", cri::Signal::Sigrtmax),
+        ];
+        for (text, signal) in rows {
+            assert_eq!(number(text), i32::from(signal), "{text}");
+            assert_eq!(name(signal.into()).as_deref(), Some(text));
+        }
+        assert_eq!((number("SIGNONE"), number("")), (0, 0));
+        assert_eq!((name(0), name(-1), name(1000)), (None, None, None));
+        let known = (1..200).filter_map(name);
+        let lost: Vec<_> = known.filter(|name| number(name) == 0).collect();
+        assert!(lost.is_empty(), "{lost:?}");
+    }
+}
