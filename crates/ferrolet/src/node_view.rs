@@ -175,7 +175,7 @@ impl NodeView {
         let previous = self.reader.get(&observed.uid);
         let none = BTreeMap::new();
         let pending = self.resizes.pending(&observed.uid);
-        let node = NodeFacts { host_ips: self.host_ips.host_ips(), ..self.node.clone() };
+        let facts = NodeFacts { host_ips: self.host_ips.host_ips(), ..self.node.clone() };
         let status = pod_status(&StatusInput {
             pod,
             observed,
@@ -191,7 +191,7 @@ impl NodeView {
                 memory_requests: outlook.memory_requests,
             },
             recursive_read_only: outlook.recursive_read_only,
-            node: &node,
+            node: &facts,
             now: self.clock.now(),
         });
         let before = previous.as_ref().map(|before| before.status.phase.as_deref());

@@ -84,13 +84,12 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     let capacity = node_resources(&config, args.node, &machine, disk).capacity;
     check_reserved(&config, args.node, &capacity)?;
     let asked_ips = asked_ips(&args.node_ip)?;
-    let ips = node_ips(&asked_ips, &node_name, &hostfs::by_default_route());
     let node = node_settings(&config, args.node, &args.root_dir, machine, disk);
     let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
     let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
     check_sources(&config, args.kubeconfig.as_deref())?;
     let mut settings = settings(&config, node_name, node, admission);
-    settings.host_ips = ips;
+    settings.host_ips = node_ips(&asked_ips, &settings.node_name, &hostfs::by_default_route());
     if args.kubeconfig.is_some() {
         let told = GivenNode {
             labels: args.node_labels,

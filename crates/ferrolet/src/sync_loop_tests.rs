@@ -13,6 +13,7 @@ use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
 use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
 use runtime::LogLayout;
 use runtime::decide::AllowedSysctls;
+use status::decide::NodeFacts;
 use testkit::clock::VirtualClock;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::runtime::MemoryRuntime;

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use gc::containers::{ContainerGc, ContainerGcParts, Deletor, StopUnknown, container_gc};
 use gc::decide::PodStates;
 use gc::images::ImageGc;
-use model::ports::addresses::HostIps;
 use model::stamp::Stamps;
 use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
@@ -88,15 +87,13 @@ impl Agent {
         let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
         let book = event_book(settings, &mut ports, &mut tasks);
         let (times, resizes) = (time_starts(&mut ports), resizes(&ports));
-        let records = Records::new(settings, &mut ports);
+        let (records, pulse) = (Records::new(settings, &mut ports), Pulse::new(settings.resync));
         let pleg = observer(settings, &ports, &stamps);
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
-        let host_ips = host_ips(settings, node.as_ref());
-        let view = Arc::new(node_view(settings, &ports, &host_ips, &resizes));
+        let view = Arc::new(node_view(settings, &ports, node.as_ref(), &resizes));
         let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache), node.as_ref());
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
-        let of_node = (host_ips, node.as_ref());
-        let pod_runtime = pod_runtime(settings, &ports, (&images, of_node), &mut tasks);
+        let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
         let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
         let seen = (&view, &resizes, &requests);
         let (workers_task, workers_handle, news) = workers(WorkerParts {
@@ -108,8 +105,7 @@ impl Agent {
             resync: settings.resync,
             metrics: pods::Metrics::new(&ports.metrics).expect("nobody else times workers"),
         });
-        let told = (workers_handle.clone(), Arc::clone(&view));
-        follow_host_ips(settings, node.as_ref(), told, &mut tasks);
+        follow_host_ips(settings, node.as_ref(), (&workers_handle, &view), &mut tasks);
         let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
         let told = (copies, workers_handle.states(), times);
         let statics = tell(settings, &ports, told, &view, &mut tasks);
@@ -117,7 +113,6 @@ impl Agent {
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let gc = (container_gc, images.start(&mut tasks));
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
-        let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
             pleg: pleg.health.clone(),
@@ -221,7 +216,7 @@ fn answer(
 fn node_view(
     settings: &Settings,
     ports: &Ports,
-    host_ips: &Arc<dyn HostIps>,
+    node: Option<&NodeHandle>,
     resizes: &Arc<Resizes>,
 ) -> NodeView {
     let metrics = PodMetrics::new(&ports.metrics).expect("nobody else times pods");
@@ -231,7 +226,7 @@ fn node_view(
         runtime_name: settings.runtime_name.clone(),
         stop_signals: settings.node.stop_signals,
     };
-    NodeView::new((facts, Arc::clone(host_ips)), clock, resizes, metrics)
+    NodeView::new((facts, host_ips(settings, node)), clock, resizes, metrics)
 }
 
 fn sync_metrics(settings: &Settings, ports: &Ports) -> SyncMetrics {
@@ -415,7 +410,7 @@ fn container_gc_parts(
 fn pod_runtime(
     settings: &Settings,
     ports: &Ports,
-    (images, (host_ips, node)): (&ImageCollection, (Arc<dyn HostIps>, Option<&NodeHandle>)),
+    (images, node): (&ImageCollection, Option<&NodeHandle>),
     tasks: &mut Tasks,
 ) -> Arc<PodRuntime> {
     Arc::new(PodRuntime::new(RuntimeParts {
@@ -428,7 +423,7 @@ fn pod_runtime(
         logs: log_layout(settings),
         pods: settings.pods(),
         node: settings.node.clone(),
-        host_ips,
+        host_ips: host_ips(settings, node),
         restart_backoff: settings.restart_backoff,
         claims: images.claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),

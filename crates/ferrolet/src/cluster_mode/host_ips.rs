@@ -28,10 +28,11 @@ pub(crate) fn host_ips(settings: &Settings, node: Option<&NodeHandle>) -> Arc<dy
 pub(crate) fn follow_host_ips(
     settings: &Settings,
     node: Option<&NodeHandle>,
-    (workers, view): (WorkersHandle, Arc<NodeView>),
+    (workers, view): (&WorkersHandle, &Arc<NodeView>),
     tasks: &mut Tasks,
 ) {
     let Some(node) = node.cloned() else { return };
+    let (workers, view) = (workers.clone(), Arc::clone(view));
     let at_start = settings.host_ips.clone();
     tasks.spawn("addresses of the node", |stop| async move {
         let mut known = node.host_ips();

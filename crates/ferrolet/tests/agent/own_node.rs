@@ -114,7 +114,7 @@ fn labelled(world: &World) {
     let mut object = Node::default();
     object.metadata.name = Some("node".to_owned());
     object.metadata.labels = Some([("zone".to_owned(), "north".to_owned())].into());
-    world.own_node.as_ref().unwrap().put_node(object);
+    world.own_node.as_ref().expect("it is kept").put_node(object);
 }
 
 // behaviour: API-31
@@ -164,7 +164,7 @@ fn variable(world: &World) -> Option<String> {
 }
 
 fn machine_at(address: &str) -> FoundAddresses {
-    let ip = address.parse().unwrap();
+    let ip = address.parse().expect("an address");
     let (on_interfaces, by_default_route) = (vec![ip], vec![ip]);
     FoundAddresses { on_interfaces, by_default_route, ..FoundAddresses::default() }
 }

@@ -61,7 +61,7 @@ fn timed(world: &World, part: &str) -> f64 {
 #[tokio::test(start_paused = true)]
 async fn it_is_timed_how_long_a_new_node_takes_to_start() {
     let mut world = World::new();
-    world.booted = Instant::now().checked_sub(Duration::from_secs(60));
+    world.booted = Instant::now().checked_sub(Duration::from_mins(1));
     world.runtime.set_network_ready(false);
     world.api.trouble(NodeAsk::Create, Trouble::Unreachable, 3);
     let running = world.start();
@@ -80,7 +80,7 @@ async fn it_is_timed_how_long_a_new_node_takes_to_start() {
     let _next = world.start();
     pass(30).await;
     let parts = ["pre_kubelet_", "pre_registration_", "registration_", "post_registration_", ""];
-    assert_eq!(parts.map(|part| timed(&world, part)), [0.0; 5]);
+    assert!(parts.iter().all(|part| timed(&world, part) == 0.0));
 }
 
 // behaviour: NODE-2
