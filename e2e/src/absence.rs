@@ -21,6 +21,7 @@ pub fn without_the_api_server<T>(
     let mut cluster = ClusterNode::start_with(&Options::default(), &options, agent)?;
     cluster.record().borrow_mut().begin("an absence");
     cluster.start_agent()?;
+    cluster.wait_node_ready()?;
     for name in ["steady", "shaken"] {
         cluster.make_pod(name, &["sleep", "forever"])?;
     }

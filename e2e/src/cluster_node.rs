@@ -117,11 +117,20 @@ impl ClusterNode {
         })
     }
 
+    /// Waits until the node is ready. Upstream may look for its own node before it has made it, and then takes a
+    /// minute to look again.
+    pub fn wait_node_ready(&self) -> Result<()> {
+        let path = format!("/api/v1/nodes/{NODE_NAME}");
+        self.node.explained(self.api().wait(&path, "the node is ready", 3 * PATIENCE, |node| {
+            (condition(node?, "Ready")["status"] == "True").then_some(())
+        }))
+    }
+
     /// Waits until the node is ready and takes pods of the scheduler.
-    pub fn wait_schedulable(&self) -> Result<Value> {
-        self.wait_for(&format!("/api/v1/nodes/{NODE_NAME}"), "the node is ready", |node| {
-            let is_ready = |node: &&Value| condition(node, "Ready")["status"] == "True";
-            node.filter(is_ready).filter(|node| node["spec"]["taints"].is_null()).cloned()
+    pub fn wait_schedulable(&self) -> Result<()> {
+        self.wait_node_ready()?;
+        self.wait_for(&format!("/api/v1/nodes/{NODE_NAME}"), "the node has no taint", |node| {
+            node?["spec"]["taints"].is_null().then_some(())
         })
     }
 

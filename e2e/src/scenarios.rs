@@ -37,6 +37,7 @@ pub fn of_pods<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) ->
     let options = ControlPlaneOptions::default();
     let mut cluster = ClusterNode::start_with(&runtime, &options, agent)?;
     cluster.start_agent()?;
+    cluster.wait_node_ready()?;
     let classes = |cluster: &ClusterNode| classes::classes(cluster, &second);
     let scenarios: [Scenario<'_>; 8] = [
         ("pods of all kinds", &kinds::kinds),

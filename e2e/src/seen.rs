@@ -155,9 +155,9 @@ impl ClusterNode {
         for event in &all {
             let text = |key: &str| event["involvedObject"][key].as_str().unwrap_or_default();
             let object = (text("kind").to_owned(), text("name").to_owned());
-            let (line, about) = line(event);
+            let (line, by) = line(event);
             let told = told.entry(object).or_insert_with(|| json!({}));
-            told[self.plain().text(&line)] = self.plain().object(&about);
+            told[self.plain().text(&line)] = self.plain().text(&by).into();
         }
         Ok(told)
     }
@@ -218,18 +218,14 @@ impl ClusterNode {
 }
 
 /// What an event says; and of which object, and by whom. How often it was said, and in which order, is a matter of time.
-fn line(event: &Value) -> (String, Value) {
+fn line(event: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let object = &event["involvedObject"];
     let (kind, reason) = (text(&event["type"]), text(&event["reason"]));
     let (part, message) = (text(&object["fieldPath"]), text(&event["message"]));
-    let about = json!({
-        "apiVersion": object["apiVersion"],
-        "namespace": object["namespace"],
-        "uid": object["uid"],
-        "host": event["source"]["host"],
-        "reportingComponent": event["reportingComponent"],
-        "reportingInstance": event["reportingInstance"],
-    });
-    (format!("{kind} {reason} of {part}: {message}"), about)
+    let about = ["apiVersion", "namespace", "uid"].map(|key| text(&object[key])).join(" ");
+    let host = text(&event["source"]["host"]);
+    let reporting = ["reportingComponent", "reportingInstance"].map(|key| text(&event[key]));
+    let by = format!("of {about} by {host} {}", reporting.join(" "));
+    (format!("{kind} {reason} of {part}: {message}"), by)
 }

@@ -163,7 +163,7 @@ mod tests {
     fn a_disk_of_images_that_cannot_be_measured_is_a_problem_of_the_plan() {
         let containers = Planned { plan: Plan::default(), problems: Vec::new() };
         let error = Some(ImageGcError::NoCapacity("/var/lib/images".into()));
-        let images = PassReport { plan: Plan::default(), error };
+        let images = PassReport { error, ..PassReport::default() };
         let (items, problems) = planned(&containers, &images);
         assert!(items.is_empty());
         assert_eq!(problems, ["invalid capacity 0 on image filesystem: /var/lib/images"]);

@@ -36,7 +36,7 @@ impl CollectionRules {
             maximum_age: config.image_maximum_gc_age.to_std(),
             high_threshold: config.image_gc_high_threshold_percent,
             low_threshold: config.image_gc_low_threshold_percent,
-            per_handler: config.feature_gates.get("RuntimeClassInImageCriAPI") == Some(&true),
+            per_handler: config.features().enabled("RuntimeClassInImageCriApi"),
         };
         debug_assert!(policy.check().is_ok(), "the configuration was checked: {policy:?}");
         let by_end = own.gc.containers.is_by_end();

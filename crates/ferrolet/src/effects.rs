@@ -36,7 +36,7 @@ const FIELDS: &[&str] = &[
     "featureGates.NodeDeclaredFeatures",
     "featureGates.PodLevelResources",
     "featureGates.RestartAllContainersOnContainerExits",
-    "featureGates.RuntimeClassInImageCriAPI",
+    "featureGates.RuntimeClassInImageCriApi",
     "featureGates.ReduceDefaultCrashLoopBackOffDecay",
     "featureGates.UserNamespacesHostNetworkSupport",
     "fileCheckFrequency",
@@ -170,6 +170,13 @@ mod tests {
         config.enable_server = false;
         config.fail_cgroup_v1 = false;
         assert_eq!(without_effect(&flags, &config), [""; 0]);
+    }
+
+    #[test]
+    fn gates_that_have_an_effect_are_gates_that_exist() {
+        let gates = FIELDS.iter().filter_map(|field| field.strip_prefix("featureGates."));
+        let unknown: Vec<&str> = gates.filter(|name| config::gates::find(name).is_none()).collect();
+        assert_eq!(unknown, [""; 0]);
     }
 
     #[test]

@@ -176,6 +176,22 @@ mod tests {
     }
 
     #[test]
+    fn images_are_remembered_for_each_handler_as_the_feature_gates_say() {
+        let rows = [
+            (&[][..], false),
+            (&["--feature-gates=RuntimeClassInImageCriApi=true"], true),
+            (&["--feature-gates=AllAlpha=true"], true),
+            (&["--feature-gates=AllAlpha=true,RuntimeClassInImageCriApi=false"], false),
+        ];
+        for (args, expected) in rows {
+            let args = run(args);
+            assert_eq!(args.collection.images.policy.per_handler, expected, "{args:?}");
+            let named = args.without_effect.iter().any(|field| field.contains("RuntimeClass"));
+            assert!(!named, "{:?}", args.without_effect);
+        }
+    }
+
+    #[test]
     fn what_only_flags_say_of_the_node_is_not_part_of_the_configuration() {
         let flags = ["--seccomp-default", "--experimental-allocatable-ignore-eviction"];
         let args = run(&flags);

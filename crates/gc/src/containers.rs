@@ -2,7 +2,6 @@
 
 mod act;
 mod deletor;
-mod lists;
 mod survey;
 mod task;
 

@@ -21,6 +21,10 @@ use self::policy::ContainerPolicy;
 
 /// What the pod workers and sources say, as far as remains depend on it.
 pub trait PodStates: std::fmt::Debug + Send + Sync {
+    /// Whether there is anybody who knows of pods.
+    fn can_be_asked(&self) -> bool {
+        true
+    }
     /// Whether every source of pods was heard.
     fn sources_ready(&self) -> bool;
     /// What is known of a pod.
@@ -34,6 +38,10 @@ pub trait PodStates: std::fmt::Debug + Send + Sync {
 pub struct NobodyToAsk;
 
 impl PodStates for NobodyToAsk {
+    fn can_be_asked(&self) -> bool {
+        false
+    }
+
     fn sources_ready(&self) -> bool {
         false
     }

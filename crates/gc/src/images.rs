@@ -30,7 +30,7 @@ pub use metrics::ImageGcMetrics;
 pub use task::ImageGcTask;
 
 use crate::decide::images::{KeptImage, NOT_REMOVED, Observed, Pins, Policy};
-use crate::plan::Plan;
+use crate::plan::{Item, Plan};
 use look::Collector;
 
 /// What the node's pods have to do with images.
@@ -86,6 +86,8 @@ pub struct ImageGcSettings {
 pub struct PassReport {
     /// What became of every image, in the order in which it was decided.
     pub plan: Plan,
+    /// Of these, what was to go and was claimed by somebody since the pass began.
+    pub claimed: Vec<Item>,
     /// What went wrong, if anything did; what the plan says has happened all the same.
     pub error: Option<ImageGcError>,
 }

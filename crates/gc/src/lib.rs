@@ -22,6 +22,7 @@
 pub mod containers;
 pub mod decide;
 pub mod images;
+mod lists;
 pub mod plan;
 
 pub use decide::policy;

@@ -26,6 +26,8 @@ pub enum Became {
     Removed,
     /// It was gone before.
     Gone,
+    /// It was told to go, and finalizers still held it.
+    Held,
     /// It could not be removed.
     Failed,
 }
@@ -36,6 +38,7 @@ impl Became {
         match self {
             Self::Removed => "removed",
             Self::Gone => "gone",
+            Self::Held => "held",
             Self::Failed => "failed",
         }
     }
@@ -46,6 +49,7 @@ impl From<Outcome<'_>> for Became {
         match outcome {
             Outcome::Removed => Self::Removed,
             Outcome::AlreadyGone => Self::Gone,
+            Outcome::Held => Self::Held,
             Outcome::Failed(_) => Self::Failed,
         }
     }

@@ -69,6 +69,10 @@ impl Ledger {
                 debug!(%verdict, "was gone already");
                 None
             }
+            Outcome::Held => {
+                info!(%verdict, "deleted; finalizers still hold it");
+                None
+            }
             Outcome::Failed(error) => {
                 // Who asked for it knows what that means, and says so.
                 debug!(%verdict, %error, "not removed");

@@ -177,6 +177,21 @@ async fn every_removal_of_a_pod_is_on_record_but_those_that_the_server_had_no_ti
     }
 }
 
+// behaviour: PGC-57
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_its_finalizers_hold_is_not_on_record_as_removed() {
+    let world = World::new();
+    let cluster = MemoryCluster::default();
+    let ledger = Arc::clone(&world.recorded.ledger);
+    let pods = RecordedPods { inner: Arc::new(cluster.clone()), ledger };
+    cluster.create_pod(pod("a"));
+    cluster.hold_pod("a", true);
+    let verdict = removal(Subject::Pod("u1".into()));
+    pods.remove_pod(&target(&cluster, "a"), &verdict).await.unwrap();
+    assert_eq!(world.became("u1"), [Became::Held]);
+    assert_eq!((world.count("pod", "held"), world.count("pod", "removed")), (1, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_removal_of_a_pod_that_nobody_waits_for_is_on_record_too() {
     let world = World::new();

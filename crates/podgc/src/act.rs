@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -12,14 +11,15 @@ use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, PodWrites};
 use model::verdict::Verdict;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::cache::SharedCache;
 use crate::decide::holds::holds;
-use crate::decide::pace::Pace;
+use crate::decide::pace::{Pace, Sign};
 use crate::decide::patch::{KnownStatus, failed_status};
+use crate::events::PATIENCE;
 use crate::explain;
 use crate::metrics::Metrics;
 use crate::plan::{Pass, Removal};
@@ -43,18 +43,34 @@ pub(crate) struct Deletor {
     pub(crate) cache: Arc<SharedCache>,
     pub(crate) clock: Arc<dyn WallClock>,
     pub(crate) metrics: Metrics,
-    /// Whoever writes events takes them from here; full when they come too fast.
+    /// Whoever writes events takes them from here. While it is full, deletions wait.
     pub(crate) events: Option<mpsc::Sender<ClusterEvent>>,
     pub(crate) dry_run: bool,
 }
 
-/// What became of one.
+/// What became of one: it was deleted, or could not be, or was left alone.
 #[derive(Debug)]
-enum Became {
-    /// It was deleted, or could not be, or changed since it was chosen and is left alone.
-    Answered,
-    /// The server has no time.
-    Throttled(Option<Duration>),
+struct Became {
+    /// What that says about the server.
+    sign: Sign,
+    /// Whether it is to be tried again: the server has no time.
+    again: bool,
+}
+
+impl From<Sign> for Became {
+    fn from(sign: Sign) -> Self {
+        Self { sign, again: false }
+    }
+}
+
+/// Room for the event about a deletion.
+#[derive(Debug)]
+enum Room<'a> {
+    /// Nobody wants to be told.
+    NotNeeded,
+    /// There was none in time.
+    None,
+    Here(mpsc::Permit<'a, ClusterEvent>),
 }
 
 /// A deletion, and how often it was tried.
@@ -88,12 +104,10 @@ impl Deletions {
                 Some(ended) = under_way.next() => ended,
                 () = tokio::time::sleep(pause), if !pause.is_zero() => continue,
             };
-            match ended {
-                (attempt, Became::Throttled(retry_after)) => {
-                    pace.throttled(start.elapsed(), retry_after);
-                    waiting.push_back(Attempt { number: attempt.number + 1, ..attempt });
-                }
-                (_, Became::Answered) => pace.answered(),
+            let (attempt, Became { sign, again }) = ended;
+            pace.saw(sign, start.elapsed());
+            if again {
+                waiting.push_back(Attempt { number: attempt.number + 1, ..attempt });
             }
             deletor.metrics.concurrency(pace.limit());
         }
@@ -102,9 +116,11 @@ impl Deletions {
 
 impl Deletor {
     async fn attempt(&self, attempt: Attempt) -> (Attempt, Became) {
+        // Before the pod is looked at once more: this may take a while.
+        let room = if self.dry_run { Room::NotNeeded } else { self.room().await };
         let Some(chosen) = self.chosen(&attempt.removal) else {
             debug!(rule = attempt.removal.rule.name(), "a pod changed since it was chosen");
-            return (attempt, Became::Answered);
+            return (attempt, Sign::Nothing.into());
         };
         let pass = attempt.removal.rule.pass();
         let namespace = &*chosen.target.namespace;
@@ -112,34 +128,35 @@ impl Deletor {
             info!(verdict = %chosen.verdict, "would be removed (--dry-run)");
             self.metrics.would_delete(namespace, pass);
             self.cache.lock().mark_asked(attempt.removal.pod);
-            return (attempt, Became::Answered);
+            return (attempt, Sign::Nothing.into());
         }
-        match self.delete(&chosen, pass).await {
-            Err(ApiError::Throttled { retry_after }) if attempt.number < TRIES => {
-                return (attempt, Became::Throttled(retry_after));
-            }
+        let sign = match self.delete(&chosen, pass).await {
             Ok(removed) => {
                 self.cache.lock().mark_asked(attempt.removal.pod);
                 self.metrics.tried(namespace, pass, true);
-                if removed == PodRemoved::Held {
-                    debug!(pod = %chosen.name(), "finalizers still hold the pod");
-                }
-                self.tell(&chosen, &attempt.removal);
+                self.tell(room, &chosen, &attempt.removal, removed);
+                Sign::Well
             }
             Err(error) => {
+                let sign = Sign::of(&error);
+                if matches!(sign, Sign::Throttled(_)) && attempt.number < TRIES {
+                    return (attempt, Became { sign, again: true });
+                }
                 self.metrics.tried(namespace, pass, false);
                 let error = Chain(&error);
                 warn!(pod = %chosen.name(), rule = chosen.verdict.rule, %error, "a pod was not deleted");
+                sign
             }
-        }
-        (attempt, Became::Answered)
+        };
+        (attempt, sign.into())
     }
 
     /// The pod as it is known now, if what was decided about it still holds.
     fn chosen(&self, removal: &Removal) -> Option<Chosen> {
         let cache = self.cache.lock();
         let (view, target, known) = cache.target(removal.pod)?;
-        holds(&view, removal.rule.pass(), cache.has_node(view.node)).then(|| Chosen {
+        let node = cache.node(view.node);
+        holds(&view, removal.rule.pass(), node.as_ref()).then(|| Chosen {
             verdict: explain::verdict(&view, &target, &removal.rule, self.clock.now()),
             node: view.node.to_owned(),
             target,
@@ -158,12 +175,27 @@ impl Deletor {
         self.pods.remove_pod(&target, &chosen.verdict).await
     }
 
-    fn tell(&self, chosen: &Chosen, removal: &Removal) {
-        let Some(events) = &self.events else { return };
-        let event = explain::event(&chosen.target, &removal.rule, &chosen.node, self.clock.now());
-        if events.try_send(event).is_err() {
-            self.metrics.event_dropped();
+    /// Waits for room for an event, though not for ever.
+    async fn room(&self) -> Room<'_> {
+        let Some(events) = &self.events else { return Room::NotNeeded };
+        match timeout(PATIENCE, events.reserve()).await {
+            Ok(Ok(permit)) => Room::Here(permit),
+            Ok(Err(_)) | Err(_) => Room::None,
         }
+    }
+
+    fn tell(&self, room: Room<'_>, chosen: &Chosen, removal: &Removal, removed: PodRemoved) {
+        let permit = match room {
+            Room::NotNeeded => return,
+            Room::None => return self.metrics.events_dropped(1),
+            Room::Here(permit) => permit,
+        };
+        let now = self.clock.now();
+        let mut event = explain::event(&chosen.target, &removal.rule, &chosen.node, now);
+        if removed == PodRemoved::Held {
+            event.message.push_str("; finalizers still hold it");
+        }
+        permit.send(event);
     }
 }
 

@@ -1,45 +1,85 @@
-//! Writes events about deletions, slower than deletions if need be.
+//! Writes events about deletions: one for each, at their pace.
+//!
+//! A deletion waits for room for its event. So events that come slower than deletions slow these down, and
+//! none gets lost because there are many; how many wait is bounded all the same.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use model::chain::Chain;
 use model::cluster::ClusterEvent;
-use model::ports::cluster::ClusterEvents;
+use model::ports::cluster::{ApiError, ClusterEvents};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::metrics::Metrics;
 
-/// How many events wait to be written; more are dropped and counted.
-pub const WAITING: usize = 1024;
+/// How many events wait to be written.
+pub const WAITING: usize = 256;
 
-/// No faster than this, so that deletions have the server for themselves.
-const PAUSE: Duration = Duration::from_millis(200);
+/// How long what waits is written after a stop; what is left then is dropped and counted.
+pub const FLUSH: Duration = Duration::from_secs(5);
 
-/// Writes what comes, until it is told to stop.
+/// How long a deletion waits for room. Deletions go on without events where these cannot be written.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many are being written at a time.
+const AT_A_TIME: usize = 4;
+/// How often one is tried that the server is away or has no time for, and how long is waited in between.
+const TRIES: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Writes what comes, until it is told to stop and nothing is left to write.
 pub async fn write_events(
     events: Arc<dyn ClusterEvents>,
     mut coming: mpsc::Receiver<ClusterEvent>,
     metrics: Metrics,
     stop: CancellationToken,
 ) {
-    let write = async {
-        while let Some(event) = coming.recv().await {
-            if let Err(error) = events.write_event(&event).await {
-                debug!(error = %Chain(&error), about = event.about.name, "an event was not written");
-                metrics.event_dropped();
+    let (mut is_open, mut ends) = (true, None);
+    let mut under_way = FuturesUnordered::new();
+    while ends.is_none() || is_open || !under_way.is_empty() {
+        let has_room = under_way.len() < AT_A_TIME;
+        // Biased: a stop comes once.
+        tokio::select! {
+            biased;
+            () = stop.cancelled(), if ends.is_none() => {
+                coming.close();
+                ends = Some(Instant::now() + FLUSH);
             }
-            tokio::time::sleep(PAUSE).await;
+            () = sleep_until(ends.unwrap_or_else(Instant::now)), if ends.is_some() => break,
+            Some(()) = under_way.next() => {}
+            event = coming.recv(), if is_open && has_room => match event {
+                Some(event) => under_way.push(write(&*events, event, &metrics)),
+                None => is_open = false,
+            },
         }
-        // Nobody deletes any more; the stop follows.
-        std::future::pending::<()>().await;
-    };
-    // Biased: a stop comes once.
-    tokio::select! {
-        biased;
-        () = stop.cancelled() => {}
-        () = write => {}
+    }
+    let left = under_way.len() + coming.len();
+    if left > 0 {
+        warn!(events = left, "there was no time to write all events about deletions");
+        metrics.events_dropped(left);
+    }
+}
+
+async fn write(events: &dyn ClusterEvents, event: ClusterEvent, metrics: &Metrics) {
+    for number in 1.. {
+        let error = match events.write_event(&event).await {
+            Ok(()) => return,
+            // The answer to an earlier try was lost.
+            Err(ApiError::Conflict(_)) if number > 1 => return,
+            Err(error) => error,
+        };
+        if number >= TRIES || !error.is_away() {
+            debug!(error = %Chain(&error), about = event.about.name, "an event was not written");
+            metrics.events_dropped(1);
+            return;
+        }
+        sleep(error.retry_after().unwrap_or(PAUSE).min(LONGEST_PAUSE)).await;
     }
 }

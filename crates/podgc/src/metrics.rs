@@ -79,7 +79,7 @@ impl Metrics {
             )?,
             events_dropped: count(
                 "ferrolet_pod_gc_events_dropped_total",
-                "Events about deletions that were not written.",
+                "Deletions without an event: it could not be written, or in time.",
             )?,
             queue: QueueMetrics::new(registry)?,
             cycle: registered(registry, Histogram::with_opts(cycle))?,
@@ -122,8 +122,8 @@ impl Metrics {
         self.put_off.inc_by(count as u64);
     }
 
-    pub(crate) fn event_dropped(&self) {
-        self.events_dropped.inc();
+    pub(crate) fn events_dropped(&self, count: usize) {
+        self.events_dropped.inc_by(count as u64);
     }
 
     /// Those of the queue of missing nodes.

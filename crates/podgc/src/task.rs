@@ -19,7 +19,7 @@ use crate::decide::orphaned::orphaned;
 use crate::decide::out_of_service::{is_out_of_service, nodes_to_ask, out_of_service};
 use crate::decide::pace::Pace;
 use crate::decide::quarantine::{Due, Quarantine};
-use crate::decide::share::most_removals;
+use crate::decide::share::{Allowance, most_removals};
 use crate::decide::terminated::terminated;
 use crate::decide::unscheduled::unscheduled;
 use crate::metrics::Metrics;
@@ -65,10 +65,6 @@ pub struct PodGc {
     quarantine: Quarantine,
     start: Instant,
 }
-
-/// How many more pods a cycle may remove.
-#[derive(Debug)]
-struct Allowance(Option<usize>);
 
 impl PodGc {
     /// A controller that reads the given cache, which somebody else fills.
@@ -126,7 +122,8 @@ impl PodGc {
         };
         let most = self.settings.max_deletion_percent.map(|share| most_removals(pods, share));
         let mut allowance = Allowance(most);
-        for pass in Pass::ALL {
+        let waiting = if most.is_some() { self.waiting() } else { [0; 3] };
+        for (position, pass) in Pass::ALL.into_iter().enumerate() {
             let removals = match pass {
                 Pass::Terminated => self.terminated(),
                 Pass::OutOfService => self.out_of_service(stop).await,
@@ -136,12 +133,34 @@ impl PodGc {
             if stop.is_cancelled() {
                 return;
             }
-            let removals = self.within(removals, &mut allowance);
+            let after: usize = waiting[position..].iter().sum();
+            let (removals, put_off) = self.within(removals, after, &mut allowance);
+            if pass == Pass::Orphaned && !put_off.is_empty() {
+                let cache = self.cache.lock();
+                let views = put_off.iter().filter_map(|removal| cache.view(removal.pod));
+                self.quarantine.put_off(views.map(|pod| pod.node), self.start.elapsed());
+            }
             if !removals.is_empty() {
                 info!(pass = pass.label(), pods = removals.len(), "removing pods");
                 self.deletions.carry_out(removals, stop).await;
             }
         }
+    }
+
+    /// How many pods wait for each pass but the first, as far as can be told without asking.
+    fn waiting(&self) -> [usize; 3] {
+        let cache = self.cache.lock();
+        let out = nodes_to_ask(cache.terminating(), |name| cache.node(name));
+        let waited = self.quarantine.waited(self.start.elapsed());
+        let missing = waited.filter(|name| !cache.has_node(name));
+        let missing: BTreeMap<String, Duration> =
+            missing.map(|name| (name.to_owned(), Duration::ZERO)).collect();
+        let orphans = if missing.is_empty() { 0 } else { orphaned(cache.all(), &missing).len() };
+        [
+            out_of_service(cache.terminating(), &out).len(),
+            orphans,
+            unscheduled(cache.terminating()).len(),
+        ]
     }
 
     fn terminated(&self) -> Vec<Removal> {
@@ -207,17 +226,21 @@ impl PodGc {
         orphaned(self.cache.lock().all(), &gone)
     }
 
-    /// As much of what was decided as the cycle may still remove.
-    fn within(&self, mut removals: Vec<Removal>, allowance: &mut Allowance) -> Vec<Removal> {
-        let Some(left) = &mut allowance.0 else { return removals };
-        let put_off = removals.len().saturating_sub(*left);
-        if put_off > 0 {
+    /// As much of what was decided as the cycle may still remove when so much waits for later passes; and
+    /// what it may not.
+    fn within(
+        &self,
+        mut removals: Vec<Removal>,
+        waiting: usize,
+        allowance: &mut Allowance,
+    ) -> (Vec<Removal>, Vec<Removal>) {
+        let put_off = removals.split_off(allowance.take(removals.len(), waiting));
+        if !put_off.is_empty() {
             let percent = self.settings.max_deletion_percent;
-            warn!(put_off, ?percent, "more pods were to be removed than one cycle may");
-            self.metrics.put_off(put_off);
-            removals.truncate(*left);
+            let pods = put_off.len();
+            warn!(pods, ?percent, "more pods were to be removed than one cycle may");
+            self.metrics.put_off(pods);
         }
-        *left -= removals.len();
-        removals
+        (removals, put_off)
     }
 }

@@ -80,6 +80,14 @@ pub fn is_over(pod: &Pod) -> bool {
     phase.is_some_and(|phase| PodPhase::named(phase).is_final())
 }
 
+/// Whether the pod's status says that it was evicted, whoever did that.
+pub fn is_evicted(pod: &Pod) -> bool {
+    pod.status.as_ref().is_some_and(|status| {
+        let is_failed = status.phase.as_deref().map(PodPhase::named) == Some(PodPhase::Failed);
+        is_failed && status.reason.as_deref() == Some("Evicted")
+    })
+}
+
 /// Pods of this priority and above are those that a node or a cluster cannot do without.
 const CRITICAL: i32 = 2_000_000_000;
 

@@ -103,6 +103,13 @@ impl FaultyRuntime {
         self.asked(Event::RemoveAsked(removed, verdict.rule));
     }
 
+    /// Remembers what the agent was told of something that it wanted to end.
+    fn stop_told(&self, id: &str, answer: &Result<(), RuntimeError>) {
+        if answer.as_ref().is_err_and(|error| error.code != Code::NotFound) {
+            self.outside.record(Event::StopFailed(id.to_owned()));
+        }
+    }
+
     /// Something to ask the real runtime.
     fn look<T, F>(&self, call: impl FnOnce(Arc<dyn Runtime>) -> F) -> Work<T>
     where
@@ -249,6 +256,7 @@ impl Runtime for FaultyRuntime {
 
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
         let maker = Maker { uid: config.pod_uid.clone(), name: None, attempt: config.attempt };
+        self.asked(Event::MakeAsked(maker.clone()));
         let pod = self.outside.short(config.pod_uid.as_str());
         let call = Call::new(Method::RunPodSandbox, format!("{pod}#{}", config.attempt));
         let config = config.clone();
@@ -262,9 +270,15 @@ impl Runtime for FaultyRuntime {
     async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
         self.asked(Event::StopSandboxAsked(id.clone()));
         let call = Call::new(Method::StopPodSandbox, self.outside.short(id.as_str()));
-        let id = id.clone();
-        let work = self.work(move |runtime| async move { runtime.stop_pod_sandbox(&id).await });
-        self.call(call, work).await
+        let sandbox = id.clone();
+        let work =
+            self.work(move |runtime| async move { runtime.stop_pod_sandbox(&sandbox).await });
+        let answer = self.call(call, work).await;
+        self.stop_told(id.as_str(), &answer);
+        if answer.is_ok() {
+            self.outside.record(Event::SandboxStopped(id.clone()));
+        }
+        answer
     }
 
     async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
@@ -307,6 +321,7 @@ impl Runtime for FaultyRuntime {
         let name = Some(Arc::clone(&config.name));
         let uid = sandbox_config.pod_uid.clone();
         let maker = Maker { uid, name, attempt: config.attempt };
+        self.asked(Event::MakeAsked(maker.clone()));
         let place = self.outside.short(sandbox.as_str());
         let object = format!("{}#{} in {place}", config.name, config.attempt);
         let call = Call::new(Method::CreateContainer, object);
@@ -334,10 +349,12 @@ impl Runtime for FaultyRuntime {
         let object = format!("{} within {grace:?}", self.outside.short(id.as_str()));
         let mut call = Call::new(Method::StopContainer, object);
         call.deadline += grace;
-        let id = id.clone();
-        let work =
-            self.work(move |runtime| async move { runtime.stop_container(&id, grace).await });
-        self.call(call, work).await
+        let container = id.clone();
+        let work = self
+            .work(move |runtime| async move { runtime.stop_container(&container, grace).await });
+        let answer = self.call(call, work).await;
+        self.stop_told(id.as_str(), &answer);
+        answer
     }
 
     async fn update_pod_sandbox_resources(

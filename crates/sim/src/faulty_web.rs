@@ -5,22 +5,27 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use model::ports::http::{Answer, Get, HttpError, HttpGet};
+use testkit::http::MemoryWeb;
 use tokio::time::{sleep, timeout};
 
 use crate::life::Life;
 use crate::outside::{Asked, Outside};
 use crate::plan::Fault;
 
-/// The web of one agent.
+/// A web of one agent.
 #[derive(Debug)]
 pub(crate) struct FaultyWeb {
     pub(crate) outside: Arc<Outside>,
     pub(crate) life: Arc<Life>,
+    /// The servers.
+    pub(crate) web: Arc<MemoryWeb>,
+    /// What asking them is called by faults.
+    pub(crate) asked: Asked,
 }
 
 impl FaultyWeb {
     async fn answer(&self, request: &Get) -> Result<Answer, HttpError> {
-        let fault = self.outside.fault(Asked::Web);
+        let fault = self.outside.fault(self.asked);
         match fault {
             Some(fault) => self.outside.say(format!("FAULT    {fault} on get {}", request.url)),
             None => self.outside.note("get"),
@@ -34,10 +39,10 @@ impl FaultyWeb {
             Some(Fault::Refused(status)) => Ok(Answer { status, body: b"not now".to_vec() }),
             Some(Fault::Slow(time)) => {
                 sleep(time).await;
-                self.outside.web.get(request).await
+                self.web.get(request).await
             }
             Some(Fault::Hang) => std::future::pending().await,
-            _ => self.outside.web.get(request).await,
+            _ => self.web.get(request).await,
         }
     }
 }

@@ -39,6 +39,12 @@ pub enum Event {
     StopAsked(ContainerId, Duration),
     /// The agent asked for a sandbox to end.
     StopSandboxAsked(SandboxId),
+    /// The agent was told that a sandbox has ended.
+    SandboxStopped(SandboxId),
+    /// The agent was told that a container or sandbox, by its id, could not be ended.
+    StopFailed(String),
+    /// The agent asks for a container or, without a name, a sandbox.
+    MakeAsked(Maker),
     /// The agent asked for a container to start.
     StartAsked(ContainerId),
     /// The agent asked how a container is, and it may have run then.

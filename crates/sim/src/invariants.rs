@@ -7,6 +7,7 @@ mod fresh;
 mod grace;
 mod images;
 mod init_order;
+mod late_winners;
 mod logs;
 mod numbers;
 mod on_record;
@@ -14,6 +15,7 @@ mod one_live;
 mod one_self;
 mod removals;
 mod removed;
+mod terminated;
 mod unwanted;
 
 use std::fmt;
@@ -54,9 +56,11 @@ impl Default for Invariants {
             Box::<one_self::OneSelf>::default(),
             Box::<init_order::InitOrder>::default(),
             Box::<ended_for_good::EndedForGood>::default(),
+            Box::<terminated::TerminatedStays>::default(),
             Box::<unwanted::UnwantedStayDead>::default(),
             Box::<grace::GraceShrinks>::default(),
             Box::<numbers::NumbersAdvance>::default(),
+            Box::<late_winners::LateWinnersAreUsed>::default(),
             Box::<back_off::BackOff>::default(),
             Box::<fresh::ActsOnFreshLooks>::default(),
             Box::<removals::OnlyDeadAndOld>::default(),
@@ -82,5 +86,7 @@ impl Invariants {
     }
 }
 
+#[cfg(test)]
+mod terminated_tests;
 #[cfg(test)]
 mod tests;

@@ -15,14 +15,15 @@
 //! - invariants know nothing of the agent's inside: they read what it asked for and what became of it.
 
 mod clock;
+mod faulty_cgroups;
 mod faulty_files;
+mod faulty_looks;
 mod faulty_runtime;
 mod faulty_segments;
 mod faulty_web;
 pub mod history;
 pub mod invariants;
 mod life;
-mod mortal_cgroups;
 pub mod mutations;
 mod outside;
 pub mod plan;

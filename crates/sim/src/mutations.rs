@@ -49,6 +49,17 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "*stored = shorter + Duration::from_secs(5);",
     },
     Mutation {
+        name: "a pod that has terminated is synced again",
+        file: "crates/pods/src/decide/worker.rs",
+        find: "            Stage::Waiting | Stage::Finished => {}\n",
+        replace: "            Stage::Waiting => {}
+            Stage::Finished => {
+                worker.stage = Stage::Syncing;
+                self.wake(uid, false, commands);
+            }
+",
+    },
+    Mutation {
         name: "a look from before the last action is good enough",
         file: "crates/pleg/src/cache.rs",
         find: "entry.is_some_and(|entry| entry.observed > after);",
@@ -77,6 +88,27 @@ pub const MUTATIONS: &[Mutation] = &[
         file: "crates/runtime/src/decide/regular_containers.rs",
         find: "actions.kill.push(ContainerKill {",
         replace: "drop(ContainerKill {",
+    },
+    Mutation {
+        name: "a sidecar does not wait for the end of the one after it",
+        file: "crates/runtime/src/decide/termination_order.rs",
+        find: "sidecars.get(number + 1)",
+        replace: "sidecars.get(number + 2)",
+    },
+    Mutation {
+        name: "what comes after an init container starts beside it",
+        file: "crates/runtime/src/decide/init_containers.rs",
+        find: "ContainerState::Running => Finding::WAIT,",
+        replace: "ContainerState::Running => Finding { done: true, ..Finding::WAIT },",
+    },
+    Mutation {
+        name: "what an earlier attempt made is left where it is, and another one is made",
+        file: "crates/runtime/src/start.rs",
+        find: "        if let Some(waiting) = startable(latest, starting.container, sandbox) {\n",
+        replace: "        let waits = latest.is_some_and(|latest| latest.state == ContainerState::Created);
+        let (number, latest) = (number + u32::from(waits), latest.filter(|_| !waits));
+        if let Some(waiting) = startable(latest, starting.container, sandbox) {
+",
     },
     Mutation {
         name: "what started late is removed while it runs",

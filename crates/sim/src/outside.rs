@@ -20,7 +20,8 @@ use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
 use testkit::disk::MemoryDisk;
 use testkit::files::MemoryFiles;
-use testkit::http::MemoryWeb;
+use testkit::http::{MemoryWeb, Page};
+use testkit::logs::MemoryLogs;
 use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
 use tokio::sync::watch;
@@ -29,7 +30,7 @@ use tokio::time::Instant;
 
 use crate::clock::NodeClock;
 use crate::history::{Event, Instance, Record};
-use crate::plan::{FETCHED, HAD, KEPT, PINNED};
+use crate::plan::{FETCHED, HAD, HOOKS, KEPT, PINNED};
 use crate::trace::Trace;
 use crate::wanted_images::WantedImages;
 
@@ -44,7 +45,11 @@ pub(crate) struct Outside {
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) journal: MemorySegments,
     pub(crate) disk: Arc<MemoryDisk>,
+    /// The server of manifests.
     pub(crate) web: Arc<MemoryWeb>,
+    /// What listens in pods.
+    pub(crate) pod_web: Arc<MemoryWeb>,
+    pub(crate) logs: Arc<MemoryLogs>,
     pub(crate) cgroups: Arc<MemoryCgroups>,
     pub(crate) clock: Arc<NodeClock>,
     /// Whether the runtime is away.
@@ -100,6 +105,8 @@ impl Outside {
             let name = CgroupName::parse(&format!("/kubepods/{class}"));
             cgroups.make(&name.expect("a plain path is a name"));
         }
+        let pod_web = MemoryWeb::default();
+        pod_web.put(format!("http://{HOOKS}:80/"), Page::ok("done"));
         let runtime = Arc::new(runtime);
         // There is never room: whatever may go does.
         let disk = MemoryDisk::new(IMAGE_DIRECTORY, 1000).holding(Arc::clone(&runtime));
@@ -109,6 +116,8 @@ impl Outside {
             files: Arc::new(files),
             journal: MemorySegments::default(),
             web: Arc::default(),
+            pod_web: Arc::new(pod_web),
+            logs: Arc::default(),
             cgroups: Arc::new(cgroups),
             epoch: steady.now(),
             clock: Arc::new(NodeClock::new(steady)),

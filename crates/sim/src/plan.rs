@@ -1,6 +1,7 @@
 //! What will happen in a history: pods, and steps at their times. All of it follows from a seed, and
 //! reads as a story.
 
+mod extras;
 mod generate;
 mod pods;
 
@@ -10,6 +11,8 @@ use std::time::Duration;
 use model::ports::runtime::Code;
 use testkit::runtime::Method;
 
+pub(crate) use extras::HOOKS;
+pub use extras::{Action, Extras, Hook, RestartRule};
 pub use generate::INIT_CONTAINERS;
 pub(crate) use generate::{FETCHED, HAD, KEPT, PINNED};
 pub use pods::{ContainerPlan, PodPlan, Policy, Program};
@@ -118,6 +121,14 @@ pub enum Target {
     FileHint,
     /// Asking the server of manifests.
     Web,
+    /// Asking something that listens in a pod.
+    PodWeb,
+    /// Measuring the room on a disk.
+    Disk,
+    /// Opening the log of a container.
+    Log,
+    /// Making, changing, reading or removing a cgroup.
+    Cgroup,
 }
 
 /// What goes wrong.
@@ -192,6 +203,10 @@ impl fmt::Display for Target {
             Self::FileWrite => f.write_str("writing files"),
             Self::FileHint => f.write_str("a notice of a directory"),
             Self::Web => f.write_str("asking the server of manifests"),
+            Self::PodWeb => f.write_str("asking something in a pod"),
+            Self::Disk => f.write_str("measuring a disk"),
+            Self::Log => f.write_str("opening a log"),
+            Self::Cgroup => f.write_str("a cgroup"),
         }
     }
 }

@@ -93,8 +93,7 @@ pub fn unsettled(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
         return Some(format!("{uid} lives and has no cgroup"));
     }
     let is_excused = |uid: &PodUid, pod: &PodPlan| {
-        let may_finish = pod.policy != Policy::Always || pod.deadline.is_some();
-        may_finish && snapshot.robbed.contains(uid) && !snapshot.lives(uid)
+        pod.may_finish() && snapshot.robbed.contains(uid) && !snapshot.lives(uid)
     };
     wanted.iter().filter(|(uid, pod)| !is_excused(uid, pod)).find_map(|(uid, pod)| {
         unsettled_pod(snapshot, uid, pod).map(|why| format!("{} ({uid}): {why}", pod.name))
@@ -120,7 +119,7 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
     let ended_for_good = |container: &ContainerPlan| {
         let ended = |one: &&Instance| one.state == Some(ContainerState::Exited);
         let latest = snapshot.latest(uid, container.name).filter(ended);
-        latest.is_some_and(|latest| !pod.policy.restarts(latest.exit_code))
+        latest.is_some_and(|latest| !container.restarts(pod.policy, latest.exit_code))
     };
     if pod.containers.iter().all(ended_for_good) {
         return snapshot.lives(uid).then(|| "it has finished and lives".to_owned());
@@ -132,7 +131,8 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
     }
     for container in &pod.containers {
         let latest = snapshot.latest(uid, container.name);
-        let state = state_of(snapshot.at, latest, container, |code| pod.policy.restarts(code));
+        let restarts = |code| container.restarts(pod.policy, code);
+        let state = state_of(snapshot.at, latest, container, restarts);
         if let Err(why) = state {
             return Some(why);
         }
@@ -230,6 +230,13 @@ pub fn disturbed(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<
         }
     }
     let has_deadline = |uid: &PodUid| wanted.get(uid).is_some_and(|pod| pod.deadline.is_some());
+    // Some pods are never at rest, whoever looks after them.
+    let is_restless = |uid: &PodUid| {
+        let starts_over = |pod: &Arc<PodPlan>| {
+            pod.restarts_all() || pod.all().any(ContainerPlan::may_not_come_up)
+        };
+        wanted.get(uid).is_some_and(starts_over)
+    };
     // A pod whose time was up, before somebody set the clock back.
     let has_time_again = |uid: &PodUid| {
         if before.robbed.contains(uid) {
@@ -244,7 +251,7 @@ pub fn disturbed(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<
         match &record.event {
             Event::StopAsked(id, _) => {
                 let owner = latest.values().find(|one| one.id == *id).map(|one| &one.uid);
-                if !owner.is_some_and(has_deadline) {
+                if !owner.is_some_and(|uid| has_deadline(uid) || is_restless(uid)) {
                     return Some(format!("it stops {id}"));
                 }
             }
@@ -256,7 +263,9 @@ pub fn disturbed(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<
                 let key = (one.uid.clone(), Arc::clone(&one.name));
                 let ended = |one: &Instance| one.state == Some(ContainerState::Exited);
                 // With its time a pod gets back its turn, also for what had not run when its time was up.
-                let has_its_turn = has_time_again(&one.uid) || latest.get(&key).is_some_and(ended);
+                let has_its_turn = has_time_again(&one.uid)
+                    || is_restless(&one.uid)
+                    || latest.get(&key).is_some_and(ended);
                 if was.is_none() && !has_its_turn {
                     return Some(format!("it makes {} beside one that did not end", one.id));
                 }

@@ -1,13 +1,16 @@
 use model::observed::ContainerState::{Created, Exited, Running};
 
 use super::*;
-use crate::plan::Program;
+use crate::plan::{Action, Extras, Hook, Program, RestartRule};
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 
+fn container(name: &'static str) -> ContainerPlan {
+    let extras = Extras::default();
+    ContainerPlan { name, image: IMAGE, program: Program::Forever, sidecar: false, extras }
+}
+
 fn pod(policy: Policy) -> PodPlan {
-    let container =
-        |name| ContainerPlan { name, image: IMAGE, program: Program::Forever, sidecar: false };
     PodPlan {
         name: "p".to_owned(),
         revision: 0,
@@ -148,8 +151,7 @@ fn a_clock_that_was_set_moves_a_deadline() {
 
 #[test]
 fn init_containers_may_fail_again_in_a_new_sandbox() {
-    let init = ContainerPlan { name: "i", image: IMAGE, program: Program::Forever, sidecar: false };
-    let pod = PodPlan { init: vec![init], ..pod(Policy::Always) };
+    let pod = PodPlan { init: vec![container("i")], ..pod(Policy::Always) };
     let old = |name| Instance { finished: Some(Duration::ZERO), ..instance(name, 0, Exited) };
     let failed = Instance { sandbox: "s1".into(), exit_code: 1, ..instance("i", 1, Exited) };
     let containers = || vec![old("a"), old("b"), failed.clone()];
@@ -220,4 +222,51 @@ fn a_pod_has_its_cgroup_and_its_containers_what_it_asks_for() {
         seen.shares = [("a0".into(), shares), ("b0".into(), shares)].into();
         assert_eq!(problem(&seen, wants(keeps_uid)).is_none(), settled, "{shares}");
     }
+}
+
+#[test]
+fn a_rule_of_a_container_counts_before_the_policy_of_its_pod() {
+    let ruled = |policy, rule| {
+        let mut pod = pod(policy);
+        for container in &mut pod.containers {
+            container.extras.rule = Some(rule);
+        }
+        pod
+    };
+    let rule = |policy, action| RestartRule { policy, action };
+    let ended = |code| {
+        let failed = |name| Instance { exit_code: code, ..instance(name, 0, Exited) };
+        vec![failed("a"), failed("b")]
+    };
+    let again = rule(Policy::Never, Action::Restart(3));
+    let finished = |code, sandbox: bool, plan| problem(&snapshot(ended(code), &[sandbox]), plan);
+    assert_eq!(finished(3, true, ruled(Policy::Always, again)), None, "they wait");
+    assert!(finished(1, true, ruled(Policy::Always, again)).is_some(), "it has finished and lives");
+    assert_eq!(finished(1, false, ruled(Policy::Always, again)), None, "it has finished");
+    let always = rule(Policy::Always, Action::RestartAll);
+    assert_eq!(finished(0, true, ruled(Policy::OnFailure, always)), None, "they wait");
+}
+
+#[test]
+fn only_pods_that_do_so_by_themselves_may_stop_containers_beside_a_new_agent() {
+    let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
+    let rule = RestartRule { policy: Policy::Always, action: Action::RestartAll };
+    let failing = Some(Hook::Exec(Duration::from_secs(1), 1));
+    let restless = [
+        Extras { rule: Some(rule), ..Extras::default() },
+        Extras { post_start: failing, ..Extras::default() },
+    ];
+    let quiet = [
+        Extras { pre_stop: failing, ..Extras::default() },
+        Extras { post_start: Some(Hook::Http), ..Extras::default() },
+    ];
+    let disturbs = |extras: Extras| {
+        let mut pod = pod(Policy::Always);
+        pod.containers[1].extras = extras;
+        let wanted = Wanted::from([("u".into(), Arc::new(pod))]);
+        let event = Event::StopAsked("a0".into(), Duration::ZERO);
+        disturbed(&before, &[Record { at: Duration::ZERO, event }], &wanted).is_some()
+    };
+    assert_eq!(restless.map(disturbs), [false; 2]);
+    assert_eq!(quiet.map(disturbs), [true; 2]);
 }

@@ -36,9 +36,11 @@ pub(super) fn mirror(cluster: &ClusterNode) -> Result<()> {
 
     cluster.api().delete_with_grace(&path, 0)?;
     let first = mirror["metadata"]["uid"].clone();
-    cluster.wait_for(&path, "it is made anew", |mirror| {
+    // Upstream looks after it when it looks at the pod the next time, which may take longer than a minute.
+    let made = cluster.api().wait(&path, "it is made anew", 3 * PATIENCE, |mirror| {
         (mirror?["metadata"]["uid"] != first).then_some(())
-    })?;
+    });
+    cluster.node().explained(made)?;
     let second = cluster.wait_ready(&path)?["metadata"]["uid"].clone();
     ensure!(cluster.node().wait_running("fixed")?.id == container.id, "the pod was restarted");
 

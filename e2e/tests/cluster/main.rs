@@ -7,6 +7,7 @@
 mod collector;
 mod contract;
 mod control_plane;
+mod deployment;
 mod node_object;
 mod node_objects;
 mod node_twins;

@@ -221,6 +221,8 @@ fn a_sandbox_that_died_goes_when_the_pod_has_another_and_a_finished_pod_keeps_it
 fn an_agent_that_is_killed_in_the_middle_of_a_pass_goes_on_where_it_was() -> Result<()> {
     const PODS: usize = 8;
     let mut node = Node::start()?;
+    let proxy = node.put_proxy_before_runtime()?;
+    node.configure("runtimeRequestTimeout: 2m")?;
     node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
     for number in 0..PODS {
         let manifest = pod(&format!("job{number}"), "Never", "[exit, \"0\"]");
@@ -235,16 +237,23 @@ fn an_agent_that_is_killed_in_the_middle_of_a_pass_goes_on_where_it_was() -> Res
     for number in 0..PODS {
         node.remove_manifest(&format!("job{number}.yaml"))?;
     }
-    let mut kills = 0;
-    while counts(&node)? != (1, 1) && kills < 3 {
-        let before = counts(&node)?;
+    for _ in 0..2 {
+        let hanging = || -> Result<u64> {
+            Ok(proxy.spoilt()?.get("RemoveContainer").copied().unwrap_or_default())
+        };
+        let (before, hung) = (counts(&node)?, hanging()?);
+        // A few more go, and then the pass hangs.
+        proxy.fault("RemoveContainer=hang skip=2 times=all")?;
         node.start_agent()?;
-        wait::until("something goes", PASSES, || {
-            let now = counts(&node)?;
-            Ok(if now < before { Ok(()) } else { Err(format!("{now:?}")) })
-        })?;
+        node.explained(wait::until("the pass hangs in the middle", PASSES, || {
+            let (now, hangs) = (counts(&node)?, hanging()? > hung);
+            Ok(if hangs && now < before { Ok(()) } else { Err(format!("{now:?}, {hangs}")) })
+        }))?;
         node.kill_agent()?;
-        kills += 1;
+        let (containers, sandboxes) = counts(&node)?;
+        let is_unfinished = containers > 1 && sandboxes == 1 + PODS;
+        ensure!(is_unfinished, "{containers} containers, {sandboxes} sandboxes");
+        proxy.clear()?;
     }
     node.start_agent()?;
     wait_for_counts(&node, "only the pod that is wanted is left", (1, 1))?;
@@ -320,4 +329,53 @@ fn whatever_call_of_a_pass_goes_wrong_the_next_pass_makes_up_for_it() -> Result<
     wait_for_names(&node, "/var/log/pods", |found| found.len() == 1)?;
     ensure!(node.wait_running("web")?.id == web.id);
     node.stop()
+}
+
+// behaviour: GC-26, GC-27
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_of_which_the_runtime_lost_track_is_stopped_before_it_goes() -> Result<()> {
+    let mut node = tokio::task::block_in_place(Node::start)?;
+    let runtime = crate::actions::runtime(&node)?;
+    let (web, proxy) = tokio::task::block_in_place(|| {
+        let proxy = node.put_proxy_before_runtime()?;
+        node.configure("runtimeRequestTimeout: 2s")?;
+        node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
+        node.start_agent()?;
+        let web = node.wait_running("web")?;
+        node.stop_agent()?;
+        anyhow::Ok((web, proxy))
+    })?;
+    // One of a pod would be stopped by its worker; this one is nobody's.
+    let filter = ContainerFilter { id: Some(web.id.as_str().into()), ..<_>::default() };
+    let listed = runtime.list_containers(&filter).await?;
+    let home = listed.first().context("the runtime lists what runs")?;
+    let sandbox = wanted::sandbox(&home.pod, &home.pod_uid);
+    let made = wanted::container(&sandbox, "bare", "ferrolet.test/workload:1", &["exit", "0"]);
+    let config = ContainerConfig { labels: <_>::default(), ..made };
+    let bare = runtime.create_container(&home.sandbox_id, &config, &sandbox).await?;
+    runtime.start_container(&bare).await?;
+    let is_there = |node: &Node| -> Result<bool> {
+        Ok(ctr::containers(node.instance())?.iter().any(|one| one.id == bare.as_str()))
+    };
+    tokio::task::block_in_place(|| {
+        node.explained(wait::until("it ends", PASSES, || {
+            let all = ctr::containers(node.instance())?;
+            let ended = all.iter().any(|one| one.id == bare.as_str() && !one.is_alive());
+            Ok(if ended { Ok(()) } else { Err(format!("{all:?}")) })
+        }))?;
+        // From this file a containerd that starts knows how it ended.
+        let known = format!("io.containerd.grpc.v1.cri/containers/{bare}/status");
+        node.run("rm", &[&format!("/var/lib/containerd/{known}")])?;
+        node.restart_runtime()?;
+        proxy.fault("StopContainer=unavailable times=all")?;
+        node.start_agent()?;
+        wait_until_met(&node, "cannot remove", "StopContainer")?;
+        ensure!(is_there(&node)?, "it was not stopped");
+        proxy.clear()?;
+        node.explained(wait::until("it goes once it can be stopped", PASSES, || {
+            Ok(if is_there(&node)? { Err("it is there".to_owned()) } else { Ok(()) })
+        }))?;
+        ensure!(node.wait_running("web")?.id == web.id);
+        node.stop()
+    })
 }

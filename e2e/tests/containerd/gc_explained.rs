@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::ctr;
-use e2e::node::{NODE_NAME, Node, program};
+use e2e::node::{NODE_NAME, Node, one_running, program};
 use serde_json::Value;
 use testbed::wait;
 
@@ -123,6 +123,44 @@ fn a_pass_removes_just_what_its_plan_says_and_why_is_known_after_a_crash() -> Re
     node.stop()
 }
 
+// behaviour: GC-81
+#[test]
+fn a_regular_pass_removes_just_the_containers_and_sandboxes_of_its_plan() -> Result<()> {
+    let mut node = Node::start()?;
+    node.configure("imageGCHighThresholdPercent: 100")?;
+    let web = ended("web").replace("Never", "Always").replace("exit, \"0\"", "sleep, forever");
+    node.write_manifest("web.yaml", &web)?;
+    node.start_agent_with_flags(&[OLD, "--maximum-dead-containers-per-container=0"])?;
+    let first = node.wait_running("web")?;
+    let all = ctr::containers(node.instance())?;
+    let sandbox = all.iter().find(|one| one.is_sandbox()).context("the pod has a sandbox")?;
+    // The pod starts over in another sandbox: what is left of the first goes when it is old enough.
+    node.run("kill", &["-9", &sandbox.pid.to_string()])?;
+    node.wait_for_containers("web", "it runs anew", |containers| {
+        one_running(containers).filter(|next| next.id != first.id)
+    })?;
+    let plan = || json(&node.ask(&["gc", "plan", "-o", "json"])?);
+    let planned = node.explained(wait::until("both are old enough", AGEING, || {
+        let plan = plan()?;
+        Ok(if ids(&plan, "remove").len() == 2 { Ok(plan) } else { Err(format!("{plan:#}")) })
+    }))?;
+    let (going, before) = (ids(&planned, "remove"), there(&node)?);
+    let old = [("container", &first.id), ("sandbox", &sandbox.id)];
+    let old = old.map(|(kind, id)| (kind.to_owned(), id.clone()));
+    ensure!(going == BTreeSet::from(old) && before.len() == 4, "{before:?}: {planned:#}");
+    node.explained(wait::until("the next regular pass removes them", PASS, || {
+        let plan = plan()?;
+        Ok(if ids(&plan, "remove").is_empty() { Ok(()) } else { Err(format!("{plan:#}")) })
+    }))?;
+    let gone: BTreeSet<String> = going.into_iter().map(|(_, id)| id).collect();
+    ensure!(there(&node)? == before.difference(&gone).cloned().collect(), "{:?}", there(&node)?);
+    for (id, rule) in [(&first.id, "per-container-cap"), (&sandbox.id, "sandbox-older")] {
+        let why = node.ask(&["gc", "why", id])?;
+        ensure!(why.contains("was removed") && why.contains(rule), "{why}");
+    }
+    node.stop()
+}
+
 #[test]
 fn a_bare_runtime_tells_what_is_beyond_the_caps_and_keeps_what_nobody_knows() -> Result<()> {
     let mut node = Node::start()?;
@@ -144,6 +182,13 @@ fn a_bare_runtime_tells_what_is_beyond_the_caps_and_keeps_what_nobody_knows() ->
     let kept = unknown["items"].as_array().into_iter().flatten();
     let rules = kept.filter(|item| item["kind"] == "container").map(|item| item["rule"].clone());
     ensure!(rules.eq(["pod-state-unknown"; 2]), "{unknown:#}");
+    ensure!(unknown["policy"]["assumed"].to_string().contains("imageHigh"), "{unknown:#}");
+    let (links, link) = ("/var/log/links", "/var/log/links/stray_ns_main-0123456789abcdef.log");
+    node.run("sh", &["-c", &format!("mkdir -p {links} && ln -s /nowhere {link}")])?;
+    let linked = plan(&["--container-links-dir", links])?;
+    let stray = linked["items"].as_array().into_iter().flatten().find(|item| item["id"] == link);
+    let stray = stray.with_context(|| format!("{linked:#}"))?;
+    ensure!(stray["verdict"] == "keep" && stray["rule"] == "pod-state-unknown", "{stray:#}");
     let capped = plan(&["--maximum-dead-containers", "1"])?;
     ensure!(ids(&capped, "remove").len() == 1, "{capped:#}");
     ensure!(there(&node)? == before, "a plan touches nothing");

@@ -1,18 +1,27 @@
 //! The contract of cgroups, kept by those of this machine's kernel.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use cgroups::{HostCgroups, Tree};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use journal::{Ledger, RecordedCgroups};
 use model::cgroup::{CgroupName, CgroupValues, cpu};
+use model::ids::PodUid;
 use model::ports::cgroups::Cgroups;
-use model::verdict::Subject;
+use model::ports::journal::{Journal, Outcome};
+use model::verdict::{Subject, Verdict};
+use podspec::QosClass;
+use prometheus::Registry;
+use runtime::PodCgroups;
+use runtime::decide::{PodCgroupSettings, class_cgroup};
+use testkit::clock::VirtualClock;
 use testkit::contract::assert_kept;
 use testkit::contract::cgroups::{World, play_all};
 use testkit::wanted::removal;
@@ -20,6 +29,8 @@ use testkit::wanted::removal;
 /// How many pods come and go, and how many at a time.
 const PODS: usize = 1000;
 const AT_A_TIME: usize = 8;
+/// How long all of them may take.
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A cgroup of this machine, for this process alone.
 struct Kernel {
@@ -66,20 +77,65 @@ impl Kernel {
         Ok(())
     }
 
-    /// Pods come and go, several at a time.
+    /// A process that a pod left in a cgroup.
+    fn leave_process(&self, name: &CgroupName) -> Result<Child> {
+        let procs = self.file(name, "cgroup.procs").context("it has no file for processes")?;
+        let child = Command::new("sleep").arg("60").spawn().context("start a process")?;
+        fs::write(&procs, child.id().to_string()).context("put a process into a cgroup")?;
+        Ok(child)
+    }
+
+    /// Pods come and go, several at a time. Each leaves a process, and two look at once for what is left.
     async fn play_pods(&self) -> Result<()> {
-        let parent = self.base.child("burstable")?;
+        let removals = Arc::new(Removals::default());
+        let ledger = Arc::new(Ledger::new(Arc::clone(&removals) as _, &Registry::new())?);
+        let port = RecordedCgroups { inner: Arc::new(self.cgroups.clone()), ledger };
+        let (root, huge_page_sizes) = (self.base.clone(), Vec::new());
+        let settings =
+            PodCgroupSettings { root, cpu_period: None, pids_limit: None, huge_page_sizes };
+        let all = PodCgroups::new(Arc::new(port), Arc::new(VirtualClock::new()), settings);
+        let parent = class_cgroup(&self.base, QosClass::Burstable);
         let pods = stream::iter(0..PODS).map(async |number| {
-            let pod = parent.child(&format!("pod{number}"))?;
+            let uid = PodUid::from(number.to_string());
+            let container = parent.child(&format!("pod{uid}"))?.child("container")?;
             let values = CgroupValues { cpu_shares: Some(102), ..CgroupValues::default() };
-            self.cgroups.create(&pod.child("container")?, &values).await?;
-            self.remove(&pod).await
+            self.cgroups.create(&container, &values).await?;
+            let mut process = self.leave_process(&container)?;
+            let is_gone = |_: &PodUid| true;
+            tokio::join!(all.sweep_one(&uid, &is_gone), all.sweep_one(&uid, &is_gone));
+            wait_dead(&mut process).await
         });
         pods.buffer_unordered(AT_A_TIME).try_collect::<Vec<()>>().await?;
         let left = self.cgroups.children(&parent).await?;
         ensure!(left.is_empty(), "{left:?}");
+        // One of the two removed it; the other one found nothing.
+        let removals = removals.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all_went = removals.values().all(|times| *times == 1);
+        ensure!(removals.len() == PODS && all_went, "{} removals: {removals:?}", removals.len());
         Ok(())
     }
+}
+
+/// How often each cgroup was removed; what could not be counts, too.
+#[derive(Debug, Default)]
+struct Removals(Mutex<BTreeMap<String, usize>>);
+
+impl Journal for Removals {
+    fn record(&self, verdict: &Verdict, outcome: Outcome<'_>) {
+        let times = if outcome == Outcome::Removed { 1 } else { PODS };
+        let mut removals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *removals.entry(verdict.subject.id().into_owned()).or_default() += times;
+    }
+}
+
+/// Waits for the end of a process that was killed.
+async fn wait_dead(process: &mut Child) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while process.try_wait()?.is_none() {
+        ensure!(Instant::now() < deadline, "a process outlives its cgroup");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    Ok(())
 }
 
 #[async_trait]
@@ -136,13 +192,14 @@ impl World for Kernel {
     }
 }
 
-// behaviour: CGR-1
+// behaviour: CGR-1, CGR-5
 #[tokio::test(flavor = "multi_thread")]
 async fn the_kernels_cgroups_keep_the_contract_and_a_thousand_pods_leave_none() -> Result<()> {
     let kernel = Kernel::new().await?;
-    let (reports, pods) = (play_all(&kernel).await, kernel.play_pods().await);
+    let reports = play_all(&kernel).await;
+    let pods = tokio::time::timeout(PATIENCE, kernel.play_pods()).await;
     // Whatever came of it, nothing of it stays.
     kernel.remove(&kernel.base).await?;
     assert_eq!(assert_kept(&reports), []);
-    pods
+    pods.context("a thousand pods take too long")?
 }

@@ -1,8 +1,8 @@
 //! A pod of the cluster from its start to its end.
 
 use anyhow::{Result, ensure};
-use e2e::cluster_node::{ClusterNode, condition};
-use e2e::node::{NODE_NAME, PATIENCE};
+use e2e::cluster_node::ClusterNode;
+use e2e::node::PATIENCE;
 use testbed::ControlPlaneOptions;
 
 // behaviour: API-6, API-9, STW-11, STW-12, STW-13
@@ -10,9 +10,7 @@ use testbed::ControlPlaneOptions;
 fn a_pod_runs_outlives_the_agent_and_goes_when_it_is_deleted() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
     cluster.start_agent()?;
-    cluster.wait_for(&format!("/api/v1/nodes/{NODE_NAME}"), "the node is ready", |node| {
-        (condition(node?, "Ready")["status"] == "True").then_some(())
-    })?;
+    cluster.wait_node_ready()?;
     cluster.make_pod("sleeper", &["sleep", "forever"])?;
     let path = ClusterNode::pod_path("sleeper");
     let pod = cluster.wait_ready(&path)?;

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::api::Patch;
-use e2e::cluster_node::{ClusterNode, NAMESPACE, condition};
+use e2e::cluster_node::{ClusterNode, NAMESPACE};
 use e2e::node::{NODE_NAME, PATIENCE};
 use e2e::scenarios::MANIFEST;
 use e2e::tidy::{WantedPod, wait_tidy};
@@ -31,9 +31,7 @@ fn a_cluster_that_lost_everything_has_its_node_again_and_nothing_else() -> Resul
     }
 
     cluster.lose_everything()?;
-    cluster.wait_for(&format!("/api/v1/nodes/{NODE_NAME}"), "the node is there again", |node| {
-        (condition(node?, "Ready")["status"] == "True").then_some(())
-    })?;
+    cluster.wait_node_ready()?;
     // Nobody wants the pod of the first life any more; the static one was never the cluster's.
     let only = WantedPod { name: "fixed", containers: &["main"] };
     wait_tidy(cluster.node(), &[only], PATIENCE)?;

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{chain, removal_item};
+use super::{chain, plan_item, removal_item};
 
 /// How many lines wait for a slow reader.
 const LINES: usize = 64;
@@ -136,6 +136,10 @@ impl Passes {
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             }
         }
+        for item in &report.claimed {
+            reader.tell(GcLine::Kept { item: plan_item(item) }).await;
+        }
+        count(&mut done.kept, "image", report.claimed.len() as u64);
         count(&mut done.removed, "image", report.plan.removals().count() as u64);
         count(&mut done.failed, "image", report.not_removed() as u64);
         done.problems.extend(report.error.as_ref().map(chain));

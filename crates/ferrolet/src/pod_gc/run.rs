@@ -9,9 +9,10 @@ use config::pod_gc::PodGcArguments;
 use hostfs::Host;
 use journal::RecordedPods;
 use model::chain::Chain;
+use model::cluster::ClusterEvent;
 use model::ports::cluster::{Nodes as _, PodFeed as _};
 use podgc::cache::SharedCache;
-use podgc::events::{WAITING, write_events};
+use podgc::events::{FLUSH, WAITING, write_events};
 use podgc::plan::TerminatedPolicy;
 use podgc::task::{Outside, PodGc, PodGcSettings};
 use tokio::net::TcpListener;
@@ -32,6 +33,8 @@ use crate::tasks::Tasks;
 /// How long it is waited at the start for the API server to be well, and how often it is asked.
 const HEALTH_PATIENCE: Duration = Duration::from_secs(10);
 const HEALTH_PAUSE: Duration = Duration::from_secs(1);
+/// How long beyond their time those who tell may take to stop.
+const AFTER_FLUSH: Duration = Duration::from_secs(1);
 /// How long after all pods were told memory is given back, and how often again.
 const TRIM_AFTER: Duration = Duration::from_secs(2);
 const TRIM_PERIOD: Duration = Duration::from_mins(5);
@@ -64,7 +67,8 @@ pub(super) fn run(args: &PodGcArguments) -> Result<()> {
 async fn work(args: &PodGcArguments) -> Result<()> {
     let mut signals = Signals::listen()?;
     let parts = Parts::new(args).await?;
-    let mut tasks = Tasks::default();
+    // What was done is told when nothing is done any more: those who tell it stop last.
+    let (mut tasks, mut tellers) = (Tasks::default(), Tasks::default());
     let journal = Arc::clone(&parts.journal);
     tasks.spawn("journal", |stop| journal.keep_synced(stop));
     open_port(args, &parts, &mut tasks).await?;
@@ -72,10 +76,11 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     tokio::select! {
         biased;
         name = signals.told_to_stop() => info!(signal = name, "told to stop"),
-        error = lead(args, &parts, &mut tasks) => {
+        error = lead(args, &parts, (&mut tasks, &mut tellers)) => {
             // Nothing may be done from now on; what is under way ends here.
             tasks.abort().await;
             parts.journal.sync();
+            tellers.stop_within(FLUSH + AFTER_FLUSH).await;
             if let Some(election) = &parts.election {
                 election.tell_end().await;
             }
@@ -85,14 +90,21 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     tasks.stop_within(args.shutdown_timeout).await;
     parts.journal.sync();
     // Nothing of ours is under way any more, so that whoever waits may begin.
-    if let Some(election) = &parts.election {
-        election.give_back().await;
-    }
+    let give_back = async {
+        if let Some(election) = &parts.election {
+            election.give_back().await;
+        }
+    };
+    tokio::join!(give_back, tellers.stop_within(FLUSH + AFTER_FLUSH));
     Ok(())
 }
 
 /// Waits for its turn and then works, for as long as it may; why it may not any more.
-async fn lead(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) -> Error {
+async fn lead(
+    args: &PodGcArguments,
+    parts: &Parts,
+    (tasks, tellers): (&mut Tasks, &mut Tasks),
+) -> Error {
     if let Err(error) = wait_for_server(&parts.cluster).await {
         return error;
     }
@@ -100,7 +112,10 @@ async fn lead(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) -> Error 
     if let Some(election) = &parts.election {
         election.win().await;
     }
-    start(args, parts, tasks);
+    let (sender, receiver) = mpsc::channel(WAITING);
+    let (cluster, metrics) = (Arc::clone(&parts.cluster), parts.metrics.clone());
+    tellers.spawn("events", |stop| write_events(cluster, receiver, metrics, stop));
+    start(args, parts, args.events.then_some(sender), tasks);
     let lost = async {
         match &parts.election {
             Some(election) => election.keep().await,
@@ -112,6 +127,7 @@ async fn lead(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) -> Error 
         biased;
         () = lost => anyhow!("leader election lost"),
         ended = tasks.first_ended() => ended.into(),
+        ended = tellers.first_ended() => ended.into(),
     }
 }
 
@@ -136,7 +152,12 @@ async fn open_port(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) -> R
 }
 
 /// Starts all that only a leader does.
-fn start(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) {
+fn start(
+    args: &PodGcArguments,
+    parts: &Parts,
+    events: Option<mpsc::Sender<ClusterEvent>>,
+    tasks: &mut Tasks,
+) {
     let (cluster, cache) = (Arc::clone(&parts.cluster), Arc::clone(&parts.cache));
     tasks.spawn("pods", |stop| async move {
         stop.run_until_cancelled(cluster.follow_pods(&*cache)).await;
@@ -145,9 +166,6 @@ fn start(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) {
     tasks.spawn("nodes", |stop| async move {
         stop.run_until_cancelled(cluster.follow_nodes(&*cache)).await;
     });
-    let (sender, receiver) = mpsc::channel(WAITING);
-    let (cluster, metrics) = (Arc::clone(&parts.cluster), parts.metrics.clone());
-    tasks.spawn("events", |stop| write_events(cluster, receiver, metrics, stop));
     let outside = Outside {
         nodes: Arc::clone(&parts.cluster) as _,
         pods: Arc::new(RecordedPods {
@@ -155,7 +173,7 @@ fn start(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) {
             ledger: Arc::clone(&parts.ledger),
         }),
         clock: Arc::new(SystemClock),
-        events: args.events.then_some(sender),
+        events,
     };
     let cache = Arc::clone(&parts.cache);
     let gc = PodGc::new(settings(args), outside, cache, parts.metrics.clone());

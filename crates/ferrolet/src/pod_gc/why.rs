@@ -3,8 +3,10 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use journal::Found;
 use model::ports::clock::WallClock as _;
+use server::wire::WhyAnswer;
 
 use crate::commands::gc::Output;
 use crate::commands::gc::why::{from_files, tell_damage, told};
@@ -37,13 +39,27 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 /// Writes what was deleted and why; an error if nothing is known.
 fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
-    let answer = from_files(journal(&args.state_dir), &args.what, usize::from(args.limit))?;
+    let journal = journal(&args.state_dir);
+    let has =
+        |path: &Path| path.try_exists().with_context(|| format!("look at {}", path.display()));
+    // The journal begins with the first deletion, and each replica has its own.
+    let has_deleted = has(&journal)?;
+    let answer = if has_deleted {
+        from_files(journal, &args.what, usize::from(args.limit))?
+    } else {
+        let dir = args.state_dir.display();
+        ensure!(has(&args.state_dir)?, "there is no {dir}: no `ferrolet pod-gc` has run here");
+        WhyAnswer { what: args.what.clone(), found: Found::default() }
+    };
     tell_damage(&answer);
     if args.output == Some(Output::Json) {
         let text = serde_json::to_string_pretty(&answer).context("write the answer")?;
         writeln!(out, "{text}")?;
     } else {
         out.write_all(told(&answer, now).as_bytes())?;
+    }
+    if !has_deleted {
+        bail!("this replica has deleted nothing yet; other replicas have journals of their own");
     }
     if answer.found.entries.is_empty() {
         let what = &args.what;
@@ -79,29 +95,72 @@ mod tests {
         Args::parse_from(["why", what, "--state-dir", state_dir])
     }
 
-    // behaviour: PGC-99
-    #[tokio::test(start_paused = true)]
-    async fn a_deletion_is_told_with_its_rule_and_numbers() {
-        let place = tempfile::tempdir().unwrap();
-        let clock = VirtualClock::new();
-        let segments = Arc::new(HostSegments::new(journal(place.path())));
-        let written = DiskJournal::new(segments, Arc::new(clock.clone()), "0.1.0", 1 << 20);
-        let uid = "00112233-4455-6677-8899-aabbccddeeff";
-        let verdict = Verdict {
-            subject: Subject::Pod(uid.into()),
+    const UID: &str = "00112233-4455-6677-8899-aabbccddeeff";
+
+    fn verdict() -> Verdict {
+        Verdict {
+            subject: Subject::Pod(UID.into()),
             name: "".into(),
-            owner: Some(Owner { uid: uid.into(), pod: Some(PodName::new("default", "web")) }),
+            owner: Some(Owner { uid: UID.into(), pod: Some(PodName::new("default", "web")) }),
             rule: Rule::NODE_GONE,
             detail: Detail::default()
                 .with("missingFor", Input::Span(Duration::from_secs(40)))
                 .with("phase", Input::Text("Running".to_owned()))
                 .with("node", Input::Text("n1".to_owned())),
             at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    /// A journal with one deletion, and the time of it.
+    fn written(place: &Path, outcome: Outcome<'_>) -> Timestamp {
+        let clock = VirtualClock::new();
+        let segments = Arc::new(HostSegments::new(journal(place)));
+        let written = DiskJournal::new(segments, Arc::new(clock.clone()), "0.1.0", 1 << 20);
+        written.record(&verdict(), outcome);
+        model::ports::clock::WallClock::now(&clock)
+    }
+
+    // behaviour: PGC-57
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_was_held_by_finalizers_is_not_said_to_be_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let then = written(place.path(), Outcome::Held);
+        let mut out = Vec::new();
+        why(&args(place.path(), "web"), then + Duration::from_secs(90), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let said = "pod default/web was deleted, and was still held by finalizers, 90s ago, at ";
+        assert!(text.starts_with(said), "{text}");
+    }
+
+    // behaviour: PGC-99
+    #[test]
+    fn a_replica_that_deleted_nothing_says_so() {
+        let place = tempfile::tempdir().unwrap();
+        let ask = |dir: &Path, more: &[&str]| {
+            let flags = ["why", "web", "--state-dir", dir.to_str().unwrap()];
+            let mut out = Vec::new();
+            let args = Args::parse_from(flags.iter().chain(more));
+            let error = why(&args, Timestamp::UNIX_EPOCH, &mut out).unwrap_err();
+            (String::from_utf8(out).unwrap(), error.to_string())
         };
-        written.record(&verdict, Outcome::Removed);
-        drop(written);
-        let now = model::ports::clock::WallClock::now(&clock) + Duration::from_secs(90);
-        for what in ["default/web", "web", uid, "00112233"] {
+        let (text, error) = ask(place.path(), &[]);
+        assert_eq!(text, "");
+        assert!(error.starts_with("this replica has deleted nothing yet"), "{error}");
+        let (text, error) = ask(place.path(), &["-o", "json"]);
+        let answer: WhyAnswer = serde_json::from_str(&text).unwrap();
+        assert!(answer.found.entries.is_empty());
+        assert!(error.starts_with("this replica has deleted nothing yet"), "{error}");
+        let nowhere = place.path().join("nowhere");
+        let (_, error) = ask(&nowhere, &[]);
+        assert!(error.ends_with("no `ferrolet pod-gc` has run here"), "{error}");
+    }
+
+    // behaviour: PGC-99
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_is_told_with_its_rule_and_numbers() {
+        let place = tempfile::tempdir().unwrap();
+        let now = written(place.path(), Outcome::Removed) + Duration::from_secs(90);
+        for what in ["default/web", "web", UID, "00112233"] {
             let mut out = Vec::new();
             why(&args(place.path(), what), now, &mut out).unwrap();
             let text = String::from_utf8(out).unwrap();

@@ -8,12 +8,13 @@ use gc::plan::{Fate, Item};
 use gc::policy::ContainerPolicy;
 use journal::{Query, find};
 use model::ids::{PodName, SandboxId};
-use model::observed::Container;
+use model::observed::{Container, ContainerState};
 use model::ports::files::HostFiles as _;
 use model::ports::runtime::{Code, Runtime as _};
 use model::verdict::Subject;
 use server::wire::GcLine;
 use testkit::http::Page;
+use testkit::pods::pod;
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use testkit::wanted;
 
@@ -310,4 +311,41 @@ async fn a_container_that_is_nobodys_runs_as_long_as_it_likes_and_goes_when_it_h
     let entries: Vec<_> = found.entries.iter().filter(|one| one.kind == "container").collect();
     assert_eq!(entries.len(), 1, "{entries:?}");
     assert_eq!((entries[0].rule.as_str(), &entries[0].pod_uid), ("pod-is-gone", &None));
+}
+
+// behaviour: GC-7, GC-76
+#[tokio::test(start_paused = true)]
+async fn of_a_pod_that_the_api_says_was_evicted_nothing_is_left_within_seconds() {
+    let (world, api) = World::in_cluster();
+    let reasons = [("evicted", "Evicted"), ("failed", "NodeLost")];
+    for (name, _) in reasons {
+        let sleeps = pod(name).on_node("node").restart_policy("Always").grace(1);
+        let image = "ferrolet.test/workload:1";
+        api.make(sleeps.container("main", image, ["sleep", "forever"]).build());
+    }
+    let _agent = world.start();
+    let mut logs = Vec::new();
+    for (name, reason) in reasons {
+        let of_pod = |world: &World| {
+            let mut all = world.runtime.containers().into_iter();
+            all.find(|one| *one.pod.name == *name && one.state == ContainerState::Running)
+        };
+        logs.push(write_log(&world, &world.until("it runs", of_pod).await));
+        api.update(&PodName::new("default", name), |pod| {
+            let status = pod.status.get_or_insert_default();
+            status.phase = Some("Failed".to_owned());
+            status.reason = Some(reason.to_owned());
+        });
+    }
+    let lives = |world: &World| {
+        let all = world.runtime.containers();
+        all.iter().any(|one| one.state == ContainerState::Running)
+    };
+    world.until("both ended", |world| (!lives(world)).then_some(())).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(instances(&world, "evicted"), 0);
+    assert!(world.files.look(logs[0].as_ref()).await.is_err());
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert_eq!(instances(&world, "failed"), 1, "how it ended can still be read");
+    assert!(world.files.look(logs[1].as_ref()).await.is_ok());
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use gc::decide::images::Policy;
+use server::wire::{GcDone, GcLine};
 use testkit::runtime::RemoteImage;
 
 use crate::world::World;
@@ -79,5 +81,43 @@ async fn an_image_is_used_by_a_pod_that_comes_and_goes_between_two_looks() {
     tokio::time::sleep(Duration::from_mins(2)).await;
     agent.image_gc().run_now().await;
     assert_eq!(left(&world), [""; 0]);
+    agent.stop().await;
+}
+
+// behaviour: IMG-46
+#[tokio::test(start_paused = true)]
+async fn a_pass_tells_of_an_image_that_was_to_go_and_is_wanted_again() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    world.runtime.add_image(&RemoteImage::new("ferrolet.test/old:1"));
+    let agent = world.start();
+    world.one_runs("web").await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    world.runtime.add_image(&RemoteImage::new("ferrolet.test/wanted:1"));
+    // Both are seen before the disk is full.
+    tokio::time::sleep(Duration::from_mins(8)).await;
+    world.disk.set_capacity(3_000_000);
+    // The first removal gains nothing for 5 s. Meanwhile somebody wants the second.
+    world.disk.set_lag(Duration::from_mins(1));
+    let lines = agent.collector().run().await.collect::<Vec<GcLine>>();
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let container = "{name: main, image: \"ferrolet.test/wanted:1\", args: [sleep, forever]}";
+        world.write_spec("other", &format!("  containers:\n  - {container}\n"));
+    };
+    let (lines, ()) = tokio::join!(lines, meanwhile);
+    let (mut told, mut last) = (Vec::new(), GcDone::default());
+    for line in lines {
+        match line {
+            GcLine::Removed { item } => told.push(format!("removed {}", item.name)),
+            GcLine::Kept { item } => told.push(format!("kept {} {}", item.name, item.rule)),
+            GcLine::Failed { item, error } => panic!("{item:?}: {error}"),
+            GcLine::Done(done) => last = done,
+        }
+    }
+    let expected = ["removed ferrolet.test/old:1", "kept ferrolet.test/wanted:1 being-pulled"];
+    assert_eq!(told, expected);
+    assert_eq!(last.kept, [("image".to_owned(), 1)].into(), "{last:?}");
+    assert_eq!((last.removed.get("image"), last.left_out), (Some(&1), 0));
     agent.stop().await;
 }

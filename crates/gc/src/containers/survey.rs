@@ -15,11 +15,12 @@ use model::verdict::Subject;
 
 use self::directories::logs_and_links;
 pub(super) use self::directories::{Versions, files, versions};
-use super::{ContainerGcParts, PassError, Planned, lists};
+use super::{ContainerGcParts, PassError, Planned};
 use crate::decide::Facts;
 use crate::decide::containers::{ExitTimes, containers};
 use crate::decide::logs::logs;
 use crate::decide::sandboxes::sandboxes;
+use crate::lists;
 use crate::plan::{Fate, Item, Plan};
 use crate::policy::AgeBy;
 

@@ -149,7 +149,7 @@ proptest! {
     fn a_link_of_a_container_that_may_live_stays_whatever_it_is_called(name in ".{0,40}\\.log") {
         use ContainerState::{Created, Running, Unknown};
         for state in [Created, Running, Unknown] {
-            let item = dangling(Path::new("/links"), &name, Found::State(state));
+            let item = dangling(Path::new("/links"), &name, Found::State(state), &Pods::ready());
             prop_assert_eq!(item.fate, Fate::Keep);
             prop_assert_eq!(item.subject, Subject::LogLink(Path::new("/links").join(&name)));
         }

@@ -6,6 +6,7 @@ use model::log_layout::LogLayout;
 use model::observed::ContainerState;
 use model::verdict::{Detail, Input, Subject};
 
+use super::PodStates;
 use crate::plan::{Fate, Item};
 
 /// What was found of the container that a dangling link names.
@@ -17,19 +18,26 @@ pub enum Found {
     State(ContainerState),
     /// The runtime answered, and said nothing.
     Nothing,
-    /// The runtime does not have it, or cannot tell.
+    /// The runtime does not have it.
+    NotThere,
+    /// The runtime cannot tell.
     Failed,
 }
 
 /// What becomes of a link that leads nowhere. One of a container that may live stays: its log is just
-/// being rotated.
-pub fn dangling(root: &Path, name: &str, found: Found) -> Item {
+/// being rotated; and where nobody knows of pods, all do, as their logs.
+pub fn dangling(root: &Path, name: &str, found: Found, pods: &dyn PodStates) -> Item {
     let (fate, container) = match found {
         Found::NoId => (Fate::Remove, "not-named"),
-        Found::Failed => (Fate::Remove, "not-found"),
+        Found::NotThere => (Fate::Remove, "not-found"),
+        Found::Failed => (Fate::Remove, "runtime-failed"),
         Found::State(ContainerState::Exited) => (Fate::Remove, "exited"),
         Found::Nothing => (Fate::Keep, "not-told"),
         Found::State(_) => (Fate::Keep, "alive"),
+    };
+    let (fate, rule) = match fate {
+        Fate::Remove if !pods.can_be_asked() => (Fate::Keep, "pod-state-unknown"),
+        fate => (fate, "dangling-link"),
     };
     let mut detail = Detail::default().with("container", Input::Text(container.to_owned()));
     if let Some(id) = LogLayout::container_of_link(name) {
@@ -40,7 +48,7 @@ pub fn dangling(root: &Path, name: &str, found: Found) -> Item {
         name: "".into(),
         owner: None,
         fate,
-        rule: "dangling-link",
+        rule,
         detail,
     }
 }
@@ -48,23 +56,33 @@ pub fn dangling(root: &Path, name: &str, found: Found) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decide::NobodyToAsk;
+    use crate::decide::test_pods::Pods;
 
-    // behaviour: GC-54, GC-55, GC-56
+    // behaviour: GC-54, GC-55, GC-56, GC-59
     #[test]
     fn a_dangling_link_goes_unless_its_container_may_live() {
         use ContainerState::{Created, Exited, Running, Unknown};
         let rows = [
-            (Found::NoId, Fate::Remove),
-            (Found::Failed, Fate::Remove),
-            (Found::State(Exited), Fate::Remove),
-            (Found::Nothing, Fate::Keep),
-            (Found::State(Running), Fate::Keep),
-            (Found::State(Created), Fate::Keep),
-            (Found::State(Unknown), Fate::Keep),
+            (Found::NoId, Fate::Remove, "not-named"),
+            (Found::NotThere, Fate::Remove, "not-found"),
+            (Found::Failed, Fate::Remove, "runtime-failed"),
+            (Found::State(Exited), Fate::Remove, "exited"),
+            (Found::Nothing, Fate::Keep, "not-told"),
+            (Found::State(Running), Fate::Keep, "alive"),
+            (Found::State(Created), Fate::Keep, "alive"),
+            (Found::State(Unknown), Fate::Keep, "alive"),
         ];
-        for (found, fate) in rows {
-            let item = dangling(Path::new("/links"), "p_ns_c-0123456.log", found);
+        for (found, fate, word) in rows {
+            let (root, name) = (Path::new("/links"), "p_ns_c-0123456.log");
+            let item = dangling(root, name, found, &Pods::ready());
             assert_eq!((item.fate, item.rule), (fate, "dangling-link"), "{found:?}");
+            let bare = dangling(root, name, found, &NobodyToAsk);
+            let goes = fate == Fate::Remove;
+            let rule = if goes { "pod-state-unknown" } else { "dangling-link" };
+            assert_eq!((bare.fate, bare.rule), (Fate::Keep, rule), "{found:?}");
+            let container = Some(&Input::Text(word.to_owned()));
+            assert_eq!(item.detail.0.first().map(|(_, input)| input), container, "{found:?}");
         }
     }
 }

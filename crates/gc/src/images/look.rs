@@ -8,11 +8,12 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::SandboxState;
 use model::ports::disk::DiskSpace;
-use model::ports::runtime::{Code, ContainerFilter, Image, ImageUse, RuntimeError, SandboxFilter};
+use model::ports::runtime::{Image, ImageUse, RuntimeError, SandboxFilter};
 use tracing::{debug, warn};
 
 use super::{ImageGcError, ImageGcParts, ImageGcSettings};
 use crate::decide::images::{Detected, KeptImage, Listing, Observed, Records, Situation, detect};
+use crate::lists;
 
 /// What all passes and plans share. Records are written by the task alone.
 #[derive(Debug)]
@@ -97,7 +98,7 @@ impl Collector {
         let now = self.parts.clock.now();
         let made_since = self.parts.claims.uses();
         let images = self.parts.runtime.list_images().await.map_err(ImageGcError::ListImages)?;
-        let uses = self.uses().await.map_err(ImageGcError::ListUses)?;
+        let uses = lists::image_uses(&*self.parts.runtime).await.map_err(ImageGcError::ListUses)?;
         let listing = Listing {
             mounted: self.mounted(&uses).await?,
             sandboxes: self.sandbox_image().await?.into_iter().collect(),
@@ -111,25 +112,6 @@ impl Collector {
         let of_pods = if self.settings.keep_pods { self.parts.pods.named() } else { Vec::new() };
         let claimed = self.parts.claims.names();
         Ok(Looked { detected, labels, of_pods, claimed, made_since, now })
-    }
-
-    /// What all containers use. A runtime that cannot tell that in one message is asked sandbox by
-    /// sandbox.
-    async fn uses(&self) -> Result<Vec<ImageUse>, RuntimeError> {
-        let runtime = &self.parts.runtime;
-        match runtime.list_image_uses(&ContainerFilter::default()).await {
-            Err(error) if error.code == Code::ResourceExhausted => {
-                debug!(%error, "too many containers for one list; asking sandbox by sandbox");
-            }
-            answer => return answer,
-        }
-        let mut uses = Vec::new();
-        for sandbox in runtime.list_pod_sandboxes(&SandboxFilter::default()).await? {
-            let filter =
-                ContainerFilter { sandbox_id: Some(sandbox.id), ..ContainerFilter::default() };
-            uses.extend(runtime.list_image_uses(&filter).await?);
-        }
-        Ok(uses)
     }
 
     /// The images that containers have mounted. What a container mounts never changes, so what was

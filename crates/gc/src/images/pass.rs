@@ -61,7 +61,7 @@ impl Collector {
             }
         });
         items.extend(kept);
-        PassReport { plan: Plan { items }, error: problem }
+        PassReport { plan: Plan { items }, error: problem, ..PassReport::default() }
     }
 
     /// Where images lie, and how full that disk is.
@@ -86,14 +86,14 @@ impl Collector {
             Kind::Everything => {
                 let policy = &self.settings.policy;
                 let sweep = Sweep::new(candidates, Goal::Everything, policy, looked.now);
-                let (swept, errors) = self.sweep(sweep, None).await;
+                let (swept, errors) = self.sweep(sweep, None, &mut report.claimed).await;
                 report.error = space_error(u64::MAX >> 1, swept.freed, errors);
                 report.plan.items = swept.items;
             }
             Kind::Ordinary => {
                 let ages = by_age(&situation, candidates);
-                let by_age = self.remove_old(ages.old, &mut report.plan.items).await;
-                let by_space = self.make_room(looked, ages.rest, &mut report.plan.items).await;
+                let by_age = self.remove_old(ages.old, &mut report).await;
+                let by_space = self.make_room(looked, ages.rest, &mut report).await;
                 report.error = ImageGcError::and(by_age, by_space);
             }
         }
@@ -105,13 +105,17 @@ impl Collector {
     async fn remove_old(
         &self,
         old: Vec<(Candidate, Item)>,
-        items: &mut Vec<Item>,
+        report: &mut PassReport,
     ) -> Option<ImageGcError> {
         let mut errors = Errors::default();
         for (candidate, item) in old {
-            items.push(match self.remove(&candidate, &item, Reason::Age).await {
+            report.plan.items.push(match self.remove(&candidate, &item, Reason::Age).await {
                 Removal::Done => item,
-                Removal::Claimed(name) => claimed(&candidate, &name),
+                Removal::Claimed(name) => {
+                    let kept = claimed(&candidate, &name);
+                    report.claimed.push(kept.clone());
+                    kept
+                }
                 Removal::Failed(error) => {
                     let kept = not_removed(&candidate, &error.to_string());
                     errors.0.push(error);
@@ -128,7 +132,7 @@ impl Collector {
         &self,
         looked: &Looked,
         candidates: Vec<Candidate>,
-        items: &mut Vec<Item>,
+        report: &mut PassReport,
     ) -> Option<ImageGcError> {
         let policy = &self.settings.policy;
         let (directory, usage) = match self.usage().await {
@@ -137,15 +141,15 @@ impl Collector {
                 if matches!(error, ImageGcError::NoCapacity(_)) {
                     self.warn("InvalidDiskCapacity", NO_CAPACITY.to_owned());
                 }
-                items.extend(blind(&candidates, &Chain(&error).to_string()));
+                report.plan.items.extend(blind(&candidates, &Chain(&error).to_string()));
                 return Some(error);
             }
         };
         if !usage.is_too_much(policy) {
-            items.extend(all_stay(&candidates, usage, policy));
+            report.plan.items.extend(all_stay(&candidates, usage, policy));
             return None;
         }
-        self.free(looked, candidates, (&directory, usage), items).await
+        self.free(looked, candidates, (&directory, usage), report).await
     }
 
     /// Removes the least recently used until as much is available as the low threshold leaves.
@@ -154,7 +158,7 @@ impl Collector {
         looked: &Looked,
         candidates: Vec<Candidate>,
         (directory, usage): (&Path, Usage),
-        items: &mut Vec<Item>,
+        report: &mut PassReport,
     ) -> Option<ImageGcError> {
         let policy = &self.settings.policy;
         let target = usage.target(policy);
@@ -168,8 +172,9 @@ impl Collector {
         );
         let goal = Goal::Room { usage, target, estimated: false };
         let sweep = Sweep::new(candidates, goal, policy, looked.now);
-        let (swept, errors) = self.sweep(sweep, Some((directory, target))).await;
-        items.extend(swept.items);
+        let disk = Some((directory, target));
+        let (swept, errors) = self.sweep(sweep, disk, &mut report.claimed).await;
+        report.plan.items.extend(swept.items);
         if let Some(error) = space_error(wanted, swept.freed, errors) {
             return Some(error);
         }
@@ -189,7 +194,12 @@ impl Collector {
     }
 
     /// Removes one image after the other, and looks at the disk after each if there is one.
-    async fn sweep(&self, mut sweep: Sweep, disk: Option<(&Path, u64)>) -> (Swept, Errors) {
+    async fn sweep(
+        &self,
+        mut sweep: Sweep,
+        disk: Option<(&Path, u64)>,
+        claims: &mut Vec<Item>,
+    ) -> (Swept, Errors) {
         let mut errors = Errors::default();
         while let Some((candidate, item)) = sweep.next_step() {
             match self.remove(&candidate, &item, Reason::Space).await {
@@ -203,7 +213,10 @@ impl Collector {
                     };
                     sweep.removed(item, shown);
                 }
-                Removal::Claimed(name) => sweep.claimed(&candidate, &name),
+                Removal::Claimed(name) => {
+                    sweep.claimed(&candidate, &name);
+                    claims.push(claimed(&candidate, &name));
+                }
                 Removal::Failed(error) => {
                     sweep.failed(&candidate, &error.to_string());
                     // It may have worked for all that; then less is to be done.

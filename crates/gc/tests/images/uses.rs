@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gc::decide::images::{Keeper, KeptImage};
+use gc::plan::Plan;
 use model::ids::PodName;
 use model::ports::runtime::{Code, Image, Runtime as _};
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
@@ -104,6 +105,8 @@ async fn an_image_that_is_claimed_at_any_time_during_a_pass_stays() {
     let (report, ()) = tokio::join!(pass, meanwhile);
     let expected = ["b disk-over-high-threshold", "c being-pulled", "a being-pulled"];
     assert_eq!(fates(&report.plan), expected);
+    let claimed = Plan { items: report.claimed };
+    assert_eq!(fates(&claimed), ["c being-pulled"], "the other was never to go");
     assert_eq!(world.left(), ["a", "c"]);
     drop(held);
     running.gc.delete_unused().await;
@@ -113,17 +116,24 @@ async fn an_image_that_is_claimed_at_any_time_during_a_pass_stays() {
 // behaviour: IMG-47
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_too_long_is_asked_for_in_parts() {
-    let world = World::new();
-    let used = world.image("used", 10);
-    world.image("unused", 10);
-    world.container("web", &used, None).await;
-    world.container("other", &used, None).await;
-    let running = world.started(20).await;
-    let whole = Rule::on(Method::ListContainers, Fault::error(Code::ResourceExhausted)).object("");
-    world.runtime.inject(whole);
-    let report = running.gc.delete_unused().await;
-    assert!(report.error.is_none(), "{report:?}");
-    assert_eq!(world.left(), ["used"]);
+    // The runtime cannot send it, we cannot take it.
+    for code in [Code::ResourceExhausted, Code::OutOfRange] {
+        let world = World::new();
+        let used = world.image("used", 10);
+        world.image("unused", 10);
+        world.container("web", &used, None).await;
+        world.container("other", &used, None).await;
+        let running = world.started(20).await;
+        let fault = Fault::error(code);
+        world.runtime.inject(Rule::on(Method::ListContainers, fault).object(""));
+        world.runtime.inject(Rule::on(Method::ListPodSandbox, fault).object("").once());
+        world.runtime.forget_calls();
+        let report = running.gc.delete_unused().await;
+        assert!(report.error.is_none(), "{code:?}: {report:?}");
+        assert_eq!(world.left(), ["used"], "{code:?}");
+        let lists = world.runtime.count(Method::ListContainers);
+        assert_eq!(lists, 1 + 4 + 4 * 2, "all, by state, and each state by sandbox");
+    }
 }
 
 // behaviour: IMG-50, IMG-51, IMG-52

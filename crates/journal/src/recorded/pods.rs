@@ -32,7 +32,8 @@ impl PodWrites for RecordedPods {
         let under_way = UnderWay::new(&self.ledger, verdict);
         let removed = self.inner.remove_pod(pod, verdict).await;
         match &removed {
-            Ok(_) => under_way.ended(Outcome::Removed),
+            Ok(PodRemoved::Gone) => under_way.ended(Outcome::Removed),
+            Ok(PodRemoved::Held) => under_way.ended(Outcome::Held),
             Err(ApiError::NotFound) => under_way.ended(Outcome::AlreadyGone),
             Err(ApiError::Throttled { .. }) => under_way.never_began(),
             Err(error) => under_way.ended(Outcome::Failed(&Chain(error).to_string())),

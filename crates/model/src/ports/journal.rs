@@ -11,6 +11,8 @@ pub enum Outcome<'a> {
     Removed,
     /// It was gone before.
     AlreadyGone,
+    /// It goes once others let it: finalizers hold it.
+    Held,
     /// It is still there, or may be; why.
     Failed(&'a str),
 }

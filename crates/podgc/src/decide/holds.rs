@@ -1,16 +1,19 @@
 //! Whether what was decided about a pod still holds when its turn comes.
 
+use model::cluster::NodeRecord;
+
+use super::out_of_service::is_out_of_service;
 use crate::plan::{Pass, PodView};
 
-/// Whether a pod, as it is known now, still goes by a pass that chose it earlier. A node may have come
-/// back since the server was asked about it.
-pub fn holds(pod: &PodView<'_>, pass: Pass, node_is_there: bool) -> bool {
+/// Whether a pod, as it and its node are known now, still goes by a pass that chose it earlier. A node may
+/// have come back, or into service, since the server was asked about it.
+pub fn holds(pod: &PodView<'_>, pass: Pass, node: Option<&NodeRecord>) -> bool {
     let has_node = !pod.node.is_empty();
     !pod.is_spent()
         && match pass {
             Pass::Terminated => pod.phase.is_terminated(),
-            Pass::OutOfService => pod.is_terminating() && has_node,
-            Pass::Orphaned => has_node && !node_is_there,
+            Pass::OutOfService => pod.is_terminating() && node.is_some_and(is_out_of_service),
+            Pass::Orphaned => has_node && node.is_none(),
             Pass::Unscheduled => pod.is_terminating() && !has_node,
         }
 }
@@ -38,27 +41,38 @@ mod tests {
         }
     }
 
-    // behaviour: PGC-29
+    fn node(is_ready: bool, is_out_of_service: bool) -> NodeRecord {
+        NodeRecord { name: "n".to_owned(), is_ready, is_out_of_service }
+    }
+
+    // behaviour: PGC-29, PGC-45
     #[test]
     fn what_changed_since_it_was_chosen_stays() {
-        use Deletion::{Forced, Graceful, None};
+        use Deletion::{Forced, Graceful};
         use PodPhase::{Failed, Running};
+        let (well, out) = (Some(node(true, false)), Some(node(false, true)));
         let rows = [
-            (pod(Failed, None, "n"), true, [true, false, false, false]),
-            (pod(Failed, None, "n"), false, [true, false, true, false]),
-            (pod(Running, None, "n"), true, [false; 4]),
-            (pod(Running, None, "n"), false, [false, false, true, false]),
-            (pod(Running, Graceful, "n"), true, [false, true, false, false]),
-            (pod(Running, Graceful, ""), false, [false, false, false, true]),
-            (pod(Running, None, ""), false, [false; 4]),
-            (pod(Running, Forced, ""), false, [false, false, false, true]),
+            (pod(Failed, Deletion::None, "n"), well.clone(), [true, false, false, false]),
+            (pod(Failed, Deletion::None, "n"), None, [true, false, true, false]),
+            (pod(Running, Deletion::None, "n"), well.clone(), [false; 4]),
+            (pod(Running, Deletion::None, "n"), out.clone(), [false; 4]),
+            (pod(Running, Deletion::None, "n"), None, [false, false, true, false]),
+            (pod(Running, Graceful, "n"), out, [false, true, false, false]),
+            // The node is ready again, the taint is gone, or the node.
+            (pod(Running, Graceful, "n"), Some(node(true, true)), [false; 4]),
+            (pod(Running, Graceful, "n"), Some(node(false, false)), [false; 4]),
+            (pod(Running, Graceful, "n"), well, [false; 4]),
+            (pod(Running, Graceful, "n"), None, [false, false, true, false]),
+            (pod(Running, Graceful, ""), None, [false, false, false, true]),
+            (pod(Running, Deletion::None, ""), None, [false; 4]),
+            (pod(Running, Forced, ""), None, [false, false, false, true]),
             // Only its finalizers are waited for.
-            (pod(Failed, Forced, ""), false, [false; 4]),
-            (PodView { is_asked: true, ..pod(Failed, Graceful, "") }, false, [false; 4]),
+            (pod(Failed, Forced, ""), None, [false; 4]),
+            (PodView { is_asked: true, ..pod(Failed, Graceful, "") }, None, [false; 4]),
         ];
-        for (pod, node_is_there, expected) in rows {
-            let seen = Pass::ALL.map(|pass| holds(&pod, pass, node_is_there));
-            assert_eq!(seen, expected, "{pod:?}, node there: {node_is_there}");
+        for (pod, node, expected) in rows {
+            let seen = Pass::ALL.map(|pass| holds(&pod, pass, node.as_ref()));
+            assert_eq!(seen, expected, "{pod:?}, {node:?}");
         }
     }
 }

@@ -1,12 +1,42 @@
 //! How many deletions are under way at a time: more while the API server keeps up, half as many each
-//! time it complains.
+//! time it complains or fails.
 
 use std::time::Duration;
+
+use model::ports::cluster::ApiError;
 
 /// How long the server is left alone when it complains and does not say for how long.
 const PAUSE: Duration = Duration::from_secs(1);
 /// No pause is longer, whatever the server says.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// What an answer says about the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// It keeps up.
+    Well,
+    /// Nothing: it was not asked, or the answer is about one pod.
+    Nothing,
+    /// It fails, or does not answer.
+    Strained,
+    /// It wants to be left alone, perhaps for so long.
+    Throttled(Option<Duration>),
+}
+
+impl Sign {
+    /// What an error says.
+    pub fn of(error: &ApiError) -> Self {
+        match error {
+            ApiError::Throttled { retry_after } => Self::Throttled(*retry_after),
+            ApiError::Unreachable(_) | ApiError::TooSlow(_) => Self::Strained,
+            ApiError::Refused { code, .. } if *code >= 500 => Self::Strained,
+            ApiError::NotFound
+            | ApiError::Conflict(_)
+            | ApiError::Refused { .. }
+            | ApiError::Unreadable(_) => Self::Nothing,
+        }
+    }
+}
 
 /// The pace of deletions. Times count from any fixed moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,13 +47,16 @@ pub struct Pace {
     well: usize,
     /// Until then complaints are about what was asked before the last one was heard.
     paused_until: Duration,
+    /// The same of failures.
+    lowered_until: Duration,
 }
 
 impl Pace {
     /// A pace of at most so many at a time.
     pub fn new(most: usize) -> Self {
         let most = most.max(1);
-        Self { most, limit: most, well: 0, paused_until: Duration::ZERO }
+        let (paused_until, lowered_until) = (Duration::ZERO, Duration::ZERO);
+        Self { most, limit: most, well: 0, paused_until, lowered_until }
     }
 
     /// How many may be under way.
@@ -36,9 +69,18 @@ impl Pace {
         self.paused_until.saturating_sub(now)
     }
 
-    /// One was answered without complaint. As many as are allowed at a time must go well before one
-    /// more is.
-    pub fn answered(&mut self) {
+    /// One was answered.
+    pub fn saw(&mut self, sign: Sign, now: Duration) {
+        match sign {
+            Sign::Well => self.went_well(),
+            Sign::Nothing => {}
+            Sign::Strained => self.strained(now),
+            Sign::Throttled(retry_after) => self.throttled(now, retry_after),
+        }
+    }
+
+    /// As many as are allowed at a time must go well before one more is.
+    fn went_well(&mut self) {
         self.well += 1;
         if self.well >= self.limit {
             self.well = 0;
@@ -46,8 +88,17 @@ impl Pace {
         }
     }
 
+    /// The server failed. Nobody waits for it: a failure may be about one pod alone.
+    fn strained(&mut self, now: Duration) {
+        self.well = 0;
+        if now >= self.lowered_until {
+            self.limit = (self.limit / 2).max(1);
+            self.lowered_until = now + PAUSE;
+        }
+    }
+
     /// The server complained. Complaints about what was asked together count once.
-    pub fn throttled(&mut self, now: Duration, retry_after: Option<Duration>) {
+    fn throttled(&mut self, now: Duration, retry_after: Option<Duration>) {
         let pause = retry_after.unwrap_or(PAUSE).min(LONGEST_PAUSE);
         if now >= self.paused_until {
             self.limit = (self.limit / 2).max(1);
@@ -63,14 +114,63 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    // behaviour: PGC-75, PGC-81
+    #[test]
+    fn each_answer_is_a_sign_of_how_the_server_does() {
+        let refused = |code| ApiError::Refused { code, message: String::new() };
+        let retry_after = Some(SECOND);
+        let rows = [
+            (ApiError::Throttled { retry_after }, Sign::Throttled(retry_after)),
+            (ApiError::Throttled { retry_after: None }, Sign::Throttled(None)),
+            (ApiError::TooSlow(SECOND), Sign::Strained),
+            (ApiError::Unreachable("down".into()), Sign::Strained),
+            (refused(500), Sign::Strained),
+            (refused(503), Sign::Strained),
+            (refused(403), Sign::Nothing),
+            (ApiError::NotFound, Sign::Nothing),
+            (ApiError::Conflict(String::new()), Sign::Nothing),
+            (ApiError::Unreadable("nonsense".into()), Sign::Nothing),
+        ];
+        for (error, sign) in rows {
+            assert_eq!(Sign::of(&error), sign, "{error}");
+        }
+    }
+
+    // behaviour: PGC-81
+    #[test]
+    fn failures_lower_it_and_never_raise_it() {
+        let mut pace = Pace::new(16);
+        for _ in 0..16 {
+            pace.saw(Sign::Strained, SECOND);
+        }
+        assert_eq!((pace.limit(), pace.pause(SECOND)), (8, Duration::ZERO), "all together once");
+        for _ in 0..100 {
+            pace.saw(Sign::Nothing, SECOND);
+        }
+        assert_eq!(pace.limit(), 8);
+        for second in 2..9 {
+            pace.saw(Sign::Strained, SECOND * second);
+        }
+        assert_eq!(pace.limit(), 1);
+        // What went well before a failure does not count.
+        let mut pace = Pace::new(4);
+        pace.saw(Sign::Strained, SECOND);
+        pace.saw(Sign::Well, SECOND);
+        pace.saw(Sign::Strained, SECOND);
+        pace.saw(Sign::Well, SECOND);
+        assert_eq!(pace.limit(), 2);
+        pace.saw(Sign::Well, SECOND);
+        assert_eq!(pace.limit(), 3);
+    }
+
     #[test]
     fn complaints_halve_it_once_for_all_that_was_asked_together() {
         let mut pace = Pace::new(16);
-        pace.throttled(SECOND, Some(SECOND * 3));
+        pace.saw(Sign::Throttled(Some(SECOND * 3)), SECOND);
         assert_eq!((pace.limit(), pace.pause(SECOND)), (8, SECOND * 3));
-        pace.throttled(SECOND * 2, None);
+        pace.saw(Sign::Throttled(None), SECOND * 2);
         assert_eq!((pace.limit(), pace.pause(SECOND * 2)), (8, SECOND * 2));
-        pace.throttled(SECOND * 4, None);
+        pace.saw(Sign::Throttled(None), SECOND * 4);
         assert_eq!((pace.limit(), pace.pause(SECOND * 4)), (4, SECOND));
     }
 
@@ -78,17 +178,17 @@ mod tests {
     fn it_never_stops_and_never_waits_for_ever() {
         let mut pace = Pace::new(0);
         assert_eq!(pace.limit(), 1);
-        pace.throttled(SECOND, Some(SECOND * 3600));
+        pace.saw(Sign::Throttled(Some(SECOND * 3600)), SECOND);
         assert_eq!((pace.limit(), pace.pause(SECOND)), (1, LONGEST_PAUSE));
     }
 
     #[test]
     fn answers_raise_it_slowly_up_to_its_bound() {
         let mut pace = Pace::new(4);
-        pace.throttled(SECOND, None);
+        pace.saw(Sign::Throttled(None), SECOND);
         assert_eq!(pace.limit(), 2);
         for expected in [2, 3, 3, 3, 4, 4, 4, 4, 4] {
-            pace.answered();
+            pace.saw(Sign::Well, SECOND);
             assert_eq!(pace.limit(), expected);
         }
     }

@@ -58,6 +58,21 @@ impl Quarantine {
         due
     }
 
+    /// The names that will be due when they are asked for at that time, if they are still missed.
+    pub fn waited(&self, now: Duration) -> impl Iterator<Item = &str> {
+        let over = self.waiting.iter().filter(move |(_, wait)| wait.until <= now);
+        over.map(|(name, _)| name.as_str())
+    }
+
+    /// Pods of these nodes were to go and had to be put off: the names are due again at once.
+    pub fn put_off<'a>(&mut self, names: impl Iterator<Item = &'a str>, now: Duration) {
+        for name in names {
+            if let Some(wait) = self.waiting.get_mut(name) {
+                wait.until = wait.until.min(now);
+            }
+        }
+    }
+
     /// How many names wait.
     pub fn len(&self) -> usize {
         self.waiting.len()

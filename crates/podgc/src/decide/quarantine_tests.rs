@@ -34,6 +34,20 @@ fn a_name_that_was_due_waits_anew() {
     assert_eq!(found["n"].missing_for, seconds(85), "counted from when it was first missed");
 }
 
+// behaviour: PGC-132
+#[test]
+fn a_name_whose_pods_were_put_off_is_due_again_at_once() {
+    let mut quarantine = Quarantine::default();
+    due(&mut quarantine, &["n", "m"], 0);
+    assert_eq!(quarantine.waited(seconds(39)).count(), 0);
+    assert_eq!(quarantine.waited(seconds(40)).collect::<Vec<_>>(), ["m", "n"]);
+    assert_eq!(due(&mut quarantine, &["n", "m"], 40), ["m", "n"]);
+    quarantine.put_off(["n", "never-seen"].into_iter(), seconds(40));
+    assert_eq!(due(&mut quarantine, &["n", "m"], 60), ["n"]);
+    assert_eq!(due(&mut quarantine, &["n", "m"], 80), ["m"], "and then as ever");
+    assert_eq!(due(&mut quarantine, &["n", "m"], 100), ["n"]);
+}
+
 // behaviour: PGC-24
 #[test]
 fn a_name_that_came_back_begins_from_nothing() {

@@ -14,9 +14,52 @@ pub fn most_removals(pods: usize, percent: f64) -> usize {
     most
 }
 
+/// How many more pods a cycle may remove; without a limit any number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowance(pub Option<usize>);
+
+impl Allowance {
+    /// How many of those that a pass wants to remove it may, when so many more wait for the passes after
+    /// it. Half of what is left, rounded up, is kept for these as far as they need it: a pass that always
+    /// has something to remove must not keep the others from removing anything.
+    pub fn take(&mut self, wanted: usize, waiting: usize) -> usize {
+        let Some(left) = &mut self.0 else { return wanted };
+        let kept = waiting.min(left.div_ceil(2));
+        let taken = wanted.min(*left - kept);
+        *left -= taken;
+        taken
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::most_removals;
+    use super::*;
+
+    // behaviour: PGC-131
+    #[test]
+    fn a_pass_leaves_half_to_those_after_it_as_far_as_they_need_it() {
+        // What is left, what a pass wants, what waits for the others; what it gets, what is left then.
+        let rows = [
+            (None, 500, 500, 500, None),
+            (Some(10), 4, 0, 4, Some(6)),
+            (Some(10), 50, 0, 10, Some(0)),
+            (Some(10), 50, 3, 7, Some(3)),
+            (Some(10), 50, 50, 5, Some(5)),
+            (Some(10), 2, 50, 2, Some(8)),
+            (Some(9), 50, 50, 4, Some(5)),
+            (Some(1), 50, 1, 0, Some(1)),
+            (Some(0), 50, 50, 0, Some(0)),
+        ];
+        for (left, wanted, waiting, taken, after) in rows {
+            let mut allowance = Allowance(left);
+            let found = allowance.take(wanted, waiting);
+            assert_eq!(
+                (found, allowance),
+                (taken, Allowance(after)),
+                "{left:?} {wanted} {waiting}"
+            );
+        }
+    }
 
     #[test]
     fn a_share_is_rounded_down_but_never_to_nothing() {

@@ -52,11 +52,11 @@ impl Going {
 
 fn too_old(pods: &dyn TerminatedPods, ttl: Duration, now: Timestamp, going: &mut Going) {
     let now = now.as_second();
-    let age = |pod: &PodView<'_>| u64::try_from(now.saturating_sub(pod.finished)).unwrap_or(0);
-    let old = pods.by_finish().take_while(|pod| age(pod) >= ttl.as_secs());
-    for pod in old {
+    let seconds = |pod: &PodView<'_>| u64::try_from(now.saturating_sub(pod.finished)).unwrap_or(0);
+    let age = |pod: &PodView<'_>| Duration::from_secs(seconds(pod));
+    for pod in pods.by_finish().take_while(|pod| age(pod) >= ttl) {
         going.chosen.insert(pod.id);
-        going.choose(&pod, Rule::OverTtl { age: Duration::from_secs(age(&pod)), ttl });
+        going.choose(&pod, Rule::OverTtl { age: age(&pod), ttl });
     }
 }
 

@@ -216,3 +216,25 @@ fn while_nothing_is_too_much_no_pod_is_looked_at_but_the_first_that_ended() {
     };
     assert_eq!(terminated(&Quiet, &policy, NOW), []);
 }
+
+// behaviour: PGC-90
+#[test]
+fn a_ttl_with_a_part_of_a_second_is_not_rounded_down() {
+    let ended = |finished| PodRecord {
+        name: format!("p{finished}"),
+        uid: format!("u{finished}").as_str().into(),
+        phase: PodPhase::Failed,
+        finished: Some(finished),
+        ..PodRecord::default()
+    };
+    // At second 6.
+    let cache = cache(&[ended(3), ended(4), ended(5), ended(6), ended(7)]);
+    let rows = [(1, &["p3", "p4", "p5"][..]), (500, &["p3", "p4", "p5"]), (1500, &["p3", "p4"])];
+    for (millis, expected) in rows {
+        let ttl = Some(Duration::from_millis(millis));
+        let mut gone = chosen(&cache, &TerminatedPolicy { ttl, ..policy(0) });
+        gone.sort();
+        let names: Vec<&str> = gone.iter().map(|(name, ..)| name.as_str()).collect();
+        assert_eq!(names, expected, "{millis} ms");
+    }
+}

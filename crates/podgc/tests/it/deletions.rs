@@ -103,6 +103,22 @@ async fn a_server_without_time_is_left_alone_for_a_while_and_then_asked_for_less
     assert_eq!(world.tried("terminated"), (100, 0), "asking again is no other attempt");
 }
 
+// behaviour: PGC-81
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_is_asked_for_less_at_a_time() {
+    for trouble in [Trouble::Refused(500), Trouble::Unreachable] {
+        let mut world = World::new(threshold(1));
+        for number in 0..101 {
+            world.cluster.create_pod(aged(&format!("p{number:03}"), PodPhase::Failed, number + 1));
+        }
+        world.cluster.trouble(Ask::RemovePod, trouble.clone(), 1000);
+        world.cycle().await;
+        assert_eq!(world.tried("terminated"), (100, 100), "{trouble:?}");
+        let at_a_time = world.value("ferrolet_pod_gc_concurrency");
+        assert_eq!(at_a_time, 8, "all in one moment: {trouble:?}");
+    }
+}
+
 // behaviour: PGC-76
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_has_time_does_not_hold_up_a_cycle_for_ever() {

@@ -134,6 +134,33 @@ async fn a_cycle_removes_no_more_than_its_share_of_all_pods() {
     assert_eq!(world.left().len(), 51, "and all in the end");
 }
 
+// behaviour: PGC-131, PGC-132
+#[tokio::test(start_paused = true)]
+async fn terminated_pods_do_not_keep_orphans_from_going_and_these_do_not_wait_twice() {
+    let mut world = World::new(PodGcSettings { max_deletion_percent: Some(10.0), ..threshold(1) });
+    for number in 0..80 {
+        world.cluster.create_pod(aged(&format!("t{number:02}"), Failed, number + 1));
+    }
+    for number in 0..20 {
+        world.cluster.create_pod(on_node(&format!("o{number:02}"), Running, "gone"));
+    }
+    let orphans = |world: &World| world.left().iter().filter(|name| name.starts_with('o')).count();
+    let mut seen = Vec::new();
+    for _ in 0..7 {
+        world.cycle().await;
+        seen.push((world.left().len(), orphans(&world)));
+        tokio::time::sleep(podgc::task::PERIOD).await;
+    }
+    // The quarantine is over with the third cycle; from then on half of each is theirs, until none is left.
+    let expected = [(90, 20), (81, 20), (73, 16), (66, 12), (60, 9), (54, 6), (49, 3)];
+    assert_eq!(seen, expected);
+    for _ in 0..3 {
+        world.cycle().await;
+        tokio::time::sleep(podgc::task::PERIOD).await;
+    }
+    assert_eq!(orphans(&world), 0);
+}
+
 // behaviour: PGC-98
 #[tokio::test(start_paused = true)]
 async fn every_deletion_has_an_event_and_a_verdict_with_its_rule_and_numbers() {

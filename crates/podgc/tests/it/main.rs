@@ -3,6 +3,7 @@
 
 mod deletions;
 mod election;
+mod events;
 mod extras;
 mod histories;
 mod leaders;

@@ -1,4 +1,7 @@
+use std::time::Duration;
+
 use model::cluster::{Deletion, NodeRecord, PodPhase, PodRecord};
+use podgc::task::PodGcSettings;
 use testkit::cluster::{Ask, Feed, Trouble, node};
 
 use crate::world::{World, on_node, settings};
@@ -81,6 +84,27 @@ async fn a_node_that_came_back_unheard_keeps_its_pods() {
     world.cycle().await;
     assert_eq!(world.left(), ["a"]);
     assert_eq!(world.cluster.asked(Ask::Node), ["n"]);
+}
+
+// behaviour: PGC-45
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_back_in_the_middle_keeps_the_rest_of_its_pods() {
+    let tainted = NodeRecord { is_out_of_service: true, ..node("n") };
+    for back in [tainted, node("n")] {
+        let mut world = World::new(PodGcSettings { concurrency: 1, ..settings() });
+        world.cluster.put_node(out("n"));
+        for name in ["a", "b", "c"] {
+            world.cluster.create_pod(terminating(name, Failed, "n"));
+        }
+        world.cluster.trouble(Ask::RemovePod, Trouble::Late(Duration::from_secs(1)), 3);
+        let cluster = world.cluster.clone();
+        let comes_back = async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            cluster.put_node(back);
+        };
+        tokio::join!(world.cycle(), comes_back);
+        assert_eq!(world.left(), ["b", "c"], "the first was under way");
+    }
 }
 
 // behaviour: PGC-18

@@ -121,7 +121,7 @@ async fn of_12600_pods_the_default_threshold_leaves_12500() {
     assert_eq!(world.left().len(), 12_500, "and no more");
 }
 
-// behaviour: PGC-11
+// behaviour: PGC-11, PGC-57
 #[tokio::test(start_paused = true)]
 async fn a_pod_held_by_a_finalizer_keeps_its_place_and_is_deleted_once() {
     let mut world = World::new(threshold(1));
@@ -134,6 +134,12 @@ async fn a_pod_held_by_a_finalizer_keeps_its_place_and_is_deleted_once() {
     }
     assert_eq!(world.cluster.asked(Ask::RemovePod), ["default/a", "default/b"]);
     assert_eq!(world.left(), ["a", "c"]);
+    let mut told = Vec::new();
+    while let Ok(event) = world.events.try_recv() {
+        told.push((event.about.name, event.message.ends_with("; finalizers still hold it")));
+    }
+    told.sort();
+    assert_eq!(told, [("a".to_owned(), true), ("b".to_owned(), false)]);
     world.cluster.hold_pod("a", false);
     world.cycle().await;
     assert_eq!(world.left(), ["c"]);

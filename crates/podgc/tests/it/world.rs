@@ -9,6 +9,7 @@ use model::cluster::{ClusterEvent, PodPhase, PodRecord};
 use model::ports::clock::WallClock as _;
 use model::ports::cluster::{Nodes as _, PodFeed as _};
 use podgc::cache::{Cache, SharedCache};
+use podgc::events::WAITING;
 use podgc::metrics::Metrics;
 use podgc::plan::{Order, TerminatedPolicy};
 use podgc::task::{Outside, PERIOD, PodGc, PodGcSettings};
@@ -24,6 +25,7 @@ pub(crate) struct World {
     pub(crate) cluster: MemoryCluster,
     pub(crate) gc: PodGc,
     pub(crate) registry: Registry,
+    pub(crate) metrics: Metrics,
     pub(crate) events: mpsc::Receiver<ClusterEvent>,
     pub(crate) stop: CancellationToken,
     cache: Arc<SharedCache>,
@@ -89,16 +91,16 @@ impl World {
         feeds.spawn(async move { server.follow_nodes(&*sink).await });
         let registry = Registry::new();
         let metrics = Metrics::new(&registry).unwrap();
-        let (sender, events) = mpsc::channel(1024);
+        let (sender, events) = mpsc::channel(WAITING);
         let outside = Outside {
             nodes: Arc::new(cluster.clone()),
             pods: Arc::new(cluster.clone()),
             clock: Arc::new(cluster.clock()),
             events: Some(sender),
         };
-        let gc = PodGc::new(settings, outside, Arc::clone(&cache), metrics);
+        let gc = PodGc::new(settings, outside, Arc::clone(&cache), metrics.clone());
         let stop = CancellationToken::new();
-        Self { cluster, gc, registry, events, stop, cache, _feeds: feeds }
+        Self { cluster, gc, registry, metrics, events, stop, cache, _feeds: feeds }
     }
 
     /// Lets what happened be heard.
@@ -154,6 +156,19 @@ impl World {
             }
         }
         0
+    }
+
+    /// The value of a metric without labels; zero if there is none.
+    pub(crate) fn value(&self, metric: &str) -> u64 {
+        let families = self.registry.gather();
+        let family = families.iter().find(|family| family.name() == metric);
+        let one = family.and_then(|family| family.get_metric().first());
+        // Each is of one kind, and zero of the other.
+        let value =
+            one.map_or(0.0, |one| one.get_gauge().get_value() + one.get_counter().get_value());
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+        let value = value as u64;
+        value
     }
 
     /// How many deletions were tried and how many failed, in the namespace `default`.

@@ -111,7 +111,10 @@ fn a_new_status_is_no_new_pod_unless_it_says_that_the_pod_is_over() {
     assert_eq!(copy.status.as_ref().unwrap().phase.as_deref(), Some("Running"));
     assert_eq!(all.hear(Change::Applied(with_phase("Running", 2))), NOTHING, "the same again");
     assert_eq!(all.hear(Change::Applied(with_phase("Failed", 3))), WANTED);
-    let mut going = Arc::unwrap_or_clone(with_phase("Failed", 4));
+    let mut evicted = Arc::unwrap_or_clone(with_phase("Failed", 4));
+    evicted.status.get_or_insert_default().reason = Some("Evicted".to_owned());
+    assert_eq!(all.hear(Change::Applied(Arc::new(evicted))), WANTED);
+    let mut going = Arc::unwrap_or_clone(with_phase("Failed", 5));
     going.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
     assert_eq!(all.hear(Change::Applied(Arc::new(going))), WANTED);
     assert_eq!(all.hear(Change::Gone("uid-of-a".into())), WANTED);

@@ -79,8 +79,8 @@ pub fn merge(old: &PodSet, new: impl IntoIterator<Item: Into<Arc<Pod>>>) -> (Cha
     (changes, set)
 }
 
-/// Whether two versions of a pod ask for the same. Of its status only counts whether the pod is over:
-/// somebody else may have said so.
+/// Whether two versions of a pod ask for the same. Of its status only counts whether the pod is over, and
+/// whether it was evicted: somebody else may have said so.
 pub(crate) fn same_specification(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
     if Arc::ptr_eq(old, new) {
         return true;
@@ -93,6 +93,7 @@ pub(crate) fn same_specification(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
     view::pod_name(old) == view::pod_name(new)
         && old.spec == new.spec
         && view::is_over(old) == view::is_over(new)
+        && view::is_evicted(old) == view::is_evicted(new)
         && old.metadata.labels == new.metadata.labels
         && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         && old.metadata.deletion_grace_period_seconds == new.metadata.deletion_grace_period_seconds

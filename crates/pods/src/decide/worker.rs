@@ -299,11 +299,19 @@ impl Workers {
             }
         }
         let goes = killed || must_go(&worker.target);
+        let before = worker.because;
         if goes && matches!(worker.stage, Stage::Waiting | Stage::Syncing) {
             let deleted = is_unwanted(&worker.target).then_some(Because::Deleted);
             worker.because = deleted.or(evict.then_some(Because::Evicted));
         }
+        if is_evicted(&worker.target) {
+            worker.because = worker.because.or(Some(Because::Evicted));
+        }
         match &mut worker.stage {
+            // Told once more: what is left of it may go now.
+            Stage::Finished if before != worker.because => {
+                commands.push(Command::Finished(uid.clone()));
+            }
             Stage::Waiting if goes => {
                 commands.push(Command::Terminated(uid.clone()));
                 self.finish(uid, commands);
@@ -476,6 +484,11 @@ fn is_unwanted(target: &Target) -> bool {
         Target::RuntimeOnly(_) => true,
         Target::Pod(pod) => view::is_being_deleted(pod),
     }
+}
+
+/// Whether the API says that the pod was evicted, such as an earlier agent or somebody else did.
+fn is_evicted(target: &Target) -> bool {
+    matches!(target, Target::Pod(pod) if view::is_evicted(pod))
 }
 
 /// Whether the pod says itself that it must end.

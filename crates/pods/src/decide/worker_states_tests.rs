@@ -78,3 +78,41 @@ fn a_pod_that_comes_again_while_it_ends_keeps_what_is_left_of_it() {
     play(&mut workers, vec![create(&pod), ended("a", Outcome::Done)]);
     assert_eq!(state(&workers), Some([false, false, true]));
 }
+
+fn over(mut pod: Pod, phase: &str, reason: &str) -> Pod {
+    let (phase, reason) = (Some(phase.to_owned()), Some(reason.to_owned()));
+    pod.status = Some(PodStatus { phase, reason, ..PodStatus::default() });
+    pod
+}
+
+// behaviour: GC-7
+#[test]
+fn a_pod_was_evicted_if_the_api_says_so_whenever_it_does() {
+    let pod = api_pod("a");
+    let done = || ended("a", Outcome::Done);
+    let rows =
+        [("Failed", "Evicted", true), ("Failed", "", false), ("Succeeded", "Evicted", false)];
+    for (phase, reason, evicted) in rows {
+        let told = over(pod.clone(), phase, reason);
+        // To an agent that has just started, and of a pod that runs.
+        for beginning in [vec![create(&told)], vec![create(&pod), done(), update(&told)]] {
+            let mut workers = Workers::default();
+            play(&mut workers, beginning);
+            play(&mut workers, vec![done(), done()]);
+            assert_eq!(state(&workers), Some([evicted, false, true]), "{phase} {reason}");
+        }
+        // Of one that has finished by itself.
+        let mut workers = Workers::default();
+        play(&mut workers, vec![create(&pod), ended("a", Outcome::Finished), done(), done()]);
+        assert_eq!(state(&workers), Some([false, false, true]));
+        let told = play(&mut workers, vec![update(&told), update(&told)]);
+        let expected: &[&str] = if evicted { &["finished a"] } else { &[] };
+        assert_eq!(told, expected, "{phase} {reason}: once");
+        assert_eq!(state(&workers), Some([evicted, false, true]), "{phase} {reason}");
+    }
+    // Nobody wants it, too.
+    let mut workers = Workers::default();
+    let gone = over(deleted(pod, 5), "Failed", "Evicted");
+    play(&mut workers, vec![create(&gone), done(), done()]);
+    assert_eq!(state(&workers), Some([false, true, true]));
+}

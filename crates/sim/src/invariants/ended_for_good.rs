@@ -46,15 +46,18 @@ impl Invariant for EndedForGood {
             Event::Container(one, was) => {
                 let key = (one.uid.clone(), Arc::clone(&one.name));
                 let Some(pod) = self.pods.get(&one.uid) else { return Ok(()) };
-                if pod.init.iter().any(|init| *init.name == *one.name) {
+                let mut regular = pod.containers.iter();
+                let Some(plan) = regular.find(|plan| *plan.name == *one.name) else {
                     return Ok(());
-                }
+                };
                 let starts = matches!(was, None | Some(ContainerState::Created))
                     && one.state != Some(ContainerState::Created)
                     && one.state.is_some();
                 if starts && let Some(before) = self.ended.get(&key) {
+                    // A policy of a container's own is that of a sandbox; and all may start over.
+                    let is_ruled = plan.extras.rule.is_some() && before.sandbox != one.sandbox;
                     // What was decided before it ended by itself may still be done.
-                    if !self.was_asked(before) {
+                    if !self.was_asked(before) && !is_ruled && !pod.restarts_all() {
                         return Err(format!(
                             "{} starts after {} ended with code {} under policy {:?}",
                             one.id, before.id, before.exit_code, pod.policy
@@ -64,7 +67,7 @@ impl Invariant for EndedForGood {
                 if one.state == Some(ContainerState::Exited) {
                     let for_good = one.started.is_some()
                         && *was != Some(ContainerState::Unknown)
-                        && !pod.policy.restarts(one.exit_code)
+                        && !plan.restarts(pod.policy, one.exit_code)
                         && !self.was_asked(one);
                     if for_good {
                         self.ended.insert(key, Arc::clone(one));

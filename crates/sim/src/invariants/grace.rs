@@ -13,7 +13,8 @@ use crate::plan::PodPlan;
 /// The least that the runtime is told.
 const LEAST: Duration = Duration::from_secs(2);
 
-/// A sidecar gets what the others leave of it, which may be more at the next try.
+/// A sidecar gets what the others leave of it, and whoever has a hook what that leaves, which may be more at
+/// the next try. Where all start over they do so without a grace, whatever they get at their end.
 #[derive(Debug, Default)]
 pub(super) struct GraceShrinks {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
@@ -41,18 +42,16 @@ impl Invariant for GraceShrinks {
             Event::StopAsked(id, grace) => {
                 let whose = self.containers.get(id);
                 let pod = whose.and_then(|(uid, _)| self.pods.get(uid));
-                let is_sidecar = pod.is_some_and(|pod| {
-                    pod.init.iter().any(|init| {
-                        init.sidecar && whose.is_some_and(|(_, name)| **name == *init.name)
-                    })
-                });
+                let plan = whose.and_then(|(_, name)| pod?.container(name));
+                let varies = pod.is_some_and(|pod| pod.restarts_all())
+                    || plan.is_some_and(|plan| plan.sidecar || plan.extras.pre_stop.is_some());
                 let most = pod.map(|pod| Duration::from_secs(pod.grace).max(LEAST));
                 if most.is_some_and(|most| *grace > most) {
                     return Err(format!("{id} gets {grace:?}, its pod says {most:?}"));
                 }
                 if let Some(before) = self.asked.insert(id.clone(), *grace)
                     && before < *grace
-                    && !is_sidecar
+                    && !varies
                 {
                     return Err(format!("{id} gets {grace:?} after {before:?}"));
                 }

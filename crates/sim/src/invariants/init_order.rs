@@ -11,9 +11,12 @@ use super::Invariant;
 use crate::history::{Event, Instance, Record};
 use crate::plan::PodPlan;
 
+/// The least grace that the runtime is told, also when nothing is left of it.
+const LEAST: Duration = Duration::from_secs(2);
+
 /// In a sandbox, init containers run one after the other to their end, sidecars among them start in
-/// their turn, and the others start after all of them. At the end sidecars outlive the others, unless the
-/// grace is over.
+/// their turn, and the others start after all of them. At the end sidecars outlive the others, and each
+/// the one after it, unless the grace is over.
 #[derive(Debug, Default)]
 pub(super) struct InitOrder {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
@@ -44,27 +47,41 @@ impl InitOrder {
         Ok(())
     }
 
-    fn asked_to_stop(&mut self, id: &ContainerId, at: Duration) -> Result<(), String> {
+    fn asked_to_stop(
+        &mut self,
+        id: &ContainerId,
+        grace: Duration,
+        at: Duration,
+    ) -> Result<(), String> {
         let Some(one) = self.containers.get(id) else { return Ok(()) };
         // It may have begun to end for another reason, before nobody wanted it.
         let since = *self.ending.entry(one.uid.clone()).or_insert(at);
-        let Some(pod) = self.pods.get(&one.uid).filter(|_| self.unwanted.contains(&one.uid)) else {
-            return Ok(());
-        };
-        let grace = Duration::from_secs(pod.grace);
-        let is_sidecar = pod.init.iter().any(|init| init.sidecar && *init.name == *one.name);
-        // One that the runtime lost track of is stopped to be replaced, by an agent that has not heard yet that
-        // nobody wants the pod.
+        let Some(pod) = self.pods.get(&one.uid) else { return Ok(()) };
+        let mut sidecars = pod.init.iter().filter(|init| init.sidecar);
+        let is_sidecar = sidecars.any(|sidecar| *sidecar.name == *one.name);
+        let next = sidecars.next();
+        // One that the runtime lost track of is stopped to be replaced.
         let is_lost = one.state == Some(ContainerState::Unknown);
-        if !is_sidecar || is_lost || at + Duration::from_secs(1) >= since + grace {
+        // Whoever still has some of its grace has not waited in vain.
+        let has_grace = grace > LEAST;
+        let in_time = at + Duration::from_secs(1) < since + Duration::from_secs(pod.grace);
+        // Hooks come before the first stop, and where all start over nobody waits.
+        let is_plain = !pod.restarts_all() && pod.all().all(|one| one.extras.pre_stop.is_none());
+        let is_early = has_grace || (in_time && is_plain && self.unwanted.contains(&one.uid));
+        // It may have come up for a moment only.
+        let failed = pod.container(&one.name).is_some_and(|one| one.extras.post_start.is_some());
+        if !is_sidecar || is_lost || failed || !is_early {
             return Ok(());
         }
-        let regular = |other: &&Arc<Instance>| {
+        let mut first = pod.containers.iter().chain(next);
+        // What an earlier call starts late, when the pod is ending, nobody could have waited for.
+        let in_order = |other: &&Arc<Instance>| {
             other.uid == one.uid
                 && other.may_live()
-                && pod.containers.iter().any(|container| *container.name == *other.name)
+                && other.started.is_none_or(|started| started <= since)
         };
-        match self.containers.values().find(regular) {
+        let live: Vec<&Arc<Instance>> = self.containers.values().filter(in_order).collect();
+        match first.find_map(|first| live.iter().find(|live| *live.name == *first.name)) {
             Some(other) => Err(format!("sidecar {id} is stopped while {} lives", other.id)),
             None => Ok(()),
         }
@@ -73,7 +90,7 @@ impl InitOrder {
 
 impl Invariant for InitOrder {
     fn sentence(&self) -> &'static str {
-        "init containers and sidecars come before the others and sidecars end after them"
+        "init containers and sidecars start before the others, and sidecars end after them and one another"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -85,17 +102,21 @@ impl Invariant for InitOrder {
             Event::Unwanted(uid) => {
                 self.unwanted.insert(uid.clone());
             }
-            // A new agent does not know what a pod was that it finds unwanted.
+            // A new agent does not know what a pod was that it finds unwanted: it leaves it the least grace.
             Event::AgentStarted(_) => {
                 self.ending.clear();
                 self.unwanted.clear();
             }
-            Event::StopAsked(id, _) => self.asked_to_stop(id, record.at)?,
+            // What starts after an end has that end behind it.
+            Event::StartAsked(id) => {
+                if let Some(one) = self.containers.get(id) {
+                    self.ending.remove(&one.uid);
+                }
+            }
+            Event::StopAsked(id, grace) => self.asked_to_stop(id, *grace, record.at)?,
             Event::Container(one, was) => {
                 let is_new = matches!(was, None | Some(ContainerState::Created));
                 if is_new && one.started.is_some() {
-                    // What starts after an end has that end behind it.
-                    self.ending.remove(&one.uid);
                     self.starts(one)?;
                 }
                 self.containers.insert(one.id.clone(), Arc::clone(one));

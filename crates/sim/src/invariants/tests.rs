@@ -7,18 +7,21 @@ use model::ports::runtime::Code;
 
 use super::*;
 use crate::history::{Event, ImageRemoval, Instance, Maker, Removed, Thing};
-use crate::plan::{ContainerPlan, PodPlan, Policy, Program};
+use crate::plan::{ContainerPlan, Extras, PodPlan, Policy, Program};
 
-fn seconds(seconds: u64) -> Duration {
+const IN_ORDER: &str = "init containers and sidecars start before the others, and sidecars end after them and one another";
+
+pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn pod(policy: Policy) -> Arc<PodPlan> {
+pub(super) fn pod(policy: Policy) -> Arc<PodPlan> {
     let container = |name, sidecar| ContainerPlan {
         name,
         image: "ferrolet.test/workload:1",
         program: Program::Forever,
         sidecar,
+        extras: Extras::default(),
     };
     Arc::new(PodPlan {
         name: "p".to_owned(),
@@ -34,12 +37,17 @@ fn pod(policy: Policy) -> Arc<PodPlan> {
     })
 }
 
-fn wanted(policy: Policy) -> Event {
+pub(super) fn wanted(policy: Policy) -> Event {
     Event::Wanted("u".into(), pod(policy))
 }
 
 /// A container of the pod, as it is after a change; it started at 10 and ended at 20.
-fn container(name: &str, number: u32, state: ContainerState, was: ContainerState) -> Event {
+pub(super) fn container(
+    name: &str,
+    number: u32,
+    state: ContainerState,
+    was: ContainerState,
+) -> Event {
     let started = (state != Created).then_some(seconds(10));
     let finished = (state == Exited).then_some(seconds(20));
     let instance = Instance {
@@ -57,7 +65,7 @@ fn container(name: &str, number: u32, state: ContainerState, was: ContainerState
     Event::Container(Arc::new(instance), Some(was))
 }
 
-fn with(event: Event, change: impl FnOnce(&mut Instance)) -> Event {
+pub(super) fn with(event: Event, change: impl FnOnce(&mut Instance)) -> Event {
     let Event::Container(one, was) = event else { panic!("not a container: {event:?}") };
     let mut one = (*one).clone();
     change(&mut one);
@@ -65,15 +73,20 @@ fn with(event: Event, change: impl FnOnce(&mut Instance)) -> Event {
 }
 
 /// The invariant that breaks over events a second apart, if one does.
-fn broken(events: impl IntoIterator<Item = Event>) -> Option<&'static str> {
+pub(super) fn broken(events: impl IntoIterator<Item = Event>) -> Option<&'static str> {
     let at = (0..).map(seconds);
     let records: Vec<Record> = at.zip(events).map(|(at, event)| Record { at, event }).collect();
     Invariants::default().read(&records).err().map(|broken| broken.invariant)
 }
 
 /// The init containers have done their part.
-fn initialized() -> [Event; 2] {
+pub(super) fn initialized() -> [Event; 2] {
     [container("i", 0, Exited, Running), container("side", 0, Running, Created)]
+}
+
+/// Time in which all that is there has started.
+pub(super) fn a_while() -> impl Iterator<Item = Event> + Clone {
+    std::iter::repeat_n(Event::ClockJumped, 10)
 }
 
 #[test]
@@ -115,8 +128,7 @@ fn a_pod_beside_its_earlier_self_is_found() {
 
 #[test]
 fn a_container_before_its_init_containers_is_found() {
-    let sentence =
-        Some("init containers and sidecars come before the others and sidecars end after them");
+    let sentence = Some(IN_ORDER);
     let start = || container("a", 0, Running, Created);
     let [init, side] = initialized();
     let rows = [
@@ -135,13 +147,13 @@ fn a_container_before_its_init_containers_is_found() {
 
 #[test]
 fn a_sidecar_that_ends_before_the_others_is_found() {
-    let stop = |name: &str| Event::StopAsked(format!("{name}0").as_str().into(), seconds(30));
+    let stop = |name: &str| Event::StopAsked(format!("{name}0").as_str().into(), seconds(2));
     let ending = |last: Vec<Event>| {
         let first = [wanted(Policy::Always)].into_iter().chain(initialized());
         let running = [container("a", 0, Running, Created), Event::Unwanted("u".into())];
-        broken(first.chain(running).chain([stop("a")]).chain(last))
+        broken(first.chain(running).chain(a_while()).chain([stop("a")]).chain(last))
     };
-    assert!(ending(vec![stop("side")]).is_some());
+    assert_eq!(ending(vec![stop("side")]), Some(IN_ORDER));
     assert_eq!(ending(vec![container("a", 0, Exited, Running), stop("side")]), None);
     let lost = container("side", 0, Unknown, Running);
     assert_eq!(ending(vec![lost, stop("side")]), None, "it is replaced");
@@ -157,18 +169,50 @@ fn a_sidecar_that_ends_before_the_others_is_found() {
 #[test]
 fn a_sidecar_may_be_stopped_when_the_grace_of_an_end_is_over_that_began_earlier() {
     let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
-    let events = [wanted(Policy::Always)].into_iter().chain(initialized()).chain([
-        container("a", 0, Running, Created),
-        // For want of a sandbox; then the manifest goes.
-        stop("a0", 30),
-        Event::Unwanted("u".into()),
-    ]);
+    let events = [wanted(Policy::Always)]
+        .into_iter()
+        .chain(initialized())
+        .chain([container("a", 0, Running, Created)]);
+    // For want of a sandbox; then the manifest goes.
+    let events = events.chain(a_while()).chain([stop("a0", 30), Event::Unwanted("u".into())]);
     let wait = std::iter::repeat_n(Event::ClockJumped, 30);
-    let sentence =
-        "init containers and sidecars come before the others and sidecars end after them";
     let early = events.clone().chain([stop("side0", 2)]);
-    assert_eq!(broken(early), Some(sentence));
+    assert_eq!(broken(early), Some(IN_ORDER));
     assert_eq!(broken(events.chain(wait).chain([stop("side0", 2)])), None);
+}
+
+#[test]
+fn a_sidecar_that_is_stopped_with_grace_left_before_its_turn_is_found() {
+    let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
+    let ended = |name: &str| container(name, 0, Exited, Running);
+    let two = {
+        let mut pod = (*pod(Policy::Always)).clone();
+        let second = ContainerPlan { name: "next", ..pod.init[1].clone() };
+        pod.init.push(second);
+        Event::Wanted("u".into(), Arc::new(pod))
+    };
+    let late = with(ended("next"), |one| {
+        (one.state, one.started, one.finished) = (Some(Running), Some(seconds(99)), None);
+    });
+    // Whose turn it is, whoever wants the pod and whatever agent ends it.
+    let rows = [
+        (
+            vec![stop("a0", 30), ended("a"), stop("next0", 20), ended("next"), stop("side0", 10)],
+            None,
+        ),
+        (vec![stop("a0", 30), stop("next0", 20)], Some(IN_ORDER)),
+        (vec![stop("a0", 30), ended("a"), stop("side0", 20)], Some(IN_ORDER)),
+        (vec![Event::AgentStarted(2), ended("a"), stop("side0", 20)], Some(IN_ORDER)),
+        (vec![stop("next0", 2), stop("side0", 2), stop("a0", 2)], None),
+        (vec![ended("a"), ended("next"), stop("side0", 20)], None),
+        (vec![stop("a0", 30), ended("a"), ended("next"), late, stop("side0", 20)], None),
+    ];
+    for (events, expected) in rows {
+        let first = [two.clone()].into_iter().chain(initialized());
+        let running = ["next", "a"].map(|name| container(name, 0, Running, Created));
+        let all = first.chain(running).chain(a_while()).chain(events.clone());
+        assert_eq!(broken(all), expected, "{events:?}");
+    }
 }
 
 #[test]
@@ -225,8 +269,11 @@ fn a_start_long_after_the_pod_was_wanted_is_found() {
     read(2, Event::Unwanted("u".into())).unwrap();
     read(60, Event::StartAsked("a0".into())).unwrap();
     assert!(read(600, Event::StartAsked("a0".into())).is_err());
+    let made = || Event::MakeAsked(Maker { uid: "u".into(), name: None, attempt: 1 });
+    assert!(read(600, made()).is_err());
     read(601, wanted(Policy::Always)).unwrap();
     read(602, Event::StartAsked("a0".into())).unwrap();
+    read(603, made()).unwrap();
 }
 
 #[test]

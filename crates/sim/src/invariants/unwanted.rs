@@ -12,7 +12,7 @@ use crate::history::{Event, Record};
 /// a manifest may be unreadable for a while, and an agent may be away.
 const PATIENCE: Duration = Duration::from_mins(6);
 
-/// A pod that has ended is not synced again: nothing of it is started long after it was last wanted.
+/// A pod that has ended is not synced again: nothing of it is made or started long after it was last wanted.
 #[derive(Debug, Default)]
 pub(super) struct UnwantedStayDead {
     unwanted: BTreeMap<PodUid, Duration>,
@@ -21,7 +21,7 @@ pub(super) struct UnwantedStayDead {
 
 impl Invariant for UnwantedStayDead {
     fn sentence(&self) -> &'static str {
-        "nothing of a pod is started that nobody has wanted for long"
+        "nothing of a pod is made or started that nobody has wanted for long"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -39,6 +39,15 @@ impl Invariant for UnwantedStayDead {
                 let since = self.pods.get(id).and_then(|uid| self.unwanted.get(uid));
                 if since.is_some_and(|since| record.at > *since + PATIENCE) {
                     return Err(format!("{id} is started, unwanted since {since:?}"));
+                }
+            }
+            Event::MakeAsked(maker) => {
+                let since = self.unwanted.get(&maker.uid);
+                if since.is_some_and(|since| record.at > *since + PATIENCE) {
+                    return Err(format!(
+                        "something of {} is made, unwanted since {since:?}",
+                        maker.uid
+                    ));
                 }
             }
             _ => {}

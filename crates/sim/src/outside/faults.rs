@@ -16,6 +16,10 @@ pub(crate) enum Asked {
     FileWrite,
     FileHint,
     Web,
+    PodWeb,
+    Disk,
+    Log,
+    Cgroup,
 }
 
 /// Faults that wait for what they are meant for, the oldest first.
@@ -53,7 +57,11 @@ impl Target {
             | (Self::FileRead, Asked::FileRead)
             | (Self::FileWrite, Asked::FileWrite)
             | (Self::FileHint, Asked::FileHint)
-            | (Self::Web, Asked::Web) => true,
+            | (Self::Web, Asked::Web)
+            | (Self::PodWeb, Asked::PodWeb)
+            | (Self::Disk, Asked::Disk)
+            | (Self::Log, Asked::Log)
+            | (Self::Cgroup, Asked::Cgroup) => true,
             (Self::Effect, Asked::Call(method)) => is_effect(method),
             (Self::Look, Asked::Call(method)) => !is_effect(method),
             (Self::Method(one), Asked::Call(method)) => one == method,

@@ -7,7 +7,8 @@ use testkit::random::Random;
 use testkit::runtime::Method;
 
 use super::{
-    ContainerPlan, Doom, Fault, Harm, Plan, PodPlan, Policy, Program, Rule, Step, Target, What,
+    Action, ContainerPlan, Doom, Extras, Fault, Harm, Hook, Plan, PodPlan, Policy, Program,
+    RestartRule, Rule, Step, Target, What,
 };
 
 /// Whether pods get init containers and sidecars: whether the agent runs such pods.
@@ -33,11 +34,13 @@ impl Plan {
         let hints = random.chance(85);
         let mut web = Random::new(seed ^ 0x7765_6221);
         let url = web.chance(50);
+        let around = Random::new(seed ^ 0x6172_6f75);
         let (pods, steps) = (Vec::new(), Vec::new());
-        let mut maker = Maker { random, web, url, jumps, length, pods, steps };
+        let mut maker = Maker { random, web, around, url, jumps, length, pods, steps };
         maker.first_pods();
         maker.trouble();
         maker.trouble_with_the_url();
+        maker.trouble_around();
         maker.last_word();
         let Maker { mut steps, .. } = maker;
         steps.sort_by_key(|step| step.at);
@@ -49,6 +52,9 @@ struct Maker {
     random: Random,
     /// Numbers of their own for what has to do with the URL: histories without one stay as they are.
     web: Random,
+    /// The same for what lies around containers (cgroups, disks, logs, what listens in pods), and for what
+    /// they have beyond a program.
+    around: Random,
     /// Whether a URL serves manifests in this history.
     url: bool,
     /// Whether the clock is set in this history.
@@ -108,7 +114,7 @@ impl Maker {
         let deadline = !keeps_uid && (self.jumps || self.random.chance(10));
         // Where the clock is set, there are as few of them, by other numbers.
         let deadline = deadline && (!self.jumps || self.web.chance(10));
-        PodPlan {
+        let mut pod = PodPlan {
             name,
             revision: 0,
             keeps_uid,
@@ -119,12 +125,63 @@ impl Maker {
             host_network: self.random.chance(10),
             init,
             containers,
+        };
+        if self.around.chance(35) {
+            self.add_extras(&mut pod);
+        }
+        pod
+    }
+
+    /// Gives containers hooks, rules, signals and last words. Init containers that end have no hooks.
+    fn add_extras(&mut self, pod: &mut PodPlan) {
+        for sidecar in pod.init.iter_mut().filter(|init| init.sidecar) {
+            sidecar.extras = self.extras(pod.grace);
+            sidecar.extras.rule = None;
+            // One that never comes up would keep its pod waiting.
+            if sidecar.may_not_come_up() {
+                sidecar.extras.post_start = None;
+            }
+        }
+        for container in &mut pod.containers {
+            container.extras = self.extras(pod.grace);
+        }
+    }
+
+    fn extras(&mut self, grace: u64) -> Extras {
+        let random = &mut self.around;
+        let mut hook = |likely, fails| {
+            let hook = match random.between(0, 99) {
+                0..60 => {
+                    let code = u8::from(random.chance(fails));
+                    Hook::Exec(random.millis(0, 4000), code)
+                }
+                60..80 => Hook::Http,
+                _ => Hook::Sleep(random.between(1, 5)),
+            };
+            random.chance(likely).then_some(hook.within(grace))
+        };
+        let (post_start, pre_stop) = (hook(20, 10), hook(40, 20));
+        let policy = random.pick(&[Policy::Always, Policy::OnFailure, Policy::Never]);
+        let action = random.weighted(&[
+            (30, Action::Restart(1)),
+            (20, Action::Restart(3)),
+            (15, Action::Restart(137)),
+            (35, Action::RestartAll),
+        ]);
+        let rule = RestartRule { policy, action };
+        let signal = random.pick(&["SIGINT", "SIGTERM", "SIGUSR1"]);
+        Extras {
+            post_start,
+            pre_stop,
+            rule: random.chance(35).then_some(rule),
+            signal: random.chance(15).then_some(signal),
+            last_words_from_log: random.chance(50),
         }
     }
 
     fn container(&mut self, name: &'static str, sidecar: bool) -> ContainerPlan {
         let image = self.image();
-        ContainerPlan { name, image, program: self.program(), sidecar }
+        ContainerPlan { name, image, program: self.program(), sidecar, extras: Extras::default() }
     }
 
     fn image(&mut self) -> &'static str {
@@ -284,6 +341,32 @@ impl Maker {
         }
     }
 
+    /// What lies around containers goes wrong.
+    fn trouble_around(&mut self) {
+        let random = &mut self.around;
+        let mut steps = Vec::new();
+        for _ in 0..random.between(2, 8) {
+            let on = random.weighted(&[
+                (60, Target::Cgroup),
+                (15, Target::Disk),
+                (10, Target::Log),
+                (15, Target::PodWeb),
+            ]);
+            let slow = Fault::Slow(random.millis(5, 5000));
+            let error = Fault::Error(Code::Internal);
+            let fault = match on {
+                Target::Cgroup => random.pick(&[error, error, Fault::LateSuccess, slow]),
+                Target::PodWeb => random.pick(&[error, slow, Fault::Refused(500), Fault::Hang]),
+                _ => random.pick(&[error, slow]),
+            };
+            let rule = Rule { on, skip: random.between(0, 6), fault };
+            steps.push((random.seconds(0, self.length.as_secs()), What::Arm(rule)));
+        }
+        for (at, what) in steps {
+            self.push(at, what);
+        }
+    }
+
     /// Somebody does something to a manifest. Steps are made in no order of time, so this only says
     /// what is done; what that means is seen when it happens.
     fn somebody(&mut self, at: Duration) {
@@ -360,6 +443,24 @@ mod tests {
             let (one, two) = (Plan::new(seed), Plan::new(seed));
             assert_eq!(format!("{:?}", one.steps), format!("{:?}", two.steps));
         }
+    }
+
+    #[test]
+    fn plans_have_all_that_containers_can_have() {
+        let plans = (0..200).map(Plan::new).collect::<Vec<_>>();
+        let written =
+            plans.iter().flat_map(|plan| &plan.steps).filter_map(|step| match &step.what {
+                What::Write(pod) => Some(pod),
+                _ => None,
+            });
+        let all: Vec<&ContainerPlan> = written.flat_map(PodPlan::all).collect();
+        let has = |what: &dyn Fn(&Extras) -> bool| all.iter().any(|one| what(&one.extras));
+        assert!(has(&|extras| extras.post_start.is_some() && extras.pre_stop.is_some()));
+        assert!(has(&|extras| extras.post_start.is_some_and(Hook::fails)));
+        assert!(has(&Extras::restarts_all));
+        assert!(has(&|extras| extras.signal.is_some() && extras.last_words_from_log));
+        assert!(has(&|extras| extras.rule.is_some_and(|rule| rule.action == Action::Restart(1))));
+        assert!(all.iter().any(|one| one.sidecar && one.extras.pre_stop == Some(Hook::Http)));
     }
 
     #[test]

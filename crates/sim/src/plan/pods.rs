@@ -7,6 +7,8 @@ use std::time::Duration;
 use model::ids::PodUid;
 use podspec::{Origin, read_manifest, view};
 
+use super::extras::Extras;
+
 /// The name of the node that is simulated.
 pub(crate) const NODE: &str = "node";
 
@@ -73,6 +75,24 @@ pub struct ContainerPlan {
     pub program: Program,
     /// Whether it is an init container that keeps running.
     pub sidecar: bool,
+    /// What else it has.
+    pub extras: Extras,
+}
+
+impl ContainerPlan {
+    /// Whether a regular container that ended with this code is started again, in a pod of this policy.
+    pub fn restarts(&self, pod: Policy, exit_code: i32) -> bool {
+        match self.extras.rule {
+            Some(rule) => rule.restarts(exit_code),
+            None => pod.restarts(exit_code),
+        }
+    }
+
+    /// Whether it may be ended right after its start: what runs then fails, or finds it ended.
+    pub fn may_not_come_up(&self) -> bool {
+        let ends = matches!(self.program, Program::Ends(..));
+        self.extras.post_start.is_some_and(|hook| ends || hook.fails())
+    }
 }
 
 /// A version of a pod.
@@ -111,6 +131,28 @@ impl PodPlan {
         format!("{}-v{}-", self.name, self.revision)
     }
 
+    /// All its containers, in the order of their starts.
+    pub fn all(&self) -> impl Iterator<Item = &ContainerPlan> {
+        self.init.iter().chain(&self.containers)
+    }
+
+    /// The regular container or init container of this name.
+    pub fn container(&self, name: &str) -> Option<&ContainerPlan> {
+        self.all().find(|container| container.name == name)
+    }
+
+    /// Whether a container of it may be the end of all others.
+    pub fn restarts_all(&self) -> bool {
+        self.all().any(|container| container.extras.restarts_all())
+    }
+
+    /// Whether it may come to an end by itself.
+    pub fn may_finish(&self) -> bool {
+        let lasts =
+            |one: &ContainerPlan| one.restarts(self.policy, 0) && one.restarts(self.policy, 1);
+        self.deadline.is_some() || !self.containers.iter().any(lasts)
+    }
+
     /// The manifest.
     pub fn manifest(&self) -> String {
         let uid = if self.keeps_uid { format!("uid: own-{}, ", self.name) } else { String::new() };
@@ -129,18 +171,21 @@ impl PodPlan {
         if self.host_network {
             text.push_str("  hostNetwork: true\n");
         }
+        if self.all().any(|one| one.extras.signal.is_some()) {
+            text.push_str("  os: {name: linux}\n");
+        }
         let mut list = |title: &str, containers: &[ContainerPlan]| {
             if containers.is_empty() {
                 return;
             }
             writeln!(text, "  {title}:").expect("text takes text");
-            for ContainerPlan { name, image, program, sidecar } in containers {
+            for ContainerPlan { name, image, program, sidecar, extras } in containers {
                 let policy = if *sidecar { ", restartPolicy: Always" } else { "" };
-                let resources = self.resources();
+                let (resources, extras) = (self.resources(), extras.yaml());
                 let args = program.args();
                 writeln!(
                     text,
-                    "  - {{name: {name}, image: \"{image}\", args: {args}{policy}{resources}}}"
+                    "  - {{name: {name}, image: \"{image}\", args: {args}{policy}{resources}{extras}}}"
                 )
                 .expect("text takes text");
             }
@@ -196,7 +241,7 @@ impl fmt::Display for PodPlan {
         for (kind, one) in all.chain(self.containers.iter().map(|one| ("", one))) {
             let kind = if one.sidecar { "sidecar " } else { kind };
             let image = one.image.rsplit('/').next().unwrap_or_default();
-            write!(f, "; {kind}{} {image} {:?}", one.name, one.program)?;
+            write!(f, "; {kind}{} {image} {:?}{}", one.name, one.program, one.extras)?;
         }
         Ok(())
     }
@@ -205,6 +250,7 @@ impl fmt::Display for PodPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Action, Hook, RestartRule};
 
     fn pod(revision: u64, keeps_uid: bool) -> PodPlan {
         let container = |name, sidecar| ContainerPlan {
@@ -212,6 +258,7 @@ mod tests {
             image: "ferrolet.test/workload:1",
             program: Program::Traps(Duration::from_secs(2), 3),
             sidecar,
+            extras: Extras::default(),
         };
         PodPlan {
             name: "p0".to_owned(),
@@ -225,6 +272,36 @@ mod tests {
             init: vec![container("i0", false), container("i1", true)],
             containers: vec![container("c0", false)],
         }
+    }
+
+    #[test]
+    fn a_manifest_says_what_else_containers_have() {
+        let extras = Extras {
+            post_start: Some(Hook::Http),
+            pre_stop: Some(Hook::Exec(Duration::from_secs(1), 2)),
+            rule: Some(RestartRule { policy: Policy::Never, action: Action::RestartAll }),
+            signal: Some("SIGINT"),
+            last_words_from_log: true,
+        };
+        let mut plan = pod(1, false);
+        plan.containers[0].extras = extras;
+        plan.init[1].extras.pre_stop = Some(Hook::Sleep(2));
+        let origin = Origin::File(PodPlan::path_of("p0"));
+        let read = read_manifest(plan.manifest().as_bytes(), &origin, NODE).unwrap();
+        let spec = view::spec(&read.pods[0]).unwrap();
+        let lifecycle = spec.containers[0].lifecycle.as_ref().unwrap();
+        assert_eq!(lifecycle.stop_signal.as_deref(), Some("SIGINT"));
+        assert!(lifecycle.post_start.as_ref().unwrap().http_get.is_some());
+        let command = lifecycle.pre_stop.as_ref().unwrap().exec.as_ref().unwrap().command.clone();
+        assert_eq!(command.unwrap(), ["/workload", "crash-after", "1000ms", "2"]);
+        assert!(podspec::restart::may_restart_all(&read.pods[0]));
+        for (code, restarts) in [(0, false), (1, false), (3, true), (137, true)] {
+            assert_eq!(plan.containers[0].restarts(plan.policy, code), restarts, "{code}");
+            let container = &spec.containers[0];
+            let told = podspec::restart::restarts_after(&read.pods[0], container, code);
+            assert_eq!(told, restarts, "{code}");
+        }
+        assert!(plan.restarts_all() && plan.may_finish());
     }
 
     #[test]

@@ -17,15 +17,16 @@ use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::http::{MemoryWeb, Page};
 use tokio::time::{Instant, sleep_until};
 
+use crate::faulty_cgroups::FaultyCgroups;
 use crate::faulty_files::FaultyFiles;
+use crate::faulty_looks::FaultyLooks;
 use crate::faulty_runtime::FaultyRuntime;
 use crate::faulty_segments::FaultySegments;
 use crate::faulty_web::FaultyWeb;
 use crate::history::{Event, Record};
 use crate::invariants::{Broken, Invariants};
 use crate::life::Life;
-use crate::mortal_cgroups::MortalCgroups;
-use crate::outside::Outside;
+use crate::outside::{Asked, Outside};
 use crate::plan::{Harm, KEPT, NODE, Plan, PodPlan, URL, What};
 use crate::robbed::Robbed;
 use crate::run::page;
@@ -127,28 +128,44 @@ impl Node {
         self.outside.say(format!("         agent {} starts", self.agents));
         self.outside.record(Event::AgentStarted(self.agents));
         let life = Arc::new(Life::new(self.agents, Arc::clone(&self.outside)));
-        let outside = || Arc::clone(&self.outside);
-        let ports = Ports {
-            runtime: Arc::new(FaultyRuntime { outside: outside(), life: Arc::clone(&life) }),
-            files: Arc::new(FaultyFiles { outside: outside(), life: Arc::clone(&life) }),
-            http: Arc::new(FaultyWeb { outside: outside(), life: Arc::clone(&life) }),
-            pod_http: Arc::<MemoryWeb>::default(),
-            logs: Arc::new(testkit::logs::MemoryLogs::default()),
+        let agent = Agent::start(&settings(self.hints, self.url), self.ports(&life), None);
+        self.agent = Some((agent, life));
+    }
+
+    /// All that an agent reaches, each of which may fail it and be the last thing that it does.
+    fn ports(&self, life: &Arc<Life>) -> Ports {
+        let both = || (Arc::clone(&self.outside), Arc::clone(life));
+        let web = |web: &Arc<MemoryWeb>, asked| {
+            let (outside, life) = both();
+            Arc::new(FaultyWeb { outside, life, web: Arc::clone(web), asked })
+        };
+        let looks = || {
+            let (outside, life) = both();
+            Arc::new(FaultyLooks { outside, life })
+        };
+        let (outside, life) = both();
+        let runtime = Arc::new(FaultyRuntime { outside, life });
+        let (outside, life) = both();
+        let files = Arc::new(FaultyFiles { outside, life });
+        let (outside, life) = both();
+        let journal = Arc::new(FaultySegments { outside, life, torn: Arc::default() });
+        let (outside, life) = both();
+        let cgroups = Arc::new(FaultyCgroups { outside, life });
+        Ports {
+            runtime,
+            files,
+            http: web(&self.outside.web, Asked::Web),
+            pod_http: web(&self.outside.pod_web, Asked::PodWeb),
+            logs: looks(),
             clock: Arc::clone(&self.outside.clock) as _,
             events: Arc::<KeptEvents>::default(),
-            journal: Arc::new(FaultySegments {
-                outside: outside(),
-                life: Arc::clone(&life),
-                torn: Arc::default(),
-            }),
+            journal,
             node_events: Arc::<KeptNodeEvents>::default(),
-            disks: Arc::clone(&self.outside.disk) as _,
-            cgroups: Some(Arc::new(MortalCgroups { outside: outside(), life: Arc::clone(&life) })),
+            disks: looks(),
+            cgroups: Some(cgroups),
             cluster: None,
             metrics: Registry::new(),
-        };
-        let agent = Agent::start(&settings(self.hints, self.url), ports, None);
-        self.agent = Some((agent, life));
+        }
     }
 
     /// As `kill -9`: nothing of it goes on, nothing is tidied up.
@@ -435,6 +452,7 @@ fn settings(hints: bool, url: bool) -> Settings {
         root_dir: "/".into(),
         cluster_dns: vec![[10, 96, 0, 10].into()],
         ids_per_pod: 65_536,
+        stop_signals: true,
         ..NodeSettings::default()
     };
     Settings {

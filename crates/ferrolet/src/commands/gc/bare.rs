@@ -1,6 +1,6 @@
 //! A plan from a container runtime alone, where no agent runs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -60,7 +60,24 @@ pub struct Caps {
         requires = "container_runtime_endpoint"
     )]
     pub pod_logs_dir: PathBuf,
+    /// With --container-runtime-endpoint: where the links to logs of containers are.
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/var/log/containers",
+        requires = "container_runtime_endpoint"
+    )]
+    pub container_links_dir: PathBuf,
 }
+
+/// Limits that nobody told us: those of an agent that is not told otherwise.
+const ASSUMED: [&str; 5] = [
+    "containerAgeBy",
+    "minimumImageAge",
+    "maximumImageAge",
+    "imageHighThresholdPercent",
+    "imageLowThresholdPercent",
+];
 
 /// What a pass would do by the caps alone. Looks, and changes nothing.
 pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
@@ -93,7 +110,7 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
         events: Arc::new(Nobody),
         logs: LogLayout {
             pod_logs: caps.pod_logs_dir.clone(),
-            container_links: Path::new("/var/log/containers").to_owned(),
+            container_links: caps.container_links_dir.clone(),
         },
         policy: containers,
     });
@@ -107,7 +124,8 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
         pods: Arc::new(Nobody),
         metrics: ImageGcMetrics::new(&Registry::new()).context("count images")?,
     };
-    let told = policy(&containers, &images);
+    let mut told = policy(&containers, &images);
+    told.0.push(("assumed".to_owned(), ASSUMED.to_vec().into()));
     let (pins, state) = (Pins::default(), PathBuf::new());
     let (image_gc, _) =
         image_gc(parts, ImageGcSettings { policy: images, pins, keep_pods: false, state });

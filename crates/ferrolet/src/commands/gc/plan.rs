@@ -195,7 +195,9 @@ fn summary(plan: &GcPlan) -> String {
     let going = if going.is_empty() { "nothing".to_owned() } else { going.join(", ") };
     let note = match plan.source {
         GcSource::Agent => "",
-        GcSource::Runtime => " (asked of the container runtime alone: of pods nothing is known)",
+        GcSource::Runtime => {
+            " (asked of the container runtime alone: of pods nothing is known, and limits of images are assumed)"
+        }
     };
     format!("would remove {going}; would keep {kept}{note}")
 }

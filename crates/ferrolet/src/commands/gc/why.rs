@@ -218,6 +218,7 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
     let went = match entry.outcome {
         Became::Removed => "was removed",
         Became::Gone => "was to be removed, and was gone already,",
+        Became::Held => "was deleted, and was still held by finalizers,",
         Became::Failed => "could not be removed",
     };
     let ago = human_duration(now.duration_since(entry.time));

@@ -32,7 +32,7 @@ const RULES: &[(&str, &str)] = &[
         "sandbox-older",
         "sandbox {position} of {instances} of its pod, counted from the newest, and only that one is needed",
     ),
-    ("dangling-link", "the link leads nowhere, and its container is {container}"),
+    ("dangling-link", "the link leads nowhere; its container: {container}"),
     ("restart-all-containers", "all containers of its pod start again"),
     ("never-started", "it was made and never started"),
     ("does-not-start", "it was made and does not start"),

@@ -79,7 +79,8 @@ async fn dangling_links(parts: &ContainerGcParts) -> Vec<Item> {
             continue;
         };
         if leads_nowhere {
-            items.push(dangling(root, name, container_of(parts, name).await));
+            let found = container_of(parts, name).await;
+            items.push(dangling(root, name, found, &*parts.pods));
         }
     }
     items
@@ -90,6 +91,7 @@ async fn container_of(parts: &ContainerGcParts, link: &str) -> Found {
     match parts.runtime.container_status(&id).await {
         Ok(status) => Found::State(status.state),
         Err(error) if error.code == Code::DataLoss => Found::Nothing,
+        Err(error) if error.is_not_found() => Found::NotThere,
         Err(_) => Found::Failed,
     }
 }

@@ -236,6 +236,29 @@ async fn links_that_lead_nowhere_go_unless_their_container_may_live() {
     assert_eq!(bench.files.list("/var/log/containers".as_ref()).await.unwrap(), ["notes.txt"]);
 }
 
+// behaviour: GC-55
+#[tokio::test(start_paused = true)]
+async fn why_a_dangling_link_goes_tells_a_runtime_that_fails_from_one_that_has_no_such_container() {
+    let rows = [
+        (None, "not-found"),
+        (Some(Code::Unavailable), "runtime-failed"),
+        (Some(Code::DeadlineExceeded), "runtime-failed"),
+    ];
+    for (code, word) in rows {
+        let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+        bench.files.put_link("/var/log/containers/old_ns_main-0123456789.log", "/nowhere");
+        if let Some(code) = code {
+            bench.runtime.inject(Rule::on(Method::ContainerStatus, Fault::error(code)));
+        }
+        let (_, gc) = container_gc(bench.parts.clone());
+        let mut plan = gc.plan().await.plan;
+        plan.items.retain(|item| matches!(item.subject, Subject::LogLink(_)));
+        let [link] = &plan.items[..] else { panic!("{plan:?}") };
+        let told = link.verdict(jiff::Timestamp::UNIX_EPOCH).expect("it goes").to_string();
+        assert!(told.contains(&format!("container {word}")), "{told}");
+    }
+}
+
 // behaviour: GC-81
 #[tokio::test(start_paused = true)]
 async fn a_pass_removes_just_what_its_plan_says() {

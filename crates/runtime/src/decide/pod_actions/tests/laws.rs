@@ -2,18 +2,104 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::EphemeralContainer;
+use k8s_openapi::api::core::v1::{
+    ContainerRestartRule, ContainerRestartRuleOnExitCodes, EphemeralContainer, Probe,
+};
+use model::labels;
 use model::observed::ContainerState::{Created, Exited, Running, Unknown};
 use model::observed::SandboxState::{NotReady, Ready};
-use podspec::view;
+use podspec::restart::{may_restart_all, restarts_all_after};
+use podspec::{definition_hash_hex, view};
 use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
 
 use super::*;
-use crate::decide::has_finished;
-use crate::decide::test_pods::{container, instance, pod, sidecar, with_inits};
+use crate::decide::probe_results::ProbeResult;
+use crate::decide::test_pods::{container, instance, pod, with_inits};
+use crate::decide::{ContainerStart, has_finished};
 
-/// Names of all containers: regular, init, sidecar, ephemeral.
-const NAMES: [&str; 5] = ["a", "b", "init", "side", "debug"];
+const REGULAR: [&str; 2] = ["a", "b"];
+/// Init containers; those that keep running are called `side`.
+const INITS: [&str; 5] = ["init", "side1", "init2", "side2", "side3"];
+const EPHEMERAL: &str = "debug";
+const NAMES: [&str; 8] = ["a", "b", "init", "side1", "init2", "side2", "side3", EPHEMERAL];
+const IMAGES: [&str; 2] = ["image:1", "image:2"];
+
+/// How often things are looked at and done until there is nothing more: as often as all init containers
+/// take to start one after the other, after all that was there had to go.
+const ROUNDS: usize = 12;
+
+/// A pod's share of the runtime, and what else is known.
+#[derive(Debug, Clone)]
+struct World {
+    status: PodStatus,
+    probes: ProbeResults,
+    /// Whether all containers start over.
+    restart_all: bool,
+    /// Counts the instances made.
+    made: u32,
+}
+
+impl World {
+    fn actions(&self, pod: &Pod) -> PodActions {
+        let Self { status, probes, restart_all, .. } = self;
+        let sizes = Sizes::new();
+        pod_actions(&Situation { pod, status, probes, restart_all: *restart_all, sizes: &sizes })
+    }
+
+    /// What there is after the actions were done without failures.
+    fn apply(&mut self, pod: &Pod, actions: &PodActions) {
+        let after = &mut self.status;
+        if actions.kill_pod.is_some() {
+            after.containers.iter_mut().for_each(exit);
+            after.sandboxes.iter_mut().for_each(|sandbox| sandbox.state = NotReady);
+        }
+        for kill in &actions.kill {
+            after.containers.iter_mut().filter(|instance| instance.id == kill.id).for_each(exit);
+        }
+        after.containers.retain(|one| {
+            actions.remove.iter().all(|removal| removal.id != one.id)
+                && actions.reset.iter().all(|reset| reset.id != one.id)
+        });
+        after.sandboxes.retain(|one| !actions.remove_sandboxes.contains(&one.id));
+        if let SandboxPlan::Create { attempt, .. } = actions.sandbox {
+            after.sandboxes.insert(0, sandbox(&format!("s{attempt}"), attempt, Ready));
+        }
+        for start in &actions.start {
+            self.start(pod, start);
+        }
+        self.restart_all = is_restarting_all(pod, self);
+    }
+
+    fn start(&mut self, pod: &Pod, start: &ContainerStart) {
+        let name = name_of(pod, start.role, start.index);
+        // One that was made and not started is started, or makes way.
+        if self.status.latest(&name).is_some_and(|latest| latest.state == Created) {
+            let place = self.status.containers.iter().position(|one| *one.name == *name).unwrap();
+            self.status.containers.remove(place);
+        }
+        self.made += 1;
+        let started = instance(&format!("{name}-{}", self.made), &name, Running, 0);
+        let sandbox_id = self.status.sandboxes[0].id.clone();
+        let started = ContainerStatus { sandbox_id, ..started };
+        self.status.containers.insert(0, made_from(started, image_of(pod, &name)));
+    }
+}
+
+fn exit(instance: &mut ContainerStatus) {
+    if matches!(instance.state, Running | Unknown) {
+        instance.state = Exited;
+        instance.exit_code = 137;
+    }
+}
+
+/// An instance of this image; none if somebody else made it and did not note it down.
+fn made_from(mut made: ContainerStatus, image: Option<&str>) -> ContainerStatus {
+    made.annotations.remove(labels::CONTAINER_HASH);
+    let hash = image.map(|image| definition_hash_hex(&made.name, image));
+    made.annotations.extend(hash.map(|hash| (labels::CONTAINER_HASH.to_owned(), hash)));
+    made
+}
 
 fn name_of(pod: &Pod, role: Role, index: usize) -> String {
     match role {
@@ -23,41 +109,23 @@ fn name_of(pod: &Pod, role: Role, index: usize) -> String {
     }
 }
 
-/// What the runtime has after the actions were done without failures.
-fn apply(pod: &Pod, observed: &PodStatus, actions: &PodActions) -> PodStatus {
-    let mut after = observed.clone();
-    let exit = |instance: &mut ContainerStatus| {
-        if matches!(instance.state, Running | Unknown) {
-            instance.state = Exited;
-            instance.exit_code = 137;
-        }
-    };
-    if actions.kill_pod.is_some() {
-        after.containers.iter_mut().for_each(exit);
-        after.sandboxes.iter_mut().for_each(|sandbox| sandbox.state = NotReady);
-    }
-    for kill in &actions.kill {
-        after.containers.iter_mut().filter(|instance| instance.id == kill.id).for_each(exit);
-    }
-    after.containers.retain(|one| actions.remove.iter().all(|removal| removal.id != one.id));
-    after.sandboxes.retain(|one| !actions.remove_sandboxes.contains(&one.id));
-    if let SandboxPlan::Create { attempt, .. } = actions.sandbox {
-        after.sandboxes.insert(0, sandbox(&format!("s{attempt}"), attempt, Ready));
-    }
-    for start in &actions.start {
-        let name = name_of(pod, start.role, start.index);
-        // One that was made and not started is started, or makes way.
-        let waits = after.latest(&name).is_some_and(|latest| latest.state == Created);
-        if waits {
-            let place = after.containers.iter().position(|one| *one.name == *name).unwrap();
-            after.containers.remove(place);
-        }
-        let id = format!("{name}-{}", after.containers.len());
-        let sandbox_id = after.sandboxes[0].id.clone();
-        let started = instance(&id, &name, Running, 0);
-        after.containers.insert(0, ContainerStatus { sandbox_id, ..started });
-    }
-    after
+fn specified(pod: &Pod) -> impl Iterator<Item = &Container> {
+    view::init_containers(pod).iter().chain(view::containers(pod))
+}
+
+fn image_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
+    specified(pod).find(|container| container.name == name)?.image.as_deref()
+}
+
+/// As the pod's conditions say it: from the exit that asks for it until the last instance is gone.
+fn is_restarting_all(pod: &Pod, world: &World) -> bool {
+    let latest = |container: &Container| world.status.latest(&container.name);
+    let any_left = specified(pod).any(|one| latest(one).is_some());
+    let asked_for = specified(pod).any(|one| {
+        let ended = latest(one).filter(|latest| latest.state == Exited);
+        ended.is_some_and(|ended| restarts_all_after(one, ended.exit_code))
+    });
+    any_left && (asked_for || world.restart_all) && !has_finished(pod, &world.status)
 }
 
 fn live_by_name(status: &PodStatus) -> BTreeMap<String, usize> {
@@ -70,75 +138,188 @@ fn live_by_name(status: &PodStatus) -> BTreeMap<String, usize> {
     live
 }
 
-fn any_status() -> impl Strategy<Value = PodStatus> {
+/// What a probe has said: nothing, or how it is.
+fn any_result() -> impl Strategy<Value = Option<ProbeResult>> {
+    prop_oneof![Just(None), Just(Some(ProbeResult::Success)), Just(Some(ProbeResult::Failure))]
+}
+
+/// An instance, and what its startup and liveness probes say.
+type Seen = (ContainerStatus, [Option<ProbeResult>; 2]);
+
+fn any_instance() -> impl Strategy<Value = Seen> {
+    let states =
+        prop_oneof![1 => Just(Created), 3 => Just(Running), 2 => Just(Exited), 1 => Just(Unknown)];
+    let image = prop_oneof![4 => select(&IMAGES[..]).prop_map(Some), 1 => Just(None)];
+    let place = (select(&NAMES[..]), 0..3usize);
+    (place, states, 0..3i32, image, [any_result(), any_result()]).prop_map(
+        |((name, sandbox), state, code, image, probes)| {
+            let made = made_from(instance("", name, state, code), image);
+            (ContainerStatus { sandbox_id: format!("s{sandbox}").into(), ..made }, probes)
+        },
+    )
+}
+
+fn any_observed() -> impl Strategy<Value = (PodStatus, ProbeResults)> {
     let sandboxes = proptest::collection::vec(any::<bool>(), 0..3);
-    let states = prop_oneof![Just(Created), Just(Running), Just(Exited), Just(Unknown)];
-    let one = (0..NAMES.len(), states, 0..3i32, 0..3usize);
-    let instances = proptest::collection::vec(one, 0..7);
+    let instances = proptest::collection::vec(any_instance(), 0..9);
     (sandboxes, instances).prop_map(|(ready, instances)| {
         let count = u32::try_from(ready.len()).unwrap();
         let sandboxes = ready.into_iter().zip(0..).map(|(ready, n)| {
             let attempt = count - 1 - n;
             sandbox(&format!("s{attempt}"), attempt, if ready { Ready } else { NotReady })
         });
-        let instances = instances.into_iter().zip(0..).map(|((name, state, code, sandbox), n)| {
-            let made = instance(&format!("{}-old-{n}", NAMES[name]), NAMES[name], state, code);
-            ContainerStatus { sandbox_id: format!("s{sandbox}").into(), ..made }
-        });
-        status(sandboxes.collect(), instances.collect())
+        let mut probes = ProbeResults::default();
+        let instances =
+            instances.into_iter().zip(0..).map(|((mut one, [startup, liveness]), n)| {
+                one.id = format!("{}-old-{n}", one.name).into();
+                probes.startup.extend(startup.map(|result| (one.id.clone(), result)));
+                probes.liveness.extend(liveness.map(|result| (one.id.clone(), result)));
+                one
+            });
+        let instances = instances.collect();
+        (status(sandboxes.collect(), instances), probes)
+    })
+}
+
+fn any_rule() -> impl Strategy<Value = ContainerRestartRule> {
+    let codes = (select(&["In", "NotIn"][..]), subsequence(vec![0, 1, 2, 137], 1..3));
+    (codes, select(&["Restart", "RestartAllContainers"][..])).prop_map(
+        |((operator, values), action)| ContainerRestartRule {
+            action: action.to_owned(),
+            exit_codes: Some(ContainerRestartRuleOnExitCodes {
+                operator: operator.to_owned(),
+                values: Some(values),
+            }),
+        },
+    )
+}
+
+/// A container with any image and probes; rules refine a policy of its own, if it may have one of these.
+fn any_container(
+    name: &'static str,
+    policies: &'static [&'static str],
+) -> impl Strategy<Value = Container> {
+    let policy = prop_oneof![2 => Just(None), 1 => select(policies).prop_map(Some)];
+    let rules = proptest::option::weighted(0.5, any_rule());
+    (select(&IMAGES[..]), policy, rules, any::<[bool; 2]>()).prop_map(
+        move |(image, policy, rule, [startup, liveness])| Container {
+            image: Some(image.to_owned()),
+            restart_policy: policy.map(str::to_owned),
+            restart_policy_rules: policy.and(rule).map(|rule| vec![rule]),
+            startup_probe: startup.then(Probe::default),
+            liveness_probe: liveness.then(Probe::default),
+            ..container(name)
+        },
+    )
+}
+
+fn any_init(name: &'static str) -> impl Strategy<Value = Container> {
+    let is_sidecar = name.starts_with("side");
+    any_container(name, &["OnFailure", "Never"]).prop_map(move |init| {
+        if is_sidecar {
+            let restart_policy = Some("Always".to_owned());
+            Container { restart_policy, restart_policy_rules: None, ..init }
+        } else {
+            Container { startup_probe: None, liveness_probe: None, ..init }
+        }
     })
 }
 
 fn any_pod() -> impl Strategy<Value = Pod> {
-    let policy = prop_oneof![Just("Always"), Just("OnFailure"), Just("Never")];
-    (policy, 0..4usize, any::<bool>()).prop_map(|(policy, inits, debug)| {
-        let inits = match inits {
-            0 => vec![],
-            1 => vec![container("init")],
-            2 => vec![sidecar("side"), container("init")],
-            _ => vec![container("init"), sidecar("side")],
-        };
-        let mut pod = with_inits(pod(policy, vec![container("a"), container("b")]), inits);
-        let ephemeral = EphemeralContainer { name: "debug".into(), ..Default::default() };
-        pod.spec.as_mut().unwrap().ephemeral_containers = debug.then(|| vec![ephemeral]);
-        pod
+    let policy = select(&["Always", "OnFailure", "Never"][..]);
+    let regular = REGULAR.map(|name| any_container(name, &["Always", "OnFailure", "Never"]));
+    let inits = INITS.map(any_init);
+    let order = subsequence(vec![0, 1, 2, 3, 4], 0..=INITS.len()).prop_shuffle();
+    (policy, regular, inits, order, any::<bool>()).prop_map(
+        |(policy, regular, inits, order, debug)| {
+            let inits = order.into_iter().map(|place| inits[place].clone()).collect();
+            let mut pod = with_inits(pod(policy, regular.into()), inits);
+            let ephemeral = EphemeralContainer { name: EPHEMERAL.into(), ..Default::default() };
+            pod.spec.as_mut().unwrap().ephemeral_containers = debug.then(|| vec![ephemeral]);
+            pod
+        },
+    )
+}
+
+/// A pod, and what there is of it.
+fn any_world() -> impl Strategy<Value = (Pod, World)> {
+    (any_pod(), any_observed(), any::<bool>()).prop_map(|(pod, (status, probes), marked)| {
+        let marked = marked && may_restart_all(&pod);
+        let mut world = World { status, probes, restart_all: marked, made: 0 };
+        world.restart_all = is_restarting_all(&pod, &world);
+        (pod, world)
     })
 }
 
+/// Instances that run although they should have been replaced: of another definition, or whose probes
+/// failed. A sidecar whose startup probe has not spoken is left in peace.
+fn stale<'a>(pod: &'a Pod, world: &'a World) -> impl Iterator<Item = &'a ContainerStatus> {
+    let sidecars = view::init_containers(pod).iter().filter(|init| view::is_sidecar(init));
+    let lasting = sidecars.map(|one| (one, true));
+    let lasting = lasting.chain(view::containers(pod).iter().map(|one| (one, false)));
+    lasting.filter_map(|(container, is_sidecar)| {
+        let latest = world.status.latest(&container.name);
+        let running = latest.filter(|latest| latest.state == Running)?;
+        let waits = is_sidecar && container.startup_probe.is_some();
+        // A sidecar's probes count only if it has them.
+        let counts = |has: bool| has || !is_sidecar;
+        let failed = |result: Option<&ProbeResult>| result == Some(&ProbeResult::Failure);
+        let unhealthy = (failed(world.probes.liveness.get(&running.id))
+            && counts(container.liveness_probe.is_some()))
+            || (failed(world.probes.startup.get(&running.id)) && counts(false));
+        ((is_changed(container, running) || unhealthy) && !waits).then_some(running)
+    })
+}
+
+fn is_changed(container: &Container, running: &ContainerStatus) -> bool {
+    let image = container.image.as_deref().unwrap_or_default();
+    let hash = definition_hash_hex(&container.name, image);
+    running.annotations.get(labels::CONTAINER_HASH).is_some_and(|made| *made != hash)
+}
+
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
     // behaviour: ACT-110
     #[test]
-    fn after_the_actions_there_is_nothing_left_to_do(pod in any_pod(), observed in any_status()) {
-        let mut after = observed;
+    fn after_the_actions_there_is_nothing_left_to_do((pod, mut world) in any_world()) {
         // A new sandbox starts from its first init container; each round may start the next one. An
         // init container that runs is waited for.
-        for _ in 0..6 {
-            after = apply(&pod, &after, &actions(&pod, &after));
+        for _ in 0..ROUNDS {
+            let actions = world.actions(&pod);
+            world.apply(&pod, &actions);
         }
-        let left = actions(&pod, &after);
-        prop_assert!(left.is_nothing(), "{left:?} for {after:?}");
+        let left = world.actions(&pod);
+        prop_assert!(left.is_nothing(), "{left:?} for {world:?}");
+        let stale = stale(&pod, &world).next();
+        prop_assert!(stale.is_none(), "{stale:?} should have been replaced");
     }
 
     // behaviour: ACT-111
     #[test]
-    fn two_instances_of_one_name_never_live(pod in any_pod(), observed in any_status()) {
-        let mut after = observed;
-        for _ in 0..3 {
-            after = apply(&pod, &after, &actions(&pod, &after));
-            let wanted = |name: &str| NAMES.contains(&name) && is_in(&pod, name);
-            for (name, live) in live_by_name(&after) {
-                prop_assert!(live <= 1 || !wanted(&name), "{name}: {live}");
+    fn two_instances_of_one_name_never_live((pod, mut world) in any_world()) {
+        for _ in 0..ROUNDS {
+            let actions = world.actions(&pod);
+            world.apply(&pod, &actions);
+            // Those that come and go beside the specification do not start over with it.
+            let has_ephemeral = !view::ephemeral_containers(&pod).is_empty();
+            let counts = |name: &str| {
+                specified(&pod).any(|one| one.name == name)
+                    || (name == EPHEMERAL && has_ephemeral && actions.reset.is_empty())
+            };
+            for (name, live) in live_by_name(&world.status) {
+                prop_assert!(live <= 1 || !counts(&name), "{name}: {live}");
             }
         }
     }
 
     #[test]
-    fn what_is_kept_is_never_started(pod in any_pod(), observed in any_status()) {
-        let actions = actions(&pod, &observed);
+    fn what_is_kept_is_never_started((pod, world) in any_world()) {
+        let actions = world.actions(&pod);
         if actions.kill_pod.is_none() {
             for start in &actions.start {
                 let name = name_of(&pod, start.role, start.index);
-                let running = observed.latest(&name).filter(|latest| latest.state == Running);
+                let running = world.status.latest(&name).filter(|latest| latest.state == Running);
                 let killed = running.is_none_or(|running| {
                     actions.kill.iter().any(|kill| kill.id == running.id)
                 });
@@ -148,22 +329,26 @@ proptest! {
     }
 
     #[test]
-    fn regular_containers_start_only_after_init_containers(pod in any_pod(), observed in any_status()) {
-        let actions = actions(&pod, &observed);
+    fn regular_containers_start_only_after_init_containers((pod, world) in any_world()) {
+        let actions = world.actions(&pod);
         let starts = |wanted| actions.start.iter().any(|start| start.role == wanted);
         prop_assert!(!(starts(Role::Init) && starts(Role::Regular)), "{actions:?}");
         let order: Vec<_> = actions.start.iter().map(|start| (start.role == Role::Regular, start.role != Role::Ephemeral)).collect();
         prop_assert!(order.is_sorted(), "{actions:?}");
+        let inits = actions.start.iter().filter(|start| start.role.is_init());
+        let places: Vec<_> = inits.map(|start| start.index).collect();
+        prop_assert!(places.is_sorted_by(|one, next| one < next), "{actions:?}");
     }
 
     #[test]
-    fn a_pod_that_has_finished_starts_nothing(pod in any_pod(), observed in any_status()) {
+    fn a_pod_that_has_finished_starts_nothing((pod, world) in any_world()) {
+        let observed = &world.status;
         // A pod that finished in one sandbox gets no other, so what it has is all in the newest.
         let newest = observed.sandboxes.first().map(|sandbox| &sandbox.id);
         let in_newest = observed.containers.iter().all(|one| Some(&one.sandbox_id) == newest);
-        let may_be = in_newest && comes_from_running_in_order(&pod, &observed);
-        if has_finished(&pod, &observed) && observed.has_ready_sandbox() && may_be {
-            let actions = actions(&pod, &observed);
+        let may_be = in_newest && comes_from_running_in_order(&pod, observed);
+        if has_finished(&pod, observed) && observed.has_ready_sandbox() && may_be {
+            let actions = world.actions(&pod);
             prop_assert!(
                 actions.start.iter().all(|start| start.role != Role::Regular)
                     || actions.kill_pod.is_some(),
@@ -183,12 +368,4 @@ fn comes_from_running_in_order(pod: &Pod, observed: &PodStatus) -> bool {
     });
     let behind = failed.map_or(&[][..], |failed| &in_order[failed + 1..]);
     behind.iter().all(|container| observed.latest(&container.name).is_none())
-}
-
-fn is_in(pod: &Pod, name: &str) -> bool {
-    let regular = view::containers(pod).iter().chain(view::init_containers(pod));
-    let mut names = regular
-        .map(|container| container.name.clone())
-        .chain(view::ephemeral_containers(pod).into_iter().map(|container| container.name));
-    names.any(|one| one == name)
 }

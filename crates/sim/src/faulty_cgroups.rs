@@ -1,6 +1,8 @@
-//! Cgroups as an agent reaches them: it dies over them, and what it removes is told.
+//! Cgroups as an agent reaches them: they go wrong, the agent dies over them, and what it removes is told.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,26 +10,58 @@ use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::ports::cgroups::{CgroupError, Cgroups, subject};
 use model::ports::files::Removed;
 use model::verdict::Verdict;
+use tokio::time::sleep;
 
 use crate::life::Life;
-use crate::outside::Outside;
+use crate::outside::{Asked, Outside};
+use crate::plan::Fault;
 use crate::removal::Removal;
 
 /// The cgroups of one agent.
 #[derive(Debug)]
-pub(crate) struct MortalCgroups {
+pub(crate) struct FaultyCgroups {
     pub(crate) outside: Arc<Outside>,
     pub(crate) life: Arc<Life>,
 }
 
-impl MortalCgroups {
-    async fn call<T>(&self, what: &str, name: &CgroupName, work: impl Future<Output = T>) -> T {
-        self.life.call(&format!("{what} cgroup {name}"), work).await
+impl FaultyCgroups {
+    async fn call<T>(
+        &self,
+        what: &str,
+        name: &CgroupName,
+        work: impl Future<Output = Result<T, CgroupError>>,
+    ) -> Result<T, CgroupError> {
+        let call = format!("{what} cgroup {name}");
+        let broken = || {
+            let source = io::Error::other("input/output error");
+            let (operation, path) = (what.to_owned(), PathBuf::from(name.to_string()));
+            Err(CgroupError::File { operation, path, source })
+        };
+        let work = async {
+            let fault = self.outside.fault(Asked::Cgroup);
+            match fault {
+                Some(fault) => self.outside.say(format!("FAULT    {fault} on {call}")),
+                None => self.outside.note(&call),
+            }
+            match fault {
+                Some(Fault::Error(_)) => broken(),
+                Some(Fault::LateSuccess) => {
+                    drop(work.await);
+                    broken()
+                }
+                Some(Fault::Slow(time)) => {
+                    sleep(time).await;
+                    work.await
+                }
+                _ => work.await,
+            }
+        };
+        self.life.call(&call, work).await
     }
 }
 
 #[async_trait]
-impl Cgroups for MortalCgroups {
+impl Cgroups for FaultyCgroups {
     fn driver(&self) -> CgroupDriver {
         self.outside.cgroups.driver()
     }
@@ -65,12 +99,13 @@ impl Cgroups for MortalCgroups {
     }
 
     async fn remove(&self, verdict: &Verdict) -> Result<Removed, CgroupError> {
-        // Of most pods that are gone no cgroup is left, of which nothing goes on record.
-        let is_there = |name: &CgroupName| self.outside.cgroups.all().contains_key(name);
-        let _removal = subject(verdict)
-            .is_ok_and(is_there)
-            .then(|| Removal::new(&self.outside, &self.life, verdict));
+        let name = subject(verdict)?;
         let work = Cgroups::remove(&*self.outside.cgroups, verdict);
-        self.life.call(&format!("remove {}", verdict.subject), work).await
+        // Of most pods that are gone no cgroup is left, of which nothing goes on record.
+        if !self.outside.cgroups.all().contains_key(name) {
+            return self.life.call(&format!("remove cgroup {name}"), work).await;
+        }
+        let _removal = Removal::new(&self.outside, &self.life, verdict);
+        self.call("remove", name, work).await
     }
 }

@@ -1,0 +1,115 @@
+//! Events about deletions: one for each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::cluster::PodPhase;
+use podgc::events::{FLUSH, write_events};
+use testkit::cluster::{Ask, Trouble};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{World, aged, threshold};
+
+const DROPPED: &str = "ferrolet_pod_gc_events_dropped_total";
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A cluster with so many pods to delete.
+fn world(deletions: u32) -> World {
+    let world = World::new(threshold(1));
+    for number in 0..=deletions {
+        let name = format!("p{number:03}");
+        world.cluster.create_pod(aged(&name, PodPhase::Failed, i64::from(number) + 1));
+    }
+    world
+}
+
+/// Writes what the controller tells until told to stop, and then to the end.
+fn writer(world: &mut World, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
+    let (_, nothing) = mpsc::channel(1);
+    let coming = std::mem::replace(&mut world.events, nothing);
+    write_events(Arc::new(world.cluster.clone()), coming, world.metrics.clone(), stop.clone())
+}
+
+// behaviour: PGC-133
+#[tokio::test(start_paused = true)]
+async fn each_of_many_deletions_has_its_event_however_slow_those_are() {
+    let mut world = world(600);
+    world.cluster.trouble(Ask::Event, Trouble::Late(SECOND), 10_000);
+    let stop = CancellationToken::new();
+    let mut writing = JoinSet::new();
+    writing.spawn(writer(&mut world, &stop));
+    world.cycle().await;
+    assert_eq!(world.left(), ["p600"]);
+    let deadline = Instant::now() + Duration::from_mins(5);
+    while world.cluster.events().len() < 600 {
+        assert!(Instant::now() < deadline, "{} are written", world.cluster.events().len());
+        sleep(SECOND).await;
+    }
+    assert_eq!(world.value(DROPPED), 0);
+    stop.cancel();
+    writing.join_all().await;
+}
+
+// behaviour: PGC-134
+#[tokio::test(start_paused = true)]
+async fn pods_go_without_events_where_these_cannot_be_written() {
+    let rows = [
+        (Trouble::Refused(403), 3, 3),
+        (Trouble::Unreachable, 3, 9),
+        (Trouble::Throttled(Some(SECOND)), 3, 9),
+        // The first waits for an answer, and the others for room.
+        (Trouble::Late(Duration::from_hours(24)), 300, 4),
+    ];
+    for (trouble, deletions, calls) in rows {
+        let mut world = world(deletions);
+        world.cluster.trouble(Ask::Event, trouble.clone(), 10_000);
+        let stop = CancellationToken::new();
+        let mut writing = JoinSet::new();
+        writing.spawn(writer(&mut world, &stop));
+        world.cycle().await;
+        assert_eq!(world.left().len(), 1, "{trouble:?}");
+        sleep(SECOND * 30).await;
+        assert_eq!(world.cluster.asked(Ask::Event).len(), calls, "{trouble:?}");
+        stop.cancel();
+        writing.join_all().await;
+        assert_eq!(world.value(DROPPED), u64::from(deletions), "{trouble:?}");
+    }
+}
+
+// behaviour: PGC-134
+#[tokio::test(start_paused = true)]
+async fn an_event_whose_answer_was_lost_is_written_once_and_not_dropped() {
+    let mut world = world(1);
+    world.cluster.trouble(Ask::Event, Trouble::AnswerLost, 1);
+    let stop = CancellationToken::new();
+    let mut writing = JoinSet::new();
+    writing.spawn(writer(&mut world, &stop));
+    world.cycle().await;
+    sleep(SECOND * 5).await;
+    assert_eq!((world.cluster.events().len(), world.value(DROPPED)), (1, 0));
+    stop.cancel();
+    writing.join_all().await;
+}
+
+// behaviour: PGC-135
+#[tokio::test(start_paused = true)]
+async fn what_waits_at_a_stop_is_written_for_a_while() {
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let mut quick = world(100);
+    quick.cycle().await;
+    writer(&mut quick, &stop).await;
+    assert_eq!((quick.cluster.events().len(), quick.value(DROPPED)), (100, 0));
+    let mut slow = world(100);
+    slow.cluster.trouble(Ask::Event, Trouble::Late(SECOND), 10_000);
+    slow.cycle().await;
+    let begun = Instant::now();
+    writer(&mut slow, &stop).await;
+    assert_eq!(begun.elapsed(), FLUSH);
+    let written = slow.cluster.events().len();
+    assert!((16..=20).contains(&written), "{written}");
+    assert_eq!(slow.value(DROPPED), 100 - u64::try_from(written).unwrap());
+}

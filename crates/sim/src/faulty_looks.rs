@@ -1,0 +1,71 @@
+//! What an agent only looks at, as it reaches it: the room on disks and the logs of containers. Looks fail
+//! and take their time, and the agent dies over them.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use model::ports::disk::{DiskSpace, Disks};
+use model::ports::files::FileError;
+use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
+use tokio::time::sleep;
+
+use crate::life::Life;
+use crate::outside::{Asked, Outside};
+use crate::plan::Fault;
+
+/// What one agent looks at.
+#[derive(Debug)]
+pub(crate) struct FaultyLooks {
+    pub(crate) outside: Arc<Outside>,
+    pub(crate) life: Arc<Life>,
+}
+
+impl FaultyLooks {
+    async fn call<T>(
+        &self,
+        (asked, operation): (Asked, &'static str),
+        path: &Path,
+        work: impl Future<Output = Result<T, FileError>>,
+    ) -> Result<T, FileError> {
+        let what = format!("{operation} {}", path.display());
+        let work = async {
+            let fault = self.outside.fault(asked);
+            match fault {
+                Some(fault) => self.outside.say(format!("FAULT    {fault} on {what}")),
+                None => self.outside.note(&what),
+            }
+            match fault {
+                Some(Fault::Error(_)) => {
+                    let source = io::Error::other("input/output error");
+                    return Err(FileError { operation, path: path.to_owned(), source });
+                }
+                Some(Fault::Slow(time)) => sleep(time).await,
+                _ => {}
+            }
+            work.await
+        };
+        self.life.call(&what, work).await
+    }
+}
+
+#[async_trait]
+impl Disks for FaultyLooks {
+    async fn space(&self, path: &Path) -> Result<DiskSpace, FileError> {
+        self.call((Asked::Disk, "measure"), path, self.outside.disk.space(path)).await
+    }
+}
+
+#[async_trait]
+impl ContainerLogs for FaultyLooks {
+    async fn open(
+        &self,
+        path: &Path,
+        request: &LogRequest,
+        follow: Option<Ended>,
+    ) -> Result<LogText, FileError> {
+        let work = self.outside.logs.open(path, request, follow);
+        self.call((Asked::Log, "open"), path, work).await
+    }
+}

@@ -1,0 +1,174 @@
+//! Pods that have terminated.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ids::{ContainerId, PodUid, SandboxId};
+use model::observed::ContainerState;
+
+use super::Invariant;
+use crate::history::{Event, Instance, Maker, Record, Removed};
+use crate::plan::PodPlan;
+
+/// Rules by which something of a pod goes because nobody wants the pod.
+const NOBODY_WANTS_IT: [&str; 2] = ["pod-is-gone", "pod-deleted"];
+
+/// How long after a pod was last wanted it may still be removed for an earlier time at which it was not.
+const HEARD_AFTER: Duration = Duration::from_mins(1);
+
+/// A pod has terminated once nothing of it will run again and the agent was told that its sandbox has
+/// ended. Nothing is made for it any more, by whatever agent, and the agent that ended it does not end it
+/// again. The same is true of a pod that was removed because nobody wants it. Whoever is wanted anew
+/// starts over.
+#[derive(Debug, Default)]
+pub(super) struct TerminatedStays {
+    /// Those that are wanted.
+    pods: BTreeMap<PodUid, Arc<PodPlan>>,
+    unwanted: BTreeMap<PodUid, Duration>,
+    /// Whose containers and sandboxes are, by their ids.
+    owners: BTreeMap<String, PodUid>,
+    newest: BTreeMap<PodUid, SandboxId>,
+    asked: BTreeSet<ContainerId>,
+    /// Instances that ended by themselves and for good, by name.
+    ended: BTreeMap<PodUid, BTreeMap<Arc<str>, ContainerId>>,
+    terminated: BTreeSet<PodUid>,
+    /// Those that this agent ended, with their sandboxes.
+    by_this_agent: BTreeMap<PodUid, SandboxId>,
+    /// Those of which this agent could not end something, so that it tries again.
+    tried: BTreeSet<PodUid>,
+}
+
+impl TerminatedStays {
+    fn has_finished(&self, uid: &PodUid) -> bool {
+        let (Some(pod), Some(ended)) = (self.pods.get(uid), self.ended.get(uid)) else {
+            return false;
+        };
+        let has_ended = |name: &str| ended.contains_key(name);
+        let mut inits = pod.init.iter().filter(|init| !init.sidecar);
+        pod.containers.iter().all(|container| has_ended(container.name))
+            || inits.any(|init| has_ended(init.name))
+    }
+
+    fn changed(&mut self, one: &Instance, was: Option<ContainerState>) {
+        self.owners.insert(one.id.to_string(), one.uid.clone());
+        let Some(pod) = self.pods.get(&one.uid) else { return };
+        let ended = self.ended.entry(one.uid.clone()).or_default();
+        match one.state {
+            None => ended.retain(|_, id| *id != one.id),
+            Some(ContainerState::Exited) => {
+                let mut regular = pod.containers.iter();
+                let regular = regular.find(|container| *container.name == *one.name);
+                let by_itself = one.started.is_some()
+                    && was != Some(ContainerState::Unknown)
+                    && !self.asked.contains(&one.id);
+                // An init container that did its work lets its pod go on.
+                let is_last = match regular {
+                    Some(container) => !container.restarts(pod.policy, one.exit_code),
+                    None => one.exit_code != 0 && !pod.policy.restarts(one.exit_code),
+                };
+                if by_itself && is_last {
+                    ended.insert(Arc::clone(&one.name), one.id.clone());
+                }
+            }
+            Some(_) => {
+                ended.remove(&one.name);
+            }
+        }
+    }
+
+    /// What is known of a pod means nothing when it is wanted anew.
+    fn forget(&mut self, uid: &PodUid) {
+        self.pods.remove(uid);
+        self.ended.remove(uid);
+        self.terminated.remove(uid);
+        self.by_this_agent.remove(uid);
+    }
+
+    fn asked_to_stop(&mut self, id: &ContainerId) {
+        self.asked.insert(id.clone());
+        // What was decided before it ended by itself may still be done.
+        if let Some(ended) = self.owners.get(id.as_str()).and_then(|uid| self.ended.get_mut(uid)) {
+            ended.retain(|_, ended| ended != id);
+        }
+    }
+
+    fn sandbox_changed(&mut self, id: &SandboxId, uid: &PodUid) {
+        let is_new = self.owners.insert(id.to_string(), uid.clone()).is_none();
+        if is_new {
+            self.newest.insert(uid.clone(), id.clone());
+            self.by_this_agent.remove(uid);
+        }
+    }
+
+    fn sandbox_stopped(&mut self, id: &SandboxId) {
+        let Some(uid) = self.owners.get(id.as_str()).cloned() else { return };
+        if self.newest.get(&uid) == Some(id) && self.has_finished(&uid) {
+            self.terminated.insert(uid.clone());
+            self.by_this_agent.insert(uid, id.clone());
+        }
+    }
+
+    fn sandbox_asked_to_stop(&self, id: &SandboxId) -> Result<(), String> {
+        let Some(uid) = self.owners.get(id.as_str()) else { return Ok(()) };
+        if self.by_this_agent.get(uid) == Some(id) && !self.tried.contains(uid) {
+            return Err(format!("{id} of {uid}, which has terminated, is stopped again"));
+        }
+        Ok(())
+    }
+
+    fn removed(&mut self, id: &str, at: Duration) {
+        let Some(uid) = self.owners.get(id) else { return };
+        if self.unwanted.get(uid).is_some_and(|since| at > *since + HEARD_AFTER) {
+            self.terminated.insert(uid.clone());
+        }
+    }
+
+    fn make_asked(&self, maker: &Maker) -> Result<(), String> {
+        if !self.terminated.contains(&maker.uid) {
+            return Ok(());
+        }
+        let what = maker.name.as_deref().unwrap_or("a sandbox");
+        Err(format!("{what} is made for {}, which has terminated", maker.uid))
+    }
+}
+
+impl Invariant for TerminatedStays {
+    fn sentence(&self) -> &'static str {
+        "a pod that has terminated is not synced again"
+    }
+
+    fn read(&mut self, record: &Record) -> Result<(), String> {
+        match &record.event {
+            Event::AgentStarted(_) => {
+                self.by_this_agent.clear();
+                self.tried.clear();
+            }
+            Event::Wanted(uid, pod) => {
+                if self.unwanted.remove(uid).is_some() {
+                    self.forget(uid);
+                }
+                self.pods.insert(uid.clone(), Arc::clone(pod));
+            }
+            Event::Unwanted(uid) => {
+                self.forget(uid);
+                self.unwanted.insert(uid.clone(), record.at);
+            }
+            Event::Container(one, was) => self.changed(one, *was),
+            Event::Sandbox(id, uid, _) => self.sandbox_changed(id, uid),
+            Event::StopAsked(id, _) => self.asked_to_stop(id),
+            Event::StopSandboxAsked(id) => self.sandbox_asked_to_stop(id)?,
+            Event::SandboxStopped(id) => self.sandbox_stopped(id),
+            Event::StopFailed(id) => {
+                self.tried.extend(self.owners.get(id).cloned());
+            }
+            Event::RemoveAsked(removed, rule) if NOBODY_WANTS_IT.contains(rule) => match removed {
+                Removed::Container(id) => self.removed(id.as_str(), record.at),
+                Removed::Sandbox(id) => self.removed(id.as_str(), record.at),
+            },
+            Event::MakeAsked(maker) => self.make_asked(maker)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! Histories in which a pod that has terminated is not left alone, and some in which it may look so.
+
+use std::sync::Arc;
+
+use model::observed::ContainerState::{Created, Exited, Running, Unknown};
+use model::observed::SandboxState::{NotReady, Ready};
+
+use super::tests::{broken, container, initialized, seconds, wanted, with};
+use crate::history::{Event, Maker, Removed};
+use crate::plan::Policy;
+
+const SENTENCE: Option<&str> = Some("a pod that has terminated is not synced again");
+
+fn sandbox(id: &str, ready: bool) -> Event {
+    Event::Sandbox(id.into(), "u".into(), if ready { Ready } else { NotReady })
+}
+
+fn make(name: Option<&str>) -> Event {
+    Event::MakeAsked(Maker { uid: "u".into(), name: name.map(Arc::from), attempt: 1 })
+}
+
+fn ask() -> Event {
+    Event::StopSandboxAsked("s".into())
+}
+
+/// The sandbox is ended, and the agent hears of it.
+fn stopped() -> [Event; 3] {
+    [ask(), sandbox("s", false), Event::SandboxStopped("s".into())]
+}
+
+/// All of the pod has run in its sandbox; its container ends like this.
+fn ran(policy: Policy, end: impl IntoIterator<Item = Event>) -> Vec<Event> {
+    let first = [wanted(policy), sandbox("s", true)].into_iter().chain(initialized());
+    first.chain([container("a", 0, Running, Created)]).chain(end).collect()
+}
+
+#[test]
+fn making_something_for_a_pod_that_has_finished_is_found() {
+    let ended = || container("a", 0, Exited, Running);
+    let failed = || with(ended(), |one| one.exit_code = 1);
+    let rows = [
+        (Policy::Never, vec![ended()], SENTENCE),
+        (Policy::Never, vec![failed()], SENTENCE),
+        (Policy::OnFailure, vec![ended()], SENTENCE),
+        (Policy::OnFailure, vec![failed()], None),
+        (Policy::Always, vec![ended()], None),
+        // It was to be replaced, and perhaps ended just before.
+        (Policy::Never, vec![Event::StopAsked("a0".into(), seconds(30)), ended()], None),
+        (Policy::Never, vec![ended(), Event::StopAsked("a0".into(), seconds(30))], None),
+        (Policy::Never, vec![container("a", 0, Exited, Unknown)], None),
+        (Policy::Never, vec![ended(), container("a", 1, Created, Created)], None),
+    ];
+    for (policy, end, expected) in rows {
+        for made in [make(None), make(Some("i"))] {
+            let history = ran(policy, end.clone());
+            // Another agent knows it too.
+            let between = [Event::AgentStarted(2), wanted(policy)];
+            let all = history.into_iter().chain(stopped()).chain(between).chain([made]);
+            assert_eq!(broken(all), expected, "{policy:?} {end:?}");
+        }
+    }
+}
+
+#[test]
+fn making_something_for_a_pod_whose_init_container_failed_is_found() {
+    let failed = |code| with(container("i", 0, Exited, Running), |one| one.exit_code = code);
+    for (policy, code, expected) in [
+        (Policy::Never, 1, SENTENCE),
+        (Policy::Never, 0, None),
+        (Policy::OnFailure, 1, None),
+        (Policy::OnFailure, 0, None),
+    ] {
+        let first = [wanted(policy), sandbox("s", true), failed(code)];
+        let all = first.into_iter().chain(stopped()).chain([make(Some("i"))]);
+        assert_eq!(broken(all), expected, "{policy:?} {code}");
+    }
+}
+
+#[test]
+fn a_pod_that_has_not_terminated_or_is_wanted_anew_is_synced() {
+    let ended = || ran(Policy::Never, [container("a", 0, Exited, Running)]);
+    let again = || vec![Event::Unwanted("u".into()), wanted(Policy::Never), make(None)];
+    assert_eq!(broken(ended().into_iter().chain([make(None)])), None, "its sandbox has not ended");
+    assert_eq!(broken(ended().into_iter().chain(stopped()).chain(again())), None);
+    let gone = with(container("a", 0, Exited, Exited), |one| one.state = None);
+    let lost = ended().into_iter().chain([gone]).chain(stopped()).chain([make(None)]);
+    assert_eq!(broken(lost), None, "nobody knows that it has finished");
+}
+
+#[test]
+fn ending_a_pod_again_that_has_terminated_is_found() {
+    let ended = || ran(Policy::Never, [container("a", 0, Exited, Running)]).into_iter();
+    assert_eq!(broken(ended().chain(stopped()).chain([ask()])), SENTENCE);
+    let excuses = [
+        // It does not know what the one before it did.
+        Event::AgentStarted(2),
+        // It could not end all of it, and tries again.
+        Event::StopFailed("side0".to_owned()),
+        // A sandbox that came late.
+        sandbox("late", true),
+        Event::Unwanted("u".into()),
+    ];
+    for excuse in excuses {
+        let all = ended().chain(stopped()).chain([excuse.clone(), ask()]);
+        assert_eq!(broken(all), None, "{excuse:?}");
+    }
+    let tried = [ask(), Event::StopFailed("s".to_owned())];
+    assert_eq!(broken(ended().chain(tried).chain(stopped())), None, "it did not end at once");
+    let elsewhere = ran(Policy::Always, [container("a", 0, Exited, Running)]).into_iter();
+    assert_eq!(broken(elsewhere.chain(stopped()).chain([ask()])), None, "it goes on");
+}
+
+#[test]
+fn making_something_for_a_pod_that_is_removed_because_nobody_wants_it_is_found() {
+    let remove = |rule| Event::RemoveAsked(Removed::Sandbox("s".into()), rule);
+    let wait = |seconds| std::iter::repeat_n(Event::ClockJumped, seconds);
+    for (seconds, rule, expected) in [
+        (60, "pod-is-gone", SENTENCE),
+        (60, "pod-deleted", SENTENCE),
+        (60, "sandbox-older", None),
+        // The agent may have begun before, and heard since that it is wanted again.
+        (10, "pod-is-gone", None),
+    ] {
+        let history = || {
+            let ended = [container("a", 0, Exited, Running), sandbox("s", false)];
+            let gone = [Event::Unwanted("u".into())].into_iter().chain(wait(seconds));
+            ran(Policy::Always, ended).into_iter().chain(gone).chain([remove(rule)])
+        };
+        assert_eq!(broken(history().chain([make(None)])), expected, "{seconds} {rule}");
+        let again = [wanted(Policy::Always), make(None)];
+        assert_eq!(broken(history().chain(again)), None, "{seconds} {rule}");
+    }
+}

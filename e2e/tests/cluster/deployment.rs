@@ -1,0 +1,63 @@
+//! `deploy/pod-gc`, as a real API server takes it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use e2e::cluster::Cluster;
+use serde_json::json;
+use testbed::ControlPlaneOptions;
+
+/// What is deployed, as kubectl names it.
+const OBJECTS: [&str; 7] = [
+    "clusterrole.rbac.authorization.k8s.io/ferrolet-pod-gc",
+    "clusterrolebinding.rbac.authorization.k8s.io/ferrolet-pod-gc",
+    "clusterrolebinding.rbac.authorization.k8s.io/ferrolet-pod-gc-auth-delegator",
+    "deployment.apps/ferrolet-pod-gc",
+    "role.rbac.authorization.k8s.io/ferrolet-pod-gc-leader-election",
+    "rolebinding.rbac.authorization.k8s.io/ferrolet-pod-gc-leader-election",
+    "serviceaccount/ferrolet-pod-gc",
+];
+
+/// What kubectl says of all of them, in the order of their names.
+fn all(what: &str) -> Vec<String> {
+    OBJECTS.iter().map(|object| format!("{object} {what}")).collect()
+}
+
+// behaviour: PGC-136
+#[test]
+fn an_api_server_takes_all_that_is_deployed_and_a_pod_of_it() -> Result<()> {
+    let cluster = Cluster::start(&ControlPlaneOptions::default())?;
+    // Where the cluster sees it, wherever this work tree lies.
+    let seen = cluster.instance().dir().join("deploy");
+    fs::create_dir_all(&seen)?;
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/pod-gc");
+    for file in fs::read_dir(&files).with_context(|| format!("read {}", files.display()))? {
+        let file = file?;
+        fs::copy(file.path(), seen.join(file.file_name()))?;
+    }
+    let seen = seen.display().to_string();
+    let apply = |more: &[&str]| -> Result<Vec<String>> {
+        let told = cluster.kubectl(&[&["apply", "-k", &seen][..], more].concat())?;
+        let mut lines: Vec<String> = told.lines().map(ToOwned::to_owned).collect();
+        lines.sort();
+        Ok(lines)
+    };
+    let told = apply(&["--dry-run=server"])?;
+    ensure!(told == all("created (server dry run)"), "{told:#?}");
+    let told = apply(&[])?;
+    ensure!(told == all("created"), "{told:#?}");
+    let told = apply(&[])?;
+    ensure!(told == all("unchanged"), "{told:#?}");
+    // What a controller would make of it.
+    let path = "/apis/apps/v1/namespaces/kube-system/deployments/ferrolet-pod-gc";
+    let deployment = cluster.api().get(path)?.context("it is there")?;
+    let template = &deployment["spec"]["template"];
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "spec": template["spec"],
+        "metadata": { "name": "ferrolet-pod-gc-0", "labels": template["metadata"]["labels"] },
+    });
+    let made = cluster.api().create("/api/v1/namespaces/kube-system/pods?dryRun=All", &pod)?;
+    ensure!(made["spec"]["priorityClassName"] == "system-cluster-critical", "{made:#}");
+    cluster.stop()
+}
