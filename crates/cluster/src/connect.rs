@@ -1,15 +1,21 @@
 //! Finding the API server, and the connection to it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderValue, Request, Response};
+use http::header::{AUTHORIZATION, USER_AGENT};
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tokio::time::Instant;
 use tower::{BoxError, ServiceBuilder};
+use tracing::info;
 
+use crate::proxy::{Dialer, ProxyError, ProxyVariables, of_kubeconfig, proxy};
+use crate::token_file::TokenFile;
 use crate::ways::{PING, Way, Ways};
 
 /// How long it may take to be connected.
@@ -42,12 +48,26 @@ pub enum ConnectError {
     /// The credentials are of no use.
     #[error("use the credentials for the API server")]
     Credentials(#[source] Box<kube::Error>),
+    /// The file with the token is of no use.
+    #[error("read the token of {}", path.display())]
+    Token {
+        /// Where it is.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The proxy on the way there is of no use.
+    #[error("reach the API server through a proxy")]
+    Proxy(#[source] ProxyError),
 }
 
 /// An API server that can be called, by as many connections as that takes.
 #[derive(Clone)]
 pub struct Connection {
     client: Client,
+    /// Who one is, where a file says.
+    token: Option<Arc<TokenFile>>,
     address: String,
 }
 
@@ -65,10 +85,23 @@ impl Connection {
         master: Option<&str>,
         user_agent: &'static str,
     ) -> Result<Self, ConnectError> {
+        let no_proxy = ProxyVariables::default();
+        Self::find_through(kubeconfig, master, user_agent, &no_proxy).await
+    }
+
+    /// The same, on a machine whose environment says which proxy leads there.
+    pub async fn find_through(
+        kubeconfig: Option<PathBuf>,
+        master: Option<&str>,
+        user_agent: &'static str,
+        proxies: &ProxyVariables,
+    ) -> Result<Self, ConnectError> {
+        let mut own_proxy = None;
         let mut config = match (kubeconfig, master) {
             (Some(path), _) => {
                 let failed = |error| ConnectError::Kubeconfig { path: path.clone(), source: error };
                 let read = Kubeconfig::read_from(&path).map_err(|error| failed(Box::new(error)))?;
+                own_proxy = of_kubeconfig(&read).map(ToOwned::to_owned);
                 let options = KubeConfigOptions::default();
                 let config = Config::from_custom_kubeconfig(read, &options).await;
                 config.map_err(|error| failed(Box::new(error)))?
@@ -81,11 +114,27 @@ impl Connection {
         if let Some(address) = master {
             config.cluster_url = address_of(address)?;
         }
-        config.headers.push((http::header::USER_AGENT, HeaderValue::from_static(user_agent)));
-        Self::with(&config).map_err(|error| ConnectError::Credentials(Box::new(error)))
+        config.headers.push((USER_AGENT, HeaderValue::from_static(user_agent)));
+        let proxy = proxy(own_proxy.as_deref(), proxies, &config.cluster_url);
+        let proxy = proxy.map_err(ConnectError::Proxy)?;
+        if let Some(proxy) = &proxy {
+            info!(host = proxy.host(), "the API server is reached through a proxy");
+        }
+        // The file counts before a token beside it, as for the kubelet.
+        let token = match config.auth_info.token_file.take().map(PathBuf::from) {
+            Some(path) => {
+                config.auth_info.token = None;
+                let opened = TokenFile::open(path.clone()).await;
+                Some(Arc::new(opened.map_err(|source| ConnectError::Token { path, source })?))
+            }
+            None => None,
+        };
+        let connection = Self::with(&config, proxy);
+        let connection = connection.map_err(|error| ConnectError::Credentials(Box::new(error)))?;
+        Ok(Self { token, ..connection })
     }
 
-    fn with(config: &Config) -> Result<Self, kube::Error> {
+    fn with(config: &Config, proxy: Option<Uri>) -> Result<Self, kube::Error> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
@@ -103,7 +152,7 @@ impl Connection {
             }
             None => https,
         };
-        let https = https.enable_all_versions().wrap_connector(http);
+        let https = https.enable_all_versions().wrap_connector(Dialer::new(http, proxy));
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
             .option_layer(config.auth_layer()?)
@@ -111,7 +160,7 @@ impl Connection {
             .map_err(BoxError::from)
             .service(Ways::new(https));
         let client = Client::new(service, config.default_namespace.clone());
-        Ok(Self { client, address: config.cluster_url.to_string() })
+        Ok(Self { client, token: None, address: config.cluster_url.to_string() })
     }
 
     /// Where the server is.
@@ -125,11 +174,21 @@ impl Connection {
         way: Way,
     ) -> Result<Response<Body>, kube::Error> {
         request.extensions_mut().insert(way);
-        self.client.send(request.map(Body::from)).await
+        let begun = Instant::now();
+        if let Some(token) = &self.token {
+            request.headers_mut().insert(AUTHORIZATION, token.header().await);
+        }
+        let answer = self.client.send(request.map(Body::from)).await?;
+        if let Some(token) = &self.token
+            && answer.status() == StatusCode::UNAUTHORIZED
+        {
+            token.refused(begun);
+        }
+        Ok(answer)
     }
 }
 
-fn address_of(address: &str) -> Result<http::Uri, ConnectError> {
+fn address_of(address: &str) -> Result<Uri, ConnectError> {
     let parsed = address.parse();
     parsed.map_err(|source| ConnectError::Address { address: address.to_owned(), source })
 }

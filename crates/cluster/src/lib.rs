@@ -26,10 +26,12 @@ mod nodes;
 mod objects;
 mod pod_api;
 mod pods;
+mod proxy;
 mod reach;
 mod reviews;
 mod runtime_classes;
 mod services;
+mod token_file;
 mod urls;
 mod ways;
 
@@ -41,6 +43,7 @@ use prometheus::Registry;
 pub use access::{NEEDED, Permission};
 pub use connect::{ConnectError, Connection};
 pub use decode::pod::Exclusion;
+pub use proxy::{ProxyError, ProxyVariables};
 
 use self::bucket::Bucket;
 use self::call::{Call, Caller};

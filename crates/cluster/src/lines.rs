@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
+use hyper::body::Bytes;
 use kube::client::Body;
 use model::ports::cluster::ApiError;
 use tokio::time::timeout;
+use tower::BoxError;
 
 /// No object is longer: the store behind the server takes a few megabytes at most.
 const LONGEST_LINE: usize = 32 << 20;
@@ -14,8 +16,8 @@ const KEPT: usize = 64 << 10;
 
 /// The lines of a body.
 #[derive(Debug)]
-pub(crate) struct Lines {
-    body: Body,
+pub(crate) struct Lines<B = Body> {
+    body: B,
     /// How long nothing may come.
     patience: Duration,
     buffer: Vec<u8>,
@@ -25,8 +27,12 @@ pub(crate) struct Lines {
     searched: usize,
 }
 
-impl Lines {
-    pub(crate) fn new(body: Body, patience: Duration) -> Self {
+impl<B> Lines<B>
+where
+    B: hyper::body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    pub(crate) fn new(body: B, patience: Duration) -> Self {
         Self { body, patience, buffer: Vec::new(), start: 0, searched: 0 }
     }
 
@@ -47,7 +53,7 @@ impl Lines {
             let frame = timeout(self.patience, self.body.frame()).await;
             let frame = frame.map_err(|_| ApiError::TooSlow(self.patience))?;
             let Some(frame) = frame else { return Ok(None) };
-            let frame = frame.map_err(|error| ApiError::Unreachable(Box::new(error)))?;
+            let frame = frame.map_err(|error| ApiError::Unreachable(error.into()))?;
             if let Some(bytes) = frame.data_ref() {
                 self.buffer.extend_from_slice(bytes);
             }
@@ -66,7 +72,39 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use hyper::body::Frame;
+    use tokio::time::Instant;
+
     use super::*;
+
+    /// A body of which nothing more comes, and which does not end.
+    struct Silent;
+
+    impl hyper::body::Body for Silent {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Pending
+        }
+    }
+
+    // behaviour: API-32
+    #[tokio::test(start_paused = true)]
+    async fn a_body_of_which_nothing_comes_is_given_up() {
+        let patience = Duration::from_mins(5);
+        let mut lines = Lines::new(Silent, patience);
+        let begin = Instant::now();
+        assert!(matches!(lines.next().await, Err(ApiError::TooSlow(_))));
+        assert_eq!(begin.elapsed(), patience);
+    }
 
     async fn lines(text: &str) -> Vec<String> {
         let mut lines = Lines::new(Body::from(text.as_bytes().to_vec()), Duration::from_secs(1));

@@ -14,10 +14,11 @@ use http::{Request, Response};
 use hyper::body::{Bytes, Frame, Incoming, SizeHint};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::Body;
 use tower::Service;
+
+use crate::proxy::Dialer;
 
 /// How many watches share a connection, so that there is room for calls beside them.
 const WATCHES: usize = 60;
@@ -41,7 +42,7 @@ pub(crate) enum Way {
     Urgent,
 }
 
-type Connector = HttpsConnector<HttpConnector>;
+type Connector = HttpsConnector<Dialer>;
 type Http = legacy::Client<Connector, Body>;
 /// Counts the watches on a connection: each has one more of it than the connection itself.
 type Place = Arc<()>;

@@ -37,6 +37,18 @@ pub fn channel(
     (ApiEvents { queue, node: node.into(), clock, metrics }, writer)
 }
 
+/// A node as events name it. Its uid upstream does not tell either.
+pub fn about_node(name: &str) -> About {
+    About {
+        api_version: "v1",
+        kind: "Node",
+        namespace: String::new(),
+        name: name.to_owned(),
+        uid: "".into(),
+        field_path: String::new(),
+    }
+}
+
 impl ApiEvents {
     fn send(&self, about: About, kind: EventType, reason: Cow<'static, str>, message: String) {
         let is_warning = kind == EventType::Warning;
@@ -65,15 +77,6 @@ impl Events for ApiEvents {
 
 impl NodeEvents for ApiEvents {
     fn record(&self, event: NodeEvent) {
-        // Its uid upstream does not tell either.
-        let about = About {
-            api_version: "v1",
-            kind: "Node",
-            namespace: String::new(),
-            name: self.node.to_string(),
-            uid: "".into(),
-            field_path: String::new(),
-        };
-        self.send(about, event.kind, event.reason.into(), event.message);
+        self.send(about_node(&self.node), event.kind, event.reason.into(), event.message);
     }
 }

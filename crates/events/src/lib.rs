@@ -27,6 +27,6 @@ mod task;
 #[cfg(test)]
 mod task_tests;
 
-pub use handle::{ApiEvents, channel};
+pub use handle::{ApiEvents, about_node, channel};
 pub use metrics::Metrics;
 pub use task::EventWriter;

@@ -2,8 +2,10 @@
 //! on their way there.
 
 mod event_writer;
+mod host_ips;
 mod objects;
 mod own_node;
+mod setup_failed;
 mod start_times;
 
 use std::path::PathBuf;
@@ -20,6 +22,7 @@ use model::ports::cluster::{ClusterEvents, PodWrites};
 use model::ports::node_api::{NodeApi, NodeLeases};
 use model::ports::objects::{ObjectReads, RuntimeClassFeed, ServiceFeed};
 use model::ports::pod_api::PodApi;
+use node::NodeHandle;
 use pods::WorkerStates;
 use pods::decide::mirror::StaticPods;
 use pods::mirrors::{MirrorParts, Mirrors};
@@ -31,13 +34,16 @@ use tokio::sync::watch;
 use tracing::info;
 
 use crate::node_view::NodeView;
+use crate::proxies::proxies;
 use crate::tasks::Tasks;
 use crate::version::USER_AGENT;
 use crate::wiring::{Ports, Settings};
 
 pub(crate) use event_writer::tell_events;
+pub(crate) use host_ips::{follow_host_ips, host_ips};
 pub(crate) use objects::provide;
 pub(crate) use own_node::{GivenNode, keep, settings as own_node};
+pub(crate) use setup_failed::tell_setup_failed;
 pub(crate) use start_times::time_starts;
 
 /// Who writes events.
@@ -73,7 +79,8 @@ pub(crate) async fn connect(
     node: &str,
 ) -> Result<Option<ClusterPorts>> {
     let Some(kubeconfig) = kubeconfig else { return Ok(None) };
-    let connection = Connection::find(Some(kubeconfig), None, USER_AGENT);
+    let proxies = proxies();
+    let connection = Connection::find_through(Some(kubeconfig), None, USER_AGENT, &proxies);
     let connection = connection.await.context("find the API server")?;
     info!(server = connection.address(), node, "this is a node of a cluster");
     let calls = Rate { per_second: config.kube_api_qps.into(), burst: config.kube_api_burst };
@@ -98,6 +105,7 @@ pub(crate) async fn connect(
 pub(crate) fn follow(
     settings: &Settings,
     ports: &Ports,
+    node: Option<&NodeHandle>,
     tasks: &mut Tasks,
 ) -> Option<(SourceWatch, ApiCopies)> {
     let cluster = ports.cluster.as_ref()?;
@@ -105,7 +113,16 @@ pub(crate) fn follow(
     if !settings.restart_rules {
         source.drop_restart_rules();
     }
-    tasks.spawn("pods of the API server", |stop| source.run(stop));
+    let node = node.cloned();
+    tasks.spawn("pods of the API server", |stop| async move {
+        // Whether a pod fits says the node's object: nobody is refused before it is known.
+        if let Some(node) = node
+            && stop.run_until_cancelled(node.known()).await.is_none()
+        {
+            return;
+        }
+        source.run(stop).await;
+    });
     Some((told, copies))
 }
 

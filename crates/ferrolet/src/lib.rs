@@ -31,6 +31,7 @@ mod node_view;
 mod observe;
 mod pod_gc;
 mod pod_metrics;
+mod proxies;
 mod pulse;
 mod records;
 mod remains;

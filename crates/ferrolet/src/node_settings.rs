@@ -18,12 +18,11 @@ const CPU_PERIOD: Duration = Duration::from_millis(100);
 /// How many user ids a pod gets that has its own.
 const IDS_PER_POD: u32 = 65_536;
 
-/// The node as it is configured, at a place and with addresses, on a machine with a disk of that many
-/// bytes.
+/// The node as it is configured, on a machine with a disk of that many bytes.
 pub(crate) fn node_settings(
     config: &KubeletConfiguration,
     flags: NodeFlags,
-    (root_dir, ips): (&Path, Vec<IpAddr>),
+    root_dir: &Path,
     machine: Machine,
     disk: u64,
 ) -> NodeSettings {
@@ -40,7 +39,6 @@ pub(crate) fn node_settings(
     let resolv_conf = Some(&config.resolv_conf).filter(|path| !path.is_empty());
     NodeSettings {
         root_dir: root_dir.to_owned(),
-        ips,
         allocatable: node_resources(config, flags, &machine, disk).allocatable,
         limits: LimitSettings {
             cpu_period: config.cpu_cfs_quota.then_some(period),
@@ -76,7 +74,7 @@ pub(crate) fn asked_ips(asked: &str) -> Result<Vec<IpAddr>> {
     }
 }
 
-/// The node's addresses, as pods hear of them: those that were asked for, else its name if that is one,
+/// The node's addresses, as pods hear of them until more is known: those that were asked for, else its name if that is one,
 /// else the one by which the machine reaches others. None is no error: only pods that ask for it mind.
 pub(crate) fn node_ips(asked: &[IpAddr], node_name: &str, routes: &[IpAddr]) -> Vec<IpAddr> {
     match asked {
@@ -116,8 +114,7 @@ mod tests {
             cgroups: Cgroups::V2,
             ..Machine::default()
         };
-        let place = (Path::new("/var/lib/kubelet"), vec![]);
-        node_settings(&config, flags, place, machine, 100_000)
+        node_settings(&config, flags, Path::new("/var/lib/kubelet"), machine, 100_000)
     }
 
     fn amounts(settings: &NodeSettings) -> Vec<String> {

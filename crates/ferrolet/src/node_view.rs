@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::cgroup::CgroupValues;
 use model::ids::{ContainerId, PodName, PodUid};
 use model::observed::PodStatus;
+use model::ports::addresses::HostIps;
 use model::ports::clock::WallClock;
 use pods::source::Refusal;
 use podspec::view;
@@ -41,7 +42,9 @@ pub(crate) struct NodeView {
     publishing: Mutex<()>,
     /// Counts changes of either; read by who watches.
     changes: watch::Sender<u64>,
+    /// But for its addresses.
     node: NodeFacts,
+    host_ips: Arc<dyn HostIps>,
     clock: Arc<dyn WallClock>,
     /// Pods that ask for other resources than they were given.
     resizes: Arc<Resizes>,
@@ -70,8 +73,9 @@ pub(crate) struct Outlook<'a> {
 }
 
 impl NodeView {
+    /// Of a node of which this is told, and these addresses.
     pub(crate) fn new(
-        node: NodeFacts,
+        (node, host_ips): (NodeFacts, Arc<dyn HostIps>),
         clock: Arc<dyn WallClock>,
         resizes: Arc<Resizes>,
         metrics: PodMetrics,
@@ -80,8 +84,19 @@ impl NodeView {
         let reader = statuses.reader();
         let changes = watch::Sender::new(0);
         let (pods, refused) = (Mutex::default(), Mutex::default());
-        let publishing = Mutex::default();
-        Self { pods, refused, statuses, reader, publishing, changes, node, clock, resizes, metrics }
+        Self {
+            pods,
+            refused,
+            statuses,
+            reader,
+            publishing: Mutex::default(),
+            changes,
+            node,
+            host_ips,
+            clock,
+            resizes,
+            metrics,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PodUid, Arc<Pod>>> {
@@ -160,6 +175,7 @@ impl NodeView {
         let previous = self.reader.get(&observed.uid);
         let none = BTreeMap::new();
         let pending = self.resizes.pending(&observed.uid);
+        let facts = NodeFacts { host_ips: self.host_ips.host_ips(), ..self.node.clone() };
         let status = pod_status(&StatusInput {
             pod,
             observed,
@@ -175,7 +191,7 @@ impl NodeView {
                 memory_requests: outlook.memory_requests,
             },
             recursive_read_only: outlook.recursive_read_only,
-            node: &self.node,
+            node: &facts,
             now: self.clock.now(),
         });
         let before = previous.as_ref().map(|before| before.status.phase.as_deref());

@@ -13,6 +13,7 @@ use gc::policy::ContainerPolicy;
 use hostfs::HostSegments;
 use model::cgroup::CgroupDriver;
 use model::ports::cgroups::Cgroups;
+use model::ports::clock::WallClock as _;
 use model::ports::http::Headers;
 use model::ports::runtime::{Runtime, RuntimeFeatures};
 use model::trouble::Trouble;
@@ -23,7 +24,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::cgroup_driver::cgroup_driver;
-use crate::cluster_mode::{GivenNode, connect, own_node};
+use crate::cluster_mode::{GivenNode, connect, own_node, tell_setup_failed};
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::decide::swap::check_swap;
@@ -83,12 +84,12 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     let capacity = node_resources(&config, args.node, &machine, disk).capacity;
     check_reserved(&config, args.node, &capacity)?;
     let asked_ips = asked_ips(&args.node_ip)?;
-    let ips = node_ips(&asked_ips, &node_name, &hostfs::by_default_route());
-    let node = node_settings(&config, args.node, (&args.root_dir, ips), machine, disk);
+    let node = node_settings(&config, args.node, &args.root_dir, machine, disk);
     let called = (node_name.as_str(), go_arch(std::env::consts::ARCH));
     let admission = admission_node(&config, called, &args.node_labels, node.allocatable.clone());
     check_sources(&config, args.kubeconfig.as_deref())?;
     let mut settings = settings(&config, node_name, node, admission);
+    settings.host_ips = node_ips(&asked_ips, &settings.node_name, &hostfs::by_default_route());
     if args.kubeconfig.is_some() {
         let told = GivenNode {
             labels: args.node_labels,
@@ -171,6 +172,8 @@ fn settings(
         manifest_url: manifest_url(config),
         admission,
         node,
+        // What was found out of the machine says.
+        host_ips: Vec::new(),
         restart_rules: gates.enabled("ContainerRestartRules"),
         unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
         pod_logs: PathBuf::from(&config.pod_logs_dir),
@@ -263,47 +266,26 @@ struct Here<'a> {
 async fn serve(
     config: &KubeletConfiguration,
     mut settings: Settings,
-    here: Here<'_>,
+    mut here: Here<'_>,
 ) -> Result<()> {
     let mut signals = Signals::listen()?;
-    let traces = traces::send(here.traces)?;
-    let metrics = Registry::new();
+    let traces = traces::send(here.traces.take())?;
     let cluster = connect(here.kubeconfig.clone(), config, &settings.node_name).await?;
-    let (endpoint, runtime) = runtime(config, &metrics)?;
     // Biased here and below: a signal comes once and ends the agent, whatever it waits for.
-    let cgroups = tokio::select! {
+    let prepared = tokio::select! {
         biased;
         name = signals.told_to_stop() => {
             info!(signal = name, "told to stop");
             return Ok(());
         }
-        cgroups = meet_runtime(config, &mut settings, &runtime, endpoint.path()) => cgroups?,
+        prepared = prepare(config, &mut settings, &here) => prepared,
     };
-    info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
-    let host = hostfs::Host::default();
-    let note = runtime_note(&settings, &endpoint, cgroups.as_deref());
-    note.write(&host, here.root_dir).await.context("note which runtime is used")?;
-    let listener = here.socket.listener().context("listen on the agent's socket")?;
-    let local = Local {
-        listener: UnixListener::from_std(listener).context("listen on the agent's socket")?,
-        verbosity: Arc::new(here.verbosity),
-    };
-    let ports = Ports {
-        runtime,
-        files: Arc::new(host.clone()),
-        http: Arc::new(Fetcher::new(USER_AGENT)),
-        pod_http: Arc::new(Fetcher::trusting_anybody(USER_AGENT)),
-        logs: Arc::new(host.logs()),
-        clock: Arc::new(SystemClock),
-        events: Arc::new(LoggedEvents),
-        journal: Arc::new(HostSegments::new(here.root_dir.join(JOURNAL))),
-        node_events: Arc::new(LoggedEvents),
-        disks: Arc::new(host),
-        cgroups,
-        cluster,
-        metrics,
-    };
-    let mut agent = Agent::start(&settings, ports, Some(local));
+    if let (Err(error), Some(cluster)) = (&prepared, &cluster) {
+        let (server, now) = (&*cluster.events, SystemClock.now());
+        tell_setup_failed(server, &settings.node_name, error, now).await;
+    }
+    let (ports, local) = prepared?;
+    let mut agent = Agent::start(&settings, Ports { cluster, ..ports }, Some(local));
     systemd::ready();
     let alive = systemd::stay_alive(here.watchdog, agent.health());
     let memory = memory::when_quiet(agent.changes(), hostfs::give_back);
@@ -320,6 +302,43 @@ async fn serve(
         () = memory => unreachable!("it watches without end"),
         () = traces => unreachable!("it sends without end"),
     }
+}
+
+/// What the agent needs before it can start: the runtime, and what is made with its help.
+async fn prepare(
+    config: &KubeletConfiguration,
+    settings: &mut Settings,
+    here: &Here<'_>,
+) -> Result<(Ports, Local)> {
+    let metrics = Registry::new();
+    let (endpoint, runtime) = runtime(config, &metrics)?;
+    let cgroups = meet_runtime(config, settings, &runtime, endpoint.path()).await?;
+    info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
+    let host = hostfs::Host::default();
+    let note = runtime_note(settings, &endpoint, cgroups.as_deref());
+    note.write(&host, here.root_dir).await.context("note which runtime is used")?;
+    let listener = here.socket.listener().context("listen on the agent's socket")?;
+    let local = Local {
+        listener: UnixListener::from_std(listener).context("listen on the agent's socket")?,
+        verbosity: Arc::new(here.verbosity.clone()),
+    };
+    let ports = Ports {
+        runtime,
+        files: Arc::new(host.clone()),
+        http: Arc::new(Fetcher::new(USER_AGENT)),
+        pod_http: Arc::new(Fetcher::trusting_anybody(USER_AGENT)),
+        logs: Arc::new(host.logs()),
+        clock: Arc::new(SystemClock),
+        events: Arc::new(LoggedEvents),
+        journal: Arc::new(HostSegments::new(here.root_dir.join(JOURNAL))),
+        node_events: Arc::new(LoggedEvents),
+        disks: Arc::new(host),
+        cgroups,
+        // Found before all this.
+        cluster: None,
+        metrics,
+    };
+    Ok((ports, local))
 }
 
 /// Whoever cleans up after this agent must find the runtime without it.

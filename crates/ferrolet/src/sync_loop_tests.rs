@@ -1,5 +1,7 @@
 //! The loop on a node where whatever happens in the runtime is told to nobody.
 
+use std::net::IpAddr;
+
 use async_trait::async_trait;
 use gc::containers::{ContainerGcParts, Deletor, StopUnknown, container_gc};
 use gc::policy::ContainerPolicy;
@@ -148,8 +150,9 @@ fn observer(
 
 fn view(clock: &Arc<VirtualClock>, resizes: &Arc<Resizes>) -> Arc<NodeView> {
     let facts = NodeFacts { runtime_name: "memory".to_owned(), ..NodeFacts::default() };
+    let node = (facts, Arc::<Vec<IpAddr>>::default() as _);
     let metrics = PodMetrics::new(&prometheus::Registry::new()).unwrap();
-    Arc::new(NodeView::new(facts, Arc::clone(clock) as _, Arc::clone(resizes), metrics))
+    Arc::new(NodeView::new(node, Arc::clone(clock) as _, Arc::clone(resizes), metrics))
 }
 
 impl Bench {

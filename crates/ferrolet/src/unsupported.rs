@@ -62,7 +62,7 @@ fn pod_fields(spec: &PodSpec, is_static: bool) -> Vec<&'static str> {
         // Acted on.
         active_deadline_seconds: _, containers: _, dns_config: _, dns_policy: _,
         ephemeral_containers: _, host_aliases: _, host_ipc: _, host_network: _, host_pid: _,
-        host_users: _, hostname: _, hostname_override: _, init_containers: _, os: _,
+        host_users: _, hostname: _, hostname_override: _, init_containers: _, os: _, overhead: _,
         restart_policy: _,
         resources: _, security_context: _, set_hostname_as_fqdn: _, share_process_namespace: _,
         subdomain: _, termination_grace_period_seconds: _,
@@ -70,13 +70,15 @@ fn pod_fields(spec: &PodSpec, is_static: bool) -> Vec<&'static str> {
         affinity: _, automount_service_account_token: _, enable_service_links: _, node_name: _,
         node_selector: _, preemption_policy: _, priority: _, priority_class_name: _,
         scheduler_name: _, scheduling_gates: _, service_account: _, service_account_name: _,
-        tolerations: _, topology_spread_constraints: _, image_pull_secrets: _,
+        tolerations: _, topology_spread_constraints: _,
+        // Not acted on yet, and no reason not to run: a cluster gives them to pods that need none, and an
+        // image that needs one is not pulled.
+        image_pull_secrets: _,
         // Not acted on yet.
-        overhead, readiness_gates, resource_claims, runtime_class_name, volumes,
+        readiness_gates, resource_claims, runtime_class_name, volumes,
         scheduling_group,
     } = spec;
     set_fields(&[
-        ("overhead", Of::Any, overhead.as_ref().is_some_and(|overhead| !overhead.is_empty())),
         ("readinessGates", Of::Any, has_any(readiness_gates.as_ref())),
         ("resourceClaims", Of::Any, has_any(resource_claims.as_ref())),
         ("runtimeClassName", Of::Manifests, runtime_class_name.is_some()),
@@ -127,9 +129,11 @@ mod tests {
         unsupported(&read.pods[0])
     }
 
+    // behaviour: OBJ-31
     #[test]
     fn what_is_acted_on_is_supported() {
         let spec = "hostNetwork: true\n  hostPID: true\n  restartPolicy: OnFailure\n  \
+                    overhead: {cpu: 250m, memory: 64Mi}\n  \
                     terminationGracePeriodSeconds: 5\n  activeDeadlineSeconds: 60\n  \
                     initContainers: [{name: i, image: i}, {name: s, image: i, restartPolicy: Always}]\n  \
                     dnsPolicy: None\n  dnsConfig: {nameservers: [1.1.1.1]}\n  \

@@ -35,7 +35,9 @@ use crate::adopt::Adoption;
 use crate::allocations::Allocations;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
-use crate::cluster_mode::{follow, keep, provide, tell, tell_events, time_starts};
+use crate::cluster_mode::{
+    follow, follow_host_ips, host_ips, keep, provide, tell, tell_events, time_starts,
+};
 use crate::collection::Collection;
 use crate::image_gc::ImageCollection;
 pub use crate::image_gc::ImageRules;
@@ -85,10 +87,10 @@ impl Agent {
         let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
         let book = event_book(settings, &mut ports, &mut tasks);
         let (times, resizes) = (time_starts(&mut ports), resizes(&ports));
-        let view = Arc::new(node_view(settings, &ports, &resizes));
-        let records = Records::new(settings, &mut ports);
+        let (records, pulse) = (Records::new(settings, &mut ports), Pulse::new(settings.resync));
         let pleg = observer(settings, &ports, &stamps);
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
+        let view = Arc::new(node_view(settings, &ports, node.as_ref(), &resizes));
         let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache), node.as_ref());
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
         let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
@@ -103,14 +105,14 @@ impl Agent {
             resync: settings.resync,
             metrics: pods::Metrics::new(&ports.metrics).expect("nobody else times workers"),
         });
-        let (sources, copies) = sources(settings, &ports, &mut tasks);
+        follow_host_ips(settings, node.as_ref(), (&workers_handle, &view), &mut tasks);
+        let (sources, copies) = sources(settings, &ports, node.as_ref(), &mut tasks);
         let told = (copies, workers_handle.states(), times);
         let statics = tell(settings, &ports, told, &view, &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
         let gc = (container_gc, images.start(&mut tasks));
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
-        let pulse = Pulse::new(settings.resync);
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
             pleg: pleg.health.clone(),
@@ -211,10 +213,20 @@ fn answer(
 }
 
 /// What is known of pods.
-fn node_view(settings: &Settings, ports: &Ports, resizes: &Arc<Resizes>) -> NodeView {
+fn node_view(
+    settings: &Settings,
+    ports: &Ports,
+    node: Option<&NodeHandle>,
+    resizes: &Arc<Resizes>,
+) -> NodeView {
     let metrics = PodMetrics::new(&ports.metrics).expect("nobody else times pods");
     let (clock, resizes) = (Arc::clone(&ports.clock), Arc::clone(resizes));
-    NodeView::new(facts(settings), clock, resizes, metrics)
+    let facts = NodeFacts {
+        host_ips: Vec::new(),
+        runtime_name: settings.runtime_name.clone(),
+        stop_signals: settings.node.stop_signals,
+    };
+    NodeView::new((facts, host_ips(settings, node)), clock, resizes, metrics)
 }
 
 fn sync_metrics(settings: &Settings, ports: &Ports) -> SyncMetrics {
@@ -286,7 +298,12 @@ fn tell_health(
 }
 
 /// Starts the sources of pods; gives what the API server has of them too, where there is one.
-fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, Option<ApiCopies>) {
+fn sources(
+    settings: &Settings,
+    ports: &Ports,
+    node: Option<&NodeHandle>,
+    tasks: &mut Tasks,
+) -> (Sources, Option<ApiCopies>) {
     let mut sources = Vec::new();
     if let Some(path) = settings.manifests.clone() {
         let wants = FileSourceSettings {
@@ -313,7 +330,7 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, O
         tasks.spawn("manifest URL", |stop| source.run(stop));
         sources.push((SourceName::Http, told));
     }
-    let copies = follow(settings, ports, tasks).map(|(told, copies)| {
+    let copies = follow(settings, ports, node, tasks).map(|(told, copies)| {
         sources.push((SourceName::Api, told));
         copies
     });
@@ -324,13 +341,6 @@ fn sources(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> (Sources, O
 fn resizes(ports: &Ports) -> Arc<Resizes> {
     let metrics = ResizeMetrics::new(&ports.metrics).expect("nobody else counts resizes");
     Arc::new(Resizes::new(metrics))
-}
-
-/// What statuses say of the node.
-fn facts(settings: &Settings) -> NodeFacts {
-    let host_ips = settings.node.ips.clone();
-    let runtime_name = settings.runtime_name.clone();
-    NodeFacts { host_ips, runtime_name, stop_signals: settings.node.stop_signals }
 }
 
 /// The pods' own directories.
@@ -413,6 +423,7 @@ fn pod_runtime(
         logs: log_layout(settings),
         pods: settings.pods(),
         node: settings.node.clone(),
+        host_ips: host_ips(settings, node),
         restart_backoff: settings.restart_backoff,
         claims: images.claims.clone(),
         cgroups: pod_cgroups(settings, ports, tasks),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use model::machine::Identity;
 
@@ -11,6 +12,11 @@ use crate::machine::meminfo_bytes;
 pub fn identity() -> Identity {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     read(Path::new("/"), release)
+}
+
+/// For how long the machine has been running, in whole seconds.
+pub fn uptime() -> Duration {
+    Duration::from_secs(u64::try_from(rustix::system::sysinfo().uptime).unwrap_or(0))
 }
 
 /// Looks who the machine is whose files are below a root.

@@ -43,7 +43,7 @@ use model::verdict::{Subject, Verdict};
 
 pub use addresses::{HostAddresses, by_default_route};
 pub use claim::{Claim, claim};
-pub use identity::identity;
+pub use identity::{identity, uptime};
 pub use logs::HostLogs;
 pub use machine::{disk_bytes, machine};
 pub use memory::{give_back, share_one_heap};

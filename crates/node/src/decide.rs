@@ -17,4 +17,5 @@ pub mod reports;
 pub mod resources;
 pub mod runtime_view;
 pub mod settings;
+pub mod startup;
 pub mod status;

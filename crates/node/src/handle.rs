@@ -1,11 +1,13 @@
 //! How other parts of the agent take part in what the node says.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use model::image_claims::ImageListener;
 use tokio::sync::{Notify, watch};
 
+use crate::decide::addresses::host_ips;
 use crate::decide::facts::Facts;
 use crate::decide::health::Pressure;
 use crate::own_node::OwnNode;
@@ -40,6 +42,40 @@ impl NodeHandle {
     /// The node object as the server has it; nothing while there is none, or none was told of.
     pub fn node(&self) -> Option<Arc<Node>> {
         self.own.node()
+    }
+
+    /// The node's addresses as pods hear of them: those of its object, or where there is none those that
+    /// were found; nothing before either is known.
+    pub fn host_ips(&self) -> Option<Vec<IpAddr>> {
+        if let Some(node) = self.node() {
+            let addresses = node.status.as_ref().and_then(|status| status.addresses.as_ref());
+            return Some(host_ips(addresses.map_or(&[], Vec::as_slice)));
+        }
+        let facts = self.facts.borrow();
+        Some(host_ips(facts.addresses.as_ref()?.as_ref().ok()?))
+    }
+
+    /// Waits until its addresses are others than those that are known.
+    pub async fn other_host_ips(&self, known: Option<&[IpAddr]>) -> Option<Vec<IpAddr>> {
+        let (mut facts, mut own) = (self.facts.subscribe(), self.own.changes());
+        loop {
+            let now = self.host_ips();
+            if now.as_deref() != known {
+                return now;
+            }
+            // Biased: whichever changed, all is looked at.
+            tokio::select! {
+                biased;
+                Ok(()) = own.changed() => {}
+                Ok(()) = facts.changed() => {}
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Waits until it is known whether there is a node object, and then what it says.
+    pub async fn known(&self) {
+        self.own.wait_for(|own| own.is_known().then_some(())).await;
     }
 
     /// Waits for a node object that is wanted.

@@ -14,6 +14,7 @@ use model::ports::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::decide::health::Unwell;
+use crate::metrics::Metrics;
 
 /// A part of the agent that knows whether it is well. Asked often: the answer is at hand.
 #[async_trait]
@@ -36,6 +37,8 @@ pub struct NodePorts {
     pub runtime: Arc<dyn Runtime>,
     /// The addresses of the machine.
     pub addresses: Arc<dyn Addresses>,
+    /// What is timed.
+    pub metrics: Metrics,
     /// Where it is said what happened to the node.
     pub events: Arc<dyn NodeEvents>,
     /// The time of day.

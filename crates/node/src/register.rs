@@ -35,9 +35,14 @@ impl StatusTask {
         let unwell = self.unwell();
         let facts = self.facts.borrow().clone();
         let (node, events) = node_object(self.known(&facts, &unwell), self.ports.clock.now());
+        self.startup.attempts(self.start.elapsed());
         let created = self.in_time(self.ports.api.create_node(&node)).await;
         match created {
             Ok(created) => {
+                if let Some(registration) = self.startup.registered(self.start.elapsed()) {
+                    self.ports.metrics.registered(registration, self.start);
+                }
+                self.time_ready(&created);
                 let ready = is_ready(created.status.as_ref().and_then(|s| s.conditions.as_ref()));
                 info!(node = self.settings.own.name, ready, "the node is registered");
                 let uid = created.metadata.uid.clone();

@@ -24,6 +24,7 @@ use crate::decide::pace::{TRIES, is_starting, jittered, not_before};
 use crate::decide::reconcile::reconcile;
 use crate::decide::reports::Reports;
 use crate::decide::settings::Settings;
+use crate::decide::startup::Startup;
 use crate::decide::status::{
     Known, REBOOTED, is_unschedulable, schedulable_event, set_status, starting_events,
 };
@@ -53,6 +54,7 @@ pub struct StatusTask {
     /// Which parts of the agent were not well at the last look.
     was_unwell: Vec<Unwell>,
     told_reboot: bool,
+    pub(crate) startup: Startup,
 }
 
 impl StatusTask {
@@ -77,6 +79,7 @@ impl StatusTask {
             was_ready: false,
             was_unwell: Vec::new(),
             told_reboot: false,
+            startup: Startup::default(),
         }
     }
 
@@ -237,6 +240,7 @@ impl StatusTask {
                 .await?;
             self.reports.told(found.is_change, self.start.elapsed(), fraction());
             self.reconciled.clone_from(&patched.metadata.uid);
+            self.time_ready(&patched);
             self.own.saw(patched);
         }
         self.was_ready |= ready;
@@ -244,6 +248,16 @@ impl StatusTask {
         self.was_unschedulable = is_unschedulable(old);
         self.tell(events);
         Ok(())
+    }
+
+    /// Times how long it took until the API server has a node that is ready.
+    pub(crate) fn time_ready(&mut self, told: &Node) {
+        let conditions = told.status.as_ref().and_then(|status| status.conditions.as_ref());
+        if is_ready(conditions)
+            && let Some(after) = self.startup.ready(self.start.elapsed())
+        {
+            self.ports.metrics.ready(after);
+        }
     }
 
     pub(crate) fn known<'a>(&'a self, facts: &'a Facts, unwell: &'a [Unwell]) -> Known<'a> {

@@ -7,15 +7,12 @@ use model::objects::ObjectKey;
 
 use crate::{references, view};
 
-/// All that a pod refers to: for its images, its variables and its volumes. References without a name
-/// refer to nothing.
+/// All that a pod refers to: for its variables and its volumes. References without a name refer to
+/// nothing. Images are pulled without secrets, so those of images are nobody's to follow.
 pub fn pod_objects(pod: &Pod) -> BTreeSet<ObjectKey> {
     let namespace = &view::pod_name(pod).namespace;
     let mut found = BTreeSet::new();
     let Some(spec) = view::spec(pod) else { return found };
-    for secret in spec.image_pull_secrets.iter().flatten() {
-        add(&mut found, ObjectKey::secret(namespace, &secret.name));
-    }
     for container in view::init_containers(pod).iter().chain(view::containers(pod)) {
         found.append(&mut environment_objects(namespace, container));
     }
@@ -101,7 +98,7 @@ mod tests {
 
     // behaviour: OBJ-1
     #[test]
-    fn images_variables_and_volumes_refer_to_objects() {
+    fn variables_and_volumes_refer_to_objects_and_images_do_not() {
         let env = |kind: &str, name: &str| {
             let key = json!({ "name": name, "key": "k" });
             json!([{ "name": "A", "valueFrom": { kind: key } }, { "name": "B", "value": "b" }])
@@ -110,7 +107,7 @@ mod tests {
             "imagePullSecrets": [{ "name": "pull" }, {}],
             "containers": [
                 { "name": "a", "env": env("secretKeyRef", "of-env") },
-                { "name": "b", "envFrom": [{ "secretRef": { "name": "all" } },
+                { "name": "b", "envFrom": [{ "secretRef": { "name": "all" } }, { "secretRef": {} },
                                            { "configMapRef": { "name": "all" }, "prefix": "x" }] },
             ],
             "initContainers": [{ "name": "i", "env": env("configMapKeyRef", "of-init") }],
@@ -120,7 +117,6 @@ mod tests {
             "secret ns/all",
             "secret ns/of-env",
             "secret ns/of-ephemeral",
-            "secret ns/pull",
             "configmap ns/all",
             "configmap ns/of-init",
         ];

@@ -85,11 +85,12 @@ pub fn pod_requests_with_overhead(pod: &Pod) -> Amounts {
     requests
 }
 
-/// What a pod may use together with what it takes to run it. That is not limited alone.
+/// What a pod may use together with what it takes to run it. That is not limited alone, and a limit of
+/// nothing is none.
 pub fn pod_limits_with_overhead(pod: &Pod) -> Amounts {
     let mut limits = pod_limits(pod);
     let mut overhead = overhead(pod);
-    overhead.retain(|name, _| limits.contains_key(name));
+    overhead.retain(|name, _| limits.get(name).is_some_and(|limit| !limit.is_zero()));
     add(&mut limits, &overhead);
     limits
 }
@@ -261,6 +262,13 @@ mod tests {
                 "cpu 2",
                 "cpu 1250m, memory 1088Mi",
                 "cpu 2250m",
+            ),
+            (
+                "resources: {limits: {memory: 0}}, overhead: {memory: 64Mi}",
+                "cpu 1, memory 1Gi",
+                "cpu 2, memory 0",
+                "cpu 1, memory 1088Mi",
+                "cpu 2, memory 0",
             ),
         ];
         for (more, requests, limits, with, limited_with) in rows {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodUid, SandboxId};
 use model::image_claims::ImageClaims;
+use model::ports::addresses::HostIps;
 use model::ports::clock::WallClock;
 use model::ports::events::EventType::Normal;
 use model::ports::events::{Events, NodeEvents};
@@ -52,6 +53,8 @@ pub struct RuntimeParts {
     pub pods: PathBuf,
     /// The node, as it is configured and found.
     pub node: NodeSettings,
+    /// Its addresses.
+    pub host_ips: Arc<dyn HostIps>,
     /// How long a container that keeps failing waits.
     pub restart_backoff: BackoffLimits,
     /// The pods' cgroups; none when pods have none of their own.
@@ -192,7 +195,7 @@ impl PodRuntime {
                 // What it is in the runtime is settled, whatever becomes of its class.
                 let config = self.sandbox_config(pod, last, String::new()).await;
                 let config = config.map_err(SyncError::SandboxConfig)?;
-                let of_node = view::host_network(pod).then(|| self.parts.node.ips.clone());
+                let of_node = view::host_network(pod).then(|| self.parts.host_ips.host_ips());
                 let ips = of_node.unwrap_or_else(|| status.ips.clone());
                 Ok(Home { sandbox: id.clone(), config, ips, cancel })
             }

@@ -28,6 +28,8 @@ pub(crate) struct Instance<'a> {
     pub(crate) image_user: Option<ImageUser>,
     /// The pod's addresses.
     pub(crate) ips: &'a [IpAddr],
+    /// The node's.
+    pub(crate) node_ips: &'a [IpAddr],
     /// What it sees of the host's files.
     pub(crate) mounts: Vec<Mount>,
     /// What the API has for it.
@@ -41,8 +43,8 @@ pub(crate) fn container_config(
     instance: Instance<'_>,
     node: &NodeSettings,
 ) -> Result<ContainerConfig, ConfigError> {
-    let Instance { restart_count, image_ref, image_user, ips, mounts, api } = instance;
-    let envs = environment(pod, container, &EnvironmentSources { ips, node, api })?;
+    let Instance { restart_count, image_ref, image_user, ips, node_ips, mounts, api } = instance;
+    let envs = environment(pod, container, &EnvironmentSources { ips, node_ips, node, api })?;
     let confinement = Confinement {
         seccomp_default: node.seccomp_default,
         seccomp_profiles: &seccomp_profiles(&node.root_dir),
@@ -141,6 +143,7 @@ mod tests {
             image_ref: "sha256:1".to_owned(),
             image_user: None,
             ips: &[],
+            node_ips: &[],
             mounts: Vec::new(),
             api: &ApiFacts::default(),
         };

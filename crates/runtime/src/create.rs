@@ -52,6 +52,7 @@ impl PodRuntime {
                 image_ref: image_ref.clone(),
                 image_user: image_user.clone(),
                 ips: &home.ips,
+                node_ips: &self.parts.host_ips.host_ips(),
                 mounts,
                 api: &api,
             };

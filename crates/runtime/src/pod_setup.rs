@@ -110,7 +110,7 @@ impl PodRuntime {
                 cluster_servers: node.cluster_dns.clone(),
                 cluster_domain: node.cluster_domain.clone(),
                 host,
-                node_ips: node.ips.clone(),
+                node_ips: self.parts.host_ips.host_ips(),
             },
         );
         let report = self.pod_reporter(pod);
@@ -179,7 +179,7 @@ impl PodRuntime {
         sandbox: &SandboxId,
     ) -> Result<Vec<IpAddr>, SyncError> {
         if view::host_network(pod) {
-            return Ok(self.parts.node.ips.clone());
+            return Ok(self.parts.host_ips.host_ips());
         }
         match self.parts.runtime.pod_sandbox_status(sandbox).await {
             Ok(status) => Ok(status.ips),

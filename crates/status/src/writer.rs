@@ -338,7 +338,9 @@ impl WriterParts {
 /// Says what people should hear of an error. That the server is away is said once for all pods; a conflict
 /// is over when the feed has told of it.
 fn tell(ended: &Ended, error: &ApiError) {
-    if ended.wrote == Wrote::Refused && !matches!(error, ApiError::Conflict(_)) {
+    if matches!(ended.wrote, Wrote::Refused | Wrote::Failed)
+        && !matches!(error, ApiError::Conflict(_))
+    {
         let (uid, error) = (&ended.uid, Chain(error));
         warn!(%uid, %error, "the API server does not take the status of a pod");
     }

@@ -87,6 +87,7 @@ impl OurNode {
         let server = Arc::new(api_server(kubeconfig).await?);
         let events = Arc::<KeptNodeEvents>::default();
         let ports = NodePorts {
+            metrics: node::Metrics::new(&prometheus::Registry::new())?,
             api: server.clone(),
             leases: server,
             runtime,

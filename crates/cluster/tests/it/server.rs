@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 
 use cluster::{Cluster, Connection, Exclusion, Rate, Rates, Source};
@@ -15,6 +16,20 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+/// The API server that a kubeconfig leads to, which has more in its cluster and its user.
+pub(crate) async fn by_kubeconfig(server: &str, cluster: &str, user: &str) -> Cluster {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
+         clusters: [{{name: c, cluster: {{server: \"{server}\"{cluster}}}}}]\n\
+         users: [{{name: u, user: {{{user}}}}}]\n"
+    );
+    file.write_all(text.as_bytes()).unwrap();
+    let connection = Connection::find(Some(file.path().to_owned()), None, "test/1").await.unwrap();
+    Cluster::new(connection, Rate::UNLIMITED, Exclusion::default(), Source::default())
+}
+
 /// What came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked {
@@ -22,6 +37,9 @@ pub(crate) struct Asked {
     /// With the query, without what is random in it.
     pub(crate) path: String,
     pub(crate) content_type: String,
+    pub(crate) user_agent: String,
+    /// Who asks, if they say.
+    pub(crate) authorization: String,
     pub(crate) body: String,
 }
 
@@ -88,6 +106,10 @@ impl Server {
         Self { state, address, _tasks: tasks }
     }
 
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     pub(crate) async fn cluster(&self) -> Cluster {
         self.cluster_at(Rate::UNLIMITED).await
     }
@@ -121,7 +143,13 @@ async fn answer(
     let path = parts.uri.path_and_query().unwrap().as_str();
     let path: Vec<&str> =
         path.split('&').filter(|part| !part.starts_with("timeoutSeconds")).collect();
+    let header = |name: &str| {
+        let value = parts.headers.get(name);
+        value.map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
+    };
     let asked = Asked {
+        user_agent: header("user-agent"),
+        authorization: header("authorization"),
         method: parts.method.to_string(),
         path: path.join("&"),
         content_type: parts.headers["content-type"].to_str().unwrap().to_owned(),

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,16 +36,26 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"ns","uid":"u1","resourceVersion":"8"},"spec":{"containers":[]}}"#;
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Seen {
-    connections: usize,
-    watches: usize,
-    patches: usize,
+pub(crate) struct Seen {
+    pub(crate) connections: usize,
+    pub(crate) watches: usize,
+    pub(crate) patches: usize,
 }
 
-struct Server {
-    seen: watch::Receiver<Seen>,
+pub(crate) struct Server {
+    pub(crate) seen: watch::Receiver<Seen>,
     address: String,
     _tasks: JoinSet<()>,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        start().await
+    }
+
+    pub(crate) fn socket(&self) -> SocketAddr {
+        self.address.strip_prefix("https://").unwrap().parse().unwrap()
+    }
 }
 
 fn tls() -> TlsAcceptor {

@@ -74,6 +74,7 @@ mod tests {
     fn hearing(api: &MemoryNodeApi, tasks: &mut JoinSet<()>) -> NodeHandle {
         let clock = Arc::new(VirtualClock::new());
         let ports = NodePorts {
+            metrics: node::Metrics::new(&prometheus::Registry::new()).unwrap(),
             api: Arc::new(api.clone()),
             leases: Arc::new(api.clone()),
             runtime: Arc::new(MemoryRuntime::new(clock.clone())),

@@ -10,6 +10,7 @@ use model::machine::Cgroups;
 use node::{NodeHandle, NodePorts, Particulars, SelfCheck, Unwell};
 use pods::decide::admission::Ability;
 use podspec::resources::Amounts;
+use prometheus::Registry;
 use tokio::time::Instant;
 
 use crate::decide::node::go_arch;
@@ -18,10 +19,11 @@ use crate::version::{FERROLET, KUBERNETES};
 use crate::wiring::{Ports, Settings};
 
 /// What the agent can do beyond what every node can.
-const FEATURES: [&str; 3] = [
+const FEATURES: [&str; 4] = [
     Ability::InPlacePodLevelResourcesVerticalScaling.gate(),
     "InPlacePodVerticalScalingInitContainers",
     Ability::RestartAllContainersOnContainerExits.gate(),
+    Ability::UserNamespacesHostNetworkSupport.gate(),
 ];
 
 /// What a node is told of itself besides its configuration.
@@ -69,6 +71,7 @@ pub(crate) fn keep(
 ) -> Option<NodeHandle> {
     let (cluster, own) = (ports.cluster.as_ref()?, settings.own_node.clone()?);
     let ports = NodePorts {
+        metrics: metrics(&ports.metrics),
         api: Arc::clone(&cluster.node),
         leases: Arc::clone(&cluster.leases),
         runtime: Arc::clone(&ports.runtime),
@@ -85,6 +88,11 @@ pub(crate) fn keep(
     tasks.spawn("node lease", |stop| node.lease.run(stop));
     tasks.spawn("addresses of pods", |stop| node.pod_cidrs.run(stop));
     Some(handle)
+}
+
+fn metrics(registry: &Registry) -> node::Metrics {
+    let metrics = node::Metrics::new(registry).expect("nobody else times the node");
+    metrics.booted(Instant::now().checked_sub(hostfs::uptime()))
 }
 
 /// Whether the runtime is still looked at.
@@ -108,6 +116,26 @@ mod tests {
     use runtime::decide::NodeSettings;
 
     use super::*;
+
+    // behaviour: NODE-17
+    #[test]
+    fn what_pods_are_held_against_is_declared() {
+        let mut config = KubeletConfiguration::default();
+        let agent = Settings::new("n", "memory", NodeSettings::default());
+        let declared = |config: &KubeletConfiguration| {
+            let told = GivenNode {
+                labels: BTreeMap::new(),
+                ips: Vec::new(),
+                external_cloud: false,
+                capacity: Amounts::new(),
+            };
+            settings(config, &agent, told).own.declared_features
+        };
+        let users = "UserNamespacesHostNetworkSupport";
+        assert!(!declared(&config).contains(&users), "its gate is off");
+        config.feature_gates.insert(users.to_owned(), true);
+        assert!(declared(&config).contains(&users));
+    }
 
     // behaviour: NODE-6, NODE-13
     #[test]

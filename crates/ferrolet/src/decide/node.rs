@@ -9,7 +9,7 @@ use model::ports::runtime::RuntimeFeatures;
 use node::decide::configured::{labels, taints};
 use pods::decide::admission::{Ability, Node};
 use podspec::quantity::Quantity;
-use podspec::resources::{Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
+use podspec::resources::{Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended};
 
 /// The node of that name on a machine of that kind, as Go calls it.
 pub(crate) fn admission_node(
@@ -46,10 +46,16 @@ pub(crate) fn roomy(name: &str) -> Node {
     }
 }
 
-/// The node with the labels and taints of its object: what people made of it counts, not what it was told
-/// at its start.
-pub(crate) fn as_registered(node: Node, object: &ApiNode) -> Node {
+/// The node with the labels and taints of its object, and the resources that others gave it there: what
+/// people made of it counts, not what it was told at its start.
+pub(crate) fn as_registered(mut node: Node, object: &ApiNode) -> Node {
     let taints = object.spec.as_ref().and_then(|spec| spec.taints.clone());
+    let told = object.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    let of_others = told.into_iter().flatten().filter(|(name, _)| is_extended(name));
+    let of_others = of_others
+        .filter_map(|(name, amount)| Some((name.clone(), Quantity::parse(&amount.0).ok()?)));
+    node.allocatable.retain(|name, _| !is_extended(name));
+    node.allocatable.extend(of_others);
     Node {
         labels: object.metadata.labels.clone().unwrap_or_default(),
         taints: taints.unwrap_or_default(),
@@ -72,7 +78,8 @@ pub(crate) fn go_arch(arch: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use config::TaintEffect;
-    use k8s_openapi::api::core::v1::{NodeSpec, Taint};
+    use k8s_openapi::api::core::v1::{NodeSpec, NodeStatus, Taint};
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
     use super::*;
@@ -150,5 +157,32 @@ mod tests {
             let rest = Node { labels: own.labels.clone(), taints: own.taints.clone(), ..known };
             assert_eq!(rest, own, "{row}");
         }
+    }
+
+    // behaviour: ADM-24
+    #[test]
+    fn resources_that_others_gave_the_node_count_as_its_object_has_them() {
+        let object = |told: &[(&str, &str)]| {
+            let told = told
+                .iter()
+                .map(|(name, text)| ((*name).to_owned(), ApiQuantity((*text).to_owned())));
+            let status = NodeStatus { allocatable: Some(told.collect()), ..NodeStatus::default() };
+            ApiNode { status: Some(status), ..ApiNode::default() }
+        };
+        let of = |node: &Node| {
+            let all = node.allocatable.iter().filter(|(name, _)| name.contains('/'));
+            all.map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>()
+        };
+        let own = roomy("web-1");
+        // What is the node's own counts as it is, not as it was told last.
+        let told = object(&[("example.com/gpu", "2"), ("cpu", "1"), ("memory", "1")]);
+        let known = as_registered(own.clone(), &told);
+        assert_eq!(of(&known), ["example.com/gpu=2"]);
+        assert_eq!((known.allocatable[CPU], known.allocatable.len()), (own.allocatable[CPU], 5));
+        let known = as_registered(known, &object(&[("example.com/gpu", "0")]));
+        assert_eq!(of(&known), ["example.com/gpu=0"], "there, and none is left");
+        let known = as_registered(known, &object(&[("example.com/fpga", "1")]));
+        assert_eq!(of(&known), ["example.com/fpga=1"], "taken away");
+        assert_eq!(as_registered(known, &ApiNode::default()).allocatable, own.allocatable);
     }
 }

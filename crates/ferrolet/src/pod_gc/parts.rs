@@ -18,6 +18,7 @@ use prometheus::Registry;
 
 use super::why;
 use crate::observe::SystemClock;
+use crate::proxies::proxies;
 use crate::version::FERROLET;
 
 /// How this program presents itself to the API server, which takes the part before the slash for the
@@ -58,7 +59,9 @@ impl Parts {
 
 async fn cluster(args: &PodGcArguments, registry: &Registry) -> Result<Cluster> {
     let server = &args.server;
-    let found = Connection::find(server.kubeconfig.clone(), server.master.as_deref(), USER_AGENT);
+    let (kubeconfig, master, proxies) =
+        (server.kubeconfig.clone(), server.master.as_deref(), proxies());
+    let found = Connection::find_through(kubeconfig, master, USER_AGENT, &proxies);
     let connection = found.await.context("find the API server")?;
     let exclusion = Exclusion {
         labels: args.exclude_labels.clone(),

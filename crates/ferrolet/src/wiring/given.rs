@@ -1,6 +1,6 @@
 //! What the agent is given: the outside, and what it is told.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,6 +78,8 @@ pub struct Settings {
     pub resync: Duration,
     /// The node, as it is configured and found.
     pub node: NodeSettings,
+    /// Its addresses as they were at the start; in a cluster its object says later ones.
+    pub host_ips: Vec<IpAddr>,
     /// What pods meet on it.
     pub admission: Node,
     /// Whether containers may have policies and rules of their own about when they are restarted.
@@ -119,6 +121,7 @@ impl Settings {
             container_links: "/var/log/containers".into(),
             resync: Duration::from_mins(1),
             node,
+            host_ips: Vec::new(),
             admission: roomy(node_name),
             restart_rules: true,
             unsafe_sysctls: Vec::new(),

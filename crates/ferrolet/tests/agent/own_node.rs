@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use gc::decide::images::Policy;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{EnvVar, Node, PodSpec};
 use model::ids::PodName;
-use testkit::cluster::MemoryPods;
-use testkit::cluster::node_api::MemoryNodeApi;
+use model::observed::{Container, ContainerState};
+use model::ports::addresses::FoundAddresses;
+use testkit::cluster::node_api::{MemoryNodeApi, NodeAsk};
+use testkit::cluster::{MemoryPods, Trouble};
 use testkit::pods::{PodBuilder, pod};
 use testkit::runtime::{Method, RemoteImage};
 use tokio::time::{Instant, sleep};
@@ -105,6 +107,91 @@ async fn a_pod_waits_for_the_network_unless_it_has_the_hosts() {
     world.runtime.set_network_ready(true);
     world.until("it runs", |_| runs(&api, "own")).await;
     assert!(begin.elapsed().as_secs() <= 4, "{:?}", begin.elapsed());
+}
+
+/// Puts the node there as people left it: with a label that the agent does not know of.
+fn labelled(world: &World) {
+    let mut object = Node::default();
+    object.metadata.name = Some("node".to_owned());
+    object.metadata.labels = Some([("zone".to_owned(), "north".to_owned())].into());
+    world.own_node.as_ref().expect("it is kept").put_node(object);
+}
+
+// behaviour: API-31
+#[tokio::test(start_paused = true)]
+async fn pods_of_the_api_are_let_in_by_the_nodes_object_and_static_ones_do_not_wait_for_it() {
+    let (world, api) = world();
+    let nodes = world.own_node.as_ref().unwrap();
+    labelled(&world);
+    nodes.freeze(true);
+    nodes.trouble(NodeAsk::Create, Trouble::Unreachable, u32::MAX);
+    world.write_manifest("fixed", "Always", "[sleep, forever]");
+    let selector = |spec: &mut PodSpec| {
+        spec.node_selector = Some([("zone".to_owned(), "north".to_owned())].into());
+    };
+    let sleeper = bound("north").container("main", IMAGE, ["sleep", "forever"]);
+    api.make(sleeper.spec(selector).build());
+    let _agent = world.start();
+    world.one_runs("fixed").await;
+    sleep(Duration::from_mins(2)).await;
+    let phase =
+        api.pod(&PodName::new("default", "north")).and_then(|pod| pod.status.clone()?.phase);
+    assert!(!matches!(phase.as_deref(), Some("Failed" | "Running")), "{phase:?}");
+    nodes.freeze(false);
+    world.until("it runs", |_| runs(&api, "north")).await;
+}
+
+/// What the API server has of a pod's address and its node's.
+fn told_addresses(api: &MemoryPods, name: &str) -> Option<(String, String)> {
+    let status = api.pod(&PodName::new("default", name))?.status.clone()?;
+    Some((status.host_ip?, status.pod_ip?))
+}
+
+/// Waits until a pod with the host's network tells this address.
+async fn tells(world: &World, api: &MemoryPods, address: &str) {
+    let address = address.to_owned();
+    let told = |_: &World| told_addresses(api, "hosts").filter(|told| told.0 == address);
+    let (_, own) = world.until(&format!("it is told to be at {address}"), told).await;
+    assert_eq!(own, address);
+}
+
+/// The value of the variable `AT` of the container that runs.
+fn variable(world: &World) -> Option<String> {
+    let is_running = |one: &&Container| one.state == ContainerState::Running;
+    let id = world.runtime.containers().iter().find(is_running)?.id.clone();
+    let envs = world.runtime.container_config(&id)?.envs;
+    envs.into_iter().find(|(name, _)| name == "AT").map(|(_, value)| value)
+}
+
+fn machine_at(address: &str) -> FoundAddresses {
+    let ip = address.parse().expect("an address");
+    let (on_interfaces, by_default_route) = (vec![ip], vec![ip]);
+    FoundAddresses { on_interfaces, by_default_route, ..FoundAddresses::default() }
+}
+
+// behaviour: NODE-39
+#[tokio::test(start_paused = true)]
+async fn pods_hear_of_the_nodes_addresses_as_its_object_has_them() {
+    let (world, api) = world();
+    world.files.write("/etc/hosts", "127.0.0.1 localhost\n");
+    // Not the one that the agent started with.
+    world.addresses.set(machine_at("192.0.2.7"));
+    let _agent = world.start();
+    let at: EnvVar = serde_json::from_value(serde_json::json!({
+        "name": "AT", "valueFrom": { "fieldRef": { "fieldPath": "status.hostIP" } }
+    }))
+    .unwrap();
+    let asks = |spec: &mut PodSpec| spec.containers[0].env = Some(vec![at]);
+    let sleeper = bound("hosts").container("main", IMAGE, ["sleep", "forever"]);
+    api.make(sleeper.spec(asks).host_network().build());
+    tells(&world, &api, "192.0.2.7").await;
+    assert_eq!(world.until("it runs", variable).await, "192.0.2.7");
+    world.addresses.set(machine_at("192.0.2.8"));
+    tells(&world, &api, "192.0.2.8").await;
+    let old = world.runtime.containers()[0].id.clone();
+    world.runtime.kill_container(&old, 1);
+    let anew = |world: &World| variable(world).filter(|at| at == "192.0.2.8");
+    world.until("the next container hears of the new one", anew).await;
 }
 
 // behaviour: NODE-35

@@ -58,6 +58,8 @@ pub(crate) struct World {
     pub(crate) counted: Mutex<Registry>,
     /// The node's own objects, where agents keep them.
     pub(crate) own_node: Option<MemoryNodeApi>,
+    /// The machine's addresses, as agents find them.
+    pub(crate) addresses: Arc<MemoryAddresses>,
     /// What the API server has besides pods.
     pub(crate) rest: MemoryCluster,
     clock: Arc<VirtualClock>,
@@ -93,6 +95,7 @@ impl World {
             api: None,
             counted: Mutex::default(),
             own_node: None,
+            addresses: Arc::new(MemoryAddresses::one("192.0.2.1")),
             rest: MemoryCluster::new(VirtualClock::clone(&clock)),
             clock,
         }
@@ -141,7 +144,6 @@ impl World {
         let node = NodeSettings {
             root_dir: "/var/lib/kubelet".into(),
             cluster_dns: vec![[10, 96, 0, 10].into()],
-            ips: vec![[192, 0, 2, 1].into()],
             ids_per_pod: 65_536,
             ..NodeSettings::default()
         };
@@ -152,6 +154,7 @@ impl World {
                 headers: Headers::default(),
                 period: Duration::from_secs(20),
             }),
+            host_ips: vec![[192, 0, 2, 1].into()],
             container_gc: self.container_gc,
             images: self.images.clone(),
             cgroups: NodeCgroups::of_pods("/kubepods").per_pod(self.per_pod_cgroups),
@@ -179,7 +182,7 @@ impl World {
                 pod_writes: Arc::new(api.clone()),
                 node: Arc::new(self.own_node.clone().unwrap_or_default()),
                 leases: Arc::new(self.own_node.clone().unwrap_or_default()),
-                addresses: Arc::new(MemoryAddresses::one("192.0.2.1")),
+                addresses: Arc::clone(&self.addresses) as _,
                 objects: Arc::new(self.rest.clone()),
                 services: Arc::new(self.rest.clone()),
                 classes: Arc::new(self.rest.clone()),

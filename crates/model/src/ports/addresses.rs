@@ -16,6 +16,19 @@ pub struct FoundAddresses {
     pub by_default_route: Vec<IpAddr>,
 }
 
+/// The node's addresses, as its pods hear of them.
+pub trait HostIps: Debug + Send + Sync {
+    /// Those of now: the primary one first, at most one of each version of IP; none while none is known.
+    fn host_ips(&self) -> Vec<IpAddr>;
+}
+
+/// Of a node whose addresses never change.
+impl HostIps for Vec<IpAddr> {
+    fn host_ips(&self) -> Self {
+        self.clone()
+    }
+}
+
 /// Finds out the machine's addresses.
 #[async_trait]
 pub trait Addresses: Debug + Send + Sync {

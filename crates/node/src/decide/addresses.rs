@@ -74,6 +74,19 @@ fn found_out(asked: &[IpAddr], hostname: &str, found: &FoundAddresses) -> Result
         .ok_or_else(|| "neither its name nor a default route tells one".to_owned())
 }
 
+/// By which of a node's addresses its pods know it: the first internal one, else the first external one,
+/// and the first of the other version of IP.
+pub fn host_ips(addresses: &[NodeAddress]) -> Vec<IpAddr> {
+    let of_kind = |kind: &'static str| {
+        let all = addresses.iter().filter(move |one| one.type_ == kind);
+        all.filter_map(|one| one.address.parse::<IpAddr>().ok())
+    };
+    let mut all = of_kind("InternalIP").chain(of_kind("ExternalIP"));
+    let Some(first) = all.next() else { return Vec::new() };
+    let other = all.find(|ip| ip.is_ipv6() != first.is_ipv6());
+    [Some(first), other].into_iter().flatten().collect()
+}
+
 /// Whether others can reach the node by an address, and it is its own.
 fn usable(ip: IpAddr, found: &FoundAddresses) -> Result<(), String> {
     let link_local = match ip {

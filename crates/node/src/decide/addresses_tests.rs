@@ -53,6 +53,27 @@ fn addresses_are_those_asked_for_or_found_in_order() {
     assert!(addresses(&[], "n", &found(MINE, &[], &[])).is_err());
 }
 
+// behaviour: NODE-39
+#[test]
+fn pods_know_a_node_by_its_internal_addresses_and_else_by_its_external_ones() {
+    let rows: [(&[(&str, &str)], Texts); 7] = [
+        (&[], &[]),
+        (&[("Hostname", "n"), ("InternalDNS", "10.0.0.1"), ("InternalIP", "n")], &[]),
+        (&[("Hostname", "n"), ("InternalIP", "10.0.0.1")], &["10.0.0.1"]),
+        (&[("ExternalIP", "192.0.2.1"), ("InternalIP", "10.0.0.1")], &["10.0.0.1"]),
+        (&[("ExternalIP", "192.0.2.1")], &["192.0.2.1"]),
+        (&[("ExternalIP", "fd00::1"), ("InternalIP", "10.0.0.1")], &["10.0.0.1", "fd00::1"]),
+        (
+            &[("InternalIP", "fd00::1"), ("InternalIP", "fd00::2"), ("InternalIP", "10.0.0.1")],
+            &["fd00::1", "10.0.0.1"],
+        ),
+    ];
+    for (told, expected) in rows {
+        let told: Vec<NodeAddress> = told.iter().map(|(kind, text)| address(kind, text)).collect();
+        assert_eq!(host_ips(&told), ips(expected), "{told:?}");
+    }
+}
+
 #[test]
 fn a_name_is_looked_up_only_when_nothing_else_says_an_address() {
     for (asked, hostname, looked_up) in [

@@ -5,6 +5,7 @@ use crate::decide::status::REBOOTED;
 use config::KubeletConfiguration;
 use k8s_openapi::api::core::v1::NodeSystemInfo;
 use model::machine::Identity;
+use model::ports::runtime::RuntimeFeatures;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -159,6 +160,26 @@ fn features_are_declared_where_their_gates_are_on() {
         let (node, _) = made(&settings, &Facts::default());
         let declared = node.status.unwrap().declared_features.unwrap_or_default();
         assert_eq!(declared, expected);
+    }
+}
+
+// behaviour: NODE-17
+#[test]
+fn what_the_runtime_must_do_too_is_declared_once_it_says_that_it_does() {
+    let users = "UserNamespacesHostNetworkSupport";
+    let settings = settings(|config, own| {
+        config.feature_gates = [(users.to_owned(), true)].into();
+        own.declared_features = vec![users];
+    });
+    for (can, expected) in [(None, false), (Some(false), false), (Some(true), true)] {
+        let mut facts = Facts::default();
+        facts.runtime.features = can.map(|can| RuntimeFeatures {
+            user_namespaces_host_network: can,
+            ..RuntimeFeatures::default()
+        });
+        let (node, _) = made(&settings, &facts);
+        let declared = node.status.unwrap().declared_features.unwrap_or_default();
+        assert_eq!(declared == [users], expected, "{can:?}");
     }
 }
 

@@ -28,6 +28,9 @@ const CGROUP_V1: &str = "cgroup v1 detected. cgroup v1 support is deprecated and
     future release. Please migrate to cgroup v2. More information at \
     https://git.k8s.io/enhancements/keps/sig-node/5573-remove-cgroup-v1";
 
+/// The feature that a node has only if its runtime has it.
+const OF_RUNTIME: &str = "UserNamespacesHostNetworkSupport";
+
 /// What a status is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
@@ -57,8 +60,12 @@ pub fn set_status(node: &mut Node, known: Known<'_>, now: Timestamp) -> Vec<Node
     }
     set_abilities(&mut status, &facts.runtime.handlers, facts.runtime.features);
     events.extend(set_conditions(&mut status, known, now));
-    let declared = settings.own.declared_features.iter().map(|name| (*name).to_owned());
-    status.declared_features = Some(declared.collect()).filter(|all: &Vec<_>| !all.is_empty());
+    let runtime = facts.runtime.features.unwrap_or_default();
+    let declared = settings.own.declared_features.iter();
+    let declared =
+        declared.filter(|name| **name != OF_RUNTIME || runtime.user_namespaces_host_network);
+    let declared: Vec<String> = declared.map(|name| (*name).to_owned()).collect();
+    status.declared_features = Some(declared).filter(|all| !all.is_empty());
     node.status = Some(status);
     events
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 use testkit::cluster::Trouble;
@@ -45,6 +47,40 @@ async fn a_node_that_is_well_is_ready_from_its_first_call_on() {
     assert_eq!(reasons, expected);
     let seen = running.handle.wait_for_node(is_ready).await;
     assert_eq!(seen.metadata.uid, node.metadata.uid);
+}
+
+/// What was timed, by the part of the name that is its own; zero is nothing.
+fn timed(world: &World, part: &str) -> f64 {
+    let name = format!("kubelet_node_startup_{part}duration_seconds");
+    let all = world.timed.lock().unwrap().gather();
+    let found = all.iter().find(|one| one.name() == name).unwrap();
+    found.get_metric()[0].get_gauge().get_value()
+}
+
+// behaviour: NODE-41
+#[tokio::test(start_paused = true)]
+async fn it_is_timed_how_long_a_new_node_takes_to_start() {
+    let mut world = World::new();
+    world.booted = Instant::now().checked_sub(Duration::from_mins(1));
+    world.runtime.set_network_ready(false);
+    world.api.trouble(NodeAsk::Create, Trouble::Unreachable, 3);
+    let running = world.start();
+    world.node(|node| !is_ready(node)).await;
+    pass(30).await;
+    assert_eq!((timed(&world, "pre_kubelet_"), timed(&world, "")), (60.0, 0.0), "it is not ready");
+    assert!(timed(&world, "registration_") > 0.1, "it took some tries");
+    assert!((0.9..2.0).contains(&timed(&world, "pre_registration_")), "it was waited for");
+    world.runtime.set_network_ready(true);
+    world.node(is_ready).await;
+    pass(1).await;
+    let (after, in_all) = (timed(&world, "post_registration_"), timed(&world, ""));
+    assert!(after >= 30.0 && in_all > 60.0 + after, "{after} {in_all}");
+    // The next agent finds the node, and times nothing.
+    drop(running);
+    let _next = world.start();
+    pass(30).await;
+    let parts = ["pre_kubelet_", "pre_registration_", "registration_", "post_registration_", ""];
+    assert!(parts.iter().all(|part| timed(&world, part) == 0.0));
 }
 
 // behaviour: NODE-2

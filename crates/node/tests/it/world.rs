@@ -1,14 +1,15 @@
 //! A node, an API server, a runtime, and their time.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use config::KubeletConfiguration;
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use model::ports::node_api::{NodeApi, NodeLeases};
-use node::{NodeHandle, NodePorts, NodeTasks, Particulars, SelfCheck, Settings, Unwell};
+use node::{Metrics, NodeHandle, NodePorts, NodeTasks, Particulars, SelfCheck, Settings, Unwell};
 use podspec::quantity::Quantity;
+use prometheus::Registry;
 use testkit::addresses::MemoryAddresses;
 use testkit::clock::VirtualClock;
 use testkit::cluster::node_api::MemoryNodeApi;
@@ -16,7 +17,7 @@ use testkit::events::KeptNodeEvents;
 use testkit::runtime::MemoryRuntime;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// How long a test waits for what should come: virtual time, so long is cheap.
@@ -55,6 +56,10 @@ pub(crate) struct World {
     pub(crate) addresses: Arc<MemoryAddresses>,
     pub(crate) events: Arc<KeptNodeEvents>,
     pub(crate) part: Arc<Part>,
+    /// What the last node that ran has timed.
+    pub(crate) timed: Mutex<Registry>,
+    /// When the machine began to run.
+    pub(crate) booted: Option<Instant>,
     clock: VirtualClock,
 }
 
@@ -74,6 +79,8 @@ impl World {
             addresses: Arc::new(MemoryAddresses::one("10.0.0.1")),
             events: Arc::default(),
             part: Arc::default(),
+            timed: Mutex::default(),
+            booted: None,
             clock,
         }
     }
@@ -106,7 +113,10 @@ impl World {
     pub(crate) fn start_with(&self, settings: Settings) -> Running {
         let api: Arc<dyn NodeApi> = Arc::new(self.api.clone());
         let leases: Arc<dyn NodeLeases> = Arc::new(self.api.clone());
+        let timed = Registry::new();
+        *self.timed.lock().unwrap() = timed.clone();
         let ports = NodePorts {
+            metrics: Metrics::new(&timed).unwrap().booted(self.booted),
             api,
             leases,
             runtime: self.runtime.clone(),

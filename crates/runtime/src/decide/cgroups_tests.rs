@@ -61,6 +61,25 @@ fn a_pod_lies_in_the_cgroup_of_its_class() {
     assert!(pod_cgroup(&settings().root, &pod).is_err());
 }
 
+// behaviour: OBJ-31
+#[test]
+fn what_it_takes_to_run_a_pod_lies_in_its_cgroup() {
+    let overhead = "  overhead: {cpu: 250m, memory: 64Mi}";
+    let guaranteed = "limits: {cpu: 500m, memory: 64Mi}";
+    let rows = [
+        (guaranteed, (Some(768), Some(75_000), Some(128 * MIB)), 0),
+        ("requests: {cpu: 250m, memory: 8Mi}", (Some(512), None, None), 500),
+        ("limits: {cpu: 1}", (Some(1280), Some(125_000), None), 1250),
+        // One that asks for nothing gets no more than others that do.
+        ("", (Some(2), None, None), 0),
+    ];
+    for (resources, expected, share) in rows {
+        let pod = pod(&[resources], overhead);
+        assert_eq!(told(&pod, &settings()), expected, "{resources}");
+        assert_eq!(class_share(&pod), share, "{resources}");
+    }
+}
+
 // behaviour: CGR-10
 #[test]
 fn a_pod_is_limited_as_a_whole_when_each_part_is() {

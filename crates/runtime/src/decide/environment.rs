@@ -21,6 +21,8 @@ use super::{ConfigError, NodeSettings};
 pub struct EnvironmentSources<'a> {
     /// The pod's addresses.
     pub ips: &'a [IpAddr],
+    /// The node's.
+    pub node_ips: &'a [IpAddr],
     /// The node.
     pub node: &'a NodeSettings,
     /// What the API has for the container.
@@ -102,11 +104,11 @@ fn referred(
     container: &Container,
     sources: &EnvironmentSources<'_>,
 ) -> Result<Option<String>, ConfigError> {
-    let EnvironmentSources { ips, node, api } = *sources;
+    let EnvironmentSources { ips, node_ips, node, api } = *sources;
     let namespace = view::pod_name(pod).namespace;
     let objects = api.objects(&namespace);
     if let Some(selector) = &source.field_ref {
-        return pod_field(selector, pod, ips, &node.ips).map(Some);
+        return pod_field(selector, pod, ips, node_ips).map(Some);
     }
     if let Some(selector) = &source.resource_field_ref {
         return container_resource(selector, pod, container, &node.allocatable).map(Some);
@@ -214,7 +216,8 @@ mod tests {
 
     fn of_pod(pod: &Pod, container: &Container) -> Result<Vec<(String, String)>, ConfigError> {
         let (node, api) = (NodeSettings::default(), ApiFacts::default());
-        environment(pod, container, &EnvironmentSources { ips: &[], node: &node, api: &api })
+        let sources = EnvironmentSources { ips: &[], node_ips: &[], node: &node, api: &api };
+        environment(pod, container, &sources)
     }
 
     // behaviour: CON-2

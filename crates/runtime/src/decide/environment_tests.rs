@@ -40,7 +40,7 @@ fn api<const N: usize>(objects: [(ObjectKey, DataObject); N], container: &Contai
 
 fn made(container: &Container, api: &ApiFacts) -> Result<Vec<String>, String> {
     let (pod, node) = (pods::pod("web").build(), NodeSettings::default());
-    let sources = EnvironmentSources { ips: &[], node: &node, api };
+    let sources = EnvironmentSources { ips: &[], node_ips: &[], node: &node, api };
     let made = environment(&pod, container, &sources).map_err(|error| error.to_string())?;
     Ok(made.into_iter().map(|(name, value)| format!("{name}={value}")).collect())
 }
@@ -132,7 +132,7 @@ fn an_object_that_is_not_known_yet_is_an_error_even_where_it_need_not_be_there()
     let objects = BTreeMap::from([(secret("s"), Err(not_yet.clone()))]);
     let api = ApiFacts { objects: Some(objects), services: Vec::new() };
     let (pod, node) = (pods::pod("web").build(), NodeSettings::default());
-    let sources = EnvironmentSources { ips: &[], node: &node, api: &api };
+    let sources = EnvironmentSources { ips: &[], node_ips: &[], node: &node, api: &api };
     let error = environment(&pod, &container, &sources).unwrap_err();
     assert_eq!(error, ConfigError::Object(not_yet));
     let message = "failed to sync secret cache: timed out waiting for the condition";

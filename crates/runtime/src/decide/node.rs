@@ -13,8 +13,6 @@ use super::resources::LimitSettings;
 pub struct NodeSettings {
     /// Where the agent keeps what is its pods'.
     pub root_dir: PathBuf,
-    /// The node's addresses, the primary one first.
-    pub ips: Vec<IpAddr>,
     /// What pods can have of the node.
     pub allocatable: Amounts,
     /// What the machine is.

@@ -1,5 +1,6 @@
 //! An executor and the outside it works on.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -58,7 +59,6 @@ impl World {
             root_dir: "/var/lib/kubelet".into(),
             cluster_dns: vec![[10, 96, 0, 10].into()],
             cluster_domain: "cluster.local".to_owned(),
-            ips: vec![[192, 0, 2, 1].into()],
             ids_per_pod: 65_536,
             ..NodeSettings::default()
         };
@@ -129,6 +129,7 @@ impl World {
                 container_links: "/var/log/containers".into(),
             },
             node,
+            host_ips: Arc::new(vec![IpAddr::from([192, 0, 2, 1])]),
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
         });
         let words = TerminationMessages {

@@ -18,6 +18,17 @@ pub(super) const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
 /// The exit code of a container whose end was not seen, as if it had been killed.
 pub(super) const UNSEEN_EXIT_CODE: i32 = 137;
 
+/// What is told of a container whose end was not seen, in upstream's words.
+pub(super) const UNSEEN_END: &str =
+    "The container could not be located when the pod was terminated";
+/// The same of one of which the runtime has nothing any more.
+const UNSEEN_END_OF_GONE: &str = "The container could not be located when the pod was deleted.  \
+                                  The container used to be Running";
+/// Of an init container of which the runtime has nothing any more, while it has something of what comes
+/// after it.
+const WORKED_UNSEEN: &str = "Unable to get init container status from container runtime and pod has \
+                             been initialized, treat it as exited normally";
+
 /// What a container is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -70,7 +81,7 @@ pub(crate) fn container_status(
     if has_worked && is_waiting(&status) {
         status.state = Some(terminated(ContainerStateTerminated {
             reason: Some("Completed".to_owned()),
-            message: Some("gone from the runtime; what runs after it was started".to_owned()),
+            message: Some(WORKED_UNSEEN.to_owned()),
             ..ContainerStateTerminated::default()
         }));
     }
@@ -113,8 +124,7 @@ fn of_none(
     // It ended, although nobody saw how. Without a record of that it would look as if it had never
     // run, and the pod would go back to Pending.
     if old.is_some_and(was_running) && ended(status.last_state.as_ref()).is_none() {
-        let id = old.and_then(|old| old.container_id.clone());
-        status.last_state = Some(terminated(unseen_end(id)));
+        status.last_state = Some(terminated(unseen_end(UNSEEN_END_OF_GONE)));
         if !view::is_being_deleted(pod) {
             status.restart_count = status.restart_count.saturating_add(1);
         }
@@ -138,12 +148,17 @@ fn of_instance(
         .filter(|before| before.state == observed::ContainerState::Exited)
         .map(|before| exit_of(input, before))
         .or_else(|| old.and_then(|old| last_end(old, &id)).cloned());
+    let state = state(newest, &id, old, || exit_of(input, newest));
+    // An end that nobody saw has no id: what is told of the newest instance is not told of one before it.
+    let is_told =
+        |end: &ContainerStateTerminated| is_unseen(end) && ended(Some(&state)) == Some(end);
+    let last = last.filter(|end| !is_told(end));
     ContainerStatus {
         name: newest.name.to_string(),
         image: newest.image.to_string(),
         image_id: newest.image_ref.to_string(),
         restart_count: restart_count(newest, &id, old),
-        state: Some(state(input, newest, &id, old)),
+        state: Some(state),
         last_state: last.map(terminated),
         container_id: Some(id),
         user: newest.user.as_deref().map(user),
@@ -166,10 +181,10 @@ fn user(user: &observed::ContainerUser) -> ContainerUser {
 }
 
 fn state(
-    input: &StatusInput<'_>,
     newest: &observed::ContainerStatus,
     id: &str,
     old: Option<&ContainerStatus>,
+    exit: impl FnOnce() -> ContainerStateTerminated,
 ) -> ContainerState {
     match newest.state {
         observed::ContainerState::Running => ContainerState {
@@ -177,11 +192,10 @@ fn state(
             ..ContainerState::default()
         },
         observed::ContainerState::Created => waiting(None, None),
-        observed::ContainerState::Exited => terminated(exit_of(input, newest)),
+        observed::ContainerState::Exited => terminated(exit()),
         observed::ContainerState::Unknown => {
-            let unseen = || unseen_end(Some(id.to_owned()));
             let end = match old {
-                Some(old) if was_running(old) => Some(unseen()),
+                Some(old) if was_running(old) => Some(unseen_end(UNSEEN_END)),
                 // Upstream forgets at the second look what it said at the first.
                 Some(old) => end_of(old, id),
                 None => None,
@@ -228,13 +242,24 @@ fn last_end<'a>(old: &'a ContainerStatus, id: &str) -> Option<&'a ContainerState
 }
 
 /// How the instance with this id ended, as the old status tells it. Marked with the id, so that it
-/// is found again after a failed start has moved it.
+/// is found again after a failed start has moved it; an end that nobody saw is found without.
 fn end_of(old: &ContainerStatus, id: &str) -> Option<ContainerStateTerminated> {
-    let of_state = ended(old.state.as_ref()).filter(|_| old.container_id.as_deref() == Some(id));
-    let moved =
-        || ended(old.last_state.as_ref()).filter(|end| end.container_id.as_deref() == Some(id));
-    let end = of_state.or_else(moved)?.clone();
-    Some(ContainerStateTerminated { container_id: Some(id.to_owned()), ..end })
+    let is_same = old.container_id.as_deref() == Some(id);
+    let of_state = ended(old.state.as_ref()).filter(|_| is_same);
+    let is_moved = |end: &ContainerStateTerminated| {
+        end.container_id.as_deref() == Some(id) || (is_same && is_unseen(end))
+    };
+    let moved = || ended(old.last_state.as_ref()).filter(|end| is_moved(end));
+    let mut end = of_state.or_else(moved)?.clone();
+    if !is_unseen(&end) {
+        end.container_id = Some(id.to_owned());
+    }
+    Some(end)
+}
+
+/// Whether it is the end of an instance that nobody saw.
+fn is_unseen(end: &ContainerStateTerminated) -> bool {
+    *end == unseen_end(UNSEEN_END)
 }
 
 fn exit_of(
@@ -291,12 +316,11 @@ fn terminated(end: ContainerStateTerminated) -> ContainerState {
 }
 
 /// The end of an instance that nobody saw.
-fn unseen_end(id: Option<String>) -> ContainerStateTerminated {
+fn unseen_end(message: &str) -> ContainerStateTerminated {
     ContainerStateTerminated {
-        container_id: id,
         exit_code: UNSEEN_EXIT_CODE,
         reason: Some(STATUS_UNKNOWN.to_owned()),
-        message: Some("it was running and the runtime no longer knows how it is".to_owned()),
+        message: Some(message.to_owned()),
         ..ContainerStateTerminated::default()
     }
 }

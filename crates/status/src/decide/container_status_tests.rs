@@ -1,6 +1,8 @@
 //! The states of containers.
 
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus,
+};
 use model::observed;
 use model::observed::ContainerState::{Created, Exited, Running, Unknown};
 
@@ -295,6 +297,33 @@ fn an_end_that_nobody_saw_stays_the_same_at_every_look() {
     world.start_failures.clear();
     let expected = ("ended 137 ContainerStatusUnknown".into(), "ended 4 Error".into(), 2);
     assert_eq!(shown(&world.first()), expected);
+}
+
+// behaviour: STW-43
+#[test]
+fn what_nobody_saw_is_told_in_upstreams_words() {
+    let unseen = |message: &str| ContainerStateTerminated {
+        exit_code: 137,
+        reason: Some("ContainerStatusUnknown".to_owned()),
+        message: Some(message.to_owned()),
+        ..ContainerStateTerminated::default()
+    };
+    let ran = || vec![old(running(21), 1, Some("main-1"))];
+    let lost = World::new(pod("Always", &["main"]), vec![instance("main-1", Unknown, 0)]);
+    let found = lost.with_old(ran()).first();
+    let words = "The container could not be located when the pod was terminated";
+    assert_eq!(found.state.unwrap().terminated, Some(unseen(words)));
+    let found = World::new(pod("Always", &["main"]), vec![]).with_old(ran()).first();
+    let words = "The container could not be located when the pod was deleted.  \
+                 The container used to be Running";
+    assert_eq!(found.last_state.unwrap().terminated, Some(unseen(words)));
+    let pod = with_init(pod("Always", &["main"]), vec![container("first")]);
+    let world = World::new(pod, vec![instance("main-0", Running, 0)]);
+    let found = world.status().init_container_statuses.unwrap().remove(0);
+    let end = found.state.unwrap().terminated.unwrap();
+    let words = "Unable to get init container status from container runtime and pod has been \
+                 initialized, treat it as exited normally";
+    assert_eq!((end.message.as_deref(), end.container_id), (Some(words), None));
 }
 
 #[test]

@@ -13,6 +13,8 @@ pub fn outcome(error: &ApiError) -> Wrote {
         ApiError::NotFound => Wrote::Well,
         ApiError::Throttled { retry_after } => Wrote::Away(retry_after.unwrap_or_default()),
         error if error.is_away() => Wrote::Away(Duration::ZERO),
+        // A token that was changed, a store that is in trouble.
+        ApiError::Refused { code: 401 | 500.., .. } | ApiError::Unreadable(_) => Wrote::Failed,
         _ => Wrote::Refused,
     }
 }
@@ -21,7 +23,7 @@ pub fn outcome(error: &ApiError) -> Wrote {
 mod tests {
     use super::*;
 
-    // behaviour: STW-32, STW-33, STW-34
+    // behaviour: STW-32, STW-33, STW-34, STW-39
     #[test]
     fn an_error_is_of_the_pod_or_of_the_server() {
         let refused = |code| ApiError::Refused { code, message: String::new() };
@@ -34,9 +36,11 @@ mod tests {
             (ApiError::Unreachable("away".into()), Wrote::Away(Duration::ZERO)),
             (ApiError::TooSlow(second), Wrote::Away(Duration::ZERO)),
             (refused(503), Wrote::Away(Duration::ZERO)),
-            (refused(500), Wrote::Refused),
+            (refused(500), Wrote::Failed),
+            (refused(401), Wrote::Failed),
+            (refused(403), Wrote::Refused),
             (refused(422), Wrote::Refused),
-            (ApiError::Unreadable("no JSON".into()), Wrote::Refused),
+            (ApiError::Unreadable("no JSON".into()), Wrote::Failed),
         ];
         for (error, expected) in rows {
             assert_eq!(outcome(&error), expected, "{error:?}");

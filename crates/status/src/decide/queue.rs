@@ -7,9 +7,10 @@ use model::ids::PodUid;
 
 /// How many pods are written about at a time.
 const AT_A_TIME: usize = 8;
-/// How long a pod waits that could not be written, at first and at most.
+/// How long a pod waits that could not be written, at first and at most: as upstream, which tries all of
+/// them every 10 s.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// How long all wait while the API server is away, at first and at most, unless it says how long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -21,6 +22,8 @@ pub enum Wrote {
     Well,
     /// It was refused.
     Refused,
+    /// The API server could not do it, or did not know who asked: it may fare better once others do.
+    Failed,
     /// The API server is away, or has too much to do and wants to be left alone for a while.
     Away(Duration),
 }
@@ -30,6 +33,16 @@ struct Waiting {
     /// The number of its last change: the newest goes first.
     change: u64,
     not_before: Option<Duration>,
+    /// Whether it waits no longer once another one is written.
+    for_server: bool,
+}
+
+/// How long a pod waits that was not written.
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    time: Duration,
+    /// How many had been written by then.
+    wells: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -47,22 +60,26 @@ pub struct Queue {
     waiting: BTreeMap<PodUid, Waiting>,
     /// Being written, with the last change that came meanwhile.
     busy: BTreeMap<PodUid, Option<u64>>,
-    /// How long each waits that was refused.
-    waits: BTreeMap<PodUid, Duration>,
+    /// How long each waits that was not written.
+    waits: BTreeMap<PodUid, Wait>,
+    /// How many were written.
+    wells: u64,
     /// While the API server is away: one is tried now and then, the others wait for it.
     pause: Option<Pause>,
 }
 
 impl Queue {
-    /// A pod changed.
+    /// A pod changed. What it says now may be taken, although what it said before was not.
     pub fn mark(&mut self, uid: &PodUid, change: u64) {
         if let Some(meanwhile) = self.busy.get_mut(uid) {
             *meanwhile = Some(change);
             return;
         }
-        let new = Waiting { change, not_before: None };
+        let new = Waiting { change, not_before: None, for_server: false };
         let waiting = self.waiting.entry(uid.clone()).or_insert(new);
-        waiting.change = waiting.change.max(change);
+        if change > waiting.change {
+            *waiting = new;
+        }
     }
 
     /// The pod that is to be written about now, if any.
@@ -104,18 +121,18 @@ impl Queue {
             Wrote::Well => {
                 self.pause = None;
                 self.waits.remove(uid);
+                self.wells += 1;
+                for waiting in self.waiting.values_mut().filter(|one| one.for_server) {
+                    waiting.not_before = None;
+                }
                 if let Some(change) = meanwhile {
                     self.mark(uid, change);
                 }
             }
-            Wrote::Refused => {
+            Wrote::Refused | Wrote::Failed => {
                 self.pause = None;
-                let wait =
-                    self.waits.get(uid).map_or(FIRST_WAIT, |wait| (*wait * 2).min(LONGEST_WAIT));
-                self.waits.insert(uid.clone(), wait);
                 let change = meanwhile.unwrap_or(change);
-                let waiting = Waiting { change, not_before: Some(now + wait) };
-                self.waiting.insert(uid.clone(), waiting);
+                self.wait(uid, change, wrote == Wrote::Failed, now);
             }
             Wrote::Away(least) => {
                 let (until, next) = match &self.pause {
@@ -131,6 +148,17 @@ impl Queue {
                 self.mark(uid, meanwhile.unwrap_or(change));
             }
         }
+    }
+
+    /// A pod was not written, for its own sake or for the server's. It is the pod's own if others were
+    /// written between this try and the one before.
+    fn wait(&mut self, uid: &PodUid, change: u64, has_failed: bool, now: Duration) {
+        let last = self.waits.get(uid);
+        let time = last.map_or(FIRST_WAIT, |last| (last.time * 2).min(LONGEST_WAIT));
+        let for_server = has_failed && last.is_none_or(|last| last.wells == self.wells);
+        self.waits.insert(uid.clone(), Wait { time, wells: self.wells });
+        let waiting = Waiting { change, not_before: Some(now + time), for_server };
+        self.waiting.insert(uid.clone(), waiting);
     }
 
     /// Whether a pod is to be written about that is not being.
@@ -201,7 +229,67 @@ mod tests {
             waits.push(next.saturating_sub(now).as_secs());
             now = next;
         }
-        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(waits, [1, 2, 4, 8, 10, 10, 10, 10]);
+    }
+
+    // behaviour: STW-32
+    #[test]
+    fn one_that_was_refused_does_not_wait_with_something_newer() {
+        let now = START;
+        let mut queue = Queue::default();
+        queue.mark(&uid("a"), 1);
+        assert_eq!(queue.take(now), Some(uid("a")));
+        queue.done(&uid("a"), Wrote::Refused, 1, now);
+        queue.mark(&uid("a"), 1);
+        assert_eq!(queue.take(now), None, "the same is refused again");
+        queue.mark(&uid("a"), 2);
+        assert_eq!(queue.take(now), Some(uid("a")));
+    }
+
+    // behaviour: STW-39
+    #[test]
+    fn those_that_the_server_failed_are_tried_again_when_one_gets_through() {
+        let mut now = START;
+        let mut queue = Queue::default();
+        let all = ["a", "b", "c"].map(uid);
+        // Long enough for each to wait for as long as any does.
+        for _ in 0..8 {
+            for (change, one) in (1..).zip(&all) {
+                queue.mark(one, change);
+            }
+            while let Some(one) = queue.take(now) {
+                queue.done(&one, Wrote::Failed, 1, now);
+            }
+            now += LONGEST_WAIT;
+        }
+        let first = queue.take(now).unwrap();
+        for other in std::iter::from_fn(|| queue.take(now)).collect::<Vec<_>>() {
+            queue.done(&other, Wrote::Failed, 1, now);
+        }
+        assert_eq!(queue.take(now), None, "they wait for 10 s");
+        queue.done(&first, Wrote::Well, 1, now);
+        assert_eq!(std::iter::from_fn(|| queue.take(now)).count(), 2, "the server is well");
+    }
+
+    // behaviour: STW-39
+    #[test]
+    fn one_that_fails_while_others_do_not_waits_for_its_own_sake() {
+        let mut now = START;
+        let mut queue = Queue::default();
+        queue.mark(&uid("bad"), 1);
+        let mut tries = 0;
+        for change in 2..102 {
+            if queue.take(now) == Some(uid("bad")) {
+                tries += 1;
+                queue.done(&uid("bad"), Wrote::Failed, 1, now);
+            }
+            queue.mark(&uid("good"), change);
+            assert_eq!(queue.take(now), Some(uid("good")));
+            queue.done(&uid("good"), Wrote::Well, change, now);
+            now += Duration::from_millis(100);
+        }
+        // At once, once more as one got through, and then after 2, 4 and so on.
+        assert!((3..=5).contains(&tries), "{tries}");
     }
 
     // behaviour: STW-33

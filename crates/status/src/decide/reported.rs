@@ -54,9 +54,9 @@ pub(crate) fn resources(
     resources
 }
 
-/// What a pod was given as a whole, without its overhead.
+/// What a pod was given as a whole, together with what it takes to run it.
 pub(crate) fn requests(pod: &Pod) -> Option<List> {
-    written(podspec::resources::pod_requests(pod))
+    written(podspec::resources::pod_requests_with_overhead(pod))
 }
 
 /// Upstream's `convertToAPIPodLevelResourcesStatus`: what a pod may use as a whole. Of one that runs, what
@@ -64,7 +64,7 @@ pub(crate) fn requests(pod: &Pod) -> Option<List> {
 pub(crate) fn of_pod(input: &StatusInput<'_>, phase: Phase) -> ResourceRequirements {
     let (pod, resizing) = (input.pod, &input.resizing);
     if phase != Phase::Running {
-        let limits = written(podspec::resources::pod_limits(pod));
+        let limits = written(podspec::resources::pod_limits_with_overhead(pod));
         return ResourceRequirements { requests: requests(pod), limits, claims: None };
     }
     let whole = pod.spec.as_ref().and_then(|spec| spec.resources.clone());
@@ -84,7 +84,7 @@ pub(crate) fn of_pod(input: &StatusInput<'_>, phase: Phase) -> ResourceRequireme
     let told = cpu_request.filter(|told| *told > 0);
     set(&mut list, CPU, least(told, given.cpu_request, LEAST_SHARE), before);
     if !list.contains_key(MEMORY)
-        && let Some(all) = podspec::resources::pod_requests(pod).get(MEMORY)
+        && let Some(all) = podspec::resources::pod_requests_with_overhead(pod).get(MEMORY)
     {
         list.insert(MEMORY.to_owned(), Quantity(all.to_string()));
     }
@@ -225,6 +225,21 @@ mod tests {
             container.resources = Some(given("250m", "1Gi"));
         }
         assert_eq!(requests(&pod), Some(list("500m", "2Gi")));
+    }
+
+    // behaviour: OBJ-31
+    #[test]
+    fn what_it_takes_to_run_a_pod_counts_as_its_own() {
+        let mut pod = pod("Always", &["main"]);
+        let spec = pod.spec.as_mut().unwrap();
+        spec.containers[0].resources = Some(given("250m", "1Gi"));
+        spec.overhead = Some(list("250m", "1Gi"));
+        assert_eq!(requests(&pod), Some(list("500m", "2Gi")));
+        let mut world = World::new(pod, vec![]);
+        assert_eq!(world.status().resources, Some(given("500m", "2Gi")));
+        world.observed.containers = vec![instance("main-0", ContainerState::Running, 0)];
+        let told = world.status().resources.unwrap().requests.unwrap();
+        assert_eq!(told[MEMORY].0, "2Gi");
     }
 
     // behaviour: RSZ-20

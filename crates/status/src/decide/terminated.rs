@@ -5,10 +5,8 @@ use k8s_openapi::api::core::v1::{
 };
 use podspec::view;
 
-use crate::decide::container_status::{STATUS_UNKNOWN, UNSEEN_EXIT_CODE};
+use crate::decide::container_status::{STATUS_UNKNOWN, UNSEEN_END, UNSEEN_EXIT_CODE};
 use crate::decide::phase::Phase;
-
-const MESSAGE: &str = "The container could not be located when the pod was terminated";
 
 /// The status of a pod that was cleaned up after; upstream's `TerminatePod`. What is not known to have ended
 /// has ended somehow, and a pod that did not end by itself has failed. Static pods keep their phase.
@@ -35,7 +33,7 @@ fn end(container: &mut ContainerStatus) {
     if state.terminated.is_none() {
         let unknown = ContainerStateTerminated {
             reason: Some(STATUS_UNKNOWN.to_owned()),
-            message: Some(MESSAGE.to_owned()),
+            message: Some(UNSEEN_END.to_owned()),
             exit_code: UNSEEN_EXIT_CODE,
             ..ContainerStateTerminated::default()
         };

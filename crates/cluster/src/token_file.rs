@@ -1,0 +1,131 @@
+//! A token that lies in a file, which others change.
+
+use std::io::{Error, ErrorKind};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::HeaderValue;
+use tokio::fs::File;
+use tokio::io::AsyncReadExt as _;
+use tokio::time::Instant;
+use tracing::warn;
+
+/// For how long a token is good that was read.
+const GOOD: Duration = Duration::from_mins(1);
+/// No token is longer.
+const LONGEST: u64 = 64 << 10;
+
+/// The token of a file. Read again every minute, and when the server does not take it.
+#[derive(Debug)]
+pub(crate) struct TokenFile {
+    path: PathBuf,
+    /// Written by whoever read the file last. Never held across an await.
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    header: HeaderValue,
+    /// When it was read; nothing if it has to be read again.
+    read: Option<Instant>,
+}
+
+impl TokenFile {
+    /// The token of that file, which is there.
+    pub(crate) async fn open(path: PathBuf) -> Result<Self, Error> {
+        let known = Known { read: Some(Instant::now()), header: read(&path).await? };
+        Ok(Self { path, known: Mutex::new(known) })
+    }
+
+    /// Who one is. A file that cannot be read any more changes nothing: some are taken away on purpose.
+    pub(crate) async fn header(&self) -> HeaderValue {
+        let known = self.lock().clone();
+        if known.read.is_some_and(|read| read.elapsed() < GOOD) {
+            return known.header;
+        }
+        let header = read(&self.path).await.unwrap_or_else(|error| {
+            warn!(path = %self.path.display(), %error, "a token cannot be read; the last one is used");
+            known.header
+        });
+        *self.lock() = Known { header: header.clone(), read: Some(Instant::now()) };
+        header
+    }
+
+    /// The server did not take the token of a call that was begun then.
+    pub(crate) fn refused(&self, begun: Instant) {
+        let mut known = self.lock();
+        known.read = known.read.filter(|read| *read > begun);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn read(path: &std::path::Path) -> Result<HeaderValue, Error> {
+    let mut text = String::new();
+    File::open(path).await?.take(LONGEST).read_to_string(&mut text).await?;
+    let token = text.trim();
+    if token.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidData, "the file is empty"));
+    }
+    let header = HeaderValue::try_from(format!("Bearer {token}"));
+    let mut header = header.map_err(|error| Error::new(ErrorKind::InvalidData, error))?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::fs::FileExt as _;
+
+    use tempfile::NamedTempFile;
+
+    use super::*;
+
+    fn file(token: &str) -> NamedTempFile {
+        let mut file = NamedTempFile::new().unwrap();
+        file.write_all(token.as_bytes()).unwrap();
+        file
+    }
+
+    /// Puts another token in the place of one.
+    fn replace(file: &NamedTempFile, token: &str) {
+        file.as_file().set_len(0).unwrap();
+        file.as_file().write_all_at(token.as_bytes(), 0).unwrap();
+    }
+
+    // behaviour: NODE-43
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_read_again_after_a_minute_or_when_it_was_refused() {
+        let file = file("one\n");
+        let token = TokenFile::open(file.path().to_owned()).await.unwrap();
+        let begun = Instant::now();
+        assert_eq!(token.header().await, "Bearer one");
+        replace(&file, "two");
+        tokio::time::advance(GOOD - Duration::from_secs(1)).await;
+        assert_eq!(token.header().await, "Bearer one", "it is good for a minute");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(token.header().await, "Bearer two");
+        replace(&file, "six");
+        token.refused(begun);
+        assert_eq!(token.header().await, "Bearer two", "the one that was refused is another");
+        token.refused(Instant::now());
+        assert_eq!(token.header().await, "Bearer six");
+        // One that is gone was taken away on purpose.
+        drop(file);
+        token.refused(Instant::now());
+        assert_eq!(token.header().await, "Bearer six");
+    }
+
+    #[tokio::test]
+    async fn a_file_without_a_token_is_of_no_use() {
+        for text in ["", " \n", "a\nb"] {
+            let file = file(text);
+            assert!(TokenFile::open(file.path().to_owned()).await.is_err(), "{text:?}");
+        }
+        assert!(TokenFile::open("/nowhere/token".into()).await.is_err());
+    }
+}

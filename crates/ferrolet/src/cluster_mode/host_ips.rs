@@ -1,0 +1,66 @@
+//! The node's addresses, as its pods hear of them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use model::ports::addresses::HostIps;
+use node::NodeHandle;
+use pods::decide::worker::Update;
+use pods::workers::WorkersHandle;
+use podspec::view;
+use server::{PodAndStatus, PodView as _};
+
+use crate::node_view::NodeView;
+use crate::tasks::Tasks;
+use crate::wiring::Settings;
+
+/// Those of the node's object, where there is a cluster; else those of the start.
+pub(crate) fn host_ips(settings: &Settings, node: Option<&NodeHandle>) -> Arc<dyn HostIps> {
+    let at_start = settings.host_ips.clone();
+    match node.cloned() {
+        Some(node) => Arc::new(OfNode { node, at_start }),
+        None => Arc::new(at_start),
+    }
+}
+
+/// Has all pods told anew when the node's addresses change: a pod that is as specified is not looked at for
+/// their sake alone.
+pub(crate) fn follow_host_ips(
+    settings: &Settings,
+    node: Option<&NodeHandle>,
+    (workers, view): (&WorkersHandle, &Arc<NodeView>),
+    tasks: &mut Tasks,
+) {
+    let Some(node) = node.cloned() else { return };
+    let (workers, view) = (workers.clone(), Arc::clone(view));
+    let at_start = settings.host_ips.clone();
+    tasks.spawn("addresses of the node", |stop| async move {
+        let mut known = node.host_ips();
+        let follow = async {
+            loop {
+                let other = node.other_host_ips(known.as_deref()).await;
+                let is_told =
+                    other.as_ref().unwrap_or(&at_start) == known.as_ref().unwrap_or(&at_start);
+                known = other;
+                let pods = if is_told { Vec::new() } else { view.pods() };
+                for PodAndStatus { pod, .. } in pods {
+                    workers.ask(view::uid(&pod), Update::Sync).await;
+                }
+            }
+        };
+        stop.run_until_cancelled(follow).await;
+    });
+}
+
+#[derive(Debug)]
+struct OfNode {
+    node: NodeHandle,
+    /// Before anything else is known: static pods do not wait for a cluster.
+    at_start: Vec<IpAddr>,
+}
+
+impl HostIps for OfNode {
+    fn host_ips(&self) -> Vec<IpAddr> {
+        self.node.host_ips().unwrap_or_else(|| self.at_start.clone())
+    }
+}
