@@ -105,7 +105,7 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(token.header().await, "Bearer one");
         replace(&file, "two");
-        tokio::time::advance(GOOD - Duration::from_secs(1)).await;
+        tokio::time::advance(GOOD.saturating_sub(Duration::from_secs(1))).await;
         assert_eq!(token.header().await, "Bearer one", "it is good for a minute");
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(token.header().await, "Bearer two");

@@ -16,7 +16,7 @@ pub(crate) struct Relay {
     /// How many connections the client has ended.
     pub(crate) ended: watch::Receiver<usize>,
     /// Whatever is sent on the connections of now is lost from now on, while they stay open.
-    lose: watch::Sender<usize>,
+    losing: watch::Sender<usize>,
     made: watch::Receiver<usize>,
     _tasks: JoinSet<()>,
 }
@@ -38,7 +38,7 @@ impl Relay {
         let (told, heads) = watch::channel(Vec::new());
         let (ending, ended) = watch::channel(0);
         let (making, made) = watch::channel(0);
-        let (lose, lost) = watch::channel(0);
+        let (losing, lost) = watch::channel(0);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
@@ -74,12 +74,12 @@ impl Relay {
                 });
             }
         });
-        Self { address, heads, ended, lose, made, _tasks: tasks }
+        Self { address, heads, ended, losing, made, _tasks: tasks }
     }
 
     /// Loses all that is sent on the connections that there are.
     pub(crate) fn lose_all(&self) {
-        self.lose.send_replace(*self.made.borrow());
+        self.losing.send_replace(*self.made.borrow());
     }
 }
 
