@@ -106,8 +106,9 @@ impl SmallNode {
         self.node.root_dir().join("ferrolet/state/image-use.json")
     }
 
-    /// An agent sees all images, with room in plenty, and ends. The next one knows them already.
-    fn let_an_agent_see_all(&mut self) -> Result<String> {
+    /// An agent sees all images, with room in plenty, and ends once the pods run: an image that nobody uses
+    /// yet may go. The next one knows them already.
+    fn let_an_agent_see_all(&mut self, pods: &[&str]) -> Result<String> {
         self.node.configure("imageMinimumGCAge: 1ms\nimageGCHighThresholdPercent: 99")?;
         self.node.start_agent()?;
         let path = self.use_times();
@@ -117,6 +118,9 @@ impl SmallNode {
             let count = text.matches("firstDetected").count();
             Ok(if count == NAMES.len() + 3 { Ok(text) } else { Err(text) })
         }))?;
+        for pod in pods {
+            self.node.wait_running(pod)?;
+        }
         self.node.kill_agent()?;
         Ok(seen)
     }
@@ -179,7 +183,7 @@ fn a_disk_that_is_too_full_is_freed_to_the_low_threshold_and_no_further() -> Res
         let output = small.node.instance().ctr(&["images", "tag", &name, &other])?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
-    let seen = small.let_an_agent_see_all()?;
+    let seen = small.let_an_agent_see_all(&["web"])?;
     ensure!(small.left()? == NAMES, "nothing goes while there is room");
     // By their sizes one image would do: 24 MiB. What goes with one is its own layer, 8 MiB.
     let wanted = small.want(12 * MIB)?;
@@ -217,7 +221,7 @@ fn a_disk_that_is_too_full_is_freed_to_the_low_threshold_and_no_further() -> Res
 #[test]
 fn an_agent_that_is_killed_in_the_middle_of_a_pass_leaves_the_rest_to_the_next() -> Result<()> {
     let mut small = SmallNode::start_with_proxy()?;
-    small.let_an_agent_see_all()?;
+    small.let_an_agent_see_all(&[])?;
     let wanted = small.want(12 * MIB)?;
     let before = small.images()?;
     small.proxy()?.fault("RemoveImage=hang skip=1")?;
@@ -241,7 +245,7 @@ fn an_agent_that_is_killed_in_the_middle_of_a_pass_leaves_the_rest_to_the_next()
 #[test]
 fn calls_that_go_wrong_cost_no_image_and_the_next_pass_makes_room() -> Result<()> {
     let mut small = SmallNode::start_with_proxy()?;
-    small.let_an_agent_see_all()?;
+    small.let_an_agent_see_all(&[])?;
     let wanted = small.want(12 * MIB)?;
     for fault in ["ListImages=unavailable", "ImageFsInfo=hang", "ImageFsInfo=deadline"] {
         small.proxy()?.fault(fault)?;
@@ -265,10 +269,7 @@ fn calls_that_go_wrong_cost_no_image_and_the_next_pass_makes_room() -> Result<()
 fn an_image_stays_while_the_runtime_does_not_tell_who_uses_it() -> Result<()> {
     let mut small = SmallNode::start_with_proxy()?;
     small.node.write_manifest("web.yaml", POD)?;
-    small.let_an_agent_see_all()?;
-    small.node.start_agent()?;
-    small.node.wait_running("web")?;
-    small.node.stop_agent()?;
+    small.let_an_agent_see_all(&["web"])?;
     let wanted = small.want(12 * MIB)?;
     let own = small.pin_by_label()?;
     // What an agent hears that has just started.
