@@ -44,15 +44,17 @@ impl NodeHandle {
         self.own.node()
     }
 
-    /// The node's addresses as pods hear of them: those of its object, or where there is none those that
+    /// The node's addresses as pods hear of them: those of its object, or where that has none those that
     /// were found; nothing before either is known.
     pub fn host_ips(&self) -> Option<Vec<IpAddr>> {
-        if let Some(node) = self.node() {
-            let addresses = node.status.as_ref().and_then(|status| status.addresses.as_ref());
-            return Some(host_ips(addresses.map_or(&[], Vec::as_slice)));
-        }
-        let facts = self.facts.borrow();
-        Some(host_ips(facts.addresses.as_ref()?.as_ref().ok()?))
+        let told =
+            self.node().and_then(|node| Some(host_ips(node.status.as_ref()?.addresses.as_ref()?)));
+        let found = || {
+            let facts = self.facts.borrow();
+            facts.addresses.as_ref()?.as_ref().ok().map(|addresses| host_ips(addresses))
+        };
+        let is_some = |ips: &Vec<IpAddr>| !ips.is_empty();
+        told.filter(is_some).or_else(found).filter(is_some)
     }
 
     /// Waits until its addresses are others than those that are known.
