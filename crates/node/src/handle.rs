@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use model::image_claims::ImageListener;
 use tokio::sync::{Notify, watch};
 
-use crate::decide::addresses::host_ips;
+use crate::decide::addresses::first_known;
 use crate::decide::facts::Facts;
 use crate::decide::health::Pressure;
 use crate::own_node::OwnNode;
@@ -47,14 +47,11 @@ impl NodeHandle {
     /// The node's addresses as pods hear of them: those of its object, or where that has none those that
     /// were found; nothing before either is known.
     pub fn host_ips(&self) -> Option<Vec<IpAddr>> {
-        let told =
-            self.node().and_then(|node| Some(host_ips(node.status.as_ref()?.addresses.as_ref()?)));
-        let found = || {
-            let facts = self.facts.borrow();
-            facts.addresses.as_ref()?.as_ref().ok().map(|addresses| host_ips(addresses))
-        };
-        let is_some = |ips: &Vec<IpAddr>| !ips.is_empty();
-        told.filter(is_some).or_else(found).filter(is_some)
+        let node = self.node();
+        let told = node.as_ref().and_then(|node| node.status.as_ref()?.addresses.as_deref());
+        let facts = self.facts.borrow();
+        let found = facts.addresses.as_ref().and_then(|found| found.as_deref().ok());
+        first_known(told, found)
     }
 
     /// Waits until its addresses are others than those that are known.

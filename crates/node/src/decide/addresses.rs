@@ -74,6 +74,15 @@ fn found_out(asked: &[IpAddr], hostname: &str, found: &FoundAddresses) -> Result
         .ok_or_else(|| "neither its name nor a default route tells one".to_owned())
 }
 
+/// The addresses that pods hear of: those that the node's object tells, or where it tells none those that were
+/// found; nothing before either is known.
+pub fn first_known(
+    told: Option<&[NodeAddress]>,
+    found: Option<&[NodeAddress]>,
+) -> Option<Vec<IpAddr>> {
+    [told, found].into_iter().flatten().map(host_ips).find(|ips| !ips.is_empty())
+}
+
 /// By which of a node's addresses its pods know it: the first internal one, else the first external one,
 /// and the first of the other version of IP.
 pub fn host_ips(addresses: &[NodeAddress]) -> Vec<IpAddr> {

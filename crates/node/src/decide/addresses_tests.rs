@@ -74,6 +74,19 @@ fn pods_know_a_node_by_its_internal_addresses_and_else_by_its_external_ones() {
     }
 }
 
+// behaviour: NODE-39
+#[test]
+fn what_was_found_counts_while_the_nodes_object_tells_no_address() {
+    let (one, other) = ([address("InternalIP", "10.0.0.1")], [address("InternalIP", "10.0.0.2")]);
+    let name = [address("Hostname", "n")];
+    assert_eq!(first_known(Some(&one), Some(&other)), Some(ips(&["10.0.0.1"])));
+    for told in [None, Some(&[] as &[NodeAddress]), Some(&name)] {
+        assert_eq!(first_known(told, Some(&other)), Some(ips(&["10.0.0.2"])));
+        assert_eq!(first_known(told, Some(&[])), None);
+        assert_eq!(first_known(told, None), None);
+    }
+}
+
 #[test]
 fn a_name_is_looked_up_only_when_nothing_else_says_an_address() {
     for (asked, hostname, looked_up) in [
