@@ -66,11 +66,19 @@ pub(crate) fn of_kubeconfig(config: &Kubeconfig) -> Option<&str> {
 
 fn parsed(text: &str, whence: &'static str) -> Result<Uri, ProxyError> {
     let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-    let url: Uri = with_scheme.parse().map_err(|_| ProxyError::Url(text.to_owned(), whence))?;
+    let url: Uri = with_scheme.parse().map_err(|_| ProxyError::Url(shown(text), whence))?;
     match url.scheme_str() {
         Some("http") if url.host().is_some() => Ok(url),
-        _ => Err(ProxyError::Scheme(text.to_owned(), whence)),
+        _ => Err(ProxyError::Scheme(shown(text), whence)),
     }
+}
+
+/// A URL as it may be told, without who one is there.
+fn shown(text: &str) -> String {
+    let Some((before, host)) = text.rsplit_once('@') else { return text.to_owned() };
+    before
+        .split_once("://")
+        .map_or_else(|| host.to_owned(), |(scheme, _)| format!("{scheme}://{host}"))
 }
 
 /// Whether a server is reached without a proxy, whatever the environment says else: this machine is, and
@@ -220,9 +228,13 @@ mod tests {
             let found = found.map(|found| found.to_string());
             assert_eq!(found.as_deref(), expected, "{configured:?} {to}");
         }
-        for wrong in ["socks5://own:1", "https://own:1", "http://", "a b"] {
+        let with_password = ["socks5://me:secret@own:1", "me:secret@own:a b"];
+        for wrong in
+            ["socks5://own:1", "https://own:1", "http://", "a b"].into_iter().chain(with_password)
+        {
             let error = proxy(Some(wrong), &none, &server("https://far.example")).unwrap_err();
             assert!(error.to_string().contains("proxy-url of the kubeconfig"), "{error}");
+            assert!(!error.to_string().contains("secret"), "{error}");
         }
     }
 

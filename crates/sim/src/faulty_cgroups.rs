@@ -10,11 +10,10 @@ use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::ports::cgroups::{CgroupError, Cgroups, subject};
 use model::ports::files::Removed;
 use model::verdict::Verdict;
-use tokio::time::sleep;
 
+use crate::faulty::faulty;
 use crate::life::Life;
 use crate::outside::{Asked, Outside};
-use crate::plan::Fault;
 use crate::removal::Removal;
 
 /// The cgroups of one agent.
@@ -35,28 +34,9 @@ impl FaultyCgroups {
         let broken = || {
             let source = io::Error::other("input/output error");
             let (operation, path) = (what.to_owned(), PathBuf::from(name.to_string()));
-            Err(CgroupError::File { operation, path, source })
+            CgroupError::File { operation, path, source }
         };
-        let work = async {
-            let fault = self.outside.fault(Asked::Cgroup);
-            match fault {
-                Some(fault) => self.outside.say(format!("FAULT    {fault} on {call}")),
-                None => self.outside.note(&call),
-            }
-            match fault {
-                Some(Fault::Error(_)) => broken(),
-                Some(Fault::LateSuccess) => {
-                    drop(work.await);
-                    broken()
-                }
-                Some(Fault::Slow(time)) => {
-                    sleep(time).await;
-                    work.await
-                }
-                _ => work.await,
-            }
-        };
-        self.life.call(&call, work).await
+        faulty((&self.outside, &self.life), (Asked::Cgroup, &call), broken, work).await
     }
 }
 

@@ -9,11 +9,10 @@ use model::ports::files::{
     DirectoryWatch, Entry, FileError, FileVersion, Found, Heard, HostFiles, Removed,
 };
 use model::verdict::Verdict;
-use tokio::time::sleep;
 
+use crate::faulty::faulty;
 use crate::life::Life;
 use crate::outside::{Asked, Outside};
-use crate::plan::Fault;
 use crate::removal::Removal;
 
 /// The disk of one agent.
@@ -56,28 +55,9 @@ impl FaultyFiles {
         let what = format!("{operation} {}", path.display());
         let broken = || {
             let source = io::Error::other("input/output error");
-            Err(FileError { operation, path: path.to_owned(), source })
+            FileError { operation, path: path.to_owned(), source }
         };
-        let work = async {
-            let fault = self.outside.fault(asked);
-            match fault {
-                Some(fault) => self.outside.say(format!("FAULT    {fault} on {what}")),
-                None => self.outside.note(&what),
-            }
-            match fault {
-                Some(Fault::Error(_)) => broken(),
-                Some(Fault::LateSuccess) => {
-                    drop(work.await);
-                    broken()
-                }
-                Some(Fault::Slow(time)) => {
-                    sleep(time).await;
-                    work.await
-                }
-                _ => work.await,
-            }
-        };
-        self.life.call(&what, work).await
+        faulty((&self.outside, &self.life), (asked, &what), broken, work).await
     }
 }
 

@@ -9,11 +9,10 @@ use async_trait::async_trait;
 use model::ports::disk::{DiskSpace, Disks};
 use model::ports::files::FileError;
 use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
-use tokio::time::sleep;
 
+use crate::faulty::faulty;
 use crate::life::Life;
 use crate::outside::{Asked, Outside};
-use crate::plan::Fault;
 
 /// What one agent looks at.
 #[derive(Debug)]
@@ -30,23 +29,11 @@ impl FaultyLooks {
         work: impl Future<Output = Result<T, FileError>>,
     ) -> Result<T, FileError> {
         let what = format!("{operation} {}", path.display());
-        let work = async {
-            let fault = self.outside.fault(asked);
-            match fault {
-                Some(fault) => self.outside.say(format!("FAULT    {fault} on {what}")),
-                None => self.outside.note(&what),
-            }
-            match fault {
-                Some(Fault::Error(_)) => {
-                    let source = io::Error::other("input/output error");
-                    return Err(FileError { operation, path: path.to_owned(), source });
-                }
-                Some(Fault::Slow(time)) => sleep(time).await,
-                _ => {}
-            }
-            work.await
+        let broken = || {
+            let source = io::Error::other("input/output error");
+            FileError { operation, path: path.to_owned(), source }
         };
-        self.life.call(&what, work).await
+        faulty((&self.outside, &self.life), (asked, &what), broken, work).await
     }
 }
 

@@ -166,6 +166,13 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn what_is_assumed_is_a_limit_that_is_told() {
+        let told = policy(&ContainerPolicy::default(), &Policy::default());
+        let names: Vec<&str> = told.0.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(ASSUMED.iter().all(|name| names.contains(name)), "{names:?}");
+    }
+
     #[derive(clap::Parser)]
     struct Line {
         #[arg(long)]
