@@ -73,6 +73,8 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     let config = args.config;
     let watchdog = systemd::watchdog()?;
     let node_name = node_name(args.hostname_override.as_deref())?;
+    hostfs::lay_out(&args.root_dir)
+        .with_context(|| format!("set up the root directory {}", args.root_dir.display()))?;
     let _lock = hostfs::claim(&args.root_dir.join("ferrolet"))
         .with_context(|| format!("use the root directory {}", args.root_dir.display()))?;
     if let Err(error) = hostfs::set_oom_score_adj(config.oom_score_adj) {

@@ -182,7 +182,9 @@ impl PodSyncer for Syncer {
         let deadline = deadline(pod, status);
         if deadline.is_some_and(|deadline| deadline <= self.clock.now()) {
             let message = "Pod was active on the node longer than the specified deadline";
-            self.warn(pod, "DeadlineExceeded", message.to_owned());
+            let (uid, name) = (view::uid(pod), view::pod_name(pod));
+            let event = PodEvent::normal(uid, name, "DeadlineExceeded", message.to_owned());
+            self.events.record(event);
             let failure = Failure {
                 reason: "DeadlineExceeded",
                 message: message.to_owned(),

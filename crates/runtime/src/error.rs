@@ -18,8 +18,12 @@ use crate::user_namespaces::UserNamespaceError;
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// It failed before and must wait.
-    #[error("back-off {delay:?} restarting failed container")]
+    #[error("back-off {} restarting failed container={container} pod={pod}", pull_words::milliseconds(*delay))]
     BackOff {
+        /// The container.
+        container: String,
+        /// Its pod, as upstream writes it: `NAME_NAMESPACE(UID)`.
+        pod: String,
         /// How long it waits in all.
         delay: std::time::Duration,
         /// When it may be tried again.

@@ -81,12 +81,9 @@ impl PodRuntime {
     fn report_failure(&self, starting: &Starting<'_>, error: &StartError) {
         let report = self.reporter(starting.pod, &starting.container.name);
         match error {
-            StartError::BackOff { .. } => {
-                let (name, uid) = (view::pod_name(starting.pod), &starting.status.uid);
-                let message = format!(
-                    "Back-off restarting failed container {} in pod {}_{}({uid})",
-                    starting.container.name, name.name, name.namespace
-                );
+            StartError::BackOff { container, pod, .. } => {
+                let message =
+                    format!("Back-off restarting failed container {container} in pod {pod}");
                 report.event(Warning, "BackOff", message);
             }
             // Said already, when the container was killed for it.
@@ -97,7 +94,7 @@ impl PodRuntime {
     }
 
     async fn start_in_turn(&self, starting: &Starting<'_>) -> Result<ContainerId, StartError> {
-        self.wait_its_turn(starting.container, starting.status)?;
+        self.wait_its_turn(starting)?;
         let metrics = &self.parts.metrics;
         metrics.container_starts(starting.role);
         let started = self.start(starting).await;
@@ -207,7 +204,8 @@ impl PodRuntime {
 
     /// Only a container that ended waits: one that was killed for a change, or whose sandbox died
     /// with it still running, did not fail.
-    fn wait_its_turn(&self, container: &Container, status: &PodStatus) -> Result<(), StartError> {
+    fn wait_its_turn(&self, starting: &Starting<'_>) -> Result<(), StartError> {
+        let Starting { pod, container, status, .. } = starting;
         let ended = status.latest_ended(&container.name);
         let Some(finished) = ended.and_then(|ended| ended.finished_at) else { return Ok(()) };
         let image = container.image.clone().unwrap_or_default();
@@ -218,7 +216,11 @@ impl PodRuntime {
         restarts.expire(now);
         match restarts.turn(&key, finished, now) {
             Turn::Now => Ok(()),
-            Turn::NotBefore { at, delay } => Err(StartError::BackOff { delay, until: at }),
+            Turn::NotBefore { at, delay } => {
+                let (container, name) = (container.name.clone(), view::pod_name(pod));
+                let pod = format!("{}_{}({})", name.name, name.namespace, status.uid);
+                Err(StartError::BackOff { container, pod, delay, until: at })
+            }
         }
     }
 

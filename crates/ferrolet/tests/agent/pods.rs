@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use model::observed::ContainerState;
+use model::ports::events::EventType;
 use testkit::runtime::{Fault, Method, Rule};
 
 use crate::world::World;
@@ -126,7 +127,8 @@ async fn a_pod_ends_when_its_time_is_up_and_a_new_agent_grants_no_more() {
     assert_eq!(world.running("seen").len(), 1);
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert!(world.running("seen").is_empty());
-    assert!(world.events.has("DeadlineExceeded"));
+    let told = world.events.all().into_iter().find(|event| event.reason == "DeadlineExceeded");
+    assert_eq!(told.map(|event| event.kind), Some(EventType::Normal));
     agent.stop().await;
     let before = world.runtime.containers().len();
     let _agent = world.start();

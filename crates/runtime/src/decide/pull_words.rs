@@ -91,7 +91,7 @@ fn rpc_error(error: &RuntimeError) -> String {
 }
 
 /// Whole milliseconds as Go writes them: `1h2m3.004s`, `15ms`, `0s`.
-fn milliseconds(duration: Duration) -> String {
+pub(crate) fn milliseconds(duration: Duration) -> String {
     let (seconds, rest) = (duration.as_secs(), duration.subsec_millis());
     if seconds == 0 && rest > 0 {
         return format!("{rest}ms");

@@ -4,6 +4,7 @@ use model::observed::ContainerState::{Exited, Running, Unknown};
 use model::observed::SandboxState;
 use model::ports::runtime::Runtime;
 use model::verdict::Subject;
+use runtime::SyncError;
 use testkit::runtime::{Method, RemoteImage};
 use testkit::wanted;
 
@@ -42,6 +43,11 @@ async fn a_container_that_keeps_failing_waits_longer_each_time() {
         assert_eq!(*world.events.reasons().last().unwrap(), "BackOff");
         let message = "Back-off restarting failed container main in pod web_default(uid-of-web)";
         assert_eq!(world.last_message("BackOff"), message);
+        let SyncError::StartContainers(failed) = &error else { panic!("{error}") };
+        let waits = format!(
+            "back-off {delay}s restarting failed container=main pod=web_default(uid-of-web)"
+        );
+        assert_eq!(failed[0].1.message(), waits);
         world.at(again - std::time::Duration::from_millis(1)).await;
         assert_eq!(world.failed(&pod).await.1.retry_at(), Some(again));
         world.at(again).await;
