@@ -1,6 +1,8 @@
 //! Rounds of a node's life in which calls to the runtime go wrong: pods come, run, end and are removed
 //! again, whatever happened on the way.
 
+mod between;
+
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
@@ -17,6 +19,9 @@ use crate::tidy::{WantedPod, wait_tidy};
 /// call that goes wrong may lead to another.
 const STAGE: Duration = Duration::from_mins(2);
 
+/// How long the agent waits for the runtime.
+const IMPATIENT: &str = "runtimeRequestTimeout: 2s";
+
 /// How often `node clean` is tried: once for every fault, and once more.
 const CLEANINGS: usize = 3;
 
@@ -25,6 +30,10 @@ const CLEANINGS: usize = 3;
 pub enum Stage {
     /// The agent and the pods start.
     Start,
+    /// The pods get other resources as they run.
+    Resize,
+    /// An image goes that nobody uses.
+    Images,
     /// The pods end, and what is left of them is removed.
     Stop,
 }
@@ -48,10 +57,9 @@ const fn caused_by(cause: &'static str, method: &'static str, stage: Stage) -> R
     Row { method, stage, cause: Some(cause) }
 }
 
-/// Every method that the agent calls in a round. No image goes in one, no pod is resized, and the node is of no
-/// cluster; for `RemoveImage`, `UpdateContainerResources`, `UpdatePodSandboxResources` and `UpdateRuntimeConfig`
-/// there are tests of their own.
-pub const METHODS: [Row; 22] = [
+/// Every method that the agent calls in a round. Pods are resized, and images go, only where a fault waits
+/// for that; the node is of no cluster: for `UpdateRuntimeConfig` there are tests of their own.
+pub const METHODS: [Row; 25] = [
     row("Version", Stage::Start),
     row("RuntimeConfig", Stage::Start),
     row("GetContainerEvents", Stage::Start),
@@ -69,6 +77,9 @@ pub const METHODS: [Row; 22] = [
     caused_by("RunPodSandbox=unavailable", "Status", Stage::Start),
     row("CreateContainer", Stage::Start),
     row("StartContainer", Stage::Start),
+    row("UpdateContainerResources", Stage::Resize),
+    row("UpdatePodSandboxResources", Stage::Resize),
+    row("RemoveImage", Stage::Images),
     row("ExecSync", Stage::Stop),
     row("StopContainer", Stage::Stop),
     row("StopPodSandbox", Stage::Stop),
@@ -112,6 +123,10 @@ pub struct FaultyNode {
     registry: Registry,
 }
 
+/// Thousandths of a processor that the first container of a pod asks for; it may use ten times as much.
+const SMALL: u32 = 20;
+const LARGE: u32 = 30;
+
 /// The containers of each pod: one whose image is there, and one whose image is always pulled.
 const CONTAINERS: [&str; 2] = ["main", "pulled"];
 
@@ -121,7 +136,7 @@ impl FaultyNode {
         let mut node = Node::start()?;
         let registry = Registry::start(node.instance())?;
         let proxy = node.put_proxy_before_runtime()?;
-        node.configure("runtimeRequestTimeout: 2s")?;
+        node.configure(IMPATIENT)?;
         Ok(Self { node, proxy, registry })
     }
 
@@ -134,13 +149,14 @@ impl FaultyNode {
     /// should, and nothing is left of them; nor of their names, if another round follows.
     pub fn round(&mut self, pods: &[&str], faults: &[Fault]) -> Result<()> {
         let faults_at = |stage| faults.iter().filter(move |fault| fault.row.stage == stage);
+        let has = |stage| faults_at(stage).next().is_some();
         let wanted: Vec<WantedPod<'_>> =
             pods.iter().map(|name| WantedPod { name, containers: &CONTAINERS }).collect();
         for pod in pods {
-            self.node.write_manifest(&format!("{pod}.yaml"), &self.manifest(pod))?;
+            self.node.write_manifest(&format!("{pod}.yaml"), &self.manifest(pod, SMALL))?;
         }
         self.add(faults_at(Stage::Start))?;
-        self.node.start_agent()?;
+        self.start_agent(has(Stage::Images))?;
         self.wait_until_met()?;
         if faults.iter().any(Fault::takes_an_hour) {
             self.proxy.clear()?;
@@ -148,6 +164,15 @@ impl FaultyNode {
         self.wait_until_done()?;
         wait_tidy(&self.node, &wanted, STAGE).context("the pods run")?;
         self.proxy.clear()?;
+
+        if has(Stage::Resize) {
+            self.resize(pods, faults_at(Stage::Resize)).context("the pods are resized")?;
+            wait_tidy(&self.node, &wanted, STAGE).context("the pods run on")?;
+        }
+        if has(Stage::Images) {
+            self.collect_images(faults_at(Stage::Images)).context("an image goes")?;
+            wait_tidy(&self.node, &wanted, STAGE).context("the pods run on")?;
+        }
 
         self.add(faults_at(Stage::Stop))?;
         for pod in pods {
@@ -174,8 +199,8 @@ impl FaultyNode {
     /// A round in which the pod goes while its sandbox is being made, and the sandbox comes after it.
     pub fn round_with_a_late_sandbox(&mut self, pod: &str) -> Result<()> {
         self.proxy.fault("RunPodSandbox=late after=6s")?;
-        self.node.write_manifest("late.yaml", &self.manifest(pod))?;
-        self.node.start_agent()?;
+        self.node.write_manifest("late.yaml", &self.manifest(pod, SMALL))?;
+        self.start_agent(false)?;
         self.wait_until_met()?;
         self.node.remove_manifest("late.yaml")?;
         self.wait_until_done()?;
@@ -188,15 +213,15 @@ impl FaultyNode {
     /// A round in which no call works for a time, while one pod goes and another comes.
     pub fn round_with_an_outage(&mut self, kind: &str, time: Duration) -> Result<()> {
         let wanted = |name| [WantedPod { name, containers: &CONTAINERS }];
-        self.node.write_manifest("pod.yaml", &self.manifest("before"))?;
-        self.node.start_agent()?;
+        self.node.write_manifest("pod.yaml", &self.manifest("before", SMALL))?;
+        self.start_agent(false)?;
         wait_tidy(&self.node, &wanted("before"), STAGE).context("the first pod runs")?;
         let spoilt = || anyhow::Ok(self.proxy.spoilt()?.values().sum::<u64>());
         let before = spoilt()?;
         for row in METHODS {
             self.proxy.fault(&format!("{}={kind} times=all", row.method))?;
         }
-        self.node.write_manifest("pod.yaml", &self.manifest("after"))?;
+        self.node.write_manifest("pod.yaml", &self.manifest("after", SMALL))?;
         // The outage itself: nothing is waited for.
         std::thread::sleep(time);
         self.proxy.clear()?;
@@ -223,20 +248,24 @@ impl FaultyNode {
         Ok(())
     }
 
-    fn manifest(&self, pod: &str) -> String {
+    /// A pod that stays the same pod whatever it asks for.
+    fn manifest(&self, pod: &str, cpu: u32) -> String {
         let image = self.registry.image("workload:1");
+        let limit = cpu * 10;
         format!(
             "
 apiVersion: v1
 kind: Pod
 metadata:
   name: {pod}
+  uid: uid-of-{pod}
 spec:
   terminationGracePeriodSeconds: 2
   containers:
   - name: main
     image: ferrolet.test/workload:1
     args: [sleep, forever]
+    resources: {{requests: {{cpu: {cpu}m}}, limits: {{cpu: {limit}m}}}}
     lifecycle: {{preStop: {{exec: {{command: [/workload, exit, '0']}}}}}}
   - name: pulled
     image: {image}

@@ -1,12 +1,17 @@
 //! Calls to the runtime that go wrong, one of every method that the agent calls: the pods get there,
 //! and nothing is left that nobody wants. `make soak` has every method with every kind of fault.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
-use e2e::faults::{Fault, FaultyNode};
+use e2e::faults::{Fault, FaultyNode, METHODS};
+
+/// A method, and what happens to one call of it.
+type Planned = (&'static str, &'static str);
 
 /// A round with these faults side by side, and one without: whatever the first left would be in the
 /// way of pods of the same names.
-fn rounds(faults: &[(&str, &'static str)]) -> Result<()> {
+fn rounds(faults: &[Planned]) -> Result<()> {
     let faults: Vec<Fault> =
         faults.iter().map(|(method, kind)| Fault::new(method, kind)).collect::<Result<_>>()?;
     let mut node = FaultyNode::start()?;
@@ -23,40 +28,61 @@ fn a_sandbox_that_comes_after_its_pod_has_gone_is_ended() -> Result<()> {
     node.stop()
 }
 
+/// While the pods start.
+const LOOKS: [Planned; 10] = [
+    ("Version", "unavailable"),
+    ("RuntimeConfig", "unavailable"),
+    ("GetContainerEvents", "unavailable"),
+    ("ListPodSandbox", "hang"),
+    ("ListContainers", "deadline"),
+    ("PodSandboxStatus", "not-found"),
+    ("ContainerStatus", "late"),
+    ("ImageStatus", "hang"),
+    ("PullImage", "unavailable"),
+    ("ListImages", "unavailable"),
+];
+
+/// In parts.
+const LISTS: [Planned; 2] = [("StreamPodSandboxes", "hang"), ("StreamContainers", "unavailable")];
+
+const DEEDS: [Planned; 13] = [
+    ("RunPodSandbox", "late"),
+    ("Status", "deadline"),
+    // In a round of its own: without a list of images nobody asks for their disk.
+    ("ImageFsInfo", "hang"),
+    ("CreateContainer", "late"),
+    ("StartContainer", "late"),
+    ("UpdateContainerResources", "late"),
+    ("UpdatePodSandboxResources", "not-found"),
+    ("RemoveImage", "late"),
+    ("RemoveContainer", "hang"),
+    ("ExecSync", "hang"),
+    ("StopContainer", "deadline"),
+    ("StopPodSandbox", "late"),
+    ("RemovePodSandbox", "hang"),
+];
+
+#[test]
+fn every_method_that_the_agent_calls_goes_wrong_in_some_round() {
+    let planned = [&LOOKS[..], &LISTS, &DEEDS].concat();
+    let planned: Vec<&str> = planned.into_iter().map(|(method, _)| method).collect();
+    let once: BTreeSet<&str> = planned.iter().copied().collect();
+    let called: BTreeSet<&str> = METHODS.iter().map(|row| row.method).collect();
+    assert_eq!(once, called);
+    assert_eq!(once.len(), planned.len(), "one fault is enough");
+}
+
 #[test]
 fn a_runtime_that_cannot_be_looked_at_for_a_while_costs_no_pod() -> Result<()> {
-    rounds(&[
-        ("Version", "unavailable"),
-        ("RuntimeConfig", "unavailable"),
-        ("GetContainerEvents", "unavailable"),
-        ("ListPodSandbox", "hang"),
-        ("ListContainers", "deadline"),
-        ("PodSandboxStatus", "not-found"),
-        ("ContainerStatus", "late"),
-        ("ImageStatus", "hang"),
-        ("PullImage", "unavailable"),
-        ("ListImages", "unavailable"),
-    ])
+    rounds(&LOOKS)
 }
 
 #[test]
 fn lists_that_are_too_large_and_break_off_in_parts_cost_no_pod() -> Result<()> {
-    rounds(&[("StreamPodSandboxes", "hang"), ("StreamContainers", "unavailable")])
+    rounds(&LISTS)
 }
 
 #[test]
 fn a_runtime_that_fails_to_do_what_it_is_told_does_it_in_the_end() -> Result<()> {
-    rounds(&[
-        ("RunPodSandbox", "late"),
-        ("Status", "deadline"),
-        // In a round of its own: without a list of images nobody asks for their disk.
-        ("ImageFsInfo", "hang"),
-        ("CreateContainer", "late"),
-        ("StartContainer", "late"),
-        ("RemoveContainer", "hang"),
-        ("ExecSync", "hang"),
-        ("StopContainer", "deadline"),
-        ("StopPodSandbox", "late"),
-        ("RemovePodSandbox", "hang"),
-    ])
+    rounds(&DEEDS)
 }

@@ -1,0 +1,126 @@
+//! What happens in a round between the start of the pods and their end.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use test_images::{Entry, Image, Layer, noise};
+use testbed::wait;
+
+use super::{Fault, FaultyNode, IMPATIENT, LARGE, STAGE};
+use crate::ctr::{self, CtrContainer};
+use crate::node::NODE_NAME;
+
+/// An image that no pod wants.
+const UNUSED: &str = "ferrolet.test/unused:1";
+/// Images that stay, used or not: pods of the next round want them, and nobody serves them.
+const PINNED: &str = "ferrolet.test/workload:*";
+
+impl FaultyNode {
+    /// Starts the agent; one that removes images does so soon after nobody uses them.
+    pub(super) fn start_agent(&mut self, removes_images: bool) -> Result<()> {
+        if !removes_images {
+            self.node.configure(IMPATIENT)?;
+            return self.node.start_agent();
+        }
+        let ages = "imageMinimumGCAge: 1ms\nimageMaximumGCAge: 1s";
+        self.node.configure(&format!("{IMPATIENT}\n{ages}"))?;
+        let path = self.node.root_dir().with_file_name("own.yaml");
+        let settings = format!(
+            "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n\
+             gc: {{images: {{pin: ['{PINNED}']}}}}\n"
+        );
+        fs::write(&path, settings).context("write the agent's own settings")?;
+        self.node.start_agent_with_flags(&[&format!("--ferrolet-config={}", path.display())])
+    }
+
+    /// Lets pods use more while these faults happen: they get it, and their processes notice nothing.
+    pub(super) fn resize<'a>(
+        &self,
+        pods: &[&str],
+        faults: impl Iterator<Item = &'a Fault>,
+    ) -> Result<()> {
+        let before: Vec<CtrContainer> =
+            pods.iter().map(|pod| self.main(pod)).collect::<Result<_>>()?;
+        self.add(faults)?;
+        for pod in pods {
+            self.node.write_manifest(&format!("{pod}.yaml"), &self.manifest(pod, LARGE))?;
+        }
+        self.wait_until_met()?;
+        self.wait_until_done()?;
+        for (pod, before) in pods.iter().zip(before) {
+            self.node.explained(wait::until(&format!("{pod} may use more"), STAGE, || {
+                let quota = self.cpu_quota(before.pid)?;
+                Ok(if quota == (LARGE * 1000).to_string() { Ok(()) } else { Err(quota) })
+            }))?;
+            let after = self.main(pod)?;
+            ensure!(after == before, "{before:?} became {after:?}");
+        }
+        self.proxy.clear()
+    }
+
+    /// The first container of a pod.
+    fn main(&self, pod: &str) -> Result<CtrContainer> {
+        let pod = format!("{pod}-{NODE_NAME}");
+        let mut containers = ctr::containers(self.node.instance())?;
+        containers.retain(|one| one.pod == pod && one.name == "main" && one.is_alive());
+        ensure!(containers.len() == 1, "main of {pod} runs as {containers:?}");
+        containers.pop().context("it was counted")
+    }
+
+    /// Microseconds in every tenth of a second that the kernel lets a process's container use.
+    fn cpu_quota(&self, pid: u32) -> Result<String> {
+        let cgroups = self.node.run("cat", &[&format!("/proc/{pid}/cgroup")])?;
+        let mut found = cgroups.lines().filter_map(|line| {
+            let (_, path) = line.split_once("/kubepods/")?;
+            let mut parts = line.splitn(3, ':');
+            Some((parts.nth(1)?.to_owned(), path.to_owned()))
+        });
+        let is_cpu = |(controllers, _): &(String, String)| {
+            controllers.is_empty() || controllers.split(',').any(|one| one == "cpu")
+        };
+        let found = found.find(is_cpu);
+        let (controllers, path) = found.with_context(|| format!("not in kubepods: {cgroups}"))?;
+        let file = if controllers.is_empty() {
+            format!("/sys/fs/cgroup/kubepods/{path}/cpu.max")
+        } else {
+            format!("/sys/fs/cgroup/cpu/kubepods/{path}/cpu.cfs_quota_us")
+        };
+        let text = self.node.run("cat", &[&file])?;
+        Ok(text.split_whitespace().next().unwrap_or_default().to_owned())
+    }
+
+    /// Makes passes until an image is gone that nobody uses, while these faults happen.
+    pub(super) fn collect_images<'a>(&self, faults: impl Iterator<Item = &'a Fault>) -> Result<()> {
+        self.import_unused()?;
+        self.add(faults)?;
+        let pause = Duration::from_millis(500);
+        self.node.explained(wait::every(pause, "nobody's image is gone", STAGE, || {
+            let said = self.node.ask(&["gc", "run"]).unwrap_or_else(|error| format!("{error:#}"));
+            let is_there = self.has_image(UNUSED)?;
+            let (left, _) = self.proxy.left()?;
+            let over = !is_there && left.is_empty();
+            Ok(if over { Ok(()) } else { Err(format!("{left:?} are left, {said}")) })
+        }))?;
+        self.wait_until_done()?;
+        ensure!(self.has_image("ferrolet.test/workload:1")?, "an image went that is used");
+        self.proxy.clear()
+    }
+
+    fn import_unused(&self) -> Result<()> {
+        let content = noise(UNUSED, 4096);
+        let layer = Layer::default().with("noise", Entry::File { content, mode: 0o644 });
+        let archive = Image::new(UNUSED, layer).write(self.node.instance().dir())?;
+        let path = archive.to_str().context("a path that is text")?;
+        let output = self.node.instance().ctr(&["images", "import", path])?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "import {UNUSED}: {stderr}");
+        Ok(())
+    }
+
+    fn has_image(&self, name: &str) -> Result<bool> {
+        let output = self.node.instance().ctr(&["images", "ls", "-q"])?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8_lossy(&output.stdout).lines().any(|line| line == name))
+    }
+}
