@@ -61,15 +61,7 @@ const FILE_THREADS: usize = 16;
 
 /// Runs the agent.
 pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) -> Result<()> {
-    for warning in &args.warnings {
-        warn!(%warning, "configuration");
-    }
-    for file in &args.skipped {
-        warn!(file = %file.display(), "not a drop-in for its name; passed over");
-    }
-    if !args.without_effect.is_empty() {
-        warn!(settings = args.without_effect.join(", "), "these settings have no effect yet");
-    }
+    warn_of_settings(&args);
     let config = args.config;
     let watchdog = systemd::watchdog()?;
     let node_name = node_name(args.hostname_override.as_deref())?;
@@ -124,6 +116,19 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     // A call to the runtime or a file that hangs must not keep the agent from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
     done
+}
+
+/// Says what is odd about the settings, or not heeded.
+fn warn_of_settings(args: &RunArgs) {
+    for warning in &args.warnings {
+        warn!(%warning, "configuration");
+    }
+    for file in &args.skipped {
+        warn!(file = %file.display(), "not a drop-in for its name; passed over");
+    }
+    if !args.without_effect.is_empty() {
+        warn!(settings = args.without_effect.join(", "), "these settings have no effect yet");
+    }
 }
 
 /// Pods must come from somewhere.
