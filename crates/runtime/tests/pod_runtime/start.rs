@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{ConfigMapEnvSource, EnvFromSource};
+use model::ids::PodName;
 use model::observed::ContainerState::{Exited, Running};
 use model::observed::SandboxState;
 use model::ports::events::EventType;
@@ -38,10 +39,9 @@ async fn a_new_pod_gets_a_sandbox_log_directories_and_its_containers() {
     }
     let main = status.latest("main").unwrap();
     assert_eq!(*main.log_path, format!("{WEB_LOGS}/main/0.log"));
-    assert_eq!(main.labels["io.kubernetes.pod.name"], "web");
-    assert_eq!(main.labels["io.kubernetes.pod.namespace"], "default");
-    assert_eq!(main.labels["io.kubernetes.pod.uid"], "uid-of-web");
-    assert_eq!(main.labels["io.kubernetes.container.name"], "main");
+    let listed = world.runtime.containers();
+    let whose: Vec<_> = listed.iter().map(|one| (one.pod_uid.as_str(), &one.pod)).collect();
+    assert_eq!(whose, [("uid-of-web", &PodName::new("default", "web")); 2], "by their labels");
     assert_eq!(main.annotations["io.kubernetes.container.restartCount"], "0");
     assert_eq!(main.annotations["io.kubernetes.pod.terminationGracePeriod"], "30");
     let hash = podspec::definition_hash_hex("main", IMAGE);
