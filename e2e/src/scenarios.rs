@@ -34,11 +34,8 @@ type Scenario<'a> = (&'static str, &'a dyn Fn(&ClusterNode) -> Result<()>);
 /// end somebody may look at the node.
 pub fn of_pods<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) -> Result<T> {
     let second = SecondRuntime::make()?;
-    let runtime = Options {
-        containerd_config: second.config(),
-        without_network: true,
-        ..Options::default()
-    };
+    let runtime =
+        Options { containerd_config: second.config(), without_network: true, ..Options::default() };
     let options = ControlPlaneOptions::default();
     let mut cluster = ClusterNode::start_with(&runtime, &options, agent)?;
     cluster.start_agent()?;
