@@ -8,4 +8,5 @@
 mod absence;
 mod life;
 mod scenarios;
+mod start;
 mod wiped;
