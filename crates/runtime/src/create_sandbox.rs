@@ -40,7 +40,7 @@ impl PodRuntime {
                 let why = match &error {
                     _ if cancel.is_cancelled() => None,
                     SyncError::LogDirectory(error) => Some(Chain(error).to_string()),
-                    SyncError::CreateSandbox(source) => Some(source.message.clone()),
+                    SyncError::CreateSandbox(source) => Some(source.rpc_text()),
                     SyncError::SandboxConfig(error) => Some(Chain(error).to_string()),
                     _ => None,
                 };

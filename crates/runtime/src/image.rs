@@ -110,7 +110,7 @@ impl Images {
             match parts.runtime.image_status(&tagged).await {
                 Ok(present) => present,
                 Err(source) => {
-                    let message = pull_words::uninspected(&image, &source);
+                    let message = pull_words::uninspected(&source);
                     report.event(Warning, "InspectFailed", message);
                     return Err(StartError::ImageInspect { image, source });
                 }

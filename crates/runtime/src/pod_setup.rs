@@ -184,7 +184,7 @@ impl PodRuntime {
         match self.parts.runtime.pod_sandbox_status(sandbox).await {
             Ok(status) => Ok(status.ips),
             Err(source) => {
-                let message = format!("Unable to get pod sandbox status: {}", source.message);
+                let message = format!("Unable to get pod sandbox status: {}", source.rpc_text());
                 self.pod_reporter(pod).event(Warning, "FailedPodSandBoxStatus", message);
                 Err(SyncError::SandboxStatus(source))
             }

@@ -92,7 +92,8 @@ pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<(
     let says = "no runtime for \"nobody\" is configured";
     let event = cluster.wait_for_event("with-none", "FailedCreatePodSandBox", says)?;
     let message = event["message"].as_str().unwrap_or_default();
-    ensure!(message.starts_with("Failed to create pod sandbox: "), "{event}");
+    let words = "Failed to create pod sandbox: rpc error: code = Unknown desc = ";
+    ensure!(message.starts_with(words), "{event}");
     let waits = cluster.wait_for(&ClusterNode::pod_path("with-none"), "it waits", |pod| {
         let state = &pod?["status"]["containerStatuses"][0]["state"]["waiting"]["reason"];
         (state == "ContainerCreating").then(|| pod.cloned())?

@@ -56,8 +56,6 @@ const fn told(ours: bool, path: &'static str, why: &'static str) -> Known {
 
 const DEFERRED: &str =
     "upstream's is a defect: the reason of a refused pod, where the condition says Deferred";
-const WORDS: &str =
-    "upstream's is a defect: words of gRPC, which it leaves out where a container cannot be made";
 
 pub(crate) const OF_PODS: &[Known] = &[
     NO_LIMIT,
@@ -76,19 +74,6 @@ pub(crate) const OF_PODS: &[Known] = &[
         false,
         "/a resize/pod grows/events/Warning ResizeDeferred of -: Pod resize OutOfcpu: {*",
         DEFERRED,
-    ),
-    told(
-        true,
-        "/runtime classes/pod with-none/events/Warning FailedCreatePodSandBox of -: \
-         Failed to create pod sandbox: unable to get OCI runtime for sandbox \"ID\": *",
-        WORDS,
-    ),
-    told(
-        false,
-        "/runtime classes/pod with-none/events/Warning FailedCreatePodSandBox of -: \
-         Failed to create pod sandbox: rpc error: code = Unknown desc = \
-         unable to get OCI runtime for sandbox \"ID\": *",
-        WORDS,
     ),
 ];
 

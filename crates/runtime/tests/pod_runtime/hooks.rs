@@ -95,15 +95,27 @@ async fn a_post_start_hook_is_waited_for_before_the_next_container_starts() {
     assert!(asked[0].0.iter().any(|(_, value)| value == &["kube-lifecycle/1.36"]), "{asked:?}");
 }
 
-// behaviour: ACT-83
+// behaviour: ACT-83, ACT-126
 #[tokio::test(start_paused = true)]
 async fn a_container_whose_post_start_hook_fails_is_ended_and_tried_again_after_a_while() {
-    let bad = [exec(&["/workload", "exit", "3"]), exec(&["/nonsense"]), http("HTTP")];
-    for handler in bad {
+    let whose = "for Container \"main\" in Pod \"web_default(uid-of-web)\" failed - error: ";
+    let bad = [
+        (
+            exec(&["/workload", "exit", "3"]),
+            "Exec lifecycle hook ([/workload exit 3])",
+            "command '/workload exit 3' exited with 3: ",
+        ),
+        (exec(&["/nonsense"]), "Exec lifecycle hook ([/nonsense])", "rpc error: code = "),
+        (http("HTTP"), "HTTP lifecycle hook (/hook)", "Get \"http://"),
+    ];
+    for (handler, what, why) in bad {
         let world = World::new();
         let pod = with(post_start(handler.clone()), &["sleep", "forever"]);
-        let (reasons, _) = world.failed(&pod).await;
+        let (reasons, error) = world.failed(&pod).await;
         assert_eq!(reasons, [("main".to_owned(), "PostStartHookError")], "{handler:?}");
+        let SyncError::StartContainers(failed) = error else { unreachable!() };
+        let said = failed[0].1.message();
+        assert!(said.starts_with(&format!("{what} {whose}{why}")), "{said}");
         assert_eq!(world.instances("main"), [(0, Exited)]);
         let events = ["Pulled", "Created", "Started", "FailedPostStartHook", "Killing"];
         assert_eq!(world.events.reasons(), events);
