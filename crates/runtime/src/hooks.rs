@@ -162,6 +162,7 @@ impl PodRuntime {
         if matches!(answer, Err(HttpError::NotSecure)) {
             answer = self.parts.http.get(&get(false)).await;
             if answer.is_ok() {
+                self.parts.metrics.attempts.hook_without_tls();
                 let message = format!(
                     "request to HTTPS lifecycle hook {} got HTTP response, retry with HTTP succeeded",
                     http.authority

@@ -7,5 +7,6 @@
 
 mod absence;
 mod life;
+mod make_cluster;
 mod scenarios;
 mod wiped;

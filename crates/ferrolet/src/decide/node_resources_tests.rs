@@ -40,7 +40,7 @@ fn told(amounts: &Amounts) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-// behaviour: CGR-20
+// behaviour: CGR-20, CGR-31
 #[test]
 fn pods_can_have_what_is_left() {
     let rows = [

@@ -124,3 +124,27 @@ async fn that_the_status_of_a_pod_cannot_be_read_is_told_and_told_no_more_once_i
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(failed(&world).len(), count);
 }
+
+// behaviour: WRK-33, WRK-34
+#[tokio::test(start_paused = true)]
+async fn containers_are_counted_when_a_pod_begins_and_when_they_end() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    let web = world.one_runs("web").await;
+    let line = |line: &'static str| {
+        move |world: &World| world.metrics().lines().any(|found| found == line).then_some(())
+    };
+    let begun = "kubelet_containers_per_pod_count_count 1";
+    world.until(begun, line(begun)).await;
+    assert!(!world.metrics().contains("kubelet_terminated_containers_total{"));
+    world.runtime.kill_container(&web.id, 3);
+    let ended = "kubelet_terminated_containers_total{container_type=\"container\",\
+                 exit_code=\"3\",reason=\"Error\"} 1";
+    world.until(ended, line(ended)).await;
+    world.one_runs("web").await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    for once in [begun, ended] {
+        assert!(line(once)(&world).is_some(), "{}", world.metrics());
+    }
+}

@@ -127,18 +127,22 @@ async fn a_container_whose_post_start_hook_fails_is_ended_and_tried_again_after_
     }
 }
 
-// behaviour: ACT-84
+// behaviour: ACT-84, ACT-131
 #[tokio::test(start_paused = true)]
 async fn the_end_of_the_pod_ends_the_wait_for_a_post_start_hook() {
-    let world = World::new();
-    let pod = with(post_start(exec(&["/workload", "sleep", "forever"])), &["sleep", "forever"]);
-    let cancel = CancellationToken::new();
-    let (synced, ()) = tokio::join!(world.sync_until(&pod, &cancel), async {
-        tokio::time::sleep(seconds(5)).await;
-        cancel.cancel();
-    });
-    assert!(matches!(synced, Err(SyncError::StartContainers(_))));
-    world.running(&pod, "main").await;
+    for (handler, slept) in [(exec(&["/workload", "sleep", "forever"]), 0), (sleep(60), 1)] {
+        let world = World::new();
+        let pod = with(post_start(handler), &["sleep", "forever"]);
+        let cancel = CancellationToken::new();
+        let (synced, ()) = tokio::join!(world.sync_until(&pod, &cancel), async {
+            tokio::time::sleep(seconds(5)).await;
+            cancel.cancel();
+        });
+        assert!(matches!(synced, Err(SyncError::StartContainers(_))));
+        world.running(&pod, "main").await;
+        let counted = [format!("kubelet_lifecycle_handler_sleep_terminated_total {slept}")];
+        assert_eq!(world.counted("kubelet_lifecycle_handler_sleep"), counted);
+    }
 }
 
 // behaviour: ACT-85
@@ -175,7 +179,7 @@ async fn a_pre_stop_hook_that_fails_is_told_and_changes_nothing() {
     assert_eq!(world.calls()[..2], [Method::ExecSync, Method::StopContainer]);
 }
 
-// behaviour: ACT-87
+// behaviour: ACT-87, ACT-131
 #[tokio::test(start_paused = true)]
 async fn a_server_without_tls_is_asked_again_without() {
     let world = World::new();
@@ -190,6 +194,8 @@ async fn a_server_without_tls_is_asked_again_without() {
     );
     assert_eq!(world.last_message("LifecycleHTTPFallback"), message);
     assert!(!world.events.has("FailedPreStopHook"));
+    let counted = ["kubelet_lifecycle_handler_http_fallbacks_total 1"];
+    assert_eq!(world.counted("kubelet_lifecycle_handler_http"), counted);
 }
 
 // behaviour: ACT-88
