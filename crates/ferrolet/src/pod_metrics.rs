@@ -8,9 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ids::PodUid;
 use podspec::view;
-use prometheus::{
-    Histogram, HistogramOpts, IntCounterVec, Opts, Registry, exponential_buckets,
-};
+use prometheus::{Histogram, HistogramOpts, IntCounterVec, Opts, Registry, exponential_buckets};
 
 use crate::decide::first_steps::{FirstSteps, first_steps};
 use crate::decide::terminations::{Termination, terminations};
@@ -42,7 +40,8 @@ impl PodMetrics {
             "kubelet_containers_per_pod_count",
             "Number of containers of each pod that is worked on.",
         );
-        let containers = Histogram::with_opts(containers.buckets(exponential_buckets(1.0, 2.0, 5)?))?;
+        let containers =
+            Histogram::with_opts(containers.buckets(exponential_buckets(1.0, 2.0, 5)?))?;
         let terminated = Opts::new(
             "kubelet_terminated_containers_total",
             "Number of containers that have ended, by what they were for, how and why.",

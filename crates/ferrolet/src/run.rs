@@ -421,7 +421,7 @@ async fn cgroups(
         return Ok(None);
     }
     let port = TimedCgroups::new(node_cgroups::open(driver)?, metrics);
-    let port = Arc::new(port.context("time what is done to cgroups")?);
+    let port: Arc<dyn Cgroups> = Arc::new(port.context("time what is done to cgroups")?);
     node_cgroups::prepare(&*port, &settings.cgroups, &LoggedEvents).await?;
     Ok(Some(port))
 }

@@ -161,9 +161,10 @@ impl StartError {
     /// next one is the same event.
     pub fn told(&self) -> String {
         match self {
-            Self::Config(_) | Self::Files(_) | Self::NoTarget { .. } | Self::LogDirectory { .. } => {
-                Chain(self).to_string()
-            }
+            Self::Config(_)
+            | Self::Files(_)
+            | Self::NoTarget { .. }
+            | Self::LogDirectory { .. } => Chain(self).to_string(),
             Self::ImageUser { source, .. } | Self::Create(source) => source.message.clone(),
             Self::Run { container, id, source } => source.message.replace(id.as_str(), container),
             _ => self.label().to_owned(),
@@ -383,7 +384,7 @@ impl SyncError {
     /// What the event says that tells of a pod that could not be killed.
     pub fn kill_told(&self, pod: &PodUid) -> String {
         let failed = match self {
-            Self::KillPod(failed) => failed,
+            Self::KillPod(failed) => failed.as_slice(),
             one => std::slice::from_ref(one),
         };
         let containers = failed.iter().filter_map(|error| match error {

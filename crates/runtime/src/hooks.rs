@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod};
+use model::chain::Chain;
 use model::ids::{ContainerId, SandboxId};
 use model::ports::events::EventType::Warning;
 use model::ports::http::{Get, HttpError};
-use model::chain::Chain;
 use model::ports::runtime::{Code, RuntimeError};
 
 use crate::act::PodRuntime;

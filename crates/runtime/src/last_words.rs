@@ -62,11 +62,7 @@ impl PodRuntime {
         }
     }
 
-    async fn make_message_directory(
-        &self,
-        uid: &PodUid,
-        name: &str,
-    ) -> Result<PathBuf, FileError> {
+    async fn make_message_directory(&self, uid: &PodUid, name: &str) -> Result<PathBuf, FileError> {
         let pods = &self.parts.pods;
         let directory = Path::new(uid.as_str()).join("containers").join(name);
         let mut names = directory.components();

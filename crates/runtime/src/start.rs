@@ -185,7 +185,8 @@ impl PodRuntime {
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
         let Some(handler) = hook else { return Ok(()) };
         let hooked = Hooked { pod, container, id, ips: &home.ips, sandbox: Some(&home.sandbox) };
-        let sleeps = handler.sleep.is_some() && handler.exec.is_none() && handler.http_get.is_none();
+        let sleeps =
+            handler.sleep.is_some() && handler.exec.is_none() && handler.http_get.is_none();
         // The pod's end ends the wait: the container goes with the pod.
         let ran = tokio::select! {
             biased;

@@ -109,9 +109,8 @@ impl Sample {
     /// Ends it as ^C does.
     fn interrupt(&mut self) -> Result<ExitStatus> {
         self.signal(Signal::INT)?;
-        let status = wait::until("it ends", GONE, || {
-            Ok(self.child.try_wait()?.ok_or_else(|| self.said()))
-        })?;
+        let status =
+            wait::until("it ends", GONE, || Ok(self.child.try_wait()?.ok_or_else(|| self.said())))?;
         self.over = true;
         Ok(status)
     }

@@ -64,8 +64,7 @@ mod tests {
     // behaviour: WRK-34
     #[test]
     fn an_end_is_told_once() {
-        let end =
-            |kind, exit_code| Termination { kind, exit_code, reason: "Error" };
+        let end = |kind, exit_code| Termination { kind, exit_code, reason: "Error" };
         let (init, main) = (end("init_container", 0), end("container", 3));
         let rows = [
             (None, status(None, None), vec![]),

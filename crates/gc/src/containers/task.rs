@@ -176,7 +176,7 @@ impl ContainerGcTask {
     fn tell_failure(&self, report: &Report) {
         let Some(message) = aggregate(report.problems.iter().map(PassError::told)) else { return };
         let problems = aggregate(report.problems.iter().map(|one| Chain(one).to_string()));
-        warn!(error = problems, "container garbage collection failed");
+        warn!(error = problems.unwrap_or_default(), "container garbage collection failed");
         self.shared.parts.events.record(NodeEvent {
             kind: EventType::Warning,
             reason: "ContainerGCFailed",
