@@ -19,14 +19,10 @@ pub(crate) fn terminations<'a>(
     before: Option<&PodStatus>,
     now: &'a PodStatus,
 ) -> Vec<Termination<'a>> {
-    let lists: [(_, fn(&PodStatus) -> &Option<Vec<ContainerStatus>>); 3] = [
-        ("init_container", |status| &status.init_container_statuses),
-        ("container", |status| &status.container_statuses),
-        ("ephemeral_container", |status| &status.ephemeral_container_statuses),
-    ];
-    let each = lists.into_iter().flat_map(|(kind, of)| {
-        let before = before.and_then(|before| of(before).as_deref()).unwrap_or_default();
-        of(now).iter().flatten().filter_map(move |container| {
+    let before = before.map(containers).unwrap_or_default();
+    let lists = containers(now).into_iter().zip(before);
+    let each = lists.flat_map(|((kind, now), (_, before))| {
+        now.iter().filter_map(move |container| {
             let ended = container.state.as_ref()?.terminated.as_ref()?;
             let had = before.iter().find(|one| one.name == container.name);
             let had = had.and_then(|one| one.state.as_ref()?.terminated.as_ref());
@@ -35,6 +31,15 @@ pub(crate) fn terminations<'a>(
         })
     });
     each.collect()
+}
+
+/// The containers of a pod, by what they are for.
+fn containers(status: &PodStatus) -> [(&'static str, &[ContainerStatus]); 3] {
+    [
+        ("init_container", status.init_container_statuses.as_deref().unwrap_or_default()),
+        ("container", status.container_statuses.as_deref().unwrap_or_default()),
+        ("ephemeral_container", status.ephemeral_container_statuses.as_deref().unwrap_or_default()),
+    ]
 }
 
 #[cfg(test)]
