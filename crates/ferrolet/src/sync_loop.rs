@@ -433,6 +433,9 @@ impl SyncLoop {
         let desired = self.parts.sources.pods().map(|(_, pod)| view::is_static(pod));
         let active = self.active().map(|(_, pod)| view::is_static(pod));
         self.parts.metrics.count(desired, active);
+        let pods = self.parts.sources.pods().filter_map(|(_, pod)| view::spec(pod));
+        let ephemeral = pods.filter_map(|spec| spec.ephemeral_containers.as_ref());
+        self.parts.metrics.ephemeral(ephemeral.map(Vec::len).sum());
     }
 
     async fn look_after_the_others(&mut self) {

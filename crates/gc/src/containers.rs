@@ -10,6 +10,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use model::chain::Chain;
 use model::ids::PodUid;
 use model::log_layout::LogLayout;
 use model::observed::{Container, ContainerStatus};
@@ -65,6 +66,16 @@ pub enum PassError {
     /// The directory of logs could not be read.
     #[error("failed to read podLogsDirectory")]
     ReadLogs(#[source] FileError),
+}
+
+impl PassError {
+    /// What the event says that tells of it; of a list upstream has no words of its own.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::List(_, error) => error.rpc_text(),
+            Self::ReadLogs(_) => Chain(self).to_string(),
+        }
+    }
 }
 
 /// What the next pass would do, as far as everything could be looked at.

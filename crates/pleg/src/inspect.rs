@@ -191,7 +191,7 @@ pub(crate) async fn within<T>(
             method,
             object: format!("of pod {uid}"),
             code: Code::DeadlineExceeded,
-            message: format!("the runtime did not answer within {deadline:?}"),
+            message: "context deadline exceeded".to_owned(),
         })
     })
 }

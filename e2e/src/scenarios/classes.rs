@@ -130,7 +130,8 @@ pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<(
     let says = "no runtime for \"nobody\" is configured";
     let event = cluster.wait_for_event("with-none", "FailedCreatePodSandBox", says)?;
     let message = event["message"].as_str().unwrap_or_default();
-    ensure!(message.starts_with("Failed to create pod sandbox: "), "{event}");
+    let words = "Failed to create pod sandbox: rpc error: code = Unknown desc = ";
+    ensure!(message.starts_with(words), "{event}");
     wait_creating(cluster, "with-none")?;
     cluster.wait_ready(&ClusterNode::pod_path("with-late"))?;
     cluster.remove_pods(&["with-class", "with-none", "with-late"])

@@ -221,3 +221,37 @@ async fn starts_and_those_that_fail_are_counted_by_what_is_started_and_why() {
     ];
     assert_eq!(world.counted("kubelet_started_containers"), containers);
 }
+
+// behaviour: ACT-128, ACT-129
+#[tokio::test(start_paused = true)]
+async fn sandboxes_are_timed_by_their_handler_and_pods_with_users_of_their_own_counted() {
+    let world = World::new();
+    let fault = |method| Rule::on(method, Fault::error(Code::Internal)).once();
+    world.runtime.inject(fault(Method::RunPodSandbox));
+    world.sync(&forever()).await.unwrap_err();
+    world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::delay(seconds(2))).once());
+    world.synced(&forever()).await;
+    let sandboxes = [
+        r#"kubelet_run_podsandbox_duration_seconds_sum{runtime_handler=""} 2"#,
+        r#"kubelet_run_podsandbox_duration_seconds_count{runtime_handler=""} 2"#,
+        r#"kubelet_run_podsandbox_errors_total{runtime_handler=""} 1"#,
+    ];
+    assert_eq!(world.counted("kubelet_run_podsandbox"), sandboxes);
+    let none = [
+        "kubelet_started_user_namespaced_pods_errors_total 0",
+        "kubelet_started_user_namespaced_pods_total 0",
+    ];
+    assert_eq!(world.counted("kubelet_started_user"), none);
+    let mut own = testkit::pods::pod("own").container("main", IMAGE, ["sleep", "forever"]).build();
+    own.spec.as_mut().unwrap().host_users = Some(false);
+    world.runtime.inject(fault(Method::CreateContainer));
+    world.failed(&own).await;
+    let failed = [
+        "kubelet_started_user_namespaced_pods_errors_total 1",
+        "kubelet_started_user_namespaced_pods_total 1",
+    ];
+    assert_eq!(world.counted("kubelet_started_user"), failed);
+    // The sandbox is there now: nothing is begun again.
+    world.synced(&own).await;
+    assert_eq!(world.counted("kubelet_started_user"), failed);
+}
