@@ -105,6 +105,15 @@ pub enum StartError {
         #[source]
         source: FileError,
     },
+    /// Nobody can tell by its logs how often it was started.
+    #[error("count the logs of container {container}")]
+    Logs {
+        /// The container.
+        container: String,
+        /// Why.
+        #[source]
+        source: FileError,
+    },
     /// One that was made and never started stands in its way.
     #[error("remove the container that was never started")]
     RemoveUnused(#[source] RemoveUnused),
@@ -135,7 +144,8 @@ impl StartError {
             | Self::ImageUser { .. }
             | Self::Files(_)
             | Self::NoTarget { .. }
-            | Self::LogDirectory { .. } => "CreateContainerConfigError",
+            | Self::LogDirectory { .. }
+            | Self::Logs { .. } => "CreateContainerConfigError",
             Self::RemoveUnused(_) | Self::Create(_) => "CreateContainerError",
             Self::Run(_) => "RunContainerError",
             Self::PostStart(_) => "PostStartHookError",
@@ -149,7 +159,8 @@ impl StartError {
             | Self::ImageUser { .. }
             | Self::Files(_)
             | Self::NoTarget { .. }
-            | Self::LogDirectory { .. } => Chain(self).to_string(),
+            | Self::LogDirectory { .. }
+            | Self::Logs { .. } => Chain(self).to_string(),
             Self::Create(source) | Self::Run(source) => source.message.clone(),
             _ => self.label().to_owned(),
         }

@@ -11,6 +11,7 @@ use model::cgroup::CgroupValues;
 use model::chain::Chain;
 use model::ids::{PodUid, SandboxId};
 use model::observed::PodStatus;
+use model::ports::files::FileError;
 use podspec::view;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -24,6 +25,11 @@ use crate::decide::{
 use crate::error::ResizeError;
 
 impl PodRuntime {
+    /// Reads what containers were given by earlier agents. Without that none goes on.
+    pub async fn load_sizes(&self) -> Result<(), FileError> {
+        self.actuated.load().await
+    }
+
     /// What containers were given since they were made.
     pub async fn sizes(&self) -> Arc<Sizes> {
         self.actuated.sizes().await

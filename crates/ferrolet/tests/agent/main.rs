@@ -2,6 +2,7 @@
 
 mod actions;
 mod admission;
+mod allocations;
 mod calls;
 mod cgroups;
 mod cluster;

@@ -78,7 +78,7 @@ fn listed(map: Option<&BTreeMap<String, String>>) -> String {
 }
 
 /// A text in quotes as Go writes it, which is what programs that read it expect.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut quoted = "\"".to_owned();
     for c in text.chars() {
         match c {
