@@ -1,14 +1,15 @@
 //! What pods were given of the node, through restarts of the agent.
 //!
 //! What a pod was given is kept in a file from the time when it is let in: what it asks for when the next
-//! agent comes may be something else. The file is written beside the sync loop, one write for all that
-//! came, or were granted something, since the last. A pod starts without waiting for it; what it is
-//! granted later it gets when that is on record. That a pod went is written with the next change, or when
-//! somebody has the time.
+//! agent comes may be something else. The file is written beside the sync loop: one write for all that came
+//! within a moment, or were granted something since the last. A pod starts without waiting for it; what it
+//! is granted later it gets when that is on record. That a pod went is written with the next change, or
+//! when somebody has the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use checkpoint::{Aside, Checkpoint, Format, TakenOver};
 use k8s_openapi::api::core::v1::Pod;
@@ -26,6 +27,10 @@ use crate::decide::allocation::remembered;
 
 const FILE: &str = "allocated-resources.json";
 const FORMAT: Format = Format { version: 1, limit: 16 << 20 };
+
+/// How long to wait for more pods before those that were let in are put on record. Should the agent be
+/// killed meanwhile, their containers tell what they were made with.
+const GATHER: Duration = Duration::from_secs(1);
 
 type Record = BTreeMap<String, Kept>;
 
@@ -56,6 +61,10 @@ pub(crate) struct Allocations {
     unwritten: bool,
     /// Whether the file has pods that went.
     stale: bool,
+    /// Whether what is unwritten does not wait for more.
+    urgent: bool,
+    /// At most one wait for more. Dropped with the loop.
+    gathering: JoinSet<()>,
     /// At most one write. Dropped with the loop.
     writing: JoinSet<Result<(), FileError>>,
 }
@@ -69,9 +78,9 @@ struct Given {
     pod: Arc<Pod>,
 }
 
-/// That a write has ended.
+/// That a write has ended, or that it is time for one.
 #[derive(Debug)]
-pub(crate) struct Written(Result<(), FileError>);
+pub(crate) struct Written(Option<Result<(), FileError>>);
 
 /// A pod was given other resources, which is on record.
 #[derive(Debug)]
@@ -95,6 +104,8 @@ impl Allocations {
             in_writing: BTreeMap::new(),
             unwritten: false,
             stale: false,
+            urgent: false,
+            gathering: JoinSet::new(),
             writing: JoinSet::new(),
         }
     }
@@ -216,16 +227,34 @@ impl Allocations {
         self.stale |= self.record.len() != before;
     }
 
+    /// Somebody is told that a pod does not get what it asks for: by then it is to be known what it has.
+    pub(crate) fn hurry(&mut self) {
+        self.urgent = true;
+    }
+
     /// Begins to write everything that is not as on disk: there is time for it.
     pub(crate) fn tidy(&mut self) {
         self.unwritten |= self.stale;
+        self.hurry();
         self.keep();
     }
 
-    /// Begins to write what is not on record yet, unless a write is under way: the next one follows it.
+    /// Sees to it that what is not on record yet is written: now, or in a moment.
     pub(crate) fn keep(&mut self) {
-        let is_news = self.unwritten || !self.granted.is_empty();
-        if !is_news || !self.writing.is_empty() {
+        if self.urgent || !self.granted.is_empty() {
+            self.write();
+        } else if self.unwritten && self.gathering.is_empty() {
+            self.gathering.spawn(tokio::time::sleep(GATHER));
+        }
+    }
+
+    /// Begins to write, unless a write is under way: the next one follows it.
+    fn write(&mut self) {
+        if !self.writing.is_empty() {
+            return;
+        }
+        self.urgent = false;
+        if !self.unwritten && self.granted.is_empty() {
             return;
         }
         (self.unwritten, self.stale) = (false, false);
@@ -239,21 +268,40 @@ impl Allocations {
         self.writing.spawn(async move { file.write(&record).await });
     }
 
-    /// Waits until a write has ended; for ever while there is none.
+    /// Waits until a write has ended, or is due; for ever while there is none.
     pub(crate) async fn written(&mut self) -> Written {
-        match self.writing.join_next().await {
-            Some(Ok(written)) => Written(written),
-            Some(Err(error)) => {
-                error!(%error, "who wrote what pods were given is gone");
-                let (path, source) = (self.file.path().to_owned(), std::io::Error::other(error));
-                Written(Err(FileError { operation: "write", path, source }))
+        let Self { file, gathering, writing, .. } = self;
+        let ended = async {
+            match writing.join_next().await {
+                Some(Ok(written)) => written,
+                Some(Err(error)) => {
+                    error!(%error, "who wrote what pods were given is gone");
+                    let (path, source) = (file.path().to_owned(), std::io::Error::other(error));
+                    Err(FileError { operation: "write", path, source })
+                }
+                None => std::future::pending().await,
             }
-            None => std::future::pending().await,
+        };
+        let due = async {
+            if gathering.join_next().await.is_none() {
+                std::future::pending::<()>().await;
+            }
+        };
+        // Biased: both come at most once for a change.
+        tokio::select! {
+            biased;
+            ended = ended => Written(Some(ended)),
+            () = due => Written(None),
         }
     }
 
     /// A write has ended. What could not be kept is not given; whoever asked for it may ask again.
     pub(crate) fn finish(&mut self, Written(written): Written) -> Vec<Grant> {
+        let Some(written) = written else {
+            self.hurry();
+            self.keep();
+            return Vec::new();
+        };
         let in_writing = std::mem::take(&mut self.in_writing);
         if let Err(error) = written {
             let path = self.file.path().display();
@@ -278,7 +326,7 @@ impl Allocations {
         self.tidy();
         while !self.writing.is_empty() {
             let written = self.written().await;
-            let failed = written.0.is_err();
+            let failed = matches!(written, Written(Some(Err(_))));
             self.finish(written);
             if failed {
                 return;

@@ -118,15 +118,25 @@ async fn what_pods_are_let_in_with_is_on_record_and_many_in_one_write() {
         allocations.keep();
         assert!(Arc::ptr_eq(&allocations.allocated(&pod), &pod), "it has it already");
     }
+    // Some more while the others are written, one of which is in a hurry.
+    let due = allocations.written().await;
+    assert!(matches!(due, Written(None)), "{due:?}");
+    allocations.finish(due);
+    for name in ["late", "later"] {
+        allocations.let_in(asking(name, "1"), asking(name, "1"));
+        allocations.hurry();
+        allocations.keep();
+    }
     files.release_writes();
     let mut writes = 0;
     while let Ok(written) = timeout(Duration::from_mins(1), allocations.written()).await {
+        writes += usize::from(matches!(written, Written(Some(_))));
         allocations.finish(written);
-        writes += 1;
     }
-    assert_eq!(writes, 2, "the first, and all that came while it was written");
+    assert_eq!(writes, 2, "all that came within a moment, and all that came while it was written");
+    let names = names.iter().map(String::as_str).chain(["late", "later"]);
     let mut expected: Vec<String> =
-        names.iter().map(|name| view::uid(&asking(name, "1")).to_string()).collect();
+        names.map(|name| view::uid(&asking(name, "1")).to_string()).collect();
     expected.sort();
     assert_eq!(on_disk(&files).await, expected);
     // The next agent finds what each was given, whatever it asks for by now, and writes nothing for it.
@@ -144,7 +154,7 @@ async fn what_pods_are_let_in_with_is_on_record_and_many_in_one_write() {
     assert!(timeout(Duration::from_mins(1), next.written()).await.is_err());
     next.tidy();
     finished(&mut next).await;
-    assert_eq!(on_disk(&files).await.len(), 99);
+    assert_eq!(on_disk(&files).await.len(), 101);
 }
 
 // behaviour: RSZ-29

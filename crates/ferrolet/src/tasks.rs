@@ -70,9 +70,7 @@ impl Tasks {
     pub(crate) async fn first_ended(&mut self) -> TaskEnded {
         match self.set.join_next_with_id().await {
             Some(Ok((id, Ok(())))) => TaskEnded::Returned(self.name(id)),
-            Some(Ok((id, Err(why)))) => {
-                TaskEnded::Failed(self.name(id), Chain(&*why).to_string())
-            }
+            Some(Ok((id, Err(why)))) => TaskEnded::Failed(self.name(id), Chain(&*why).to_string()),
             Some(Err(error)) => TaskEnded::Panicked(self.name(error.id())),
             None => TaskEnded::Returned("none was started"),
         }

@@ -85,8 +85,9 @@ impl Arrivals {
 
     /// Waits until something that a pod waits for is there; for ever while none does.
     pub(super) async fn awaited(&mut self) -> Awaited {
+        let Self { rooms, second_looks, .. } = self;
         let room = async {
-            match self.rooms.join_next().await {
+            match rooms.join_next().await {
                 Some(Ok(room)) => RoomMade(Some(room)),
                 Some(Err(error)) => {
                     error!(%error, "who waited for room is gone");
@@ -99,7 +100,7 @@ impl Arrivals {
         tokio::select! {
             biased;
             made = room => Awaited::Room(made),
-            looked = self.second_looks.looked() => Awaited::Node(looked),
+            looked = second_looks.looked() => Awaited::Node(looked),
         }
     }
 }

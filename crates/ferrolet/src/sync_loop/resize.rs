@@ -218,6 +218,7 @@ impl SyncLoop {
         never: Option<&'static str>,
         message: String,
     ) -> bool {
+        self.parts.allocations.hurry();
         let Some(asking) = self.resizing.get_mut(uid) else { return false };
         let infeasible = never.is_some();
         asking.infeasible = infeasible;

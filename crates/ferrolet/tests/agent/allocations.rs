@@ -9,9 +9,11 @@ use model::cgroup::CgroupName;
 use model::ids::PodName;
 use model::observed::{Container, ContainerState};
 use model::ports::runtime::Runtime as _;
+use model::verdict::Subject;
 use testkit::cluster::MemoryPods;
 use testkit::pods::pod;
 use testkit::runtime::Method;
+use testkit::wanted::removal;
 
 use crate::world::World;
 
@@ -54,7 +56,8 @@ fn shares(world: &World, container: &Container) -> i64 {
 #[tokio::test(start_paused = true)]
 async fn what_a_pod_has_as_a_whole_is_known_to_the_next_agent() {
     let world = small(World::new());
-    let processors = |count: u32| format!("{{requests: {{cpu: {count}}}, limits: {{cpu: {count}}}}}");
+    let processors =
+        |count: u32| format!("{{requests: {{cpu: {count}}}, limits: {{cpu: {count}}}}}");
     write(&world, &processors(1), "{}", "[sleep, forever]");
     let agent = world.start();
     let web = world.one_runs("web").await;
@@ -129,11 +132,13 @@ fn deferred(api: &MemoryPods, name: &str) -> Option<()> {
 async fn reboot(world: &World) {
     for container in world.runtime.containers() {
         world.runtime.kill_container(&container.id, 137);
-        world.runtime.remove_container(&container.id).await.expect("it is dead");
+        let gone = removal(Subject::Container(container.id));
+        world.runtime.remove_container(&gone).await.expect("it is dead");
     }
     for sandbox in world.runtime.sandboxes() {
         world.runtime.stop_pod_sandbox(&sandbox.id).await.expect("it stops");
-        world.runtime.remove_pod_sandbox(&sandbox.id).await.expect("it is dead");
+        let gone = removal(Subject::Sandbox(sandbox.id));
+        world.runtime.remove_pod_sandbox(&gone).await.expect("it is dead");
     }
 }
 

@@ -134,7 +134,9 @@ async fn the_cgroup_of_a_pod_that_is_refused_goes_and_its_class_does_not_wait_fo
     world.until("it is gone", |world| (world.pod_cgroups() == [own.clone()]).then_some(())).await;
     assert_eq!(world.cgroups.processes(), 0);
     let shares = |world: &World| world.cgroups.all()[&name("/kubepods/burstable")].cpu_shares;
-    world.until("the class has its share", |world| (shares(world) == Some(256)).then_some(())).await;
+    world
+        .until("the class has its share", |world| (shares(world) == Some(256)).then_some(()))
+        .await;
     let entries = find(&world.journal, &Query::new(left), 10).unwrap().entries;
     assert_eq!(entries[0].rule, "pod-was-refused");
     // One that is refused later leaves none either, and comes back when its manifest is mended.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{
-    AppArmorProfile, EmptyDirVolumeSource, EphemeralContainer, Pod, PodStatus, SecurityContext, Taint,
-    Volume,
+    AppArmorProfile, EmptyDirVolumeSource, EphemeralContainer, Pod, PodStatus, SecurityContext,
+    Taint, Volume,
 };
 use model::ids::PodName;
 use model::observed::{Container, ContainerState};
@@ -298,8 +298,10 @@ async fn a_pod_that_runs_is_not_ended_for_a_profile_that_the_node_cannot_enforce
     api.update(&named("web"), |pod| {
         let profile =
             AppArmorProfile { type_: "RuntimeDefault".to_owned(), ..AppArmorProfile::default() };
-        let security_context =
-            Some(SecurityContext { app_armor_profile: Some(profile), ..SecurityContext::default() });
+        let security_context = Some(SecurityContext {
+            app_armor_profile: Some(profile),
+            ..SecurityContext::default()
+        });
         let debug = EphemeralContainer {
             name: "debug".to_owned(),
             image: Some(IMAGE.to_owned()),

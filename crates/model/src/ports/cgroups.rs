@@ -94,11 +94,8 @@ pub trait Cgroups: Debug + Send + Sync {
 
     /// Makes a cgroup and those on the way to it, where they are not there, and writes its values. A
     /// value that cannot be written is told and no error: the cgroup is there.
-    async fn create(
-        &self,
-        name: &CgroupName,
-        values: &CgroupValues,
-    ) -> Result<Limits, CgroupError>;
+    async fn create(&self, name: &CgroupName, values: &CgroupValues)
+    -> Result<Limits, CgroupError>;
 
     /// Writes values to a cgroup that is there. All are tried; the first that failed is the error.
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError>;

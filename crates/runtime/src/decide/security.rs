@@ -243,9 +243,7 @@ pub fn apparmor_refusal(pod: &Pod, machine_has_it: bool) -> Option<String> {
     let is_asked = |(name, value): (&String, &String)| {
         name.starts_with(APPARMOR_ANNOTATION) && value != "unconfined"
     };
-    if !profiles.iter().any(confines)
-        && !of_pod.is_some_and(confines)
-        && !annotations.any(is_asked)
+    if !profiles.iter().any(confines) && !of_pod.is_some_and(confines) && !annotations.any(is_asked)
     {
         return None;
     }

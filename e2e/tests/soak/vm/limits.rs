@@ -50,7 +50,8 @@ fn who_wants_more_than_its_limits_is_slowed_down_or_killed_and_told_so() -> Resu
     node.remove_manifest("busy.yaml")?;
     node.remove_manifest("hungry.yaml")?;
     node.wait_for_no_pod_cgroup()?;
-    let end = node.vm().wait(left, PATIENCE)?.context("a process outlives the cgroup of its pod")?;
+    let end =
+        node.vm().wait(left, PATIENCE)?.context("a process outlives the cgroup of its pod")?;
     ensure!(end.signal == Some(9), "{end:?}");
     node.stop()
 }
