@@ -279,6 +279,7 @@ mod tests {
         let actuated = Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
         let (pod, changes) = (PodUid::from("pod"), [change("a", 1, 2)]);
         let file = format!("/kubelet/{FILE}");
+        assert!(actuated.sizes().await.is_empty());
         files.fail(&file, std::io::ErrorKind::StorageFull);
         assert!(actuated.begin(&pod, &changes).await.is_err(), "nothing may be done");
         actuated.catch_up().await;

@@ -123,7 +123,8 @@ async fn the_cgroup_of_a_pod_that_is_refused_goes_and_its_class_does_not_wait_fo
     let mut world = World::new();
     world.allocatable = vec![("cpu", "2")];
     let big = "apiVersion: v1\nkind: Pod\nmetadata: {name: big, uid: uid-of-big}\nspec: {containers: \
-               [{name: main, image: 'ferrolet.test/workload:1', resources: {requests: {cpu: 3}}}]}\n";
+               [{name: main, image: 'ferrolet.test/workload:1', args: [sleep, forever], \
+               resources: {requests: {cpu: 3}}}]}\n";
     world.files.write("/manifests/big.yaml", big);
     write_asking(&world, "web", "250m");
     let left = "/kubepods/burstable/poduid-of-big";
