@@ -112,9 +112,19 @@ impl ClusterNode {
 
     /// Waits until a pod runs and is ready.
     pub fn wait_ready(&self, path: &str) -> Result<Value> {
-        self.wait_for(path, &format!("{path} is ready"), |pod| {
-            pod.filter(|pod| is_ready(pod)).cloned()
-        })
+        self.wait_ready_for(path, PATIENCE)
+    }
+
+    /// The same, where upstream may take longer: it asks again for pods, and for its own node, when it gets to it.
+    pub fn wait_ready_at_last(&self, path: &str) -> Result<Value> {
+        self.wait_ready_for(path, 5 * PATIENCE)
+    }
+
+    fn wait_ready_for(&self, path: &str, patience: Duration) -> Result<Value> {
+        let what = format!("{path} is ready");
+        self.node.explained(
+            self.api().wait(path, &what, patience, |pod| pod.filter(|pod| is_ready(pod)).cloned()),
+        )
     }
 
     /// Waits until the node is ready. Upstream may look for its own node before it has made it, and then takes
