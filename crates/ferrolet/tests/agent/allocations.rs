@@ -103,15 +103,15 @@ fn named(name: &str) -> PodName {
     PodName::new("default", name)
 }
 
-fn cpu(amount: &str) -> Option<ResourceRequirements> {
+fn cpu(amount: &str) -> ResourceRequirements {
     let requests = Some([("cpu".to_owned(), Quantity(amount.to_owned()))].into());
-    Some(ResourceRequirements { requests, ..ResourceRequirements::default() })
+    ResourceRequirements { requests, ..ResourceRequirements::default() }
 }
 
 fn asking(name: &str, amount: &str) -> Pod {
     let pod = pod(name).on_node("node").restart_policy("Always").grace(1);
     let pod = pod.container("main", IMAGE, ["sleep", "forever"]);
-    pod.spec(|spec| spec.containers[0].resources = cpu(amount)).build()
+    pod.spec(|spec| spec.containers[0].resources = Some(cpu(amount))).build()
 }
 
 async fn runs(world: &World, name: &str) -> Container {
@@ -151,7 +151,7 @@ async fn a_pod_that_asks_for_more_than_it_was_given_is_let_in_again_after_a_rebo
     let agent = world.start();
     let first = runs(&world, "web").await;
     api.update(&named("web"), |pod| {
-        pod.spec.as_mut().expect("a specification").containers[0].resources = cpu("100");
+        pod.spec.as_mut().expect("a specification").containers[0].resources = Some(cpu("100"));
     });
     world.until("it waits for more", |_| deferred(&api, "web")).await;
     agent.stop().await;
