@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::machine;
-use model::ports::cgroups::{CgroupError, Cgroups};
+use model::ports::cgroups::{CgroupError, Cgroups, Limits};
 use model::ports::files::Removed;
 use model::verdict::Verdict;
 use prometheus::{HistogramOpts, HistogramVec, IntGauge, Registry};
@@ -39,7 +39,11 @@ impl TimedCgroups {
 
 #[async_trait]
 impl Cgroups for TimedCgroups {
-    async fn create(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+    async fn create(
+        &self,
+        name: &CgroupName,
+        values: &CgroupValues,
+    ) -> Result<Limits, CgroupError> {
         let began = Instant::now();
         let created = self.inner.create(name, values).await;
         self.took("create", began);

@@ -4,6 +4,7 @@
 //! was missed and finds nothing otherwise; on a node where nothing stirs, every five minutes.
 
 mod admit;
+mod fresh_node;
 mod passes;
 mod resize;
 
@@ -17,6 +18,7 @@ use model::ids::{PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
+use model::ports::files::FileError;
 use node::NodeHandle;
 use pods::decide::mirror::StaticPods;
 use pods::decide::worker::{Target, Update};
@@ -41,7 +43,7 @@ use crate::resize_metrics::Trigger;
 use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
 use crate::sync_metrics::SyncMetrics;
-use admit::Arrivals;
+use admit::{Arrivals, Awaited};
 use passes::Passes;
 use resize::Asking;
 
@@ -132,11 +134,23 @@ impl SyncLoop {
         }
     }
 
-    /// Runs until told to stop, or until there is nobody left to hear from.
-    pub(crate) async fn run(mut self, stop: CancellationToken) {
-        self.parts.allocations.load().await;
+    /// Runs until told to stop, or until there is nobody left to hear from; not at all where it cannot be
+    /// read what earlier agents gave to pods.
+    pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), FileError> {
+        if stop.run_until_cancelled(self.load()).await.transpose()?.is_none() {
+            return Ok(());
+        }
         self.turn(&stop).await;
         self.parts.allocations.flush().await;
+        Ok(())
+    }
+
+    async fn load(&mut self) -> Result<(), FileError> {
+        self.parts.allocations.load().await?;
+        match &self.parts.pod_runtime {
+            Some(pod_runtime) => pod_runtime.load_sizes().await,
+            None => Ok(()),
+        }
     }
 
     async fn turn(&mut self, stop: &CancellationToken) {
@@ -147,8 +161,9 @@ impl SyncLoop {
             self.parts.pulse.beat();
             // Biased: stopping first; the first list comes once, the tick once a minute; then what is
             // wanted, which changes at the pace of people; then news, at most two for each pod that
-            // ends, room that was made, once for each critical pod that needs some, and resizes that
-            // are over or on record; lifecycle events are merged by pod and so wait without growing.
+            // ends, room that was made, once for each critical pod that needs some, and the node's object,
+            // once for each pod that its labels are in the way of; resizes that are over or on record;
+            // lifecycle events are merged by pod and so wait without growing.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -168,7 +183,10 @@ impl SyncLoop {
                     Some(news) => self.heard(news).await,
                     None => return,
                 },
-                made = self.arrivals.room_made() => self.room_made(made).await,
+                awaited = self.arrivals.awaited() => match awaited {
+                    Awaited::Room(made) => self.room_made(made).await,
+                    Awaited::Node(looked) => self.node_looked_at(looked).await,
+                },
                 pods = self.parts.resizes.done() => self.resized(pods).await,
                 written = self.parts.allocations.written() => self.allocations_written(written).await,
                 events = self.parts.lifecycle.take() => self.happened(events).await,
@@ -252,6 +270,7 @@ impl SyncLoop {
         let answer = answer(came, known);
         if answer != Answer::StaysRefused {
             self.refused.remove(&uid);
+            self.parts.remains.not_refused(&uid);
         }
         if is_mended(known) {
             self.parts.view.hide(&uid);
@@ -390,6 +409,7 @@ impl SyncLoop {
             self.swept = true;
             self.sweep_directories().await;
         }
+        self.parts.allocations.tidy();
     }
 
     async fn go_through_all(&mut self) {

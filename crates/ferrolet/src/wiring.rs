@@ -143,7 +143,7 @@ impl Agent {
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
-        tasks.spawn("sync loop", |stop| sync_loop.run(stop));
+        tasks.spawn_fallible("sync loop", |stop| sync_loop.run(stop));
         Self { tasks, health, gc, collector, view }
     }
 
@@ -265,7 +265,7 @@ fn collect_containers(
     tasks.spawn("container garbage collection", |stop| gc_task.run(stop));
     let sweep = CgroupSweep::default();
     if let Some(cgroups) = cgroups {
-        let (sweep, pods) = (sweep.clone(), Arc::clone(&known) as _);
+        let (sweep, pods) = (sweep.clone(), Arc::clone(&known));
         tasks.spawn("cgroups of pods that are gone", |stop| sweep.run(cgroups, pods, stop));
     }
     let clock = Arc::clone(&ports.clock);

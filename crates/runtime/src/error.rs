@@ -106,6 +106,15 @@ pub enum StartError {
         #[source]
         source: FileError,
     },
+    /// Nobody can tell by its logs how often it was started.
+    #[error("count the logs of container {container}")]
+    Logs {
+        /// The container.
+        container: String,
+        /// Why.
+        #[source]
+        source: FileError,
+    },
     /// One that was made and never started stands in its way.
     #[error("remove the container that was never started")]
     RemoveUnused(#[source] RemoveUnused),
@@ -150,7 +159,8 @@ impl StartError {
             | Self::ImageUser { .. }
             | Self::Files(_)
             | Self::NoTarget { .. }
-            | Self::LogDirectory { .. } => "CreateContainerConfigError",
+            | Self::LogDirectory { .. }
+            | Self::Logs { .. } => "CreateContainerConfigError",
             Self::RemoveUnused(_) | Self::Create(_) => "CreateContainerError",
             Self::Run { .. } => "RunContainerError",
             Self::PostStart { .. } => "PostStartHookError",
@@ -164,7 +174,8 @@ impl StartError {
             Self::Config(_)
             | Self::Files(_)
             | Self::NoTarget { .. }
-            | Self::LogDirectory { .. } => Chain(self).to_string(),
+            | Self::LogDirectory { .. }
+            | Self::Logs { .. } => Chain(self).to_string(),
             Self::ImageUser { source, .. } | Self::Create(source) => source.message.clone(),
             Self::Run { container, id, source } => source.message.replace(id.as_str(), container),
             _ => self.label().to_owned(),

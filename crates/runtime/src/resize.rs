@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use model::cgroup::CgroupValues;
 use model::ids::{PodUid, SandboxId};
 use model::observed::PodStatus;
+use model::ports::files::FileError;
 use model::ports::runtime::RuntimeError;
 use podspec::view;
 use tokio::time::Instant;
@@ -24,6 +25,11 @@ use crate::decide::{
 use crate::error::ResizeError;
 
 impl PodRuntime {
+    /// Reads what containers were given by earlier agents. Without that none goes on.
+    pub async fn load_sizes(&self) -> Result<(), FileError> {
+        self.actuated.load().await
+    }
+
     /// What containers were given since they were made.
     pub async fn sizes(&self) -> Arc<Sizes> {
         self.actuated.sizes().await

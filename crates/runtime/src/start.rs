@@ -9,6 +9,7 @@ use model::ids::ContainerId;
 use model::labels;
 use model::observed::{ContainerState, ContainerStatus, PodStatus};
 use model::ports::events::EventType::{Normal, Warning};
+use model::ports::files::FileError;
 use model::wanted::SandboxConfig;
 use podspec::view;
 use tracing::{info, warn};
@@ -149,6 +150,10 @@ impl PodRuntime {
         let latest = starting.latest();
         let logs = self.parts.logs.pod_logs.join(starting.logs());
         let number = self.restart_count(latest, &logs).await;
+        let number = number.map_err(|source| StartError::Logs {
+            container: starting.container.name.clone(),
+            source,
+        })?;
         let sandbox = &starting.home.sandbox;
         if let Some(waiting) = startable(latest, starting.container, sandbox) {
             info!(id = %waiting.id, container = %waiting.name, "starting what an earlier attempt made");
@@ -230,21 +235,24 @@ impl PodRuntime {
     }
 
     /// One more than the latest instance has that was started; the logs tell when the runtime has
-    /// forgotten all.
-    async fn restart_count(&self, latest: Option<&ContainerStatus>, logs: &Path) -> u32 {
+    /// forgotten all. Where they cannot be seen nothing is made: it would write into the log of an earlier
+    /// one.
+    async fn restart_count(
+        &self,
+        latest: Option<&ContainerStatus>,
+        logs: &Path,
+    ) -> Result<u32, FileError> {
         if let Some(latest) = latest {
             let written = latest.annotations.get(labels::CONTAINER_RESTART_COUNT);
             let count = written.and_then(|written| written.parse::<u32>().ok()).unwrap_or(0);
             let unused = latest.state == ContainerState::Created;
-            return if unused { count } else { count.saturating_add(1) };
+            return Ok(if unused { count } else { count.saturating_add(1) });
         }
         match self.parts.files.list(logs).await {
-            Ok(names) => next_restart_count(&names),
-            Err(error) if error.is_not_found() => 0,
-            Err(error) => {
-                warn!(%error, "cannot count the logs of a container; counting from 0");
-                0
-            }
+            Ok(names) => Ok(next_restart_count(&names)),
+            // Nothing of it has ever run here.
+            Err(error) if error.is_not_found() => Ok(0),
+            Err(error) => Err(error),
         }
     }
 

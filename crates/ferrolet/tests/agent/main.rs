@@ -3,6 +3,7 @@
 mod absence;
 mod actions;
 mod admission;
+mod allocations;
 mod calls;
 mod cgroups;
 mod cluster;

@@ -190,6 +190,24 @@ async fn log_directories_that_cannot_be_made_are_errors_of_the_pod_or_the_contai
     assert_eq!(world.runtime.count(Method::CreateContainer), 0);
 }
 
+// behaviour: ACT-130
+#[tokio::test(start_paused = true)]
+async fn a_container_whose_logs_cannot_be_counted_is_not_made() {
+    let world = World::new();
+    let logs = format!("{WEB_LOGS}/main");
+    world.files.write(format!("{logs}/3.log"), "what an earlier one said");
+    world.files.fail_list(&logs, ErrorKind::PermissionDenied);
+    let (reasons, _) = world.failed(&forever()).await;
+    assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
+    assert_eq!(world.runtime.count(Method::CreateContainer), 0);
+    let said = world.last_message("Failed");
+    assert!(said.starts_with("Error: count the logs of container main: list "), "{said}");
+    world.files.repair(&logs);
+    world.synced(&forever()).await;
+    let main = world.status(&forever()).await.latest("main").unwrap().log_path.clone();
+    assert_eq!(*main, format!("{logs}/4.log"));
+}
+
 // behaviour: ACT-123
 #[tokio::test(start_paused = true)]
 async fn starts_and_those_that_fail_are_counted_by_what_is_started_and_why() {

@@ -36,6 +36,10 @@ use crate::settled::{SandboxSeen, Snapshot, Wanted};
 /// How often the invariants are asked when nothing else happens.
 const TICK: Duration = Duration::from_secs(5);
 
+/// How an agent ends that cannot read what pods were given, and when the next one starts.
+const CANNOT_READ: &str = "task sync loop: read ";
+const STARTED_AGAIN: Duration = Duration::from_secs(5);
+
 /// Where the agent keeps the last good version of every manifest.
 const LAST_GOOD: &str = "/ferrolet/state/manifests";
 /// The same for the page of the URL.
@@ -207,12 +211,27 @@ impl Node {
                 self.chores.push((Instant::now() + away, Chore::StartAgent));
                 Ok(())
             }
-            broken = agent.broken() => Err(Broken {
-                invariant: "no part of the agent ends by itself",
-                how: broken.to_string(),
-            }),
+            broken = agent.broken() => {
+                let how = broken.to_string();
+                if !how.starts_with(CANNOT_READ) {
+                    return Err(Broken { invariant: "no part of the agent ends by itself", how });
+                }
+                self.give_up(&how);
+                Ok(())
+            }
             () = sleep_until(then) => Ok(()),
         }
+    }
+
+    /// An agent that cannot read what pods were given ends, and somebody starts another.
+    fn give_up(&mut self, why: &str) {
+        self.outside.say(format!("         agent {} gives up: {why}", self.agents));
+        self.outside.record(Event::AgentDied);
+        if let Some((agent, life)) = self.agent.take() {
+            life.over.cancel();
+            drop(agent);
+        }
+        self.chores.push((Instant::now() + STARTED_AGAIN, Chore::StartAgent));
     }
 
     fn do_chores(&mut self) {
