@@ -161,7 +161,10 @@ fn one(
         Method::DELETE if seen.marked.contains(&name) => drop(seen.deleted.insert(name)),
         Method::POST => {}
         _ => {
-            return (StatusCode::NOT_FOUND, json!({ "kind": "Status", "message": "no such thing" }));
+            return (
+                StatusCode::NOT_FOUND,
+                json!({ "kind": "Status", "message": "no such thing" }),
+            );
         }
     }
     (StatusCode::OK, json!({ "metadata": { "name": "a", "resourceVersion": "6" } }))
