@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, Options, User};
 
 use crate::agent::Agent;
+use crate::api_proxy::ApiProxy;
 use crate::ctr::{self, CtrContainer};
 use crate::node::{NODE_NAME, Node, PATIENCE, one_running};
 use crate::plane::Plane;
@@ -64,6 +65,16 @@ impl ClusterNode {
     /// The node, for its manifests and its runtime.
     pub fn node(&self) -> &Node {
         &self.node
+    }
+
+    /// Puts a proxy before the API server; an agent started after this calls through it.
+    pub fn put_proxy_before_api(&mut self) -> Result<ApiProxy> {
+        let instance = self.node.instance();
+        let proxy = ApiProxy::start(instance.host_ip(), &self.kubeconfig)?;
+        let kubeconfig = instance.dir().join("proxy.kubeconfig");
+        proxy.write_kubeconfig(&kubeconfig)?;
+        self.kubeconfig = kubeconfig;
+        Ok(proxy)
     }
 
     /// Starts the agent as a node of the cluster.

@@ -1,9 +1,10 @@
 //! The sync loop: hears what is wanted and what happened, and tells the pods' workers.
 //!
 //! Work is done where something changed. Once a minute all pods are gone through, which repairs what
-//! was missed and finds nothing otherwise.
+//! was missed and finds nothing otherwise; on a node where nothing stirs, every five minutes.
 
 mod admit;
+mod passes;
 mod resize;
 
 use std::borrow::Cow;
@@ -41,9 +42,10 @@ use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
 use crate::sync_metrics::SyncMetrics;
 use admit::Arrivals;
+use passes::Passes;
 use resize::Asking;
 
-/// How often all pods are gone through without need.
+/// How often all pods are gone through without need, if anything stirred.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
 
 /// What the loop listens to and talks to.
@@ -109,13 +111,25 @@ pub(crate) struct SyncLoop {
     listed: bool,
     /// Whether directories of pods that went while no agent ran were looked for.
     swept: bool,
+    /// When all pods are gone through.
+    passes: Passes,
 }
 
 impl SyncLoop {
     pub(crate) fn new(parts: SyncLoopParts) -> Self {
         let (refused, working, parted) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         let (arrivals, resizing) = (Arrivals::default(), BTreeMap::new());
-        Self { parts, refused, arrivals, resizing, working, parted, listed: false, swept: false }
+        Self {
+            parts,
+            refused,
+            arrivals,
+            resizing,
+            working,
+            parted,
+            listed: false,
+            swept: false,
+            passes: Passes::default(),
+        }
     }
 
     /// Runs until told to stop, or until there is nobody left to hear from.
@@ -142,7 +156,10 @@ impl SyncLoop {
                     self.listed = true;
                     self.look_after_all(Trigger::PodsAdded).await;
                 }
-                _ = tick.tick() => self.housekeeping().await,
+                _ = tick.tick() => {
+                    self.housekeeping().await;
+                    continue;
+                }
                 change = self.parts.sources.changed() => match change {
                     Some(change) => self.source_changed(change).await,
                     None => return,
@@ -156,6 +173,7 @@ impl SyncLoop {
                 written = self.parts.allocations.written() => self.allocations_written(written).await,
                 events = self.parts.lifecycle.take() => self.happened(events).await,
             }
+            self.passes.stir();
         }
     }
 
@@ -362,15 +380,23 @@ impl SyncLoop {
 
     /// Repairs what was missed, if anything was.
     async fn housekeeping(&mut self) {
-        self.tell_desired().await;
-        let (sources, working) = (&self.parts.sources, &self.working);
-        self.parts.view.retain(|uid| sources.get(uid).is_some() || working.contains(uid));
-        self.look_after_all(Trigger::Periodic).await;
+        if self.passes.begin(self.parts.cache.version()) {
+            self.go_through_all().await;
+        } else {
+            self.retry_resizes(Trigger::Periodic).await;
+        }
         self.parts.remains.housekeeping();
         if self.listed && self.parts.sources.all_ready() && !self.swept {
             self.swept = true;
             self.sweep_directories().await;
         }
+    }
+
+    async fn go_through_all(&mut self) {
+        self.tell_desired().await;
+        let (sources, working) = (&self.parts.sources, &self.working);
+        self.parts.view.retain(|uid| sources.get(uid).is_some() || working.contains(uid));
+        self.look_after_all(Trigger::Periodic).await;
     }
 
     /// Removes the directories and records of pods that are neither wanted nor worked on nor alive.
@@ -407,9 +433,13 @@ impl SyncLoop {
         let desired = self.parts.sources.pods().map(|(_, pod)| view::is_static(pod));
         let active = self.active().map(|(_, pod)| view::is_static(pod));
         self.parts.metrics.count(desired, active);
+        let pods = self.parts.sources.pods().filter_map(|(_, pod)| view::spec(pod));
+        let ephemeral = pods.filter_map(|spec| spec.ephemeral_containers.as_ref());
+        self.parts.metrics.ephemeral(ephemeral.map(Vec::len).sum());
     }
 
     async fn look_after_the_others(&mut self) {
+        self.passes.stir();
         let live = self.parts.cache.all_live();
         let told = self.parts.sources.pods().filter(|(uid, _)| !self.refused.contains(*uid));
         let wanted = told.map(|(uid, pod)| {

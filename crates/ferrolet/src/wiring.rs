@@ -33,6 +33,7 @@ use crate::admission::Admission;
 use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
 use crate::allocations::Allocations;
+use crate::cgroup_metrics::tell_cgroup_version;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
 use crate::cluster_mode::{
@@ -231,6 +232,8 @@ fn node_view(
 
 fn sync_metrics(settings: &Settings, ports: &Ports) -> SyncMetrics {
     tell_node_name(&ports.metrics, &settings.node_name).expect("nobody else tells the node's name");
+    let version = settings.node.machine.cgroups;
+    tell_cgroup_version(&ports.metrics, version).expect("nobody else tells of cgroups");
     SyncMetrics::new(&ports.metrics).expect("nobody else counts pods")
 }
 

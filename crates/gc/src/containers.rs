@@ -10,6 +10,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use model::chain::Chain;
 use model::ids::PodUid;
 use model::log_layout::LogLayout;
 use model::observed::{Container, ContainerStatus};
@@ -68,6 +69,16 @@ pub enum PassError {
     /// One removal after the other found no runtime.
     #[error("the container runtime is away, the rest is left to the next pass: {0}")]
     RuntimeAway(String),
+}
+
+impl PassError {
+    /// What the event says that tells of it; of a list upstream has no words of its own.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::List(_, error) => error.rpc_text(),
+            Self::ReadLogs(_) => Chain(self).to_string(),
+        }
+    }
 }
 
 /// What the next pass would do, as far as everything could be looked at.

@@ -23,6 +23,8 @@ mod create;
 mod create_sandbox;
 pub mod decide;
 mod error;
+#[cfg(test)]
+mod error_tests;
 mod hooks;
 mod image;
 mod kill;

@@ -1,7 +1,7 @@
 //! Starting containers.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -34,6 +34,12 @@ pub(crate) struct Starting<'a> {
 impl Starting<'_> {
     pub(crate) fn latest(&self) -> Option<&ContainerStatus> {
         self.status.latest(&self.container.name)
+    }
+
+    /// The directory of the container's logs, below that of all logs.
+    pub(crate) fn logs(&self) -> PathBuf {
+        let SandboxConfig { pod, pod_uid, .. } = &self.home.config;
+        Path::new(&LogLayout::pod_directory_name(pod, pod_uid)).join(&self.container.name)
     }
 }
 
@@ -87,7 +93,7 @@ impl PodRuntime {
                 report.event(Warning, "BackOff", message);
             }
             // Said already, when the container was killed for it.
-            StartError::PostStart(_) => {}
+            StartError::PostStart { .. } => {}
             error if error.is_nobodys_business() => {}
             error => report.event(Warning, "Failed", format!("Error: {}", error.told())),
         }
@@ -119,20 +125,15 @@ impl PodRuntime {
             () = home.cancel.cancelled() => return Err(StartError::PodEnds),
             image = self.images.ensure(&self.parts, uid, container, &report) => image?,
         };
-        let logs =
-            Path::new(&LogLayout::pod_directory_name(&home.config.pod, uid)).join(&container.name);
-        self.create_log_directory(&logs).await.map_err(|source| StartError::LogDirectory {
-            container: container.name.clone(),
-            source,
-        })?;
-        let made = self.made(starting, &logs, image).await?;
+        let made = self.made(starting, image).await?;
         // What ends before anybody looks has used it all the same.
         claim.used(self.parts.clock.now());
         if !made.runs {
             report.event(Normal, "Created", "Container created".to_owned());
             if let Err(error) = self.parts.runtime.start_container(&made.id).await {
                 self.give_up(starting, &made).await;
-                return Err(StartError::Run(error));
+                let (container, id) = (container.name.clone(), made.id);
+                return Err(StartError::Run { container, id, source: error });
             }
         }
         report.event(Normal, "Started", "Container started".to_owned());
@@ -144,14 +145,10 @@ impl PodRuntime {
     }
 
     /// The container to start: one that an earlier attempt made as wanted, or a new one.
-    async fn made(
-        &self,
-        starting: &Starting<'_>,
-        logs: &Path,
-        image: Ensured,
-    ) -> Result<Made, StartError> {
+    async fn made(&self, starting: &Starting<'_>, image: Ensured) -> Result<Made, StartError> {
         let latest = starting.latest();
-        let number = self.restart_count(latest, &self.parts.logs.pod_logs.join(logs)).await;
+        let logs = self.parts.logs.pod_logs.join(starting.logs());
+        let number = self.restart_count(latest, &logs).await;
         let sandbox = &starting.home.sandbox;
         if let Some(waiting) = startable(latest, starting.container, sandbox) {
             info!(id = %waiting.id, container = %waiting.name, "starting what an earlier attempt made");
@@ -188,10 +185,17 @@ impl PodRuntime {
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
         let Some(handler) = hook else { return Ok(()) };
         let hooked = Hooked { pod, container, id, ips: &home.ips, sandbox: Some(&home.sandbox) };
+        let sleeps =
+            handler.sleep.is_some() && handler.exec.is_none() && handler.http_get.is_none();
         // The pod's end ends the wait: the container goes with the pod.
         let ran = tokio::select! {
             biased;
-            () = home.cancel.cancelled() => return Err(StartError::PodEnds),
+            () = home.cancel.cancelled() => {
+                if sleeps {
+                    self.parts.metrics.attempts.sleep_broken_off();
+                }
+                return Err(StartError::PodEnds);
+            }
             ran = self.run_hook(&hooked, handler, None) => ran,
         };
         let Err(failure) = ran else { return Ok(()) };
@@ -199,7 +203,8 @@ impl PodRuntime {
         let message = "PostStartHook failed".to_owned();
         self.reporter(pod, &container.name).event(Warning, "FailedPostStartHook", message);
         self.kill_after_post_start(&hooked).await;
-        Err(StartError::PostStart(failure))
+        let message = failure.told(handler, &hooked);
+        Err(StartError::PostStart { message, source: failure })
     }
 
     /// Only a container that ended waits: one that was killed for a change, or whose sandbox died
@@ -235,6 +240,7 @@ impl PodRuntime {
         }
         match self.parts.files.list(logs).await {
             Ok(names) => next_restart_count(&names),
+            Err(error) if error.is_not_found() => 0,
             Err(error) => {
                 warn!(%error, "cannot count the logs of a container; counting from 0");
                 0

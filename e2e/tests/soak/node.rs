@@ -9,6 +9,7 @@ use e2e::absence::without_the_api_server;
 use e2e::agent::Agent;
 use e2e::cluster_node::ClusterNode;
 use e2e::differences::{Known, differences, leaves};
+use e2e::first_requests::in_order;
 use e2e::scenarios::{of_controllers, of_pods};
 use e2e::seen::Seen;
 
@@ -47,4 +48,10 @@ fn without_the_api_server_for_a_minute_pods_go_on_with_both_agents() -> Result<(
     same(OF_A_NODE, |agent| {
         without_the_api_server(agent, Duration::from_mins(1), ClusterNode::seen)
     })
+}
+
+// behaviour: API-31, NODE-50
+#[test]
+fn the_first_requests_of_upstream_are_in_the_order_that_ours_keep() -> Result<()> {
+    in_order(Agent::Upstream)
 }

@@ -1,5 +1,6 @@
 //! The whole agent on an in-memory outside, with a clock that the tests move.
 
+mod absence;
 mod actions;
 mod admission;
 mod calls;
@@ -17,4 +18,5 @@ mod removals;
 mod resize;
 mod resize_api;
 mod sources;
+mod start;
 mod world;

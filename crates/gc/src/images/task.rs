@@ -87,7 +87,7 @@ impl ImageGcTask {
                         error = message,
                         "image garbage collection failed several times in a row"
                     );
-                    self.collector.warn("ImageGCFailed", message);
+                    self.collector.warn("ImageGCFailed", failure.told());
                 } else {
                     error!(
                         error = message,
