@@ -139,7 +139,7 @@ impl Agent {
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
         let known = (Arc::clone(&view), book, RuntimeLogs(pleg.cache));
         answer(local, ports, known, (&health, &records, &collector), &mut tasks);
-        tasks.spawn("journal", |stop| records.journal.keep_synced(stop));
+        tasks.spawn("journal", |stop| records.keep(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));

@@ -66,6 +66,9 @@ pub enum PassError {
     /// The directory of logs could not be read.
     #[error("failed to read podLogsDirectory")]
     ReadLogs(#[source] FileError),
+    /// One removal after the other found no runtime.
+    #[error("the container runtime is away, the rest is left to the next pass: {0}")]
+    RuntimeAway(String),
 }
 
 impl PassError {
@@ -103,6 +106,8 @@ pub enum Stays {
     Kept(&'static str),
     /// It could not be removed.
     Failed(String),
+    /// There is no runtime that could remove it.
+    RuntimeAway(String),
 }
 
 /// What a pass came to.
@@ -131,7 +136,7 @@ impl Report {
         match step.outcome {
             Ok(()) => tally.removed += 1,
             Err(Stays::Kept(_)) => tally.kept += 1,
-            Err(Stays::Failed(_)) => tally.failed += 1,
+            Err(Stays::Failed(_) | Stays::RuntimeAway(_)) => tally.failed += 1,
         }
     }
 

@@ -8,6 +8,7 @@ use model::verdict::{Input, Subject};
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use testkit::wanted::removal;
 
+use crate::logged::Logged;
 use crate::world::{World, error, fates};
 
 const MIB: u64 = 1 << 20;
@@ -151,9 +152,12 @@ async fn of_several_file_systems_the_first_counts() {
     world.image("a", 100);
     let first = testkit::runtime::IMAGE_DIRECTORY;
     world.runtime.set_image_directories(vec![first.into(), "/elsewhere".into()]);
+    let logged = Logged::new();
     let running = world.started(100).await;
     assert!(running.gc.run_now().await.error.is_none());
     assert_eq!(world.left(), [""; 0]);
+    assert!(running.gc.run_now().await.error.is_none());
+    assert_eq!(logged.warnings("images lie on several file systems"), 1);
 }
 
 // behaviour: IMG-23, IMG-25

@@ -77,6 +77,11 @@ impl RuntimeError {
         self.code == Code::NotFound
     }
 
+    /// Whether there is no runtime to ask: it has ended, or does not listen.
+    pub fn is_unavailable(&self) -> bool {
+        self.code == Code::Unavailable
+    }
+
     /// Whether the runtime has no such method. containerd 2.2 says so in words.
     pub fn is_unimplemented(&self) -> bool {
         let said = || self.message.contains("not implemented");

@@ -283,7 +283,7 @@ fn tell(
 impl PodWrites for MemoryPods {
     async fn fail_pod(&self, pod: &PodTarget, _: &FailedStatus) -> Result<Version, ApiError> {
         self.call(format!("FAIL {}/{}", pod.namespace, pod.name), |state| {
-            let (name, mut there) = state.meant(pod, Version(None))?;
+            let (name, mut there) = state.meant(pod, pod.version)?;
             there.status.get_or_insert_default().phase = Some("Failed".to_owned());
             state.put(name, there);
             Ok(Version::from(state.version))
