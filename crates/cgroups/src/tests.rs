@@ -112,7 +112,7 @@ async fn both_versions_keep_the_contract() {
     }
 }
 
-// behaviour: CGR-31
+// behaviour: CGR-41
 #[tokio::test]
 async fn a_new_cgroup_that_could_not_be_limited_says_so() {
     let pids = CgroupValues { pids_limit: Some(7), ..CgroupValues::default() };

@@ -236,7 +236,7 @@ mod tests {
         assert!(known.sources_ready() && !known.needs_first_sandbox(&a));
     }
 
-    // behaviour: CGR-30
+    // behaviour: CGR-40
     #[test]
     fn of_a_pod_that_was_refused_nothing_runs_unless_it_has_a_worker() {
         let known = KnownPods::new(WorkerStates::default());

@@ -52,7 +52,7 @@ fn what_of_a_pod_could_not_be_stopped_is_told_as_upstream_does() {
     assert_eq!(all.to_string().matches("; ").count(), 2, "our own log has all: {all}");
 }
 
-// behaviour: RSZ-28
+// behaviour: RSZ-38
 #[test]
 fn who_refuses_a_resize_is_told_as_upstream_does() {
     let source = refused(Code::Unknown, "no");

@@ -117,7 +117,7 @@ async fn the_next_agent_never_gives_a_class_less_than_its_pods_ask_for() {
     world.until("one has its share", |world| (shares(world) == Some(512)).then_some(())).await;
 }
 
-// behaviour: CGR-30
+// behaviour: CGR-40
 #[tokio::test(start_paused = true)]
 async fn the_cgroup_of_a_pod_that_is_refused_goes_and_its_class_does_not_wait_for_it() {
     let mut world = World::new();

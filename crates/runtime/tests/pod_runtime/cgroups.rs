@@ -98,7 +98,7 @@ async fn a_pod_that_runs_without_its_cgroup_starts_over_in_it() {
     assert_ne!(last.running(&pod, "main").await, before);
 }
 
-// behaviour: CGR-31
+// behaviour: CGR-41
 #[tokio::test(start_paused = true)]
 async fn a_cgroup_that_could_not_be_limited_when_it_was_made_is_limited_later() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);

@@ -190,7 +190,7 @@ async fn log_directories_that_cannot_be_made_are_errors_of_the_pod_or_the_contai
     assert_eq!(world.runtime.count(Method::CreateContainer), 0);
 }
 
-// behaviour: ACT-130
+// behaviour: ACT-134
 #[tokio::test(start_paused = true)]
 async fn a_container_whose_logs_cannot_be_counted_is_not_made() {
     let world = World::new();
