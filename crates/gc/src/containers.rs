@@ -76,7 +76,7 @@ impl PassError {
     pub(crate) fn told(&self) -> String {
         match self {
             Self::List(_, error) => error.rpc_text(),
-            Self::ReadLogs(_) => Chain(self).to_string(),
+            Self::ReadLogs(_) | Self::RuntimeAway(_) => Chain(self).to_string(),
         }
     }
 }
