@@ -1,6 +1,7 @@
 //! Starting containers.
 
 use std::borrow::Cow;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
@@ -250,8 +251,12 @@ impl PodRuntime {
         }
         match self.parts.files.list(logs).await {
             Ok(names) => Ok(next_restart_count(&names)),
-            // Nothing of it has ever run here.
-            Err(error) if error.is_not_found() => Ok(0),
+            // Nothing of it has ever run here. What lies in the place of the directory is told of when it is made.
+            Err(error)
+                if error.is_not_found() || error.source.kind() == ErrorKind::NotADirectory =>
+            {
+                Ok(0)
+            }
             Err(error) => Err(error),
         }
     }

@@ -181,7 +181,7 @@ async fn log_directories_that_cannot_be_made_are_errors_of_the_pod_or_the_contai
     let expected = format!("Failed to create pod sandbox: create directory {WEB_LOGS}: ");
     assert!(said.starts_with(&expected), "{said}");
     world.files.repair(WEB_LOGS);
-    world.files.fail(format!("{WEB_LOGS}/main"), ErrorKind::PermissionDenied);
+    world.files.write(format!("{WEB_LOGS}/main"), "not a directory");
     let (reasons, _) = world.failed(&forever()).await;
     assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
     let said = world.last_message("Failed");
