@@ -25,7 +25,7 @@ use crate::life::Life;
 use crate::outside::{Asked, Outside, is_effect};
 use crate::plan::{Fault, KEPT};
 use crate::removal::Removal;
-use crate::wanted_images::{WantedImage, image_removal};
+use crate::wanted_images::{WantedImage, image_pull, image_removal};
 
 /// How long a call may take, as the real adapter has it.
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -363,6 +363,7 @@ impl Runtime for FaultyRuntime {
         overhead: &LinuxResources,
         resources: &LinuxResources,
     ) -> Result<(), RuntimeError> {
+        self.asked(Event::SandboxResizeAsked(id.clone()));
         let call = Call::new(Method::UpdatePodSandboxResources, self.outside.short(id.as_str()));
         let (id, overhead, resources) = (id.clone(), overhead.clone(), resources.clone());
         let work = self.work(move |runtime| async move {
@@ -376,6 +377,7 @@ impl Runtime for FaultyRuntime {
         id: &ContainerId,
         resources: &LinuxResources,
     ) -> Result<(), RuntimeError> {
+        self.asked(Event::ResizeAsked(id.clone()));
         let call = Call::new(Method::UpdateContainerResources, self.outside.short(id.as_str()));
         let (id, resources) = (id.clone(), resources.clone());
         let work = self.work(move |runtime| async move {
@@ -441,6 +443,7 @@ impl Runtime for FaultyRuntime {
 
     async fn pull_image(&self, image: &str) -> Result<String, RuntimeError> {
         let _wanted = WantedImage::new(&self.outside, image);
+        self.asked(Event::PullAsked(image_pull(&self.outside, image)));
         let call = Call::new(Method::PullImage, image);
         let image = image.to_owned();
         let work = self.work(move |runtime| async move { runtime.pull_image(&image).await });

@@ -63,6 +63,14 @@ pub enum Event {
     ImageRemovalAsked(ImageRemoval),
     /// The agent asked for a container or, without a name, a sandbox; and was told its id, or why there is none.
     Made(Maker, Result<String, Code>),
+    /// The agent asked for a container to have other resources.
+    ResizeAsked(ContainerId),
+    /// The agent asked for a sandbox to have other resources.
+    SandboxResizeAsked(SandboxId),
+    /// The agent asked for an image to be fetched, which may be there.
+    PullAsked(ImagePull),
+    /// The agent made, changed or removed a cgroup.
+    CgroupWritten(CgroupWrite),
     /// A container is in another state than before.
     Container(Arc<Instance>, Option<ContainerState>),
     /// A sandbox is in another state than before.
@@ -110,6 +118,26 @@ pub struct ImageRemoval {
     pub pinned: bool,
     /// Its names and id, as far as calls under way ask for them: to fetch it, or to make a container.
     pub wanted: Vec<String>,
+}
+
+/// An image that is fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImagePull {
+    /// Its name.
+    pub image: String,
+    /// Whether it is there already.
+    pub is_there: bool,
+}
+
+/// What was written to a cgroup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CgroupWrite {
+    /// Which, and what was done to it.
+    pub call: String,
+    /// Whose it is; that of no pod is the node's own.
+    pub pod: Option<PodUid>,
+    /// Whether it is another one than before.
+    pub changes: bool,
 }
 
 /// What the runtime reserves a name for.

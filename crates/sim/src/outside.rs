@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::cgroup::CgroupName;
 use model::ids::{ContainerId, SandboxId};
 use model::labels;
@@ -147,6 +147,12 @@ impl Outside {
     /// The same, of a time that the runtime noted down.
     pub(crate) fn since_the_beginning(&self, at: Timestamp) -> Duration {
         Duration::try_from(at.duration_since(self.epoch)).unwrap_or(Duration::ZERO)
+    }
+
+    /// The most that the node's clock ever made of the time since then.
+    pub(crate) fn longest_age(&self, since: Duration) -> SignedDuration {
+        let since = SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX);
+        self.clock.longest_age(self.epoch.saturating_add(since).unwrap_or(Timestamp::MAX))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

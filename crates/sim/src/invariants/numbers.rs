@@ -3,28 +3,30 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::ids::PodUid;
+use model::ids::{ContainerId, PodUid};
 use model::observed::ContainerState;
 
 use super::Invariant;
 use crate::history::{Event, Record};
 
-/// Whoever removes an instance, with its log, may use its number again.
+/// Whoever removes an instance, with its log, may use its number again; as long as another one is there that
+/// has started, no number is used that is not higher than its own.
 #[derive(Debug, Default)]
 pub(super) struct NumbersAdvance {
-    highest: BTreeMap<(PodUid, Arc<str>), u32>,
+    /// The numbers of those that have started and are there.
+    there: BTreeMap<(PodUid, Arc<str>), BTreeMap<ContainerId, u32>>,
 }
 
 impl Invariant for NumbersAdvance {
     fn sentence(&self) -> &'static str {
-        "every instance of a container that starts has a higher number than those before"
+        "every instance of a container that starts has a higher number than those that are there"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
         let Event::Container(one, was) = &record.event else { return Ok(()) };
-        let key = (one.uid.clone(), Arc::clone(&one.name));
+        let there = self.there.entry((one.uid.clone(), Arc::clone(&one.name))).or_default();
         if one.state.is_none() {
-            self.highest.remove(&key);
+            there.remove(&one.id);
         }
         let starts = one.started.is_some()
             && matches!(was, None | Some(ContainerState::Created))
@@ -32,10 +34,11 @@ impl Invariant for NumbersAdvance {
         if !starts {
             return Ok(());
         }
-        let before = self.highest.insert(key, one.attempt);
+        let before = there.values().max().copied();
+        there.insert(one.id.clone(), one.attempt);
         match before {
             Some(before) if before >= one.attempt => {
-                Err(format!("{} has number {} after number {before}", one.id, one.attempt))
+                Err(format!("{} has number {} beside number {before}", one.id, one.attempt))
             }
             _ => Ok(()),
         }

@@ -146,6 +146,34 @@ fn a_container_before_its_init_containers_is_found() {
 }
 
 #[test]
+fn a_container_that_starts_over_before_its_init_containers_is_found() {
+    let gone = |name: &str| with(container(name, 0, Exited, Exited), |one| one.state = None);
+    let reset = |rule| {
+        let names = ["a", "side", "i"];
+        let asked = names.map(|name| {
+            Event::RemoveAsked(Removed::Container(format!("{name}0").as_str().into()), rule)
+        });
+        asked.into_iter().chain(names.map(gone))
+    };
+    let again = |name: &str, state, was| container(name, 1, state, was);
+    let starts = || again("a", Running, Created);
+    let initialized_anew = || [again("i", Exited, Running), again("side", Running, Created)];
+    let history = |rule, last: Vec<Event>| {
+        let first = [wanted(Policy::Always)].into_iter().chain(initialized());
+        let ended = ["a", "side"].map(|name| container(name, 0, Exited, Running));
+        let ran = [container("a", 0, Running, Created)].into_iter().chain(ended);
+        broken(first.chain(ran).chain(reset(rule)).chain(last))
+    };
+    let start_over = "restart-all-containers";
+    assert_eq!(history(start_over, vec![starts()]), Some(IN_ORDER));
+    let sidecar_first = vec![again("side", Running, Created)];
+    assert_eq!(history(start_over, sidecar_first), Some(IN_ORDER));
+    let [init, side] = initialized_anew();
+    assert_eq!(history(start_over, vec![init, side, starts()]), None);
+    assert_eq!(history("per-container-cap", vec![starts()]), None, "they had done their work");
+}
+
+#[test]
 fn a_sidecar_that_ends_before_the_others_is_found() {
     let stop = |name: &str| Event::StopAsked(format!("{name}0").as_str().into(), seconds(2));
     let ending = |last: Vec<Event>| {
@@ -305,11 +333,25 @@ fn a_number_that_does_not_advance_is_found() {
         let again = container("a", number, Running, Created);
         with(again, |one| (one.id, one.started) = ("again".into(), Some(seconds(99))))
     };
-    let ended = || vec![container("a", 3, Running, Created), container("a", 3, Exited, Running)];
-    assert_eq!(broken(ended().into_iter().chain([again(4)])), None);
+    let ended = |number| {
+        [container("a", number, Running, Created), container("a", number, Exited, Running)]
+    };
+    let gone = |number| with(container("a", number, Exited, Exited), |one| one.state = None);
     let sentence =
-        "every instance of a container that starts has a higher number than those before";
-    assert_eq!(broken(ended().into_iter().chain([again(3)])), Some(sentence));
+        Some("every instance of a container that starts has a higher number than those that are there");
+    let rows = [
+        (vec![again(4)], None),
+        (vec![again(3)], sentence),
+        // What is gone may be counted again, what is left may not.
+        (vec![gone(3), again(3)], None),
+        (vec![gone(2), again(3)], sentence),
+        (vec![gone(3), again(2)], sentence),
+        (vec![gone(3), gone(2), again(0)], None),
+    ];
+    for (events, expected) in rows {
+        let history = ended(2).into_iter().chain(ended(3)).chain(events.clone());
+        assert_eq!(broken(history), expected, "{events:?}");
+    }
 }
 
 #[test]
