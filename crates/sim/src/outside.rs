@@ -82,6 +82,12 @@ impl Outside {
         Some((id.clone(), config.resources.cpu_shares))
     }
 
+    /// The bytes of memory that a container may use.
+    pub(crate) fn memory(&self, id: &ContainerId) -> Option<(ContainerId, i64)> {
+        let config = self.runtime.container_config(id)?;
+        Some((id.clone(), config.resources.memory_limit))
+    }
+
     /// A node with nothing on it.
     pub(crate) fn new() -> Self {
         let steady = VirtualClock::new();

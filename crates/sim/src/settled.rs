@@ -20,6 +20,8 @@ const LONGEST_WAIT: Duration = Duration::from_mins(7);
 /// How long after its deadline a pod has ended, its grace aside.
 const AFTER_DEADLINE: Duration = Duration::from_mins(3);
 
+const MEBIBYTE: i64 = 1 << 20;
+
 /// The pods that are wanted.
 pub type Wanted = BTreeMap<PodUid, Arc<PodPlan>>;
 
@@ -34,6 +36,8 @@ pub struct Snapshot {
     pub sandboxes: Vec<SandboxSeen>,
     /// The share of the processors that containers have, where that is known.
     pub shares: BTreeMap<ContainerId, i64>,
+    /// The bytes of memory that containers may use, where that is known.
+    pub memory: BTreeMap<ContainerId, i64>,
     /// Pods that have a cgroup.
     pub cgroups: BTreeSet<PodUid>,
     /// Pods that may look finished without a trace, and may as well run.
@@ -150,6 +154,11 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         let expected = cpu::shares(pod.milli()).cast_signed();
         if let Some(shares) = shares.filter(|shares| **shares != expected) {
             return Some(format!("{} has {shares} shares, not {expected}", container.name));
+        }
+        let memory = running.and_then(|running| snapshot.memory.get(&running.id));
+        let expected = 2 * pod.mebibytes() * MEBIBYTE;
+        if let Some(memory) = memory.filter(|memory| **memory != expected) {
+            return Some(format!("{} may use {memory} bytes, not {expected}", container.name));
         }
     }
     let ready = snapshot.ready_sandboxes(uid);

@@ -20,6 +20,7 @@ pub(crate) fn pod(policy: Policy) -> PodPlan {
         deadline: None,
         on_page: false,
         host_network: false,
+        restarts_for_memory: false,
         init: Vec::new(),
         containers: vec![container("a"), container("b")],
     }
@@ -199,6 +200,11 @@ fn a_pod_has_its_cgroup_and_its_containers_what_it_asks_for() {
         let mut seen = running();
         seen.shares = [("a0".into(), shares), ("b0".into(), shares)].into();
         assert_eq!(problem(&seen, wants(keeps_uid)).is_none(), settled, "{shares}");
+    }
+    for (mebibytes, keeps_uid, settled) in [(160, true, true), (128, true, false), (0, false, true)] {
+        let mut seen = running();
+        seen.memory = [("a0".into(), mebibytes * MEBIBYTE)].into();
+        assert_eq!(problem(&seen, wants(keeps_uid)).is_none(), settled, "{mebibytes}");
     }
 }
 

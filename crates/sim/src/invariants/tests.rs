@@ -32,6 +32,7 @@ pub(super) fn pod(policy: Policy) -> Arc<PodPlan> {
         deadline: None,
         on_page: false,
         host_network: false,
+        restarts_for_memory: false,
         init: vec![container("i", false), container("side", true)],
         containers: vec![container("a", false)],
     })

@@ -427,6 +427,7 @@ impl Node {
             robbed: self.robbed.pods(),
             longest: self.first_sandboxes.longest(outside),
             shares: containers.iter().filter_map(|one| outside.shares(&one.id)).collect(),
+            memory: containers.iter().filter_map(|one| outside.memory(&one.id)).collect(),
             cgroups: outside.cgroups.all().keys().filter_map(pod_of_cgroup).collect(),
             sandboxes: sandboxes
                 .map(|one| SandboxSeen {
