@@ -85,9 +85,8 @@ fn found(before: &Snapshot, events: Vec<Event>, wanted: &Wanted) -> bool {
 #[test]
 fn a_new_agent_that_resizes_or_ends_or_fetches_something_is_found() {
     let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
-    let pull = |image: &str, is_there| {
-        Event::PullAsked(ImagePull { image: image.to_owned(), is_there })
-    };
+    let pull =
+        |image: &str, is_there| Event::PullAsked(ImagePull { image: image.to_owned(), is_there });
     let image = pod(Policy::Always).containers[0].image;
     let make = |name: &str| {
         let (uid, name) = ("u".into(), Some(Arc::from(name)));

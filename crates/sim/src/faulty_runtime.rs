@@ -3,6 +3,7 @@
 mod hints;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -321,6 +322,9 @@ impl Runtime for FaultyRuntime {
         let name = Some(Arc::clone(&config.name));
         let uid = sandbox_config.pod_uid.clone();
         let maker = Maker { uid, name, attempt: config.attempt };
+        let logs = Path::new(&sandbox_config.log_directory).join(&*config.name);
+        let highest = self.outside.highest_log(&logs);
+        self.asked(Event::LogsLeft(logs, highest));
         self.asked(Event::MakeAsked(maker.clone()));
         let place = self.outside.short(sandbox.as_str());
         let object = format!("{}#{} in {place}", config.name, config.attempt);

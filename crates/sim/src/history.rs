@@ -3,6 +3,7 @@
 //! of a steady clock.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +46,10 @@ pub enum Event {
     StopFailed(String),
     /// The agent asks for a container or, without a name, a sandbox.
     MakeAsked(Maker),
+    /// The container that is asked for next has a directory of logs, and this is the highest number in it.
+    LogsLeft(PathBuf, Option<u32>),
+    /// The agent could not read a directory.
+    Unread(PathBuf),
     /// The agent asked for a container to start.
     StartAsked(ContainerId),
     /// The agent asked how a container is, and it may have run then.

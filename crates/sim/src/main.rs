@@ -151,7 +151,10 @@ fn histories(options: &Options) -> bool {
     let total = total.into_inner().unwrap_or_default();
     println!("{total} in {:.1?}", began.elapsed());
     if !total.failed && total.histories < options.count {
-        println!("only {} of {} histories were played: its time was up", total.histories, options.count);
+        println!(
+            "only {} of {} histories were played: its time was up",
+            total.histories, options.count
+        );
         return false;
     }
     !total.failed

@@ -5,6 +5,7 @@ mod faults;
 mod vanished;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use model::ids::{ContainerId, SandboxId};
 use model::labels;
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::clock::WallClock;
+use model::ports::files::HostFiles as _;
 use model::ports::runtime::Runtime as _;
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
@@ -240,9 +242,29 @@ impl Outside {
             news.extend(gone);
         }
         for event in news {
+            if let Event::Container(one, None) = &event {
+                self.open_log(&one.id);
+            }
             self.say_event(&event);
             self.record(event);
         }
+    }
+
+    /// What the runtime does first for a container.
+    fn open_log(&self, id: &ContainerId) {
+        let status = self.runtime.container_status(id).now_or_never();
+        if let Some(Ok(status)) = status
+            && !status.log_path.is_empty()
+        {
+            self.files.write(&*status.log_path, "");
+        }
+    }
+
+    /// The highest number of a log in a directory.
+    pub(crate) fn highest_log(&self, directory: &Path) -> Option<u32> {
+        let names = self.files.list(directory).now_or_never()?.ok()?;
+        let number = |name: &String| name.strip_suffix(".log")?.parse().ok();
+        names.iter().filter_map(number).max()
     }
 
     /// Containers that are not as they were. Those that ended come first, in the order in which they

@@ -201,7 +201,8 @@ fn a_pod_has_its_cgroup_and_its_containers_what_it_asks_for() {
         seen.shares = [("a0".into(), shares), ("b0".into(), shares)].into();
         assert_eq!(problem(&seen, wants(keeps_uid)).is_none(), settled, "{shares}");
     }
-    for (mebibytes, keeps_uid, settled) in [(160, true, true), (128, true, false), (0, false, true)] {
+    for (mebibytes, keeps_uid, settled) in [(160, true, true), (128, true, false), (0, false, true)]
+    {
         let mut seen = running();
         seen.memory = [("a0".into(), mebibytes * MEBIBYTE)].into();
         assert_eq!(problem(&seen, wants(keeps_uid)).is_none(), settled, "{mebibytes}");

@@ -56,9 +56,9 @@ pub(crate) fn image_removal(outside: &Outside, id: &str, kept: &str) -> ImageRem
 pub(crate) fn image_pull(outside: &Outside, image: &str) -> ImagePull {
     let images = outside.runtime.images();
     let has_name = |name: &String| name == image;
-    let is_there = images.iter().any(|one| {
-        one.id == image || one.repo_tags.iter().chain(&one.repo_digests).any(has_name)
-    });
+    let is_there = images
+        .iter()
+        .any(|one| one.id == image || one.repo_tags.iter().chain(&one.repo_digests).any(has_name));
     ImagePull { image: image.to_owned(), is_there }
 }
 

@@ -25,20 +25,22 @@ pub(super) struct InitOrder {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     unwanted: BTreeSet<PodUid>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
-    /// Those that go so that all containers of their pod start over.
-    reset: BTreeSet<ContainerId>,
+    /// When the last container of a sandbox was to go so that all of them start over.
+    reset: BTreeMap<SandboxId, Duration>,
     /// When the first container of a pod that ends was asked to.
     ending: BTreeMap<PodUid, Duration>,
 }
 
 impl InitOrder {
+    /// Whether an init container has done its part, since all started over if they did.
     fn has_run(&self, sandbox: &SandboxId, name: &str, sidecar: bool) -> bool {
+        let reset = self.reset.get(sandbox);
         let mut instances =
             self.containers.values().filter(|one| one.sandbox == *sandbox && *one.name == *name);
         instances.any(|one| {
-            let is_undone = one.state.is_none() && self.reset.contains(&one.id);
+            let counts = reset.is_none_or(|reset| one.started >= Some(*reset));
             let ended = one.finished.is_some() && one.exit_code == 0;
-            !is_undone && if sidecar { one.started.is_some() } else { ended }
+            counts && if sidecar { one.started.is_some() } else { ended }
         })
     }
 
@@ -121,7 +123,9 @@ impl Invariant for InitOrder {
             }
             Event::StopAsked(id, grace) => self.asked_to_stop(id, *grace, record.at)?,
             Event::RemoveAsked(Removed::Container(id), START_OVER) => {
-                self.reset.insert(id.clone());
+                if let Some(one) = self.containers.get(id) {
+                    self.reset.insert(one.sandbox.clone(), record.at);
+                }
             }
             Event::Container(one, was) => {
                 let is_new = matches!(was, None | Some(ContainerState::Created));

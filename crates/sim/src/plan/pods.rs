@@ -357,11 +357,8 @@ mod tests {
             memory_request: memory << 20,
             memory_limit: memory << 21,
         };
-        let anew = |revision, policy| PodPlan {
-            policy,
-            restarts_for_memory: true,
-            ..pod(revision, true)
-        };
+        let anew =
+            |revision, policy| PodPlan { policy, restarts_for_memory: true, ..pod(revision, true) };
         let always = Policy::Always;
         assert_eq!(told(&pod(1, true)), (size(110, 64), vec![]));
         assert_eq!(told(&anew(2, always)), (size(120, 80), vec!["memory".to_owned()]));
