@@ -97,6 +97,10 @@ impl ContainerPlan {
 
 /// A version of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "choices that have nothing to do with one another"
+)]
 pub struct PodPlan {
     /// Its name, and that of its manifest.
     pub name: String,
