@@ -180,11 +180,13 @@ impl PodCgroups {
         Ok(())
     }
 
-    /// Whether the cgroup of a pod has what the pod was given, as far as is known.
+    /// Whether the cgroup of a pod has what the pod was given, as far as is known, and its class knows of it.
     pub(crate) fn is_sized(&self, pod: &Pod) -> bool {
         let values = pod_cgroup_values(pod, &self.settings);
         let known = self.known();
-        known.get(&view::uid(pod)).is_none_or(|known| known.values.as_ref() == Some(&values))
+        known.get(&view::uid(pod)).is_none_or(|known| {
+            known.values.as_ref() == Some(&values) && known.share == class_share(pod)
+        })
     }
 
     /// What the cgroup of a pod is to have.
@@ -267,7 +269,7 @@ impl PodCgroups {
         })
     }
 
-    /// Writes to the classes what their pods ask for together. They go on without.
+    /// Writes to the classes what their pods ask for together. They go on without until the next try.
     async fn limit_classes(&self) {
         let mut written = self.written.lock().await;
         let name = class_cgroup(&self.settings.root, QosClass::Burstable);
@@ -337,6 +339,8 @@ impl PodCgroups {
                 self.remove_left(&name, &uid, is_gone).await;
             }
         }
+        // What could not be looked at or written before.
+        self.limit_classes().await;
     }
 
     /// Removes what is left of the cgroup of a pod that is gone, whichever class it was of.

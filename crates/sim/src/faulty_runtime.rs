@@ -50,6 +50,22 @@ struct Call {
     deadline: Duration,
 }
 
+/// A look that goes wrong, while somebody waits for it.
+struct SpoiltLook(Arc<Outside>);
+
+impl SpoiltLook {
+    fn new(outside: &Arc<Outside>) -> Self {
+        outside.record(Event::LookSpoilt);
+        Self(Arc::clone(outside))
+    }
+}
+
+impl Drop for SpoiltLook {
+    fn drop(&mut self) {
+        self.0.record(Event::SpoiltLookOver);
+    }
+}
+
 impl Call {
     fn new(method: Method, object: impl Into<String>) -> Self {
         let deadline = match method {
@@ -143,6 +159,7 @@ impl FaultyRuntime {
             outside.say(format!("FAULT    {fault} on {what}"));
             outside.trouble()
         });
+        let _spoilt = (fault.is_some() && !is_effect).then(|| SpoiltLook::new(outside));
         let answer = tokio::select! {
             // A runtime that goes away takes its calls with it.
             biased;

@@ -54,6 +54,10 @@ pub enum Event {
     StartAsked(ContainerId),
     /// The agent asked how a container is, and it may have run then.
     Looked(ContainerId, bool),
+    /// The agent looks at the runtime, and that goes wrong somehow.
+    LookSpoilt,
+    /// It has its answer, or does not wait for it any more.
+    SpoiltLookOver,
     /// The agent asked for something to be removed, by this rule.
     RemoveAsked(Removed, &'static str),
     /// A removal of something begins, by this rule.

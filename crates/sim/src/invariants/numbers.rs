@@ -17,6 +17,8 @@ use crate::history::{Event, Instance, Maker, Record};
 pub(super) struct NumbersAdvance {
     /// The numbers of those that are there, if they have started.
     there: BTreeMap<(PodUid, Arc<str>), BTreeMap<ContainerId, Option<u32>>>,
+    /// The highest number of each that ever started: what did not has an empty log.
+    highest: BTreeMap<(PodUid, Arc<str>), u32>,
     /// Where the logs of the container lie that is made next, and their highest number.
     logs: Option<(PathBuf, Option<u32>)>,
     /// Directories that could not be read when they were last.
@@ -29,10 +31,10 @@ impl NumbersAdvance {
             return Ok(());
         };
         let is_read = !self.unread.remove(&directory);
-        let there = self.there.get(&(maker.uid.clone(), Arc::clone(name)));
-        let is_alone = there.is_none_or(BTreeMap::is_empty);
-        match logged {
-            Some(logged) if is_alone && is_read && logged >= maker.attempt => {
+        let key = (maker.uid.clone(), Arc::clone(name));
+        let is_alone = self.there.get(&key).is_none_or(BTreeMap::is_empty);
+        match logged.min(self.highest.get(&key).copied()) {
+            Some(used) if is_alone && is_read && used >= maker.attempt => {
                 Err(format!("{name} of {} gets number {} again", maker.uid, maker.attempt))
             }
             _ => Ok(()),
@@ -40,7 +42,8 @@ impl NumbersAdvance {
     }
 
     fn changed(&mut self, one: &Instance, was: Option<ContainerState>) -> Result<(), String> {
-        let there = self.there.entry((one.uid.clone(), Arc::clone(&one.name))).or_default();
+        let key = (one.uid.clone(), Arc::clone(&one.name));
+        let there = self.there.entry(key.clone()).or_default();
         if one.state.is_none() {
             there.remove(&one.id);
             return Ok(());
@@ -52,6 +55,8 @@ impl NumbersAdvance {
         }
         let before = there.values().flatten().max().copied();
         there.insert(one.id.clone(), Some(one.attempt));
+        let highest = self.highest.entry(key).or_default();
+        *highest = one.attempt.max(*highest);
         match before {
             Some(before) if before >= one.attempt => {
                 Err(format!("{} has number {} beside number {before}", one.id, one.attempt))
@@ -141,8 +146,10 @@ mod tests {
             (vec![unread("/logs/b"), logs(Some(3)), make(0)], SENTENCE),
         ];
         for (events, expected) in rows {
-            assert_eq!(broken(none().chain(events.clone())), expected, "{events:?}");
+            assert_eq!(broken(ended().chain(none()).chain(events.clone())), expected, "{events:?}");
         }
+        let unused = [container("a", 4, Created, Created), gone(4), logs(Some(4)), make(4)];
+        assert_eq!(broken(ended().chain(none()).chain(unused)), None, "it never started");
         // The instance says more than its log.
         assert_eq!(broken(ended().chain([gone(3), logs(Some(3)), make(3)])), None);
     }
