@@ -3,7 +3,7 @@
 # Called by `make soak`, which sets FERROLET_CACHE, CARGO_TARGET_DIR and PATH.
 #   SOAK_ONLY     which of the stages histories, mutants, faults, node and vm are run (all)
 #   SOAK_COUNT    how many histories are simulated (2000)
-#   SOAK_SECONDS  how long new ones are begun, even if there are fewer in the end (an hour, and then it fails)
+#   SOAK_SECONDS  how long new ones are begun; if there are fewer in the end, it says how many, and fails (3600)
 #   SOAK_FROM     the first seed (now, in seconds, times a thousand)
 #   SOAK_JOBS     how many of them are simulated at a time (as many as there are processors)
 set -uo pipefail
@@ -35,8 +35,8 @@ if asked histories || asked mutants; then
     stage simulator cargo build --quiet --locked --profile sim -p sim
 fi
 if asked histories; then
-    stage histories timeout 3600 "$CARGO_TARGET_DIR/sim/sim" --from "${SOAK_FROM:-$(date +%s)000}" \
-        --count "${SOAK_COUNT:-2000}" ${SOAK_SECONDS:+--seconds "$SOAK_SECONDS"} --jobs "${SOAK_JOBS:-$(nproc)}"
+    stage histories timeout $((${SOAK_SECONDS:=3600} + 300)) "$CARGO_TARGET_DIR/sim/sim" --from "${SOAK_FROM:-$(date +%s)000}" \
+        --count "${SOAK_COUNT:-2000}" --seconds "$SOAK_SECONDS" --jobs "${SOAK_JOBS:-$(nproc)}"
 fi
 if asked mutants; then
     stage mutants mutants

@@ -2,6 +2,7 @@
 //! again, whatever happened on the way.
 
 mod between;
+mod names;
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -146,7 +147,7 @@ impl FaultyNode {
     }
 
     /// A round in which each of these faults happens once: the pods run in the end, they end when they
-    /// should, and nothing is left of them; nor of their names, if another round follows.
+    /// should, and nothing is left of them. One without faults finds all names free.
     pub fn round(&mut self, pods: &[&str], faults: &[Fault]) -> Result<()> {
         let faults_at = |stage| faults.iter().filter(move |fault| fault.row.stage == stage);
         let has = |stage| faults_at(stage).next().is_some();
@@ -164,6 +165,9 @@ impl FaultyNode {
         self.wait_until_done()?;
         wait_tidy(&self.node, &wanted, STAGE).context("the pods run")?;
         self.proxy.clear()?;
+        if faults.is_empty() {
+            self.all_are_the_first().context("no name is taken")?;
+        }
 
         if has(Stage::Resize) {
             self.resize(pods, faults_at(Stage::Resize)).context("the pods are resized")?;

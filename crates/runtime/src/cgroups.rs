@@ -196,11 +196,13 @@ impl PodCgroups {
         }
     }
 
-    /// Whether the cgroup of a pod has what the pod was given, as far as is known.
+    /// Whether the cgroup of a pod has what the pod was given, as far as is known, and its class knows of it.
     pub(crate) fn is_sized(&self, pod: &Pod) -> bool {
         let values = pod_cgroup_values(pod, &self.settings);
         let known = self.known();
-        known.get(&view::uid(pod)).is_none_or(|known| known.values.as_ref() == Some(&values))
+        known.get(&view::uid(pod)).is_none_or(|known| {
+            known.values.as_ref() == Some(&values) && known.share == class_share(pod)
+        })
     }
 
     /// What the cgroup of a pod is to have.
@@ -283,7 +285,7 @@ impl PodCgroups {
         })
     }
 
-    /// Writes to the classes what their pods ask for together. They go on without.
+    /// Writes to the classes what their pods ask for together. They go on without until the next try.
     async fn limit_classes(&self) {
         let mut written = self.written.lock().await;
         let name = class_cgroup(&self.settings.root, QosClass::Burstable);
@@ -353,6 +355,8 @@ impl PodCgroups {
                 self.remove_left(&name, &uid, why).await;
             }
         }
+        // What could not be looked at or written before.
+        self.limit_classes().await;
     }
 
     /// Removes what is left of the cgroup of a pod of which nothing is to run, whichever class it was of.

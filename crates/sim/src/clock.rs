@@ -45,6 +45,21 @@ impl NodeClock {
     pub(crate) fn age(&self, steady: Timestamp) -> SignedDuration {
         self.now().duration_since(self.shown(steady))
     }
+
+    /// The most that this ever was, before the clock was set back.
+    pub(crate) fn longest_age(&self, steady: Timestamp) -> SignedDuration {
+        let began = self.shown(steady);
+        let set = self.set.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut off = SignedDuration::ZERO;
+        let mut longest = self.age(steady);
+        for (from, by) in set {
+            if from > steady {
+                longest = longest.max((from + off).duration_since(began));
+            }
+            off = by;
+        }
+        longest
+    }
 }
 
 impl WallClock for NodeClock {
@@ -112,5 +127,25 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(10)).await;
         clock.jump(3600);
         assert_eq!(clock.now(), steady.now());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_was_set_back_once_showed_more() {
+        let steady = VirtualClock::new();
+        let clock = NodeClock::new(steady.clone());
+        let wait = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
+        let ages = |since| (clock.age(since).as_secs(), clock.longest_age(since).as_secs());
+        clock.jump(50);
+        wait(1).await;
+        let since = steady.now();
+        wait(10).await;
+        assert_eq!(ages(since), (10, 10));
+        clock.jump(100);
+        wait(5).await;
+        clock.jump(-1000);
+        wait(1).await;
+        assert_eq!(ages(since), (-884, 115));
+        clock.jump(2000);
+        assert_eq!(ages(since), (1116, 1116));
     }
 }

@@ -10,8 +10,10 @@ use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::ports::cgroups::{CgroupError, Cgroups, Limits, subject};
 use model::ports::files::Removed;
 use model::verdict::Verdict;
+use runtime::decide::pod_of_cgroup;
 
 use crate::faulty::faulty;
+use crate::history::{CgroupWrite, Event};
 use crate::life::Life;
 use crate::outside::{Asked, Outside};
 use crate::removal::Removal;
@@ -38,6 +40,25 @@ impl FaultyCgroups {
         };
         faulty((&self.outside, &self.life), (Asked::Cgroup, &call), broken, work).await
     }
+
+    /// The same, of what changes a cgroup, which is told.
+    async fn write<T>(
+        &self,
+        what: &str,
+        name: &CgroupName,
+        work: impl Future<Output = Result<T, CgroupError>>,
+    ) -> Result<T, CgroupError> {
+        let work = async {
+            let values = || self.outside.cgroups.all().remove(name);
+            let before = values();
+            let answer = work.await;
+            let (call, pod) = (format!("{what} cgroup {name}"), pod_of_cgroup(name));
+            let write = CgroupWrite { call, pod, changes: values() != before };
+            self.outside.record(Event::CgroupWritten(write));
+            answer
+        };
+        self.call(what, name, work).await
+    }
 }
 
 #[async_trait]
@@ -55,11 +76,11 @@ impl Cgroups for FaultyCgroups {
         name: &CgroupName,
         values: &CgroupValues,
     ) -> Result<Limits, CgroupError> {
-        self.call("create", name, self.outside.cgroups.create(name, values)).await
+        self.write("create", name, self.outside.cgroups.create(name, values)).await
     }
 
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
-        self.call("update", name, self.outside.cgroups.update(name, values)).await
+        self.write("update", name, self.outside.cgroups.update(name, values)).await
     }
 
     async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError> {
@@ -90,6 +111,6 @@ impl Cgroups for FaultyCgroups {
             return self.life.call(&format!("remove cgroup {name}"), work).await;
         }
         let _removal = Removal::new(&self.outside, &self.life, verdict);
-        self.call("remove", name, work).await
+        self.write("remove", name, work).await
     }
 }

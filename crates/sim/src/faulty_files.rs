@@ -11,6 +11,7 @@ use model::ports::files::{
 use model::verdict::Verdict;
 
 use crate::faulty::faulty;
+use crate::history::Event;
 use crate::life::Life;
 use crate::outside::{Asked, Outside};
 use crate::removal::Removal;
@@ -64,7 +65,11 @@ impl FaultyFiles {
 #[async_trait]
 impl HostFiles for FaultyFiles {
     async fn list(&self, directory: &Path) -> Result<Vec<String>, FileError> {
-        self.reading("list", directory, self.outside.files.list(directory)).await
+        let listed = self.reading("list", directory, self.outside.files.list(directory)).await;
+        if listed.is_err() {
+            self.outside.record(Event::Unread(directory.to_owned()));
+        }
+        listed
     }
 
     async fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {

@@ -3,6 +3,7 @@
 mod hints;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ use crate::life::Life;
 use crate::outside::{Asked, Outside, is_effect};
 use crate::plan::{Fault, KEPT};
 use crate::removal::Removal;
-use crate::wanted_images::{WantedImage, image_removal};
+use crate::wanted_images::{WantedImage, image_pull, image_removal};
 
 /// How long a call may take, as the real adapter has it.
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -47,6 +48,22 @@ struct Call {
     /// As people read it.
     object: String,
     deadline: Duration,
+}
+
+/// A look that goes wrong, while somebody waits for it.
+struct SpoiltLook(Arc<Outside>);
+
+impl SpoiltLook {
+    fn new(outside: &Arc<Outside>) -> Self {
+        outside.record(Event::LookSpoilt);
+        Self(Arc::clone(outside))
+    }
+}
+
+impl Drop for SpoiltLook {
+    fn drop(&mut self) {
+        self.0.record(Event::SpoiltLookOver);
+    }
 }
 
 impl Call {
@@ -142,6 +159,7 @@ impl FaultyRuntime {
             outside.say(format!("FAULT    {fault} on {what}"));
             outside.trouble()
         });
+        let _spoilt = (fault.is_some() && !is_effect).then(|| SpoiltLook::new(outside));
         let answer = tokio::select! {
             // A runtime that goes away takes its calls with it.
             biased;
@@ -321,6 +339,9 @@ impl Runtime for FaultyRuntime {
         let name = Some(Arc::clone(&config.name));
         let uid = sandbox_config.pod_uid.clone();
         let maker = Maker { uid, name, attempt: config.attempt };
+        let logs = Path::new(&sandbox_config.log_directory).join(&*config.name);
+        let highest = self.outside.highest_log(&logs);
+        self.asked(Event::LogsLeft(logs, highest));
         self.asked(Event::MakeAsked(maker.clone()));
         let place = self.outside.short(sandbox.as_str());
         let object = format!("{}#{} in {place}", config.name, config.attempt);
@@ -363,6 +384,7 @@ impl Runtime for FaultyRuntime {
         overhead: &LinuxResources,
         resources: &LinuxResources,
     ) -> Result<(), RuntimeError> {
+        self.asked(Event::SandboxResizeAsked(id.clone()));
         let call = Call::new(Method::UpdatePodSandboxResources, self.outside.short(id.as_str()));
         let (id, overhead, resources) = (id.clone(), overhead.clone(), resources.clone());
         let work = self.work(move |runtime| async move {
@@ -376,6 +398,7 @@ impl Runtime for FaultyRuntime {
         id: &ContainerId,
         resources: &LinuxResources,
     ) -> Result<(), RuntimeError> {
+        self.asked(Event::ResizeAsked(id.clone()));
         let call = Call::new(Method::UpdateContainerResources, self.outside.short(id.as_str()));
         let (id, resources) = (id.clone(), resources.clone());
         let work = self.work(move |runtime| async move {
@@ -444,6 +467,7 @@ impl Runtime for FaultyRuntime {
 
     async fn pull_image(&self, image: &str) -> Result<String, RuntimeError> {
         let _wanted = WantedImage::new(&self.outside, image);
+        self.asked(Event::PullAsked(image_pull(&self.outside, image)));
         let call = Call::new(Method::PullImage, image);
         let image = image.to_owned();
         let work = self.work(move |runtime| async move { runtime.pull_image(&image).await });

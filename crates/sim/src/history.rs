@@ -3,6 +3,7 @@
 //! of a steady clock.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,10 +46,18 @@ pub enum Event {
     StopFailed(String),
     /// The agent asks for a container or, without a name, a sandbox.
     MakeAsked(Maker),
+    /// The container that is asked for next has a directory of logs, and this is the highest number in it.
+    LogsLeft(PathBuf, Option<u32>),
+    /// The agent could not read a directory.
+    Unread(PathBuf),
     /// The agent asked for a container to start.
     StartAsked(ContainerId),
     /// The agent asked how a container is, and it may have run then.
     Looked(ContainerId, bool),
+    /// The agent looks at the runtime, and that goes wrong somehow.
+    LookSpoilt,
+    /// It has its answer, or does not wait for it any more.
+    SpoiltLookOver,
     /// The agent asked for something to be removed, by this rule.
     RemoveAsked(Removed, &'static str),
     /// A removal of something begins, by this rule.
@@ -67,6 +76,14 @@ pub enum Event {
     ImageRemovalAsked(ImageRemoval),
     /// The agent asked for a container or, without a name, a sandbox; and was told its id, or why there is none.
     Made(Maker, Result<String, Code>),
+    /// The agent asked for a container to have other resources.
+    ResizeAsked(ContainerId),
+    /// The agent asked for a sandbox to have other resources.
+    SandboxResizeAsked(SandboxId),
+    /// The agent asked for an image to be fetched, which may be there.
+    PullAsked(ImagePull),
+    /// The agent made, changed or removed a cgroup.
+    CgroupWritten(CgroupWrite),
     /// A container is in another state than before.
     Container(Arc<Instance>, Option<ContainerState>),
     /// A sandbox is in another state than before.
@@ -114,6 +131,26 @@ pub struct ImageRemoval {
     pub pinned: bool,
     /// Its names and id, as far as calls under way ask for them: to fetch it, or to make a container.
     pub wanted: Vec<String>,
+}
+
+/// An image that is fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImagePull {
+    /// Its name.
+    pub image: String,
+    /// Whether it is there already.
+    pub is_there: bool,
+}
+
+/// What was written to a cgroup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CgroupWrite {
+    /// Which, and what was done to it.
+    pub call: String,
+    /// Whose it is; that of no pod is the node's own.
+    pub pod: Option<PodUid>,
+    /// Whether it is another one than before.
+    pub changes: bool,
 }
 
 /// What the runtime reserves a name for.

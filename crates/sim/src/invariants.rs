@@ -3,6 +3,7 @@
 
 mod back_off;
 mod ended_for_good;
+mod ended_unwanted;
 mod fresh;
 mod grace;
 mod images;
@@ -57,6 +58,7 @@ impl Default for Invariants {
             Box::<init_order::InitOrder>::default(),
             Box::<ended_for_good::EndedForGood>::default(),
             Box::<terminated::TerminatedStays>::default(),
+            Box::<ended_unwanted::EndedUnwanted>::default(),
             Box::<unwanted::UnwantedStayDead>::default(),
             Box::<grace::GraceShrinks>::default(),
             Box::<numbers::NumbersAdvance>::default(),

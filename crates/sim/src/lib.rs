@@ -15,6 +15,7 @@
 //! - invariants know nothing of the agent's inside: they read what it asked for and what became of it.
 
 mod clock;
+pub mod disturbed;
 mod faulty;
 mod faulty_cgroups;
 mod faulty_files;

@@ -22,7 +22,7 @@ usage: sim [--seed N [--shrink] | --from N [--count N]] [OPTION...]
   --seed N         one history, with its plan
   --from N         histories from this seed on (1)
   --count N        how many (200)
-  --seconds N      no new history after this time
+  --seconds N      no new history after this time; fewer than --count are a failure all the same
   --jobs N         how many at a time (1)
   --shrink         leaves out of a history that goes wrong what has nothing to do with it
   --trace          shows what happened, of a history that went well too
@@ -31,7 +31,8 @@ usage: sim [--seed N [--shrink] | --from N [--count N]] [OPTION...]
   --mutants DIR    puts each of a list of faults into a copy of the source at DIR, and sees whether
                    --count histories find it; those of the Pod GC controller, its own tests
 
-  Ends with 1 when an invariant broke, and then shows the trace and the command for that history.";
+  Ends with 1 when an invariant broke, and then shows the trace and the command for that history; or
+  when there was no time for all histories.";
 
 /// What is shown of histories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +150,13 @@ fn histories(options: &Options) -> bool {
     });
     let total = total.into_inner().unwrap_or_default();
     println!("{total} in {:.1?}", began.elapsed());
+    if !total.failed && total.histories < options.count {
+        println!(
+            "only {} of {} histories were played: its time was up",
+            total.histories, options.count
+        );
+        return false;
+    }
     !total.failed
 }
 

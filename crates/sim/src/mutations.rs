@@ -60,6 +60,16 @@ pub const MUTATIONS: &[Mutation] = &[
 ",
     },
     Mutation {
+        name: "a pod that nobody wants is synced again after its end",
+        file: "crates/pods/src/decide/worker.rs",
+        find: "                worker.stage = Stage::Terminated;\n",
+        replace: "                worker.stage = Stage::Terminated;
+                if worker.orphan {
+                    worker.stage = Stage::Syncing;
+                }
+",
+    },
+    Mutation {
         name: "a look from before the last action is good enough",
         file: "crates/pleg/src/cache.rs",
         find: "entry.is_some_and(|entry| entry.observed > after);",
@@ -76,6 +86,12 @@ pub const MUTATIONS: &[Mutation] = &[
         file: "crates/runtime/src/start.rs",
         find: "count.saturating_add(1)",
         replace: "count",
+    },
+    Mutation {
+        name: "a new agent writes to the cgroups of pods anew",
+        file: "crates/runtime/src/cgroups.rs",
+        find: "            if !has {",
+        replace: "            if !has || has {",
     },
     Mutation {
         name: "back-off is never applied",
@@ -100,6 +116,12 @@ pub const MUTATIONS: &[Mutation] = &[
         file: "crates/runtime/src/decide/init_containers.rs",
         find: "ContainerState::Running => Finding::WAIT,",
         replace: "ContainerState::Running => Finding { done: true, ..Finding::WAIT },",
+    },
+    Mutation {
+        name: "init containers do not start over with the others",
+        file: "crates/runtime/src/decide/restart_all.rs",
+        find: "[targets, init_targets, sources, init_sources].concat()",
+        replace: "[targets, sources].concat()",
     },
     Mutation {
         name: "what an earlier attempt made is left where it is, and another one is made",

@@ -5,16 +5,18 @@ mod faults;
 mod vanished;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::cgroup::CgroupName;
 use model::ids::{ContainerId, SandboxId};
 use model::labels;
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::clock::WallClock;
+use model::ports::files::HostFiles as _;
 use model::ports::runtime::Runtime as _;
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
@@ -82,6 +84,12 @@ impl Outside {
         Some((id.clone(), config.resources.cpu_shares))
     }
 
+    /// The bytes of memory that a container may use.
+    pub(crate) fn memory(&self, id: &ContainerId) -> Option<(ContainerId, i64)> {
+        let config = self.runtime.container_config(id)?;
+        Some((id.clone(), config.resources.memory_limit))
+    }
+
     /// A node with nothing on it.
     pub(crate) fn new() -> Self {
         let steady = VirtualClock::new();
@@ -147,6 +155,12 @@ impl Outside {
     /// The same, of a time that the runtime noted down.
     pub(crate) fn since_the_beginning(&self, at: Timestamp) -> Duration {
         Duration::try_from(at.duration_since(self.epoch)).unwrap_or(Duration::ZERO)
+    }
+
+    /// The most that the node's clock ever made of the time since then.
+    pub(crate) fn longest_age(&self, since: Duration) -> SignedDuration {
+        let since = SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX);
+        self.clock.longest_age(self.epoch.saturating_add(since).unwrap_or(Timestamp::MAX))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -228,9 +242,29 @@ impl Outside {
             news.extend(gone);
         }
         for event in news {
+            if let Event::Container(one, None) = &event {
+                self.open_log(&one.id);
+            }
             self.say_event(&event);
             self.record(event);
         }
+    }
+
+    /// What the runtime does first for a container.
+    fn open_log(&self, id: &ContainerId) {
+        let status = self.runtime.container_status(id).now_or_never();
+        if let Some(Ok(status)) = status
+            && !status.log_path.is_empty()
+        {
+            self.files.write(&*status.log_path, "");
+        }
+    }
+
+    /// The highest number of a log in a directory.
+    pub(crate) fn highest_log(&self, directory: &Path) -> Option<u32> {
+        let names = self.files.list(directory).now_or_never()?.ok()?;
+        let number = |name: &String| name.strip_suffix(".log")?.parse().ok();
+        names.iter().filter_map(number).max()
     }
 
     /// Containers that are not as they were. Those that ended come first, in the order in which they

@@ -1,5 +1,6 @@
 //! Lets a history happen.
 
+mod first_sandboxes;
 mod node;
 mod page;
 mod reading;
@@ -9,9 +10,10 @@ use std::fmt;
 use std::sync::Once;
 use std::time::Duration;
 
+use crate::disturbed::disturbed;
 use crate::invariants::Broken;
 use crate::plan::{Fault, Plan, Rule, Target, What};
-use crate::settled::{disturbed, unsettled};
+use crate::settled::unsettled;
 
 use node::Node;
 

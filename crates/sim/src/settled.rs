@@ -10,7 +10,7 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::ContainerState;
 use podspec::definition_hash_hex;
 
-use crate::history::{Event, Instance, Record};
+use crate::history::Instance;
 use crate::plan::{ContainerPlan, PodPlan, Policy};
 
 /// How long a container that ended may wait for its next start: five minutes of back-off, and the time
@@ -19,6 +19,8 @@ const LONGEST_WAIT: Duration = Duration::from_mins(7);
 
 /// How long after its deadline a pod has ended, its grace aside.
 const AFTER_DEADLINE: Duration = Duration::from_mins(3);
+
+const MEBIBYTE: i64 = 1 << 20;
 
 /// The pods that are wanted.
 pub type Wanted = BTreeMap<PodUid, Arc<PodPlan>>;
@@ -34,10 +36,15 @@ pub struct Snapshot {
     pub sandboxes: Vec<SandboxSeen>,
     /// The share of the processors that containers have, where that is known.
     pub shares: BTreeMap<ContainerId, i64>,
+    /// The bytes of memory that containers may use, where that is known.
+    pub memory: BTreeMap<ContainerId, i64>,
     /// Pods that have a cgroup.
     pub cgroups: BTreeSet<PodUid>,
     /// Pods that may look finished without a trace, and may as well run.
     pub robbed: BTreeSet<PodUid>,
+    /// How long each pod may ever have been thought to run, by the node's clock: since its first sandbox,
+    /// which may be gone, and before the clock was set back.
+    pub longest: BTreeMap<PodUid, SignedDuration>,
 }
 
 /// A sandbox of a snapshot.
@@ -61,7 +68,7 @@ impl Snapshot {
         instances.max_by_key(|one| (one.attempt, one.started))
     }
 
-    fn lives(&self, uid: &PodUid) -> bool {
+    pub(crate) fn lives(&self, uid: &PodUid) -> bool {
         self.ready_sandboxes(uid) > 0
             || self.containers.iter().any(|one| one.uid == *uid && one.may_live())
     }
@@ -70,7 +77,7 @@ impl Snapshot {
         self.sandboxes_of(uid).filter(|sandbox| sandbox.ready).count()
     }
 
-    fn sandboxes_of(&self, uid: &PodUid) -> impl Iterator<Item = &SandboxSeen> {
+    pub(crate) fn sandboxes_of(&self, uid: &PodUid) -> impl Iterator<Item = &SandboxSeen> {
         self.sandboxes.iter().filter(move |sandbox| sandbox.uid == *uid)
     }
 }
@@ -107,8 +114,14 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         };
         let over = Duration::from_secs(deadline + pod.grace) + AFTER_DEADLINE;
         let over = Duration::try_from(age).is_ok_and(|age| age > over);
-        let late = over && snapshot.lives(uid);
-        return late.then(|| "it lives after its deadline".to_owned());
+        if over && snapshot.lives(uid) {
+            return Some("it lives after its deadline".to_owned());
+        }
+        // Until then it is a pod as any other. Afterwards it ends, whatever has run of it.
+        let longest = snapshot.longest.get(uid).map_or(age, |longest| age.max(*longest));
+        if Duration::try_from(longest).is_ok_and(|age| age >= Duration::from_secs(deadline)) {
+            return None;
+        }
     }
     let ran = snapshot.containers.iter().any(|one| one.uid == *uid);
     if pod.policy == Policy::Never && ran && snapshot.ready_sandboxes(uid) == 0 {
@@ -141,6 +154,11 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         let expected = cpu::shares(pod.milli()).cast_signed();
         if let Some(shares) = shares.filter(|shares| **shares != expected) {
             return Some(format!("{} has {shares} shares, not {expected}", container.name));
+        }
+        let memory = running.and_then(|running| snapshot.memory.get(&running.id));
+        let expected = 2 * pod.mebibytes() * MEBIBYTE;
+        if let Some(memory) = memory.filter(|memory| **memory != expected) {
+            return Some(format!("{} may use {memory} bytes, not {expected}", container.name));
         }
     }
     let ready = snapshot.ready_sandboxes(uid);
@@ -218,65 +236,6 @@ fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
     Init::Done
 }
 
-/// What a new agent did that it should not have: a node that is settled is left as it is, and only
-/// containers that ended are started again.
-pub fn disturbed(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<String> {
-    let mut latest: BTreeMap<(PodUid, Arc<str>), Instance> = BTreeMap::new();
-    for one in &before.containers {
-        let key = (one.uid.clone(), Arc::clone(&one.name));
-        let newer = latest.get(&key).is_none_or(|other| other.attempt < one.attempt);
-        if newer {
-            latest.insert(key, one.clone());
-        }
-    }
-    let has_deadline = |uid: &PodUid| wanted.get(uid).is_some_and(|pod| pod.deadline.is_some());
-    // Some pods are never at rest, whoever looks after them.
-    let is_restless = |uid: &PodUid| {
-        let starts_over = |pod: &Arc<PodPlan>| {
-            pod.restarts_all() || pod.all().any(ContainerPlan::may_not_come_up)
-        };
-        wanted.get(uid).is_some_and(starts_over)
-    };
-    // A pod whose time was up, before somebody set the clock back.
-    let has_time_again = |uid: &PodUid| {
-        if before.robbed.contains(uid) {
-            return true;
-        }
-        let deadline = wanted.get(uid).and_then(|pod| pod.deadline).map(Duration::from_secs);
-        let age = before.sandboxes_of(uid).map(|sandbox| sandbox.age).max();
-        let age = age.map(|age| Duration::try_from(age).unwrap_or_default());
-        deadline.zip(age).is_some_and(|(deadline, age)| age < deadline)
-    };
-    for record in news {
-        match &record.event {
-            Event::StopAsked(id, _) => {
-                let owner = latest.values().find(|one| one.id == *id).map(|one| &one.uid);
-                if !owner.is_some_and(|uid| has_deadline(uid) || is_restless(uid)) {
-                    return Some(format!("it stops {id}"));
-                }
-            }
-            Event::Made(maker, _) if maker.name.is_none() && !has_time_again(&maker.uid) => {
-                return Some(format!("it makes a sandbox for {}", maker.uid));
-            }
-            // One that is removed had ended.
-            Event::Container(one, was) if one.state.is_some() => {
-                let key = (one.uid.clone(), Arc::clone(&one.name));
-                let ended = |one: &Instance| one.state == Some(ContainerState::Exited);
-                // With its time a pod gets back its turn, also for what had not run when its time was up.
-                let has_its_turn = has_time_again(&one.uid)
-                    || is_restless(&one.uid)
-                    || latest.get(&key).is_some_and(ended);
-                if was.is_none() && !has_its_turn {
-                    return Some(format!("it makes {} beside one that did not end", one.id));
-                }
-                latest.insert(key, (**one).clone());
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 #[path = "settled_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -1,16 +1,16 @@
 use model::observed::ContainerState::{Created, Exited, Running};
 
 use super::*;
-use crate::plan::{Action, Extras, Hook, Program, RestartRule};
+use crate::plan::{Action, Extras, Program, RestartRule};
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 
-fn container(name: &'static str) -> ContainerPlan {
+pub(crate) fn container(name: &'static str) -> ContainerPlan {
     let extras = Extras::default();
     ContainerPlan { name, image: IMAGE, program: Program::Forever, sidecar: false, extras }
 }
 
-fn pod(policy: Policy) -> PodPlan {
+pub(crate) fn pod(policy: Policy) -> PodPlan {
     PodPlan {
         name: "p".to_owned(),
         revision: 0,
@@ -20,12 +20,13 @@ fn pod(policy: Policy) -> PodPlan {
         deadline: None,
         on_page: false,
         host_network: false,
+        restarts_for_memory: false,
         init: Vec::new(),
         containers: vec![container("a"), container("b")],
     }
 }
 
-fn instance(name: &str, attempt: u32, state: ContainerState) -> Instance {
+pub(crate) fn instance(name: &str, attempt: u32, state: ContainerState) -> Instance {
     Instance {
         id: format!("{name}{attempt}").into(),
         sandbox: "s".into(),
@@ -40,7 +41,7 @@ fn instance(name: &str, attempt: u32, state: ContainerState) -> Instance {
     }
 }
 
-fn snapshot(containers: Vec<Instance>, ready: &[bool]) -> Snapshot {
+pub(crate) fn snapshot(containers: Vec<Instance>, ready: &[bool]) -> Snapshot {
     let sandbox = |(number, ready): (usize, &bool)| SandboxSeen {
         id: if number == 0 { "s".into() } else { format!("s{number}").into() },
         uid: "u".into(),
@@ -125,8 +126,24 @@ fn of_what_nobody_wants_nothing_must_be_left() {
 fn a_pod_has_ended_some_time_after_its_deadline() {
     let live = snapshot(vec![instance("a", 0, Running)], &[true]);
     let until = |deadline| PodPlan { deadline: Some(deadline), ..pod(Policy::Always) };
-    assert_eq!(problem(&live, until(900)), None);
+    assert_eq!(problem(&live, until(900)), None, "its time is up, and it is about to end");
     assert!(problem(&live, until(100)).is_some());
+}
+
+#[test]
+fn a_pod_runs_until_its_deadline() {
+    let until = |deadline| PodPlan { deadline: Some(deadline), ..pod(Policy::Always) };
+    let all = vec![instance("a", 0, Running), instance("b", 0, Running)];
+    assert_eq!(problem(&snapshot(all.clone(), &[true]), until(1100)), None);
+    let lazy = [vec![], vec![instance("a", 0, Running)], vec![instance("a", 0, Created)]];
+    for containers in lazy {
+        let mut seen = snapshot(containers, &[true]);
+        assert!(problem(&seen, until(1100)).is_some(), "{seen:?}");
+        // Its first sandbox is gone, or the clock was set back: its time may have been up.
+        seen.longest.insert("u".into(), SignedDuration::from_secs(1100));
+        assert_eq!(problem(&seen, until(1100)), None);
+    }
+    assert!(problem(&snapshot(all, &[false]), until(1100)).is_some(), "it has lost its sandbox");
 }
 
 #[test]
@@ -144,7 +161,9 @@ fn a_pod_that_was_robbed_of_its_remains_may_have_finished_or_run() {
 #[test]
 fn a_clock_that_was_set_moves_a_deadline() {
     let until = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
-    let mut live = snapshot(vec![instance("a", 0, Running)], &[true]);
+    let all = vec![instance("a", 0, Running), instance("b", 0, Running)];
+    let mut live = snapshot(all, &[true]);
+    assert!(problem(&live, until.clone()).is_some());
     live.sandboxes[0].age = SignedDuration::from_secs(-3600);
     assert_eq!(problem(&live, until), None);
 }
@@ -167,46 +186,6 @@ fn init_containers_may_fail_again_in_a_new_sandbox() {
 }
 
 #[test]
-fn only_ended_containers_may_be_started_by_a_new_agent() {
-    let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
-    let wanted = Wanted::from([("u".into(), Arc::new(pod(Policy::Always)))]);
-    let new = |name| Event::Container(Arc::new(instance(name, 1, Created)), None);
-    let sandbox = crate::history::Maker { uid: "u".into(), name: None, attempt: 1 };
-    let rows = [
-        (vec![], false),
-        (vec![new("b")], false),
-        (vec![new("a")], true),
-        (vec![new("b"), new("b")], true),
-        (vec![Event::StopAsked("a0".into(), Duration::ZERO)], true),
-        (vec![new("b"), Event::StopAsked("b1".into(), Duration::ZERO)], true),
-        (vec![Event::Made(sandbox, Ok("s".to_owned()))], true),
-    ];
-    for (events, expected) in rows {
-        let news: Vec<Record> =
-            events.into_iter().map(|event| Record { at: Duration::ZERO, event }).collect();
-        let found = disturbed(&before, &news, &wanted);
-        assert_eq!(found.is_some(), expected, "{found:?} {news:?}");
-    }
-}
-
-#[test]
-fn a_pod_whose_time_was_up_may_begin_again_when_the_clock_was_set_back() {
-    let mut before = snapshot(vec![instance("a", 0, Exited)], &[false]);
-    let pod = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
-    let wanted = Wanted::from([("u".into(), Arc::new(pod))]);
-    let sandbox = crate::history::Maker { uid: "u".into(), name: None, attempt: 1 };
-    // Not all of it had run when its time was up.
-    let first = Event::Container(Arc::new(instance("b", 0, Created)), None);
-    for event in [Event::Made(sandbox, Ok("s".to_owned())), first] {
-        let news = [Record { at: Duration::ZERO, event }];
-        before.sandboxes[0].age = SignedDuration::from_secs(1001);
-        assert!(disturbed(&before, &news, &wanted).is_some());
-        before.sandboxes[0].age = SignedDuration::from_secs(-3600);
-        assert_eq!(disturbed(&before, &news, &wanted), None);
-    }
-}
-
-#[test]
 fn a_pod_has_its_cgroup_and_its_containers_what_it_asks_for() {
     let running = || snapshot(vec![instance("a", 0, Running), instance("b", 0, Running)], &[true]);
     let wants = |keeps_uid| PodPlan { keeps_uid, revision: 2, ..pod(Policy::Always) };
@@ -221,6 +200,12 @@ fn a_pod_has_its_cgroup_and_its_containers_what_it_asks_for() {
         let mut seen = running();
         seen.shares = [("a0".into(), shares), ("b0".into(), shares)].into();
         assert_eq!(problem(&seen, wants(keeps_uid)).is_none(), settled, "{shares}");
+    }
+    for (mebibytes, keeps_uid, settled) in [(160, true, true), (128, true, false), (0, false, true)]
+    {
+        let mut seen = running();
+        seen.memory = [("a0".into(), mebibytes * MEBIBYTE)].into();
+        assert_eq!(problem(&seen, wants(keeps_uid)).is_none(), settled, "{mebibytes}");
     }
 }
 
@@ -245,28 +230,4 @@ fn a_rule_of_a_container_counts_before_the_policy_of_its_pod() {
     assert_eq!(finished(1, false, ruled(Policy::Always, again)), None, "it has finished");
     let always = rule(Policy::Always, Action::RestartAll);
     assert_eq!(finished(0, true, ruled(Policy::OnFailure, always)), None, "they wait");
-}
-
-#[test]
-fn only_pods_that_do_so_by_themselves_may_stop_containers_beside_a_new_agent() {
-    let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
-    let rule = RestartRule { policy: Policy::Always, action: Action::RestartAll };
-    let failing = Some(Hook::Exec(Duration::from_secs(1), 1));
-    let restless = [
-        Extras { rule: Some(rule), ..Extras::default() },
-        Extras { post_start: failing, ..Extras::default() },
-    ];
-    let quiet = [
-        Extras { pre_stop: failing, ..Extras::default() },
-        Extras { post_start: Some(Hook::Http), ..Extras::default() },
-    ];
-    let disturbs = |extras: Extras| {
-        let mut pod = pod(Policy::Always);
-        pod.containers[1].extras = extras;
-        let wanted = Wanted::from([("u".into(), Arc::new(pod))]);
-        let event = Event::StopAsked("a0".into(), Duration::ZERO);
-        disturbed(&before, &[Record { at: Duration::ZERO, event }], &wanted).is_some()
-    };
-    assert_eq!(restless.map(disturbs), [false; 2]);
-    assert_eq!(quiet.map(disturbs), [true; 2]);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::history::ImageRemoval;
+use crate::history::{ImagePull, ImageRemoval};
 use crate::outside::Outside;
 
 /// Images that calls under way ask for, by name or id, and how many do.
@@ -52,10 +52,20 @@ pub(crate) fn image_removal(outside: &Outside, id: &str, kept: &str) -> ImageRem
     }
 }
 
+/// An image that is to be fetched, and whether it is there.
+pub(crate) fn image_pull(outside: &Outside, image: &str) -> ImagePull {
+    let images = outside.runtime.images();
+    let has_name = |name: &String| name == image;
+    let is_there = images
+        .iter()
+        .any(|one| one.id == image || one.repo_tags.iter().chain(&one.repo_digests).any(has_name));
+    ImagePull { image: image.to_owned(), is_there }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{KEPT, PINNED};
+    use crate::plan::{FETCHED, KEPT, PINNED};
 
     #[tokio::test(start_paused = true)]
     async fn what_keeps_an_image_is_known_when_it_is_to_go() {
@@ -69,6 +79,7 @@ mod tests {
         assert!(removal(PINNED).pinned && removal(KEPT).pinned);
         let had = crate::plan::HAD[0];
         assert!(!removal(had).pinned && removal(had).wanted.is_empty());
+        assert!(image_pull(&outside, had).is_there && !image_pull(&outside, FETCHED).is_there);
         let (by_name, by_id) =
             (WantedImage::new(&outside, had), WantedImage::new(&outside, &id(had)));
         let again = WantedImage::new(&outside, had);

@@ -1,5 +1,6 @@
 //! Histories with fixed seeds. `make soak` has fresh ones.
 
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sim::plan::Plan;
@@ -35,6 +36,19 @@ fn no_invariant_breaks_in_histories_with_fixed_seeds() {
 #[test]
 fn no_invariant_breaks_again_where_it_once_did() {
     all_go_well(&sim::seeds(sim::REGRESSIONS).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_run_that_has_no_time_for_all_histories_says_so_and_fails() {
+    let sim = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_sim")).args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, told) = sim(&["--count", "3", "--seconds", "0"]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("only 0 of 3 histories were played"), "{told}");
+    let (code, told) = sim(&["--count", "1", "--seconds", "600"]);
+    assert_eq!(code, Some(0), "{told}");
 }
 
 #[test]

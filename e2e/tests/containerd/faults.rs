@@ -9,8 +9,8 @@ use e2e::faults::{Fault, FaultyNode, METHODS};
 /// A method, and what happens to one call of it.
 type Planned = (&'static str, &'static str);
 
-/// A round with these faults side by side, and one without: whatever the first left would be in the
-/// way of pods of the same names.
+/// A round with these faults side by side, and one without: whatever the first left, if only a name, would be
+/// in the way of pods of the same names, or make them start with another number than the first.
 fn rounds(faults: &[Planned]) -> Result<()> {
     let faults: Vec<Fault> =
         faults.iter().map(|(method, kind)| Fault::new(method, kind)).collect::<Result<_>>()?;
@@ -25,6 +25,7 @@ fn rounds(faults: &[Planned]) -> Result<()> {
 fn a_sandbox_that_comes_after_its_pod_has_gone_is_ended() -> Result<()> {
     let mut node = FaultyNode::start()?;
     node.round_with_a_late_sandbox("web")?;
+    node.round(&["web"], &[])?;
     node.stop()
 }
 

@@ -174,6 +174,30 @@ async fn a_class_keeps_its_share_while_nobody_knows_who_is_in_it() {
     assert_eq!(shares(), Some(512));
 }
 
+// behaviour: CGR-11
+#[tokio::test(start_paused = true)]
+async fn a_class_that_could_not_be_written_or_looked_at_gets_its_share_with_the_next_sweep() {
+    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+    let class = name("/kubepods/burstable");
+    let shares = || cgroups.all()[&class].cpu_shares;
+    let sweep = || world.cgroups.as_ref().unwrap().sweep(&|_| false);
+    cgroups.hide(&class);
+    world.synced(&asking("a", "250m")).await;
+    assert_eq!(shares(), None);
+    cgroups.show(&class);
+    sweep().await;
+    assert_eq!(shares(), Some(256));
+    cgroups.set_broken(&class, true);
+    world.pods.release(&asking("a", "250m")).await.unwrap();
+    assert_eq!(shares(), Some(256));
+    cgroups.set_broken(&class, false);
+    sweep().await;
+    assert_eq!(shares(), Some(2));
+    cgroups.effects();
+    sweep().await;
+    assert_eq!(cgroups.effects(), [""; 0]);
+}
+
 // behaviour: CGR-12
 #[tokio::test(start_paused = true)]
 async fn what_is_left_of_pods_that_are_gone_is_found_in_every_class() {

@@ -153,6 +153,27 @@ fn restarting(first: &str, second: &str) -> Pod {
     pod
 }
 
+// behaviour: RSZ-12, CGR-11
+#[tokio::test(start_paused = true)]
+async fn the_class_of_a_pod_hears_of_what_its_containers_start_anew_for() {
+    let (world, cgroups) = world();
+    let asking = |cpu: &str, memory: &str| {
+        let mut pod = restarting(memory, "8Ki");
+        let resources = pod.spec.as_mut().unwrap().containers[0].resources.as_mut().unwrap();
+        let requests = resources.requests.as_mut().unwrap();
+        requests.insert("cpu".to_owned(), Quantity(cpu.to_owned()));
+        pod
+    };
+    let shares = || cgroups.all()[&name("/kubepods/burstable")].cpu_shares;
+    world.synced(&asking("250m", "4Ki")).await;
+    assert_eq!(shares(), Some(256));
+    let larger = asking("500m", "8Ki");
+    world.synced(&larger).await;
+    // With the new container all is as it should be, but for the class.
+    while world.sync(&larger).await.unwrap() {}
+    assert_eq!(shares(), Some(512));
+}
+
 // behaviour: RSZ-12, RSZ-13
 #[tokio::test(start_paused = true)]
 async fn a_pod_allows_more_before_a_container_ends_to_start_anew_with_it() {

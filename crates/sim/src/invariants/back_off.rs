@@ -26,6 +26,9 @@ pub(super) struct BackOff {
     ended: BTreeMap<(PodUid, Arc<str>), Arc<Instance>>,
     asked: BTreeSet<ContainerId>,
     asked_sandboxes: BTreeSet<SandboxId>,
+    /// The last version of each pod, and which of its containers have started over since it came: a container that
+    /// may use more, or less, did not fail as such. When it gets that depends on the room there is.
+    versions: BTreeMap<PodUid, (u64, BTreeSet<Arc<str>>)>,
 }
 
 impl BackOff {
@@ -49,10 +52,18 @@ impl BackOff {
             && before.sandbox == one.sandbox
             && finished.saturating_sub(let_through) < RESET_AFTER;
         let waited = at.saturating_sub(finished);
-        if counts && waited < FIRST_DELAY {
+        if counts && waited < FIRST_DELAY && !self.starts_over(one) {
             return Err(format!("{} starts {waited:?} after {} failed again", one.id, before.id));
         }
         Ok(())
+    }
+}
+
+impl BackOff {
+    /// Whether it is the first time in another version of its pod.
+    fn starts_over(&mut self, one: &Instance) -> bool {
+        let version = self.versions.get_mut(&one.uid).filter(|(revision, _)| *revision > 0);
+        version.is_some_and(|(_, started)| started.insert(Arc::clone(&one.name)))
     }
 }
 
@@ -66,6 +77,12 @@ impl Invariant for BackOff {
             Event::AgentStarted(_) | Event::ClockJumped => {
                 self.restarted.clear();
                 self.forgotten = record.at;
+            }
+            Event::Wanted(uid, plan) => {
+                let last = self.versions.get(uid).map(|(revision, _)| *revision);
+                if last != Some(plan.revision) {
+                    self.versions.insert(uid.clone(), (plan.revision, BTreeSet::new()));
+                }
             }
             Event::StopAsked(id, _) => {
                 self.asked.insert(id.clone());

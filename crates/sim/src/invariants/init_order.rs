@@ -8,31 +8,39 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::ContainerState;
 
 use super::Invariant;
-use crate::history::{Event, Instance, Record};
+use crate::history::{Event, Instance, Record, Removed};
 use crate::plan::PodPlan;
 
 /// The least grace that the runtime is told, also when nothing is left of it.
 const LEAST: Duration = Duration::from_secs(2);
 
+/// The rule by which containers go so that all of their pod start over.
+const START_OVER: &str = "restart-all-containers";
+
 /// In a sandbox, init containers run one after the other to their end, sidecars among them start in
 /// their turn, and the others start after all of them. At the end sidecars outlive the others, and each
-/// the one after it, unless the grace is over.
+/// the one after it, unless the grace is over. Where all start over the init containers do so first.
 #[derive(Debug, Default)]
 pub(super) struct InitOrder {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     unwanted: BTreeSet<PodUid>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
+    /// When the last container of a sandbox was to go so that all of them start over.
+    reset: BTreeMap<SandboxId, Duration>,
     /// When the first container of a pod that ends was asked to.
     ending: BTreeMap<PodUid, Duration>,
 }
 
 impl InitOrder {
+    /// Whether an init container has done its part, since all started over if they did.
     fn has_run(&self, sandbox: &SandboxId, name: &str, sidecar: bool) -> bool {
+        let reset = self.reset.get(sandbox);
         let mut instances =
             self.containers.values().filter(|one| one.sandbox == *sandbox && *one.name == *name);
         instances.any(|one| {
+            let counts = reset.is_none_or(|reset| one.started >= Some(*reset));
             let ended = one.finished.is_some() && one.exit_code == 0;
-            if sidecar { one.started.is_some() } else { ended }
+            counts && if sidecar { one.started.is_some() } else { ended }
         })
     }
 
@@ -114,6 +122,11 @@ impl Invariant for InitOrder {
                 }
             }
             Event::StopAsked(id, grace) => self.asked_to_stop(id, *grace, record.at)?,
+            Event::RemoveAsked(Removed::Container(id), START_OVER) => {
+                if let Some(one) = self.containers.get(id) {
+                    self.reset.insert(one.sandbox.clone(), record.at);
+                }
+            }
             Event::Container(one, was) => {
                 let is_new = matches!(was, None | Some(ContainerState::Created));
                 if is_new && one.started.is_some() {

@@ -1,43 +1,156 @@
 //! Restart numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use model::ids::PodUid;
+use model::ids::{ContainerId, PodUid};
 use model::observed::ContainerState;
 
 use super::Invariant;
-use crate::history::{Event, Record};
+use crate::history::{Event, Instance, Maker, Record};
 
-/// Whoever removes an instance, with its log, may use its number again.
+/// Whoever removes an instance, with its log, may use its number again; as long as another one is there that
+/// has started, no number is used that is not higher than its own. Where none is left the logs tell, if they can
+/// be read.
 #[derive(Debug, Default)]
 pub(super) struct NumbersAdvance {
+    /// The numbers of those that are there, if they have started.
+    there: BTreeMap<(PodUid, Arc<str>), BTreeMap<ContainerId, Option<u32>>>,
+    /// The highest number of each that ever started: what did not has an empty log.
     highest: BTreeMap<(PodUid, Arc<str>), u32>,
+    /// Where the logs of the container lie that is made next, and their highest number.
+    logs: Option<(PathBuf, Option<u32>)>,
+    /// Directories that could not be read when they were last.
+    unread: BTreeSet<PathBuf>,
+}
+
+impl NumbersAdvance {
+    fn make_asked(&mut self, maker: &Maker) -> Result<(), String> {
+        let (Some((directory, logged)), Some(name)) = (self.logs.take(), &maker.name) else {
+            return Ok(());
+        };
+        let is_read = !self.unread.remove(&directory);
+        let key = (maker.uid.clone(), Arc::clone(name));
+        let is_alone = self.there.get(&key).is_none_or(BTreeMap::is_empty);
+        match logged.min(self.highest.get(&key).copied()) {
+            Some(used) if is_alone && is_read && used >= maker.attempt => {
+                Err(format!("{name} of {} gets number {} again", maker.uid, maker.attempt))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn changed(&mut self, one: &Instance, was: Option<ContainerState>) -> Result<(), String> {
+        let key = (one.uid.clone(), Arc::clone(&one.name));
+        let there = self.there.entry(key.clone()).or_default();
+        if one.state.is_none() {
+            there.remove(&one.id);
+            return Ok(());
+        }
+        let starts = one.started.is_some() && matches!(was, None | Some(ContainerState::Created));
+        if !starts {
+            there.entry(one.id.clone()).or_default();
+            return Ok(());
+        }
+        let before = there.values().flatten().max().copied();
+        there.insert(one.id.clone(), Some(one.attempt));
+        let highest = self.highest.entry(key).or_default();
+        *highest = one.attempt.max(*highest);
+        match before {
+            Some(before) if before >= one.attempt => {
+                Err(format!("{} has number {} beside number {before}", one.id, one.attempt))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Invariant for NumbersAdvance {
     fn sentence(&self) -> &'static str {
-        "every instance of a container that starts has a higher number than those before"
+        "every instance of a container that starts has a higher number than those that are there"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
-        let Event::Container(one, was) = &record.event else { return Ok(()) };
-        let key = (one.uid.clone(), Arc::clone(&one.name));
-        if one.state.is_none() {
-            self.highest.remove(&key);
-        }
-        let starts = one.started.is_some()
-            && matches!(was, None | Some(ContainerState::Created))
-            && one.state.is_some();
-        if !starts {
-            return Ok(());
-        }
-        let before = self.highest.insert(key, one.attempt);
-        match before {
-            Some(before) if before >= one.attempt => {
-                Err(format!("{} has number {} after number {before}", one.id, one.attempt))
+        match &record.event {
+            Event::Container(one, was) => return self.changed(one, *was),
+            Event::LogsLeft(directory, highest) => {
+                self.logs = Some((directory.clone(), *highest));
             }
-            _ => Ok(()),
+            Event::Unread(directory) => {
+                self.unread.insert(directory.clone());
+            }
+            Event::MakeAsked(maker) => return self.make_asked(maker),
+            _ => {}
         }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::observed::ContainerState::{Created, Exited, Running};
+
+    use super::*;
+    use crate::invariants::tests::{broken, container, seconds, with};
+
+    const SENTENCE: Option<&str> = Some(
+        "every instance of a container that starts has a higher number than those that are there",
+    );
+
+    fn gone(number: u32) -> Event {
+        with(container("a", number, Exited, Exited), |one| one.state = None)
+    }
+
+    /// Two instances of a container have run.
+    fn ended() -> impl Iterator<Item = Event> {
+        let ran = |number| {
+            [container("a", number, Running, Created), container("a", number, Exited, Running)]
+        };
+        [2, 3].into_iter().flat_map(ran)
+    }
+
+    #[test]
+    fn a_number_that_does_not_advance_is_found() {
+        let again = |number| {
+            let again = container("a", number, Running, Created);
+            with(again, |one| (one.id, one.started) = ("again".into(), Some(seconds(99))))
+        };
+        let rows = [
+            (vec![again(4)], None),
+            (vec![again(3)], SENTENCE),
+            // What is gone may be counted again, what is left may not.
+            (vec![gone(3), again(3)], None),
+            (vec![gone(2), again(3)], SENTENCE),
+            (vec![gone(3), again(2)], SENTENCE),
+            (vec![gone(3), gone(2), again(0)], None),
+        ];
+        for (events, expected) in rows {
+            assert_eq!(broken(ended().chain(events.clone())), expected, "{events:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_of_which_there_is_a_log_is_found_when_no_instance_is_left() {
+        let logs = |highest| Event::LogsLeft("/logs/a".into(), highest);
+        let unread = |path: &str| Event::Unread(path.into());
+        let make =
+            |attempt| Event::MakeAsked(Maker { uid: "u".into(), name: Some("a".into()), attempt });
+        let none = || [gone(2), gone(3)].into_iter();
+        let rows = [
+            (vec![logs(None), make(0)], None),
+            (vec![logs(Some(3)), make(4)], None),
+            (vec![logs(Some(3)), make(3)], SENTENCE),
+            (vec![logs(Some(3)), make(0)], SENTENCE),
+            (vec![unread("/logs/a"), logs(Some(3)), make(0)], None),
+            (vec![unread("/logs/b"), logs(Some(3)), make(0)], SENTENCE),
+        ];
+        for (events, expected) in rows {
+            assert_eq!(broken(ended().chain(none()).chain(events.clone())), expected, "{events:?}");
+        }
+        let unused = [container("a", 4, Created, Created), gone(4), logs(Some(4)), make(4)];
+        assert_eq!(broken(ended().chain(none()).chain(unused)), None, "it never started");
+        // The instance says more than its log.
+        assert_eq!(broken(ended().chain([gone(3), logs(Some(3)), make(3)])), None);
     }
 }

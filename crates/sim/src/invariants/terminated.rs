@@ -17,6 +17,9 @@ const NOBODY_WANTS_IT: [&str; 2] = ["pod-is-gone", "pod-deleted"];
 /// How long after a pod was last wanted it may still be removed for an earlier time at which it was not.
 const HEARD_AFTER: Duration = Duration::from_mins(1);
 
+/// How long after its end a pod is looked at, to see that it has ended.
+const SEEN_AFTER: Duration = Duration::from_secs(30);
+
 /// A pod has terminated once nothing of it will run again and the agent was told that its sandbox has
 /// ended. Nothing is made for it any more, by whatever agent, and the agent that ended it does not end it
 /// again. The same is true of a pod that was removed because nobody wants it. Whoever is wanted anew
@@ -34,9 +37,11 @@ pub(super) struct TerminatedStays {
     ended: BTreeMap<PodUid, BTreeMap<Arc<str>, ContainerId>>,
     terminated: BTreeSet<PodUid>,
     /// Those that this agent ended, with their sandboxes.
-    by_this_agent: BTreeMap<PodUid, SandboxId>,
-    /// Those of which this agent could not end something, so that it tries again.
+    by_this_agent: BTreeMap<PodUid, (SandboxId, Duration)>,
+    /// Those of which this agent could not end something, or see that it has ended, so that it tries again.
     tried: BTreeSet<PodUid>,
+    /// Looks under way that go wrong.
+    spoilt: usize,
 }
 
 impl TerminatedStays {
@@ -101,20 +106,32 @@ impl TerminatedStays {
         }
     }
 
-    fn sandbox_stopped(&mut self, id: &SandboxId) {
+    fn sandbox_stopped(&mut self, id: &SandboxId, at: Duration) {
         let Some(uid) = self.owners.get(id.as_str()).cloned() else { return };
         if self.newest.get(&uid) == Some(id) && self.has_finished(&uid) {
             self.terminated.insert(uid.clone());
-            self.by_this_agent.insert(uid, id.clone());
+            if self.spoilt > 0 {
+                self.tried.insert(uid.clone());
+            }
+            self.by_this_agent.insert(uid, (id.clone(), at));
         }
     }
 
     fn sandbox_asked_to_stop(&self, id: &SandboxId) -> Result<(), String> {
         let Some(uid) = self.owners.get(id.as_str()) else { return Ok(()) };
-        if self.by_this_agent.get(uid) == Some(id) && !self.tried.contains(uid) {
+        let is_same = self.by_this_agent.get(uid).is_some_and(|(ended, _)| ended == id);
+        if is_same && !self.tried.contains(uid) {
             return Err(format!("{id} of {uid}, which has terminated, is stopped again"));
         }
         Ok(())
+    }
+
+    /// Whoever was ended just now is perhaps not seen to have.
+    fn look_spoilt(&mut self, at: Duration) {
+        self.spoilt += 1;
+        let just_now =
+            self.by_this_agent.iter().filter(|(_, (_, ended))| at <= *ended + SEEN_AFTER);
+        self.tried.extend(just_now.map(|(uid, _)| uid.clone()));
     }
 
     fn removed(&mut self, id: &str, at: Duration) {
@@ -143,6 +160,7 @@ impl Invariant for TerminatedStays {
             Event::AgentStarted(_) => {
                 self.by_this_agent.clear();
                 self.tried.clear();
+                self.spoilt = 0;
             }
             Event::Wanted(uid, pod) => {
                 if self.unwanted.remove(uid).is_some() {
@@ -158,7 +176,9 @@ impl Invariant for TerminatedStays {
             Event::Sandbox(id, uid, _) => self.sandbox_changed(id, uid),
             Event::StopAsked(id, _) => self.asked_to_stop(id),
             Event::StopSandboxAsked(id) => self.sandbox_asked_to_stop(id)?,
-            Event::SandboxStopped(id) => self.sandbox_stopped(id),
+            Event::SandboxStopped(id) => self.sandbox_stopped(id, record.at),
+            Event::LookSpoilt => self.look_spoilt(record.at),
+            Event::SpoiltLookOver => self.spoilt = self.spoilt.saturating_sub(1),
             Event::StopFailed(id) => {
                 self.tried.extend(self.owners.get(id).cloned());
             }

@@ -99,11 +99,19 @@ fn ending_a_pod_again_that_has_terminated_is_found() {
         // A sandbox that came late.
         sandbox("late", true),
         Event::Unwanted("u".into()),
+        // It did not see that it has ended.
+        Event::LookSpoilt,
     ];
     for excuse in excuses {
         let all = ended().chain(stopped()).chain([excuse.clone(), ask()]);
         assert_eq!(broken(all), None, "{excuse:?}");
     }
+    let under_way = ended().chain([Event::LookSpoilt]).chain(stopped()).chain([ask()]);
+    assert_eq!(broken(under_way), None);
+    let over = [Event::LookSpoilt, Event::SpoiltLookOver];
+    assert_eq!(broken(ended().chain(over).chain(stopped()).chain([ask()])), SENTENCE);
+    let long_ago = std::iter::repeat_n(Event::ClockJumped, 40).chain([Event::LookSpoilt, ask()]);
+    assert_eq!(broken(ended().chain(stopped()).chain(long_ago)), SENTENCE);
     let tried = [ask(), Event::StopFailed("s".to_owned())];
     assert_eq!(broken(ended().chain(tried).chain(stopped())), None, "it did not end at once");
     let elsewhere = ran(Policy::Always, [container("a", 0, Exited, Running)]).into_iter();

@@ -32,6 +32,7 @@ pub(super) fn pod(policy: Policy) -> Arc<PodPlan> {
         deadline: None,
         on_page: false,
         host_network: false,
+        restarts_for_memory: false,
         init: vec![container("i", false), container("side", true)],
         containers: vec![container("a", false)],
     })
@@ -143,6 +144,34 @@ fn a_container_before_its_init_containers_is_found() {
         let events: Vec<Event> = [wanted(Policy::Always)].into_iter().chain(events).collect();
         assert_eq!(broken(events.clone()), expected, "{events:?}");
     }
+}
+
+#[test]
+fn a_container_that_starts_over_before_its_init_containers_is_found() {
+    let remove = |name: &str, rule| {
+        let id = format!("{name}0");
+        let gone = with(container(name, 0, Exited, Exited), |one| one.state = None);
+        [Event::RemoveAsked(Removed::Container(id.as_str().into()), rule), gone]
+    };
+    let again = |name: &str, state, was| {
+        with(container(name, 1, state, was), |one| one.started = Some(seconds(99)))
+    };
+    let starts = || again("a", Running, Created);
+    let history = |rule, removed: &[&str], last: Vec<Event>| {
+        let first = [wanted(Policy::Always)].into_iter().chain(initialized());
+        let ended = ["a", "side"].map(|name| container(name, 0, Exited, Running));
+        let ran = [container("a", 0, Running, Created)].into_iter().chain(ended).chain(a_while());
+        let removals = removed.iter().flat_map(|name| remove(name, rule));
+        broken(first.chain(ran).chain(removals).chain(last))
+    };
+    let (start_over, all) = ("restart-all-containers", ["a", "side", "i"]);
+    assert_eq!(history(start_over, &all, vec![starts()]), Some(IN_ORDER));
+    assert_eq!(history(start_over, &["a"], vec![starts()]), Some(IN_ORDER), "all start over");
+    let sidecar_first = vec![again("side", Running, Created)];
+    assert_eq!(history(start_over, &all, sidecar_first), Some(IN_ORDER));
+    let anew = vec![again("i", Exited, Running), again("side", Running, Created), starts()];
+    assert_eq!(history(start_over, &all, anew), None);
+    assert_eq!(history("per-container-cap", &all, vec![starts()]), None, "they had run");
 }
 
 #[test]
@@ -300,19 +329,6 @@ fn a_grace_that_grows_is_found() {
 }
 
 #[test]
-fn a_number_that_does_not_advance_is_found() {
-    let again = |number| {
-        let again = container("a", number, Running, Created);
-        with(again, |one| (one.id, one.started) = ("again".into(), Some(seconds(99))))
-    };
-    let ended = || vec![container("a", 3, Running, Created), container("a", 3, Exited, Running)];
-    assert_eq!(broken(ended().into_iter().chain([again(4)])), None);
-    let sentence =
-        "every instance of a container that starts has a higher number than those before";
-    assert_eq!(broken(ended().into_iter().chain([again(3)])), Some(sentence));
-}
-
-#[test]
 fn a_restart_without_a_wait_is_found() {
     let life = |number: u32, started: u64| {
         let starts = container("a", number, Running, Created);
@@ -335,6 +351,14 @@ fn a_restart_without_a_wait_is_found() {
     // Another agent knows of no failure; one that was stopped did not fail.
     assert_eq!(lives([0, 1, 3], Some(Event::AgentStarted(2))), None);
     assert_eq!(lives([0, 1, 3], Some(Event::ClockJumped)), None);
+    // With other resources it starts over, once.
+    let resized = || {
+        let plan = PodPlan { revision: 1, init: Vec::new(), ..(*pod(Policy::Always)).clone() };
+        Event::Wanted("u".into(), Arc::new(plan))
+    };
+    assert_eq!(lives([0, 1, 3], Some(resized())), None);
+    let again = life(0, 0).into_iter().chain(life(1, 1)).chain([resized()]).chain(life(2, 3));
+    assert_eq!(broken(again.chain(life(3, 5))), sentence);
     // It was to be replaced, and ended just before.
     let stop = Event::StopAsked("a0".into(), seconds(2));
     let replaced = life(0, 0).into_iter().chain([stop]).chain(life(1, 1));

@@ -123,6 +123,7 @@ impl Maker {
             deadline: deadline.then(|| self.random.between(30, 200)),
             on_page: self.url && self.web.chance(35),
             host_network: self.random.chance(10),
+            restarts_for_memory: self.around.chance(50),
             init,
             containers,
         };
@@ -453,7 +454,8 @@ mod tests {
                 What::Write(pod) => Some(pod),
                 _ => None,
             });
-        let all: Vec<&ContainerPlan> = written.flat_map(PodPlan::all).collect();
+        let pods: Vec<&PodPlan> = written.collect();
+        let all: Vec<&ContainerPlan> = pods.iter().flat_map(|pod| pod.all()).collect();
         let has = |what: &dyn Fn(&Extras) -> bool| all.iter().any(|one| what(&one.extras));
         assert!(has(&|extras| extras.post_start.is_some() && extras.pre_stop.is_some()));
         assert!(has(&|extras| extras.post_start.is_some_and(Hook::fails)));
@@ -461,6 +463,10 @@ mod tests {
         assert!(has(&|extras| extras.signal.is_some() && extras.last_words_from_log));
         assert!(has(&|extras| extras.rule.is_some_and(|rule| rule.action == Action::Restart(1))));
         assert!(all.iter().any(|one| one.sidecar && one.extras.pre_stop == Some(Hook::Http)));
+        let resized = pods.iter().filter(|pod| pod.keeps_uid && pod.policy == Policy::Always);
+        let resized: Vec<_> = resized.filter(|pod| pod.revision >= 2).collect();
+        assert!(resized.iter().any(|pod| pod.restarts_for_memory));
+        assert!(resized.iter().any(|pod| !pod.restarts_for_memory));
     }
 
     #[test]

@@ -97,6 +97,10 @@ impl ContainerPlan {
 
 /// A version of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "choices that have nothing to do with one another"
+)]
 pub struct PodPlan {
     /// Its name, and that of its manifest.
     pub name: String,
@@ -114,6 +118,8 @@ pub struct PodPlan {
     pub on_page: bool,
     /// Whether it is on the host's network.
     pub host_network: bool,
+    /// Whether its containers start anew when they get other memory.
+    pub restarts_for_memory: bool,
     /// Its init containers, sidecars among them.
     pub init: Vec<ContainerPlan>,
     /// Its containers.
@@ -179,9 +185,10 @@ impl PodPlan {
                 return;
             }
             writeln!(text, "  {title}:").expect("text takes text");
-            for ContainerPlan { name, image, program, sidecar, extras } in containers {
+            for container in containers {
+                let ContainerPlan { name, image, program, sidecar, extras } = container;
                 let policy = if *sidecar { ", restartPolicy: Always" } else { "" };
-                let (resources, extras) = (self.resources(), extras.yaml());
+                let (resources, extras) = (self.resources(container), extras.yaml());
                 let args = program.args();
                 writeln!(
                     text,
@@ -202,11 +209,35 @@ impl PodPlan {
         if self.keeps_uid { 100 + 10 * more } else { 0 }
     }
 
-    fn resources(&self) -> String {
-        match self.milli() {
-            0 => String::new(),
-            milli => format!(", resources: {{requests: {{cpu: {milli}m}}}}"),
+    /// Mebibytes of memory that each of its containers asks for, and may use twice. They do not change with
+    /// every version.
+    pub fn mebibytes(&self) -> i64 {
+        let more = i64::try_from(self.revision / 2 % 3).unwrap_or(0);
+        if self.keeps_uid { 64 + 16 * more } else { 0 }
+    }
+
+    /// Whether a container starts anew when it gets other memory; one that does not start again cannot.
+    fn starts_anew(&self, container: &ContainerPlan) -> bool {
+        let is_regular = self.containers.iter().any(|one| one.name == container.name);
+        let lasts = self.policy == Policy::Always && container.extras.rule.is_none();
+        self.keeps_uid && self.restarts_for_memory && is_regular && lasts
+    }
+
+    fn resources(&self, container: &ContainerPlan) -> String {
+        let (milli, memory) = (self.milli(), self.mebibytes());
+        if milli == 0 {
+            return String::new();
         }
+        let policy = if self.starts_anew(container) {
+            ", resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]"
+        } else {
+            ""
+        };
+        format!(
+            ", resources: {{requests: {{cpu: {milli}m, memory: {memory}Mi}}, \
+             limits: {{memory: {}Mi}}}}{policy}",
+            2 * memory
+        )
     }
 
     /// Its uid on the node.
@@ -237,6 +268,12 @@ impl fmt::Display for PodPlan {
         if self.host_network {
             f.write_str(" host-network")?;
         }
+        if self.keeps_uid {
+            write!(f, " {}m {}Mi", self.milli(), self.mebibytes())?;
+        }
+        if self.all().any(|one| self.starts_anew(one)) {
+            f.write_str(" anew-for-memory")?;
+        }
         let all = self.init.iter().map(|one| ("init ", one));
         for (kind, one) in all.chain(self.containers.iter().map(|one| ("", one))) {
             let kind = if one.sidecar { "sidecar " } else { kind };
@@ -249,6 +286,8 @@ impl fmt::Display for PodPlan {
 
 #[cfg(test)]
 mod tests {
+    use podspec::{Allocation, Size};
+
     use super::*;
     use crate::plan::{Action, Hook, RestartRule};
 
@@ -269,6 +308,7 @@ mod tests {
             deadline: Some(60),
             on_page: false,
             host_network: true,
+            restarts_for_memory: false,
             init: vec![container("i0", false), container("i1", true)],
             containers: vec![container("c0", false)],
         }
@@ -302,6 +342,31 @@ mod tests {
             assert_eq!(told, restarts, "{code}");
         }
         assert!(plan.restarts_all() && plan.may_finish());
+    }
+
+    #[test]
+    fn a_manifest_says_what_containers_ask_for_and_how_they_get_it() {
+        let told = |plan: &PodPlan| {
+            let origin = Origin::File(PodPlan::path_of("p0"));
+            let read = read_manifest(plan.manifest().as_bytes(), &origin, NODE).unwrap();
+            let spec = view::spec(&read.pods[0]).unwrap();
+            let policies = spec.containers[0].resize_policy.iter().flatten();
+            let anew = policies.filter(|policy| policy.restart_policy == "RestartContainer");
+            let anew: Vec<_> = anew.map(|policy| policy.resource_name.clone()).collect();
+            (Allocation::of(&read.pods[0]).containers["c0"], anew)
+        };
+        let size = |cpu_request, memory: i64| Size {
+            cpu_request,
+            cpu_limit: 0,
+            memory_request: memory << 20,
+            memory_limit: memory << 21,
+        };
+        let anew =
+            |revision, policy| PodPlan { policy, restarts_for_memory: true, ..pod(revision, true) };
+        let always = Policy::Always;
+        assert_eq!(told(&pod(1, true)), (size(110, 64), vec![]));
+        assert_eq!(told(&anew(2, always)), (size(120, 80), vec!["memory".to_owned()]));
+        assert_eq!(told(&anew(2, Policy::Never)), (size(120, 80), vec![]));
     }
 
     #[test]

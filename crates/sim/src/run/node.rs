@@ -29,6 +29,7 @@ use crate::life::Life;
 use crate::outside::{Asked, Outside};
 use crate::plan::{Harm, KEPT, NODE, Plan, PodPlan, URL, What};
 use crate::robbed::Robbed;
+use crate::run::first_sandboxes::FirstSandboxes;
 use crate::run::page;
 use crate::run::reading::Reading;
 use crate::settled::{SandboxSeen, Snapshot, Wanted};
@@ -76,6 +77,7 @@ pub(super) struct Node {
     chores: Vec<(Instant, Chore)>,
     invariants: Invariants,
     robbed: Robbed,
+    first_sandboxes: FirstSandboxes,
     reading: Reading,
     kept: Option<Vec<Record>>,
 }
@@ -117,6 +119,7 @@ impl Node {
             chores: Vec::new(),
             invariants: Invariants::default(),
             robbed: Robbed::default(),
+            first_sandboxes: FirstSandboxes::default(),
             reading: Reading::default(),
             kept: None,
         }
@@ -265,6 +268,7 @@ impl Node {
         self.outside.look_around();
         let news = self.outside.take_news();
         self.robbed.read(&news);
+        self.first_sandboxes.read(&news);
         self.reading.read(&news);
         self.invariants.read(&news)?;
         if let Some(kept) = &mut self.kept {
@@ -447,7 +451,9 @@ impl Node {
             at: outside.elapsed(),
             containers: containers.iter().map(|one| outside.instance(one)).collect(),
             robbed: self.robbed.pods(),
+            longest: self.first_sandboxes.longest(outside),
             shares: containers.iter().filter_map(|one| outside.shares(&one.id)).collect(),
+            memory: containers.iter().filter_map(|one| outside.memory(&one.id)).collect(),
             cgroups: outside.cgroups.all().keys().filter_map(pod_of_cgroup).collect(),
             sandboxes: sandboxes
                 .map(|one| SandboxSeen {

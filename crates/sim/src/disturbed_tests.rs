@@ -1,0 +1,141 @@
+use model::observed::ContainerState::{Created, Exited, Running};
+
+use jiff::SignedDuration;
+
+use super::*;
+use crate::plan::{Action, Extras, Hook, Policy, RestartRule};
+use crate::settled::tests::{instance, pod, snapshot};
+
+#[test]
+fn only_ended_containers_may_be_started_by_a_new_agent() {
+    let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
+    let wanted = Wanted::from([("u".into(), Arc::new(pod(Policy::Always)))]);
+    let new = |name| Event::Container(Arc::new(instance(name, 1, Created)), None);
+    let sandbox = Maker { uid: "u".into(), name: None, attempt: 1 };
+    let rows = [
+        (vec![], false),
+        (vec![new("b")], false),
+        (vec![new("a")], true),
+        (vec![new("b"), new("b")], true),
+        (vec![Event::StopAsked("a0".into(), Duration::ZERO)], true),
+        (vec![new("b"), Event::StopAsked("b1".into(), Duration::ZERO)], true),
+        (vec![Event::MakeAsked(sandbox)], true),
+    ];
+    for (events, expected) in rows {
+        let news: Vec<Record> =
+            events.into_iter().map(|event| Record { at: Duration::ZERO, event }).collect();
+        let found = disturbed(&before, &news, &wanted);
+        assert_eq!(found.is_some(), expected, "{found:?} {news:?}");
+    }
+}
+
+#[test]
+fn a_pod_whose_time_was_up_may_begin_again_when_the_clock_was_set_back() {
+    let mut before = snapshot(vec![instance("a", 0, Exited)], &[false]);
+    let pod = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
+    let wanted = Wanted::from([("u".into(), Arc::new(pod))]);
+    let sandbox = Maker { uid: "u".into(), name: None, attempt: 1 };
+    // Not all of it had run when its time was up.
+    let first = Event::Container(Arc::new(instance("b", 0, Created)), None);
+    for event in [Event::MakeAsked(sandbox), first] {
+        let news = [Record { at: Duration::ZERO, event }];
+        before.sandboxes[0].age = SignedDuration::from_secs(1001);
+        assert!(disturbed(&before, &news, &wanted).is_some());
+        before.sandboxes[0].age = SignedDuration::from_secs(-3600);
+        assert_eq!(disturbed(&before, &news, &wanted), None);
+    }
+}
+
+#[test]
+fn only_pods_that_do_so_by_themselves_may_stop_containers_beside_a_new_agent() {
+    let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
+    let rule = RestartRule { policy: Policy::Always, action: Action::RestartAll };
+    let failing = Some(Hook::Exec(Duration::from_secs(1), 1));
+    let restless = [
+        Extras { rule: Some(rule), ..Extras::default() },
+        Extras { post_start: failing, ..Extras::default() },
+    ];
+    let quiet = [
+        Extras { pre_stop: failing, ..Extras::default() },
+        Extras { post_start: Some(Hook::Http), ..Extras::default() },
+    ];
+    let disturbs = |extras: Extras| {
+        let mut pod = pod(Policy::Always);
+        pod.containers[1].extras = extras;
+        let wanted = Wanted::from([("u".into(), Arc::new(pod))]);
+        let event = Event::StopAsked("a0".into(), Duration::ZERO);
+        disturbed(&before, &[Record { at: Duration::ZERO, event }], &wanted).is_some()
+    };
+    assert_eq!(restless.map(disturbs), [false; 2]);
+    assert_eq!(quiet.map(disturbs), [true; 2]);
+}
+
+/// A pod whose containers have run; one of them goes on. It asks for a share of the processors.
+fn asking(policy: Policy) -> Wanted {
+    let pod = PodPlan { keeps_uid: true, ..pod(policy) };
+    Wanted::from([("u".into(), Arc::new(pod))])
+}
+
+fn found(before: &Snapshot, events: Vec<Event>, wanted: &Wanted) -> bool {
+    let record = |event| Record { at: Duration::ZERO, event };
+    let news: Vec<Record> = events.into_iter().map(record).collect();
+    disturbed(before, &news, wanted).is_some()
+}
+
+#[test]
+fn a_new_agent_that_resizes_or_ends_or_fetches_something_is_found() {
+    let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
+    let pull =
+        |image: &str, is_there| Event::PullAsked(ImagePull { image: image.to_owned(), is_there });
+    let image = pod(Policy::Always).containers[0].image;
+    let make = |name: &str| {
+        let (uid, name) = ("u".into(), Some(Arc::from(name)));
+        Event::MakeAsked(Maker { uid, name, attempt: 1 })
+    };
+    let rows = [
+        (Event::ResizeAsked("a0".into()), true),
+        (Event::SandboxResizeAsked("s".into()), true),
+        (Event::StopSandboxAsked("s".into()), true),
+        (Event::StopSandboxAsked("older".into()), false),
+        (make("a"), true),
+        (make("b"), false),
+        (pull(image, true), true),
+        // For the one that ended.
+        (pull(image, false), false),
+        (pull("other", false), true),
+    ];
+    for (event, expected) in rows {
+        let is_found = found(&before, vec![event.clone()], &asking(Policy::Always));
+        assert_eq!(is_found, expected, "{event:?}");
+    }
+    // Whose containers have ended for good may end.
+    let stop = || Event::StopSandboxAsked("s".into());
+    let end = Event::Container(Arc::new(instance("a", 0, Exited)), Some(Running));
+    assert!(found(&before, vec![stop()], &asking(Policy::Never)));
+    assert!(!found(&before, vec![end.clone(), stop()], &asking(Policy::Never)));
+    assert!(found(&before, vec![end, stop()], &asking(Policy::Always)));
+}
+
+#[test]
+fn a_new_agent_that_changes_cgroups_is_found() {
+    let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
+    let write = |pod: Option<&str>, changes| {
+        let (call, pod) = ("update".to_owned(), pod.map(Into::into));
+        Event::CgroupWritten(CgroupWrite { call, pod, changes })
+    };
+    let end = Event::Container(Arc::new(instance("a", 0, Exited)), Some(Running));
+    let rows = [
+        (vec![write(Some("u"), true)], true),
+        (vec![write(Some("u"), false)], true),
+        (vec![write(None, true)], true),
+        (vec![write(None, false)], false),
+        // The pod comes to its end, and asks for nothing any more.
+        (vec![end.clone(), write(None, true), write(Some("u"), true)], false),
+    ];
+    for (events, expected) in rows {
+        let is_found = found(&before, events.clone(), &asking(Policy::Never));
+        assert_eq!(is_found, expected, "{events:?}");
+    }
+    let over = snapshot(vec![instance("a", 0, Exited), instance("b", 0, Exited)], &[false]);
+    assert!(found(&over, vec![write(None, true)], &asking(Policy::Never)), "it had ended before");
+}

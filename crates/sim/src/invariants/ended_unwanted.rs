@@ -1,0 +1,230 @@
+//! Pods that were ended because nobody wants them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::ids::{ContainerId, PodUid, SandboxId};
+use model::observed::SandboxState;
+
+use super::Invariant;
+use crate::history::{Event, Record};
+
+/// A sandbox that is ready, and has no other beside it, is only ever stopped to end its pod. Once an agent
+/// was told that such a sandbox of a pod that nobody wants has ended, it makes and starts nothing of the pod
+/// any more; it stops the sandbox once more, to be sure, before it is removed. Whoever is wanted anew starts
+/// over, and may have to end first.
+#[derive(Debug, Default)]
+pub(super) struct EndedUnwanted {
+    unwanted: BTreeSet<PodUid>,
+    /// Pods that came back, until the first sandbox is made for them: an agent that heard of it starts over,
+    /// whether or not they are wanted by then.
+    coming_back: BTreeSet<PodUid>,
+    containers: BTreeMap<ContainerId, PodUid>,
+    sandboxes: BTreeMap<SandboxId, Seen>,
+    /// Sandboxes that are being stopped to end their pods.
+    ending: BTreeSet<SandboxId>,
+    /// Pods that this agent has ended.
+    ended: BTreeSet<PodUid>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    uid: PodUid,
+    ready: bool,
+    /// Whether it was never ready beside another one.
+    alone: bool,
+}
+
+impl EndedUnwanted {
+    fn sandbox_changed(&mut self, id: &SandboxId, uid: &PodUid, state: SandboxState) {
+        let ready = state == SandboxState::Ready;
+        if let Some(seen) = self.sandboxes.get_mut(id) {
+            seen.ready = ready;
+            return;
+        }
+        let mut alone = true;
+        let others = self.sandboxes.values_mut().filter(|seen| seen.uid == *uid && seen.ready);
+        for other in others {
+            (other.alone, alone) = (false, false);
+        }
+        self.sandboxes.insert(id.clone(), Seen { uid: uid.clone(), ready, alone });
+        // One that comes late has to end too.
+        self.ended.remove(uid);
+    }
+
+    fn asked_to_stop(&mut self, id: &SandboxId) {
+        let Some(Seen { uid, ready, alone }) = self.sandboxes.get(id) else { return };
+        let goes = self.unwanted.contains(uid) && !self.coming_back.contains(uid);
+        if goes && *ready && *alone {
+            self.ending.insert(id.clone());
+        }
+    }
+
+    fn stopped(&mut self, id: &SandboxId) {
+        let Some(seen) = self.sandboxes.get(id) else { return };
+        if self.ending.remove(id) {
+            self.ended.insert(seen.uid.clone());
+        }
+    }
+
+    /// What is known of a pod's end means nothing when it is wanted anew.
+    fn wanted(&mut self, uid: &PodUid) {
+        if self.unwanted.remove(uid) {
+            self.coming_back.insert(uid.clone());
+        }
+        self.ended.remove(uid);
+        let sandboxes = &self.sandboxes;
+        self.ending.retain(|id| sandboxes.get(id).is_none_or(|seen| seen.uid != *uid));
+    }
+}
+
+impl Invariant for EndedUnwanted {
+    fn sentence(&self) -> &'static str {
+        "a pod that was ended because nobody wants it is left alone"
+    }
+
+    fn read(&mut self, record: &Record) -> Result<(), String> {
+        match &record.event {
+            Event::AgentStarted(_) => {
+                self.ending.clear();
+                self.ended.clear();
+            }
+            Event::Wanted(uid, _) => self.wanted(uid),
+            Event::Unwanted(uid) => {
+                self.unwanted.insert(uid.clone());
+            }
+            Event::Container(one, _) => {
+                self.containers.insert(one.id.clone(), one.uid.clone());
+            }
+            Event::Sandbox(id, uid, state) => self.sandbox_changed(id, uid, *state),
+            Event::Gone(thing) if thing.kind == "sandbox" => {
+                self.sandboxes.remove(&SandboxId::from(thing.id.as_str()));
+            }
+            Event::StopSandboxAsked(id) => self.asked_to_stop(id),
+            Event::SandboxStopped(id) => self.stopped(id),
+            Event::MakeAsked(maker) => {
+                if self.ended.contains(&maker.uid) {
+                    let what = maker.name.as_deref().unwrap_or("a sandbox");
+                    return Err(format!("{what} is made for {}, which was ended", maker.uid));
+                }
+                if maker.name.is_none() {
+                    self.coming_back.remove(&maker.uid);
+                }
+            }
+            Event::StartAsked(id) => {
+                let owner = self.containers.get(id).filter(|uid| self.ended.contains(*uid));
+                if let Some(uid) = owner {
+                    return Err(format!("{id} of {uid}, which was ended, is started"));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::observed::ContainerState::Created;
+    use model::observed::SandboxState::{NotReady, Ready};
+
+    use super::*;
+    use crate::history::{Maker, Thing};
+    use crate::invariants::tests::{broken, container, wanted};
+    use crate::plan::Policy;
+
+    const SENTENCE: Option<&str> =
+        Some("a pod that was ended because nobody wants it is left alone");
+
+    fn sandbox(id: &str, state: SandboxState) -> Event {
+        Event::Sandbox(id.into(), "u".into(), state)
+    }
+
+    fn make(name: Option<&str>) -> Event {
+        Event::MakeAsked(Maker { uid: "u".into(), name: name.map(Arc::from), attempt: 1 })
+    }
+
+    fn again() -> Event {
+        wanted(Policy::Always)
+    }
+
+    fn gone() -> Event {
+        Event::Unwanted("u".into())
+    }
+
+    fn ask() -> Event {
+        Event::StopSandboxAsked("s".into())
+    }
+
+    fn told() -> Event {
+        Event::SandboxStopped("s".into())
+    }
+
+    /// A pod runs, nobody wants it any more, and its sandbox is ended.
+    fn ended() -> Vec<Event> {
+        let runs = [again(), sandbox("s", Ready), container("x", 0, Created, Created)];
+        let ends = [gone(), ask(), sandbox("s", NotReady), told()];
+        runs.into_iter().chain(ends).collect()
+    }
+
+    #[test]
+    fn whatever_becomes_of_a_pod_that_was_ended_is_found() {
+        let start = || Event::StartAsked("x0".into());
+        assert_eq!(broken(ended().into_iter().chain([ask()])), None, "to be sure");
+        for deed in [make(None), make(Some("x")), start()] {
+            assert_eq!(broken(ended().into_iter().chain([deed.clone()])), SENTENCE, "{deed:?}");
+            let excuses = [
+                // Another agent does not know what this one did.
+                vec![Event::AgentStarted(2)],
+                vec![again()],
+                // It comes late.
+                vec![sandbox("late", Ready)],
+            ];
+            for excuse in excuses {
+                let all = ended().into_iter().chain(excuse.clone()).chain([deed.clone()]);
+                assert_eq!(broken(all), None, "{excuse:?} {deed:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_is_stopped_to_end_the_pod_ends_it() {
+        let made = |events: Vec<Event>| broken(events.into_iter().chain([make(None)]));
+        assert_eq!(made(vec![again(), sandbox("s", Ready), ask(), told()]), None, "it is wanted");
+        let dead = vec![again(), sandbox("s", Ready), sandbox("s", NotReady), gone()];
+        let dead = dead.into_iter().chain([ask(), told()]).collect();
+        assert_eq!(made(dead), None, "it is replaced, by who has not heard yet");
+        let two = vec![again(), sandbox("t", Ready), sandbox("s", Ready), gone(), ask(), told()];
+        assert_eq!(made(two), None, "it may be the one too many");
+        let thing = Thing { kind: "sandbox".to_owned(), id: "t".to_owned() };
+        let noted = Event::Noted(thing.clone(), "old".to_owned());
+        let removed =
+            [noted, Event::RemovalBegan(thing.clone(), "old"), Event::Gone(thing.clone())];
+        let entry = Event::Written(thing.clone(), "old".to_owned(), false);
+        let written = [Event::RemovalEnded(thing), entry];
+        let next: Vec<Event> = [again(), sandbox("t", NotReady)]
+            .into_iter()
+            .chain(removed)
+            .chain(written)
+            .chain([sandbox("s", Ready), gone(), ask(), told()])
+            .collect();
+        assert_eq!(made(next), SENTENCE, "the other one had ended");
+    }
+
+    #[test]
+    fn a_pod_that_came_back_while_it_ended_starts_over() {
+        let first = vec![again(), sandbox("s", Ready), gone(), again(), gone(), ask(), told()];
+        assert_eq!(broken(first.iter().cloned().chain([make(None)])), None);
+        // It has started over, and ends for good.
+        let second = [
+            make(None),
+            sandbox("s2", Ready),
+            Event::StopSandboxAsked("s2".into()),
+            Event::SandboxStopped("s2".into()),
+            make(None),
+        ];
+        let before = first.into_iter().chain([sandbox("s", NotReady)]);
+        assert_eq!(broken(before.chain(second)), SENTENCE);
+    }
+}
