@@ -4,11 +4,13 @@
 # plane runs beside it. A live table shows the pods. An agent that dies is started again. Ends on ^C or
 # SIGTERM, leaves nothing behind, and then exits with 0; with another code when the agent does not start or
 # not all could be removed. Called by `make run` and `make cluster`, which set FERROLET_CACHE,
-# CARGO_TARGET_DIR and PATH.
+# CARGO_TARGET_DIR and PATH. Where FERROLET_PROGRAMS names the directory of programs that are built, those
+# run; FERROLET_NOTE is a file for what scripts/ask.sh and scripts/kubectl.sh must know.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=$1
-ferrolet=$CARGO_TARGET_DIR/release/ferrolet
+programs=${FERROLET_PROGRAMS:-$CARGO_TARGET_DIR/release}
+ferrolet=$programs/ferrolet
 
 # How an ended process is told to people: by its exit code.
 how() {
@@ -64,7 +66,7 @@ inside() {
     root=$FERROLET_TESTBED_DIR/kubelet log=$FERROLET_TESTBED_DIR/ferrolet.log
     agent='' table='' told='' started=0
     # For scripts/ask.sh and scripts/kubectl.sh.
-    local note=$FERROLET_CACHE/run.root
+    local note=${FERROLET_NOTE:-$FERROLET_CACHE/run.root}
     trap 'told=yes; [ -z "$table" ] || kill -TERM "$table" 2>/dev/null || true' INT TERM
     mkdir -p /run/containerd
     ln -sf "$FERROLET_TESTBED_SOCKET" /run/containerd/containerd.sock
@@ -104,11 +106,11 @@ if [ "${2:-}" = inside ]; then
     inside
     exit
 fi
-if [ "${2:-}" != built ]; then
+if [ "${2:-}" != built ] && [ -z "${FERROLET_PROGRAMS:-}" ]; then
     [ -x "$ferrolet" ] || echo "Building ferrolet: five to ten minutes the first time."
     cargo build --locked --release -p ferrolet -p testbed
 fi
-[ "$(id -u)" -eq 0 ] || exec sudo --preserve-env=HOME,XDG_CACHE_HOME,FERROLET_CACHE,CARGO_TARGET_DIR env "PATH=$PATH" "$0" "$mode" built
+[ "$(id -u)" -eq 0 ] || exec sudo --preserve-env=HOME,XDG_CACHE_HOME,FERROLET_CACHE,FERROLET_PROGRAMS,FERROLET_NOTE,CARGO_TARGET_DIR env "PATH=$PATH" "$0" "$mode" built
 echo
 options=()
 if [ "$mode" = cluster ]; then
@@ -118,4 +120,4 @@ else
     echo "The pods of $PWD/examples/standalone/manifests run until you press ^C."
     echo "Add, edit or remove a manifest there, or kill a container, and watch."
 fi
-exec "$CARGO_TARGET_DIR/release/testbed" run "${options[@]}" -- "$0" "$mode" inside
+exec "$programs/testbed" run "${options[@]}" -- "$0" "$mode" inside

@@ -61,7 +61,7 @@ pub fn without_the_api_server<T>(
     println!("{}: told {:.1?} after the API server was back", agent.name(), back.elapsed());
     // And what is wanted now is heard.
     cluster.make_pod("late", &["sleep", "forever"])?;
-    cluster.wait_ready(&ClusterNode::pod_path("late"))?;
+    cluster.wait_ready_at_last(&ClusterNode::pod_path("late"))?;
     ensure!(cluster.running("steady")?.id == steady.id, "a pod was restarted for nothing");
     ensure!(cluster.running("shaken")?.id == replaced.id, "a pod was restarted for nothing");
     let pods = ["steady", "shaken", "ending", "late"];

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, Options, User};
 
 use crate::agent::Agent;
+use crate::api_proxy::ApiProxy;
 use crate::ctr::{self, CtrContainer};
 use crate::node::{NODE_NAME, Node, PATIENCE, one_running};
 use crate::plane::Plane;
@@ -66,6 +67,16 @@ impl ClusterNode {
         &self.node
     }
 
+    /// Puts a proxy before the API server; an agent started after this calls through it.
+    pub fn put_proxy_before_api(&mut self) -> Result<ApiProxy> {
+        let instance = self.node.instance();
+        let proxy = ApiProxy::start(instance.host_ip(), &self.kubeconfig)?;
+        let kubeconfig = instance.dir().join("proxy.kubeconfig");
+        proxy.write_kubeconfig(&kubeconfig)?;
+        self.kubeconfig = kubeconfig;
+        Ok(proxy)
+    }
+
     /// Starts the agent as a node of the cluster.
     pub fn start_agent(&mut self) -> Result<()> {
         let kubeconfig = self.kubeconfig.display().to_string();
@@ -112,9 +123,19 @@ impl ClusterNode {
 
     /// Waits until a pod runs and is ready.
     pub fn wait_ready(&self, path: &str) -> Result<Value> {
-        self.wait_for(path, &format!("{path} is ready"), |pod| {
-            pod.filter(|pod| is_ready(pod)).cloned()
-        })
+        self.wait_ready_for(path, PATIENCE)
+    }
+
+    /// The same, where upstream may take longer: it asks again for pods, and for its own node, when it gets to it.
+    pub fn wait_ready_at_last(&self, path: &str) -> Result<Value> {
+        self.wait_ready_for(path, 5 * PATIENCE)
+    }
+
+    fn wait_ready_for(&self, path: &str, patience: Duration) -> Result<Value> {
+        let what = format!("{path} is ready");
+        self.node.explained(
+            self.api().wait(path, &what, patience, |pod| pod.filter(|pod| is_ready(pod)).cloned()),
+        )
     }
 
     /// Waits until the node is ready. Upstream may look for its own node before it has made it, and then takes

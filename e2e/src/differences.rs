@@ -10,7 +10,8 @@ use serde_json::Value;
 pub struct Known {
     /// Of which leaves.
     pub path: &'static str,
-    /// What ours is. Empty: it is not there; `*`: whatever it is, or nothing.
+    /// What ours is. Empty: it is not there; `*`: whatever it is, or nothing. Where nothing is right for both, the
+    /// leaf need not be there at all: not all differences are met each time.
     pub ours: &'static str,
     /// What upstream's is, likewise.
     pub upstream: &'static str,
@@ -23,6 +24,12 @@ impl Known {
         fits(self.path, found.path, Some('/'))
             && is_value(self.ours, found.ours)
             && is_value(self.upstream, found.upstream)
+    }
+
+    fn may_be_missing<'a>(&self, mut paths: impl Iterator<Item = &'a String>) -> bool {
+        is_value(self.ours, None)
+            && is_value(self.upstream, None)
+            && !paths.any(|path| fits(self.path, path, Some('/')))
     }
 }
 
@@ -105,7 +112,7 @@ pub fn differences(
     let paths: BTreeSet<&String> = ours.keys().chain(upstream.keys()).collect();
     let mut found = Vec::new();
     let mut met = vec![false; known.len()];
-    for path in paths {
+    for path in paths.iter().copied() {
         let one = Difference { path, ours: ours.get(path), upstream: upstream.get(path) };
         if one.ours == one.upstream {
             continue;
@@ -115,7 +122,10 @@ pub fn differences(
             None => found.push(one.to_string()),
         }
     }
-    let unmet = known.iter().zip(met).filter(|(_, met)| !met);
+    let unmet = known
+        .iter()
+        .zip(met)
+        .filter(|(known, met)| !met && !known.may_be_missing(paths.iter().copied()));
     found.extend(unmet.map(|(known, _)| known.to_string()));
     found
 }
@@ -138,6 +148,18 @@ mod tests {
         let found = differences(&ours, &upstream, &all);
         assert_eq!(found[0], "/a/x~1y\n    ours:       1\n    upstream's: 2");
         assert_eq!(found[1..], ["no such difference any more: /same (of a reason)"]);
+    }
+
+    #[test]
+    fn what_is_met_at_times_may_be_missing() {
+        let none = BTreeMap::new();
+        let one = leaves(&json!({ "events": { "done": "twice" } }));
+        let met_at_times = known("/events/*", "", "*");
+        assert!(differences(&none, &one, &[met_at_times]).is_empty());
+        assert!(differences(&none, &none, &[met_at_times]).is_empty());
+        // What is there for both is the same: nothing is known of it.
+        assert_eq!(differences(&one, &one, &[met_at_times]).len(), 1);
+        assert_eq!(differences(&none, &none, &[known("/events/*", "", "twice")]).len(), 1);
     }
 
     #[test]

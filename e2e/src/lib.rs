@@ -21,6 +21,7 @@ pub mod cri_proxy;
 pub mod ctr;
 pub mod differences;
 pub mod faults;
+pub mod first_requests;
 pub mod node;
 mod plain;
 pub mod plane;

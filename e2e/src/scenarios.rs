@@ -7,6 +7,7 @@ mod environment;
 mod ephemeral;
 mod kinds;
 mod mirror;
+mod network;
 mod preemption;
 mod resize;
 mod workloads;
@@ -33,15 +34,18 @@ type Scenario<'a> = (&'static str, &'a dyn Fn(&ClusterNode) -> Result<()>);
 /// end somebody may look at the node.
 pub fn of_pods<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) -> Result<T> {
     let second = SecondRuntime::make()?;
-    let runtime = Options { containerd_config: second.config(), ..Options::default() };
+    let runtime =
+        Options { containerd_config: second.config(), without_network: true, ..Options::default() };
     let options = ControlPlaneOptions::default();
     let mut cluster = ClusterNode::start_with(&runtime, &options, agent)?;
     cluster.start_agent()?;
-    cluster.wait_node_ready()?;
     let classes = |cluster: &ClusterNode| classes::classes(cluster, &second);
-    let scenarios: [Scenario<'_>; 8] = [
+    let scenarios: [Scenario<'_>; 10] = [
+        // The first one: the node gets a network by it, and is ready.
+        ("no network yet", &network::network),
         ("pods of all kinds", &kinds::kinds),
         ("environment", &environment::environment),
+        ("another environment", &environment::another),
         ("deletion", &deletion::deletion),
         ("an ephemeral container", &ephemeral::ephemeral),
         ("runtime classes", &classes),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::kernel::Kernel;
 use crate::tree::Tree;
@@ -108,12 +109,22 @@ impl FakeKernel {
         names.find(known).unwrap_or_default().to_owned()
     }
 
+    /// Does what was asked for in a file of the cgroup.
+    fn kill_as_told(path: &Path) {
+        if text(path.join("cgroup.kill")) != "1" {
+            return;
+        }
+        for pid in text(path.join("cgroup.procs")).lines() {
+            let pid = pid.parse().ok().and_then(Pid::from_raw).expect("a process of a test");
+            kill_process(pid, Signal::KILL).ok();
+        }
+    }
+
     fn is_busy(path: &Path) -> bool {
-        let killed = text(path.join("cgroup.kill")) == "1";
         let processes = text(path.join("cgroup.procs"));
         let mut alive = processes.lines().filter(|pid| is_alive(pid));
         let has_children = fs::read_dir(path).unwrap().flatten().any(|entry| entry.path().is_dir());
-        (!killed && alive.next().is_some()) || has_children
+        alive.next().is_some() || has_children
     }
 }
 
@@ -140,6 +151,7 @@ impl Kernel for FakeKernel {
         if !path.exists() {
             return Err(io::ErrorKind::NotFound.into());
         }
+        Self::kill_as_told(&path);
         if Self::is_busy(&path) {
             return Err(Errno::BUSY.into());
         }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::chain::Chain;
 use model::machine::Cgroups as Version;
-use model::ports::cgroups::{CgroupError, Cgroups, subject};
+use model::ports::cgroups::{CgroupError, Cgroups, Limits, subject};
 use model::ports::files::Removed;
 use model::verdict::Verdict;
 use tracing::warn;
@@ -81,14 +81,19 @@ impl Cgroups for HostCgroups {
         self.blocking(name, Tree::check).await
     }
 
-    async fn create(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+    async fn create(
+        &self,
+        name: &CgroupName,
+        values: &CgroupValues,
+    ) -> Result<Limits, CgroupError> {
         let values = values.clone();
         self.blocking(name, move |tree, place| {
             tree.make(place)?;
-            if let Err(error) = tree.update(place, &values) {
-                warn!(cgroup = %place.name, error = %Chain(&error), "a new cgroup is not limited as it should be");
-            }
-            Ok(())
+            let Err(error) = tree.update(place, &values) else { return Ok(Limits::Written) };
+            warn!(cgroup = %place.name, error = %Chain(&error), "a new cgroup is not limited as it should be");
+            // What the machine lacks it will lack the next time too.
+            let lacks = matches!(error, CgroupError::Missing { .. });
+            Ok(if lacks { Limits::Written } else { Limits::Lacking })
         })
         .await
     }

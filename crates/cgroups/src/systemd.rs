@@ -13,7 +13,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::chain::Chain;
-use model::ports::cgroups::{CgroupError, Cgroups, subject};
+use model::ports::cgroups::{CgroupError, Cgroups, Limits, subject};
 use model::ports::files::Removed;
 use model::verdict::Verdict;
 use tracing::warn;
@@ -67,18 +67,23 @@ impl Cgroups for SystemdCgroups {
         self.files.check(name).await
     }
 
-    async fn create(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+    async fn create(
+        &self,
+        name: &CgroupName,
+        values: &CgroupValues,
+    ) -> Result<Limits, CgroupError> {
         let parent = name.parent().unwrap_or_default();
         let (own, values) = (unit(name), rounded(values));
         let version = self.files.version();
         self.units.start(&own, of_slice(version, name, &unit(&parent))).await?;
-        let told = limits(version, &values);
+        let (told, mut has) = (limits(version, &values), Limits::Written);
         if !told.is_empty()
             && let Err(error) = self.units.set(&own, told).await
         {
             warn!(cgroup = %name, error = %Chain(&error), "a new cgroup is not limited as it should be");
+            has = Limits::Lacking;
         }
-        self.files.create(name, &values).await
+        Ok(self.files.create(name, &values).await?.and(has))
     }
 
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
@@ -118,7 +123,10 @@ impl Cgroups for SystemdCgroups {
         }
         // Killed first: systemd would ask them to end, and wait.
         self.files.kill(name).await?;
-        self.units.stop(&unit(name)).await?;
+        if let Err(error) = self.units.stop(&unit(name)).await {
+            // A unit without its cgroup holds nothing; a cgroup that stays would.
+            warn!(cgroup = %name, error = %Chain(&error), "systemd keeps the unit of a cgroup that goes");
+        }
         // What systemd took with it was there a moment ago.
         self.files.remove(verdict).await?;
         Ok(Removed::Now)

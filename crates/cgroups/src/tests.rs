@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 use model::cgroup::{CgroupName, CgroupValues};
 use model::machine::Cgroups as Version;
-use model::ports::cgroups::{CgroupError, Cgroups};
+use model::ports::cgroups::{CgroupError, Cgroups, Limits};
 use model::ports::files::Removed;
 use model::verdict::Subject;
 use testkit::contract::assert_kept;
@@ -23,7 +23,7 @@ const ALL: &str = "cpuset cpu io memory hugetlb pids misc\n";
 
 /// Cgroups below a temporary directory.
 struct Below {
-    root: tempfile::TempDir,
+    _root: tempfile::TempDir,
     tree: Tree,
     cgroups: HostCgroups,
     entered: Mutex<Vec<Child>>,
@@ -34,7 +34,7 @@ impl Below {
         let root = tempfile::tempdir().unwrap();
         let tree = tree(root.path());
         let cgroups = HostCgroups::new(tree.clone());
-        Self { root, tree, cgroups, entered: Mutex::default() }
+        Self { _root: root, tree, cgroups, entered: Mutex::default() }
     }
 
     fn v1() -> Self {
@@ -98,12 +98,6 @@ impl World for Below {
     }
 
     async fn all_are_dead(&self) -> Result<bool> {
-        if self.tree.version == Version::V2 {
-            // Here nobody hears what is written to `cgroup.kill`.
-            return Ok(fs::read_dir(self.root.path())?
-                .flatten()
-                .all(|entry| !entry.path().is_dir()));
-        }
         let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = entered.iter_mut().map(|child| Ok(child.try_wait()?.is_some()));
         Ok(ended.collect::<Result<Vec<_>>>()?.into_iter().all(|ended| ended))
@@ -116,6 +110,22 @@ async fn both_versions_keep_the_contract() {
     for world in [Below::v1(), Below::v2()] {
         assert_eq!(assert_kept(&play_all(&world).await), [], "{:?}", world.tree.version);
     }
+}
+
+// behaviour: CGR-41
+#[tokio::test]
+async fn a_new_cgroup_that_could_not_be_limited_says_so() {
+    let pids = CgroupValues { pids_limit: Some(7), ..CgroupValues::default() };
+    let world = Below::v2();
+    let pod = name("/kubepods/pod1");
+    assert_eq!(world.cgroups.create(&pod, &pids).await.unwrap(), Limits::Written);
+    let file = world.path("pids", &pod).join("pids.max");
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert_eq!(world.cgroups.create(&pod, &pids).await.unwrap(), Limits::Lacking);
+    // What this machine never limits is not tried again.
+    let world = Below::new(|root| fake::v2(root, "cpu cpuset memory\n"));
+    assert_eq!(world.cgroups.create(&pod, &pids).await.unwrap(), Limits::Written);
 }
 
 fn name(path: &str) -> CgroupName {

@@ -7,12 +7,15 @@
 //! - what is read is what was written, or an error: a file that was cut off or damaged anywhere, or that
 //!   another version wrote, is [useless](Useless) and says why;
 //! - a write that fails or is cut short leaves what was there before;
+//! - whoever [takes over](Checkpoint::take_over) never loses a file that is as it should: one that cannot be
+//!   read is an error, and one that is of no use is kept aside;
 //! - a file is never read beyond its bound.
 
 use std::fmt::Write as _;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::ports::files::{FileError, HostFiles};
 use serde::de::DeserializeOwned;
@@ -54,6 +57,39 @@ pub enum Useless {
     Version(u32, u32),
 }
 
+impl Useless {
+    /// What tells a file of this kind, kept aside, from the others.
+    fn word(&self) -> String {
+        match self {
+            Self::Version(version, _) => format!("version-{version}"),
+            Self::Unreadable(_) | Self::Syntax(_) | Self::Checksum => "damaged".to_owned(),
+        }
+    }
+}
+
+/// How often a file that cannot be read is tried, and how long to wait in between: a disk may be slow to
+/// come back, or all files be taken for a moment.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What was found by whoever goes on with a file.
+#[derive(Debug)]
+pub struct TakenOver<T> {
+    /// What was written last, if anything was and is of use.
+    pub value: Option<T>,
+    /// What was of no use.
+    pub aside: Option<Aside>,
+}
+
+/// A file that is of no use, and where it is kept.
+#[derive(Debug)]
+pub struct Aside {
+    /// Where.
+    pub path: PathBuf,
+    /// Why it is of no use.
+    pub why: Useless,
+}
+
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
@@ -75,11 +111,47 @@ impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
 
     /// What was written last, if anything was.
     pub async fn read(&self) -> Result<Option<T>, Useless> {
-        let bytes = match self.files.read(&self.path, self.format.limit).await {
-            Ok(bytes) => bytes,
-            Err(error) if error.is_not_found() => return Ok(None),
-            Err(error) => return Err(Useless::Unreadable(error)),
-        };
+        let bytes = self.bytes().await.map_err(Useless::Unreadable)?;
+        bytes.map(|bytes| self.value(&bytes)).transpose()
+    }
+
+    /// The same for whoever writes it from now on: what is damaged, or of another version, is copied to a
+    /// file beside it and counts as nothing. What cannot be read at all, or kept, is an error.
+    pub async fn take_over(&self) -> Result<TakenOver<T>, FileError> {
+        let nothing = TakenOver { value: None, aside: None };
+        let Some(bytes) = self.bytes_in_the_end().await? else { return Ok(nothing) };
+        match self.value(&bytes) {
+            Ok(value) => Ok(TakenOver { value: Some(value), ..nothing }),
+            Err(why) => {
+                let mut path = self.path.clone().into_os_string();
+                path.push(format!(".{}", why.word()));
+                let path = PathBuf::from(path);
+                self.files.write_durably(&path, &bytes).await?;
+                Ok(TakenOver { aside: Some(Aside { path, why }), ..nothing })
+            }
+        }
+    }
+
+    async fn bytes_in_the_end(&self) -> Result<Option<Vec<u8>>, FileError> {
+        let mut tries = 1;
+        loop {
+            match self.bytes().await {
+                Err(_) if tries < TRIES => tokio::time::sleep(PAUSE).await,
+                read => return read,
+            }
+            tries += 1;
+        }
+    }
+
+    async fn bytes(&self) -> Result<Option<Vec<u8>>, FileError> {
+        match self.files.read(&self.path, self.format.limit).await {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn value(&self, bytes: &[u8]) -> Result<T, Useless> {
         let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
         let (header, value) = bytes.split_at(end);
         let header: Header = serde_json::from_slice(header).map_err(Useless::Syntax)?;
@@ -90,7 +162,7 @@ impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
         if header.checksum != checksum(header.version, value) {
             return Err(Useless::Checksum);
         }
-        serde_json::from_slice(value).map(Some).map_err(Useless::Syntax)
+        serde_json::from_slice(value).map_err(Useless::Syntax)
     }
 
     /// Writes a value in place of the one before, durably. It must be one that JSON can express.
@@ -198,5 +270,40 @@ mod tests {
         assert!(matches!(error, Useless::Unreadable(_)), "{error}");
         let value = ("b".to_owned(), vec![]);
         block_on(kept(&files, FORMAT).write(&value)).unwrap_err();
+    }
+    // behaviour: RSZ-29
+    #[tokio::test(start_paused = true)]
+    async fn whoever_takes_over_loses_nothing_that_may_be_as_it_should() {
+        let files = Arc::new(MemoryFiles::new());
+        let checkpoint = kept(&files, FORMAT);
+        let taken = checkpoint.take_over().await.unwrap();
+        assert!(taken.value.is_none() && taken.aside.is_none());
+        let value: Kept = ("a".into(), vec![1]);
+        checkpoint.write(&value).await.unwrap();
+        let good = files.content(FILE).unwrap();
+        assert_eq!(checkpoint.take_over().await.unwrap().value, Some(value.clone()));
+        // A file that cannot be read is tried again, and then an error; it stays.
+        files.fail(FILE, std::io::ErrorKind::Other);
+        let error = checkpoint.take_over().await.unwrap_err();
+        assert_eq!((error.operation, error.path.as_path()), ("read", Path::new(FILE)));
+        let (taken, ()) = tokio::join!(checkpoint.take_over(), async {
+            tokio::time::sleep(PAUSE / 2).await;
+            files.repair(FILE);
+        });
+        assert_eq!(taken.unwrap().value, Some(value));
+        // One that is damaged, or of another version, is kept aside.
+        let newer = kept(&files, Format { version: 4, ..FORMAT });
+        let rows = [(&newer, good.clone(), "version-3"), (&checkpoint, b"{}".to_vec(), "damaged")];
+        for (checkpoint, content, word) in rows {
+            files.write(FILE, content.clone());
+            let taken = checkpoint.take_over().await.unwrap();
+            let aside = taken.aside.unwrap();
+            assert_eq!(aside.path, Path::new(&format!("{FILE}.{word}")));
+            assert_eq!((taken.value, files.content(&aside.path)), (None, Some(content)));
+            assert!(files.content(FILE).is_some(), "until it is written anew");
+        }
+        // What cannot be kept aside is not given up either.
+        files.fail(format!("{FILE}.damaged"), std::io::ErrorKind::StorageFull);
+        checkpoint.take_over().await.unwrap_err();
     }
 }

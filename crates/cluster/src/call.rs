@@ -71,6 +71,9 @@ pub(crate) struct Call {
     pub(crate) content_type: &'static str,
     pub(crate) body: Vec<u8>,
     pub(crate) lane: Lane,
+    /// The kind and name of the object that is asked for, where much depends on whether it is there: only an
+    /// answer that names it says that it is not.
+    about: Option<(&'static str, String)>,
 }
 
 const JSON: &str = "application/json";
@@ -84,12 +87,18 @@ impl Call {
             content_type: JSON,
             body: Vec::new(),
             lane: Lane::Ordinary,
+            about: None,
         }
+    }
+
+    /// The same, and only an answer that names this object says that it is not there.
+    pub(crate) fn about(self, kind: &'static str, name: &str) -> Self {
+        Self { about: Some((kind, name.to_owned())), ..self }
     }
 
     pub(crate) fn json(method: Method, path: String, body: &serde_json::Value) -> Self {
         let body = body.to_string().into_bytes();
-        Self { method, path, content_type: JSON, body, lane: Lane::Ordinary }
+        Self { method, path, content_type: JSON, body, lane: Lane::Ordinary, about: None }
     }
 
     /// Writes a whole object.
@@ -100,13 +109,15 @@ impl Call {
     ) -> Result<Self, ApiError> {
         let body = serde_json::to_vec(object);
         let body = body.map_err(|error| ApiError::Unreadable(Box::new(error)))?;
-        Ok(Self { method, path, content_type: JSON, body, lane: Lane::Ordinary })
+        let (content_type, lane) = (JSON, Lane::Ordinary);
+        Ok(Self { method, path, content_type, body, lane, about: None })
     }
 
     /// Changes a part of an object, as a strategic merge patch says.
     pub(crate) fn patch(path: String, changes: String) -> Self {
         let (method, body) = (Method::PATCH, changes.into_bytes());
-        Self { method, path, content_type: STRATEGIC_MERGE, body, lane: Lane::Ordinary }
+        let (content_type, lane) = (STRATEGIC_MERGE, Lane::Ordinary);
+        Self { method, path, content_type, body, lane, about: None }
     }
 
     pub(crate) fn in_lane(self, lane: Lane) -> Self {
@@ -139,7 +150,32 @@ pub(crate) fn found<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiErro
 #[derive(Debug, Default, Deserialize)]
 struct Refusal {
     #[serde(default)]
+    kind: String,
+    #[serde(default)]
     message: String,
+    #[serde(default)]
+    details: Option<Details>,
+}
+
+/// What a refusal is about.
+#[derive(Debug, Default, Deserialize)]
+struct Details {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    name: String,
+}
+
+impl Refusal {
+    /// Whether an API server says it, of the object that was asked for. Whoever is on the way to one may say
+    /// that it found nothing, too.
+    fn is_about(&self, asked: Option<&(&'static str, String)>) -> bool {
+        let details = self.details.as_ref();
+        let named = |(kind, name): &(&str, String)| {
+            details.is_some_and(|details| details.kind == *kind && details.name == *name)
+        };
+        self.kind == "Status" && asked.is_none_or(named)
+    }
 }
 
 impl Caller {
@@ -154,7 +190,7 @@ impl Caller {
             Lane::Events => self.events.take().await,
             Lane::Own => {}
         }
-        let (method, way) = (call.method.clone(), call.lane.way());
+        let (method, way, about) = (call.method.clone(), call.lane.way(), call.about);
         let request = Request::builder()
             .method(call.method)
             .uri(call.path)
@@ -171,7 +207,7 @@ impl Caller {
         self.reach.note(matches!(answer, Ok(Ok(_))));
         let answer = answer.map_err(|_| ApiError::TooSlow(ANSWER))?;
         let answer = answer.map_err(|error| ApiError::Unreachable(Box::new(error)))?;
-        if answer.status().is_success() { Ok(answer) } else { Err(refused(answer).await) }
+        if answer.status().is_success() { Ok(answer) } else { Err(refused(answer, about).await) }
     }
 
     /// Sends a call and reads the answer.
@@ -190,7 +226,7 @@ impl Caller {
 }
 
 /// What an answer that is not a good one means.
-async fn refused(answer: Response<Body>) -> ApiError {
+async fn refused(answer: Response<Body>, about: Option<(&'static str, String)>) -> ApiError {
     let status = answer.status();
     let retry_after = answer.headers().get(header::RETRY_AFTER);
     let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
@@ -199,15 +235,20 @@ async fn refused(answer: Response<Body>) -> ApiError {
     let body = timeout(ANSWER, body).await.ok().and_then(Result::ok);
     let body = body.map(Collected::to_bytes).unwrap_or_default();
     let refusal: Refusal = serde_json::from_slice(&body).unwrap_or_default();
-    meaning(status, retry_after, refusal.message)
+    let is_proof = refusal.is_about(about.as_ref());
+    meaning((status, is_proof), retry_after, refusal.message)
 }
 
-fn meaning(status: StatusCode, retry_after: Option<Duration>, mut message: String) -> ApiError {
+fn meaning(
+    (status, is_proof): (StatusCode, bool),
+    retry_after: Option<Duration>,
+    mut message: String,
+) -> ApiError {
     if message.len() > LONGEST_MESSAGE {
         message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
     }
     match status {
-        StatusCode::NOT_FOUND => ApiError::NotFound,
+        StatusCode::NOT_FOUND if is_proof => ApiError::NotFound,
         StatusCode::CONFLICT => ApiError::Conflict(message),
         // Of some objects it is said so that they are another one than was meant: the uid cannot be changed.
         StatusCode::UNPROCESSABLE_ENTITY if message.contains("metadata.uid") => {
@@ -241,9 +282,13 @@ mod tests {
         ];
         for (code, retry_after, label) in rows {
             let status = StatusCode::from_u16(code).unwrap();
-            assert_eq!(meaning(status, retry_after, String::new()).label(), label, "{code}");
+            let meant = meaning((status, true), retry_after, String::new());
+            assert_eq!(meant.label(), label, "{code}");
         }
+        let unproven = meaning((StatusCode::NOT_FOUND, false), None, String::new());
+        assert_eq!(unproven.label(), "refused");
         let another = "metadata.uid: Invalid value: \"x\": field is immutable".to_owned();
-        assert_eq!(meaning(StatusCode::UNPROCESSABLE_ENTITY, None, another).label(), "conflict");
+        let status = (StatusCode::UNPROCESSABLE_ENTITY, true);
+        assert_eq!(meaning(status, None, another).label(), "conflict");
     }
 }

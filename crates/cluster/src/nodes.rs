@@ -43,7 +43,8 @@ impl Nodes for Cluster {
     }
 
     async fn node(&self, name: &str) -> Result<Option<NodeRecord>, ApiError> {
-        let answer = found(self.caller.read(Call::get(urls::node(name))).await)?;
+        let call = Call::get(urls::node(name)).about("nodes", name);
+        let answer = found(self.caller.read(call).await)?;
         answer.map(|answer| Ok(decoded::<Node<'_>>(&answer)?.record())).transpose()
     }
 }

@@ -67,7 +67,8 @@ impl PodWrites for Cluster {
     }
 }
 
-/// What a pod's status becomes. The uid makes the server refuse it for any other pod of that name.
+/// What a pod's status becomes. The uid makes the server refuse it for any other pod of that name, the version
+/// for one that has changed since it was seen.
 fn patch(pod: &PodTarget, status: &FailedStatus) -> Value {
     let mut fields = json!({ "phase": "Failed" });
     if let Some(generation) = status.observed_generation {
@@ -85,7 +86,11 @@ fn patch(pod: &PodTarget, status: &FailedStatus) -> Value {
             "lastProbeTime": null,
         }]);
     }
-    json!({ "metadata": { "uid": pod.uid.to_string() }, "status": fields })
+    let mut metadata = json!({ "uid": pod.uid.to_string() });
+    if let Some(version) = pod.version.0 {
+        metadata["resourceVersion"] = version.to_string().into();
+    }
+    json!({ "metadata": metadata, "status": fields })
 }
 
 /// At once, and this very pod as it was seen.
@@ -116,9 +121,13 @@ mod tests {
 
     // behaviour: PGC-55
     #[test]
-    fn a_patch_carries_the_uid_and_no_more_than_changes() {
+    fn a_patch_carries_the_uid_and_version_and_no_more_than_changes() {
         let bare = patch(&target(), &FailedStatus::default());
-        assert_eq!(bare, json!({"metadata": {"uid": "u1"}, "status": {"phase": "Failed"}}));
+        let metadata = json!({"uid": "u1", "resourceVersion": "7"});
+        assert_eq!(bare, json!({"metadata": metadata, "status": {"phase": "Failed"}}));
+        let unnumbered = PodTarget { version: Version(None), ..target() };
+        let bare = patch(&unnumbered, &FailedStatus::default());
+        assert_eq!(bare["metadata"], json!({"uid": "u1"}));
         let disruption = Disruption {
             reason: "DeletionByPodGC",
             message: "PodGC: node no longer exists",
@@ -127,7 +136,7 @@ mod tests {
         };
         let status = FailedStatus { observed_generation: Some(2), disruption: Some(disruption) };
         let expected = json!({
-            "metadata": {"uid": "u1"},
+            "metadata": metadata,
             "status": {
                 "phase": "Failed",
                 "observedGeneration": 2,

@@ -38,10 +38,15 @@ impl KubeletConfiguration {
         }
     }
 
+    /// How many CPUs are kept back by their numbers, if any are; then no amount counts.
+    pub fn reserved_cpus(&self) -> Option<usize> {
+        cpu_count(&self.reserved_system_cpus)
+    }
+
     /// Lets reserved CPUs replace amounts: Kubernetes' share is among them, and the system's is
     /// their number. A share that nobody wrote down is not added, as the kubelet shows none either.
     pub fn settle_reserved_cpus(&mut self) {
-        let Some(count) = cpu_count(&self.reserved_system_cpus) else {
+        let Some(count) = self.reserved_cpus() else {
             return;
         };
         self.kube_reserved.remove(&ReservedResource::Cpu);

@@ -22,7 +22,7 @@ use tonic::transport::Channel;
 use crate::deadline::{Class, Deadlines};
 use crate::endpoint::Endpoint;
 use crate::error::{Call, on, wrong_subject};
-use crate::lists::{Containers, ImageUses, Lister, Sandboxes, lister};
+use crate::lists::{Containers, ImageUses, Lister, Sandboxes};
 use crate::operations::Operations;
 use crate::service::{Service, channel};
 use crate::{events, from_cri, lists, to_cri, unchanged, verbose};
@@ -50,7 +50,7 @@ impl CriRuntime {
         let runtime_channel = channel(runtime);
         let image_channel = if runtime == image { runtime_channel.clone() } else { channel(image) };
         let lists = Service {
-            client: lister(runtime_channel.clone()).max_decoding_message_size(MESSAGE_LIMIT),
+            client: Lister(runtime_channel.clone()),
             endpoint: runtime.clone(),
             deadlines: deadlines.clone(),
             operations: None,

@@ -1,7 +1,6 @@
 //! Failures of calls, in the agent's words.
 
 use std::error::Error;
-use std::time::Duration;
 
 use model::ports::runtime::{Code, RuntimeError};
 use model::verdict::Verdict;
@@ -51,9 +50,9 @@ impl Call<'_> {
         self.error(Code::Unavailable, format!("{step}: {}", chain(status)))
     }
 
-    pub(crate) fn too_slow(self, deadline: Duration) -> RuntimeError {
-        let message = format!("the runtime did not answer within {deadline:?}");
-        self.error(Code::DeadlineExceeded, message)
+    /// Go's words, which people look for when they find them in an event.
+    pub(crate) fn too_slow(self) -> RuntimeError {
+        self.error(Code::DeadlineExceeded, "context deadline exceeded".to_owned())
     }
 
     /// The answer lacks what the protocol promises.

@@ -97,7 +97,6 @@ pub(crate) fn container_status(status: cri::ContainerStatus) -> Option<Container
         reason: status.reason.into(),
         message: status.message.into(),
         log_path: status.log_path.into(),
-        labels: status.labels,
         annotations: status.annotations,
         mounts: status.mounts.into_iter().map(mount).collect(),
         resources: status.resources.and_then(|told| reported(&told.linux?)),

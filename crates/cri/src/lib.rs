@@ -27,6 +27,7 @@ mod signal;
 mod to_cri;
 mod unchanged;
 mod verbose;
+mod wire;
 
 pub use client::CriRuntime;
 pub use deadline::Deadlines;

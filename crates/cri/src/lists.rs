@@ -1,6 +1,6 @@
 //! Lists of everything, however long.
 
-use model::fingerprint::{Fingerprint, Mark};
+use model::fingerprint::Fingerprint;
 use model::observed::{Container, Sandbox};
 use model::ports::runtime::{ContainerFilter, ImageUse, RuntimeError, SandboxFilter};
 use prost::Message;
@@ -14,11 +14,11 @@ use tonic_prost::ProstCodec;
 use tower::ServiceExt as _;
 use tower::util::MapResponse;
 
+use crate::client::MESSAGE_LIMIT;
 use crate::error::{Call, on};
-use crate::from_cri;
 use crate::listed::{ListedContainers, ListedSandboxes, NoText, Texts};
-use crate::marked::{MarkedContainers, MarkedSandboxes};
-use crate::parted::{Parted, parted};
+use crate::marked::{MarkSum, Marked, OfContainers, OfSandboxes};
+use crate::parted::{AsItComes, Digest, Parted, parted};
 use crate::service::Service;
 use crate::to_cri;
 
@@ -26,14 +26,21 @@ use crate::to_cri;
 type InParts = MapResponse<Channel, fn(HttpResponse<tonic::body::Body>) -> HttpResponse<Parted>>;
 
 /// Lists a runtime.
-pub(crate) type Lister = Grpc<InParts>;
+#[derive(Debug, Clone)]
+pub(crate) struct Lister(pub(crate) Channel);
 
-pub(crate) fn lister(channel: Channel) -> Lister {
-    Grpc::new(channel.map_response(parted as fn(_) -> _))
+impl Lister {
+    /// Whose answers are handed on as that says.
+    fn reading<D: Digest + Default + 'static>(&self) -> Grpc<InParts> {
+        let channel = self.0.clone().map_response(parted::<D> as fn(_) -> _);
+        Grpc::new(channel).max_decoding_message_size(MESSAGE_LIMIT)
+    }
 }
 
 /// What is made of the parts of a list.
 pub(crate) trait Collected: Default + Send {
+    /// What is handed on of the list.
+    type Digest: Digest + Default + 'static;
     type Part: Message + Default + 'static;
 
     fn take(&mut self, part: Self::Part) -> Result<(), NoText>;
@@ -47,10 +54,11 @@ struct Counted<C> {
 
 /// Calls a method whose answer is a list, or comes in several parts.
 async fn collect<M: Message + 'static, C: Collected>(
-    lister: &mut Lister,
+    lister: &Lister,
     request: Request<M>,
     path: &'static str,
 ) -> Result<Response<Counted<C>>, Status> {
+    let mut lister = lister.reading::<C::Digest>();
     lister
         .ready()
         .await
@@ -132,12 +140,11 @@ pub(crate) async fn sandboxes<C: Collected>(
 pub(crate) struct SandboxMarks(pub(crate) Fingerprint);
 
 impl Collected for SandboxMarks {
-    type Part = MarkedSandboxes;
+    type Digest = Marked<OfSandboxes>;
+    type Part = MarkSum;
 
-    fn take(&mut self, part: MarkedSandboxes) -> Result<(), NoText> {
-        for entry in &part.items {
-            self.0.add(&entry.id, Mark::from(from_cri::sandbox_state(entry.state())));
-        }
+    fn take(&mut self, part: MarkSum) -> Result<(), NoText> {
+        self.0 = self.0.and(part.fingerprint());
         Ok(())
     }
 }
@@ -147,12 +154,11 @@ impl Collected for SandboxMarks {
 pub(crate) struct ContainerMarks(pub(crate) Fingerprint);
 
 impl Collected for ContainerMarks {
-    type Part = MarkedContainers;
+    type Digest = Marked<OfContainers>;
+    type Part = MarkSum;
 
-    fn take(&mut self, part: MarkedContainers) -> Result<(), NoText> {
-        for entry in &part.items {
-            self.0.add(&entry.id, Mark::from(from_cri::container_state(entry.state())));
-        }
+    fn take(&mut self, part: MarkSum) -> Result<(), NoText> {
+        self.0 = self.0.and(part.fingerprint());
         Ok(())
     }
 }
@@ -165,6 +171,7 @@ pub(crate) struct Sandboxes {
 }
 
 impl Collected for Sandboxes {
+    type Digest = AsItComes;
     type Part = ListedSandboxes;
 
     fn take(&mut self, part: ListedSandboxes) -> Result<(), NoText> {
@@ -183,6 +190,7 @@ pub(crate) struct Containers {
 }
 
 impl Collected for Containers {
+    type Digest = AsItComes;
     type Part = ListedContainers;
 
     fn take(&mut self, part: ListedContainers) -> Result<(), NoText> {
@@ -201,6 +209,7 @@ pub(crate) struct ImageUses {
 }
 
 impl Collected for ImageUses {
+    type Digest = AsItComes;
     type Part = ListedContainers;
 
     fn take(&mut self, part: ListedContainers) -> Result<(), NoText> {

@@ -1,37 +1,116 @@
-//! Entries of lists of which nothing but id and state is read: enough to see that nothing changed.
+//! Lists of which nothing but ids and states is read, as they come: enough to see that nothing changed.
 
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::mem::take;
+
+use model::fingerprint::{Fingerprint, Mark};
 use prost::Message;
-use prost::bytes::Bytes;
+use prost::bytes::BytesMut;
 use proto::runtime_v1 as cri;
+use tonic::Status;
 
-/// `ListPodSandboxResponse`, or a part of it.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MarkedSandboxes {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) items: Vec<MarkedSandbox>,
+use crate::from_cri;
+use crate::parted::{Digest, put_message};
+use crate::wire::{Field, next};
+
+/// The number of the field with the entries of a list, and of that with the id of an entry.
+const ENTRIES: u64 = 1;
+const ID: u64 = 1;
+
+/// Of what a list is.
+pub(crate) trait Listed: Debug + Default + Send {
+    /// The number of the field with the state of an entry.
+    const STATE: u64;
+
+    fn mark(state: i32) -> Mark;
 }
 
 /// `PodSandbox`.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MarkedSandbox {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub(crate) id: Bytes,
-    #[prost(enumeration = "cri::PodSandboxState", tag = "3")]
-    state: i32,
-}
+#[derive(Debug, Default)]
+pub(crate) struct OfSandboxes;
 
-/// `ListContainersResponse`, or a part of it.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MarkedContainers {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) items: Vec<MarkedContainer>,
+impl Listed for OfSandboxes {
+    const STATE: u64 = 3;
+
+    fn mark(state: i32) -> Mark {
+        let state = cri::PodSandboxState::try_from(state).unwrap_or_default();
+        from_cri::sandbox_state(state).into()
+    }
 }
 
 /// `Container`.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MarkedContainer {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub(crate) id: Bytes,
-    #[prost(enumeration = "cri::ContainerState", tag = "6")]
-    state: i32,
+#[derive(Debug, Default)]
+pub(crate) struct OfContainers;
+
+impl Listed for OfContainers {
+    const STATE: u64 = 6;
+
+    fn mark(state: i32) -> Mark {
+        let state = cri::ContainerState::try_from(state).unwrap_or_default();
+        from_cri::container_state(state).into()
+    }
 }
+
+/// Hands on what a list stands for in place of the list.
+#[derive(Debug, Default)]
+pub(crate) struct Marked<L> {
+    sum: Fingerprint,
+    of: PhantomData<L>,
+}
+
+impl<L: Listed> Marked<L> {
+    fn add(&mut self, mut entry: &[u8]) -> Result<(), Status> {
+        let (mut id, mut state) = (&[][..], 0);
+        while let Some(field) = next(&mut entry)? {
+            match field {
+                Field::Bytes(ID, text) => id = text,
+                // What nobody knows is as if it were not there.
+                Field::Number(number, value) if number == L::STATE => {
+                    state = i32::try_from(value).unwrap_or_default();
+                }
+                _ => {}
+            }
+        }
+        self.sum.add(id, L::mark(state));
+        Ok(())
+    }
+}
+
+impl<L: Listed> Digest for Marked<L> {
+    fn take(
+        &mut self,
+        mut fields: &[u8],
+        last: bool,
+        handed_on: &mut BytesMut,
+    ) -> Result<(), Status> {
+        while let Some(field) = next(&mut fields)? {
+            if let Field::Bytes(ENTRIES, entry) = field {
+                self.add(entry)?;
+            }
+        }
+        if last {
+            let numbers = take(&mut self.sum).to_numbers().to_vec();
+            put_message(&MarkSum { numbers }.encode_to_vec(), handed_on);
+        }
+        Ok(())
+    }
+}
+
+/// What is handed on of a list.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MarkSum {
+    #[prost(fixed64, repeated, tag = "1")]
+    numbers: Vec<u64>,
+}
+
+impl MarkSum {
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        let numbers = self.numbers.as_slice().try_into();
+        Fingerprint::from_numbers(numbers.expect("it was made above, from as many"))
+    }
+}
+
+#[cfg(test)]
+#[path = "marked_tests.rs"]
+mod tests;

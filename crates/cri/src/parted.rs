@@ -1,28 +1,51 @@
-//! A long answer as many short ones.
+//! A long answer as many short ones, or as a shorter one.
 //!
 //! A list of all containers is one message, of which gRPC has to have all before it decodes any: with some
 //! ten thousand of them more than the rest of the agent. But fields of a message that follow one another
-//! are messages too. So what has come of one is handed on as a message of its own, cut between fields.
+//! are messages too. So what has come of one is cut between fields, and a [`Digest`] says what is handed on.
 
+use std::fmt::Debug;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use http_body::{Body, Frame};
-use prost::bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use prost::encoding::decode_varint;
+use prost::bytes::{BufMut as _, Bytes, BytesMut};
 use tonic::codegen::http::Response;
 use tonic::{Code, Status};
 
 use crate::client::MESSAGE_LIMIT;
+use crate::wire::{length, whole_fields};
 
 /// A compression flag and a length.
 const HEADER: usize = 5;
 
-/// How a field is written.
-const VARINT: u64 = 0;
-const EIGHT_BYTES: u64 = 1;
-const WITH_LENGTH: u64 = 2;
-const FOUR_BYTES: u64 = 5;
+/// What is handed on of a message in its place.
+pub(crate) trait Digest: Debug + Send {
+    /// Takes fields of the message that follow one another, and adds messages to what is handed on. Called
+    /// until the `last` ones came, of which there may be none.
+    fn take(&mut self, fields: &[u8], last: bool, handed_on: &mut BytesMut) -> Result<(), Status>;
+}
+
+/// Hands on all of it.
+#[derive(Debug, Default)]
+pub(crate) struct AsItComes;
+
+impl Digest for AsItComes {
+    fn take(&mut self, fields: &[u8], _: bool, handed_on: &mut BytesMut) -> Result<(), Status> {
+        put_message(fields, handed_on);
+        Ok(())
+    }
+}
+
+/// Adds a message as gRPC sends it.
+pub(crate) fn put_message(message: &[u8], messages: &mut BytesMut) {
+    let length =
+        u32::try_from(message.len()).expect("no longer than what came, whose length is one");
+    messages.reserve(HEADER + message.len());
+    messages.put_u8(0);
+    messages.put_u32(length);
+    messages.put_slice(message);
+}
 
 /// An answer that comes in parts.
 #[derive(Debug)]
@@ -32,8 +55,10 @@ pub(crate) struct Parted {
 }
 
 /// For an answer of whatever method whose fields are repeated.
-pub(crate) fn parted(answer: Response<tonic::body::Body>) -> Response<Parted> {
-    answer.map(|whole| Parted { whole, cut: Cut::default() })
+pub(crate) fn parted<D: Digest + Default + 'static>(
+    answer: Response<tonic::body::Body>,
+) -> Response<Parted> {
+    answer.map(|whole| Parted { whole, cut: Cut::new(D::default()) })
 }
 
 impl Body for Parted {
@@ -73,49 +98,92 @@ impl Body for Parted {
 }
 
 /// Cuts messages between their fields.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Cut {
-    /// What came and is not handed on.
-    kept: BytesMut,
+    digest: Box<dyn Digest>,
+    /// The beginning of a header or of a field, of which the rest is to come.
+    kept: Vec<u8>,
     /// How much is to come of the message that is being cut, with what is kept.
     left: usize,
 }
 
 impl Cut {
+    fn new(digest: impl Digest + 'static) -> Self {
+        Self { digest: Box::new(digest), kept: Vec::new(), left: 0 }
+    }
+
     /// Takes in what came, and gives all that can be handed on: whole messages.
-    fn parts(&mut self, data: &[u8]) -> Result<Bytes, Status> {
-        self.kept.extend_from_slice(data);
-        let mut parts = BytesMut::with_capacity(self.kept.len() + HEADER);
-        loop {
+    fn parts(&mut self, mut data: &[u8]) -> Result<Bytes, Status> {
+        let mut parts = BytesMut::new();
+        while !data.is_empty() {
             if self.left == 0 {
-                let Some((&header, _)) = self.kept.split_first_chunk::<HEADER>() else { break };
-                let [flag, length @ ..] = header;
-                if flag != 0 {
-                    return Err(Status::internal("a compressed answer, which nobody asked for"));
-                }
-                self.kept.advance(HEADER);
-                self.left = u32::from_be_bytes(length) as usize;
-                if self.left > MESSAGE_LIMIT {
-                    let (left, most) = (self.left, MESSAGE_LIMIT);
-                    return Err(Status::out_of_range(format!("{left} bytes, more than {most}")));
-                }
-                if self.left == 0 {
-                    parts.put_slice(&header);
-                    continue;
-                }
+                self.begin_message(&mut data, &mut parts)?;
+            } else if self.kept.is_empty() {
+                self.take_fields(&mut data, &mut parts)?;
+            } else {
+                self.complete_field(&mut data, &mut parts)?;
             }
-            let end = whole_fields(&self.kept[..self.kept.len().min(self.left)])?;
-            if end == 0 {
-                break;
-            }
-            let length =
-                u32::try_from(end).expect("no longer than the message, whose length is one");
-            parts.put_u8(0);
-            parts.put_u32(length);
-            parts.put(self.kept.split_to(end));
-            self.left -= end;
         }
         Ok(parts.freeze())
+    }
+
+    fn begin_message(&mut self, data: &mut &[u8], parts: &mut BytesMut) -> Result<(), Status> {
+        self.keep(HEADER - self.kept.len(), data);
+        let Some((&[flag, length @ ..], _)) = self.kept.split_first_chunk::<HEADER>() else {
+            return Ok(());
+        };
+        self.kept.clear();
+        if flag != 0 {
+            return Err(Status::internal("a compressed answer, which nobody asked for"));
+        }
+        self.left = u32::from_be_bytes(length) as usize;
+        if self.left > MESSAGE_LIMIT {
+            let (left, most) = (self.left, MESSAGE_LIMIT);
+            return Err(Status::out_of_range(format!("{left} bytes, more than {most}")));
+        }
+        if self.left == 0 {
+            self.digest.take(&[], true, parts)?;
+        }
+        Ok(())
+    }
+
+    fn take_fields(&mut self, data: &mut &[u8], parts: &mut BytesMut) -> Result<(), Status> {
+        let (here, later) = data.split_at(data.len().min(self.left));
+        let (fields, begun) = here.split_at(whole_fields(here)?);
+        if !fields.is_empty() {
+            self.left -= fields.len();
+            self.digest.take(fields, self.left == 0, parts)?;
+        }
+        self.kept.extend_from_slice(begun);
+        *data = later;
+        self.check_kept()
+    }
+
+    fn complete_field(&mut self, data: &mut &[u8], parts: &mut BytesMut) -> Result<(), Status> {
+        // While nobody can tell how long it is, that takes a few bytes.
+        let missing = length(&self.kept)?.map_or(1, |length| length - self.kept.len());
+        self.keep(missing, data);
+        if length(&self.kept)? == Some(self.kept.len()) {
+            self.left -= self.kept.len();
+            self.digest.take(&self.kept, self.left == 0, parts)?;
+            self.kept.clear();
+        }
+        self.check_kept()
+    }
+
+    /// That a field which has begun ends within its message.
+    fn check_kept(&self) -> Result<(), Status> {
+        let least = length(&self.kept)?.unwrap_or(self.kept.len() + 1);
+        if self.kept.is_empty() || least <= self.left {
+            return Ok(());
+        }
+        Err(Status::data_loss("the runtime's answer has a field that is longer than its message"))
+    }
+
+    fn keep(&mut self, count: usize, data: &mut &[u8]) {
+        let (first, rest) = data.split_at(count.min(data.len()));
+        self.kept.extend_from_slice(first);
+        *data = rest;
     }
 
     /// Nothing more comes. Half a list must not look like a whole one.
@@ -127,56 +195,11 @@ impl Cut {
     }
 }
 
-/// How long the fields are that are there as a whole.
-fn whole_fields(data: &[u8]) -> Result<usize, Status> {
-    let mut end = 0;
-    while let Some(length) = field(&data[end..])? {
-        end += length;
-    }
-    Ok(end)
-}
-
-/// How long the first field is; `None` when there is only a part of it.
-fn field(data: &[u8]) -> Result<Option<usize>, Status> {
-    let mut rest = data;
-    let Some(key) = varint(&mut rest)? else { return Ok(None) };
-    let value = match key & 7 {
-        VARINT => {
-            if varint(&mut rest)?.is_none() {
-                return Ok(None);
-            }
-            0
-        }
-        EIGHT_BYTES => 8,
-        FOUR_BYTES => 4,
-        WITH_LENGTH => match varint(&mut rest)? {
-            Some(length) => usize::try_from(length).unwrap_or(usize::MAX),
-            None => return Ok(None),
-        },
-        kind => return Err(malformed(&format!("a field of the unknown kind {kind}"))),
-    };
-    let whole = (data.len() - rest.len()).saturating_add(value);
-    Ok((whole <= data.len()).then_some(whole))
-}
-
-/// A number; `None` when there is only a part of it.
-fn varint(data: &mut &[u8]) -> Result<Option<u64>, Status> {
-    const LONGEST: usize = 10;
-    let whole = data.iter().take(LONGEST).any(|byte| byte & 0x80 == 0);
-    if !whole && data.len() < LONGEST {
-        return Ok(None);
-    }
-    decode_varint(data).map(Some).map_err(|error| malformed(&format!("a fault: {error}")))
-}
-
-fn malformed(error: &dyn std::fmt::Display) -> Status {
-    Status::internal(format!("the runtime's answer has {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use prost::Message;
+    use prost::bytes::Buf as _;
     use proto::runtime_v1 as cri;
 
     use super::*;
@@ -224,7 +247,7 @@ mod tests {
             let next = |count| (&mut numbers).take(count).map(container).collect::<Vec<_>>();
             let lists: Vec<_> = lists.into_iter().map(next).collect();
             let sent: Vec<u8> = lists.iter().cloned().flat_map(list).collect();
-            let (mut cut, mut received, mut rest) = (Cut::default(), Vec::new(), &sent[..]);
+            let (mut cut, mut received, mut rest) = (Cut::new(AsItComes), Vec::new(), &sent[..]);
             for size in sizes.iter().cycle() {
                 if rest.is_empty() {
                     break;
@@ -242,7 +265,7 @@ mod tests {
 
         #[test]
         fn no_answer_makes_it_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
-            let mut cut = Cut::default();
+            let mut cut = Cut::new(AsItComes);
             for part in framed(&data).chunks(7) {
                 if cut.parts(part).is_err() {
                     break;
@@ -253,7 +276,7 @@ mod tests {
 
     #[test]
     fn little_of_a_long_answer_is_kept() {
-        let (mut cut, mut most, mut count) = (Cut::default(), 0, 0);
+        let (mut cut, mut most, mut count) = (Cut::new(AsItComes), 0, 0);
         for data in list((0..10_000).map(container).collect()).chunks(16 << 10) {
             let parts = cut.parts(data).unwrap();
             most = most.max(cut.kept.len());
@@ -268,28 +291,33 @@ mod tests {
         let whole = list(vec![container(0), container(1)]);
         // After the first entry, and within the second.
         for length in [3, whole.len() / 2 + 3, whole.len() - 1] {
-            let mut cut = Cut::default();
+            let mut cut = Cut::new(AsItComes);
             cut.parts(&whole[..length]).unwrap();
             assert_eq!(cut.end().unwrap_err().code(), Code::DataLoss, "{length}");
         }
     }
 
     #[test]
-    fn fields_of_all_kinds_are_told_apart_and_what_is_none_is_an_error() {
-        let fields = [8, 0x96, 1, 0x11, 1, 2, 3, 4, 5, 6, 7, 8, 0x1a, 2, 1, 1, 0x25, 1, 2, 3, 4];
-        let ends = [3, 12, 16, 21];
-        for length in 0..=fields.len() {
-            let end = ends.iter().rev().find(|end| **end <= length).copied().unwrap_or(0);
-            assert_eq!(whole_fields(&fields[..length]).unwrap(), end, "{length}");
+    fn a_field_must_end_within_its_message() {
+        let long = [0x0a, 3, 1, 2];
+        let without_end = [0x0a, 0x80];
+        for message in [&long[..], &without_end] {
+            let sent = [framed(message), framed(message)].concat();
+            for size in 1..sent.len() {
+                let mut cut = Cut::new(AsItComes);
+                let error = sent.chunks(size).find_map(|data| cut.parts(data).err());
+                assert_eq!(error.unwrap().code(), Code::DataLoss, "{message:?} by {size}");
+            }
         }
-        for wrong in [&[0x0b, 1][..], &[0xff; 11]] {
-            assert_eq!(whole_fields(wrong).unwrap_err().code(), Code::Internal, "{wrong:?}");
-        }
+    }
+
+    #[test]
+    fn what_is_too_long_or_compressed_is_an_error() {
         let too_long = u32::try_from(MESSAGE_LIMIT).unwrap() + 1;
-        let mut cut = Cut::default();
+        let mut cut = Cut::new(AsItComes);
         let error = cut.parts(&[&[0], &too_long.to_be_bytes()[..]].concat()).unwrap_err();
         assert_eq!(error.code(), Code::OutOfRange);
-        let error = Cut::default().parts(&[1, 0, 0, 0, 0]).unwrap_err();
+        let error = Cut::new(AsItComes).parts(&[1, 0, 0, 0, 0]).unwrap_err();
         assert_eq!(error.code(), Code::Internal);
     }
 }

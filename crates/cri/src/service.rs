@@ -42,7 +42,7 @@ impl<C: Clone> Service<C> {
             // Past the deadline it was our timer's turn, only we were held up. What the runtime and
             // the transport make of a late call differs from one time to the next.
             Ok(Err(status)) if start.elapsed() < deadline => Err(failed(status)),
-            Ok(Err(_)) | Err(_) => Err(call.too_slow(deadline)),
+            Ok(Err(_)) | Err(_) => Err(call.too_slow()),
         };
         if let Some(operations) = &self.operations {
             operations.done(call.method, answer.is_err(), start.elapsed());

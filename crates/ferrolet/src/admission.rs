@@ -1,7 +1,9 @@
 //! Whether a pod may run on this node at all: upstream's chain of admission handlers, in its order.
 
 use k8s_openapi::api::core::v1::Pod;
-use pods::decide::admission::{Decision, Node, Occupancy, Rejection, admission, features};
+use pods::decide::admission::{
+    Decision, Node, Occupancy, Rejection, admission, features, only_labels_are_in_the_way,
+};
 use podspec::view;
 use runtime::decide::{AllowedSysctls, apparmor_refusal};
 
@@ -38,8 +40,11 @@ impl Admission {
     }
 
     /// Why a pod must not run on that has changed, if so. What it takes of the node is not asked
-    /// again, as upstream has it.
+    /// again, as upstream has it; and nothing of a pod of the API, which its server has let change.
     pub(crate) fn refusal(&self, pod: &Pod) -> Option<Rejection> {
+        if !view::is_static(pod) {
+            return None;
+        }
         let forbidden = || self.forbidden_sysctl(pod);
         self.unsupported(pod).or_else(forbidden).or_else(|| self.lacks_apparmor(pod))
     }
@@ -58,12 +63,22 @@ impl Admission {
         rejection.map_or(decision, Decision::Reject)
     }
 
+    /// Whether a pod that is refused might be let in by what the node's object is like by now.
+    pub(crate) fn may_be_late(&self, pod: &Pod, there: &Occupancy) -> bool {
+        self.forbidden_sysctl(pod).is_none() && only_labels_are_in_the_way(pod, there, &self.node)
+    }
+
     fn forbidden_sysctl(&self, pod: &Pod) -> Option<Rejection> {
         let forbidden = self.sysctls.admit(pod).err()?;
         Some(Rejection::new("SysctlForbidden", forbidden.to_string()))
     }
 
+    /// Only of a pod that never ran: what the node had for it once is not asked for again.
     fn lacks_apparmor(&self, pod: &Pod) -> Option<Rejection> {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        if phase.is_some_and(|phase| phase != "Pending") {
+            return None;
+        }
         let message = apparmor_refusal(pod, self.apparmor)?;
         Some(Rejection::new("AppArmor", message))
     }
@@ -71,6 +86,7 @@ impl Admission {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::PodStatus;
     use podspec::{Origin, read_manifest};
 
     use super::*;
@@ -128,6 +144,24 @@ mod tests {
             let refusal = rules().refusal(&pod(&spec));
             let told = refusal.as_ref().map(|told| (&*told.reason, told.message.as_str()));
             assert_eq!(told, expected, "{spec}");
+        }
+    }
+
+    // behaviour: ADM-25
+    #[test]
+    fn a_pod_of_the_api_is_not_refused_for_what_changed_nor_for_apparmor_once_it_ran() {
+        let rules = rules();
+        let mut api = pod(&format!("securityContext: {{{SYSCTL}, {APPARMOR}}}"));
+        assert!(rules.refusal(&api).is_some(), "a manifest is");
+        api.metadata.annotations = None;
+        assert_eq!(rules.refusal(&api), None);
+        let mut confined = pod(&format!("securityContext: {{{APPARMOR}}}"));
+        let rows = [(None, false), (Some("Pending"), false), (Some("Running"), true)];
+        for (phase, is_let_in) in rows {
+            let phase = phase.map(str::to_owned);
+            confined.status = Some(PodStatus { phase, ..PodStatus::default() });
+            let decision = rules.decide(&confined, &Occupancy::default());
+            assert_eq!(decision == Decision::Admit, is_let_in, "{decision:?}");
         }
     }
 

@@ -1,14 +1,17 @@
 //! What pods were given of the node, through restarts of the agent.
 //!
-//! A pod that is let in is given what it asks for then, and its containers carry that with them. What
-//! it was given later is kept in a file before anything is done about it. The file is written beside the
-//! sync loop: one write for all that were granted something since the last.
+//! What a pod was given is kept in a file from the time when it is let in: what it asks for when the next
+//! agent comes may be something else. The file is written beside the sync loop: one write for all that came
+//! within a moment, or were granted something since the last. A pod starts without waiting for it; what it
+//! is granted later it gets when that is on record. That a pod went is written with the next change, or
+//! when somebody has the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use checkpoint::{Checkpoint, Format};
+use checkpoint::{Aside, Checkpoint, Format, TakenOver};
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::PodUid;
@@ -24,6 +27,10 @@ use crate::decide::allocation::remembered;
 
 const FILE: &str = "allocated-resources.json";
 const FORMAT: Format = Format { version: 1, limit: 16 << 20 };
+
+/// How long to wait for more pods before those that were let in are put on record. Should the agent be
+/// killed meanwhile, their containers tell what they were made with.
+const GATHER: Duration = Duration::from_secs(1);
 
 type Record = BTreeMap<String, Kept>;
 
@@ -42,7 +49,7 @@ struct Kept {
 #[derive(Debug)]
 pub(crate) struct Allocations {
     file: Arc<Checkpoint<Record>>,
-    /// What pods were given after they were let in.
+    /// What pods were given. What a pod is granted is in it once it is on disk.
     record: Record,
     /// The pods that were let in.
     given: BTreeMap<PodUid, Given>,
@@ -50,8 +57,14 @@ pub(crate) struct Allocations {
     granted: BTreeMap<PodUid, Arc<Pod>>,
     /// Those of them of which the record is being written, with what that is.
     in_writing: BTreeMap<PodUid, (Arc<Pod>, Kept)>,
-    /// Whether the file has something that the record has not.
+    /// Whether the record has something that the file has not.
     unwritten: bool,
+    /// Whether the file has pods that went.
+    stale: bool,
+    /// Whether what is unwritten does not wait for more.
+    urgent: bool,
+    /// At most one wait for more. Dropped with the loop.
+    gathering: JoinSet<()>,
     /// At most one write. Dropped with the loop.
     writing: JoinSet<Result<(), FileError>>,
 }
@@ -65,9 +78,9 @@ struct Given {
     pod: Arc<Pod>,
 }
 
-/// That a write has ended.
+/// That a write has ended, or that it is time for one.
 #[derive(Debug)]
-pub(crate) struct Written(Result<(), FileError>);
+pub(crate) struct Written(Option<Result<(), FileError>>);
 
 /// A pod was given other resources, which is on record.
 #[derive(Debug)]
@@ -90,19 +103,22 @@ impl Allocations {
             granted: BTreeMap::new(),
             in_writing: BTreeMap::new(),
             unwritten: false,
+            stale: false,
+            urgent: false,
+            gathering: JoinSet::new(),
             writing: JoinSet::new(),
         }
     }
 
-    /// Reads what an earlier agent gave.
-    pub(crate) async fn load(&mut self) {
-        match self.file.read().await {
-            Ok(record) => self.record = record.unwrap_or_default(),
-            Err(error) => {
-                let path = self.file.path().display();
-                warn!(%path, error = %Chain(&error), "the record of what pods were given is lost; what their containers have counts");
-            }
+    /// Reads what an earlier agent gave. A file that cannot be read is an error: it may be as it should,
+    /// and would be overwritten.
+    pub(crate) async fn load(&mut self) -> Result<(), FileError> {
+        let TakenOver { value, aside } = self.file.take_over().await?;
+        self.record = value.unwrap_or_default();
+        if let Some(Aside { path, why }) = aside {
+            warn!(path = %path.display(), error = %Chain(&why), "the record of what pods were given is lost, and kept here; what their containers have counts");
         }
+        Ok(())
     }
 
     /// A pod as it was given resources: the pod itself, as long as it asks for just that.
@@ -166,8 +182,23 @@ impl Allocations {
         }
     }
 
-    /// A pod was let in, or changed, and has these resources.
-    pub(crate) fn admitted(&mut self, desired: Arc<Pod>, pod: Arc<Pod>) {
+    /// A pod was let in with these resources, which the next agent is to know.
+    pub(crate) fn let_in(&mut self, desired: Arc<Pod>, pod: Arc<Pod>) {
+        let (uid, given) = (view::uid(&desired), Allocation::of(&pod));
+        let known = self.record.get_mut(uid.as_str());
+        let is_known = known.as_ref().is_some_and(|kept| kept.given == given);
+        match known {
+            Some(kept) => kept.given = given,
+            None => {
+                self.record.insert(uid.to_string(), Kept { given, before: None });
+            }
+        }
+        self.unwritten |= !is_known;
+        self.given.insert(uid, Given { desired, pod });
+    }
+
+    /// A pod changed that has these resources.
+    pub(crate) fn changed(&mut self, desired: Arc<Pod>, pod: Arc<Pod>) {
         self.given.insert(view::uid(&desired), Given { desired, pod });
     }
 
@@ -186,29 +217,47 @@ impl Allocations {
         self.given.remove(uid);
         self.granted.remove(uid);
         let was_in_writing = self.in_writing.remove(uid).is_some();
-        if self.record.remove(uid.as_str()).is_some() || was_in_writing {
-            self.unwritten = true;
-            self.keep();
-        }
+        self.stale |= self.record.remove(uid.as_str()).is_some() || was_in_writing;
     }
 
     /// Only these pods are left.
     pub(crate) fn keep_only(&mut self, pods: &BTreeSet<PodUid>) {
         let before = self.record.len();
         self.record.retain(|uid, _| pods.contains(&PodUid::from(uid.as_str())));
-        if self.record.len() != before {
-            self.unwritten = true;
-            self.keep();
+        self.stale |= self.record.len() != before;
+    }
+
+    /// Somebody is told that a pod does not get what it asks for: by then it is to be known what it has.
+    pub(crate) fn hurry(&mut self) {
+        self.urgent = true;
+    }
+
+    /// Begins to write everything that is not as on disk: there is time for it.
+    pub(crate) fn tidy(&mut self) {
+        self.unwritten |= self.stale;
+        self.hurry();
+        self.keep();
+    }
+
+    /// Sees to it that what is not on record yet is written: now, or in a moment.
+    pub(crate) fn keep(&mut self) {
+        if self.urgent || !self.granted.is_empty() {
+            self.write();
+        } else if self.unwritten && self.gathering.is_empty() {
+            self.gathering.spawn(tokio::time::sleep(GATHER));
         }
     }
 
-    /// Begins to write what is not on record yet, unless a write is under way: the next one follows it.
-    pub(crate) fn keep(&mut self) {
-        let is_news = self.unwritten || !self.granted.is_empty();
-        if !is_news || !self.writing.is_empty() {
+    /// Begins to write, unless a write is under way: the next one follows it.
+    fn write(&mut self) {
+        if !self.writing.is_empty() {
             return;
         }
-        self.unwritten = false;
+        self.urgent = false;
+        if !self.unwritten && self.granted.is_empty() {
+            return;
+        }
+        (self.unwritten, self.stale) = (false, false);
         let mut record = self.record.clone();
         for (uid, pod) in std::mem::take(&mut self.granted) {
             let kept = self.kept(&uid, &pod);
@@ -219,21 +268,40 @@ impl Allocations {
         self.writing.spawn(async move { file.write(&record).await });
     }
 
-    /// Waits until a write has ended; for ever while there is none.
+    /// Waits until a write has ended, or is due; for ever while there is none.
     pub(crate) async fn written(&mut self) -> Written {
-        match self.writing.join_next().await {
-            Some(Ok(written)) => Written(written),
-            Some(Err(error)) => {
-                error!(%error, "who wrote what pods were given is gone");
-                let (path, source) = (self.file.path().to_owned(), std::io::Error::other(error));
-                Written(Err(FileError { operation: "write", path, source }))
+        let Self { file, gathering, writing, .. } = self;
+        let ended = async {
+            match writing.join_next().await {
+                Some(Ok(written)) => written,
+                Some(Err(error)) => {
+                    error!(%error, "who wrote what pods were given is gone");
+                    let (path, source) = (file.path().to_owned(), std::io::Error::other(error));
+                    Err(FileError { operation: "write", path, source })
+                }
+                None => std::future::pending().await,
             }
-            None => std::future::pending().await,
+        };
+        let due = async {
+            if gathering.join_next().await.is_none() {
+                std::future::pending::<()>().await;
+            }
+        };
+        // Biased: both come at most once for a change.
+        tokio::select! {
+            biased;
+            ended = ended => Written(Some(ended)),
+            () = due => Written(None),
         }
     }
 
     /// A write has ended. What could not be kept is not given; whoever asked for it may ask again.
     pub(crate) fn finish(&mut self, Written(written): Written) -> Vec<Grant> {
+        let Some(written) = written else {
+            self.hurry();
+            self.keep();
+            return Vec::new();
+        };
         let in_writing = std::mem::take(&mut self.in_writing);
         if let Err(error) = written {
             let path = self.file.path().display();
@@ -253,123 +321,21 @@ impl Allocations {
         grants
     }
 
-    /// Ends what is being written, and writes what was forgotten since: the agent stops.
+    /// Ends what is being written, and writes what is not yet: the agent stops.
     pub(crate) async fn flush(&mut self) {
+        self.tidy();
         while !self.writing.is_empty() {
             let written = self.written().await;
-            let failed = written.0.is_err();
+            let failed = matches!(written, Written(Some(Err(_))));
             self.finish(written);
             if failed {
                 return;
             }
+            self.tidy();
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::ErrorKind;
-    use std::time::Duration;
-
-    use k8s_openapi::api::core::v1::ResourceRequirements;
-    use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-    use testkit::files::MemoryFiles;
-    use testkit::pods::pod;
-    use tokio::time::timeout;
-
-    use super::*;
-
-    const PATH: &str = "/state/allocated-resources.json";
-
-    fn asking(name: &str, cpu: &str) -> Arc<Pod> {
-        let requests = Some([("cpu".to_owned(), Quantity(cpu.to_owned()))].into());
-        let resources = ResourceRequirements { requests, ..ResourceRequirements::default() };
-        let pod = pod(name).container("main", "image", ["sleep", "forever"]);
-        Arc::new(pod.spec(|spec| spec.containers[0].resources = Some(resources)).build())
-    }
-
-    async fn on_disk(files: &Arc<MemoryFiles>) -> Vec<String> {
-        let mut next = Allocations::new(Arc::clone(files) as _, Path::new("/state"));
-        next.load().await;
-        next.record.into_keys().collect()
-    }
-
-    async fn finished(allocations: &mut Allocations) -> Vec<String> {
-        let written = allocations.written().await;
-        let grants = allocations.finish(written);
-        grants.into_iter().map(|grant| grant.uid.to_string()).collect()
-    }
-
-    // behaviour: RSZ-1
-    #[tokio::test(start_paused = true)]
-    async fn what_is_granted_is_given_when_it_is_on_record_and_several_in_one_write() {
-        let files = Arc::new(MemoryFiles::new());
-        let mut allocations = Allocations::new(Arc::clone(&files) as _, Path::new("/state"));
-        let uid = |name: &str| view::uid(&asking(name, "1"));
-        for name in ["a", "b", "c", "d"] {
-            allocations.admitted(asking(name, "1"), asking(name, "1"));
-        }
-        files.hold_writes();
-        let wanted = asking("a", "2");
-        allocations.grant(&uid("a"), &wanted);
-        allocations.keep();
-        for name in ["b", "c", "d"] {
-            allocations.grant(&uid(name), &asking(name, "2"));
-            allocations.keep();
-        }
-        let waits = timeout(Duration::from_mins(1), allocations.written()).await;
-        assert!(waits.is_err() && allocations.is_granted(&uid("a")));
-        let given = Allocation::of(&allocations.allocated(&wanted));
-        assert_eq!(given, Allocation::of(&asking("a", "1")), "not before it is on record");
-        allocations.forget(&uid("d"));
-        files.release_writes();
-        assert_eq!(finished(&mut allocations).await, [uid("a").as_str()]);
-        assert!(Arc::ptr_eq(&allocations.allocated(&wanted), &wanted));
-        let mut next = Allocations::new(Arc::clone(&files) as _, Path::new("/state"));
-        next.load().await;
-        let before = next.before(&uid("a")).cloned();
-        assert_eq!(before, Some(Allocation::of(&asking("a", "1"))), "which it may still have");
-        allocations.settled(&uid("a"));
-        assert_eq!(finished(&mut allocations).await, [uid("b").as_str(), uid("c").as_str()]);
-        assert_eq!(on_disk(&files).await, ["a", "b", "c"].map(|name| uid(name).to_string()));
-        // One that goes while it is written is not given anything, and not on record in the end.
-        allocations.grant(&uid("a"), &asking("a", "3"));
-        allocations.keep();
-        allocations.forget(&uid("a"));
-        assert_eq!(finished(&mut allocations).await, [""; 0]);
-        allocations.flush().await;
-        assert_eq!(on_disk(&files).await, ["b", "c"].map(|name| uid(name).to_string()));
-    }
-
-    // behaviour: RSZ-1
-    #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_kept_is_not_given() {
-        let files = Arc::new(MemoryFiles::new());
-        let mut allocations = Allocations::new(Arc::clone(&files) as _, Path::new("/state"));
-        let (has, wanted) = (asking("a", "1"), asking("a", "2"));
-        let uid = view::uid(&has);
-        allocations.admitted(Arc::clone(&has), has);
-        files.fail(PATH, ErrorKind::StorageFull);
-        allocations.grant(&uid, &wanted);
-        allocations.keep();
-        assert_eq!(finished(&mut allocations).await, [""; 0]);
-        assert!(!allocations.is_granted(&uid), "it may be asked for again");
-        files.repair(PATH);
-        allocations.grant(&uid, &wanted);
-        allocations.keep();
-        assert_eq!(finished(&mut allocations).await, [uid.as_str()]);
-    }
-
-    #[test]
-    fn a_pod_is_copied_once_for_what_it_was_given() {
-        let files = Arc::new(MemoryFiles::new());
-        let mut allocations = Allocations::new(files as _, Path::new("/state"));
-        let (has, wanted) = (asking("a", "1"), asking("a", "2"));
-        allocations.admitted(Arc::clone(&has), Arc::clone(&has));
-        assert!(Arc::ptr_eq(&allocations.allocated(&has), &has));
-        let given = allocations.allocated(&wanted);
-        allocations.admitted(Arc::clone(&wanted), Arc::clone(&given));
-        assert!(Arc::ptr_eq(&allocations.allocated(&wanted), &given));
-        assert_eq!(Allocation::of(&given), Allocation::of(&has));
-    }
-}
+#[path = "allocations_tests.rs"]
+mod tests;

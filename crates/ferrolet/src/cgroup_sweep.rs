@@ -1,15 +1,15 @@
-//! Looks for cgroups of pods that are gone, apart from the sync loop: what is in them may take a while
-//! to end.
+//! Looks for cgroups of pods of which nothing is to run, apart from the sync loop: what is in them may take
+//! a while to end.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gc::decide::PodStates;
 use model::ids::PodUid;
-use model::pod_state::PodState;
 use runtime::PodCgroups;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+use crate::remains::KnownPods;
 
 /// What is to be looked for.
 #[derive(Debug, Default)]
@@ -51,19 +51,19 @@ impl CgroupSweep {
     pub(crate) async fn run(
         self,
         cgroups: Arc<PodCgroups>,
-        pods: Arc<dyn PodStates>,
+        pods: Arc<KnownPods>,
         stop: CancellationToken,
     ) {
-        let is_gone = |uid: &PodUid| pods.sources_ready() && pods.state(uid) == PodState::Gone;
+        let why = |uid: &PodUid| pods.runs_nothing(uid);
         let looks = async {
             loop {
                 self.wake.notified().await;
                 let Asked { everything, pods } = self.take();
                 if everything {
-                    cgroups.sweep(&is_gone).await;
+                    cgroups.sweep(&why).await;
                 } else {
                     for uid in &pods {
-                        cgroups.sweep_one(uid, &is_gone).await;
+                        cgroups.sweep_one(uid, &why).await;
                     }
                 }
             }

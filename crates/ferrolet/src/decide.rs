@@ -9,3 +9,4 @@ pub(crate) mod news;
 pub(crate) mod node;
 pub(crate) mod node_resources;
 pub(crate) mod swap;
+pub(crate) mod terminations;

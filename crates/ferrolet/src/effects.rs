@@ -68,6 +68,7 @@ const FIELDS: &[&str] = &[
     "providerID",
     "registerNode",
     "registerWithTaints",
+    "reservedSystemCPUs",
     "resolvConf",
     "runtimeRequestTimeout",
     "seccompDefault",

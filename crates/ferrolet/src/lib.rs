@@ -12,6 +12,7 @@ mod admission_metrics;
 mod adopt;
 mod allocations;
 mod cgroup_driver;
+mod cgroup_metrics;
 pub mod cgroup_sweep;
 pub mod cli;
 mod cluster_mode;

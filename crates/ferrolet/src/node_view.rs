@@ -199,6 +199,7 @@ impl NodeView {
         if before.is_none() || phases.0 != phases.1 {
             self.metrics.told(&observed.uid, phases, self.clock.now());
         }
+        self.metrics.is_now(pod, previous.as_ref().map(|before| &*before.status), &status);
         let is_new = self.statuses.set(&observed.uid, status);
         drop(publishing);
         if is_new {

@@ -5,16 +5,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ids::PodUid;
-use prometheus::{Histogram, HistogramOpts, Registry};
+use podspec::view;
+use prometheus::{Histogram, HistogramOpts, IntCounterVec, Opts, Registry, exponential_buckets};
 
 use crate::decide::first_steps::{FirstSteps, first_steps};
+use crate::decide::terminations::{Termination, terminations};
 
 /// The metrics, by their upstream names.
 #[derive(Debug)]
 pub(crate) struct PodMetrics {
     worker_start: Histogram,
     start: Histogram,
+    containers: Histogram,
+    terminated: IntCounterVec,
     /// When pods came that do not run yet. Never held across an await.
     came: Mutex<BTreeMap<PodUid, Timestamp>>,
 }
@@ -31,9 +36,35 @@ impl PodMetrics {
             "Time from when a pod came until it ran.",
         );
         let start = Histogram::with_opts(start.buckets(status::START_BUCKETS.to_vec()))?;
-        registry.register(Box::new(worker_start.clone()))?;
-        registry.register(Box::new(start.clone()))?;
-        Ok(Self { worker_start, start, came: Mutex::default() })
+        let containers = HistogramOpts::new(
+            "kubelet_containers_per_pod_count",
+            "Number of containers of each pod that is worked on.",
+        );
+        let containers =
+            Histogram::with_opts(containers.buckets(exponential_buckets(1.0, 2.0, 5)?))?;
+        let terminated = Opts::new(
+            "kubelet_terminated_containers_total",
+            "Number of containers that have ended, by what they were for, how and why.",
+        );
+        let labels = ["container_type", "exit_code", "reason"];
+        let terminated = IntCounterVec::new(terminated, &labels)?;
+        for times in [&worker_start, &start, &containers] {
+            registry.register(Box::new(times.clone()))?;
+        }
+        registry.register(Box::new(terminated.clone()))?;
+        Ok(Self { worker_start, start, containers, terminated, came: Mutex::default() })
+    }
+
+    /// A pod has another status than before, or its first one.
+    pub(crate) fn is_now(&self, pod: &Pod, before: Option<&PodStatus>, now: &PodStatus) {
+        if before.is_none() {
+            let count = u32::try_from(view::containers(pod).len()).unwrap_or(u32::MAX);
+            self.containers.observe(count.into());
+        }
+        for Termination { kind, exit_code, reason } in terminations(before, now) {
+            let exit_code = exit_code.to_string();
+            self.terminated.with_label_values(&[kind, exit_code.as_str(), reason]).inc();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PodUid, Timestamp>> {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use journal::{
     DiskJournal, Found, Ledger, Query, RecordedCgroups, RecordedFiles, RecordedPods,
-    RecordedRuntime,
+    RecordedRuntime, Witnesses,
 };
 use model::chain::Chain;
+use tokio_util::sync::CancellationToken;
 
 use crate::version::FERROLET;
 use crate::wiring::{Ports, Settings};
@@ -17,6 +18,7 @@ use crate::wiring::{Ports, Settings};
 pub(crate) struct Records {
     pub(crate) journal: Arc<DiskJournal>,
     pub(crate) ledger: Arc<Ledger>,
+    witnesses: Arc<Witnesses>,
 }
 
 impl Records {
@@ -28,6 +30,11 @@ impl Records {
         let journal = Arc::new(journal);
         let ledger = Ledger::new(Arc::clone(&journal) as _, &ports.metrics);
         let ledger = Arc::new(ledger.expect("a new registry has no metrics yet"));
+        let witnesses = Arc::new(Witnesses {
+            runtime: Some(Arc::clone(&ports.runtime)),
+            files: Some(Arc::clone(&ports.files)),
+            cgroups: ports.cgroups.clone(),
+        });
         let (inner, told) = (Arc::clone(&ports.runtime), Arc::clone(&ledger));
         ports.runtime = Arc::new(RecordedRuntime { inner, ledger: told });
         let (inner, told) = (Arc::clone(&ports.files), Arc::clone(&ledger));
@@ -40,8 +47,24 @@ impl Records {
             let (inner, ledger) = (Arc::clone(&cluster.pod_writes), Arc::clone(&ledger));
             cluster.pod_writes = Arc::new(RecordedPods { inner, ledger });
         }
-        Self { journal, ledger }
+        Self { journal, ledger, witnesses }
     }
+
+    /// Sees to it that what is put on record is on disk, and that what an earlier agent was removing when it
+    /// was killed is put on record.
+    pub(crate) fn keep(&self, stop: CancellationToken) -> impl Future<Output = ()> + use<> {
+        keep(Arc::clone(&self.journal), Arc::clone(&self.witnesses), stop)
+    }
+}
+
+/// The same of a journal for which these know what is there.
+pub(crate) async fn keep(
+    journal: Arc<DiskJournal>,
+    witnesses: Arc<Witnesses>,
+    stop: CancellationToken,
+) {
+    let settled = stop.run_until_cancelled(witnesses.settle(&journal));
+    tokio::join!(settled, Arc::clone(&journal).keep_synced(stop.clone()));
 }
 
 /// Answers from the journal, without holding anybody up.

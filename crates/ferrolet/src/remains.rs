@@ -34,6 +34,8 @@ struct Told {
     /// The pods that sources give, those that were refused included, and whether they may run for so
     /// long only.
     given: BTreeMap<PodUid, bool>,
+    /// Those of them that were refused: nothing of them is to run.
+    refused: BTreeSet<PodUid>,
     /// Pods for which a worker was asked, which may not have begun.
     working: BTreeSet<PodUid>,
     /// Whether every source was heard.
@@ -49,6 +51,20 @@ impl KnownPods {
 
     fn told(&self) -> MutexGuard<'_, Told> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By which rule nothing of a pod runs, nor will: it is gone, or was refused. Before everything that runs
+    /// has a worker nobody knows.
+    pub(crate) fn runs_nothing(&self, uid: &PodUid) -> Option<&'static str> {
+        let told = self.told();
+        let has_worker = told.working.contains(uid) || self.workers.get(uid).is_some();
+        if !told.sources_ready || !told.looked_after || has_worker {
+            None
+        } else if told.refused.contains(uid) {
+            Some("pod-was-refused")
+        } else {
+            (!told.given.contains_key(uid)).then_some("pod-is-gone")
+        }
     }
 }
 
@@ -111,11 +127,26 @@ impl Remains {
             |pod: &Pod| view::spec(pod).is_some_and(|spec| spec.active_deadline_seconds.is_some());
         let mut told = self.known.told();
         told.given = given.map(|(uid, pod)| (uid.clone(), has_deadline(pod))).collect();
+        let Told { given, refused, .. } = &mut *told;
+        refused.retain(|uid| given.contains_key(uid));
         let before = std::mem::replace(&mut told.sources_ready, sources_ready);
         drop(told);
         if before != sources_ready {
             self.gc.everything_changed();
         }
+    }
+
+    /// A pod was refused: what an earlier agent made for it goes, so far as nothing of it runs.
+    pub(crate) fn refused(&self, uid: &PodUid) {
+        self.known.told().refused.insert(uid.clone());
+        if self.known.runs_nothing(uid).is_some() {
+            self.cgroups.of_pod(uid);
+        }
+    }
+
+    /// A pod that may have been refused is looked at anew.
+    pub(crate) fn not_refused(&self, uid: &PodUid) {
+        self.known.told().refused.remove(uid);
     }
 
     /// A worker is about to be asked for a pod.
@@ -142,7 +173,7 @@ impl Remains {
         if self.known.state(uid).content_removable().is_some() {
             self.gc.pod_is_removable(uid);
         }
-        if self.known.state(uid) == PodState::Gone {
+        if self.known.runs_nothing(uid).is_some() {
             self.cgroups.of_pod(uid);
         }
     }
@@ -203,6 +234,29 @@ mod tests {
         known.told().looked_after = true;
         assert_eq!(states(&known), [PodState::Given, PodState::Gone]);
         assert!(known.sources_ready() && !known.needs_first_sandbox(&a));
+    }
+
+    // behaviour: CGR-40
+    #[test]
+    fn of_a_pod_that_was_refused_nothing_runs_unless_it_has_a_worker() {
+        let known = KnownPods::new(WorkerStates::default());
+        let uid = PodUid::from("a");
+        known.told().given.insert(uid.clone(), false);
+        known.told().sources_ready = true;
+        known.told().looked_after = true;
+        assert_eq!(known.runs_nothing(&uid), None, "it is wanted");
+        known.told().refused.insert(uid.clone());
+        assert_eq!(known.runs_nothing(&uid), Some("pod-was-refused"));
+        assert_eq!(known.state(&uid), PodState::Given, "its logs stay");
+        known.told().working.insert(uid.clone());
+        assert_eq!(known.runs_nothing(&uid), None, "it is being ended");
+        known.told().working.remove(&uid);
+        known.told().looked_after = false;
+        assert_eq!(known.runs_nothing(&uid), None, "its earlier version may run");
+        known.told().looked_after = true;
+        known.told().given.clear();
+        known.told().refused.clear();
+        assert_eq!(known.runs_nothing(&uid), Some("pod-is-gone"));
     }
 
     #[test]

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::cgroup_driver::cgroup_driver;
+use crate::cgroup_metrics::TimedCgroups;
 use crate::cluster_mode::{GivenNode, connect, own_node, tell_setup_failed};
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
@@ -319,7 +320,7 @@ async fn prepare(
 ) -> Result<(Ports, Local)> {
     let metrics = Registry::new();
     let (endpoint, runtime) = runtime(config, &metrics)?;
-    let cgroups = meet_runtime(config, settings, &runtime, endpoint.path()).await?;
+    let cgroups = meet_runtime(config, settings, (&runtime, endpoint.path()), &metrics).await?;
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
     let note = runtime_note(settings, &endpoint, cgroups.as_deref());
@@ -380,11 +381,11 @@ fn runtime(
 async fn meet_runtime(
     config: &KubeletConfiguration,
     settings: &mut Settings,
-    runtime: &CriRuntime,
-    socket: &Path,
+    (runtime, socket): (&CriRuntime, &Path),
+    metrics: &Registry,
 ) -> Result<Option<Arc<dyn Cgroups>>> {
     settings.runtime_name = wait_for_runtime(runtime, socket).await;
-    let cgroups = cgroups(config, settings, runtime).await?;
+    let cgroups = cgroups(config, settings, runtime, metrics).await?;
     settings.admission.runtime = runtime_features(runtime).await;
     Ok(cgroups)
 }
@@ -406,6 +407,7 @@ async fn cgroups(
     config: &KubeletConfiguration,
     settings: &mut Settings,
     runtime: &CriRuntime,
+    metrics: &Registry,
 ) -> Result<Option<Arc<dyn Cgroups>>> {
     let asked = cgroup_driver(async || runtime.cgroup_driver().await).await;
     let asked = asked.context("ask the runtime for its cgroup driver")?;
@@ -418,7 +420,8 @@ async fn cgroups(
     if !settings.cgroups.is_any() {
         return Ok(None);
     }
-    let port = node_cgroups::open(driver)?;
+    let port = TimedCgroups::new(node_cgroups::open(driver)?, metrics);
+    let port: Arc<dyn Cgroups> = Arc::new(port.context("time what is done to cgroups")?);
     node_cgroups::prepare(&*port, &settings.cgroups, &LoggedEvents).await?;
     Ok(Some(port))
 }

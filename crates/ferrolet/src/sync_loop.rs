@@ -1,9 +1,11 @@
 //! The sync loop: hears what is wanted and what happened, and tells the pods' workers.
 //!
 //! Work is done where something changed. Once a minute all pods are gone through, which repairs what
-//! was missed and finds nothing otherwise.
+//! was missed and finds nothing otherwise; on a node where nothing stirs, every five minutes.
 
 mod admit;
+mod fresh_node;
+mod passes;
 mod resize;
 
 use std::borrow::Cow;
@@ -16,6 +18,7 @@ use model::ids::{PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
+use model::ports::files::FileError;
 use node::NodeHandle;
 use pods::decide::mirror::StaticPods;
 use pods::decide::worker::{Target, Update};
@@ -40,10 +43,11 @@ use crate::resize_metrics::Trigger;
 use crate::resizes::Resizes;
 use crate::runtime_state::Ready;
 use crate::sync_metrics::SyncMetrics;
-use admit::Arrivals;
+use admit::{Arrivals, Awaited};
+use passes::Passes;
 use resize::Asking;
 
-/// How often all pods are gone through without need.
+/// How often all pods are gone through without need, if anything stirred.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
 
 /// What the loop listens to and talks to.
@@ -109,20 +113,44 @@ pub(crate) struct SyncLoop {
     listed: bool,
     /// Whether directories of pods that went while no agent ran were looked for.
     swept: bool,
+    /// When all pods are gone through.
+    passes: Passes,
 }
 
 impl SyncLoop {
     pub(crate) fn new(parts: SyncLoopParts) -> Self {
         let (refused, working, parted) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         let (arrivals, resizing) = (Arrivals::default(), BTreeMap::new());
-        Self { parts, refused, arrivals, resizing, working, parted, listed: false, swept: false }
+        Self {
+            parts,
+            refused,
+            arrivals,
+            resizing,
+            working,
+            parted,
+            listed: false,
+            swept: false,
+            passes: Passes::default(),
+        }
     }
 
-    /// Runs until told to stop, or until there is nobody left to hear from.
-    pub(crate) async fn run(mut self, stop: CancellationToken) {
-        self.parts.allocations.load().await;
+    /// Runs until told to stop, or until there is nobody left to hear from; not at all where it cannot be
+    /// read what earlier agents gave to pods.
+    pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), FileError> {
+        if stop.run_until_cancelled(self.load()).await.transpose()?.is_none() {
+            return Ok(());
+        }
         self.turn(&stop).await;
         self.parts.allocations.flush().await;
+        Ok(())
+    }
+
+    async fn load(&mut self) -> Result<(), FileError> {
+        self.parts.allocations.load().await?;
+        match &self.parts.pod_runtime {
+            Some(pod_runtime) => pod_runtime.load_sizes().await,
+            None => Ok(()),
+        }
     }
 
     async fn turn(&mut self, stop: &CancellationToken) {
@@ -133,8 +161,9 @@ impl SyncLoop {
             self.parts.pulse.beat();
             // Biased: stopping first; the first list comes once, the tick once a minute; then what is
             // wanted, which changes at the pace of people; then news, at most two for each pod that
-            // ends, room that was made, once for each critical pod that needs some, and resizes that
-            // are over or on record; lifecycle events are merged by pod and so wait without growing.
+            // ends, room that was made, once for each critical pod that needs some, and the node's object,
+            // once for each pod that its labels are in the way of; resizes that are over or on record;
+            // lifecycle events are merged by pod and so wait without growing.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -142,7 +171,10 @@ impl SyncLoop {
                     self.listed = true;
                     self.look_after_all(Trigger::PodsAdded).await;
                 }
-                _ = tick.tick() => self.housekeeping().await,
+                _ = tick.tick() => {
+                    self.housekeeping().await;
+                    continue;
+                }
                 change = self.parts.sources.changed() => match change {
                     Some(change) => self.source_changed(change).await,
                     None => return,
@@ -151,11 +183,15 @@ impl SyncLoop {
                     Some(news) => self.heard(news).await,
                     None => return,
                 },
-                made = self.arrivals.room_made() => self.room_made(made).await,
+                awaited = self.arrivals.awaited() => match awaited {
+                    Awaited::Room(made) => self.room_made(made).await,
+                    Awaited::Node(looked) => self.node_looked_at(looked).await,
+                },
                 pods = self.parts.resizes.done() => self.resized(pods).await,
                 written = self.parts.allocations.written() => self.allocations_written(written).await,
                 events = self.parts.lifecycle.take() => self.happened(events).await,
             }
+            self.passes.stir();
         }
     }
 
@@ -234,6 +270,7 @@ impl SyncLoop {
         let answer = answer(came, known);
         if answer != Answer::StaysRefused {
             self.refused.remove(&uid);
+            self.parts.remains.not_refused(&uid);
         }
         if is_mended(known) {
             self.parts.view.hide(&uid);
@@ -362,15 +399,24 @@ impl SyncLoop {
 
     /// Repairs what was missed, if anything was.
     async fn housekeeping(&mut self) {
-        self.tell_desired().await;
-        let (sources, working) = (&self.parts.sources, &self.working);
-        self.parts.view.retain(|uid| sources.get(uid).is_some() || working.contains(uid));
-        self.look_after_all(Trigger::Periodic).await;
+        if self.passes.begin(self.parts.cache.version()) {
+            self.go_through_all().await;
+        } else {
+            self.retry_resizes(Trigger::Periodic).await;
+        }
         self.parts.remains.housekeeping();
         if self.listed && self.parts.sources.all_ready() && !self.swept {
             self.swept = true;
             self.sweep_directories().await;
         }
+        self.parts.allocations.tidy();
+    }
+
+    async fn go_through_all(&mut self) {
+        self.tell_desired().await;
+        let (sources, working) = (&self.parts.sources, &self.working);
+        self.parts.view.retain(|uid| sources.get(uid).is_some() || working.contains(uid));
+        self.look_after_all(Trigger::Periodic).await;
     }
 
     /// Removes the directories and records of pods that are neither wanted nor worked on nor alive.
@@ -407,9 +453,13 @@ impl SyncLoop {
         let desired = self.parts.sources.pods().map(|(_, pod)| view::is_static(pod));
         let active = self.active().map(|(_, pod)| view::is_static(pod));
         self.parts.metrics.count(desired, active);
+        let pods = self.parts.sources.pods().filter_map(|(_, pod)| view::spec(pod));
+        let ephemeral = pods.filter_map(|spec| spec.ephemeral_containers.as_ref());
+        self.parts.metrics.ephemeral(ephemeral.map(Vec::len).sum());
     }
 
     async fn look_after_the_others(&mut self) {
+        self.passes.stir();
         let live = self.parts.cache.all_live();
         let told = self.parts.sources.pods().filter(|(uid, _)| !self.refused.contains(*uid));
         let wanted = told.map(|(uid, pod)| {

@@ -211,7 +211,7 @@ impl Bench {
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(pleg.task.run(stop.clone()));
         tasks.spawn(workers_task.run(stop.clone()));
-        tasks.spawn(sync_loop.run(stop));
+        tasks.spawn(async { sync_loop.run(stop).await.expect("nothing is in the way") });
         Self { runtime, view, pulse, source, _refusals: no_refusals, _tasks: tasks }
     }
 

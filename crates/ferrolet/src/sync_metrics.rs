@@ -8,6 +8,7 @@ pub(crate) struct SyncMetrics {
     desired: IntGaugeVec,
     active: IntGaugeVec,
     mirrors: IntGauge,
+    ephemeral: IntGauge,
     restarted: IntCounterVec,
     orphaned: IntCounter,
 }
@@ -28,6 +29,11 @@ impl SyncMetrics {
         };
         let mirrors = IntGauge::new("kubelet_mirror_pods", "Number of static pods with mirrors.")?;
         registry.register(Box::new(mirrors.clone()))?;
+        let ephemeral = IntGauge::new(
+            "kubelet_managed_ephemeral_containers",
+            "Number of ephemeral containers of the pods that are wanted here.",
+        )?;
+        registry.register(Box::new(ephemeral.clone()))?;
         let restarted = Opts::new(
             "kubelet_restarted_pods_total",
             "Number of pods that came again with the same uid after they had ended.",
@@ -46,6 +52,7 @@ impl SyncMetrics {
                 "Number of pods that were let in and take something of the node.",
             )?,
             mirrors,
+            ephemeral,
             restarted,
             orphaned,
         })
@@ -64,6 +71,11 @@ impl SyncMetrics {
     /// So many static pods have mirrors.
     pub(crate) fn mirrors(&self, count: usize) {
         self.mirrors.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// So many ephemeral containers are wanted.
+    pub(crate) fn ephemeral(&self, count: usize) {
+        self.ephemeral.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// A pod came again.
@@ -101,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    // behaviour: WRK-30, WRK-32
+    // behaviour: WRK-30, WRK-32, WRK-33
     #[test]
     fn pods_are_counted_by_whether_they_are_static() {
         let registry = Registry::new();
@@ -109,6 +121,7 @@ mod tests {
         metrics.count([true, false, true].into_iter(), [false, false].into_iter());
         metrics.count([true, false, true].into_iter(), [false].into_iter());
         metrics.mirrors(2);
+        metrics.ephemeral(3);
         metrics.restarted(true);
         metrics.orphaned();
         tell_node_name(&registry, "web-1").unwrap();
@@ -119,6 +132,7 @@ mod tests {
             "kubelet_active_pods{static=\"\"} 1",
             "kubelet_active_pods{static=\"true\"} 0",
             "kubelet_mirror_pods 2",
+            "kubelet_managed_ephemeral_containers 3",
             "kubelet_restarted_pods_total{static=\"true\"} 1",
             "kubelet_orphaned_runtime_pods_total 1",
             "kubelet_node_name{node=\"web-1\"} 1",

@@ -115,7 +115,7 @@ impl Syncer {
     /// Tells what is in the way of a resize, once.
     fn resize_failed(&self, pod: &Pod, uid: &PodUid, error: &SyncError) {
         let SyncError::Resize(error) = error else { return };
-        let error = Chain(error).to_string();
+        let error = error.told();
         // A part of it may have been done.
         self.looks.mark(uid, [()]);
         if self.resizes.failed(uid, &error) {
@@ -249,7 +249,8 @@ impl PodSyncer for Syncer {
         match self.pod_runtime.kill(&pod, status, Some(grace)).await {
             Ok(()) => Outcome::Done,
             Err(error) => {
-                self.warn(&pod, "FailedKillPod", format!("error killing pod: {}", Chain(&error)));
+                let message = format!("error killing pod: {}", error.kill_told(&status.uid));
+                self.warn(&pod, "FailedKillPod", message);
                 warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "cannot stop a pod; trying again");
                 Outcome::Again(Retry::Failure)
             }
@@ -257,7 +258,7 @@ impl PodSyncer for Syncer {
     }
 
     fn status_unknown(&self, pod: &Pod, error: &RuntimeError) {
-        self.warn(pod, "FailedSync", format!("error determining status: {}", Chain(error)));
+        self.warn(pod, "FailedSync", format!("error determining status: {}", error.rpc_text()));
     }
 
     async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome {

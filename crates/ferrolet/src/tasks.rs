@@ -1,8 +1,11 @@
 //! The long tasks of the agent, by name.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::error::Error;
 use std::time::Duration;
 
+use model::chain::Chain;
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -11,7 +14,7 @@ use tracing::warn;
 /// that whoever supervises the agent starts it anew, whole.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
-    set: JoinSet<()>,
+    set: JoinSet<Result<(), Reason>>,
     names: BTreeMap<Id, &'static str>,
     stop: CancellationToken,
 }
@@ -19,12 +22,18 @@ pub(crate) struct Tasks {
 /// How long tasks may take to stop.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Why a task cannot go on.
+type Reason = Box<dyn Error + Send + Sync>;
+
 /// A long task that ended too early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TaskEnded {
     /// It returned.
     #[error("task {0} ended")]
     Returned(&'static str),
+    /// It cannot go on.
+    #[error("task {0}: {1}")]
+    Failed(&'static str, String),
     /// It panicked.
     #[error("task {0} panicked")]
     Panicked(&'static str),
@@ -36,14 +45,32 @@ impl Tasks {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let handle = self.set.spawn(task(self.stop.child_token()));
+        let task = task(self.stop.child_token());
+        self.spawn_fallible(name, |_| async move {
+            task.await;
+            Ok::<(), Infallible>(())
+        });
+    }
+
+    /// The same for one that may find that it cannot go on.
+    pub(crate) fn spawn_fallible<F, E>(
+        &mut self,
+        name: &'static str,
+        task: impl FnOnce(CancellationToken) -> F,
+    ) where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Error + Send + Sync + 'static,
+    {
+        let task = task(self.stop.child_token());
+        let handle = self.set.spawn(async move { task.await.map_err(Reason::from) });
         self.names.insert(handle.id(), name);
     }
 
     /// Waits until a task ends, which none should.
     pub(crate) async fn first_ended(&mut self) -> TaskEnded {
         match self.set.join_next_with_id().await {
-            Some(Ok((id, ()))) => TaskEnded::Returned(self.name(id)),
+            Some(Ok((id, Ok(())))) => TaskEnded::Returned(self.name(id)),
+            Some(Ok((id, Err(why)))) => TaskEnded::Failed(self.name(id), Chain(&*why).to_string()),
             Some(Err(error)) => TaskEnded::Panicked(self.name(error.id())),
             None => TaskEnded::Returned("none was started"),
         }
@@ -85,6 +112,9 @@ mod tests {
         assert_eq!(tasks.first_ended().await.to_string(), "task short ended");
         tasks.spawn("broken", |_| async { panic!("on purpose") });
         assert_eq!(tasks.first_ended().await.to_string(), "task broken panicked");
+        let unreadable = std::io::Error::other("no such luck");
+        tasks.spawn_fallible("unlucky", |_| async { Err(unreadable) });
+        assert_eq!(tasks.first_ended().await.to_string(), "task unlucky: no such luck");
         tasks.stop().await;
     }
 

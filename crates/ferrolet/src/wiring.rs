@@ -33,6 +33,7 @@ use crate::admission::Admission;
 use crate::admission_metrics::AdmissionMetrics;
 use crate::adopt::Adoption;
 use crate::allocations::Allocations;
+use crate::cgroup_metrics::tell_cgroup_version;
 use crate::cgroup_sweep::CgroupSweep;
 pub use crate::cluster_mode::ClusterPorts;
 use crate::cluster_mode::{
@@ -138,11 +139,11 @@ impl Agent {
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
         let known = (Arc::clone(&view), book, RuntimeLogs(pleg.cache));
         answer(local, ports, known, (&health, &records, &collector), &mut tasks);
-        tasks.spawn("journal", |stop| records.journal.keep_synced(stop));
+        tasks.spawn("journal", |stop| records.keep(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
         tasks.spawn("relist", |stop| pleg.task.run(stop));
         tasks.spawn("pod workers", |stop| workers_task.run(stop));
-        tasks.spawn("sync loop", |stop| sync_loop.run(stop));
+        tasks.spawn_fallible("sync loop", |stop| sync_loop.run(stop));
         Self { tasks, health, gc, collector, view }
     }
 
@@ -231,6 +232,8 @@ fn node_view(
 
 fn sync_metrics(settings: &Settings, ports: &Ports) -> SyncMetrics {
     tell_node_name(&ports.metrics, &settings.node_name).expect("nobody else tells the node's name");
+    let version = settings.node.machine.cgroups;
+    tell_cgroup_version(&ports.metrics, version).expect("nobody else tells of cgroups");
     SyncMetrics::new(&ports.metrics).expect("nobody else counts pods")
 }
 
@@ -262,7 +265,7 @@ fn collect_containers(
     tasks.spawn("container garbage collection", |stop| gc_task.run(stop));
     let sweep = CgroupSweep::default();
     if let Some(cgroups) = cgroups {
-        let (sweep, pods) = (sweep.clone(), Arc::clone(&known) as _);
+        let (sweep, pods) = (sweep.clone(), Arc::clone(&known));
         tasks.spawn("cgroups of pods that are gone", |stop| sweep.run(cgroups, pods, stop));
     }
     let clock = Arc::clone(&ports.clock);

@@ -10,6 +10,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use model::chain::Chain;
 use model::ids::PodUid;
 use model::log_layout::LogLayout;
 use model::observed::{Container, ContainerStatus};
@@ -65,6 +66,19 @@ pub enum PassError {
     /// The directory of logs could not be read.
     #[error("failed to read podLogsDirectory")]
     ReadLogs(#[source] FileError),
+    /// One removal after the other found no runtime.
+    #[error("the container runtime is away, the rest is left to the next pass: {0}")]
+    RuntimeAway(String),
+}
+
+impl PassError {
+    /// What the event says that tells of it; of a list upstream has no words of its own.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::List(_, error) => error.rpc_text(),
+            Self::ReadLogs(_) | Self::RuntimeAway(_) => Chain(self).to_string(),
+        }
+    }
 }
 
 /// What the next pass would do, as far as everything could be looked at.
@@ -92,6 +106,8 @@ pub enum Stays {
     Kept(&'static str),
     /// It could not be removed.
     Failed(String),
+    /// There is no runtime that could remove it.
+    RuntimeAway(String),
 }
 
 /// What a pass came to.
@@ -120,7 +136,7 @@ impl Report {
         match step.outcome {
             Ok(()) => tally.removed += 1,
             Err(Stays::Kept(_)) => tally.kept += 1,
-            Err(Stays::Failed(_)) => tally.failed += 1,
+            Err(Stays::Failed(_) | Stays::RuntimeAway(_)) => tally.failed += 1,
         }
     }
 

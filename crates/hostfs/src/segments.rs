@@ -96,6 +96,11 @@ impl Segments for HostSegments {
             _ => Ok(()),
         }
     }
+
+    fn beside(&self, name: &str) -> Arc<dyn Segments> {
+        let ours = self.directory.file_name().unwrap_or_default().to_string_lossy();
+        Arc::new(Self::new(self.directory.with_file_name(format!("{ours}-{name}"))))
+    }
 }
 
 #[derive(Debug)]
@@ -140,5 +145,8 @@ mod tests {
         }
         std::fs::create_dir(directory.join("00000009.jsonl")).unwrap();
         assert_eq!(segments.list().unwrap(), [Lying { number: 3, size: 5 }]);
+        segments.beside("more").append_to(7).unwrap().append(b"text\n").unwrap();
+        assert!(root.path().join("ferrolet/journal-more/00000007.jsonl").is_file());
+        assert_eq!(segments.list().unwrap().len(), 1);
     }
 }

@@ -4,7 +4,8 @@
 
 use std::io::{self, BufRead, Read as _};
 
-use serde::Serialize as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::entry::{Entry, Inputs};
 
@@ -42,17 +43,19 @@ fn crc32(bytes: &[u8]) -> u32 {
 /// The line of an entry, its end included.
 pub(crate) fn line(entry: &Entry) -> Vec<u8> {
     let line = written(entry);
-    if line.len() <= LONGEST_LINE {
-        return line;
-    }
-    // Of texts there are a few, each with a bound; only inputs can be many.
-    written(&Entry { detail: Inputs(vec![("tooLong".to_owned(), true.into())]), ..entry.clone() })
+    if line.len() <= LONGEST_LINE { line } else { written(&without_inputs(entry)) }
 }
 
-fn written(entry: &Entry) -> Vec<u8> {
+/// Of texts there are a few, each with a bound; only inputs can be many.
+pub(crate) fn without_inputs(entry: &Entry) -> Entry {
+    Entry { detail: Inputs(vec![("tooLong".to_owned(), true.into())]), ..entry.clone() }
+}
+
+/// Something as a line, its end included.
+pub(crate) fn written(value: &impl Serialize) -> Vec<u8> {
     let mut line = Vec::with_capacity(512);
     let mut writer = serde_json::Serializer::new(&mut line);
-    entry.serialize(&mut writer).expect("an entry is made of texts and numbers");
+    value.serialize(&mut writer).expect("it is made of texts and numbers");
     line.pop();
     let sum = crc32(&line);
     line.extend_from_slice(SUM);
@@ -62,8 +65,8 @@ fn written(entry: &Entry) -> Vec<u8> {
     line
 }
 
-/// The entry of a line, without the line's end; `None` when the line is damaged.
-pub(crate) fn entry(line: &[u8]) -> Option<Entry> {
+/// What a line says, without the line's end; `None` when the line is damaged.
+pub(crate) fn value<T: DeserializeOwned>(line: &[u8]) -> Option<T> {
     let rest = line.strip_suffix(END)?;
     let (rest, digits) = rest.split_at_checked(rest.len().checked_sub(DIGITS)?)?;
     let content = rest.strip_suffix(SUM)?;
@@ -83,9 +86,12 @@ pub(crate) struct Passed {
     pub(crate) ragged: bool,
 }
 
-/// Hands out the entries of a segment in their order. No more than a line is held at a time, whatever
+/// Hands out what the lines of a segment say, in their order. No more than a line is held at a time, whatever
 /// the segment is made of.
-pub(crate) fn read(mut from: impl BufRead, mut take: impl FnMut(Entry)) -> io::Result<Passed> {
+pub(crate) fn read<T: DeserializeOwned>(
+    mut from: impl BufRead,
+    mut take: impl FnMut(T),
+) -> io::Result<Passed> {
     let mut passed = Passed::default();
     let mut line = Vec::new();
     loop {
@@ -98,8 +104,8 @@ pub(crate) fn read(mut from: impl BufRead, mut take: impl FnMut(Entry)) -> io::R
         if passed.ragged && line.len() == LONGEST_LINE {
             passed.ragged = !skip_line(&mut from)?;
         }
-        match entry(&line) {
-            Some(entry) => take(entry),
+        match value(&line) {
+            Some(value) => take(value),
             // What ends a line that a crash tore leaves an empty one where nothing was torn.
             None if line.is_empty() => {}
             None => passed.damaged += 1,

@@ -1,5 +1,6 @@
 //! The journal on disk.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,9 +18,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::decode;
-use crate::entry::Entry;
-use crate::find::{Found, find};
+use crate::entry::{Became, Entry, NO_ANSWER};
+use crate::find::{Found, find_with};
 use crate::query::Query;
+use crate::repeated::Repeated;
+use crate::under_way::{Left, UnderWay};
 
 /// The smallest bound that a journal can keep.
 pub const SMALLEST: u64 = 1 << 20;
@@ -30,8 +33,11 @@ const SEGMENTS: u64 = 8;
 /// How many full segments wait to be on disk; beyond these, the oldest are about to be removed.
 const MOST_UNSYNCED: usize = 8;
 
-/// How long what was written may wait to be on disk.
+/// How long what was written may wait to be on disk, and what could not be written to be tried again.
 const SYNC_AFTER: Duration = Duration::from_secs(5);
+
+/// How many entries wait for room on disk; beyond these, the oldest are lost.
+const MOST_WAITING: usize = 256;
 
 /// Appends entries to segments, and keeps their size in bounds.
 #[derive(Debug)]
@@ -40,9 +46,11 @@ pub struct DiskJournal {
     clock: Arc<dyn WallClock>,
     version: String,
     max_bytes: u64,
+    /// What is noted down before it is done.
+    under_way: UnderWay,
     /// Who records writes, one at a time; never held over an await or a sync.
     state: Mutex<State>,
-    /// Told when there is something to sync.
+    /// Told when there is something to sync, or to write that could not be.
     dirty: Notify,
 }
 
@@ -51,6 +59,13 @@ struct State {
     current: Option<Current>,
     /// Full segments that may not be on disk yet.
     unsynced: Vec<Arc<dyn Segment>>,
+    /// Entries that are not on disk yet because there is no room, the oldest first.
+    waiting: VecDeque<Entry>,
+    /// How many of those are lost.
+    lost: u64,
+    /// What an earlier process was removing, by kind and id, as long as nothing else is known of it.
+    left: BTreeSet<(String, String)>,
+    repeated: Repeated,
     trouble: Trouble,
 }
 
@@ -80,6 +95,7 @@ impl DiskJournal {
         max_bytes: u64,
     ) -> Self {
         Self {
+            under_way: UnderWay::new(&*segments),
             segments,
             clock,
             version: version.to_owned(),
@@ -97,9 +113,49 @@ impl DiskJournal {
         self.max_bytes / SEGMENTS
     }
 
-    /// Asks for entries. Blocks while it reads.
+    /// Asks for entries, also those that wait for room on disk. Blocks while it reads.
     pub fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
-        find(&*self.segments, query, limit)
+        let waiting: Vec<Entry> = self.state().waiting.iter().cloned().collect();
+        find_with(&*self.segments, &waiting, query, limit)
+    }
+
+    /// What earlier processes had begun to remove when they were killed. Each is to be
+    /// [settled](Self::settle); until it is, the next process is told of it.
+    pub fn take_left(&self) -> Vec<Left> {
+        let left = self.under_way.take_left().unwrap_or_else(|error| {
+            warn!(error = %Chain(&error), "it is not known what was being removed");
+            Vec::new()
+        });
+        let things = left.iter().map(|left| thing(&left.entry));
+        self.state().left.extend(things);
+        left
+    }
+
+    /// Puts on record what became of such a removal, unless this process has removed the same thing since.
+    pub fn settle(&self, left: Left, outcome: Became, more: &str) {
+        let Left { mut entry, number } = left;
+        let mut state = self.state();
+        if state.left.remove(&thing(&entry)) {
+            entry.outcome = outcome;
+            entry.error = match outcome {
+                Became::Unknown | Became::Failed => Some(format!("{NO_ANSWER}{more}")),
+                Became::Removed | Became::Gone | Became::Held => {
+                    entry.detail.0.push(("foundGone".to_owned(), "after a restart".into()));
+                    None
+                }
+            };
+            let Entry { kind, id, rule, .. } = &entry;
+            let outcome = outcome.as_str();
+            info!(kind, id, rule, outcome, "was being removed when an earlier process ended");
+            self.keep(&mut state, entry);
+        }
+        drop(state);
+        self.under_way.end(number);
+    }
+
+    /// Tries again to write what could not be written.
+    fn retry(&self) {
+        self.write(&mut self.state());
     }
 
     /// Sees to it that all entries so far are on disk. Blocks until they are.
@@ -131,9 +187,46 @@ impl DiskJournal {
                 () = async { self.dirty.notified().await; sleep(SYNC_AFTER).await } => true,
             };
             let journal = Arc::clone(&self);
-            if let Err(error) = tokio::task::spawn_blocking(move || journal.sync()).await {
+            let work = move || {
+                journal.retry();
+                journal.sync();
+            };
+            if let Err(error) = tokio::task::spawn_blocking(work).await {
                 warn!(%error, "the journal of removals may not be on disk");
             }
+        }
+    }
+
+    /// Keeps an entry: on disk, or until there is room for it.
+    fn keep(&self, state: &mut State, entry: Entry) {
+        state.waiting.push_back(entry);
+        self.write(state);
+    }
+
+    /// Writes what waits, as far as there is room.
+    fn write(&self, state: &mut State) {
+        let now = Instant::now().into_std();
+        while let Some(entry) = state.waiting.pop_front() {
+            let Err(why) = self.append(state, &decode::line(&entry)) else { continue };
+            state.waiting.push_front(entry);
+            while state.waiting.len() > MOST_WAITING {
+                state.waiting.pop_front();
+                state.lost += 1;
+            }
+            self.dirty.notify_one();
+            if state.trouble.failed(now) {
+                let error = match &why {
+                    Unkept::File(error) => Chain(error).to_string(),
+                    Unkept::Append(error) => error.to_string(),
+                };
+                let (waiting, lost) = (state.waiting.len(), state.lost);
+                warn!(%error, waiting, lost, "the journal cannot be written; tried again until it can");
+            }
+            return;
+        }
+        if let Some(after) = state.trouble.over(now) {
+            let lost = std::mem::take(&mut state.lost);
+            info!(?after, lost, "the journal of removals is kept again");
         }
     }
 
@@ -157,19 +250,29 @@ impl DiskJournal {
         let lead: &[u8] = if current.ragged { b"\n" } else { b"" };
         // In one call, so that nothing comes between.
         let written = current.segment.append(&[lead, line].concat());
-        current.size += length;
         current.ragged = written.is_err();
+        current.size = match &written {
+            Ok(()) => current.size + length,
+            // A part of it may be there.
+            Err(_) => self.size_of(current.number).unwrap_or(current.size + length),
+        };
         if std::mem::replace(&mut current.synced, false) {
             self.dirty.notify_one();
         }
         written.map_err(Unkept::Append)
     }
 
+    fn size_of(&self, number: u64) -> Option<u64> {
+        let lying = self.segments.list().ok()?;
+        lying.iter().find(|one| one.number == number).map(|one| one.size)
+    }
+
     /// Goes on where an earlier agent ended.
     fn begin(&self) -> Result<Current, Unkept> {
         let lying = self.segments.list().map_err(Unkept::File)?;
         let Some(last) = lying.last() else { return self.open(1, 0, false) };
-        let read = self.segments.read(last.number).map(|reader| decode::read(reader, drop));
+        let read =
+            self.segments.read(last.number).map(|reader| decode::read(reader, drop::<Entry>));
         match read {
             Ok(Ok(passed)) => {
                 let damaged = passed.damaged;
@@ -203,6 +306,10 @@ impl DiskJournal {
     }
 }
 
+fn thing(entry: &Entry) -> (String, String) {
+    (entry.kind.clone(), entry.id.clone())
+}
+
 /// The oldest of the other segments, so that without them those take at most so many bytes.
 fn surplus(lying: &[Lying], kept: u64, most: u64) -> Vec<Lying> {
     let mut others: Vec<Lying> = lying.iter().filter(|one| one.number != kept).copied().collect();
@@ -219,26 +326,22 @@ fn surplus(lying: &[Lying], kept: u64, most: u64) -> Vec<Lying> {
 
 impl Journal for DiskJournal {
     fn record(&self, verdict: &Verdict, outcome: Outcome<'_>) {
-        let entry = Entry::new(verdict, outcome, self.clock.now(), &self.version);
-        let line = decode::line(&entry);
-        let now = Instant::now().into_std();
         let mut state = self.state();
-        match self.append(&mut state, &line) {
-            Ok(()) => {
-                if let Some(after) = state.trouble.over(now) {
-                    info!(?after, "the journal of removals is kept again");
-                }
+        if state.repeated.is_news(verdict, outcome, Instant::now().into_std()) {
+            let entry = Entry::new(verdict, outcome, self.clock.now(), &self.version);
+            if !state.left.is_empty() {
+                state.left.remove(&thing(&entry));
             }
-            Err(why) => {
-                if state.trouble.failed(now) {
-                    let error = match &why {
-                        Unkept::File(error) => Chain(error).to_string(),
-                        Unkept::Append(error) => error.to_string(),
-                    };
-                    warn!(%error, "a removal cannot be put into the journal; it is in this log alone");
-                }
-            }
+            self.keep(&mut state, entry);
         }
+    }
+
+    fn begun(&self, verdict: &Verdict) -> u64 {
+        self.under_way.begin(Entry::of_begun(verdict, self.clock.now(), &self.version))
+    }
+
+    fn ended(&self, number: u64) {
+        self.under_way.end(number);
     }
 }
 

@@ -6,6 +6,7 @@ use testkit::clock::VirtualClock;
 use testkit::segments::MemorySegments;
 
 use super::*;
+use crate::find::find;
 use crate::query::Match;
 
 fn journal(segments: &MemorySegments, max_bytes: u64) -> DiskJournal {
@@ -162,18 +163,73 @@ async fn a_segment_that_is_damaged_or_cannot_be_read_stops_nobody() {
     assert_eq!((ids(&found), found.problems.len()), (vec!["c2"], 1));
 }
 
+// behaviour: GC-103
 #[tokio::test(start_paused = true)]
-async fn a_full_disk_costs_what_does_not_fit_and_no_more() {
+async fn entries_wait_for_room_on_a_full_disk_and_can_be_asked_for_meanwhile() {
+    let segments = MemorySegments::default();
+    let kept = Arc::new(journal(&segments, SMALLEST));
+    let stop = CancellationToken::new();
+    let task = Arc::clone(&kept).keep_synced(stop.clone());
+    let play = async {
+        kept.record(&verdict("c1", "main", "web"), Outcome::Removed);
+        segments.set_room(Some(20));
+        kept.record(&verdict("c2", "main", "web"), Outcome::Removed);
+        kept.record(&verdict("c3", "main", "web"), Outcome::Removed);
+        assert_eq!(ids(&everything(&kept)), ["c3", "c2", "c1"]);
+        assert_eq!(ids(&everything(&journal(&segments, SMALLEST))), ["c1"]);
+        sleep(Duration::from_mins(1)).await;
+        segments.set_room(None);
+        sleep(Duration::from_secs(10)).await;
+        let on_disk = everything(&journal(&segments, SMALLEST));
+        assert_eq!((ids(&on_disk), on_disk.damaged), (vec!["c3", "c2", "c1"], 1));
+        kept.record(&verdict("c4", "main", "web"), Outcome::Removed);
+        assert_eq!(ids(&everything(&kept)), ["c4", "c3", "c2", "c1"]);
+        stop.cancel();
+    };
+    tokio::join!(task, play);
+}
+
+// behaviour: GC-103
+#[tokio::test(start_paused = true)]
+async fn of_what_waits_for_room_the_oldest_is_lost_and_nothing_of_the_journal_for_it() {
+    let segments = MemorySegments::default();
+    for number in 1..=7 {
+        segments.put(number, vec![b'x'; 131_072]);
+    }
+    let kept = journal(&segments, SMALLEST);
+    kept.record(&verdict("c0", "main", "web"), Outcome::Removed);
+    let lying = segments.list().unwrap().len();
+    segments.set_room(Some(0));
+    for number in 1..=2000 {
+        kept.record(&verdict(&format!("c{number}"), "main", "web"), Outcome::Removed);
+    }
+    assert_eq!(segments.list().unwrap().len(), lying, "what is on disk stays there");
+    segments.set_room(None);
+    kept.record(&verdict("c2001", "main", "web"), Outcome::Removed);
+    let found = everything(&kept);
+    let newest = (1..=2001).rev().take(MOST_WAITING + 1).map(|number| format!("c{number}"));
+    let expected: Vec<String> = newest.chain(["c0".to_owned()]).collect();
+    assert_eq!(ids(&found), expected);
+}
+
+// behaviour: GC-101
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_removed_is_on_record_once_however_often_it_is_tried() {
     let segments = MemorySegments::default();
     let kept = journal(&segments, SMALLEST);
-    kept.record(&verdict("c1", "main", "web"), Outcome::Removed);
-    segments.set_room(Some(20));
-    kept.record(&verdict("c2", "main", "web"), Outcome::Removed);
-    kept.record(&verdict("c3", "main", "web"), Outcome::Removed);
-    segments.set_room(None);
-    kept.record(&verdict("c4", "main", "web"), Outcome::Removed);
-    kept.record(&verdict("c5", "main", "web"), Outcome::Removed);
-    assert_eq!(ids(&everything(&kept)), ["c5", "c4", "c1"]);
+    kept.record(&verdict("old", "main", "web"), Outcome::Removed);
+    for _ in 0..60 {
+        for number in 0..1000 {
+            let verdict = verdict(&format!("c{number}"), "main", "web");
+            kept.record(&verdict, Outcome::Failed("the runtime is gone"));
+        }
+    }
+    let found = everything(&kept);
+    assert_eq!(found.entries.len(), 1001, "and nothing else was lost for it");
+    kept.record(&verdict("c7", "main", "web"), Outcome::Removed);
+    let of_one = kept.find(&Query::new("c7"), 10).unwrap();
+    let became: Vec<Became> = of_one.entries.iter().map(|entry| entry.outcome).collect();
+    assert_eq!(became, [Became::Removed, Became::Failed]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -262,7 +318,7 @@ proptest! {
             let mut content = segments.content(number).unwrap_or_default();
             content.extend_from_slice(&line);
             segments.put(number, content);
-            kept.push(decode::entry(line.strip_suffix(b"\n").unwrap()).unwrap());
+            kept.push(decode::value::<Entry>(line.strip_suffix(b"\n").unwrap()).unwrap());
         }
         let query = Query::new(&what);
         let by = |how| -> Vec<Entry> {

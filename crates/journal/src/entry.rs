@@ -18,6 +18,9 @@ const LONGEST_LIST: usize = 8 * 1024;
 /// An id may be a path.
 const LONGEST_ID: usize = 2048;
 
+/// Said of a removal of which nothing more is known than that it had begun.
+pub(crate) const NO_ANSWER: &str = "the process ended before the answer";
+
 /// What became of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -30,6 +33,8 @@ pub enum Became {
     Held,
     /// It could not be removed.
     Failed,
+    /// The process that removed it ended before it heard whether it is gone.
+    Unknown,
 }
 
 impl Became {
@@ -40,6 +45,7 @@ impl Became {
             Self::Gone => "gone",
             Self::Held => "held",
             Self::Failed => "failed",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -68,11 +74,12 @@ pub struct Entry {
     /// What people call it; empty when it has no name beside its id.
     #[serde(default)]
     pub name: String,
-    /// The pod it belonged to, as `NAMESPACE/NAME`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The pod it belonged to, as `NAMESPACE/NAME`; null for what belongs to none, or to one of which the
+    /// uid alone is known.
+    #[serde(default)]
     pub pod: Option<String>,
     /// That pod's uid.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub pod_uid: Option<String>,
     /// The rule that said so.
     pub rule: String,
@@ -81,7 +88,7 @@ pub struct Entry {
     pub detail: Inputs,
     /// What became of it.
     pub outcome: Became,
-    /// Why it could not be removed.
+    /// Why it could not be removed, or is not known to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The version of the agent that removed it.
@@ -109,6 +116,12 @@ impl Entry {
             },
             version: version.to_owned(),
         }
+    }
+
+    /// The entry of a verdict that is about to be carried out.
+    pub(crate) fn of_begun(verdict: &Verdict, time: Timestamp, version: &str) -> Self {
+        let entry = Self::new(verdict, Outcome::Removed, time, version);
+        Self { outcome: Became::Unknown, error: Some(NO_ANSWER.to_owned()), ..entry }
     }
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::decode;
 use crate::entry::Entry;
 use crate::query::{Match, Query};
+use crate::under_way::UnderWay;
 
 /// What the journal knows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +22,7 @@ pub struct Found {
     /// How many entries could not be read.
     pub damaged: u64,
     /// What is wrong with segments that could not be read.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub problems: Vec<String>,
 }
 
@@ -69,22 +70,47 @@ fn goes_along(entry: &Entry) -> bool {
     entry.kind == "log" && !entry.name.is_empty()
 }
 
-/// Looks for what is meant, and at most so many that went by themselves. Blocks while it reads.
+/// Looks for what is meant in the journal that a process left, and at most so many that went by themselves;
+/// also for what it was just removing. Blocks while it reads.
 pub fn find(segments: &dyn Segments, query: &Query, limit: usize) -> Result<Found, FileError> {
-    let (found, by) = scan(segments, query, limit)?;
+    find_with(segments, &UnderWay::new(segments).all()?, query, limit)
+}
+
+/// The same, in a journal and in entries that are newer than all of it.
+pub(crate) fn find_with(
+    segments: &dyn Segments,
+    newest: &[Entry],
+    query: &Query,
+    limit: usize,
+) -> Result<Found, FileError> {
+    let (found, by) = scan(segments, newest, query, limit)?;
     let of_pod = found.entries.iter().filter(|entry| query.means_pod_of(entry));
     let pods: BTreeSet<String> = of_pod.filter_map(|entry| entry.pod_uid.clone()).collect();
     if pods.is_empty() {
         return Ok(found);
     }
     // Some things know their pod by its uid alone; who they belong to is known by now.
-    Ok(scan(segments, &query.and_of_pods(pods, by), limit)?.0)
+    Ok(scan(segments, newest, &query.and_of_pods(pods, by), limit)?.0)
 }
 
 /// Looks for what is meant, from the newest segment to the oldest, and tells how it is meant.
-fn scan(segments: &dyn Segments, query: &Query, limit: usize) -> Result<(Found, Match), FileError> {
+fn scan(
+    segments: &dyn Segments,
+    newest: &[Entry],
+    query: &Query,
+    limit: usize,
+) -> Result<(Found, Match), FileError> {
     let mut found = Found::default();
     let (mut exact, mut prefix) = (Newest::new(limit), Newest::new(limit));
+    for entry in newest {
+        match query.means(entry) {
+            Some(Match::Exact) => exact.take(entry.clone()),
+            Some(Match::Prefix) => prefix.take(entry.clone()),
+            None => {}
+        }
+    }
+    exact.end_of_segment();
+    prefix.end_of_segment();
     for lying in segments.list()?.iter().rev() {
         if exact.more {
             break;
@@ -98,7 +124,7 @@ fn scan(segments: &dyn Segments, query: &Query, limit: usize) -> Result<(Found, 
                 continue;
             }
         };
-        let read = decode::read(reader, |entry| match query.means(&entry) {
+        let read = decode::read(reader, |entry: Entry| match query.means(&entry) {
             Some(Match::Exact) => exact.take(entry),
             Some(Match::Prefix) => prefix.take(entry),
             None => {}

@@ -55,6 +55,16 @@ impl Ledger {
         self.progress.subscribe()
     }
 
+    /// Notes down that a removal begins; the number by which its end is told.
+    pub(crate) fn begun(&self, verdict: &Verdict) -> u64 {
+        self.journal.begun(verdict)
+    }
+
+    /// A removal has ended, and is on record if there was anything to it.
+    pub(crate) fn ended(&self, number: u64) {
+        self.journal.ended(number);
+    }
+
     /// Puts a removal on record.
     pub(crate) fn record(&self, verdict: &Verdict, outcome: Outcome<'_>) {
         let became = Became::from(outcome);

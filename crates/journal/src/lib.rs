@@ -6,17 +6,21 @@
 //!                                    v
 //!                  Ledger ──> log line, metric, who watches a pass
 //!                                    └──> DiskJournal ──line──> segments ──> find
+//!                  before the call ──> under way ──> after a kill: Witnesses ──> DiskJournal
 //! ```
 //!
 //! Inputs: verdicts and what became of them, through wrappers of the ports that remove. Outputs:
 //! lines of JSON in numbered segments, and the [entries](Entry) that somebody asks for.
 //!
 //! Invariants:
-//! - nothing is removed through the wrapped ports without an entry, whatever came of it;
+//! - nothing is removed through the wrapped ports without an entry, whatever came of it; of what is tried
+//!   again and fails again, the first failure has one;
+//! - what a process was removing when it was killed is put on record by the next;
 //! - the segments never take more bytes than their bound; the oldest goes first;
 //! - an entry that was written outlives the process; one that is damaged, as the last one after a
 //!   crash may be, is noticed by its checksum and passed over, and so is a segment that cannot be read;
-//! - nothing of the journal is kept in memory: who asks reads it, a line at a time;
+//! - nothing of the journal is kept in memory, but a bounded number of entries that the disk has no room for:
+//!   who asks reads it, a line at a time;
 //! - a journal that cannot be written never stops a removal.
 
 mod decode;
@@ -26,6 +30,9 @@ mod find;
 mod ledger;
 mod query;
 mod recorded;
+mod repeated;
+mod settle;
+mod under_way;
 
 pub use disk::{DiskJournal, SMALLEST};
 pub use entry::{Became, Entry, Inputs, plain};
@@ -33,3 +40,5 @@ pub use find::{Found, find};
 pub use ledger::{Ledger, Progress};
 pub use query::{Match, Query, Thing};
 pub use recorded::{RecordedCgroups, RecordedFiles, RecordedPods, RecordedRuntime};
+pub use settle::Witnesses;
+pub use under_way::Left;

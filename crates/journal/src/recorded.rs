@@ -18,16 +18,18 @@ pub use runtime::RecordedRuntime;
 /// Said of a removal whose end nobody waited for.
 const GIVEN_UP: &str = "given up before it was known whether it is gone";
 
-/// A removal under way. One that is given up is put on record too: it may have happened.
+/// A removal under way. One that is given up is put on record too: it may have happened. One whose process is
+/// killed is put on record by the next.
 struct UnderWay<'a> {
     ledger: &'a Ledger,
     verdict: &'a Verdict,
+    number: u64,
     over: bool,
 }
 
 impl<'a> UnderWay<'a> {
     fn new(ledger: &'a Ledger, verdict: &'a Verdict) -> Self {
-        Self { ledger, verdict, over: false }
+        Self { ledger, verdict, number: ledger.begun(verdict), over: false }
     }
 
     fn ended(mut self, outcome: Outcome<'_>) {
@@ -35,15 +37,8 @@ impl<'a> UnderWay<'a> {
         self.ledger.record(self.verdict, outcome);
     }
 
-    /// There was nothing to remove.
+    /// There was nothing to remove, or it was refused before anything was done.
     fn was_nothing(mut self) {
-        self.over = true;
-    }
-}
-
-impl UnderWay<'_> {
-    /// It was refused before anything was done.
-    fn never_began(mut self) {
         self.over = true;
     }
 }
@@ -53,6 +48,7 @@ impl Drop for UnderWay<'_> {
         if !self.over {
             self.ledger.record(self.verdict, Outcome::Failed(GIVEN_UP));
         }
+        self.ledger.ended(self.number);
     }
 }
 

@@ -19,11 +19,27 @@ impl fmt::Display for Chain<'_> {
     }
 }
 
+/// Several errors as one text, by the rule that upstream has for it: each once, in brackets if there are
+/// several.
+pub fn aggregate(errors: impl IntoIterator<Item = String>) -> Option<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for text in errors {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match texts.len() {
+        0 => None,
+        1 => texts.pop(),
+        _ => Some(format!("[{}]", texts.join(", "))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
 
-    use super::Chain;
+    use super::{Chain, aggregate};
     use crate::ports::files::FileError;
 
     #[test]
@@ -34,5 +50,13 @@ mod tests {
             source: io::Error::other("it is on fire"),
         };
         assert_eq!(Chain(&error).to_string(), "read /a: it is on fire");
+    }
+
+    #[test]
+    fn several_errors_are_one_text_that_says_nothing_twice() {
+        let of = |texts: &[&str]| aggregate(texts.iter().map(ToString::to_string));
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&["a", "a"]).as_deref(), Some("a"));
+        assert_eq!(of(&["a", "b", "a"]).as_deref(), Some("[a, b]"));
     }
 }

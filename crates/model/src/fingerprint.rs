@@ -63,6 +63,16 @@ impl Fingerprint {
         }
     }
 
+    /// As numbers, for who hands it on.
+    pub fn to_numbers(self) -> [u64; 3] {
+        [self.objects, self.unsettled, self.sum]
+    }
+
+    /// From [`Fingerprint::to_numbers`].
+    pub fn from_numbers([objects, unsettled, sum]: [u64; 3]) -> Self {
+        Self { objects, unsettled, sum }
+    }
+
     /// Of two lists.
     pub fn of(sandboxes: &[Sandbox], containers: &[Container]) -> Self {
         let mut fingerprint = Self::default();

@@ -128,8 +128,6 @@ pub struct ContainerStatus {
     pub message: Arc<str>,
     /// Where its log is written.
     pub log_path: Arc<str>,
-    /// Labels it was made with.
-    pub labels: BTreeMap<String, String>,
     /// Annotations it was made with: what the agent must know again after a restart.
     pub annotations: BTreeMap<String, String>,
     /// Files and directories of the host that it sees.

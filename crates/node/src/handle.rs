@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use model::image_claims::ImageListener;
+use model::ports::cluster::ApiError;
+use model::ports::node_api::NodeApi;
 use tokio::sync::{Notify, watch};
 
 use crate::decide::addresses::first_known;
@@ -19,6 +21,8 @@ pub struct NodeHandle {
     /// Written here and by the tasks that look; read by the status task, which a change wakes.
     pub(crate) facts: watch::Sender<Facts>,
     pub(crate) own: OwnNode,
+    pub(crate) api: Arc<dyn NodeApi>,
+    pub(crate) name: Arc<str>,
     pub(crate) look_again: Arc<Notify>,
     pub(crate) check_again: Arc<Notify>,
 }
@@ -42,6 +46,15 @@ impl NodeHandle {
     /// The node object as the server has it; nothing while there is none, or none was told of.
     pub fn node(&self) -> Option<Arc<Node>> {
         self.own.node()
+    }
+
+    /// Asks the server itself what the node object is like, as what was told of it may be late. Where it
+    /// does not answer, what was told stands.
+    pub async fn ask(&self) -> Result<(), ApiError> {
+        if let Some(node) = self.api.own_node(&self.name).await? {
+            self.own.saw(node);
+        }
+        Ok(())
     }
 
     /// The node's addresses as pods hear of them: those of its object, or where that has none those that

@@ -91,6 +91,8 @@ pub fn node(settings: Settings, ports: NodePorts) -> (NodeTasks, NodeHandle) {
     let handle = NodeHandle {
         facts: facts.clone(),
         own: own.clone(),
+        api: Arc::clone(&ports.api),
+        name: settings.own.name.as_str().into(),
         look_again: Arc::clone(&look_again),
         check_again: Arc::clone(&check_again),
     };

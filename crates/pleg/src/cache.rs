@@ -25,7 +25,9 @@ pub fn cache() -> (Writer, Reader) {
 #[derive(Debug, Default)]
 struct Shared {
     entries: BTreeMap<PodUid, Entry>,
-    /// Counts changes of entries.
+    /// The pods whose entries say that the runtime has nothing of them.
+    absent: BTreeSet<PodUid>,
+    /// Counts changes of entries, and of which pods may live.
     version: u64,
     /// When the last relist of everything began.
     relisted: Option<Stamp>,
@@ -78,6 +80,29 @@ impl Shared {
             Some(entry) => entry.observation.clone(),
             None => Ok(Arc::new(PodStatus::empty(uid.clone()))),
         }
+    }
+
+    fn set(&mut self, uid: &PodUid, entry: Entry) {
+        if entry.says_absent() {
+            self.absent.insert(uid.clone());
+        } else {
+            self.absent.remove(uid);
+        }
+        self.entries.insert(uid.clone(), entry);
+    }
+
+    /// Forgets pods that are absent, but for some. Whether there were any.
+    fn forget_absent(&mut self, stays: impl Fn(&PodUid, &Entry) -> bool) -> bool {
+        let before = self.absent.len();
+        let entries = &mut self.entries;
+        self.absent.retain(|uid| {
+            let is_kept = entries.get(uid).is_some_and(|entry| stays(uid, entry));
+            if !is_kept {
+                entries.remove(uid);
+            }
+            is_kept
+        });
+        self.absent.len() < before
     }
 
     fn answer_waiters_of(&mut self, uid: &PodUid) {
@@ -170,8 +195,11 @@ impl Writer {
     pub(crate) fn listed(&self, uid: &PodUid, live: Option<&PodName>) {
         let live = live.filter(|_| !uid.is_nobodys());
         let mut shared = lock(&self.shared);
+        if shared.live.get(uid) == live {
+            return;
+        }
+        shared.version += 1;
         match live {
-            Some(name) if shared.live.contains_key(uid) && shared.live[uid] == *name => {}
             Some(name) => drop(shared.live.insert(uid.clone(), name.clone())),
             None => drop(shared.live.remove(uid)),
         }
@@ -181,7 +209,7 @@ impl Writer {
     pub(crate) fn store(&self, uid: &PodUid, observation: Observation, at: Stamp) {
         let mut shared = lock(&self.shared);
         shared.version += 1;
-        shared.entries.insert(uid.clone(), Entry { observation, observed: at });
+        shared.set(uid, Entry { observation, observed: at });
         shared.answer_waiters_of(uid);
     }
 
@@ -196,19 +224,17 @@ impl Writer {
     pub(crate) fn unchanged(&self, uid: &PodUid, at: Stamp) {
         let mut shared = lock(&self.shared);
         let observation = shared.observation(uid);
-        shared.entries.insert(uid.clone(), Entry { observation, observed: at });
+        shared.set(uid, Entry { observation, observed: at });
         shared.answer_waiters_of(uid);
     }
 
     /// Everything was listed, begun at `at`; pods that were not passed over are as the cache says.
     pub(crate) fn relisted(&self, at: Stamp, passed_over: BTreeSet<PodUid>) {
         let mut shared = lock(&self.shared);
-        let before = shared.entries.len();
-        shared.entries.retain(|uid, entry| {
-            !entry.says_absent() || passed_over.contains(uid) || entry.observed > at
-        });
+        let forgot =
+            shared.forget_absent(|uid, entry| passed_over.contains(uid) || entry.observed > at);
         // Who had it has another one now that says the same.
-        shared.version += u64::from(shared.entries.len() < before);
+        shared.version += u64::from(forgot);
         shared.relisted = Some(at);
         shared.passed_over = passed_over;
         let waiting: Vec<PodUid> = shared.waiters.keys().cloned().collect();

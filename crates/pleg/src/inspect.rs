@@ -7,7 +7,9 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use model::fingerprint::Fingerprint;
 use model::ids::PodUid;
-use model::observed::{Container, ContainerStatus, PodStatus, RuntimePod, pods_by_uid};
+use model::observed::{
+    Container, ContainerStatus, PodStatus, RuntimePod, Sandbox, SandboxStatus, pods_by_uid,
+};
 use model::ports::last_words::LastWords;
 use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError, SandboxFilter};
 
@@ -71,7 +73,7 @@ pub(crate) async fn status(
     let old = before.status.as_deref().filter(|_| before.holds);
     let sandboxes = pod.sandboxes.iter().map(async |sandbox| match known_sandbox(sandbox, old) {
         Some(known) => Ok(known.clone()),
-        None => runtime.pod_sandbox_status(&sandbox.id).await,
+        None => sandbox_status(runtime, sandbox).await,
     });
     let containers = async {
         let (mut read, mut gone) = (BTreeMap::new(), BTreeSet::new());
@@ -122,8 +124,29 @@ async fn container(
     }
     let mut status = runtime.container_status(&listed.id).await?;
     status.sandbox_id = listed.sandbox_id.clone();
+    share(&mut status.id, &listed.id);
+    share(&mut status.name, &listed.name);
+    share(&mut status.image_ref, &listed.image_ref);
     words.add(&mut status).await;
     Ok(status)
+}
+
+async fn sandbox_status(
+    runtime: &dyn Runtime,
+    listed: &Sandbox,
+) -> Result<SandboxStatus, RuntimeError> {
+    let mut status = runtime.pod_sandbox_status(&listed.id).await?;
+    share(&mut status.id, &listed.id);
+    share(&mut status.pod_uid, &listed.pod_uid);
+    share(&mut status.pod, &listed.pod);
+    Ok(status)
+}
+
+/// Lets a status that is kept of thousands of pods share what it has in common with what else is kept.
+fn share<T: Clone + PartialEq>(told: &mut T, listed: &T) {
+    if told == listed {
+        told.clone_from(listed);
+    }
 }
 
 fn is_denial<T>(answer: &Result<T, RuntimeError>) -> bool {
@@ -168,7 +191,7 @@ pub(crate) async fn within<T>(
             method,
             object: format!("of pod {uid}"),
             code: Code::DeadlineExceeded,
-            message: format!("the runtime did not answer within {deadline:?}"),
+            message: "context deadline exceeded".to_owned(),
         })
     })
 }

@@ -1,7 +1,7 @@
 //! What the relist task remembers of pods between two looks.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use model::fingerprint::Fingerprint;
@@ -39,14 +39,128 @@ pub(crate) struct Busy {
     pub(crate) again: bool,
 }
 
-/// What the runtime has by the records; `None` when one must be compared whatever the runtime says.
-pub(crate) fn fingerprint(records: &BTreeMap<PodUid, Record>) -> Option<Fingerprint> {
-    let mut fingerprint = Fingerprint::default();
-    for record in records.values() {
-        if record.reinspect {
-            return None;
-        }
-        record.seen.add_to(&mut fingerprint);
+/// What is remembered of all pods.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    pods: BTreeMap<PodUid, Record>,
+    /// What they say together, once it was asked for. Whoever may change a record makes it be found anew.
+    summary: OnceLock<Summary>,
+}
+
+/// What all records say together.
+#[derive(Debug)]
+struct Summary {
+    /// What the runtime has by them; `None` when one must be compared whatever the runtime says.
+    fingerprint: Option<Fingerprint>,
+    /// Whether the runtime has something of every pod.
+    all_there: bool,
+}
+
+impl Records {
+    fn summary(&self) -> &Summary {
+        self.summary.get_or_init(|| {
+            let mut fingerprint = Fingerprint::default();
+            for record in self.pods.values() {
+                record.seen.add_to(&mut fingerprint);
+            }
+            Summary {
+                fingerprint: (!self.pods.values().any(|record| record.reinspect))
+                    .then_some(fingerprint),
+                all_there: self.pods.values().all(|record| !record.seen.is_empty()),
+            }
+        })
     }
-    Some(fingerprint)
+
+    fn change(&mut self) -> &mut BTreeMap<PodUid, Record> {
+        self.summary.take();
+        &mut self.pods
+    }
+
+    /// What the runtime has by the records; `None` when one must be compared whatever the runtime says.
+    pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
+        self.summary().fingerprint
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    pub(crate) fn get(&self, uid: &PodUid) -> Option<&Record> {
+        self.pods.get(uid)
+    }
+
+    pub(crate) fn uids(&self) -> impl Iterator<Item = &PodUid> {
+        self.pods.keys()
+    }
+
+    /// The record of a pod, an empty one if there is none.
+    pub(crate) fn of(&mut self, uid: &PodUid) -> &mut Record {
+        self.change().entry(uid.clone()).or_default()
+    }
+
+    pub(crate) fn remove(&mut self, uid: &PodUid) {
+        self.change().remove(uid);
+    }
+
+    /// Forgets pods of which the runtime has nothing, but for some.
+    pub(crate) fn forget_gone(&mut self, stays: impl Fn(&PodUid, &Record) -> bool) {
+        if !self.summary().all_there {
+            self.change().retain(|uid, record| !record.seen.is_empty() || stays(uid, record));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ids::ObjectId;
+
+    use super::*;
+    use crate::decide::ObjectState;
+
+    fn seen(objects: &[(&str, ObjectState)]) -> PodRecord {
+        let named = objects.iter();
+        named.map(|(id, state)| (ObjectId::Container((*id).into()), *state)).collect()
+    }
+
+    /// Of records that were never asked before.
+    fn anew(records: &mut Records) -> Option<Fingerprint> {
+        Records { pods: std::mem::take(&mut records.pods), ..Records::default() }.fingerprint()
+    }
+
+    #[test]
+    fn what_records_say_together_follows_every_change() {
+        let (a, b) = (PodUid::from("a"), PodUid::from("b"));
+        let steps: [&dyn Fn(&mut Records); 8] = [
+            &|records| records.of(&a).seen = seen(&[("1", ObjectState::Running)]),
+            &|records| records.of(&b).seen = seen(&[("2", ObjectState::Exited)]),
+            &|records| records.of(&a).seen = seen(&[("1", ObjectState::Exited)]),
+            &|records| records.of(&b).reinspect = true,
+            &|records| records.of(&b).reinspect = false,
+            &|records| records.of(&a).seen = PodRecord::default(),
+            &|records| records.forget_gone(|_, _| false),
+            &|records| records.remove(&b),
+        ];
+        let mut records = Records::default();
+        for count in 0..=steps.len() {
+            let mut again = Records::default();
+            steps[..count].iter().for_each(|step| step(&mut again));
+            assert_eq!(records.fingerprint(), anew(&mut again), "after {count} steps");
+            if let Some(step) = steps.get(count) {
+                step(&mut records);
+            }
+        }
+        assert_eq!(records.len(), 0);
+    }
+
+    #[test]
+    fn pods_that_are_gone_are_forgotten_unless_they_stay() {
+        let mut records = Records::default();
+        records.of(&"gone".into()).at = Stamp::START;
+        records.of(&"late".into());
+        records.of(&"there".into()).seen = seen(&[("1", ObjectState::Running)]);
+        records.forget_gone(|uid, _| uid.as_str() == "late");
+        assert_eq!(records.uids().map(PodUid::as_str).collect::<Vec<_>>(), ["late", "there"]);
+        records.forget_gone(|_, _| false);
+        assert_eq!(records.uids().map(PodUid::as_str).collect::<Vec<_>>(), ["there"]);
+    }
 }

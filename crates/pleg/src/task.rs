@@ -34,7 +34,7 @@ use crate::hints::{Hint, Hints};
 use crate::inspect::{self, Before};
 use crate::marks::Marks;
 use crate::metrics::{Counts, Metrics};
-use crate::records::{Busy, Record, fingerprint};
+use crate::records::{Busy, Record, Records};
 
 /// How long a pod whose status could not be read waits at most for the next try.
 const LONGEST_RETRY: Duration = Duration::from_secs(8);
@@ -122,7 +122,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         events: events.clone(),
         requests: requests.clone(),
         relisted,
-        records: BTreeMap::new(),
+        records: Records::default(),
         stale: BTreeSet::new(),
         busy: BTreeMap::new(),
         work: FuturesUnordered::new(),
@@ -156,7 +156,7 @@ pub struct Relist {
     hints: Hints,
     clock: Arc<dyn WallClock>,
     metrics: Metrics,
-    records: BTreeMap<PodUid, Record>,
+    records: Records,
     /// Pods of which something changed that a list does not show: to be read again.
     stale: BTreeSet<PodUid>,
     /// Pods with a look or an inspection under way.
@@ -278,7 +278,7 @@ impl Relist {
         // Of a pod that is being looked at, less is known than the list shows; of one that is stale, the list
         // shows less than changed.
         let in_full = take(&mut self.in_full) || !self.busy.is_empty() || !self.stale.is_empty();
-        let known = if in_full { None } else { fingerprint(&self.records) };
+        let known = if in_full { None } else { self.records.fingerprint() };
         self.work.push(Box::pin(async move {
             let pods = inspect::list(&*runtime, known.as_ref()).await;
             Done::Listed { began, at, known, pods }
@@ -326,7 +326,7 @@ impl Relist {
             Done::Listed { began, at, known, pods } => {
                 // What became known meanwhile was not compared.
                 let pods = pods.map(|pods| match pods {
-                    None if known != fingerprint(&self.records) => Listed::Outdated,
+                    None if known != self.records.fingerprint() => Listed::Outdated,
                     None => Listed::AsKnown,
                     Some(pods) => Listed::Pods(pods),
                 });
@@ -397,9 +397,7 @@ impl Relist {
             self.reconcile_all(at, pods);
         } else {
             let busy = &self.busy;
-            self.records.retain(|uid, record| {
-                !record.seen.is_empty() || record.at > at || busy.contains_key(uid)
-            });
+            self.records.forget_gone(|uid, record| record.at > at || busy.contains_key(uid));
         }
         self.writer.relisted(at, self.busy.keys().cloned().collect());
         let rest = self.period.saturating_sub(self.settings.relist_period_with_hints);
@@ -410,7 +408,7 @@ impl Relist {
     }
 
     fn reconcile_all(&mut self, at: Stamp, mut pods: BTreeMap<PodUid, RuntimePod>) {
-        let known: BTreeSet<PodUid> = self.records.keys().chain(pods.keys()).cloned().collect();
+        let known: BTreeSet<PodUid> = self.records.uids().chain(pods.keys()).cloned().collect();
         for uid in known {
             let pod = pods.remove(&uid);
             if self.busy.contains_key(&uid) {
@@ -421,7 +419,7 @@ impl Relist {
         }
         // The look at a pod may have failed that neither was nor is there.
         let (records, busy) = (&self.records, &self.busy);
-        self.stale.retain(|uid| records.contains_key(uid) || busy.contains_key(uid));
+        self.stale.retain(|uid| records.get(uid).is_some() || busy.contains_key(uid));
     }
 
     /// That something of a pod may live is known from the list even while a look at it hangs, which would
@@ -452,7 +450,7 @@ impl Relist {
 
     /// Compares a pod with its record and starts an inspection if it differs.
     fn reconcile(&mut self, uid: &PodUid, pod: Option<RuntimePod>, at: Stamp) -> Reconciled {
-        let record = self.records.entry(uid.clone()).or_default();
+        let record = self.records.of(uid);
         if record.at > at {
             return Reconciled::Unchanged;
         }
@@ -512,7 +510,7 @@ impl Relist {
     /// next relist must see the same difference again, or the events would be lost.
     fn inspected(&mut self, inspected: Inspected) {
         let Inspected { uid, at, seen, counts, events, observation } = inspected;
-        let record = self.records.entry(uid.clone()).or_default();
+        let record = self.records.of(&uid);
         match &observation {
             Ok(status) => {
                 let events = or_pod_sync(events, record.reinspect);

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use model::chain::Chain;
-use model::cluster::{ClusterEvent, PodRemoved, PodTarget};
+use model::cluster::{ClusterEvent, PodRemoved, PodTarget, Version};
 use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, PodWrites};
 use model::verdict::Verdict;
@@ -44,8 +45,48 @@ pub(crate) struct Deletor {
     pub(crate) clock: Arc<dyn WallClock>,
     pub(crate) metrics: Metrics,
     /// Whoever writes events takes them from here. While it is full, deletions wait.
-    pub(crate) events: Option<mpsc::Sender<ClusterEvent>>,
+    pub(crate) events: Option<Events>,
     pub(crate) dry_run: bool,
+}
+
+/// Where events go.
+#[derive(Debug)]
+pub(crate) struct Events {
+    sender: mpsc::Sender<ClusterEvent>,
+    /// How many found room.
+    found_room: AtomicU64,
+    /// Whether none did for so long that nobody waits any more. Until one does.
+    are_stuck: AtomicBool,
+}
+
+impl Events {
+    pub(crate) fn new(sender: mpsc::Sender<ClusterEvent>) -> Self {
+        Self { sender, found_room: AtomicU64::new(0), are_stuck: AtomicBool::new(false) }
+    }
+
+    /// Waits for room for an event, though not for ever. When nobody found any meanwhile, the others go on
+    /// without.
+    async fn room(&self) -> Room<'_> {
+        if let Ok(permit) = self.sender.try_reserve() {
+            return self.found(permit);
+        }
+        if self.are_stuck.load(Ordering::Relaxed) {
+            return Room::None;
+        }
+        let before = self.found_room.load(Ordering::Relaxed);
+        if let Ok(Ok(permit)) = timeout(PATIENCE, self.sender.reserve()).await {
+            return self.found(permit);
+        }
+        let is_stuck = self.found_room.load(Ordering::Relaxed) == before;
+        self.are_stuck.fetch_or(is_stuck, Ordering::Relaxed);
+        Room::None
+    }
+
+    fn found<'a>(&self, permit: mpsc::Permit<'a, ClusterEvent>) -> Room<'a> {
+        self.found_room.fetch_add(1, Ordering::Relaxed);
+        self.are_stuck.store(false, Ordering::Relaxed);
+        Room::Here(permit)
+    }
 }
 
 /// What became of one: it was deleted, or could not be, or was left alone.
@@ -78,14 +119,21 @@ enum Room<'a> {
 struct Attempt {
     removal: Removal,
     number: u32,
+    mark: Option<Mark>,
+}
+
+/// A pod that an earlier attempt marked as failed, and of which the cache may not have heard.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    before: Version,
+    after: Version,
 }
 
 impl Deletions {
     /// Carries out all and waits for them; those that a stop leaves over are not begun.
     pub(crate) async fn carry_out(&mut self, removals: Vec<Removal>, stop: &CancellationToken) {
         let Self { deletor, pace, start } = self;
-        let mut waiting: VecDeque<Attempt> =
-            removals.into_iter().map(|removal| Attempt { removal, number: 1 }).collect();
+        let mut waiting: VecDeque<Attempt> = removals.into_iter().map(Attempt::first).collect();
         let mut under_way = FuturesUnordered::new();
         while !stop.is_cancelled() {
             let pause = pace.pause(start.elapsed());
@@ -114,10 +162,19 @@ impl Deletions {
     }
 }
 
+impl Attempt {
+    fn first(removal: Removal) -> Self {
+        Self { removal, number: 1, mark: None }
+    }
+}
+
 impl Deletor {
-    async fn attempt(&self, attempt: Attempt) -> (Attempt, Became) {
+    async fn attempt(&self, mut attempt: Attempt) -> (Attempt, Became) {
         // Before the pod is looked at once more: this may take a while.
-        let room = if self.dry_run { Room::NotNeeded } else { self.room().await };
+        let room = match &self.events {
+            Some(events) if !self.dry_run => events.room().await,
+            _ => Room::NotNeeded,
+        };
         let Some(chosen) = self.chosen(&attempt.removal) else {
             debug!(rule = attempt.removal.rule.name(), "a pod changed since it was chosen");
             return (attempt, Sign::Nothing.into());
@@ -130,7 +187,7 @@ impl Deletor {
             self.cache.lock().mark_asked(attempt.removal.pod);
             return (attempt, Sign::Nothing.into());
         }
-        let sign = match self.delete(&chosen, pass).await {
+        let sign = match self.delete(&chosen, pass, &mut attempt.mark).await {
             Ok(removed) => {
                 self.cache.lock().mark_asked(attempt.removal.pod);
                 self.metrics.tried(namespace, pass, true);
@@ -166,22 +223,24 @@ impl Deletor {
 
     /// Marks a pod as failed unless it has ended, and deletes it. Without the mark it is not deleted:
     /// whoever counts its end would see it vanish while it ran.
-    async fn delete(&self, chosen: &Chosen, pass: Pass) -> Result<PodRemoved, ApiError> {
+    async fn delete(
+        &self,
+        chosen: &Chosen,
+        pass: Pass,
+        mark: &mut Option<Mark>,
+    ) -> Result<PodRemoved, ApiError> {
         let Some(status) = failed_status(&chosen.known, pass, self.clock.now()) else {
             return self.pods.remove_pod(&chosen.target, &chosen.verdict).await;
         };
-        let version = self.pods.fail_pod(&chosen.target, &status).await?;
+        let before = chosen.target.version;
+        let marked = mark.filter(|mark| mark.before == before).map(|mark| mark.after);
+        let version = match marked {
+            Some(version) => version,
+            None => self.pods.fail_pod(&chosen.target, &status).await?,
+        };
+        *mark = Some(Mark { before, after: version });
         let target = PodTarget { version, ..chosen.target.clone() };
         self.pods.remove_pod(&target, &chosen.verdict).await
-    }
-
-    /// Waits for room for an event, though not for ever.
-    async fn room(&self) -> Room<'_> {
-        let Some(events) = &self.events else { return Room::NotNeeded };
-        match timeout(PATIENCE, events.reserve()).await {
-            Ok(Ok(permit)) => Room::Here(permit),
-            Ok(Err(_)) | Err(_) => Room::None,
-        }
     }
 
     fn tell(&self, room: Room<'_>, chosen: &Chosen, removal: &Removal, removed: PodRemoved) {

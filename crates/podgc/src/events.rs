@@ -1,7 +1,8 @@
 //! Writes events about deletions: one for each, at their pace.
 //!
 //! A deletion waits for room for its event. So events that come slower than deletions slow these down, and
-//! none gets lost because there are many; how many wait is bounded all the same.
+//! none gets lost because there are many; how many wait is bounded all the same. When none is taken for a
+//! while, deletions go on without events, at full pace, until one is.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::act::{Deletions, Deletor};
+use crate::act::{Deletions, Deletor, Events};
 use crate::cache::SharedCache;
 use crate::decide::orphaned::orphaned;
 use crate::decide::out_of_service::{is_out_of_service, nodes_to_ask, out_of_service};
@@ -80,7 +80,7 @@ impl PodGc {
             cache: Arc::clone(&cache),
             clock: outside.clock,
             metrics: metrics.clone(),
-            events: outside.events,
+            events: outside.events.map(Events::new),
             dry_run: settings.dry_run,
         };
         let deletions = Deletions { deletor, pace: Pace::new(settings.concurrency), start };

@@ -254,12 +254,14 @@ impl WorkersTask {
                 Command::Requeue(uid, retry) => self.requeue(uid, retry),
                 Command::Terminated(uid) => self.release(&uid),
                 Command::Finished(uid) => {
+                    self.times.finished(&uid);
                     self.unqueue(&uid);
                     self.tell(News::Finished(uid));
                 }
                 Command::Forgotten(uid) => {
                     self.unqueue(&uid);
                     self.last.remove(&uid);
+                    self.times.forgotten(&uid);
                     self.tell(News::Forgotten(uid));
                 }
             }

@@ -396,8 +396,9 @@ async fn it_is_timed_how_long_what_is_asked_of_a_worker_takes() {
         })
         .collect();
     // What was asked meanwhile was begun four seconds later; the kill takes no time here.
-    let expected = [("create", 1, 5.0), ("kill", 1, 0.0), ("update", 1, 6.0)]
-        .map(|(what, count, sum)| (what.to_owned(), count, sum));
+    let expected =
+        [("create", 1, 5.0), ("kill", 1, 0.0), ("terminated", 1, 0.0), ("update", 1, 6.0)]
+            .map(|(what, count, sum)| (what.to_owned(), count, sum));
     assert_eq!(timed, expected);
 }
 

@@ -37,7 +37,6 @@ fn instance(name: &str, state: ContainerState, exit_code: i32) -> ContainerStatu
         reason: "".into(),
         message: "".into(),
         log_path: "".into(),
-        labels: [].into(),
         annotations: [].into(),
         mounts: Vec::new(),
         resources: None,

@@ -82,7 +82,6 @@ mod tests {
             reason: "".into(),
             message: "".into(),
             log_path: "".into(),
-            labels: [].into(),
             annotations: [].into(),
             mounts: Vec::new(),
             resources: None,

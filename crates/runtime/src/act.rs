@@ -172,11 +172,25 @@ impl PodRuntime {
             Err(error) => Err(error),
         };
         if !(is_kept && actions.start.is_empty()) {
-            let home = self.home(situation, &actions.sandbox, cancel).await?;
-            self.start_containers(situation, &home, &actions.start).await?;
+            let started = self.start_due(situation, &actions, cancel).await;
+            if started.is_err() && !is_kept && has_own_users(pod) && !cancel.is_cancelled() {
+                self.parts.metrics.attempts.pod_with_own_users_did_not_start();
+            }
+            started?;
         }
         let resized = resized.map_err(SyncError::Resize)?;
         Ok(if resized { Progress::Resized } else { Progress::Done })
+    }
+
+    /// Starts what is to start, where that is.
+    async fn start_due(
+        &self,
+        situation: &Situation<'_>,
+        actions: &PodActions,
+        cancel: &CancellationToken,
+    ) -> Result<(), SyncError> {
+        let home = self.home(situation, &actions.sandbox, cancel).await?;
+        self.start_containers(situation, &home, &actions.start).await
     }
 
     /// Where containers are started; made if it is not there.
@@ -212,6 +226,9 @@ impl PodRuntime {
     ) -> Result<Home<'a>, SyncError> {
         let metrics = &self.parts.metrics;
         metrics.pod_starts();
+        if has_own_users(pod) {
+            metrics.attempts.pod_with_own_users_starts();
+        }
         let made = self.create_sandbox(pod, attempt, cancel).await;
         // Of a pod that ends meanwhile it is no failure.
         if made.is_err() && !cancel.is_cancelled() {
@@ -255,4 +272,9 @@ impl PodRuntime {
         }
         Ok(())
     }
+}
+
+/// Whether the pod asks for users of its own.
+pub(crate) fn has_own_users(pod: &Pod) -> bool {
+    view::spec(pod).and_then(|spec| spec.host_users) == Some(false)
 }

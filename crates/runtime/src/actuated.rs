@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use checkpoint::{Checkpoint, Format};
+use checkpoint::{Aside, Checkpoint, Format, TakenOver};
 use model::chain::Chain;
 use model::ids::{ContainerId, PodUid};
 use model::ports::files::{FileError, HostFiles};
@@ -21,6 +22,9 @@ use crate::decide::{Actual, ContainerResize, Sizes};
 
 const FILE: &str = "ferrolet/state/actuated-resources.json";
 const FORMAT: Format = Format { version: 1, limit: 8 << 20 };
+
+/// How long to wait before a record that cannot be read is tried again by who cannot go on without.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// What is kept of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,24 +89,29 @@ impl Actuated {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What containers were given.
+    /// Reads the record, if nobody has. A file that cannot be read is an error: it may be as it should, and
+    /// would be overwritten.
+    pub(crate) async fn load(&self) -> Result<(), FileError> {
+        let read = self.read.get_or_try_init(|| async {
+            let TakenOver { value, aside } = self.file.take_over().await?;
+            // Each container tells what it was made with; what was changed is changed again.
+            if let Some(Aside { path, why }) = aside {
+                warn!(path = %path.display(), error = %Chain(&why), "the record of changed containers is lost, and kept here");
+            }
+            let mut known = self.known();
+            known.change(|known| *known = value.unwrap_or_default());
+            known.unwritten = false;
+            Ok(())
+        });
+        read.await.copied()
+    }
+
+    /// What containers were given; waits as long as that cannot be read.
     pub(crate) async fn sizes(&self) -> Arc<Sizes> {
-        self.read
-            .get_or_init(|| async {
-                match self.file.read().await {
-                    Ok(record) => {
-                        let mut known = self.known();
-                        known.change(|known| *known = record.unwrap_or_default());
-                        known.unwritten = false;
-                    }
-                    // Each container tells what it was made with; what was changed is changed again.
-                    Err(error) => {
-                        let path = self.file.path().display();
-                        warn!(%path, error = %Chain(&error), "the record of changed containers is lost");
-                    }
-                }
-            })
-            .await;
+        while let Err(error) = self.load().await {
+            warn!(error = %Chain(&error), "cannot read the record of changed containers; trying again");
+            tokio::time::sleep(PAUSE).await;
+        }
         self.known_sizes()
     }
 
@@ -270,6 +279,7 @@ mod tests {
         let actuated = Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
         let (pod, changes) = (PodUid::from("pod"), [change("a", 1, 2)]);
         let file = format!("/kubelet/{FILE}");
+        assert!(actuated.sizes().await.is_empty());
         files.fail(&file, std::io::ErrorKind::StorageFull);
         assert!(actuated.begin(&pod, &changes).await.is_err(), "nothing may be done");
         actuated.catch_up().await;
@@ -279,12 +289,35 @@ mod tests {
         assert_eq!(next.sizes().await[&ContainerId::from("a")].unsure, Some(size(2)));
     }
 
-    #[tokio::test]
-    async fn a_damaged_record_is_none() {
+    // behaviour: RSZ-29
+    #[tokio::test(start_paused = true)]
+    async fn a_record_that_cannot_be_read_is_waited_for_and_never_overwritten() {
         let files = Arc::new(MemoryFiles::new());
-        files.write(format!("/kubelet/{FILE}"), "{\"version\":1,\"checksum\":\"0\"}\n{}");
+        let path = format!("/kubelet/{FILE}");
+        let first = Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
+        set(&first, &"pod".into(), "a", 1).await;
+        let good = files.content(&path).unwrap();
+        files.fail(&path, std::io::ErrorKind::Other);
+        let next = Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
+        let error = next.load().await.unwrap_err();
+        assert_eq!(error.path, Path::new(&path));
+        let (sizes, ()) = tokio::join!(next.sizes(), async {
+            tokio::time::sleep(Duration::from_mins(1)).await;
+            files.repair(&path);
+        });
+        assert_eq!((sizes.len(), files.content(&path).unwrap()), (1, good));
+    }
+
+    // behaviour: RSZ-29
+    #[tokio::test]
+    async fn a_damaged_record_is_none_and_kept_aside() {
+        let files = Arc::new(MemoryFiles::new());
+        let damaged = "{\"version\":1,\"checksum\":\"0\"}\n{}";
+        files.write(format!("/kubelet/{FILE}"), damaged);
         let actuated = Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
         assert!(actuated.sizes().await.is_empty());
+        let kept = files.content(format!("/kubelet/{FILE}.damaged")).unwrap();
+        assert_eq!(kept, damaged.as_bytes());
         set(&actuated, &"pod".into(), "a", 1).await;
         let next = Actuated::new(files as _, Path::new("/kubelet"));
         assert_eq!(next.sizes().await.len(), 1);

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::cgroup::{CgroupName, CgroupNameError, CgroupValues};
 use model::chain::Chain;
 use model::ids::{ContainerId, PodName, PodUid};
-use model::ports::cgroups::{CgroupError, Cgroups};
+use model::ports::cgroups::{CgroupError, Cgroups, Limits};
 use model::ports::clock::WallClock;
 use model::ports::files::Removed;
 use model::verdict::{Detail, Owner, Subject, Verdict};
@@ -95,6 +95,9 @@ struct Known {
     values: Option<CgroupValues>,
 }
 
+/// Says by which rule nothing of a pod runs, nor will; none if something may.
+pub type WhyRunsNothing<'a> = &'a (dyn Fn(&PodUid) -> Option<&'static str> + Sync);
+
 /// Makes the cgroups of the classes, or writes to those that are there what they should have.
 pub async fn make_class_cgroups(
     port: &dyn Cgroups,
@@ -153,7 +156,7 @@ impl PodCgroups {
     }
 
     /// Sees to it that a pod has its cgroup.
-    pub(crate) async fn ensure(&self, pod: &Pod) -> Result<(), PodCgroupError> {
+    pub async fn ensure(&self, pod: &Pod) -> Result<(), PodCgroupError> {
         let name = pod_cgroup(&self.settings.root, pod).map_err(PodCgroupError::Name)?;
         let uid = view::uid(pod);
         let _turn = self.turns.take(&uid).await;
@@ -167,17 +170,30 @@ impl PodCgroups {
                 warn!(cgroup = %name, error = %Chain(&error), "cannot see what the cgroup of a pod has");
                 true
             });
-            if !has && let Some(known) = self.known().get_mut(&uid) {
-                known.values = None;
+            if !has {
+                self.unsure(&uid);
             }
             return Ok(());
         }
         debug!(cgroup = %name, ?values, "making the cgroup of a pod");
-        if let Err(source) = self.port.create(&name, &values).await {
-            self.forget(&uid).await;
-            return Err(PodCgroupError::Make { name, source });
+        match self.port.create(&name, &values).await {
+            Ok(Limits::Written) => Ok(()),
+            Ok(Limits::Lacking) => {
+                self.unsure(&uid);
+                Ok(())
+            }
+            Err(source) => {
+                self.forget(&uid).await;
+                Err(PodCgroupError::Make { name, source })
+            }
         }
-        Ok(())
+    }
+
+    /// The cgroup of a pod has not what it should; it is written again.
+    fn unsure(&self, uid: &PodUid) {
+        if let Some(known) = self.known().get_mut(uid) {
+            known.values = None;
+        }
     }
 
     /// Whether the cgroup of a pod has what the pod was given, as far as is known, and its class knows of it.
@@ -290,7 +306,7 @@ impl PodCgroups {
     }
 
     /// Removes the cgroup of a pod that has ended.
-    pub(crate) async fn release(&self, pod: &Pod) -> Result<(), PodCgroupError> {
+    pub async fn release(&self, pod: &Pod) -> Result<(), PodCgroupError> {
         let name = pod_cgroup(&self.settings.root, pod).map_err(PodCgroupError::Name)?;
         let (uid, pod) = (view::uid(pod), view::pod_name(pod));
         let _turn = self.turns.take(&uid).await;
@@ -332,39 +348,32 @@ impl PodCgroups {
         Ok(())
     }
 
-    /// Removes what is left of the cgroups of pods that are gone.
-    pub async fn sweep(&self, is_gone: &(dyn Fn(&PodUid) -> bool + Sync)) {
+    /// Removes what is left of the cgroups of pods of which nothing is to run.
+    pub async fn sweep(&self, why: WhyRunsNothing<'_>) {
         for name in self.of_pods().await {
             if let Some(uid) = pod_of_cgroup(&name) {
-                self.remove_left(&name, &uid, is_gone).await;
+                self.remove_left(&name, &uid, why).await;
             }
         }
         // What could not be looked at or written before.
         self.limit_classes().await;
     }
 
-    /// Removes what is left of the cgroup of a pod that is gone, whichever class it was of.
-    pub async fn sweep_one(&self, uid: &PodUid, is_gone: &(dyn Fn(&PodUid) -> bool + Sync)) {
+    /// Removes what is left of the cgroup of a pod of which nothing is to run, whichever class it was of.
+    pub async fn sweep_one(&self, uid: &PodUid, why: WhyRunsNothing<'_>) {
         for name in cgroups_of_pod(&self.settings.root, uid) {
-            self.remove_left(&name, uid, is_gone).await;
+            self.remove_left(&name, uid, why).await;
         }
     }
 
-    async fn remove_left(
-        &self,
-        name: &CgroupName,
-        uid: &PodUid,
-        is_gone: &(dyn Fn(&PodUid) -> bool + Sync),
-    ) {
+    async fn remove_left(&self, name: &CgroupName, uid: &PodUid, why: WhyRunsNothing<'_>) {
         let _turn = self.turns.take(uid).await;
         // Asked while it is our turn: a pod that comes back waits for its cgroup.
-        if !is_gone(uid) {
-            return;
-        }
-        match self.remove(name, uid, None, "pod-is-gone").await {
+        let Some(rule) = why(uid) else { return };
+        match self.remove(name, uid, None, rule).await {
             Ok(()) => self.forget(uid).await,
             Err(error) => {
-                warn!(%uid, error = %Chain(&error), "cannot remove the cgroup of a pod that is gone; trying again later");
+                warn!(%uid, rule, error = %Chain(&error), "cannot remove the cgroup of a pod of which nothing is to run; trying again later");
             }
         }
     }

@@ -1,7 +1,6 @@
 //! The configuration of a container.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::labels;
@@ -10,8 +9,8 @@ use model::wanted::{ContainerConfig, Mount};
 use podspec::{Size, view};
 
 use crate::decide::{
-    ApiFacts, ConfigError, Confinement, EnvironmentSources, NodeSettings, container_resources,
-    container_security, environment, expand, handler_json, ports_json,
+    ConfigError, Confinement, NodeSettings, container_resources, container_security, expand,
+    handler_json, ports_json,
 };
 use crate::layout::seccomp_profiles;
 use crate::sandbox;
@@ -19,32 +18,27 @@ use model::log_layout::LogLayout;
 
 /// What an instance of a container has besides its specification.
 #[derive(Debug)]
-pub(crate) struct Instance<'a> {
+pub(crate) struct Instance {
     /// Counts its restarts.
     pub(crate) restart_count: u32,
     /// How the runtime refers to its image.
     pub(crate) image_ref: String,
     /// Whom its image runs as.
     pub(crate) image_user: Option<ImageUser>,
-    /// The pod's addresses.
-    pub(crate) ips: &'a [IpAddr],
-    /// The node's.
-    pub(crate) node_ips: &'a [IpAddr],
+    /// Its environment.
+    pub(crate) envs: Vec<(String, String)>,
     /// What it sees of the host's files.
     pub(crate) mounts: Vec<Mount>,
-    /// What the API has for it.
-    pub(crate) api: &'a ApiFacts,
 }
 
 /// What the runtime is asked for.
 pub(crate) fn container_config(
     pod: &Pod,
     container: &Container,
-    instance: Instance<'_>,
+    instance: Instance,
     node: &NodeSettings,
 ) -> Result<ContainerConfig, ConfigError> {
-    let Instance { restart_count, image_ref, image_user, ips, node_ips, mounts, api } = instance;
-    let envs = environment(pod, container, &EnvironmentSources { ips, node_ips, node, api })?;
+    let Instance { restart_count, image_ref, image_user, envs, mounts } = instance;
     let confinement = Confinement {
         seccomp_default: node.seccomp_default,
         seccomp_profiles: &seccomp_profiles(&node.root_dir),
@@ -127,6 +121,7 @@ mod tests {
     use k8s_openapi::api::core::v1::{ContainerPort, EnvVar, PodSpec};
 
     use super::*;
+    use crate::decide::{ApiFacts, EnvironmentSources, environment};
 
     fn made(container: &Container) -> ContainerConfig {
         let spec = PodSpec {
@@ -138,16 +133,16 @@ mod tests {
         pod.metadata.name = Some("web".to_owned());
         pod.metadata.namespace = Some("default".to_owned());
         pod.metadata.uid = Some("uid".to_owned());
+        let (node, api) = (NodeSettings::default(), ApiFacts::default());
+        let sources = EnvironmentSources { ips: &[], node_ips: &[], node: &node, api: &api };
         let instance = Instance {
             restart_count: 4,
             image_ref: "sha256:1".to_owned(),
             image_user: None,
-            ips: &[],
-            node_ips: &[],
+            envs: environment(&pod, container, &sources).unwrap(),
             mounts: Vec::new(),
-            api: &ApiFacts::default(),
         };
-        container_config(&pod, container, instance, &NodeSettings::default()).unwrap()
+        container_config(&pod, container, instance, &node).unwrap()
     }
 
     // behaviour: CON-9

@@ -1,16 +1,21 @@
 //! Making a container, whatever became of earlier attempts.
 
+use std::path::PathBuf;
+
 use k8s_openapi::api::core::v1::Container;
 use model::ids::ContainerId;
 use model::observed::ContainerStatus;
 use model::ports::runtime::{ContainerFilter, ImageUser, RuntimeError};
+use model::wanted::{ContainerConfig, Mount};
 use podspec::view;
 use tracing::warn;
 
 use crate::act::PodRuntime;
 use crate::container::{Instance, container_config};
 use crate::create_sandbox::MOST_NAMES;
-use crate::decide::{Role, TakenContainer, taken_container, with_default_tag};
+use crate::decide::{
+    EnvironmentSources, Role, TakenContainer, environment, taken_container, with_default_tag,
+};
 use crate::error::StartError;
 use crate::image::Ensured;
 use crate::start::Starting;
@@ -26,6 +31,18 @@ pub(crate) struct Made {
     pub(crate) adopted: bool,
 }
 
+/// What all attempts to make a container have in common.
+struct Prepared {
+    /// The container into which it looks.
+    target: Option<ContainerId>,
+    image_ref: String,
+    image_user: Option<ImageUser>,
+    envs: Vec<(String, String)>,
+    mounts: Vec<Mount>,
+    /// Where its last words go, below the directories of pods.
+    messages: Option<PathBuf>,
+}
+
 impl PodRuntime {
     /// Makes a container under a number. What an earlier attempt left under the same name is started
     /// or removed; a name that the runtime does not give back is left to it.
@@ -35,31 +52,12 @@ impl PodRuntime {
         mut number: u32,
         image: Ensured,
     ) -> Result<Made, StartError> {
-        let Starting { pod, container, home, .. } = *starting;
-        let target = target(starting)?;
-        let Ensured { image_ref, seen } = image;
-        let image_user = match seen {
-            Some(image) => image.user,
-            None => self.image_user(container).await?,
-        };
-        let api = self.api_facts(pod, container).await.map_err(StartError::Config)?;
+        let Starting { container, home, .. } = *starting;
+        let prepared = self.prepare(starting, image).await?;
         let mut names = 0;
         loop {
             names += 1;
-            let mounts = self.mounts(pod, container, &home.ips).await.map_err(StartError::Files)?;
-            let instance = Instance {
-                restart_count: number,
-                image_ref: image_ref.clone(),
-                image_user: image_user.clone(),
-                ips: &home.ips,
-                node_ips: &self.parts.host_ips.host_ips(),
-                mounts,
-                api: &api,
-            };
-            let mut config = container_config(pod, container, instance, &self.parts.node)
-                .map_err(StartError::Config)?;
-            config.pid_target.clone_from(&target);
-            config.mounts.extend(self.message_mount(&home.config.pod_uid, container).await);
+            let config = self.configure(starting, number, &prepared).await?;
             let log_path = config.log_path.clone();
             let made =
                 self.parts.runtime.create_container(&home.sandbox, &config, &home.config).await;
@@ -90,6 +88,56 @@ impl PodRuntime {
                 TakenContainer::NextNumber => number = number.saturating_add(1),
             }
         }
+    }
+
+    /// What a container needs, whatever its number. It is made in upstream's order, so that one that is
+    /// refused leaves behind what it leaves there.
+    async fn prepare(
+        &self,
+        starting: &Starting<'_>,
+        image: Ensured,
+    ) -> Result<Prepared, StartError> {
+        let Starting { pod, container, home, .. } = *starting;
+        let target = target(starting)?;
+        let api = self.api_facts(pod, container).await.map_err(StartError::Config)?;
+        let node_ips = self.parts.host_ips.host_ips();
+        let (ips, node) = (&home.ips, &self.parts.node);
+        let sources = EnvironmentSources { ips, node_ips: &node_ips, node, api: &api };
+        let envs = environment(pod, container, &sources).map_err(StartError::Config)?;
+        let mounts = self.mounts(pod, container, ips).await.map_err(StartError::Files)?;
+        let messages = self.message_directory(&home.config.pod_uid, container).await;
+        let image_user = match image.seen {
+            Some(image) => image.user,
+            None => self.image_user(container).await?,
+        };
+        Ok(Prepared { target, image_ref: image.image_ref, image_user, envs, mounts, messages })
+    }
+
+    /// What the runtime is asked for. From here on the container has a place for its log.
+    async fn configure(
+        &self,
+        starting: &Starting<'_>,
+        number: u32,
+        prepared: &Prepared,
+    ) -> Result<ContainerConfig, StartError> {
+        let Starting { pod, container, .. } = *starting;
+        let instance = Instance {
+            restart_count: number,
+            image_ref: prepared.image_ref.clone(),
+            image_user: prepared.image_user.clone(),
+            envs: prepared.envs.clone(),
+            mounts: prepared.mounts.clone(),
+        };
+        let mut config = container_config(pod, container, instance, &self.parts.node)
+            .map_err(StartError::Config)?;
+        self.create_log_directory(&starting.logs()).await.map_err(|source| {
+            StartError::LogDirectory { container: container.name.clone(), source }
+        })?;
+        config.pid_target.clone_from(&prepared.target);
+        if let Some(directory) = &prepared.messages {
+            config.mounts.extend(self.message_mount(directory, container).await);
+        }
+        Ok(config)
     }
 
     /// Whom the container's image runs as.

@@ -10,6 +10,7 @@ use model::ports::files::FileError;
 use model::ports::runtime::{RuntimeError, SandboxFilter};
 use model::verdict::{Detail, Owner, Subject, Verdict};
 use model::wanted::SandboxConfig;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -40,7 +41,7 @@ impl PodRuntime {
                 let why = match &error {
                     _ if cancel.is_cancelled() => None,
                     SyncError::LogDirectory(error) => Some(Chain(error).to_string()),
-                    SyncError::CreateSandbox(source) => Some(source.message.clone()),
+                    SyncError::CreateSandbox(source) => Some(source.rpc_text()),
                     SyncError::SandboxConfig(error) => Some(Chain(error).to_string()),
                     _ => None,
                 };
@@ -68,7 +69,11 @@ impl PodRuntime {
             let config = config.map_err(SyncError::SandboxConfig)?;
             let logs = LogLayout::pod_directory_name(&config.pod, &config.pod_uid);
             self.create_log_directory(Path::new(&logs)).await.map_err(SyncError::LogDirectory)?;
-            let error = match self.parts.runtime.run_pod_sandbox(&config).await {
+            let began = Instant::now();
+            let ran = self.parts.runtime.run_pod_sandbox(&config).await;
+            let (handler, took) = (&config.runtime_handler, began.elapsed());
+            self.parts.metrics.attempts.asked_for_sandbox(handler, took, ran.is_err());
+            let error = match ran {
                 Ok(id) => return Ok((id, config)),
                 Err(error) => error,
             };

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use model::cgroup::CgroupNameError;
-use model::chain::Chain;
+use model::chain::{Chain, aggregate};
+use model::ids::{ContainerId, PodUid, SandboxId};
 use model::ports::files::FileError;
 use model::ports::objects::ObjectError;
 use model::ports::runtime::RuntimeError;
@@ -10,7 +11,7 @@ use podspec::image_name::ImageNameError;
 
 use crate::cgroups::PodCgroupError;
 use crate::decide::pull_words::{self, PullFailure, pull_failure};
-use crate::decide::{ConfigError, ResolvConfError};
+use crate::decide::{ConfigError, ResolvConfError, kill_words};
 use crate::hooks::HookFailure;
 use crate::user_namespaces::UserNamespaceError;
 
@@ -105,6 +106,15 @@ pub enum StartError {
         #[source]
         source: FileError,
     },
+    /// Nobody can tell by its logs how often it was started.
+    #[error("count the logs of container {container}")]
+    Logs {
+        /// The container.
+        container: String,
+        /// Why.
+        #[source]
+        source: FileError,
+    },
     /// One that was made and never started stands in its way.
     #[error("remove the container that was never started")]
     RemoveUnused(#[source] RemoveUnused),
@@ -113,10 +123,24 @@ pub enum StartError {
     Create(#[source] RuntimeError),
     /// The runtime did not start it.
     #[error("start the container")]
-    Run(#[source] RuntimeError),
+    Run {
+        /// The container.
+        container: String,
+        /// Which instance of it.
+        id: ContainerId,
+        /// Why.
+        #[source]
+        source: RuntimeError,
+    },
     /// What runs right after its start failed, so it was ended.
     #[error("run the postStart hook")]
-    PostStart(#[source] HookFailure),
+    PostStart {
+        /// In upstream's words.
+        message: String,
+        /// Why.
+        #[source]
+        source: HookFailure,
+    },
 }
 
 impl StartError {
@@ -135,22 +159,25 @@ impl StartError {
             | Self::ImageUser { .. }
             | Self::Files(_)
             | Self::NoTarget { .. }
-            | Self::LogDirectory { .. } => "CreateContainerConfigError",
+            | Self::LogDirectory { .. }
+            | Self::Logs { .. } => "CreateContainerConfigError",
             Self::RemoveUnused(_) | Self::Create(_) => "CreateContainerError",
-            Self::Run(_) => "RunContainerError",
-            Self::PostStart(_) => "PostStartHookError",
+            Self::Run { .. } => "RunContainerError",
+            Self::PostStart { .. } => "PostStartHookError",
         }
     }
 
-    /// What the event says that tells of it.
+    /// What the event says that tells of it. Instances have no ids there: so the same failure of the
+    /// next one is the same event.
     pub fn told(&self) -> String {
         match self {
             Self::Config(_)
-            | Self::ImageUser { .. }
             | Self::Files(_)
             | Self::NoTarget { .. }
-            | Self::LogDirectory { .. } => Chain(self).to_string(),
-            Self::Create(source) | Self::Run(source) => source.message.clone(),
+            | Self::LogDirectory { .. }
+            | Self::Logs { .. } => Chain(self).to_string(),
+            Self::ImageUser { source, .. } | Self::Create(source) => source.message.clone(),
+            Self::Run { container, id, source } => source.message.replace(id.as_str(), container),
             _ => self.label().to_owned(),
         }
     }
@@ -159,10 +186,13 @@ impl StartError {
     /// images, upstream's.
     pub fn message(&self) -> String {
         match self {
-            Self::Create(source) | Self::Run(source) => source.message.clone(),
+            Self::ImageUser { source, .. } | Self::Create(source) | Self::Run { source, .. } => {
+                source.message.clone()
+            }
+            Self::PostStart { message, .. } => message.clone(),
             Self::ImagePull { image, source } => pull_failure(image, source).message,
             Self::ImagePullBackOff { image, last, .. } => last.while_waiting(image),
-            Self::ImageInspect { image, source } => pull_words::uninspected(image, source),
+            Self::ImageInspect { source, .. } => pull_words::uninspected(source),
             Self::ImageNeverPull { image } => pull_words::never(image),
             _ => Chain(self).to_string(),
         }
@@ -246,6 +276,9 @@ pub enum SyncError {
         #[source]
         source: RuntimeError,
     },
+    /// Several things of a pod could not be stopped.
+    #[error("{}", several(.0))]
+    KillPod(Vec<SyncError>),
     /// The pod has no cgroup.
     #[error("see to the pod's cgroup")]
     Cgroup(#[source] PodCgroupError),
@@ -283,7 +316,15 @@ pub enum ResizeError {
     Cgroup(PodCgroupError),
     /// The runtime refuses what all of it may use.
     #[error("update the resources of the sandbox; resize rejected")]
-    Sandbox(#[source] RuntimeError),
+    Sandbox {
+        /// Which sandbox.
+        id: SandboxId,
+        /// What changes: `memory` or `cpu`.
+        resource: &'static str,
+        /// Why.
+        #[source]
+        source: RuntimeError,
+    },
     /// What is about to be done could not be put on record.
     #[error("keep a record of containers that change")]
     Record(#[source] FileError),
@@ -296,6 +337,22 @@ pub enum ResizeError {
         #[source]
         source: RuntimeError,
     },
+}
+
+impl ResizeError {
+    /// What the event and the pod's status say of it, in upstream's words where the runtime is to blame.
+    pub fn told(&self) -> String {
+        match self {
+            Self::Sandbox { id, resource, source } => format!(
+                "failed to notify runtime for UpdatePodSandboxResources (resource={resource}); \
+                 resize rejected: updatePodSandboxResources failed for sanboxID {:?}: {}",
+                id.as_str(),
+                source.rpc_text()
+            ),
+            Self::Container { source, .. } => source.rpc_text(),
+            _ => Chain(self).to_string(),
+        }
+    }
 }
 
 /// Why a container that was never started stays.
@@ -329,7 +386,30 @@ fn names(failed: &[(String, StartError)]) -> String {
     each.join(", ")
 }
 
+fn several(failed: &[SyncError]) -> String {
+    let each: Vec<String> = failed.iter().map(|error| Chain(error).to_string()).collect();
+    each.join("; ")
+}
+
 impl SyncError {
+    /// What the event says that tells of a pod that could not be killed.
+    pub fn kill_told(&self, pod: &PodUid) -> String {
+        let failed = match self {
+            Self::KillPod(failed) => failed.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let containers = failed.iter().filter_map(|error| match error {
+            Self::KillContainer { name, source } => Some(kill_words::container(name, source)),
+            _ => None,
+        });
+        // Of several sandboxes the last one is told.
+        let sandbox = failed.iter().rev().find_map(|error| match error {
+            Self::StopSandbox { source, .. } => Some(kill_words::sandbox(pod, source)),
+            _ => None,
+        });
+        aggregate(containers.chain(sandbox)).unwrap_or_else(|| Chain(self).to_string())
+    }
+
     /// The earliest time at which trying again makes sense, when all that failed waits for one.
     pub fn retry_at(&self) -> Option<Timestamp> {
         let Self::StartContainers(failed) = self else { return None };

@@ -4,13 +4,16 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod};
+use model::chain::Chain;
 use model::ids::{ContainerId, SandboxId};
 use model::ports::events::EventType::Warning;
 use model::ports::http::{Get, HttpError};
-use model::ports::runtime::RuntimeError;
+use model::ports::runtime::{Code, RuntimeError};
 
 use crate::act::PodRuntime;
-use crate::decide::{Hook, HookError, HttpHook, hook, needs_address};
+use crate::decide::{
+    Hook, HookError, HookedContainer, HttpHook, described, exited, hook, needs_address, timed_out,
+};
 
 /// How much of an answer is read; what it says does not matter.
 const MOST_OF_ANSWER: u64 = 10 << 10;
@@ -49,10 +52,50 @@ pub enum HookFailure {
         code: i32,
         /// What it said.
         output: String,
+        /// What of that it complained about.
+        stderr: String,
     },
     /// Its request got no answer.
     #[error("make the request")]
-    Http(#[source] HttpError),
+    Http {
+        /// What was asked for.
+        url: String,
+        /// Why.
+        #[source]
+        source: HttpError,
+    },
+}
+
+impl HookFailure {
+    /// What a container says that waits because of it.
+    pub(crate) fn told(&self, handler: &LifecycleHandler, hooked: &Hooked<'_>) -> String {
+        let pod = described(hooked.pod);
+        let whose = HookedContainer { container: &hooked.container.name, pod: &pod };
+        let command = handler.exec.as_ref().and_then(|exec| exec.command.as_deref());
+        let command = command.unwrap_or_default();
+        let (error, output) = match self {
+            Self::Exec(error) if error.code == Code::DeadlineExceeded => (timed_out(command), ""),
+            Self::Exec(error) => (error.rpc_text(), ""),
+            Self::ExitCode { code, output, stderr } => {
+                (exited(command, *code, stderr), output.as_str())
+            }
+            Self::Address(error) => {
+                let what = "unable to get pod status, event handlers may be invalid";
+                (format!("{what}: {}", error.rpc_text()), "")
+            }
+            Self::Http { url, source } => (format!("Get {url:?}: {}", Chain(source)), ""),
+            Self::Hook(HookError::Nothing) => {
+                return format!("Cannot run handler: invalid handler: {}", HookError::Nothing);
+            }
+            Self::Hook(error) => (error.to_string(), ""),
+        };
+        match &handler.http_get {
+            Some(http) if handler.exec.is_none() => {
+                whose.http_failed(http.path.as_deref().unwrap_or_default(), &error)
+            }
+            _ => whose.exec_failed(command, &error, output),
+        }
+    }
 }
 
 impl PodRuntime {
@@ -88,10 +131,13 @@ impl PodRuntime {
         if output.exit_code == 0 {
             return Ok(());
         }
-        let mut said = [output.stdout, output.stderr].concat();
-        said.truncate(MOST_OF_OUTPUT);
-        let output_text = String::from_utf8_lossy(&said).into_owned();
-        Err(HookFailure::ExitCode { code: output.exit_code, output: output_text })
+        let text = |mut said: Vec<u8>| {
+            said.truncate(MOST_OF_OUTPUT);
+            String::from_utf8_lossy(&said).into_owned()
+        };
+        let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+        let (output_text, stderr) = (text(said), text(output.stderr));
+        Err(HookFailure::ExitCode { code: output.exit_code, output: output_text, stderr })
     }
 
     /// An answer of any status is one, as upstream has it. A server that does not speak TLS is asked
@@ -116,6 +162,7 @@ impl PodRuntime {
         if matches!(answer, Err(HttpError::NotSecure)) {
             answer = self.parts.http.get(&get(false)).await;
             if answer.is_ok() {
+                self.parts.metrics.attempts.hook_without_tls();
                 let message = format!(
                     "request to HTTPS lifecycle hook {} got HTTP response, retry with HTTP succeeded",
                     http.authority
@@ -125,7 +172,7 @@ impl PodRuntime {
         }
         match answer {
             Ok(_) | Err(HttpError::TooLarge(_)) => Ok(()),
-            Err(error) => Err(HookFailure::Http(error)),
+            Err(source) => Err(HookFailure::Http { url: http.url(http.secure), source }),
         }
     }
 }

@@ -97,20 +97,25 @@ impl Images {
         report: &Reporter<'_>,
     ) -> Result<Ensured, StartError> {
         let image = container.image.clone().unwrap_or_default();
+        let policy = container.image_pull_policy.as_deref();
+        let wanted = |present, pull| {
+            parts.metrics.attempts.image_wanted(policy.unwrap_or_default(), present, pull);
+        };
         if let Some(source) = ImageName::read(&image).err() {
+            wanted(None, None);
             let error = StartError::InvalidImageName { image, source };
             report.event(Warning, "InspectFailed", error.message());
             return Err(error);
         }
         let tagged = with_default_tag(&image);
-        let policy = container.image_pull_policy.as_deref();
         let present = if policy == Some("Always") {
             None
         } else {
             match parts.runtime.image_status(&tagged).await {
                 Ok(present) => present,
                 Err(source) => {
-                    let message = pull_words::uninspected(&image, &source);
+                    wanted(None, None);
+                    let message = pull_words::uninspected(&source);
                     report.event(Warning, "InspectFailed", message);
                     return Err(StartError::ImageInspect { image, source });
                 }
@@ -118,14 +123,19 @@ impl Images {
         };
         match fetch(policy, present.as_ref().map(|present| present.id.as_str())) {
             Fetch::Present(image_ref) => {
+                wanted(Some(true), Some(false));
                 report.event(Normal, "Pulled", pull_words::present(&image));
                 Ok(Ensured { image_ref, seen: present })
             }
             Fetch::Forbidden => {
+                wanted(Some(false), None);
                 report.event(Warning, "ErrImageNeverPull", pull_words::never(&image));
                 Err(StartError::ImageNeverPull { image })
             }
-            Fetch::Pull => self.pull(parts, (uid.clone(), tagged), image, report).await,
+            Fetch::Pull => {
+                wanted((policy != Some("Always")).then_some(false), Some(true));
+                self.pull(parts, (uid.clone(), tagged), image, report).await
+            }
         }
     }
 

@@ -83,7 +83,7 @@ impl PodRuntime {
         grace: Option<Duration>,
     ) -> Result<(), SyncError> {
         // As upstream, a container that could not be stopped does not spare the sandbox: stopping that
-        // ends whatever is left in it. The first failure is told all the same, so that somebody looks.
+        // ends whatever is left in it. Failures are told all the same, so that somebody looks.
         let mut failures = self.kill_containers(pod, status, grace).await;
         for sandbox in &status.sandboxes {
             info!(uid = %status.uid, pod = %sandbox.pod, sandbox = %sandbox.id, "stopping sandbox");
@@ -94,7 +94,10 @@ impl PodRuntime {
                 _ => {}
             }
         }
-        failures.into_iter().next().map_or(Ok(()), Err)
+        match failures.len() {
+            0 | 1 => failures.pop().map_or(Ok(()), Err),
+            _ => Err(SyncError::KillPod(failures)),
+        }
     }
 
     async fn kill_containers(

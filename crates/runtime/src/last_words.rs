@@ -16,7 +16,7 @@ use model::ports::logs::{ContainerLogs, LogRequest};
 use model::wanted::Mount;
 use tracing::warn;
 
-use crate::act::PodRuntime;
+use crate::act::{PodRuntime, RuntimeParts};
 use crate::decide::{MOST_LINES, MOST_OF_FILE, MOST_OF_LOG, message_source, with_last_words};
 
 /// Only the agent looks into the directories of pods.
@@ -25,25 +25,44 @@ const DIRECTORY_MODE: u32 = 0o750;
 const FILE_MODE: u32 = 0o666;
 
 impl PodRuntime {
+    /// A directory for the last words of a container, if it wants to have any, below those of all pods.
+    pub(crate) async fn message_directory(
+        &self,
+        uid: &PodUid,
+        container: &Container,
+    ) -> Option<PathBuf> {
+        container.termination_message_path.as_deref().filter(|path| !path.is_empty())?;
+        match self.make_message_directory(uid, &container.name).await {
+            Ok(directory) => Some(directory),
+            Err(error) => {
+                no_place(container, &error);
+                None
+            }
+        }
+    }
+
     /// A file of its own for an instance's last words, mounted where the container expects it.
     /// Without one the container runs all the same.
-    pub(crate) async fn message_mount(&self, uid: &PodUid, container: &Container) -> Option<Mount> {
-        let path = container.termination_message_path.clone().filter(|path| !path.is_empty())?;
-        match self.message_file(uid, &container.name).await {
+    pub(crate) async fn message_mount(
+        &self,
+        directory: &Path,
+        container: &Container,
+    ) -> Option<Mount> {
+        let path = container.termination_message_path.clone()?;
+        match self.message_file(directory).await {
             Ok(file) => Some(Mount {
                 host_path: file.to_string_lossy().into_owned(),
                 container_path: path,
                 ..Mount::default()
             }),
             Err(error) => {
-                let container = &container.name;
-                warn!(%uid, container, error = %Chain(&error), "no place for the last words of a container");
+                no_place(container, &error);
                 None
             }
         }
     }
 
-    async fn message_file(&self, uid: &PodUid, name: &str) -> Result<PathBuf, FileError> {
+    async fn make_message_directory(&self, uid: &PodUid, name: &str) -> Result<PathBuf, FileError> {
         let pods = &self.parts.pods;
         let directory = Path::new(uid.as_str()).join("containers").join(name);
         let mut names = directory.components();
@@ -55,12 +74,16 @@ impl PodRuntime {
                 source: std::io::ErrorKind::InvalidInput.into(),
             });
         }
-        let files = &self.parts.files;
-        files.create_directory(pods, &directory, DIRECTORY_MODE).await?;
+        self.parts.files.create_directory(pods, &directory, DIRECTORY_MODE).await?;
+        Ok(directory)
+    }
+
+    async fn message_file(&self, directory: &Path) -> Result<PathBuf, FileError> {
+        let RuntimeParts { pods, files, clock, .. } = &self.parts;
         // Eight digits that no earlier instance has, as good as random ones and the same in every run
         // of a test.
         let mut hasher = DefaultHasher::new();
-        (uid.as_str(), name, self.parts.clock.now().as_nanosecond()).hash(&mut hasher);
+        (directory, clock.now().as_nanosecond()).hash(&mut hasher);
         let mut number = u32::try_from(hasher.finish() >> 32).unwrap_or(0);
         loop {
             let file = directory.join(format!("{number:08x}"));
@@ -73,6 +96,11 @@ impl PodRuntime {
             }
         }
     }
+}
+
+fn no_place(container: &Container, error: &FileError) {
+    let container = &container.name;
+    warn!(container, error = %Chain(error), "no place for the last words of a container");
 }
 
 /// Reads the last words of ended containers.

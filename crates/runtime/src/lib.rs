@@ -23,6 +23,8 @@ mod create;
 mod create_sandbox;
 pub mod decide;
 mod error;
+#[cfg(test)]
+mod error_tests;
 mod hooks;
 mod image;
 mod kill;
@@ -40,7 +42,7 @@ mod user_namespaces;
 
 pub use act::{PodRuntime, Progress, RuntimeParts};
 pub use api::ApiParts;
-pub use cgroups::{PodCgroupError, PodCgroups, make_class_cgroups};
+pub use cgroups::{PodCgroupError, PodCgroups, WhyRunsNothing, make_class_cgroups};
 pub use error::{
     ReleaseError, RemoveError, ResizeError, SandboxConfigError, StartError, SyncError,
 };

@@ -1,9 +1,12 @@
 //! What is done for pods, and how long it takes.
 
+mod attempts;
+
 use std::time::Duration;
 
 use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
 
+use self::attempts::Attempts;
 use crate::decide::{Role, size_class};
 
 /// Milliseconds, as upstream has them.
@@ -26,6 +29,8 @@ pub struct Metrics {
     pod_errors: IntCounter,
     containers: IntCounterVec,
     container_errors: IntCounterVec,
+    /// What was tried.
+    pub(crate) attempts: Attempts,
 }
 
 impl Metrics {
@@ -78,6 +83,7 @@ impl Metrics {
                 "Number of times that a container could not be started, by the reason.",
                 &["container_type", "code"],
             )?,
+            attempts: Attempts::new(registry)?,
         })
     }
 

@@ -14,7 +14,7 @@ use model::wanted::{DnsConfig, Mount, SandboxConfig, UserNamespace};
 use podspec::view;
 use tracing::info;
 
-use crate::act::PodRuntime;
+use crate::act::{PodRuntime, has_own_users};
 use crate::decide::{
     HOSTS_PATH, NodeDns, described, host_network_hosts, managed_hosts, parse_resolv_conf, pod_dns,
     pod_hostname, wants_hosts_file,
@@ -130,7 +130,7 @@ impl PodRuntime {
 
     /// Whose user ids the pod has: its own only if it asks for that and the runtime can do it.
     async fn users(&self, pod: &Pod, handler: &str) -> Result<UserNamespace, UserNamespaceError> {
-        if view::spec(pod).and_then(|spec| spec.host_users) != Some(false) {
+        if !has_own_users(pod) {
             return Ok(UserNamespace::Node);
         }
         let (uid, files) = (view::uid(pod), &*self.parts.files);
@@ -164,7 +164,7 @@ impl PodRuntime {
         if let Some(cgroups) = &self.parts.cgroups {
             cgroups.release(pod).await.map_err(ReleaseError::Cgroup)?;
         }
-        if view::spec(pod).and_then(|spec| spec.host_users) != Some(false) {
+        if !has_own_users(pod) {
             return Ok(());
         }
         let released = self.user_namespaces.release(&view::uid(pod), &*self.parts.files).await;
@@ -184,7 +184,7 @@ impl PodRuntime {
         match self.parts.runtime.pod_sandbox_status(sandbox).await {
             Ok(status) => Ok(status.ips),
             Err(source) => {
-                let message = format!("Unable to get pod sandbox status: {}", source.message);
+                let message = format!("Unable to get pod sandbox status: {}", source.rpc_text());
                 self.pod_reporter(pod).event(Warning, "FailedPodSandBoxStatus", message);
                 Err(SyncError::SandboxStatus(source))
             }

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::cgroup::CgroupValues;
-use model::chain::Chain;
 use model::ids::{PodUid, SandboxId};
 use model::observed::PodStatus;
+use model::ports::files::FileError;
+use model::ports::runtime::RuntimeError;
 use podspec::view;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -24,6 +25,11 @@ use crate::decide::{
 use crate::error::ResizeError;
 
 impl PodRuntime {
+    /// Reads what containers were given by earlier agents. Without that none goes on.
+    pub async fn load_sizes(&self) -> Result<(), FileError> {
+        self.actuated.load().await
+    }
+
     /// What containers were given since they were made.
     pub async fn sizes(&self) -> Arc<Sizes> {
         self.actuated.sizes().await
@@ -140,12 +146,17 @@ impl PodRuntime {
         (had, values, has): (&CgroupValues, &CgroupValues, CgroupValues),
     ) -> Result<(), ResizeError> {
         let Some(cgroups) = self.parts.cgroups.as_deref() else { return Ok(()) };
-        self.tell_sandbox(pod, sandbox, &has).await?;
+        if let Some(id) = sandbox {
+            let resource = if has.memory_limit == had.memory_limit { "cpu" } else { "memory" };
+            let told = self.tell_sandbox(pod, id, &has).await;
+            told.map_err(|source| ResizeError::Sandbox { id: id.clone(), resource, source })?;
+        }
         let written = cgroups.write(pod, values, has).await;
         if written.is_err()
-            && let Err(error) = self.tell_sandbox(pod, sandbox, had).await
+            && let Some(id) = sandbox
+            && let Err(error) = self.tell_sandbox(pod, id, had).await
         {
-            warn!(pod = %view::pod_name(pod), error = %Chain(&error), "the runtime believes in limits that the pod's cgroup has not");
+            warn!(pod = %view::pod_name(pod), %error, "the runtime believes in limits that the pod's cgroup has not");
         }
         written.map_err(ResizeError::Cgroup)
     }
@@ -153,10 +164,9 @@ impl PodRuntime {
     async fn tell_sandbox(
         &self,
         pod: &Pod,
-        sandbox: Option<&SandboxId>,
+        sandbox: &SandboxId,
         values: &CgroupValues,
-    ) -> Result<(), ResizeError> {
-        let Some(sandbox) = sandbox else { return Ok(()) };
+    ) -> Result<(), RuntimeError> {
         let node = &self.parts.node;
         let overhead = overhead_resources(pod, &node.limits, &node.machine);
         let resources = told_to_sandbox(pod, values);
@@ -168,7 +178,7 @@ impl PodRuntime {
                 debug!(%sandbox, "the runtime does not want to know how much a sandbox may use");
                 Ok(())
             }
-            told => told.map_err(ResizeError::Sandbox),
+            told => told,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Starting containers.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -9,6 +10,7 @@ use model::ids::ContainerId;
 use model::labels;
 use model::observed::{ContainerState, ContainerStatus, PodStatus};
 use model::ports::events::EventType::{Normal, Warning};
+use model::ports::files::FileError;
 use model::wanted::SandboxConfig;
 use podspec::view;
 use tracing::{info, warn};
@@ -34,6 +36,12 @@ pub(crate) struct Starting<'a> {
 impl Starting<'_> {
     pub(crate) fn latest(&self) -> Option<&ContainerStatus> {
         self.status.latest(&self.container.name)
+    }
+
+    /// The directory of the container's logs, below that of all logs.
+    pub(crate) fn logs(&self) -> PathBuf {
+        let SandboxConfig { pod, pod_uid, .. } = &self.home.config;
+        Path::new(&LogLayout::pod_directory_name(pod, pod_uid)).join(&self.container.name)
     }
 }
 
@@ -87,7 +95,7 @@ impl PodRuntime {
                 report.event(Warning, "BackOff", message);
             }
             // Said already, when the container was killed for it.
-            StartError::PostStart(_) => {}
+            StartError::PostStart { .. } => {}
             error if error.is_nobodys_business() => {}
             error => report.event(Warning, "Failed", format!("Error: {}", error.told())),
         }
@@ -119,20 +127,15 @@ impl PodRuntime {
             () = home.cancel.cancelled() => return Err(StartError::PodEnds),
             image = self.images.ensure(&self.parts, uid, container, &report) => image?,
         };
-        let logs =
-            Path::new(&LogLayout::pod_directory_name(&home.config.pod, uid)).join(&container.name);
-        self.create_log_directory(&logs).await.map_err(|source| StartError::LogDirectory {
-            container: container.name.clone(),
-            source,
-        })?;
-        let made = self.made(starting, &logs, image).await?;
+        let made = self.made(starting, image).await?;
         // What ends before anybody looks has used it all the same.
         claim.used(self.parts.clock.now());
         if !made.runs {
             report.event(Normal, "Created", "Container created".to_owned());
             if let Err(error) = self.parts.runtime.start_container(&made.id).await {
                 self.give_up(starting, &made).await;
-                return Err(StartError::Run(error));
+                let (container, id) = (container.name.clone(), made.id);
+                return Err(StartError::Run { container, id, source: error });
             }
         }
         report.event(Normal, "Started", "Container started".to_owned());
@@ -144,14 +147,14 @@ impl PodRuntime {
     }
 
     /// The container to start: one that an earlier attempt made as wanted, or a new one.
-    async fn made(
-        &self,
-        starting: &Starting<'_>,
-        logs: &Path,
-        image: Ensured,
-    ) -> Result<Made, StartError> {
+    async fn made(&self, starting: &Starting<'_>, image: Ensured) -> Result<Made, StartError> {
         let latest = starting.latest();
-        let number = self.restart_count(latest, &self.parts.logs.pod_logs.join(logs)).await;
+        let logs = self.parts.logs.pod_logs.join(starting.logs());
+        let number = self.restart_count(latest, &logs).await;
+        let number = number.map_err(|source| StartError::Logs {
+            container: starting.container.name.clone(),
+            source,
+        })?;
         let sandbox = &starting.home.sandbox;
         if let Some(waiting) = startable(latest, starting.container, sandbox) {
             info!(id = %waiting.id, container = %waiting.name, "starting what an earlier attempt made");
@@ -188,10 +191,17 @@ impl PodRuntime {
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
         let Some(handler) = hook else { return Ok(()) };
         let hooked = Hooked { pod, container, id, ips: &home.ips, sandbox: Some(&home.sandbox) };
+        let sleeps =
+            handler.sleep.is_some() && handler.exec.is_none() && handler.http_get.is_none();
         // The pod's end ends the wait: the container goes with the pod.
         let ran = tokio::select! {
             biased;
-            () = home.cancel.cancelled() => return Err(StartError::PodEnds),
+            () = home.cancel.cancelled() => {
+                if sleeps {
+                    self.parts.metrics.attempts.sleep_broken_off();
+                }
+                return Err(StartError::PodEnds);
+            }
             ran = self.run_hook(&hooked, handler, None) => ran,
         };
         let Err(failure) = ran else { return Ok(()) };
@@ -199,7 +209,8 @@ impl PodRuntime {
         let message = "PostStartHook failed".to_owned();
         self.reporter(pod, &container.name).event(Warning, "FailedPostStartHook", message);
         self.kill_after_post_start(&hooked).await;
-        Err(StartError::PostStart(failure))
+        let message = failure.told(handler, &hooked);
+        Err(StartError::PostStart { message, source: failure })
     }
 
     /// Only a container that ended waits: one that was killed for a change, or whose sandbox died
@@ -225,20 +236,28 @@ impl PodRuntime {
     }
 
     /// One more than the latest instance has that was started; the logs tell when the runtime has
-    /// forgotten all.
-    async fn restart_count(&self, latest: Option<&ContainerStatus>, logs: &Path) -> u32 {
+    /// forgotten all. Where they cannot be seen nothing is made: it would write into the log of an earlier
+    /// one.
+    async fn restart_count(
+        &self,
+        latest: Option<&ContainerStatus>,
+        logs: &Path,
+    ) -> Result<u32, FileError> {
         if let Some(latest) = latest {
             let written = latest.annotations.get(labels::CONTAINER_RESTART_COUNT);
             let count = written.and_then(|written| written.parse::<u32>().ok()).unwrap_or(0);
             let unused = latest.state == ContainerState::Created;
-            return if unused { count } else { count.saturating_add(1) };
+            return Ok(if unused { count } else { count.saturating_add(1) });
         }
         match self.parts.files.list(logs).await {
-            Ok(names) => next_restart_count(&names),
-            Err(error) => {
-                warn!(%error, "cannot count the logs of a container; counting from 0");
-                0
+            Ok(names) => Ok(next_restart_count(&names)),
+            // Nothing of it has ever run here. What lies in the place of the directory is told of when it is made.
+            Err(error)
+                if error.is_not_found() || error.source.kind() == ErrorKind::NotADirectory =>
+            {
+                Ok(0)
             }
+            Err(error) => Err(error),
         }
     }
 

@@ -48,8 +48,8 @@ pub struct EventBook {
 
 #[derive(Debug, Default)]
 struct Pages {
-    /// By the order in which they were told last.
-    entries: BTreeMap<u64, Entry>,
+    /// By the order in which they were told last. Boxed: a map has room for more than it holds.
+    entries: BTreeMap<u64, Box<Entry>>,
     /// The keys of each pod's entries, in order.
     by_pod: BTreeMap<PodUid, Vec<u64>>,
     told: u64,
@@ -99,7 +99,7 @@ impl EventBook {
         let pages = self.pages();
         let asked =
             pages.entries.values().filter(|entry| pod.is_none_or(|pod| entry.event.pod == *pod));
-        asked.map(Entry::item).collect()
+        asked.map(|entry| entry.item()).collect()
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {
@@ -144,7 +144,7 @@ impl Pages {
             (entry.count, entry.first) = (before.count + 1, before.first);
         }
         self.told += 1;
-        self.entries.insert(self.told, entry);
+        self.entries.insert(self.told, Box::new(entry));
         let keys = self.by_pod.entry(uid).or_default();
         keys.push(self.told);
         if keys.len() > limits.per_pod {
@@ -158,13 +158,13 @@ impl Pages {
         }
     }
 
-    fn take_same(&mut self, event: &PodEvent) -> Option<Entry> {
+    fn take_same(&mut self, event: &PodEvent) -> Option<Box<Entry>> {
         let keys = self.by_pod.get(&event.pod_uid)?;
         let same = keys.iter().copied().find(|key| self.entries[key].event == *event)?;
         self.take(same)
     }
 
-    fn take(&mut self, key: u64) -> Option<Entry> {
+    fn take(&mut self, key: u64) -> Option<Box<Entry>> {
         let entry = self.entries.remove(&key)?;
         let uid = &entry.event.pod_uid;
         if let Some(keys) = self.by_pod.get_mut(uid) {

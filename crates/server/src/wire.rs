@@ -192,7 +192,7 @@ pub struct GcItem {
     /// The pod it belongs to, as `NAMESPACE/NAME`, if that is known.
     pub pod: Option<String>,
     /// That pod's uid.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(default)]
     pub pod_uid: Option<String>,
     /// What becomes of it.
     pub verdict: GcVerdict,

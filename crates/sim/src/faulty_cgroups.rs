@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
-use model::ports::cgroups::{CgroupError, Cgroups, subject};
+use model::ports::cgroups::{CgroupError, Cgroups, Limits, subject};
 use model::ports::files::Removed;
 use model::verdict::Verdict;
 use runtime::decide::pod_of_cgroup;
@@ -71,7 +71,11 @@ impl Cgroups for FaultyCgroups {
         self.call("check", name, self.outside.cgroups.check(name)).await
     }
 
-    async fn create(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+    async fn create(
+        &self,
+        name: &CgroupName,
+        values: &CgroupValues,
+    ) -> Result<Limits, CgroupError> {
         self.write("create", name, self.outside.cgroups.create(name, values)).await
     }
 

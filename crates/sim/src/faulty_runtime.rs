@@ -120,8 +120,8 @@ impl FaultyRuntime {
         self.asked(Event::RemoveAsked(removed, verdict.rule));
     }
 
-    /// Remembers what the agent was told of something that it wanted to end.
-    fn stop_told(&self, id: &str, answer: &Result<(), RuntimeError>) {
+    /// Remembers what the agent was told of something that it wanted to end, or to see ended.
+    fn stop_told<T>(&self, id: &str, answer: &Result<T, RuntimeError>) {
         if answer.as_ref().is_err_and(|error| error.code != Code::NotFound) {
             self.outside.record(Event::StopFailed(id.to_owned()));
         }
@@ -444,15 +444,18 @@ impl Runtime for FaultyRuntime {
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
         let call = Call::new(Method::ContainerStatus, self.outside.short(id.as_str()));
-        let (id, outside) = (id.clone(), Arc::clone(&self.outside));
+        let (looked, outside) = (id.clone(), Arc::clone(&self.outside));
         let work = self.look(move |runtime| async move {
-            let status = runtime.container_status(&id).await;
+            let status = runtime.container_status(&looked).await;
             let runs = |state| matches!(state, ContainerState::Running | ContainerState::Unknown);
             let seen = status.as_ref().is_ok_and(|status| runs(status.state));
-            outside.record(Event::Looked(id, seen));
+            outside.record(Event::Looked(looked, seen));
             status
         });
-        Ok(self.call(call, work).await?.by(&self.outside.clock))
+        let answer = self.call(call, work).await;
+        // Who cannot see that it has ended tries to end it again.
+        self.stop_told(id.as_str(), &answer);
+        Ok(answer?.by(&self.outside.clock))
     }
 
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {

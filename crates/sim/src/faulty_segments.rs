@@ -1,10 +1,11 @@
 //! The journal's segments as an agent reaches them: with its death they are cut off where they are.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use journal::Entry;
+use journal::{Became, Entry};
 use model::ports::files::FileError;
 use model::ports::segments::{Lying, Segment, Segments};
 
@@ -19,25 +20,64 @@ pub(crate) struct FaultySegments {
     pub(crate) life: Arc<Life>,
     /// Whether the agent died over a line.
     pub(crate) torn: Arc<AtomicBool>,
+    /// What they are.
+    pub(crate) place: Place,
+}
+
+/// What lies in segments.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// Removals that have ended.
+    Journal,
+    /// Removals under way, in segments beside those. With what each number of this agent stands for.
+    UnderWay(Arc<dyn Segments>, Arc<Mutex<BTreeMap<u64, (Thing, String)>>>),
+}
+
+/// A removal that is noted down before it begins, or that has ended.
+#[derive(Debug, serde::Deserialize)]
+struct UnderWay {
+    number: u64,
+    began: Option<Entry>,
+}
+
+impl FaultySegments {
+    fn segments(&self) -> &dyn Segments {
+        match &self.place {
+            Place::Journal => &self.outside.journal,
+            Place::UnderWay(segments, _) => &**segments,
+        }
+    }
 }
 
 impl Segments for FaultySegments {
     fn list(&self) -> Result<Vec<Lying>, FileError> {
-        self.outside.journal.list()
+        self.segments().list()
     }
 
     fn append_to(&self, number: u64) -> Result<Arc<dyn Segment>, FileError> {
-        let (outside, life) = (Arc::clone(&self.outside), Arc::clone(&self.life));
-        let segment = self.outside.journal.append_to(number)?;
-        Ok(Arc::new(FaultySegment { segment, outside, life, torn: Arc::clone(&self.torn) }))
+        let segment = self.segments().append_to(number)?;
+        Ok(Arc::new(FaultySegment {
+            segment,
+            outside: Arc::clone(&self.outside),
+            life: Arc::clone(&self.life),
+            torn: Arc::clone(&self.torn),
+            place: self.place.clone(),
+        }))
     }
 
     fn read(&self, number: u64) -> Result<Box<dyn BufRead + Send>, FileError> {
-        self.outside.journal.read(number)
+        self.segments().read(number)
     }
 
+    /// Nobody removes after his death.
     fn remove(&self, number: u64) -> Result<(), FileError> {
-        self.outside.journal.remove(number)
+        if self.life.over.is_cancelled() { Ok(()) } else { self.segments().remove(number) }
+    }
+
+    fn beside(&self, name: &str) -> Arc<dyn Segments> {
+        let place = Place::UnderWay(self.segments().beside(name), Arc::default());
+        let (outside, life) = (Arc::clone(&self.outside), Arc::clone(&self.life));
+        Arc::new(Self { outside, life, torn: Arc::clone(&self.torn), place })
     }
 }
 
@@ -47,6 +87,7 @@ struct FaultySegment {
     outside: Arc<Outside>,
     life: Arc<Life>,
     torn: Arc<AtomicBool>,
+    place: Place,
 }
 
 impl Segment for FaultySegment {
@@ -59,9 +100,27 @@ impl Segment for FaultySegment {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         self.segment.append(bytes)?;
-        let entry: Entry = serde_json::from_slice(bytes)?;
-        let thing = Thing { kind: entry.kind, id: entry.id };
-        self.outside.record(Event::Written(thing, entry.rule));
+        match &self.place {
+            Place::Journal => {
+                let entry: Entry = serde_json::from_slice(bytes)?;
+                let thing = Thing { kind: entry.kind, id: entry.id };
+                let failed = entry.outcome == Became::Failed;
+                self.outside.record(Event::Written(thing, entry.rule, failed));
+            }
+            Place::UnderWay(_, known) => {
+                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                let UnderWay { number, began } = serde_json::from_slice(bytes)?;
+                if let Some(Entry { kind, id, rule, .. }) = began {
+                    let thing = Thing { kind, id };
+                    // Those that are under way are written again into a new file.
+                    if known.insert(number, (thing.clone(), rule.clone())).is_none() {
+                        self.outside.record(Event::Noted(thing, rule));
+                    }
+                } else if let Some((thing, rule)) = known.remove(&number) {
+                    self.outside.record(Event::Settled(thing, rule));
+                }
+            }
+        }
         Ok(())
     }
 

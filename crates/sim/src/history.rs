@@ -42,7 +42,7 @@ pub enum Event {
     StopSandboxAsked(SandboxId),
     /// The agent was told that a sandbox has ended.
     SandboxStopped(SandboxId),
-    /// The agent was told that a container or sandbox, by its id, could not be ended.
+    /// The agent was told that a container or sandbox, by its id, could not be ended, or not be looked at.
     StopFailed(String),
     /// The agent asks for a container or, without a name, a sandbox.
     MakeAsked(Maker),
@@ -64,8 +64,12 @@ pub enum Event {
     RemovalBegan(Thing, &'static str),
     /// The agent has heard what became of a removal, or does not want to know any more.
     RemovalEnded(Thing),
-    /// The journal has an entry of a removal, by this rule.
-    Written(Thing, String),
+    /// The journal has an entry of a removal, by this rule, which failed or did not.
+    Written(Thing, String, bool),
+    /// The agent has noted down that it is about to remove something, by this rule.
+    Noted(Thing, String),
+    /// The agent has noted down that this is over.
+    Settled(Thing, String),
     /// Something is not there any more.
     Gone(Thing),
     /// The agent asked for an image to go.

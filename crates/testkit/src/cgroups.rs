@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
-use model::ports::cgroups::{CgroupError, Cgroups, subject};
+use model::ports::cgroups::{CgroupError, Cgroups, Limits, subject};
 use model::ports::files::Removed;
 use model::verdict::Verdict;
 
@@ -24,6 +24,8 @@ struct State {
     processes: BTreeMap<CgroupName, usize>,
     /// Cgroups that cannot be made, limited or removed.
     broken: BTreeSet<CgroupName>,
+    /// Cgroups that can be made and removed, and not limited.
+    unlimited: BTreeSet<CgroupName>,
     /// Cgroups that cannot be looked at.
     unseen: BTreeSet<CgroupName>,
     /// Bytes of memory that are used in each.
@@ -78,6 +80,16 @@ impl MemoryCgroups {
     pub fn set_broken(&self, name: &CgroupName, broken: bool) {
         let all = &mut self.state().broken;
         if broken {
+            all.insert(name.clone());
+        } else {
+            all.remove(name);
+        }
+    }
+
+    /// A cgroup cannot be limited any more, or again; it can be made and removed.
+    pub fn set_unlimited(&self, name: &CgroupName, unlimited: bool) {
+        let all = &mut self.state().unlimited;
+        if unlimited {
             all.insert(name.clone());
         } else {
             all.remove(name);
@@ -156,17 +168,27 @@ impl Cgroups for MemoryCgroups {
         state.check(name)
     }
 
-    async fn create(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+    async fn create(
+        &self,
+        name: &CgroupName,
+        values: &CgroupValues,
+    ) -> Result<Limits, CgroupError> {
         let mut state = self.state();
         state.act("create", name)?;
         state.make(name);
+        if state.unlimited.contains(name) {
+            return Ok(Limits::Lacking);
+        }
         state.write(name, values);
-        Ok(())
+        Ok(Limits::Written)
     }
 
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
         let mut state = self.state();
         state.check(name)?;
+        if state.unlimited.contains(name) {
+            return Err(denied("update", name));
+        }
         state.act("update", name)?;
         state.write(name, values);
         Ok(())

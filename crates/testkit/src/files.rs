@@ -124,9 +124,17 @@ impl MemoryFiles {
         self.tree().broken.insert(path.into(), kind);
     }
 
+    /// Makes every list of exactly this directory fail, and nothing else of it, until
+    /// [`MemoryFiles::repair`].
+    pub fn fail_list(&self, directory: impl Into<PathBuf>, kind: ErrorKind) {
+        self.tree().unlisted.insert(directory.into(), kind);
+    }
+
     /// Makes a path work again.
     pub fn repair(&self, path: impl AsRef<Path>) {
-        self.tree().broken.remove(path.as_ref());
+        let mut tree = self.tree();
+        tree.broken.remove(path.as_ref());
+        tree.unlisted.remove(path.as_ref());
     }
 
     fn put(&self, path: &Path, node: Node) {

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
-use model::ports::cgroups::{CgroupError, Cgroups};
+use model::ports::cgroups::{CgroupError, Cgroups, Limits};
 use model::ports::files::{
     DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed,
 };
@@ -113,7 +113,11 @@ impl Cgroups for MortalCgroups {
     async fn check(&self, name: &CgroupName) -> Result<(), CgroupError> {
         self.inner.check(name).await
     }
-    async fn create(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+    async fn create(
+        &self,
+        name: &CgroupName,
+        values: &CgroupValues,
+    ) -> Result<Limits, CgroupError> {
         self.life.effect(self.inner.create(name, values)).await
     }
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {

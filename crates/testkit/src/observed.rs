@@ -22,7 +22,6 @@ pub fn container_status(id: &str, name: &str, state: ContainerState) -> Containe
         reason: "".into(),
         message: "".into(),
         log_path: "".into(),
-        labels: <_>::default(),
         annotations: <_>::default(),
         mounts: Vec::new(),
         resources: None,

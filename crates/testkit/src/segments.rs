@@ -21,6 +21,7 @@ struct Place {
     /// How many bytes can still be written, if not any number.
     room: Option<usize>,
     synced: u64,
+    beside: BTreeMap<String, MemorySegments>,
 }
 
 impl MemorySegments {
@@ -46,6 +47,12 @@ impl MemorySegments {
     /// From now on there is room for so many bytes, or for any number.
     pub fn set_room(&self, bytes: Option<usize>) {
         self.place().room = bytes;
+    }
+
+    /// Those beside these, by their name.
+    #[must_use]
+    pub fn others(&self, name: &str) -> Self {
+        self.place().beside.entry(name.to_owned()).or_default().clone()
     }
 
     /// How often something was seen to disk.
@@ -86,6 +93,10 @@ impl Segments for MemorySegments {
     fn remove(&self, number: u64) -> Result<(), FileError> {
         self.place().segments.remove(&number);
         Ok(())
+    }
+
+    fn beside(&self, name: &str) -> Arc<dyn Segments> {
+        Arc::new(self.others(name))
     }
 }
 

@@ -37,7 +37,7 @@ pub fn head(about: &About, rounds: u32, name: &str) -> String {
     let machine = &about.machine;
     let gibibytes = machine.memory_bytes >> 30;
     format!(
-        "# ferrolet and the upstream kubelet, side by side\n\n\
+        "# ferrolet and upstream, side by side\n\n\
          Written by `make bench`; [README.md](README.md) says how to read it, \
          [{name}.json]({name}.json) has every raw number.\n\n\
          | | |\n|---|---|\n\

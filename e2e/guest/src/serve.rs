@@ -93,12 +93,17 @@ fn answer(request: Request, programs: &mut Programs) -> Result<Answer> {
     }
 }
 
-/// A file appears or changes as a whole, unless it is one of the kernel's, which cannot be replaced.
+/// A file appears or changes as a whole, unless it is one of the kernel's, which cannot be replaced. A cgroup
+/// that is not there is made.
 fn write(path: &Path, text: &str) -> Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("/"));
     if ["/dev", "/proc", "/sys"].iter().any(|kernel| path.starts_with(kernel)) {
+        if path.starts_with("/sys/fs/cgroup") {
+            fs::create_dir_all(directory)?;
+        }
         return Ok(fs::write(path, text)?);
     }
-    fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
+    fs::create_dir_all(directory)?;
     // Hidden: the directory may be one of manifests.
     let name = path.file_name().context("a file has a name")?.to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.tmp"));

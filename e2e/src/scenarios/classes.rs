@@ -63,17 +63,48 @@ fn of_class(name: &str, class: &str) -> Value {
     pod
 }
 
-// behaviour: OBJ-20, OBJ-24
+fn make_class(cluster: &ClusterNode, name: &str, handler: &str) -> Result<()> {
+    let class = json!({
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": { "name": name },
+        "handler": handler,
+    });
+    cluster.api().create(CLASSES, &class).map(drop)
+}
+
+/// Makes a pod whose class is gone by the time it comes to the node: the API server takes none whose class it does
+/// not know.
+fn make_without_class(cluster: &ClusterNode, name: &str) -> Result<()> {
+    make_class(cluster, "late", "nobody")?;
+    let mut pod = of_class(name, "late");
+    let node = pod["spec"]["nodeName"].take();
+    cluster.api().create(PODS, &pod)?;
+    cluster.api().delete(&format!("{CLASSES}/late"))?;
+    let binding = json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": { "name": name },
+        "target": { "apiVersion": "v1", "kind": "Node", "name": node },
+    });
+    cluster.api().create(&format!("{}/binding", ClusterNode::pod_path(name)), &binding).map(drop)
+}
+
+/// Waits until a pod is told to wait for its sandbox.
+fn wait_creating(cluster: &ClusterNode, name: &str) -> Result<()> {
+    let waits = cluster.wait_for(&ClusterNode::pod_path(name), "it waits", |pod| {
+        let state = &pod?["status"]["containerStatuses"][0]["state"]["waiting"]["reason"];
+        (state == "ContainerCreating").then(|| pod.cloned())?
+    })?;
+    ensure!(waits["status"]["phase"] == "Pending", "{waits}");
+    Ok(())
+}
+
+// behaviour: OBJ-20, OBJ-21, OBJ-24
 pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<()> {
     let api = cluster.api();
     for (name, handler) in [("other", "second"), ("lost", "nobody")] {
-        let class = json!({
-            "apiVersion": "node.k8s.io/v1",
-            "kind": "RuntimeClass",
-            "metadata": { "name": name },
-            "handler": handler,
-        });
-        api.create(CLASSES, &class)?;
+        make_class(cluster, name, handler)?;
     }
     cluster.wait_for(
         &format!("/api/v1/nodes/{NODE_NAME}"),
@@ -87,16 +118,21 @@ pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<(
     api.create(PODS, &of_class("with-class", "other"))?;
     cluster.wait_ready(&ClusterNode::pod_path("with-class"))?;
     ensure!(second.was_asked(), "the pod runs by another runtime");
+    // There is no class of that name, until somebody makes it.
+    make_without_class(cluster, "with-late")?;
+    let says = "runtimeclass.node.k8s.io \"late\" not found";
+    let event = cluster.wait_for_event("with-late", "FailedCreatePodSandBox", says)?;
+    ensure!(event["message"] == format!("Failed to create pod sandbox: {says}"), "{event}");
+    wait_creating(cluster, "with-late")?;
+    make_class(cluster, "late", "second")?;
     // The class is there, and the runtime that it names is not.
     api.create(PODS, &of_class("with-none", "lost"))?;
     let says = "no runtime for \"nobody\" is configured";
     let event = cluster.wait_for_event("with-none", "FailedCreatePodSandBox", says)?;
     let message = event["message"].as_str().unwrap_or_default();
-    ensure!(message.starts_with("Failed to create pod sandbox: "), "{event}");
-    let waits = cluster.wait_for(&ClusterNode::pod_path("with-none"), "it waits", |pod| {
-        let state = &pod?["status"]["containerStatuses"][0]["state"]["waiting"]["reason"];
-        (state == "ContainerCreating").then(|| pod.cloned())?
-    })?;
-    ensure!(waits["status"]["phase"] == "Pending", "{waits}");
-    cluster.remove_pods(&["with-class", "with-none"])
+    let words = "Failed to create pod sandbox: rpc error: code = Unknown desc = ";
+    ensure!(message.starts_with(words), "{event}");
+    wait_creating(cluster, "with-none")?;
+    cluster.wait_ready(&ClusterNode::pod_path("with-late"))?;
+    cluster.remove_pods(&["with-class", "with-none", "with-late"])
 }

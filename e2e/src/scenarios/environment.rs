@@ -2,9 +2,12 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use testbed::wait;
 
 use crate::api::Patch;
 use crate::cluster_node::{ClusterNode, PODS, pod};
+use crate::ctr::CtrContainer;
+use crate::node::PATIENCE;
 
 const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/shop/secrets";
@@ -48,10 +51,14 @@ fn all() -> [Waiting; 3] {
     ]
 }
 
+/// An object without anything in it.
+fn object(kind: &str, name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } })
+}
+
 // behaviour: OBJ-5, OBJ-6, OBJ-7, OBJ-23
 pub(super) fn environment(cluster: &ClusterNode) -> Result<()> {
     let api = cluster.api();
-    let object = |kind: &str, name: &str| json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } });
     api.create(MAPS, &object("ConfigMap", "more"))?;
     for waiting in all() {
         let mut pod = pod(waiting.name, &["env"]);
@@ -89,4 +96,59 @@ pub(super) fn environment(cluster: &ClusterNode) -> Result<()> {
         cluster.remove_pod(waiting.name)?;
     }
     Ok(())
+}
+
+/// Waits until the process of a container has these variables, which it has from its first moment on.
+fn wait_has(cluster: &ClusterNode, container: &CtrContainer, wanted: &[&str]) -> Result<()> {
+    let file = format!("/proc/{}/environ", container.pid);
+    cluster.node().explained(wait::until(&format!("it has {wanted:?}"), PATIENCE, || {
+        let all = cluster.node().run("cat", &[&file])?;
+        let has = |one: &&str| all.split('\0').any(|found| found == *one);
+        Ok(if wanted.iter().all(has) { Ok(()) } else { Err(all) })
+    }))
+}
+
+// behaviour: OBJ-40
+/// What is changed reaches who starts after that, and touches nobody who runs.
+pub(super) fn another(cluster: &ClusterNode) -> Result<()> {
+    let api = cluster.api();
+    let (mut weather, mut code) = (object("ConfigMap", "weather"), object("Secret", "code"));
+    weather["data"] = json!({ "sky": "clear" });
+    code["stringData"] = json!({ "word": "open" });
+    api.create(MAPS, &weather)?;
+    api.create(SECRETS, &code)?;
+    let reading = |name: &str, args: &[&str]| {
+        let mut pod = pod(name, args);
+        let main = &mut pod["spec"]["containers"][0];
+        let sky = json!({ "configMapKeyRef": { "name": "weather", "key": "sky" } });
+        main["env"] = json!([{ "name": "SKY", "valueFrom": sky }]);
+        main["envFrom"] = json!([{ "secretRef": { "name": "code" } }]);
+        pod
+    };
+    api.create(PODS, &reading("reads-twice", &["sleep", "forever"]))?;
+    let path = ClusterNode::pod_path("reads-twice");
+    cluster.wait_ready(&path)?;
+    let first = cluster.running("reads-twice")?;
+    wait_has(cluster, &first, &["SKY=clear", "word=open"])?;
+
+    let (weather, code) = (format!("{MAPS}/weather"), format!("{SECRETS}/code"));
+    api.patch(&weather, Patch::Merge, &json!({ "data": { "sky": "grey" } }))?;
+    api.patch(&code, Patch::Merge, &json!({ "stringData": { "word": "sesame" } }))?;
+    // Another pod gets it, so the agent has heard of it.
+    let mut once = reading("reads-once", &["env"]);
+    once["spec"]["restartPolicy"] = "Never".into();
+    api.create(PODS, &once)?;
+    let over = cluster.wait_over(&ClusterNode::pod_path("reads-once"))?;
+    let printed = cluster.log(&over, "main")?;
+    for line in ["SKY=grey", "word=sesame"] {
+        ensure!(printed.lines().any(|printed| printed == line), "no {line}:\n{printed}");
+    }
+    ensure!(cluster.running("reads-twice")? == first, "a change restarted it");
+    cluster.node().run("kill", &["-9", &first.pid.to_string()])?;
+    cluster.wait_for(&path, "it runs again", |pod| {
+        let status = &pod?["status"]["containerStatuses"][0];
+        (status["restartCount"] == 1 && status["ready"] == true).then_some(())
+    })?;
+    wait_has(cluster, &cluster.running("reads-twice")?, &["SKY=grey", "word=sesame"])?;
+    cluster.remove_pods(&["reads-twice", "reads-once"])
 }

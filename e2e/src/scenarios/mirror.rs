@@ -1,6 +1,7 @@
 //! The mirror of a static pod.
 
 use anyhow::{Result, ensure};
+use serde_json::Value;
 
 use crate::cluster_node::ClusterNode;
 use crate::node::{NODE_NAME, PATIENCE};
@@ -19,6 +20,26 @@ spec:
     args: [sleep, forever]
 ";
 
+/// Waits until a mirror is another one than it was, of the same version of the pod, and tells that it is ready.
+fn made_anew(cluster: &ClusterNode, path: &str, former: &Value) -> Result<Value> {
+    // Upstream looks after it when it looks at the pod the next time, which may take longer than a minute.
+    let made = cluster.api().wait(path, "it is made anew", 3 * PATIENCE, |mirror| {
+        (mirror?["metadata"]["uid"] != former["metadata"]["uid"]).then_some(())
+    });
+    cluster.node().explained(made)?;
+    let anew = cluster.wait_ready(path)?;
+    ensure!(anew["metadata"]["deletionTimestamp"].is_null(), "{anew}");
+    let marks = |mirror: &Value| mirror["metadata"]["annotations"].clone();
+    for mark in ["hash", "mirror", "source"] {
+        let mark = format!("kubernetes.io/config.{mark}");
+        let (before, now) = (marks(former)[&mark].clone(), marks(&anew)[&mark].clone());
+        ensure!(now.is_string() && now == before, "{mark}: {before} became {now}");
+    }
+    let told = |mirror: &Value| mirror["status"]["containerStatuses"][0].clone();
+    ensure!(told(&anew) == told(former), "{} became {}", told(former), told(&anew));
+    Ok(anew)
+}
+
 // behaviour: API-20, API-21, API-22, API-23, API-24, API-26
 /// A static pod is shown by its mirror, which is made anew.
 pub(super) fn mirror(cluster: &ClusterNode) -> Result<()> {
@@ -34,14 +55,12 @@ pub(super) fn mirror(cluster: &ClusterNode) -> Result<()> {
     let container = cluster.node().wait_running("fixed")?;
     cluster.look_at(&mirror)?;
 
+    // Whoever deletes it, in its own time or at once, does not delete the pod.
+    cluster.api().delete(&path)?;
+    let second = made_anew(cluster, &path, &mirror)?;
+    ensure!(cluster.node().wait_running("fixed")?.id == container.id, "the pod was restarted");
     cluster.api().delete_with_grace(&path, 0)?;
-    let first = mirror["metadata"]["uid"].clone();
-    // Upstream looks after it when it looks at the pod the next time, which may take longer than a minute.
-    let made = cluster.api().wait(&path, "it is made anew", 3 * PATIENCE, |mirror| {
-        (mirror?["metadata"]["uid"] != first).then_some(())
-    });
-    cluster.node().explained(made)?;
-    let second = cluster.wait_ready(&path)?["metadata"]["uid"].clone();
+    let third = made_anew(cluster, &path, &second)?["metadata"]["uid"].clone();
     ensure!(cluster.node().wait_running("fixed")?.id == container.id, "the pod was restarted");
 
     let edited = MANIFEST.replace("GracePeriodSeconds: 5", "GracePeriodSeconds: 6");
@@ -49,7 +68,7 @@ pub(super) fn mirror(cluster: &ClusterNode) -> Result<()> {
     cluster.wait_for(&path, "the next version is shown", |mirror| {
         let mirror = mirror?;
         let grace = &mirror["spec"]["terminationGracePeriodSeconds"];
-        (mirror["metadata"]["uid"] != second && *grace == 6).then_some(())
+        (mirror["metadata"]["uid"] != third && *grace == 6).then_some(())
     })?;
     cluster.wait_ready(&path)?;
 

@@ -83,18 +83,22 @@ impl Containerd<'_> {
 
     /// Writes the configuration; `extra` is TOML that is put behind ours.
     pub(crate) fn configure(&self, extra: &str) -> Result<(), ContainerdError> {
-        let cni = self.path("cni");
-        let files = [
-            (self.path("containerd.toml"), self.config(extra)),
-            (cni.join("10-testbed.conflist"), self.network_config()),
-        ];
+        let config = self.path("containerd.toml");
         let write = || {
-            fs::create_dir_all(&cni).at("make", &cni)?;
-            let logs = self.dir.logs();
-            fs::create_dir_all(&logs).at("make", &logs)?;
-            files.iter().try_for_each(|(path, text)| fs::write(path, text).at("write", path))
+            for directory in [self.path("cni"), self.dir.logs()] {
+                fs::create_dir_all(&directory).at("make", &directory)?;
+            }
+            fs::write(&config, self.config(extra)).at("write", &config)
         };
         write().map_err(ContainerdError::Configure)
+    }
+
+    /// Writes the configuration of the pods' network. It is written in place: containerd takes no notice of a file
+    /// that is moved there.
+    pub(crate) fn configure_network(&self) -> Result<(), ContainerdError> {
+        let config = self.path("cni").join("10-testbed.conflist");
+        let written = fs::write(&config, self.network_config()).at("write", &config);
+        written.map_err(ContainerdError::Configure)
     }
 
     /// Everything that has a default on the host is a place in the instance, or switched off.

@@ -38,6 +38,8 @@ pub struct Options {
     pub containerd_config: String,
     /// Bytes of a disk of its own for all that containerd keeps; without, it is on the host's.
     pub containerd_disk: Option<u64>,
+    /// Pods have no network before [`Instance::give_network`].
+    pub without_network: bool,
 }
 
 /// A small node of its own with real containerd.
@@ -85,6 +87,9 @@ impl Instance {
             containerd.make_disk(bytes)?;
         }
         containerd.configure(&options.containerd_config)?;
+        if !options.without_network {
+            containerd.configure_network()?;
+        }
         let process = containerd.start()?;
         if options.runtime == Runtime::WithImages {
             containerd.import_images()?;
@@ -172,6 +177,11 @@ impl Instance {
     /// Runs containerd's own client on the namespace of the CRI plugin.
     pub fn ctr(&self, args: &[&str]) -> Result<Output, Error> {
         self.runtime().ctr(args).map_err(Error::Process)
+    }
+
+    /// Gives containerd a network for pods, which it notices by itself.
+    pub fn give_network(&self) -> Result<(), Error> {
+        self.runtime().configure_network().map_err(Error::Containerd)
     }
 
     /// containerd, unless the instance was started without.

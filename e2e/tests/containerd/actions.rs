@@ -361,7 +361,8 @@ async fn what_the_runtime_finished_after_its_call_was_given_up_is_used() -> Resu
     })?;
     let status = runtime.container_status(&first.id.as_str().into()).await?;
     let late = Late { runtime: &runtime, sandbox: &made, config: &sandbox };
-    let second = late.create(1, status.labels.clone(), status.annotations.clone()).await?;
+    let labels = wanted::container(&sandbox, "main", IMAGE, &[]).labels;
+    let second = late.create(1, labels, status.annotations).await?;
     tokio::task::block_in_place(|| {
         node.start_agent()?;
         written(&node, &log("late", "main", 1), "trapping")

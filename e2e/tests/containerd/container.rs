@@ -243,6 +243,22 @@ fn a_pod_with_users_of_its_own_is_nobody_on_the_host_and_keeps_its_ids() -> Resu
     node.stop()
 }
 
+/// Of a container that is not made there are a hosts file and a place for last words, and none for logs.
+fn files_of_what_is_refused_are_upstreams(node: &Node) -> Result<()> {
+    let logs = node.run("find", &["/var/log/pods", "-path", "*/shop_root-*"])?;
+    let uid = logs.trim().rsplit('_').next().unwrap_or_default();
+    ensure!(logs.lines().count() == 1 && !uid.is_empty(), "{logs}");
+    let directory = node.root_dir().join("pods").join(uid).display().to_string();
+    let files = node.run("find", &[&directory, "-mindepth", "1", "-printf", "%P %m\n"])?;
+    let mut files: Vec<&str> = files.lines().collect();
+    files.sort_unstable();
+    let expected =
+        ["containers 750", "containers/main 750", "etc-hosts 644", "plugins 750", "volumes 750"];
+    ensure!(files == expected, "{files:?}");
+    Ok(())
+}
+
+// behaviour: ACT-127
 #[test]
 fn who_must_not_be_root_or_set_a_sysctl_is_told_so_and_counts_survive_the_agent() -> Result<()> {
     let mut node = Node::start()?;
@@ -265,6 +281,7 @@ fn who_must_not_be_root_or_set_a_sysctl_is_told_so_and_counts_survive_the_agent(
         "container has runAsNonRoot and image will run as root",
     )?;
     ensure!(described.contains("CreateContainerConfigError"), "{described}");
+    files_of_what_is_refused_are_upstreams(&node)?;
     node.wait_for_log(&["SysctlForbidden", "forbidden sysctl", "not allowlisted"])?;
     let mut before = node.wait_running("counted")?;
     for agent_was_away in [false, true] {

@@ -17,7 +17,7 @@ use model::ids::PodUid;
 use model::ports::cgroups::Cgroups;
 use model::ports::journal::{Journal, Outcome};
 use model::verdict::{Subject, Verdict};
-use podspec::QosClass;
+use podspec::{QosClass, view};
 use prometheus::Registry;
 use runtime::PodCgroups;
 use runtime::decide::{PodCgroupSettings, class_cgroup};
@@ -85,7 +85,8 @@ impl Kernel {
         Ok(child)
     }
 
-    /// Pods come and go, several at a time. Each leaves a process, and two look at once for what is left.
+    /// Pods come and go, several at a time, each in its cgroup as any pod's. Each leaves a process; whoever
+    /// ends the pod meets who looks for what is left.
     async fn play_pods(&self) -> Result<()> {
         let removals = Arc::new(Removals::default());
         let ledger = Arc::new(Ledger::new(Arc::clone(&removals) as _, &Registry::new())?);
@@ -96,13 +97,21 @@ impl Kernel {
         let all = PodCgroups::new(Arc::new(port), Arc::new(VirtualClock::new()), settings);
         let parent = class_cgroup(&self.base, QosClass::Burstable);
         let pods = stream::iter(0..PODS).map(async |number| {
-            let uid = PodUid::from(number.to_string());
+            // It may use more than it asks for.
+            let manifest = format!(
+                "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, uid: u{number}}}\n\
+                 spec: {{containers: [{{name: main, resources: {{requests: {{cpu: 100m}}}}}}]}}\n"
+            );
+            let pod = podspec::decode(manifest.as_bytes())?.pods.remove(0);
+            let uid = view::uid(&pod);
+            all.ensure(&pod).await?;
+            // As the runtime does.
             let container = parent.child(&format!("pod{uid}"))?.child("container")?;
-            let values = CgroupValues { cpu_shares: Some(102), ..CgroupValues::default() };
-            self.cgroups.create(&container, &values).await?;
+            self.cgroups.create(&container, &CgroupValues::default()).await?;
             let mut process = self.leave_process(&container)?;
-            let is_gone = |_: &PodUid| true;
-            tokio::join!(all.sweep_one(&uid, &is_gone), all.sweep_one(&uid, &is_gone));
+            let is_gone = |_: &PodUid| Some("pod-is-gone");
+            let (released, ()) = tokio::join!(all.release(&pod), all.sweep_one(&uid, &is_gone));
+            released?;
             wait_dead(&mut process).await
         });
         pods.buffer_unordered(AT_A_TIME).try_collect::<Vec<()>>().await?;

@@ -1,15 +1,19 @@
 //! The agent is killed before and after each of its effects; the next one ends up where it would have,
-//! and starts nothing again that ran.
+//! starts nothing again that ran, and has all that went on record.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use cri::CriRuntime;
 use e2e::node::program;
+use hostfs::HostSegments;
+use journal::{Became, Entry, Query, find};
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::runtime::{ContainerFilter, Runtime as _, SandboxFilter};
 use tempfile::TempDir;
@@ -56,6 +60,8 @@ struct Node {
     place: TempDir,
     hollow: Hollow,
     client: CriRuntime,
+    /// The containers and sandboxes that were ever seen, by id.
+    seen: Mutex<BTreeSet<String>>,
 }
 
 impl Node {
@@ -65,7 +71,7 @@ impl Node {
         let options = ["--image", "ferrolet.test/workload:1", "--write-logs"];
         let hollow = Hollow::start(place.path(), &options)?;
         let client = hollow.client()?;
-        let node = Self { place, hollow, client };
+        let node = Self { place, hollow, client, seen: Mutex::default() };
         for (pod, policy, args) in [
             ("web", "Always", "[sleep, forever]"),
             ("job", "Never", "[exit, \"0\"]"),
@@ -118,6 +124,11 @@ impl Node {
         containers.sort_by_key(|container| (container.pod.name.to_string(), container.attempt));
         let mut sandboxes = self.client.list_pod_sandboxes(&SandboxFilter::default()).await?;
         sandboxes.sort_by_key(|sandbox| (sandbox.pod.name.to_string(), sandbox.attempt));
+        {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.extend(containers.iter().map(|container| container.id.to_string()));
+            seen.extend(sandboxes.iter().map(|sandbox| sandbox.id.to_string()));
+        }
         let root = self.place.path();
         let kept = files(&root.join("root/ferrolet/state/manifests"))?.into_iter().map(|file| {
             let text = fs::read_to_string(root.join("root/ferrolet/state/manifests").join(&file))?;
@@ -161,6 +172,22 @@ impl Node {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// Whatever was seen and is gone must be in the journal, as removed or as good as.
+    async fn all_is_on_record(&self) -> Result<()> {
+        let containers = self.containers().await?.into_iter().map(|one| one.id.to_string());
+        let sandboxes = self.client.list_pod_sandboxes(&SandboxFilter::default()).await?;
+        let sandboxes = sandboxes.into_iter().map(|one| one.id.to_string());
+        let there: BTreeSet<String> = containers.chain(sandboxes).collect();
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let journal = HostSegments::new(self.place.path().join("journal"));
+        for id in seen.difference(&there) {
+            let found = find(&journal, &Query::new(id), 10).context("read the journal")?;
+            let is_of_it = |entry: &&Entry| entry.id == *id && entry.outcome == Became::Removed;
+            ensure!(found.entries.iter().any(|entry| is_of_it(&entry)), "{id}: {found:?}");
+        }
+        Ok(())
     }
 
     /// Two pods stay and one goes; answers whether the agent was killed on the way.
@@ -217,6 +244,7 @@ async fn survives(moment: Moment) -> Result<bool> {
     let mut agent = node.start(None)?;
     ensure!(!node.story(&mut agent).await?, "it was not told to");
     ensure!(agent.stop()?.success());
+    node.all_is_on_record().await?;
     let after = node.containers().await?;
     let stays = |ran: &&Container| *ran.pod.name != *"gone-node";
     let started = |ran: &&Container| ran.state != ContainerState::Created;
@@ -229,7 +257,7 @@ async fn survives(moment: Moment) -> Result<bool> {
     Ok(true)
 }
 
-// behaviour: WRK-23, GC-79
+// behaviour: WRK-23, GC-79, GC-102
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whenever_the_agent_is_killed_the_next_one_ends_up_where_it_would_have() -> Result<()> {
     let begun = Instant::now();

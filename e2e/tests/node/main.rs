@@ -7,5 +7,7 @@
 
 mod absence;
 mod life;
+mod make_cluster;
 mod scenarios;
+mod start;
 mod wiped;

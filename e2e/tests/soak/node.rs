@@ -9,10 +9,11 @@ use e2e::absence::without_the_api_server;
 use e2e::agent::Agent;
 use e2e::cluster_node::ClusterNode;
 use e2e::differences::{Known, differences, leaves};
+use e2e::first_requests::in_order;
 use e2e::scenarios::{of_controllers, of_pods};
 use e2e::seen::Seen;
 
-use crate::known::{OF_CONTROLLERS, OF_PODS, WITHOUT_THE_API_SERVER};
+use crate::known::{OF_A_NODE, OF_PODS};
 
 /// Plays with both agents at the same time, each on a node and in a cluster of its own, and compares what was seen.
 fn same(known: &[Known], play: impl Fn(Agent) -> Result<Seen> + Sync) -> Result<()> {
@@ -33,18 +34,24 @@ fn same(known: &[Known], play: impl Fn(Agent) -> Result<Seen> + Sync) -> Result<
 
 #[test]
 fn pods_of_the_api_get_the_same_of_both_agents_and_the_same_is_told_of_them() -> Result<()> {
-    same(OF_PODS, |agent| of_pods(agent, ClusterNode::seen))
+    same(&[OF_A_NODE, OF_PODS].concat(), |agent| of_pods(agent, ClusterNode::seen))
 }
 
 #[test]
 fn controllers_and_the_scheduler_get_the_same_of_both_agents() -> Result<()> {
-    same(OF_CONTROLLERS, |agent| of_controllers(agent, ClusterNode::seen))
+    same(OF_A_NODE, |agent| of_controllers(agent, ClusterNode::seen))
 }
 
 // behaviour: API-7, STW-35
 #[test]
 fn without_the_api_server_for_a_minute_pods_go_on_with_both_agents() -> Result<()> {
-    same(WITHOUT_THE_API_SERVER, |agent| {
+    same(OF_A_NODE, |agent| {
         without_the_api_server(agent, Duration::from_mins(1), ClusterNode::seen)
     })
+}
+
+// behaviour: API-31, NODE-50
+#[test]
+fn the_first_requests_of_upstream_are_in_the_order_that_ours_keep() -> Result<()> {
+    in_order(Agent::Upstream)
 }

@@ -19,6 +19,7 @@ const SPOKEN_OF: &[(&str, &str)] = &[
     ("node labels", "--node-labels"),
     ("unknown policy: \"dynamic\"", "cpuManagerPolicy"),
     ("unknown policy: \"Dynamic\"", "memoryManagerPolicy"),
+    ("reserved CPU resources for static policy", "cpuManagerPolicy"),
     ("CPU Manager Policy option", "cpuManagerPolicyOptions"),
     ("unsupported options", "cpuManagerPolicyOptions"),
     ("static policy options", "cpuManagerPolicyOptions"),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::{Child, Command};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::machine::Cgroups as Version;
 use model::verdict::Subject;
@@ -23,7 +25,11 @@ struct FakeSystemd {
     units: Started,
     jobs: u32,
     subscribed: bool,
+    stubborn: Stubborn,
 }
+
+/// Whether no unit is stopped.
+type Stubborn = Arc<AtomicBool>;
 
 /// What is refused, in systemd's words.
 #[derive(Debug, zbus::DBusError)]
@@ -32,6 +38,7 @@ enum Refusal {
     UnitExists(String),
     NoSuchUnit(String),
     AlreadySubscribed(String),
+    OnlyByDependency(String),
     #[zbus(error)]
     Bus(zbus::Error),
 }
@@ -99,6 +106,9 @@ impl FakeSystemd {
         unit: String,
         _mode: String,
     ) -> Result<OwnedObjectPath, Refusal> {
+        if self.stubborn.load(Ordering::Relaxed) {
+            return Err(Refusal::OnlyByDependency(unit));
+        }
         if self.units.lock().unwrap().remove(&unit).is_none() {
             return Err(Refusal::NoSuchUnit(unit));
         }
@@ -123,6 +133,7 @@ struct World {
     root: tempfile::TempDir,
     cgroups: SystemdCgroups,
     units: Started,
+    stubborn: Stubborn,
     _systemd: Connection,
 }
 
@@ -134,8 +145,13 @@ impl World {
             Version::V2 => fake::v2(root.path(), "cpu cpuset memory pids\n"),
         };
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let units = Started::default();
-        let manager = FakeSystemd { units: Arc::clone(&units), jobs: 0, subscribed: false };
+        let (units, stubborn) = (Started::default(), Stubborn::default());
+        let manager = FakeSystemd {
+            units: Arc::clone(&units),
+            jobs: 0,
+            subscribed: false,
+            stubborn: Arc::clone(&stubborn),
+        };
         let server = connection::Builder::unix_stream(theirs)
             .server(Guid::generate())
             .p2p()
@@ -144,7 +160,7 @@ impl World {
         let client = connection::Builder::unix_stream(ours).p2p().build();
         let (server, client) = tokio::try_join!(server, client).unwrap();
         let cgroups = SystemdCgroups::with(tree, Arc::new(Manager::connected(client)));
-        Self { root, cgroups, units, _systemd: server }
+        Self { root, cgroups, units, stubborn, _systemd: server }
     }
 
     fn units(&self) -> Vec<String> {
@@ -157,6 +173,15 @@ impl World {
 
     fn file(&self, path: &str) -> PathBuf {
         self.root.path().join(path)
+    }
+
+    /// Says that these processes are in a cgroup below the pod's, in every hierarchy.
+    fn enter(&self, hierarchies: &[&str], processes: &str) {
+        for hierarchy in hierarchies {
+            let own = self.file(&format!("{hierarchy}/{SLICES}/cri-1.scope"));
+            fs::create_dir_all(&own).unwrap();
+            fs::write(own.join("cgroup.procs"), processes).unwrap();
+        }
     }
 }
 
@@ -216,6 +241,63 @@ async fn the_first_version_has_slices_in_every_hierarchy() {
     assert_eq!(shares.unwrap(), "512");
     assert!(world.file(&format!("memory/{SLICES}")).exists());
     assert!(world.property(UNIT, "CPUShares").unwrap().contains("512"));
+}
+
+const V1: [&str; 3] = ["cpu,cpuacct", "memory", "systemd"];
+
+/// A process, killed with the test.
+struct Process(Child);
+
+impl Process {
+    fn start() -> Self {
+        Self(Command::new("sleep").arg("60").spawn().unwrap())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+// behaviour: CGR-5, CGR-14
+#[tokio::test]
+async fn what_is_left_in_a_slice_of_the_first_version_is_killed_and_the_slice_goes() {
+    let world = World::new(Version::V1).await;
+    world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
+    let mut process = Process::start();
+    world.enter(&V1, &format!("{}\n", process.0.id()));
+    let verdict = removal(Subject::Cgroup(pod()));
+    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
+    assert!(process.0.try_wait().unwrap().is_some(), "it is dead");
+    assert_eq!(world.units(), [""; 0]);
+    assert!(V1.iter().all(|hierarchy| !world.file(&format!("{hierarchy}/{SLICES}")).exists()));
+    // One that does not die keeps it, and is named.
+    world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
+    world.enter(&V1[1..2], "0\n");
+    let error = world.cgroups.remove(&verdict).await.unwrap_err();
+    assert!(matches!(&error, CgroupError::Busy { pids, .. } if *pids == [0].into()), "{error}");
+    assert!(world.file(&format!("memory/{SLICES}")).exists());
+    world.enter(&V1[1..2], "");
+    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
+}
+
+// behaviour: CGR-32
+#[tokio::test]
+async fn a_cgroup_whose_unit_systemd_does_not_stop_goes_all_the_same() {
+    for version in [Version::V1, Version::V2] {
+        let world = World::new(version).await;
+        world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
+        world.stubborn.store(true, Ordering::Relaxed);
+        let verdict = removal(Subject::Cgroup(pod()));
+        assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
+        let left = match version {
+            Version::V1 => world.file(&format!("memory/{SLICES}")),
+            Version::V2 => world.file(SLICES),
+        };
+        assert!(!left.exists(), "{version:?}");
+    }
 }
 
 #[tokio::test]

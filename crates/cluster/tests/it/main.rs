@@ -1,6 +1,7 @@
 //! The adapter against a server that answers by a script.
 #![allow(clippy::unwrap_used, reason = "what tests stand on")]
 
+mod absence;
 mod access;
 mod feeds;
 mod objects;

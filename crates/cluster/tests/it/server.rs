@@ -61,6 +61,21 @@ pub(crate) fn refused(status: u16, message: &str) -> Answer {
     Answer { status, retry_after: None, body }
 }
 
+/// What an API server says of an object that it has not.
+pub(crate) fn missing(kind: &str, name: &str) -> Answer {
+    text(
+        404,
+        &format!(
+            r#"{{"kind":"Status","status":"Failure","reason":"NotFound","message":"{kind} {name} not found","details":{{"name":"{name}","kind":"{kind}"}},"code":404}}"#
+        ),
+    )
+}
+
+/// What somebody on the way says.
+pub(crate) fn text(status: u16, body: &str) -> Answer {
+    Answer { status, retry_after: None, body: body.to_owned() }
+}
+
 pub(crate) fn busy(status: u16, retry_after: &'static str) -> Answer {
     Answer { retry_after: Some(retry_after), ..refused(status, "busy") }
 }

@@ -10,7 +10,7 @@ use model::ports::cluster::{
 };
 use model::verdict::{Detail, Owner, Subject, Verdict};
 
-use crate::server::{Server, busy, ok, refused};
+use crate::server::{Server, busy, missing, ok, refused, text};
 
 pub(crate) fn target() -> PodTarget {
     let version = Version::from(7);
@@ -48,7 +48,8 @@ async fn a_pod_is_marked_by_a_strategic_merge_and_deleted_with_preconditions() {
         ("PATCH", "/api/v1/namespaces/ns/pods/a/status")
     );
     assert_eq!(asked[0].content_type, "application/strategic-merge-patch+json");
-    assert_eq!(asked[0].body, r#"{"metadata":{"uid":"u1"},"status":{"phase":"Failed"}}"#);
+    let body = r#"{"metadata":{"resourceVersion":"7","uid":"u1"},"status":{"phase":"Failed"}}"#;
+    assert_eq!(asked[0].body, body);
     assert_eq!((&*asked[1].method, &*asked[1].path), ("DELETE", "/api/v1/namespaces/ns/pods/a"));
     for part in [r#""gracePeriodSeconds":0"#, r#""uid":"u1""#, r#""resourceVersion":"7""#] {
         assert!(asked[1].body.contains(part), "{}", asked[1].body);
@@ -82,11 +83,40 @@ async fn refusals_are_told_for_what_they_are() {
 async fn a_node_is_there_or_not_or_nobody_knows() {
     let node =
         r#"{"metadata":{"name":"n"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}"#;
-    let server = Server::start([ok(node), refused(404, "no"), refused(403, "no")]).await;
+    let server = Server::start([ok(node), missing("nodes", "n"), refused(403, "no")]).await;
     let cluster = server.cluster().await;
     assert!(cluster.node("n").await.unwrap().unwrap().is_ready);
     assert_eq!(cluster.node("n").await.unwrap(), None);
     assert!(matches!(cluster.node("n").await, Err(ApiError::Refused { code: 403, .. })));
+}
+
+// behaviour: PGC-137
+#[tokio::test]
+async fn that_something_was_not_found_is_no_proof_unless_the_api_server_says_what() {
+    let strangers = [
+        text(404, "<html>404 Not Found</html>"),
+        text(404, "404 page not found"),
+        text(404, r#"{"error":"no such route"}"#),
+        refused(404, "the server could not find the requested resource"),
+        missing("nodes", "n1"),
+        missing("pods", "n"),
+    ];
+    let asked = strangers.len();
+    let server = Server::start(strangers).await;
+    let cluster = server.cluster().await;
+    for stranger in 0..asked {
+        let answer = cluster.node("n").await;
+        assert!(
+            matches!(answer, Err(ApiError::Refused { code: 404, .. })),
+            "{stranger}: {answer:?}"
+        );
+    }
+    let server = Server::start([text(404, "404 page not found"), missing("pods", "a")]).await;
+    let cluster = server.cluster().await;
+    let answer = cluster.remove_pod(&target(), &verdict()).await;
+    assert!(matches!(answer, Err(ApiError::Refused { code: 404, .. })), "{answer:?}");
+    let answer = cluster.remove_pod(&target(), &verdict()).await;
+    assert!(matches!(answer, Err(ApiError::NotFound)), "{answer:?}");
 }
 
 // behaviour: PGC-60
@@ -166,7 +196,8 @@ async fn reviews_tell_who_somebody_is_and_what_they_may() {
 // behaviour: PGC-108
 #[tokio::test]
 async fn calls_are_counted_by_their_answer_and_timed() {
-    let server = Server::start([refused(404, "no"), refused(404, "no"), refused(403, "no")]).await;
+    let gone = || missing("nodes", "n");
+    let server = Server::start([gone(), gone(), refused(403, "no")]).await;
     let cluster = server.cluster().await;
     let registry = prometheus::Registry::new();
     cluster.count_calls(&registry).unwrap();

@@ -5,7 +5,7 @@ use crate::{configured, errors};
 /// A static policy with these options.
 fn fields(options: &str, more: &str) -> String {
     format!(
-        "cpuManagerPolicy: static\nfeatureGates: {{CPUManagerPolicyAlphaOptions: true}}\n\
+        "cpuManagerPolicy: static\nsystemReserved: {{cpu: 100m}}\nfeatureGates: {{CPUManagerPolicyAlphaOptions: true}}\n\
          cpuManagerPolicyOptions: {{{options}}}\n{more}"
     )
 }
@@ -27,6 +27,23 @@ fn cores_are_not_shared_out_in_two_ways() {
         configured(&fields(&format!("{one}: \"true\", {other}: \"false\""), ""));
     }
     configured(&fields(&format!("full-pcpus-only: \"true\", {numa}: \"true\""), ""));
+}
+
+#[test]
+fn a_static_policy_needs_a_processor_that_is_not_for_pods() {
+    let expected = "cpuManagerPolicy: unable to determine reserved CPU resources for static \
+                    policy: set cpu in kubeReserved or systemReserved, or reservedSystemCPUs";
+    for none in ["", "kubeReserved: {memory: 1Gi}\nsystemReserved: {cpu: \"0\"}"] {
+        let found = errors(&format!("cpuManagerPolicy: static\n{none}"));
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found, [expected], "{none}");
+        configured(none);
+    }
+    for some in
+        ["kubeReserved: {cpu: 1m}", "systemReserved: {cpu: \"1\"}", "reservedSystemCPUs: 0-1"]
+    {
+        configured(&format!("cpuManagerPolicy: static\n{some}"));
+    }
 }
 
 #[test]

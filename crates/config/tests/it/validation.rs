@@ -310,7 +310,7 @@ fn values_for_cpu_memory_and_topology_are_checked() {
                on, got 5ms"],
         ),
         (
-            "cpuManagerPolicy: static\ncpuManagerPolicyOptions: {fast: \"true\", full-pcpus-only: maybe, align-by-socket: \"true\"}",
+            "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\ncpuManagerPolicyOptions: {fast: \"true\", full-pcpus-only: maybe, align-by-socket: \"true\"}",
             &[
                 "cpuManagerPolicyOptions.align-by-socket: needs feature gate \
                  CPUManagerPolicyAlphaOptions",
@@ -349,7 +349,7 @@ fn values_for_cpu_memory_and_topology_are_checked() {
     accepted(&[
         "cpuCFSQuotaPeriod: 1ms",
         "cpuCFSQuotaPeriod: 1s",
-        "cpuManagerPolicy: static\ncpuManagerPolicyOptions: {full-pcpus-only: \"true\", distribute-cpus-across-numa: \"1\"}",
+        "cpuManagerPolicy: static\nkubeReserved: {cpu: 100m}\ncpuManagerPolicyOptions: {full-pcpus-only: \"true\", distribute-cpus-across-numa: \"1\"}",
         "topologyManagerPolicy: restricted\ntopologyManagerPolicyOptions: {max-allowable-numa-nodes: \"8\"}",
         "topologyManagerPolicyOptions: {nobody: reads}",
         "memoryThrottlingFactor: 1",

@@ -400,7 +400,6 @@ async fn a_status_tells_all_of_a_container() {
         reason: "Error".into(),
         message: "it fell".into(),
         log_path: "/var/log/pods/shop_web_uid-1/app/4.log".into(),
-        labels: pod_labels(),
         annotations: map(&[("note", "b")]),
         mounts: container_config().mounts,
         resources: None,
@@ -485,7 +484,7 @@ async fn a_status_without_id_or_name_is_malformed() {
 async fn the_status_of_a_container_that_is_nobodys_is_told() {
     let bare = cri::ContainerStatus { labels: BTreeMap::new(), ..status() };
     let told = seen(bare).await;
-    assert_eq!((&*told.name, told.labels), ("app", BTreeMap::new()));
+    assert_eq!(&*told.name, "app");
 }
 
 #[tokio::test]

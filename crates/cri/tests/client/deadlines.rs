@@ -65,7 +65,7 @@ async fn a_hung_call_ends_at_the_deadline_of_its_class() {
         assert!(start.elapsed() >= deadline, "{method}");
         assert_eq!((error.method, error.object.as_str()), (method, object));
         assert_eq!(error.code, Code::DeadlineExceeded, "{error}");
-        assert_eq!(error.message, format!("the runtime did not answer within {deadline:?}"));
+        assert_eq!(error.message, "context deadline exceeded");
     }
 }
 
@@ -150,7 +150,7 @@ async fn a_call_that_is_late_because_we_were_held_up_is_too_slow_too() {
     let (result, ()) = tokio::join!(client.version(), held_up);
     let error = result.unwrap_err();
     assert_eq!(error.code, Code::DeadlineExceeded, "{error}");
-    assert_eq!(error.message, "the runtime did not answer within 1s");
+    assert_eq!(error.message, "context deadline exceeded");
 }
 
 #[tokio::test]

@@ -166,7 +166,7 @@ fn step_line(step: Step) -> GcLine {
     let item = removal_item(step.verdict);
     match step.outcome {
         Ok(()) => GcLine::Removed { item },
-        Err(Stays::Failed(error)) => GcLine::Failed { item, error },
+        Err(Stays::Failed(error) | Stays::RuntimeAway(error)) => GcLine::Failed { item, error },
         Err(Stays::Kept(rule)) => {
             let (verdict, rule, detail) = (GcVerdict::Keep, rule.to_owned(), Inputs::default());
             GcLine::Kept { item: GcItem { verdict, rule, detail, ..item } }

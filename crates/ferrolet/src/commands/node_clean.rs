@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use config::{FerroletConfiguration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
 use hostfs::HostSegments;
-use journal::{DiskJournal, Ledger, RecordedCgroups, RecordedFiles, RecordedRuntime};
+use journal::{DiskJournal, Ledger, RecordedCgroups, RecordedFiles, RecordedRuntime, Witnesses};
 use model::cgroup::{CgroupDriver, CgroupName};
 use model::chain::Chain;
 use model::ports::cgroups::Cgroups;
@@ -76,12 +76,16 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     let journal = Arc::new(DiskJournal::new(Arc::new(segments), clock, FERROLET, max_bytes));
     let ledger = Ledger::new(Arc::clone(&journal) as _, &Registry::new());
     let ledger = Arc::new(ledger.context("count removals")?);
+    let (runtime, files) = (Arc::new(runtime), Arc::new(files));
+    let witnesses = Witnesses {
+        runtime: Some(Arc::clone(&runtime) as _),
+        files: Some(Arc::clone(&files) as _),
+        cgroups: None,
+    };
+    witnesses.settle(&journal).await;
     let cleaner = Cleaner {
-        runtime: Arc::new(RecordedRuntime {
-            inner: Arc::new(runtime),
-            ledger: Arc::clone(&ledger),
-        }),
-        files: Arc::new(RecordedFiles { inner: Arc::new(files), ledger: Arc::clone(&ledger) }),
+        runtime: Arc::new(RecordedRuntime { inner: runtime, ledger: Arc::clone(&ledger) }),
+        files: Arc::new(RecordedFiles { inner: files, ledger: Arc::clone(&ledger) }),
         cgroups: target.cgroups.map(|note| cgroups(&note, ledger)).transpose()?,
         clock: Arc::new(SystemClock),
         logs: target.logs,

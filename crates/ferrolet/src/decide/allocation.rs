@@ -5,8 +5,8 @@ use model::observed::PodStatus;
 use podspec::{Allocation, Size};
 use runtime::decide::{Sizes, actual};
 
-/// What a pod counts with when it is taken in: what is on record; else what its containers have, if any
-/// run; else what it asks for.
+/// What a pod counts with when it is taken in: what is on record; else what its containers have or had
+/// last; else what it asks for.
 pub(crate) fn remembered(
     pod: &Pod,
     record: Option<&Allocation>,
@@ -19,9 +19,10 @@ pub(crate) fn remembered(
     let mut allocation = Allocation::of(pod);
     // What a pod has as a whole its containers do not tell.
     if allocation.whole.is_none() {
-        for (name, size) in running(observed, sizes) {
-            if let Some(own) = allocation.containers.get_mut(name) {
-                *own = size;
+        for (name, own) in &mut allocation.containers {
+            let latest = observed.and_then(|observed| observed.latest(name));
+            if let Some(had) = latest.and_then(|latest| actual(latest, sizes)) {
+                *own = had.most();
             }
         }
     }
@@ -102,7 +103,7 @@ mod tests {
 
     // behaviour: RSZ-8, RSZ-10
     #[test]
-    fn the_record_counts_before_what_runs_and_that_before_what_is_asked_for() {
+    fn the_record_counts_before_what_ran_last_and_that_before_what_is_asked_for() {
         use ContainerState::{Exited, Running};
         let record = Allocation::of(&asking("400m"));
         let none = Sizes::new();
@@ -116,7 +117,10 @@ mod tests {
             (None, Some(observed(Running, made)), &unsure, 350),
             (None, Some(observed(Running, made)), &none, 200),
             (None, Some(observed(Running, None)), &none, 100),
-            (None, Some(observed(Exited, made)), &changed, 100),
+            (Some(&record), Some(observed(Exited, made)), &changed, 400),
+            (None, Some(observed(Exited, made)), &changed, 300),
+            (None, Some(observed(Exited, made)), &none, 200),
+            (None, Some(observed(Exited, None)), &none, 100),
             (None, None, &changed, 100),
         ];
         for (row, (record, observed, sizes, expected)) in rows.into_iter().enumerate() {

@@ -5,6 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::ids::{PodName, PodUid};
 
+/// How many passes over all pods in a row may be left out.
+const MOST_LEFT_OUT: u32 = 4;
+
+/// Whether all pods are to be gone through, after so many passes were left out. Where nothing `stirred` since
+/// the last one, it would find what that found; but then nobody would ever notice what was missed.
+pub(crate) fn is_due(stirred: bool, left_out: u32) -> bool {
+    stirred || left_out >= MOST_LEFT_OUT
+}
+
 /// The pods of the node as they are wanted, worked on and seen.
 #[derive(Debug)]
 pub(crate) struct Pods<'a> {
@@ -84,6 +93,15 @@ mod tests {
 
     fn create(uid: &str) -> Step {
         Step::Create(uid.into())
+    }
+
+    // behaviour: WRK-20
+    #[test]
+    fn pods_are_gone_through_when_something_stirred_and_every_fifth_time() {
+        let rows = [(true, 0, true), (false, 0, false), (false, 3, false), (false, 4, true)];
+        for (stirred, left_out, expected) in rows {
+            assert_eq!(is_due(stirred, left_out), expected, "{stirred} {left_out}");
+        }
     }
 
     // behaviour: WRK-7, WRK-18, WRK-20

@@ -44,7 +44,7 @@ pub(crate) struct Known {
     pub(crate) refused: bool,
     /// Whether it has a worker.
     pub(crate) working: bool,
-    /// Whether everything that it asks for can be done.
+    /// Whether everything that it asks for can be done. Of a pod of a cluster this is asked when it is let in.
     pub(crate) supported: bool,
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum Answer {
 pub(crate) fn answer(came: Came, known: Known) -> Answer {
     match (came, known) {
         (_, Known { refused: true, given: Given::Api, .. }) => Answer::StaysRefused,
-        (_, Known { supported: false, given: Given::Api | Given::Static, working, .. }) => {
+        (_, Known { supported: false, given: Given::Static, working, .. }) => {
             Answer::Refuse { kill: working }
         }
         (_, Known { working: false, .. }) => Answer::Admit,
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    // behaviour: API-11
+    // behaviour: ADM-25, API-11
     #[test]
     fn a_pod_that_failed_in_its_cluster_stays_so_until_it_goes() {
         use Came::{Added, Changed};
@@ -115,7 +115,7 @@ mod tests {
             (Changed, true, true, false, Answer::StaysRefused),
             (Added, false, false, true, Answer::Admit),
             (Changed, false, true, true, Answer::Update),
-            (Changed, false, true, false, Answer::Refuse { kill: true }),
+            (Changed, false, true, false, Answer::Update),
         ];
         check(Given::Api, &stays);
         let goes = [

@@ -100,6 +100,11 @@ fn kept_back(config: &KubeletConfiguration, flags: NodeFlags, name: &str, capaci
 
 /// What is kept back of a resource for the system and for Kubernetes, of processors in thousandths.
 fn reserved(config: &KubeletConfiguration, resource: ReservedResource) -> i128 {
+    if resource == ReservedResource::Cpu
+        && let Some(cpus) = config.reserved_cpus()
+    {
+        return 1000 * i128::try_from(cpus).unwrap_or(i128::MAX / 1000);
+    }
     let lists = [&config.kube_reserved, &config.system_reserved];
     let each = lists.iter().filter_map(|list| list.get(&resource));
     each.map(|amount| units(resource, amount)).sum()

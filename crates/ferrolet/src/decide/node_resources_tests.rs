@@ -40,7 +40,7 @@ fn told(amounts: &Amounts) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-// behaviour: CGR-20
+// behaviour: CGR-20, CGR-31
 #[test]
 fn pods_can_have_what_is_left() {
     let rows = [
@@ -57,6 +57,14 @@ fn pods_can_have_what_is_left() {
             110,
         ),
         ("kubeReserved: {cpu: '3', memory: 5Gi}", "0", "90k", 0, 110),
+        ("reservedSystemCPUs: '1'", "1", "90k", 4 * GIB - 116 * MIB, 110),
+        (
+            "reservedSystemCPUs: 0-1\nkubeReserved: {cpu: 100m}",
+            "0",
+            "90k",
+            4 * GIB - 116 * MIB,
+            110,
+        ),
     ];
     for (fields, cpu, disk, memory, pods) in rows {
         let config = config(fields);

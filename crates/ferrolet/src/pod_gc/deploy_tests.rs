@@ -6,6 +6,10 @@ use serde::Deserialize;
 const RBAC: &str = include_str!("../../../../deploy/pod-gc/rbac.yaml");
 const DEPLOYMENT: &str = include_str!("../../../../deploy/pod-gc/deployment.yaml");
 
+const DOCKERFILE: &str = include_str!("../../../../deploy/pod-gc/Dockerfile");
+const TOOLCHAIN: &str = include_str!("../../../../rust-toolchain.toml");
+const DOCS: &str = include_str!("../../../../docs/pod-gc.md");
+
 #[derive(Debug, Deserialize)]
 struct Role {
     kind: String,
@@ -95,4 +99,21 @@ fn the_deployment_gives_flags_that_are_understood() {
     );
     let mounted = container["volumeMounts"][0]["mountPath"].as_str().unwrap();
     assert_eq!(args.state_dir.to_str(), Some(mounted));
+}
+
+#[test]
+fn the_image_is_made_with_the_compiler_of_the_sources_and_runs_as_the_deployment_says() {
+    let object: serde_json::Value = serde_saphyr::from_str(DEPLOYMENT).unwrap();
+    let pod = &object["spec"]["template"]["spec"];
+    let (user, group) =
+        (&pod["securityContext"]["runAsUser"], &pod["securityContext"]["runAsGroup"]);
+    assert!(DOCKERFILE.contains(&format!("\nUSER {user}:{group}\n")), "{DOCKERFILE}");
+    let channel = TOOLCHAIN.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap();
+    let channel = channel.trim_matches('"');
+    for line in [format!("FROM rust:{channel}-"), format!("RUSTUP_TOOLCHAIN={channel}\n")] {
+        assert!(DOCKERFILE.contains(&line), "{line}");
+    }
+    // What the documentation replaces is there.
+    let image = format!("image: {}", pod["containers"][0]["image"].as_str().unwrap());
+    assert!(DOCS.contains(&format!("s|{image}|")) && DEPLOYMENT.contains(&image), "{image}");
 }

@@ -27,6 +27,7 @@ use super::parts::{Parts, host_name};
 use super::serve::{Page, serve};
 use super::tls::Keys;
 use crate::observe::SystemClock;
+use crate::records::keep;
 use crate::signals::Signals;
 use crate::tasks::Tasks;
 
@@ -70,7 +71,8 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     // What was done is told when nothing is done any more: those who tell it stop last.
     let (mut tasks, mut tellers) = (Tasks::default(), Tasks::default());
     let journal = Arc::clone(&parts.journal);
-    tasks.spawn("journal", |stop| journal.keep_synced(stop));
+    // Whether pods are still there is not asked: whoever leads decides anew about those that are.
+    tasks.spawn("journal", |stop| keep(journal, Arc::default(), stop));
     open_port(args, &parts, &mut tasks).await?;
     // Biased: a signal comes once and ends the program.
     tokio::select! {

@@ -9,7 +9,7 @@ use model::ports::clock::WallClock as _;
 use server::wire::WhyAnswer;
 
 use crate::commands::gc::Output;
-use crate::commands::gc::why::{from_files, tell_damage, told};
+use crate::commands::gc::why::{read, tell_damage, told};
 use crate::observe::SystemClock;
 
 /// Where the journal is, below the state directory.
@@ -43,9 +43,10 @@ fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
     let has =
         |path: &Path| path.try_exists().with_context(|| format!("look at {}", path.display()));
     // The journal begins with the first deletion, and each replica has its own.
-    let has_deleted = has(&journal)?;
-    let answer = if has_deleted {
-        from_files(journal, &args.what, usize::from(args.limit))?
+    let answer = read(journal, &args.what, usize::from(args.limit))?;
+    let has_deleted = answer.is_some();
+    let answer = if let Some(answer) = answer {
+        answer
     } else {
         let dir = args.state_dir.display();
         ensure!(has(&args.state_dir)?, "there is no {dir}: no `ferrolet pod-gc` has run here");
@@ -130,6 +131,35 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         let said = "pod default/web was deleted, and was still held by finalizers, 90s ago, at ";
         assert!(text.starts_with(said), "{text}");
+    }
+
+    // behaviour: PGC-115
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_that_was_under_way_when_the_process_was_killed_is_told() {
+        let place = tempfile::tempdir().unwrap();
+        let clock = VirtualClock::new();
+        let open = || {
+            let segments = Arc::new(HostSegments::new(journal(place.path())));
+            Arc::new(DiskJournal::new(segments, Arc::new(clock.clone()), "0.1.0", 1 << 20))
+        };
+        let killed = open();
+        killed.begun(&verdict());
+        std::mem::forget(killed);
+        let now = model::ports::clock::WallClock::now(&clock);
+        let ask = || {
+            let mut out = Vec::new();
+            why(&args(place.path(), "web"), now, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let before = ask();
+        let said = "pod default/web was being removed, and is not known to be gone, 0s ago, at ";
+        assert!(before.starts_with(said), "{before}");
+        assert!(before.contains("\n  error: the process ended before the answer\n"), "{before}");
+        let next = open();
+        ::journal::Witnesses::default().settle(&next).await;
+        drop(next);
+        assert_eq!(ask(), before, "the next process has put it on record");
+        assert!(journal(place.path()).join("00000001.jsonl").is_file());
     }
 
     // behaviour: PGC-99

@@ -9,7 +9,6 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::ports::events::PodEvent;
-use node::NodeHandle;
 use pods::decide::admission::{Decision, Occupancy, Preemption, Rejection};
 use pods::decide::worker::Target;
 use podspec::view;
@@ -18,8 +17,8 @@ use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use super::SyncLoop;
+use super::fresh_node::{Looked, SecondLooks};
 use crate::decide::arrival::{Standing, in_order, standing};
-use crate::decide::node::as_registered;
 use crate::node_view::Outlook;
 use crate::resize_metrics::Trigger;
 
@@ -34,11 +33,13 @@ const NO_GRACE: Duration = Duration::ZERO;
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     /// Pods that nobody has decided about, in the order in which they came.
-    waiting: Vec<PodUid>,
+    pub(super) waiting: Vec<PodUid>,
     /// Pods that were let in and take something of the node as long as they have not ended.
     counted: BTreeSet<PodUid>,
     /// Pods that were let in and get no worker before others have made room.
     held: BTreeSet<PodUid>,
+    /// Pods that only the node's labels are in the way of.
+    pub(super) second_looks: SecondLooks,
     /// Pods that make room. Nobody counts them any more.
     leaving: BTreeSet<PodUid>,
     /// Waits for pods to end; what each gives is read by the loop. Dropped with the loop.
@@ -58,6 +59,7 @@ impl Arrivals {
     /// A pod came that is to be let in.
     pub(super) fn came(&mut self, uid: PodUid) {
         self.counted.remove(&uid);
+        self.second_looks.forget(&uid);
         if !self.waiting.contains(&uid) {
             self.waiting.push(uid);
         }
@@ -68,29 +70,48 @@ impl Arrivals {
         self.waiting.retain(|waiting| waiting != uid);
         self.counted.remove(uid);
         self.held.remove(uid);
+        self.second_looks.forget(uid);
     }
 
     /// Whether nobody has decided about a pod yet.
     pub(super) fn is_waiting(&self, uid: &PodUid) -> bool {
-        self.waiting.contains(uid)
+        self.waiting.contains(uid) || self.second_looks.is_waiting(uid)
     }
 
-    /// Whether a pod waits for others to make room.
+    /// Whether a pod waits for others to make room, or for a look at the node.
     pub(super) fn is_held(&self, uid: &PodUid) -> bool {
-        self.held.contains(uid)
+        self.held.contains(uid) || self.second_looks.is_waiting(uid)
     }
 
-    /// Waits until room was made for a pod; for ever while none is being made.
-    pub(super) async fn room_made(&mut self) -> RoomMade {
-        match self.rooms.join_next().await {
-            Some(Ok(room)) => RoomMade(Some(room)),
-            Some(Err(error)) => {
-                error!(%error, "who waited for room is gone");
-                RoomMade(None)
+    /// Waits until something that a pod waits for is there; for ever while none does.
+    pub(super) async fn awaited(&mut self) -> Awaited {
+        let Self { rooms, second_looks, .. } = self;
+        let room = async {
+            match rooms.join_next().await {
+                Some(Ok(room)) => RoomMade(Some(room)),
+                Some(Err(error)) => {
+                    error!(%error, "who waited for room is gone");
+                    RoomMade(None)
+                }
+                None => std::future::pending().await,
             }
-            None => std::future::pending().await,
+        };
+        // Biased: each comes once for a pod that waits.
+        tokio::select! {
+            biased;
+            made = room => Awaited::Room(made),
+            looked = second_looks.looked() => Awaited::Node(looked),
         }
     }
+}
+
+/// What pods wait for before they are let in, or get a worker.
+#[derive(Debug)]
+pub(super) enum Awaited {
+    /// Others have made room.
+    Room(RoomMade),
+    /// The node's object was looked at.
+    Node(Looked),
 }
 
 /// That room was made, or that nobody knows whether it was.
@@ -105,13 +126,7 @@ impl SyncLoop {
             return;
         }
         let sizes = self.sizes().await;
-        if let Some(features) = self.parts.runtime.features() {
-            self.parts.admission.node.runtime = features;
-        }
-        if let Some(object) = self.parts.node.as_ref().and_then(NodeHandle::node) {
-            let known = &mut self.parts.admission.node;
-            *known = as_registered(std::mem::take(known), &object);
-        }
+        self.meet_node();
         let came = waiting.iter().filter_map(|uid| {
             let desired = self.parts.sources.get(uid)?;
             let (lives, status) =
@@ -122,16 +137,26 @@ impl SyncLoop {
             Some((pod, standing))
         });
         let came = in_order(came.collect());
-        let mut there = self.occupancy();
+        let (mut there, mut late) = (self.occupancy(), BTreeSet::new());
         for (pod, standing) in came {
+            let uid = view::uid(&pod);
+            let is_last_word = self.arrivals.second_looks.take(&uid) || self.parts.node.is_none();
             let decision = match standing {
                 Standing::New => self.parts.admission.decide(&pod, &there),
                 Standing::Runs | Standing::Over => Decision::Admit,
             };
             match decision {
                 Decision::Admit => {}
+                Decision::Reject(_)
+                    if !is_last_word && self.parts.admission.may_be_late(&pod, &there) =>
+                {
+                    late.insert(uid);
+                    continue;
+                }
                 Decision::Reject(rejection) => {
                     self.reject(&pod, &rejection);
+                    // It does not run: what it was given once is nobody's, also when it comes anew.
+                    self.parts.allocations.forget(&uid);
                     continue;
                 }
                 Decision::Preempt(plan) => {
@@ -139,18 +164,18 @@ impl SyncLoop {
                     self.make_room(&pod, plan);
                 }
             }
-            let uid = view::uid(&pod);
             info!(pod = %view::pod_name(&pod), %uid, ?standing, "pod taken in");
             if standing != Standing::Over {
                 self.arrivals.counted.insert(uid.clone());
                 if let Some(desired) = self.parts.sources.get(&uid).cloned() {
-                    self.parts.allocations.admitted(Arc::clone(&desired), Arc::clone(&pod));
+                    self.parts.allocations.let_in(Arc::clone(&desired), Arc::clone(&pod));
                     let observed = self.parts.cache.get(&uid).ok();
                     self.resumed(&pod, &desired, (observed.as_deref(), &sizes));
                 }
                 there.add(self.parts.resizes.taken(&uid, pod));
             }
         }
+        self.look_at_node(late);
     }
 
     /// Those that were let in and have not ended.
@@ -177,6 +202,7 @@ impl SyncLoop {
         self.parts.admission.metrics.rejected(reason);
         self.parts.view.refuse(pod, reason, &format!("Pod was rejected: {message}"));
         self.arrivals.counted.remove(&uid);
+        self.parts.remains.refused(&uid);
         self.refused.insert(uid);
     }
 

@@ -60,7 +60,7 @@ impl SyncLoop {
             requested.for_each(|request| self.parts.resizes.metrics.requested(request));
         }
         let given = self.allocated(desired);
-        self.parts.allocations.admitted(Arc::clone(desired), Arc::clone(&given));
+        self.parts.allocations.changed(Arc::clone(desired), Arc::clone(&given));
         self.asks(uid, desired);
         given
     }
@@ -128,6 +128,7 @@ impl SyncLoop {
         if !self.resizing.is_empty() && self.listed && self.parts.sources.all_ready() {
             let waiting = self.in_turn();
             if !waiting.is_empty() {
+                self.meet_node();
                 let mut there = self.occupancy();
                 for (uid, desired) in waiting {
                     self.look_at_resize(&uid, &desired, &mut there, trigger).await;
@@ -217,6 +218,7 @@ impl SyncLoop {
         never: Option<&'static str>,
         message: String,
     ) -> bool {
+        self.parts.allocations.hurry();
         let Some(asking) = self.resizing.get_mut(uid) else { return false };
         let infeasible = never.is_some();
         asking.infeasible = infeasible;
@@ -251,7 +253,7 @@ impl SyncLoop {
             let message = resize_message("started", &pod, None);
             self.tell_resize(&pod, Normal, "ResizeStarted", message);
             let given = self.allocated(&desired);
-            self.parts.allocations.admitted(Arc::clone(&desired), Arc::clone(&given));
+            self.parts.allocations.changed(Arc::clone(&desired), Arc::clone(&given));
             // It may ask for something else by now.
             self.resizing.remove(&uid);
             self.asks(&uid, &desired);

@@ -117,6 +117,36 @@ async fn the_next_agent_never_gives_a_class_less_than_its_pods_ask_for() {
     world.until("one has its share", |world| (shares(world) == Some(512)).then_some(())).await;
 }
 
+// behaviour: CGR-40
+#[tokio::test(start_paused = true)]
+async fn the_cgroup_of_a_pod_that_is_refused_goes_and_its_class_does_not_wait_for_it() {
+    let mut world = World::new();
+    world.allocatable = vec![("cpu", "2")];
+    let big = "apiVersion: v1\nkind: Pod\nmetadata: {name: big, uid: uid-of-big}\nspec: {containers: \
+               [{name: main, image: 'ferrolet.test/workload:1', args: [sleep, forever], \
+               resources: {requests: {cpu: 3}}}]}\n";
+    world.files.write("/manifests/big.yaml", big);
+    write_asking(&world, "web", "250m");
+    let left = "/kubepods/burstable/poduid-of-big";
+    world.cgroups.enter(&name(left).child("container").unwrap());
+    let _agent = world.start();
+    let web = world.one_runs("web").await;
+    let own = format!("/kubepods/burstable/pod{}", web.pod_uid);
+    world.until("it is gone", |world| (world.pod_cgroups() == [own.clone()]).then_some(())).await;
+    assert_eq!(world.cgroups.processes(), 0);
+    let shares = |world: &World| world.cgroups.all()[&name("/kubepods/burstable")].cpu_shares;
+    world
+        .until("the class has its share", |world| (shares(world) == Some(256)).then_some(()))
+        .await;
+    let entries = find(&world.journal, &Query::new(left), 10).unwrap().entries;
+    assert_eq!(entries[0].rule, "pod-was-refused");
+    // One that is refused later leaves none either, and comes back when its manifest is mended.
+    world.files.write("/manifests/big.yaml", big.replace("cpu: 3", "cpu: 1"));
+    let big = world.one_runs("big").await;
+    assert_eq!(big.pod_uid.as_str(), "uid-of-big");
+    assert!(world.pod_cgroups().contains(&left.to_owned()));
+}
+
 // behaviour: CGR-26
 #[tokio::test(start_paused = true)]
 async fn without_cgroups_of_pods_nothing_is_written_to_the_root() {

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, PodStatus, Taint, Volume};
+use k8s_openapi::api::core::v1::{
+    AppArmorProfile, EmptyDirVolumeSource, EphemeralContainer, Pod, PodStatus, SecurityContext,
+    Taint, Volume,
+};
 use model::ids::PodName;
 use model::observed::{Container, ContainerState};
-use testkit::cluster::MemoryPods;
-use testkit::cluster::node_api::MemoryNodeApi;
+use testkit::cluster::node_api::{MemoryNodeApi, NodeAsk};
+use testkit::cluster::{MemoryPods, Trouble};
 use testkit::pods::{PodBuilder, pod};
 use testkit::runtime::Method;
 
@@ -282,6 +285,79 @@ async fn a_pod_that_is_refused_has_failed_for_good_and_can_be_deleted() {
     assert_eq!(status(&api, "second").and_then(|status| status.phase).as_deref(), Some("Failed"));
     api.delete(&named("second"), Duration::from_secs(30));
     gone(&world, &api, "second").await;
+}
+
+// behaviour: ADM-25
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_runs_is_not_ended_for_a_profile_that_the_node_cannot_enforce() {
+    let (world, api) = World::in_cluster();
+    api.make(sleeper("web"));
+    let _agent = world.start();
+    ready(&world, &api, "web").await;
+    let main = running(&world, "web").expect("it runs");
+    api.update(&named("web"), |pod| {
+        let profile =
+            AppArmorProfile { type_: "RuntimeDefault".to_owned(), ..AppArmorProfile::default() };
+        let security_context = Some(SecurityContext {
+            app_armor_profile: Some(profile),
+            ..SecurityContext::default()
+        });
+        let debug = EphemeralContainer {
+            name: "debug".to_owned(),
+            image: Some(IMAGE.to_owned()),
+            args: Some(vec!["sleep".to_owned(), "forever".to_owned()]),
+            security_context,
+            ..EphemeralContainer::default()
+        };
+        let spec = pod.spec.as_mut().expect("a specification");
+        spec.ephemeral_containers = Some(vec![debug]);
+    });
+    let debug = |world: &World| {
+        let mut all = world.runtime.containers().into_iter();
+        all.find(|one| &*one.name == "debug" && one.state == ContainerState::Running)
+    };
+    world.until("the other one runs too", debug).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let all = world.runtime.containers();
+    let still = all.iter().find(|one| one.id == main.id).expect("it is there");
+    assert_eq!(still.state, ContainerState::Running);
+    assert_eq!(status(&api, "web").and_then(|status| status.phase).as_deref(), Some("Running"));
+}
+
+// behaviour: ADM-26
+#[tokio::test(start_paused = true)]
+async fn before_a_pod_is_refused_for_the_nodes_labels_the_server_is_asked_for_them() {
+    let (mut world, api) = World::in_cluster();
+    let node = MemoryNodeApi::default();
+    world.own_node = Some(node.clone());
+    let _agent = world.start();
+    world.until("the node is registered", |_| node.node("node")).await;
+    let in_zone = |name: &str, zone: &str| {
+        let selector = [("zone".to_owned(), zone.to_owned())].into();
+        let pod = bound(name).container("main", IMAGE, ["sleep", "forever"]);
+        api.make(pod.spec(|spec| spec.node_selector = Some(selector)).build());
+    };
+    in_zone("first", "south");
+    assert_eq!(refusal(&world, &api, "first").await.as_deref(), Some("NodeAffinity"));
+    // The label is there, and nobody is told.
+    node.freeze(true);
+    node.update_node("node", |node| {
+        let labels = node.metadata.labels.get_or_insert_default();
+        labels.insert("zone".to_owned(), "north".to_owned());
+    });
+    node.forget_calls();
+    in_zone("there", "north");
+    ready(&world, &api, "there").await;
+    assert_eq!(node.count(NodeAsk::Get), 1);
+    in_zone("elsewhere", "south");
+    assert_eq!(refusal(&world, &api, "elsewhere").await.as_deref(), Some("NodeAffinity"));
+    assert_eq!(node.count(NodeAsk::Get), 2, "once for each");
+    // A server that does not answer changes nothing, and holds nobody else up.
+    node.trouble(NodeAsk::Get, Trouble::Unreachable, u32::MAX);
+    in_zone("late", "west");
+    in_zone("beside", "north");
+    ready(&world, &api, "beside").await;
+    assert_eq!(refusal(&world, &api, "late").await.as_deref(), Some("NodeAffinity"));
 }
 
 /// Waits until a pod has failed, and tells why.

@@ -109,7 +109,9 @@ async fn that_the_status_of_a_pod_cannot_be_read_is_told_and_told_no_more_once_i
     world.files.write("/manifests/web.yaml", manifest);
     let told = world.until("it is told", |world| failed(world).pop()).await;
     assert_eq!(*told.pod.name, *"web-node");
-    assert!(told.message.starts_with("error determining status: "), "{}", told.message);
+    let message = "error determining status: rpc error: code = Unavailable desc = \
+                   a test asked for this";
+    assert_eq!(told.message, message);
     tokio::time::sleep(Duration::from_mins(1)).await;
     // As often as it is tried: every 10 to 15 s.
     let count = failed(&world).len();
@@ -121,4 +123,28 @@ async fn that_the_status_of_a_pod_cannot_be_read_is_told_and_told_no_more_once_i
     let count = failed(&world).len();
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(failed(&world).len(), count);
+}
+
+// behaviour: WRK-33, WRK-34
+#[tokio::test(start_paused = true)]
+async fn containers_are_counted_when_a_pod_begins_and_when_they_end() {
+    let world = World::new();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let _agent = world.start();
+    let web = world.one_runs("web").await;
+    let line = |line: &'static str| {
+        move |world: &World| world.metrics().lines().any(|found| found == line).then_some(())
+    };
+    let begun = "kubelet_containers_per_pod_count_count 1";
+    world.until(begun, line(begun)).await;
+    assert!(!world.metrics().contains("kubelet_terminated_containers_total{"));
+    world.runtime.kill_container(&web.id, 3);
+    let ended = "kubelet_terminated_containers_total{container_type=\"container\",\
+                 exit_code=\"3\",reason=\"Error\"} 1";
+    world.until(ended, line(ended)).await;
+    world.one_runs("web").await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    for once in [begun, ended] {
+        assert!(line(once)(&world).is_some(), "{}", world.metrics());
+    }
 }

@@ -1,7 +1,9 @@
 //! The whole agent on an in-memory outside, with a clock that the tests move.
 
+mod absence;
 mod actions;
 mod admission;
+mod allocations;
 mod calls;
 mod cgroups;
 mod cluster;
@@ -17,4 +19,5 @@ mod removals;
 mod resize;
 mod resize_api;
 mod sources;
+mod start;
 mod world;

@@ -62,6 +62,8 @@ pub(crate) struct World {
     pub(crate) addresses: Arc<MemoryAddresses>,
     /// What the API server has besides pods.
     pub(crate) rest: MemoryCluster,
+    /// What stands between agents and the API server, if anything.
+    pub(crate) through: Option<ClusterPorts>,
     clock: Arc<VirtualClock>,
 }
 
@@ -97,6 +99,7 @@ impl World {
             own_node: None,
             addresses: Arc::new(MemoryAddresses::one("192.0.2.1")),
             rest: MemoryCluster::new(VirtualClock::clone(&clock)),
+            through: None,
             clock,
         }
     }
@@ -177,21 +180,27 @@ impl World {
             node_events: Arc::clone(&self.node_events) as _,
             disks: Arc::clone(&self.disk) as _,
             cgroups: Some(cgroups),
-            cluster: self.api.as_ref().map(|api| ClusterPorts {
-                pods: Arc::new(api.clone()),
-                pod_writes: Arc::new(api.clone()),
-                node: Arc::new(self.own_node.clone().unwrap_or_default()),
-                leases: Arc::new(self.own_node.clone().unwrap_or_default()),
-                addresses: Arc::clone(&self.addresses) as _,
-                objects: Arc::new(self.rest.clone()),
-                services: Arc::new(self.rest.clone()),
-                classes: Arc::new(self.rest.clone()),
-                events: Arc::new(self.rest.clone()),
-            }),
+            cluster: self.through.clone().or_else(|| self.cluster_ports()),
             metrics: Registry::new(),
         };
         *self.counted.lock().expect("nobody panicked with it") = ports.metrics.clone();
         Agent::start(&settings, ports, None)
+    }
+
+    /// The API server, if there is one.
+    pub(crate) fn cluster_ports(&self) -> Option<ClusterPorts> {
+        let api = self.api.as_ref()?;
+        Some(ClusterPorts {
+            pods: Arc::new(api.clone()),
+            pod_writes: Arc::new(api.clone()),
+            node: Arc::new(self.own_node.clone().unwrap_or_default()),
+            leases: Arc::new(self.own_node.clone().unwrap_or_default()),
+            addresses: Arc::clone(&self.addresses) as _,
+            objects: Arc::new(self.rest.clone()),
+            services: Arc::new(self.rest.clone()),
+            classes: Arc::new(self.rest.clone()),
+            events: Arc::new(self.rest.clone()),
+        })
     }
 
     /// What the last agent counted, as it is read.

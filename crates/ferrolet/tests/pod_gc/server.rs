@@ -160,7 +160,12 @@ fn one(
         // Not before it was marked as failed.
         Method::DELETE if seen.marked.contains(&name) => drop(seen.deleted.insert(name)),
         Method::POST => {}
-        _ => return (StatusCode::NOT_FOUND, json!({ "message": "no such thing" })),
+        _ => {
+            return (
+                StatusCode::NOT_FOUND,
+                json!({ "kind": "Status", "message": "no such thing" }),
+            );
+        }
     }
     (StatusCode::OK, json!({ "metadata": { "name": "a", "resourceVersion": "6" } }))
 }
@@ -183,6 +188,6 @@ fn lease(rules: Rules, seen: &mut Seen, method: &Method, body: &Value) -> (Statu
     }
     match &seen.lease {
         Some(lease) => (StatusCode::OK, lease.clone()),
-        None => (StatusCode::NOT_FOUND, json!({ "message": "no such lease" })),
+        None => (StatusCode::NOT_FOUND, json!({ "kind": "Status", "message": "no such lease" })),
     }
 }

@@ -13,12 +13,15 @@ use model::verdict::{Subject, Verdict};
 use tracing::{info, warn};
 
 use super::survey::Survey;
-use super::{ContainerGcParts, Report, Stays, Step};
+use super::{ContainerGcParts, PassError, Report, Stays, Step};
 use crate::decide::still_goes;
 use crate::plan::Item;
 
 /// How many containers are removed at a time, and then how many sandboxes.
 const REMOVALS_AT_A_TIME: usize = 4;
+
+/// After so many removals in a row that found no runtime, the others are left to the next pass.
+const AWAY: usize = 5;
 
 /// Whom each step is told to.
 pub(super) type Tell<'a> = &'a (dyn Fn(Step) + Sync);
@@ -33,8 +36,10 @@ pub(super) async fn carry_out(
 ) -> Report {
     let mut report = Report::default();
     let act = Act { parts, tell };
-    let occupied = act.containers(survey, &mut report).await;
-    act.sandboxes(survey, &occupied, &mut report).await;
+    let mut away = Away::default();
+    let occupied = act.containers(survey, &mut away, &mut report).await;
+    act.sandboxes(survey, &occupied, &mut away, &mut report).await;
+    report.problems.extend(away.problem());
     for item in survey.logs.iter().chain(&survey.links) {
         if let Some(verdict) = act.verdict(item) {
             let outcome = act.logs(&verdict).await;
@@ -59,6 +64,35 @@ const POD_CAME_BACK: Stays = Stays::Kept("pod-came-back");
 /// It was started since it was looked at.
 const RUNS: Stays = Stays::Kept("running");
 
+/// Whether there is a runtime to ask, as far as removals tell.
+#[derive(Debug, Default)]
+struct Away {
+    in_a_row: usize,
+    /// What the last of them was told.
+    error: String,
+}
+
+impl Away {
+    fn saw(&mut self, outcome: &Result<(), Stays>) {
+        match outcome {
+            _ if self.is_certain() => {}
+            Err(Stays::RuntimeAway(error)) => {
+                self.in_a_row += 1;
+                self.error.clone_from(error);
+            }
+            _ => self.in_a_row = 0,
+        }
+    }
+
+    fn is_certain(&self) -> bool {
+        self.in_a_row >= AWAY
+    }
+
+    fn problem(self) -> Option<PassError> {
+        self.is_certain().then_some(PassError::RuntimeAway(self.error))
+    }
+}
+
 struct Act<'a> {
     parts: &'a ContainerGcParts,
     tell: Tell<'a>,
@@ -82,7 +116,9 @@ impl Act<'_> {
         match &outcome {
             Ok(()) => {}
             Err(Stays::Kept(rule)) => info!(%verdict, rule, "stays after all"),
-            Err(Stays::Failed(error)) => warn!(%verdict, %error, "cannot remove"),
+            Err(Stays::Failed(error) | Stays::RuntimeAway(error)) => {
+                warn!(%verdict, %error, "cannot remove");
+            }
         }
         let step = Step { verdict, outcome };
         report.count(&step);
@@ -93,6 +129,7 @@ impl Act<'_> {
     async fn containers<'s>(
         &self,
         survey: &'s Survey,
+        away: &mut Away,
         report: &mut Report,
     ) -> BTreeSet<&'s SandboxId> {
         let logs_go = survey.pods_without_logs();
@@ -100,6 +137,7 @@ impl Act<'_> {
         let (mut under_way, mut occupied) = (FuturesUnordered::new(), BTreeSet::new());
         loop {
             while under_way.len() < REMOVALS_AT_A_TIME
+                && !away.is_certain()
                 && let Some((item, container)) = decided.next()
             {
                 match self.verdict(&item) {
@@ -118,6 +156,7 @@ impl Act<'_> {
             if outcome.is_err() {
                 occupied.insert(&container.sandbox_id);
             }
+            away.saw(&outcome);
             self.done(verdict, outcome, report);
         }
     }
@@ -155,7 +194,7 @@ impl Act<'_> {
                 }
                 // Somebody was faster. A link that is left leads nowhere and goes as such.
                 Err(error) if error.is_not_found() => return Ok(()),
-                Err(error) => return Err(Stays::Failed(error.to_string())),
+                Err(error) => return Err(stays(&error)),
             }
             self.stands(verdict)?;
         }
@@ -177,6 +216,7 @@ impl Act<'_> {
         &self,
         survey: &Survey,
         occupied: &BTreeSet<&SandboxId>,
+        away: &mut Away,
         report: &mut Report,
     ) {
         let doomed = survey.sandboxes.iter().filter_map(|item| match &item.subject {
@@ -188,12 +228,14 @@ impl Act<'_> {
         let mut under_way = FuturesUnordered::new();
         loop {
             while under_way.len() < REMOVALS_AT_A_TIME
+                && !away.is_certain()
                 && let Some((item, id)) = waiting.next()
             {
                 let verdict = self.verdict(item);
                 under_way.extend(verdict.map(|verdict| self.doomed_sandbox(verdict, id)));
             }
             let Some((verdict, outcome)) = under_way.next().await else { return };
+            away.saw(&outcome);
             self.done(verdict, outcome, report);
         }
     }
@@ -242,7 +284,12 @@ impl Act<'_> {
 /// What is gone need not be removed.
 fn unless_gone(result: Result<(), RuntimeError>) -> Result<(), Stays> {
     match result {
-        Err(error) if !error.is_not_found() => Err(Stays::Failed(error.to_string())),
+        Err(error) if !error.is_not_found() => Err(stays(&error)),
         _ => Ok(()),
     }
+}
+
+fn stays(error: &RuntimeError) -> Stays {
+    let text = error.to_string();
+    if error.is_unavailable() { Stays::RuntimeAway(text) } else { Stays::Failed(text) }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::chain::Chain;
+use model::chain::{Chain, aggregate};
 use model::ids::PodUid;
 use model::ports::events::{EventType, NodeEvent};
 use tokio::sync::{Notify, mpsc};
@@ -174,8 +174,9 @@ impl ContainerGcTask {
 
     /// Every pass of which a part could not be made is told, as upstream does.
     fn tell_failure(&self, report: &Report) {
-        let Some(message) = aggregate(&report.problems) else { return };
-        warn!(error = message, "container garbage collection failed");
+        let Some(message) = aggregate(report.problems.iter().map(PassError::told)) else { return };
+        let problems = aggregate(report.problems.iter().map(|one| Chain(one).to_string()));
+        warn!(error = problems.unwrap_or_default(), "container garbage collection failed");
         self.shared.parts.events.record(NodeEvent {
             kind: EventType::Warning,
             reason: "ContainerGCFailed",
@@ -191,21 +192,5 @@ async fn due(next: Instant, now: &Notify) {
         biased;
         () = now.notified() => {}
         () = tokio::time::sleep_until(next) => {}
-    }
-}
-
-/// Several errors as one text, by upstream's rule: each once, in brackets if there are several.
-fn aggregate(problems: &[PassError]) -> Option<String> {
-    let mut texts: Vec<String> = Vec::new();
-    for problem in problems {
-        let text = Chain(problem).to_string();
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
-    match texts.len() {
-        0 => None,
-        1 => texts.pop(),
-        _ => Some(format!("[{}]", texts.join(", "))),
     }
 }

@@ -1,5 +1,6 @@
 //! Passes over a runtime and files in memory.
 
+mod away;
 mod passes;
 mod schedule;
 

@@ -163,8 +163,14 @@ fn all_that_is_old_enough_of_a_deleted_pod_goes_once_all_sources_were_heard() {
         dead("a", "x", 0),
         dead("a", "x", 1),
     ];
-    for pods in [live(), live().deleted(&["gone"]), live().evicting(&["gone"])] {
+    for pods in [live(), live().deleted(&["gone"]), live().evicted(&["gone"])] {
         assert_eq!(removed(&listed, &pods, &usual()), ["gone/x/0", "gone/x/1"], "{pods:?}");
+    }
+    // What its worker says of an evicted pod that still stops, and before it was told how it ended.
+    for pods in [live().active(&["gone"]), live().terminated(&["gone"])] {
+        assert_eq!(removed(&listed, &pods, &usual()), [""; 0], "{pods:?}");
+        let one = policy(HOUR, Some(1), None);
+        assert_eq!(removed(&listed, &pods, &one), ["a/x/0", "gone/x/0"], "{pods:?}");
     }
     let unheard = live().sources_not_ready();
     for aggressive in [false, true] {
@@ -302,8 +308,7 @@ fn known(kinds: &[u8], ready: bool) -> Pods {
             0 => pods.active(&uid),
             1 => pods.terminated(&uid),
             2 => pods.deleted(&uid),
-            3 => pods.evicting(&uid),
-            4 => pods.evicted(&uid),
+            3 | 4 => pods.evicted(&uid),
             _ => pods,
         };
     }

@@ -83,9 +83,10 @@ mod tests {
 
     // behaviour: GC-57
     #[test]
-    fn an_evicted_pod_keeps_its_logs_until_nothing_of_it_runs() {
+    fn an_evicted_pod_keeps_its_logs_until_it_was_told_how_it_ended() {
         let pods = Pods::ready().active(&["123", "321", "654"]);
-        assert_eq!(removed(&pods.clone().evicting(&["789"])), [""; 0]);
+        assert_eq!(removed(&pods.clone().active(&["789"])), [""; 0], "it still stops");
+        assert_eq!(removed(&pods.clone().terminated(&["789"])), [""; 0], "nothing of it runs");
         assert_eq!(removed(&pods.evicted(&["789"])), ["logs /logs/789"]);
     }
 }

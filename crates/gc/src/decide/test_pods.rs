@@ -55,10 +55,6 @@ impl Pods {
         self.with(uids, WorkerState { terminated: true, deleted: true, ..<_>::default() })
     }
 
-    pub(crate) fn evicting(self, uids: &[&str]) -> Self {
-        self.with(uids, WorkerState { evicted: true, ..<_>::default() })
-    }
-
     pub(crate) fn evicted(self, uids: &[&str]) -> Self {
         self.with(uids, WorkerState { evicted: true, terminated: true, ..<_>::default() })
     }

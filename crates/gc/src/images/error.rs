@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use model::chain::{Chain, aggregate};
 use model::ports::files::FileError;
 use model::ports::runtime::RuntimeError;
 
@@ -81,6 +82,38 @@ impl std::fmt::Display for Errors {
 }
 
 impl ImageGcError {
+    /// What the event says that tells of it: upstream's words where the runtime is to blame.
+    pub(crate) fn told(&self) -> String {
+        let deletion = |errors: &Errors| {
+            aggregate(errors.0.iter().map(RuntimeError::rpc_text)).unwrap_or_default()
+        };
+        match self {
+            Self::ListImages(error)
+            | Self::ListUses(error)
+            | Self::Sandboxes(error)
+            | Self::Filesystem(error) => error.rpc_text(),
+            Self::Mounts(error) => {
+                format!("get container status: runtime container status: {}", error.rpc_text())
+            }
+            Self::Age { maximum_age, errors } => format!(
+                "wanted to free images older than {maximum_age:?}, encountered errors in image \
+                 deletion: {}",
+                deletion(errors)
+            ),
+            Self::Space { wanted, freed, errors } => format!(
+                "wanted to free {wanted} bytes, but freed {freed} bytes space with errors in image \
+                 deletion: {}",
+                deletion(errors)
+            ),
+            Self::Both(first, second) => format!("{}; {}", first.told(), second.told()),
+            Self::NoFilesystem
+            | Self::Measure(_)
+            | Self::NoCapacity(_)
+            | Self::NotEnough(_)
+            | Self::Stopped => Chain(self).to_string(),
+        }
+    }
+
     /// Both, if there are two.
     pub(crate) fn and(first: Option<Self>, second: Option<Self>) -> Option<Self> {
         match (first, second) {

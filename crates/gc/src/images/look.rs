@@ -20,8 +20,6 @@ use crate::lists;
 pub(crate) struct Collector {
     pub(crate) parts: ImageGcParts,
     pub(crate) settings: ImageGcSettings,
-    /// When the agent began.
-    pub(crate) began: Timestamp,
     /// Never held across an await.
     state: Mutex<State>,
 }
@@ -29,6 +27,8 @@ pub(crate) struct Collector {
 #[derive(Debug, Default)]
 struct State {
     records: Records,
+    /// When the agent began, on a clock that may have been set back since.
+    began: Timestamp,
     /// Labels of images by id: an id stands for its content.
     labels: BTreeMap<String, BTreeMap<String, String>>,
     /// The newest sandbox whose image was asked for, and its image.
@@ -48,6 +48,9 @@ pub(crate) struct Looked {
     pub(crate) made_since: BTreeMap<String, Timestamp>,
     /// When it began.
     pub(crate) now: Timestamp,
+    /// When the agent began, never later than that: a clock that was set back must not keep images for as
+    /// long as it was ahead.
+    pub(crate) began: Timestamp,
 }
 
 impl Looked {
@@ -64,7 +67,7 @@ impl Looked {
             claimed: &self.claimed,
             of_pods: &self.of_pods,
             now: self.now,
-            began: collector.began,
+            began: self.began,
             observed,
         }
     }
@@ -73,7 +76,7 @@ impl Looked {
 impl Collector {
     pub(crate) fn new(parts: ImageGcParts, settings: ImageGcSettings) -> Self {
         let began = parts.clock.now();
-        Self { parts, settings, began, state: Mutex::default() }
+        Self { parts, settings, state: Mutex::new(State { began, ..State::default() }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -86,6 +89,13 @@ impl Collector {
 
     pub(crate) fn remember(&self, records: Records) {
         self.state().records = records;
+    }
+
+    /// Remembers what was seen.
+    pub(crate) fn remember_look(&self, looked: &Looked) {
+        let mut state = self.state();
+        state.records = looked.detected.records.clone();
+        state.began = looked.began;
     }
 
     /// Forgets an image that was removed, for whichever handlers it was pulled.
@@ -111,7 +121,8 @@ impl Collector {
         let detected = detect(&self.records(), &listing, now, self.parts.clock.now());
         let of_pods = if self.settings.keep_pods { self.parts.pods.named() } else { Vec::new() };
         let claimed = self.parts.claims.names();
-        Ok(Looked { detected, labels, of_pods, claimed, made_since, now })
+        let began = self.state().began.min(now);
+        Ok(Looked { detected, labels, of_pods, claimed, made_since, now, began })
     }
 
     /// The images that containers have mounted. What a container mounts never changes, so what was

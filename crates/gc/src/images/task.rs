@@ -87,7 +87,7 @@ impl ImageGcTask {
                         error = message,
                         "image garbage collection failed several times in a row"
                     );
-                    self.collector.warn("ImageGCFailed", message);
+                    self.collector.warn("ImageGCFailed", failure.told());
                 } else {
                     error!(
                         error = message,
@@ -123,7 +123,7 @@ impl ImageGcTask {
             let message = format!("ImageID is not valid, skipping, image: {name}");
             self.collector.warn("InvalidImageID", message);
         }
-        self.collector.remember(looked.detected.records.clone());
+        self.collector.remember_look(&looked);
         self.collector.parts.claims.forget_uses(&looked.made_since);
         self.file.save(&looked.detected.records).await;
         Ok(looked)

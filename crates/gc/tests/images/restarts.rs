@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use testkit::runtime::{Fault, Method, Rule};
 
+use crate::logged::Logged;
 use crate::world::{World, fates};
 
 const FILE: &str = "/state/image-use.json";
@@ -47,11 +49,13 @@ async fn a_file_that_is_damaged_is_as_good_as_none() {
         good.replace("\"version\":2", "\"version\":3"),
         good.replacen("2026-01-01", "2025-01-01", 1),
     ];
+    let logged = Logged::new();
     for text in damaged {
         world.files.write(FILE, text.clone());
         let running = world.start();
         tokio::time::sleep(Duration::from_secs(130)).await;
         let report = running.gc.run_now().await;
+        assert_eq!(logged.warnings("use times of images are lost; starting over"), 1, "{text}");
         assert_eq!(fates(&report.plan), ["a below-high-threshold"], "{text}");
         running.stop().await;
     }
@@ -59,6 +63,28 @@ async fn a_file_that_is_damaged_is_as_good_as_none() {
     let running = world.start();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(running.gc.run_now().await.error.is_none());
+    assert_eq!(logged.warnings("use times of images are lost; starting over"), 1);
+    running.stop().await;
+}
+
+// behaviour: IMG-48
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_keeps_no_image_for_as_long_as_it_was_ahead() {
+    let mut world = World::new();
+    world.policy.minimum_age = Duration::from_mins(2);
+    world.image("a", 900);
+    let running = world.started(1000).await;
+    world.set_clock(SignedDuration::from_hours(-24 * 365));
+    // As far as anybody can tell, it began now.
+    let young = running.gc.run_now().await;
+    assert_eq!(fates(&young.plan), ["a younger-than-minimum-age"]);
+    tokio::time::sleep(Duration::from_secs(119)).await;
+    assert_eq!(fates(&running.gc.plan().await.plan), ["a younger-than-minimum-age"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fates(&running.gc.plan().await.plan), ["a disk-over-high-threshold"]);
+    let report = running.gc.run_now().await;
+    assert_eq!(fates(&report.plan), ["a disk-over-high-threshold"]);
+    assert_eq!(world.left(), [""; 0]);
     running.stop().await;
 }
 

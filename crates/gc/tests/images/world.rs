@@ -10,9 +10,10 @@ use gc::images::{
     ImageGc, ImageGcMetrics, ImageGcParts, ImageGcSettings, PassReport, PodImages, image_gc,
 };
 use gc::plan::{Fate, Plan};
+use jiff::{SignedDuration, Timestamp};
 use model::ids::{ContainerId, PodName, PodUid};
 use model::image_claims::ImageClaims;
-use model::ports::clock::WallClock as _;
+use model::ports::clock::WallClock;
 use model::ports::runtime::Runtime as _;
 use model::verdict::Subject;
 use model::wanted::{ContainerConfig, Mount};
@@ -43,6 +44,19 @@ impl PodImages for Pods {
     }
 }
 
+/// The time of day, which somebody may set.
+#[derive(Debug)]
+pub(crate) struct SetClock {
+    steady: VirtualClock,
+    offset: Mutex<SignedDuration>,
+}
+
+impl WallClock for SetClock {
+    fn now(&self) -> Timestamp {
+        self.steady.now() + *self.offset.lock().unwrap()
+    }
+}
+
 pub(crate) struct World {
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) disk: Arc<MemoryDisk>,
@@ -52,7 +66,7 @@ pub(crate) struct World {
     pub(crate) pods: Arc<Pods>,
     pub(crate) policy: Policy,
     pub(crate) pins: Vec<&'static str>,
-    clock: Arc<VirtualClock>,
+    clock: Arc<SetClock>,
     registry: Mutex<Registry>,
 }
 
@@ -79,7 +93,8 @@ impl Running {
 impl World {
     /// A node with a large disk and nothing on it. Images may go as soon as they are seen.
     pub(crate) fn new() -> Self {
-        let clock = Arc::new(VirtualClock::new());
+        let steady = VirtualClock::new();
+        let clock = Arc::new(SetClock { steady, offset: Mutex::default() });
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
         let disk = MemoryDisk::new(IMAGE_DIRECTORY, 1 << 50).holding(Arc::clone(&runtime));
         Self {
@@ -96,8 +111,13 @@ impl World {
         }
     }
 
-    pub(crate) fn now(&self) -> jiff::Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Somebody sets the clock.
+    pub(crate) fn set_clock(&self, by: SignedDuration) {
+        *self.clock.offset.lock().unwrap() += by;
     }
 
     /// An image of one layer; tells its id.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use model::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use model::chain::Chain;
-use model::ports::cgroups::{CgroupError, Cgroups};
+use model::ports::cgroups::{CgroupError, Cgroups, Limits};
 use model::ports::files::Removed;
 use model::ports::journal::Outcome;
 use model::verdict::Verdict;
@@ -43,7 +43,11 @@ impl Cgroups for RecordedCgroups {
     async fn check(&self, name: &CgroupName) -> Result<(), CgroupError> {
         self.inner.check(name).await
     }
-    async fn create(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
+    async fn create(
+        &self,
+        name: &CgroupName,
+        values: &CgroupValues,
+    ) -> Result<Limits, CgroupError> {
         self.inner.create(name, values).await
     }
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {

@@ -35,7 +35,7 @@ impl PodWrites for RecordedPods {
             Ok(PodRemoved::Gone) => under_way.ended(Outcome::Removed),
             Ok(PodRemoved::Held) => under_way.ended(Outcome::Held),
             Err(ApiError::NotFound) => under_way.ended(Outcome::AlreadyGone),
-            Err(ApiError::Throttled { .. }) => under_way.never_began(),
+            Err(ApiError::Throttled { .. }) => under_way.was_nothing(),
             Err(error) => under_way.ended(Outcome::Failed(&Chain(error).to_string())),
         }
         removed

@@ -64,6 +64,23 @@ pub enum CgroupError {
     NoCgroup(Subject),
 }
 
+/// What a cgroup that was made has of its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limits {
+    /// All of them, but for what this machine cannot limit at all.
+    Written,
+    /// Not all of them. They may be written again.
+    Lacking,
+}
+
+impl Limits {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        if self == Self::Written { other } else { self }
+    }
+}
+
 /// Makes, limits and removes cgroups. One that is made lies in all hierarchies and has all controllers
 /// that the agent uses and the machine has.
 #[async_trait]
@@ -77,7 +94,8 @@ pub trait Cgroups: Debug + Send + Sync {
 
     /// Makes a cgroup and those on the way to it, where they are not there, and writes its values. A
     /// value that cannot be written is told and no error: the cgroup is there.
-    async fn create(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError>;
+    async fn create(&self, name: &CgroupName, values: &CgroupValues)
+    -> Result<Limits, CgroupError>;
 
     /// Writes values to a cgroup that is there. All are tried; the first that failed is the error.
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError>;

@@ -22,4 +22,13 @@ pub enum Outcome<'a> {
 pub trait Journal: Debug + Send + Sync {
     /// Takes a verdict that was carried out, or that could not be.
     fn record(&self, verdict: &Verdict, outcome: Outcome<'_>);
+
+    /// Takes a verdict that is about to be carried out, so that it is known of even if this process is
+    /// killed before its end. Answers a number by which that [end](Journal::ended) is told.
+    fn begun(&self, _: &Verdict) -> u64 {
+        0
+    }
+
+    /// What had begun has ended: it is on record, or there was nothing to it.
+    fn ended(&self, _: u64) {}
 }

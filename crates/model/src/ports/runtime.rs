@@ -61,9 +61,25 @@ pub struct RuntimeError {
 }
 
 impl RuntimeError {
+    /// The failure as gRPC's library for Go writes it, and so as people and programs know it from
+    /// upstream's events.
+    pub fn rpc_text(&self) -> String {
+        let code = match self.code {
+            // Go's own spelling.
+            Code::Cancelled => "Canceled".to_owned(),
+            other => other.to_string(),
+        };
+        format!("rpc error: code = {code} desc = {}", self.message)
+    }
+
     /// Whether the runtime does not know the object: for a removal that is success.
     pub fn is_not_found(&self) -> bool {
         self.code == Code::NotFound
+    }
+
+    /// Whether there is no runtime to ask: it has ended, or does not listen.
+    pub fn is_unavailable(&self) -> bool {
+        self.code == Code::Unavailable
     }
 
     /// Whether the runtime has no such method. containerd 2.2 says so in words.

@@ -31,6 +31,9 @@ pub trait Segments: Debug + Send + Sync {
 
     /// Removes a segment; one that is not there is no error.
     fn remove(&self, number: u64) -> Result<(), FileError>;
+
+    /// Other segments, in a place of their own beside these.
+    fn beside(&self, name: &str) -> Arc<dyn Segments>;
 }
 
 /// A segment that is written.

@@ -41,7 +41,7 @@ impl From<SandboxState> for ObjectState {
 /// What is remembered of a pod between two looks: a state per object, nothing more, so that a
 /// thousand quiet pods cost little. An empty record is a pod of which the runtime has nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PodRecord(BTreeMap<ObjectId, ObjectState>);
+pub struct PodRecord(Box<[(ObjectId, ObjectState)]>);
 
 impl PodRecord {
     /// Whether the runtime has nothing of the pod.
@@ -51,14 +51,18 @@ impl PodRecord {
 
     /// The state of an object, if the runtime lists it.
     pub fn state(&self, id: &ObjectId) -> Option<ObjectState> {
-        self.0.get(id).copied()
+        let found = self.0.binary_search_by(|(known, _)| known.cmp(id));
+        found.ok().map(|position| self.0[position].1)
     }
-}
 
-impl PodRecord {
+    /// All objects, in the order of their ids.
+    fn ids(&self) -> impl Iterator<Item = &ObjectId> {
+        self.0.iter().map(|(id, _)| id)
+    }
+
     /// Takes all objects into a fingerprint.
     pub fn add_to(&self, fingerprint: &mut Fingerprint) {
-        for (id, state) in &self.0 {
+        for (id, state) in &*self.0 {
             let (id, mark) = match (id, state) {
                 (_, ObjectState::Unknown) => (id.as_str(), Mark::Unsettled),
                 (ObjectId::Sandbox(id), ObjectState::Running) => (id.as_str(), Mark::ReadySandbox),
@@ -77,6 +81,8 @@ impl PodRecord {
 
 impl FromIterator<(ObjectId, ObjectState)> for PodRecord {
     fn from_iter<T: IntoIterator<Item = (ObjectId, ObjectState)>>(states: T) -> Self {
+        // Each once and in order.
+        let states: BTreeMap<_, _> = states.into_iter().collect();
         Self(states.into_iter().collect())
     }
 }
@@ -99,8 +105,8 @@ impl From<&RuntimePod> for PodRecord {
 /// `computeEvents`. An object that vanished while it was not known to be dead died first.
 pub fn diff(old: &PodRecord, new: &PodRecord) -> Vec<LifecycleEvent> {
     let mut events = Vec::new();
-    let vanished = old.0.keys().filter(|id| !new.0.contains_key(*id));
-    let mut ids: Vec<&ObjectId> = new.0.keys().chain(vanished).collect();
+    let vanished = old.ids().filter(|id| new.state(id).is_none());
+    let mut ids: Vec<&ObjectId> = new.ids().chain(vanished).collect();
     ids.sort();
     for id in ids {
         changes(id, old.state(id), new.state(id), &mut events);

@@ -72,6 +72,37 @@ async fn a_pod_that_changed_unheard_is_not_deleted_until_it_is_heard_of() {
     assert_eq!(world.left(), ["b"]);
 }
 
+// behaviour: PGC-73
+#[tokio::test(start_paused = true)]
+async fn nor_is_one_that_would_be_marked_first() {
+    let mut world = World::new(settings());
+    world.cluster.create_pod(unscheduled("a"));
+    world.settle().await;
+    world.cluster.freeze(Feed::Pods, true);
+    // It got a node, and nobody here has heard of that.
+    world.cluster.update_pod("a", |pod| "n1".clone_into(&mut pod.node));
+    world.cycle().await;
+    assert_eq!(world.tried("unscheduled"), (1, 1));
+    let pod = world.cluster.pod("a").unwrap();
+    assert_eq!(pod.phase, PodPhase::Running, "nor is it marked");
+    world.cluster.freeze(Feed::Pods, false);
+    world.cycle().await;
+    assert_eq!((world.left().len(), world.tried("unscheduled")), (1, (1, 1)));
+}
+
+// behaviour: PGC-75
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_was_marked_before_the_server_had_no_time_is_not_marked_again() {
+    let mut world = World::new(settings());
+    world.cluster.create_pod(unscheduled("a"));
+    world.settle().await;
+    world.cluster.freeze(Feed::Pods, true);
+    world.cluster.trouble(Ask::RemovePod, Trouble::Throttled(Some(Duration::from_secs(1))), 2);
+    world.cycle().await;
+    assert_eq!(world.cluster.asked(Ask::FailPod).len(), 1);
+    assert_eq!((world.left().len(), world.tried("unscheduled")), (0, (1, 0)));
+}
+
 // behaviour: PGC-74
 #[tokio::test(start_paused = true)]
 async fn what_was_deleted_is_not_deleted_again_while_nothing_is_heard_of_it() {

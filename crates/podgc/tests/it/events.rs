@@ -57,26 +57,53 @@ async fn each_of_many_deletions_has_its_event_however_slow_those_are() {
 #[tokio::test(start_paused = true)]
 async fn pods_go_without_events_where_these_cannot_be_written() {
     let rows = [
-        (Trouble::Refused(403), 3, 3),
-        (Trouble::Unreachable, 3, 9),
-        (Trouble::Throttled(Some(SECOND)), 3, 9),
-        // The first waits for an answer, and the others for room.
-        (Trouble::Late(Duration::from_hours(24)), 300, 4),
+        (Trouble::Refused(403), 3, 3, 0),
+        (Trouble::Unreachable, 3, 9, 0),
+        (Trouble::Throttled(Some(SECOND)), 3, 9, 0),
+        // The first wait for an answer, and the others for room, once and together.
+        (Trouble::Late(Duration::from_hours(24)), 900, 4, 30),
     ];
-    for (trouble, deletions, calls) in rows {
+    for (trouble, deletions, calls, seconds) in rows {
         let mut world = world(deletions);
         world.cluster.trouble(Ask::Event, trouble.clone(), 10_000);
         let stop = CancellationToken::new();
         let mut writing = JoinSet::new();
         writing.spawn(writer(&mut world, &stop));
+        let begun = Instant::now();
         world.cycle().await;
         assert_eq!(world.left().len(), 1, "{trouble:?}");
+        assert_eq!(begun.elapsed(), SECOND * seconds, "{trouble:?}");
         sleep(SECOND * 30).await;
         assert_eq!(world.cluster.asked(Ask::Event).len(), calls, "{trouble:?}");
         stop.cancel();
         writing.join_all().await;
         assert_eq!(world.value(DROPPED), u64::from(deletions), "{trouble:?}");
     }
+}
+
+// behaviour: PGC-134
+#[tokio::test(start_paused = true)]
+async fn events_are_told_again_once_one_is_taken() {
+    let mut world = world(900);
+    let late = Duration::from_mins(10);
+    world.cluster.trouble(Ask::Event, Trouble::Late(late), 4);
+    let stop = CancellationToken::new();
+    let mut writing = JoinSet::new();
+    writing.spawn(writer(&mut world, &stop));
+    world.cycle().await;
+    sleep(late).await;
+    let (dropped, written) = (world.value(DROPPED), world.cluster.events().len());
+    assert_eq!((dropped, written), (900 - 260, 260), "four that were late, and those that waited");
+    for number in 0..300 {
+        world.cluster.create_pod(aged(&format!("q{number:03}"), PodPhase::Failed, number + 1));
+    }
+    let begun = Instant::now();
+    world.cycle().await;
+    sleep(SECOND).await;
+    assert_eq!((world.value(DROPPED), world.cluster.events().len()), (640, 560));
+    assert!(begun.elapsed() < SECOND * 5, "{:?}", begun.elapsed());
+    stop.cancel();
+    writing.join_all().await;
 }
 
 // behaviour: PGC-134

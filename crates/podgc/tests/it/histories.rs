@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use model::cluster::{Deletion, NodeRecord, PodPhase, PodRecord};
+use model::cluster::{Deletion, NodeRecord, PodPhase, PodRecord, Uid};
+use model::verdict::Input;
 use podgc::plan::{Order, Rule};
 use podgc::task::PERIOD;
 use testkit::cluster::{Ask, Feed, MemoryCluster, RemovedPod, Trouble, node, pod};
@@ -31,6 +32,8 @@ struct Known {
     missing: BTreeMap<String, Timestamp>,
     /// Those that it may have missed since the last cycle began.
     missed: BTreeSet<String>,
+    /// The terminated pods that it knew of when the cycle began, in the order in which they go.
+    terminated: Vec<Uid>,
 }
 
 impl Known {
@@ -139,7 +142,18 @@ fn lawful(removed: &RemovedPod, known: &Known, seed: u64) {
     assert!(pod.version.0.is_some() && asked == (&pod.uid, pod.version), "as seen: {}", told());
     assert!(pod.phase.is_final(), "marked as failed before: {}", told());
     match removed.verdict.rule {
-        Rule::OVER_THRESHOLD => {}
+        Rule::OVER_THRESHOLD => {
+            let place = known.terminated.iter().position(|uid| *uid == pod.uid);
+            let excess = known.terminated.len().saturating_sub(THRESHOLD);
+            assert!(place.is_some_and(|place| place < excess), "{place:?} of {excess}: {}", told());
+            let numbers = [("terminated", known.terminated.len()), ("allowed", THRESHOLD)];
+            let position = ("position", place.map_or(0, |place| place + 1));
+            for (name, expected) in numbers.into_iter().chain([position]) {
+                let expected = Input::Number(i64::try_from(expected).unwrap());
+                let input = removed.verdict.detail.0.iter().find(|(known, _)| *known == name);
+                assert_eq!(input.map(|(_, input)| input), Some(&expected), "{name}: {}", told());
+            }
+        }
         Rule::NODE_GONE => {
             assert!(!pod.node.is_empty(), "{}", told());
             assert!(removed.node.is_none(), "its node lives: {}", told());
@@ -190,10 +204,12 @@ async fn cycle(world: &mut World, known: &mut Known, random: &mut Random, seed: 
     settle().await;
     let looking = world.looking();
     known.look(&looking);
+    known.terminated = looking.terminated();
     let (judged, cluster) = (world.cluster.removed().len(), world.cluster.clone());
     let meanwhile = async {
         for _ in 0..random.below(3) {
-            tokio::time::sleep(Duration::from_millis(random.below(4000))).await;
+            // What is terminated is decided at the beginning of the cycle, on what is known then.
+            tokio::time::sleep(Duration::from_millis(1 + random.below(4000))).await;
             life_of_pods(random, &cluster);
             settle().await;
             known.look(&looking);

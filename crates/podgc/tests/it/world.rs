@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::cluster::{ClusterEvent, PodPhase, PodRecord};
+use model::cluster::{ClusterEvent, PodPhase, PodRecord, Uid};
 use model::ports::clock::WallClock as _;
 use model::ports::cluster::{Nodes as _, PodFeed as _};
 use podgc::cache::{Cache, SharedCache};
@@ -43,6 +43,20 @@ impl Looking {
     /// Names of nodes that pods have and of which nothing was heard.
     pub(crate) fn missing(&self) -> BTreeSet<String> {
         self.cache.lock().missing_nodes().map(str::to_owned).collect()
+    }
+
+    /// Terminated pods, by our own reading of the order in which they go.
+    pub(crate) fn terminated(&self) -> Vec<Uid> {
+        let cache = self.cache.lock();
+        let terminated = cache.all().filter(|pod| pod.phase.is_terminated());
+        let mut ordered: Vec<_> = terminated
+            .map(|pod| {
+                let uid = cache.target(pod.id).map(|(_, target, _)| target.uid);
+                (!pod.is_evicted, pod.created, pod.name.to_owned(), uid.unwrap())
+            })
+            .collect();
+        ordered.sort();
+        ordered.into_iter().map(|(.., uid)| uid).collect()
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -34,6 +34,8 @@ use resources::{Insufficient, insufficient};
 const OS: &str = "linux";
 const OS_LABEL: &str = "kubernetes.io/os";
 
+const AFFINITY: &str = "NodeAffinity";
+
 /// Why a pod is not let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
@@ -96,6 +98,14 @@ pub fn admission(pod: &Pod, there: &Occupancy, node: &Node) -> Decision {
     first.map_or(Decision::Admit, Decision::Reject)
 }
 
+/// Whether a pod is not let in for nothing but the node's labels, which may be others by now.
+pub fn only_labels_are_in_the_way(pod: &Pod, there: &Occupancy, node: &Node) -> bool {
+    let others = other_failures(pod, there, node);
+    system(pod, node).is_none()
+        && insufficient(pod, there, node).is_empty()
+        && matches!(&others[..], [only] if only.reason == AFFINITY)
+}
+
 /// What no preemption helps against and is looked at first.
 fn system(pod: &Pod, node: &Node) -> Option<Rejection> {
     let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(OS_LABEL));
@@ -124,7 +134,7 @@ fn other_failures(pod: &Pod, there: &Occupancy, node: &Node) -> Vec<Rejection> {
     let checks = [
         (
             affinity::matches(pod, node),
-            "NodeAffinity",
+            AFFINITY,
             "node(s) didn't match Pod's node affinity/selector",
         ),
         (

@@ -333,9 +333,9 @@ impl Workers {
     }
 
     fn welcome(&mut self, uid: &PodUid, target: Target, ends: bool) {
-        let mut stage = Stage::Syncing;
+        let (mut stage, name) = (Stage::Syncing, target.name());
         if target.holds_its_name() {
-            let queue = self.queues.entry(target.name()).or_default();
+            let queue = self.queues.entry(name.clone()).or_default();
             if ends {
                 // What runs and only has to end does so at once, and whoever waits for the name waits for that.
                 queue.push_front(uid.clone());
@@ -346,7 +346,6 @@ impl Workers {
                 }
             }
         }
-        let name = target.name();
         let worker = Worker {
             target,
             name,

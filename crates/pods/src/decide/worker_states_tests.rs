@@ -13,7 +13,7 @@ fn state(workers: &Workers) -> Option<[bool; 3]> {
     Some([state.evicted, state.deleted, state.terminated])
 }
 
-// behaviour: GC-1, GC-2, GC-3
+// behaviour: GC-1, GC-2, GC-3, GC-23, GC-57
 #[test]
 fn why_a_pod_ends_is_remembered_until_it_is_forgotten() {
     let pod = api_pod("a");

@@ -70,8 +70,8 @@ pub struct FileSource {
     last_good: LastGood,
     watching: Watching,
     /// What each file said last, so that a file is read into a pod only when it changed, and a file
-    /// that became unreadable keeps its pod.
-    known: BTreeMap<PathBuf, Manifest>,
+    /// that became unreadable keeps its pod. Boxed: a map has room for more than it holds.
+    known: BTreeMap<PathBuf, Box<Manifest>>,
     /// When everything was last found as known, if every change since then would have been heard.
     vouched: Option<Instant>,
     /// Whether a change was heard that nobody looked at yet.
@@ -179,7 +179,7 @@ impl FileSource {
         }
         is_news |= self.forget_all_but(&manifests).await;
         is_news |= self.refresh(manifests).await;
-        if is_news || self.known.values().any(Manifest::is_unsettled) {
+        if is_news || self.known.values().any(|manifest| manifest.is_unsettled()) {
             let pods = self.settle().await;
             if is_news {
                 self.pods.send_replace(Some(Arc::new(pods)));
@@ -194,6 +194,7 @@ impl FileSource {
         let (wanting, claims): (Vec<&mut Manifest>, Vec<_>) = self
             .known
             .values_mut()
+            .map(|manifest| &mut **manifest)
             .filter_map(|manifest| manifest.claim().map(|claim| (manifest, claim)))
             .unzip();
         let winners = contest(&claims);
@@ -227,7 +228,7 @@ impl FileSource {
             uid: None,
             last_good_stays: !self.known.is_empty(),
         });
-        let manifests = self.known.values().filter_map(Manifest::refusal);
+        let manifests = self.known.values().filter_map(|manifest| manifest.refusal());
         refusal::tell(&self.refusals, path.into_iter().chain(manifests).collect());
     }
 
@@ -243,7 +244,8 @@ impl FileSource {
     /// Reads what changed, some at a time: what is new waits for the disk. Whether pods did.
     async fn refresh(&mut self, manifests: Manifests) -> bool {
         for path in manifests.keys() {
-            self.known.entry(path.clone()).or_insert_with_key(|path| Manifest::new(path.clone()));
+            let known = self.known.entry(path.clone());
+            known.or_insert_with_key(|path| Box::new(Manifest::new(path.clone())));
         }
         let node_name = &self.settings.node_name;
         let now = self.settings.clock.now();

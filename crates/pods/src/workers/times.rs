@@ -21,11 +21,14 @@ pub(super) struct Times {
     metrics: Metrics,
     waiting: BTreeMap<PodUid, Asked>,
     worked_on: BTreeMap<PodUid, Asked>,
+    /// When that was asked which the last job did.
+    last: BTreeMap<PodUid, Instant>,
 }
 
 impl Times {
     pub(super) fn new(metrics: Metrics) -> Self {
-        Self { metrics, waiting: BTreeMap::new(), worked_on: BTreeMap::new() }
+        let (waiting, worked_on, last) = Default::default();
+        Self { metrics, waiting, worked_on, last }
     }
 
     pub(super) fn asked(&mut self, uid: &PodUid, update: &Update) {
@@ -42,6 +45,7 @@ impl Times {
     /// A job begins.
     pub(super) fn began(&mut self, uid: &PodUid) {
         if let Some(asked) = self.waiting.remove(uid) {
+            self.last.insert(uid.clone(), asked.at);
             self.worked_on.insert(uid.clone(), asked);
         }
     }
@@ -51,6 +55,18 @@ impl Times {
         if let Some(Asked { what, at }) = self.worked_on.remove(uid) {
             self.metrics.worked(what, at.elapsed());
         }
+    }
+
+    /// A worker is done with its pod.
+    pub(super) fn finished(&mut self, uid: &PodUid) {
+        if let Some(asked) = self.last.remove(uid) {
+            self.metrics.worked("terminated", asked.elapsed());
+        }
+    }
+
+    /// Nothing is left of a pod.
+    pub(super) fn forgotten(&mut self, uid: &PodUid) {
+        self.last.remove(uid);
     }
 
     /// What was asked was answered without a job.

@@ -1,13 +1,13 @@
 //! What a pod can be told about itself in its environment.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{ObjectFieldSelector, Pod};
 use podspec::view;
 
 use super::ConfigError;
+use super::go_text::quoted;
 
 /// The value of a field of the pod. `ips` are the pod's, `node_ips` the node's.
 pub fn pod_field(
@@ -77,41 +77,6 @@ fn listed(map: Option<&BTreeMap<String, String>>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A text in quotes as Go writes it, which is what programs that read it expect.
-fn quoted(text: &str) -> String {
-    let mut quoted = "\"".to_owned();
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            '\x07' => quoted.push_str("\\a"),
-            '\x08' => quoted.push_str("\\b"),
-            '\x0c' => quoted.push_str("\\f"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\x0b' => quoted.push_str("\\v"),
-            c if is_printable(c) => quoted.push(c),
-            c => {
-                let code = u32::from(c);
-                let written = match code {
-                    0..0x80 => write!(quoted, "\\x{code:02x}"),
-                    0x80..0x1_0000 => write!(quoted, "\\u{code:04x}"),
-                    _ => write!(quoted, "\\U{code:08x}"),
-                };
-                written.expect("writing to a string does not fail");
-            }
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
-/// Whether it is shown as it is. Behind a letter, the standard library escapes what cannot be printed
-/// and lets accents be.
-fn is_printable(c: char) -> bool {
-    c == '\'' || format!("a{c}").escape_debug().count() == 2
-}
-
 #[cfg(test)]
 mod tests {
     use testkit::pods;
@@ -173,19 +138,6 @@ mod tests {
         ];
         for (path, expected) in rows {
             assert_eq!(field(&pod, path, &[], &[]).unwrap_err().to_string(), expected);
-        }
-    }
-
-    #[test]
-    fn texts_are_quoted_as_go_does() {
-        let rows = [
-            ("it's", r#""it's""#),
-            ("ü\u{301}", "\"ü\u{301}\""),
-            ("\u{1}\u{7f}\u{200b}\u{e0001}", r#""\x01\x7f\u200b\U000e0001""#),
-            ("tab\t\u{7}", r#""tab\t\a""#),
-        ];
-        for (text, expected) in rows {
-            assert_eq!(quoted(text), expected);
         }
     }
 }

@@ -14,9 +14,10 @@ pub fn never(image: &str) -> String {
     format!("Container image {image:?} is not present with pull policy of Never")
 }
 
-/// Nobody can tell whether the image is there. Upstream leaves the name empty here.
-pub fn uninspected(image: &str, error: &RuntimeError) -> String {
-    format!("Failed to inspect image {image:?}: {}", rpc_error(error))
+/// Nobody can tell whether the image is there. Upstream names what was not found in place of what was
+/// looked for.
+pub fn uninspected(error: &RuntimeError) -> String {
+    format!("Failed to inspect image \"\": {}", error.rpc_text())
 }
 
 /// The image is being fetched.
@@ -77,17 +78,7 @@ impl PullFailure {
 
 /// The code of an error says nothing where it is unknown, so upstream leaves it out for pulls.
 fn pull_error(error: &RuntimeError) -> String {
-    if error.code == Code::Unknown { error.message.clone() } else { rpc_error(error) }
-}
-
-/// An error of a call as Go writes it.
-fn rpc_error(error: &RuntimeError) -> String {
-    let code = match error.code {
-        // Go's own spelling.
-        Code::Cancelled => "Canceled".to_owned(),
-        other => other.to_string(),
-    };
-    format!("rpc error: code = {code} desc = {}", error.message)
+    if error.code == Code::Unknown { error.message.clone() } else { error.rpc_text() }
 }
 
 /// Whole milliseconds as Go writes them: `1h2m3.004s`, `15ms`, `0s`.
@@ -142,8 +133,8 @@ mod tests {
                 "Failed to pull image \"far:1\": reset",
             ),
             (
-                uninspected("far:1", &error(Code::Cancelled, "gone")),
-                "Failed to inspect image \"far:1\": rpc error: code = Canceled desc = gone",
+                uninspected(&error(Code::Cancelled, "gone")),
+                "Failed to inspect image \"\": rpc error: code = Canceled desc = gone",
             ),
             (
                 pull_failure("far:1", &gone).while_waiting("far:1"),

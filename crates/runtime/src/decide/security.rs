@@ -13,6 +13,7 @@ use model::wanted::{
 use podspec::view;
 
 use super::ConfigError;
+use super::go_text::quoted;
 
 /// What of the kernel a container must not see, and what it must not write: upstream's lists for a
 /// container that does not ask for more. Without them, root in a container could change the host.
@@ -237,7 +238,13 @@ pub fn apparmor_refusal(pod: &Pod, machine_has_it: bool) -> Option<String> {
     let profiles: Vec<AppArmorProfile> =
         all.filter_map(|container| apparmor_profile(pod, container)).collect();
     let of_pod = pod_context(pod).and_then(|context| context.app_armor_profile.as_ref());
-    if !profiles.iter().any(confines) && !of_pod.is_some_and(confines) {
+    // Whatever they say, and whichever container they name.
+    let mut annotations = pod.metadata.annotations.iter().flatten();
+    let is_asked = |(name, value): (&String, &String)| {
+        name.starts_with(APPARMOR_ANNOTATION) && value != "unconfined"
+    };
+    if !profiles.iter().any(confines) && !of_pod.is_some_and(confines) && !annotations.any(is_asked)
+    {
         return None;
     }
     if !machine_has_it {
@@ -248,8 +255,11 @@ pub fn apparmor_refusal(pod: &Pod, machine_has_it: bool) -> Option<String> {
         profile.type_ == "Localhost" && name.trim().is_empty()
     };
     let nameless = profiles.iter().find(nameless)?;
-    let name = nameless.localhost_profile.as_deref().unwrap_or_default();
-    Some(format!("Cannot enforce AppArmor: invalid empty AppArmor profile name: {name:?}"))
+    // As upstream has it, which tells the whole profile and not its name.
+    let name = nameless.localhost_profile.as_ref();
+    let name = name.map_or_else(|| "nil".to_owned(), |name| format!("*{name}"));
+    let profile = quoted(&format!("&AppArmorProfile{{Type:Localhost,LocalhostProfile:{name},}}"));
+    Some(format!("Cannot enforce AppArmor: invalid empty AppArmor profile name: {profile}"))
 }
 
 /// A pod with namespace and uid, as upstream's messages have it.

@@ -222,12 +222,32 @@ fn a_pod_that_must_be_confined_is_refused_where_nothing_confines() {
             "",
             "appArmorProfile: {type: Localhost, localhostProfile: ' '}",
             true,
-            Some("Cannot enforce AppArmor: invalid empty AppArmor profile name: \" \""),
+            Some(
+                "Cannot enforce AppArmor: invalid empty AppArmor profile name: \
+                 \"&AppArmorProfile{Type:Localhost,LocalhostProfile:* ,}\"",
+            ),
         ),
     ];
     for (context, own, has_it, expected) in rows {
         let told = apparmor_refusal(&pod(context, own), has_it);
         assert_eq!(told.as_deref(), expected, "{context} {own}");
+    }
+    let nameless = "Cannot enforce AppArmor: invalid empty AppArmor profile name: \
+                    \"&AppArmorProfile{Type:Localhost,LocalhostProfile:*,}\"";
+    let rows = [
+        ("main", "localhost/", true, Some(nameless)),
+        ("main", "localhost/", false, Some(refusal)),
+        ("main", "nonsense", false, Some(refusal)),
+        ("main", "nonsense", true, None),
+        ("nobody", "runtime/default", false, Some(refusal)),
+        ("main", "unconfined", false, None),
+    ];
+    for (container, value, has_it, expected) in rows {
+        let mut pod = pod("", "");
+        let name = format!("container.apparmor.security.beta.kubernetes.io/{container}");
+        pod.metadata.annotations = Some([(name, value.to_owned())].into());
+        let told = apparmor_refusal(&pod, has_it);
+        assert_eq!(told.as_deref(), expected, "{container} {value} {has_it}");
     }
 }
 

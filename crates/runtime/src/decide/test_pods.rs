@@ -64,7 +64,6 @@ pub(crate) fn instance(
         reason: "".into(),
         message: "".into(),
         log_path: "".into(),
-        labels: [].into(),
         annotations: [(labels::CONTAINER_HASH.to_owned(), hash)].into(),
         mounts: Vec::new(),
         resources: None,

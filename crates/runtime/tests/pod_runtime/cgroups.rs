@@ -98,6 +98,27 @@ async fn a_pod_that_runs_without_its_cgroup_starts_over_in_it() {
     assert_ne!(last.running(&pod, "main").await, before);
 }
 
+// behaviour: CGR-41
+#[tokio::test(start_paused = true)]
+async fn a_cgroup_that_could_not_be_limited_when_it_was_made_is_limited_later() {
+    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+    let (pod, own) = (asking("web", "250m"), name("/kubepods/burstable/poduid-of-web"));
+    world.synced(&pod).await;
+    // The machine starts anew: of the pod its sandbox is left.
+    let before = world.running(&pod, "main").await;
+    world.runtime.kill_container(&before, 1);
+    cgroups.vanish(&own);
+    cgroups.set_unlimited(&own, true);
+    let next = world.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
+    let error = next.sync(&pod).await.unwrap_err();
+    assert!(matches!(error, SyncError::Resize(_)), "{error}");
+    assert_ne!(next.running(&pod, "main").await, before, "it starts all the same");
+    assert_eq!(cgroups.all()[&own].cpu_shares, None);
+    cgroups.set_unlimited(&own, false);
+    next.synced(&pod).await;
+    assert_eq!(cgroups.all()[&own].cpu_shares, Some(256));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_cgroup_cannot_be_looked_at_goes_on() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
@@ -149,7 +170,7 @@ async fn a_class_keeps_its_share_while_nobody_knows_who_is_in_it() {
     cgroups.show(&class);
     world.synced(&asking("b", "250m")).await;
     assert_eq!(shares(), Some(900), "there is one");
-    world.cgroups.as_ref().unwrap().sweep_one(&"left".into(), &|_| true).await;
+    world.cgroups.as_ref().unwrap().sweep_one(&"left".into(), &|_| Some("pod-is-gone")).await;
     assert_eq!(shares(), Some(512));
 }
 
@@ -188,13 +209,15 @@ async fn what_is_left_of_pods_that_are_gone_is_found_in_every_class() {
     }
     world.synced(&forever()).await;
     cgroups.effects();
-    let is_gone = |uid: &PodUid| uid.as_str() != "uid-of-web" && uid.as_str() != "b";
+    let is_gone = |uid: &PodUid| {
+        (uid.as_str() != "uid-of-web" && uid.as_str() != "b").then_some("pod-is-gone")
+    };
     let of_pods = world.cgroups.as_ref().unwrap();
     of_pods.sweep(&is_gone).await;
     assert_eq!(cgroups.effects(), ["remove /kubepods/besteffort/pode", "remove /kubepods/podg"]);
     of_pods.sweep_one(&"b".into(), &is_gone).await;
     assert_eq!(cgroups.effects(), [""; 0]);
-    of_pods.sweep_one(&"b".into(), &|_| true).await;
+    of_pods.sweep_one(&"b".into(), &|_| Some("pod-is-gone")).await;
     // Now all pods of the class are known.
     let expected = ["remove /kubepods/burstable/podb", "update /kubepods/burstable"];
     assert_eq!(cgroups.effects(), expected);

@@ -95,15 +95,27 @@ async fn a_post_start_hook_is_waited_for_before_the_next_container_starts() {
     assert!(asked[0].0.iter().any(|(_, value)| value == &["kube-lifecycle/1.36"]), "{asked:?}");
 }
 
-// behaviour: ACT-83
+// behaviour: ACT-83, ACT-126
 #[tokio::test(start_paused = true)]
 async fn a_container_whose_post_start_hook_fails_is_ended_and_tried_again_after_a_while() {
-    let bad = [exec(&["/workload", "exit", "3"]), exec(&["/nonsense"]), http("HTTP")];
-    for handler in bad {
+    let whose = "for Container \"main\" in Pod \"web_default(uid-of-web)\" failed - error: ";
+    let bad = [
+        (
+            exec(&["/workload", "exit", "3"]),
+            "Exec lifecycle hook ([/workload exit 3])",
+            "command '/workload exit 3' exited with 3: ",
+        ),
+        (exec(&["/nonsense"]), "Exec lifecycle hook ([/nonsense])", "rpc error: code = "),
+        (http("HTTP"), "HTTP lifecycle hook (/hook)", "Get \"http://"),
+    ];
+    for (handler, what, why) in bad {
         let world = World::new();
         let pod = with(post_start(handler.clone()), &["sleep", "forever"]);
-        let (reasons, _) = world.failed(&pod).await;
+        let (reasons, error) = world.failed(&pod).await;
         assert_eq!(reasons, [("main".to_owned(), "PostStartHookError")], "{handler:?}");
+        let SyncError::StartContainers(failed) = error else { unreachable!() };
+        let said = failed[0].1.message();
+        assert!(said.starts_with(&format!("{what} {whose}{why}")), "{said}");
         assert_eq!(world.instances("main"), [(0, Exited)]);
         let events = ["Pulled", "Created", "Started", "FailedPostStartHook", "Killing"];
         assert_eq!(world.events.reasons(), events);
@@ -115,18 +127,22 @@ async fn a_container_whose_post_start_hook_fails_is_ended_and_tried_again_after_
     }
 }
 
-// behaviour: ACT-84
+// behaviour: ACT-84, ACT-131
 #[tokio::test(start_paused = true)]
 async fn the_end_of_the_pod_ends_the_wait_for_a_post_start_hook() {
-    let world = World::new();
-    let pod = with(post_start(exec(&["/workload", "sleep", "forever"])), &["sleep", "forever"]);
-    let cancel = CancellationToken::new();
-    let (synced, ()) = tokio::join!(world.sync_until(&pod, &cancel), async {
-        tokio::time::sleep(seconds(5)).await;
-        cancel.cancel();
-    });
-    assert!(matches!(synced, Err(SyncError::StartContainers(_))));
-    world.running(&pod, "main").await;
+    for (handler, slept) in [(exec(&["/workload", "sleep", "forever"]), 0), (sleep(60), 1)] {
+        let world = World::new();
+        let pod = with(post_start(handler), &["sleep", "forever"]);
+        let cancel = CancellationToken::new();
+        let (synced, ()) = tokio::join!(world.sync_until(&pod, &cancel), async {
+            tokio::time::sleep(seconds(5)).await;
+            cancel.cancel();
+        });
+        assert!(matches!(synced, Err(SyncError::StartContainers(_))));
+        world.running(&pod, "main").await;
+        let counted = [format!("kubelet_lifecycle_handler_sleep_terminated_total {slept}")];
+        assert_eq!(world.counted("kubelet_lifecycle_handler_sleep"), counted);
+    }
 }
 
 // behaviour: ACT-85
@@ -163,7 +179,7 @@ async fn a_pre_stop_hook_that_fails_is_told_and_changes_nothing() {
     assert_eq!(world.calls()[..2], [Method::ExecSync, Method::StopContainer]);
 }
 
-// behaviour: ACT-87
+// behaviour: ACT-87, ACT-131
 #[tokio::test(start_paused = true)]
 async fn a_server_without_tls_is_asked_again_without() {
     let world = World::new();
@@ -178,6 +194,8 @@ async fn a_server_without_tls_is_asked_again_without() {
     );
     assert_eq!(world.last_message("LifecycleHTTPFallback"), message);
     assert!(!world.events.has("FailedPreStopHook"));
+    let counted = ["kubelet_lifecycle_handler_http_fallbacks_total 1"];
+    assert_eq!(world.counted("kubelet_lifecycle_handler_http"), counted);
 }
 
 // behaviour: ACT-88

@@ -6,7 +6,7 @@ use runtime::SyncError;
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use tokio::time::Instant;
 
-use crate::world::{World, seconds, web};
+use crate::world::{IMAGE, World, seconds, web};
 
 const FAR: &str = "ferrolet.test/far:1";
 
@@ -191,4 +191,32 @@ async fn what_is_said_of_an_image_names_it_and_why_it_is_not_there() {
         r#"kubelet_image_pull_duration_seconds_count{image_size_in_bytes="0-10MB"} 1"#,
     ];
     assert_eq!(world.counted("kubelet_image_pull_duration_seconds"), timed);
+}
+
+// behaviour: ACT-130
+#[tokio::test(start_paused = true)]
+async fn wishes_for_images_are_counted_by_what_was_known() {
+    let world = World::new();
+    let wishes = [
+        (IMAGE, "IfNotPresent"),
+        ("a:b:c", "Never"),
+        (FAR, "Never"),
+        (FAR, "IfNotPresent"),
+        (FAR, "Always"),
+    ];
+    for (number, (image, policy)) in wishes.into_iter().enumerate() {
+        let pod = testkit::pods::pod(&format!("wish-{number}"));
+        let mut pod = pod.container("main", image, ["sleep", "forever"]).build();
+        pod.spec.as_mut().unwrap().containers[0].image_pull_policy = Some(policy.into());
+        assert_eq!(world.sync(&pod).await.is_ok(), image == IMAGE, "{image} {policy}");
+    }
+    let name = "kubelet_image_manager_ensure_image_requests_total";
+    let expected = [
+        r#"{present_locally="false",pull_policy="ifnotpresent",pull_required="true"} 1"#,
+        r#"{present_locally="false",pull_policy="never",pull_required="unknown"} 1"#,
+        r#"{present_locally="true",pull_policy="ifnotpresent",pull_required="false"} 1"#,
+        r#"{present_locally="unknown",pull_policy="always",pull_required="true"} 1"#,
+        r#"{present_locally="unknown",pull_policy="never",pull_required="unknown"} 1"#,
+    ];
+    assert_eq!(world.counted(name), expected.map(|labels| format!("{name}{labels}")));
 }

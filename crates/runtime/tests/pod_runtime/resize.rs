@@ -214,7 +214,10 @@ async fn the_runtime_hears_of_the_pods_cgroup_before_it_changes_and_may_refuse()
     };
     refuse(Code::Internal);
     let error = world.sync(&pod("8Ki", "8Ki")).await.unwrap_err();
-    assert!(matches!(error, SyncError::Resize(ResizeError::Sandbox(_))), "{error}");
+    assert!(
+        matches!(error, SyncError::Resize(ResizeError::Sandbox { resource: "memory", .. })),
+        "{error}"
+    );
     assert_eq!(
         (memory(&cgroups), world.calls()),
         (Some(12 << 10), vec![Method::UpdatePodSandboxResources])

@@ -49,6 +49,7 @@ async fn a_pod_that_moves_to_the_hosts_network_gets_a_new_sandbox_without_a_word
     assert!(!world.events.has("SandboxChanged"));
 }
 
+// behaviour: ACT-124
 #[tokio::test(start_paused = true)]
 async fn a_sandbox_that_cannot_be_made_is_an_error_with_an_event_and_tried_again() {
     let (world, pod) = (World::new(), forever());
@@ -57,7 +58,8 @@ async fn a_sandbox_that_cannot_be_made_is_an_error_with_an_event_and_tried_again
     assert!(matches!(&error, SyncError::CreateSandbox(_)), "{error}");
     assert_eq!(world.calls(), [Method::RunPodSandbox]);
     assert_eq!(world.events.reasons(), ["FailedCreatePodSandBox"]);
-    let message = "Failed to create pod sandbox: the network of pods is not ready";
+    let message = "Failed to create pod sandbox: rpc error: code = Unknown desc = \
+                   the network of pods is not ready";
     assert_eq!(world.last_message("FailedCreatePodSandBox"), message);
     world.runtime.set_network_ready(true);
     world.synced(&pod).await;
@@ -90,7 +92,7 @@ async fn nobody_is_told_that_a_pod_that_ends_got_no_sandbox() {
     assert_eq!(world.events.reasons(), [""; 0]);
 }
 
-// behaviour: ACT-78
+// behaviour: ACT-78, ACT-124
 #[tokio::test(start_paused = true)]
 async fn a_new_sandbox_that_cannot_be_looked_at_is_an_error_with_an_event_and_used_later() {
     let (world, pod) = (World::new(), forever());
@@ -99,7 +101,8 @@ async fn a_new_sandbox_that_cannot_be_looked_at_is_an_error_with_an_event_and_us
     assert!(matches!(&error, SyncError::SandboxStatus(_)), "{error}");
     assert_eq!(world.calls(), [Method::RunPodSandbox, Method::PodSandboxStatus]);
     assert_eq!(world.events.reasons(), ["FailedPodSandBoxStatus"]);
-    let message = "Unable to get pod sandbox status: a test asked for this";
+    let message = "Unable to get pod sandbox status: rpc error: code = Internal desc = \
+                   a test asked for this";
     assert_eq!(world.last_message("FailedPodSandBoxStatus"), message);
     world.synced(&pod).await;
     assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);

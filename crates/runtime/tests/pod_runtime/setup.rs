@@ -3,7 +3,9 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use k8s_openapi::api::core::v1::{Pod, PodDNSConfig, SecurityContext};
+use k8s_openapi::api::core::v1::{
+    ConfigMapEnvSource, EnvFromSource, Pod, PodDNSConfig, SecurityContext,
+};
 use model::ports::files::HostFiles;
 use model::ports::runtime::{Code, ImageUser, RuntimeHandler};
 use model::wanted::{ContainerConfig, Mount, SandboxConfig, UserNamespace};
@@ -12,7 +14,7 @@ use runtime::SyncError;
 use runtime::decide::NodeSettings;
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 
-use crate::world::{IMAGE, World, forever, web};
+use crate::world::{IMAGE, WEB_LOGS, World, forever, web};
 
 const POD: &str = "/var/lib/kubelet/pods/uid-of-web";
 
@@ -124,11 +126,47 @@ async fn a_resolver_file_that_cannot_be_read_keeps_the_pod_from_starting() {
     world.synced(&forever()).await;
 }
 
-// behaviour: CON-55
+/// Whoever looks at the node finds what upstream leaves of a container that it does not make.
+async fn left_of_one_that_is_refused(world: &World) {
+    let left = |path: &str| world.files.mode(format!("{POD}/{path}"));
+    assert_eq!(left("volumes"), Some(0o750));
+    assert_eq!(left("plugins"), Some(0o750));
+    assert_eq!(left("etc-hosts"), Some(0o644));
+    assert_eq!(left("containers/main"), Some(0o750));
+    let words = world.files.list(Path::new(&format!("{POD}/containers/main"))).await.unwrap();
+    assert_eq!(words, [""; 0], "no instance has last words");
+    assert_eq!(world.files.mode(WEB_LOGS), Some(0o755));
+    assert_eq!(world.files.mode(format!("{WEB_LOGS}/main")), None, "nor a log");
+}
+
+// behaviour: ACT-127
+#[tokio::test(start_paused = true)]
+async fn a_container_whose_environment_cannot_be_told_leaves_less() {
+    let (world, mut pod) = (World::new(), with_last_words());
+    let config_map_ref = Some(ConfigMapEnvSource::default());
+    let source = EnvFromSource { config_map_ref, ..EnvFromSource::default() };
+    pod.spec.as_mut().unwrap().containers[0].env_from = Some(vec![source]);
+    world.failed(&pod).await;
+    assert_eq!(world.files.mode(format!("{POD}/volumes")), Some(0o750));
+    for none in ["etc-hosts", "containers"] {
+        assert_eq!(world.files.mode(format!("{POD}/{none}")), None, "{none}");
+    }
+    assert_eq!(world.files.mode(format!("{WEB_LOGS}/main")), None);
+}
+
+/// As an API server makes it: with a place for last words.
+fn with_last_words() -> Pod {
+    let mut pod = forever();
+    pod.spec.as_mut().unwrap().containers[0].termination_message_path =
+        Some("/dev/termination-log".to_owned());
+    pod
+}
+
+// behaviour: CON-55, ACT-127
 #[tokio::test(start_paused = true)]
 async fn a_container_that_must_not_be_root_waits_with_upstreams_words() {
     let world = World::new();
-    let mut pod = forever();
+    let mut pod = with_last_words();
     pod.spec.as_mut().unwrap().containers[0].security_context =
         Some(SecurityContext { run_as_non_root: Some(true), ..SecurityContext::default() });
     let (reasons, error) = world.failed(&pod).await;
@@ -138,6 +176,7 @@ async fn a_container_that_must_not_be_root_waits_with_upstreams_words() {
                 (pod: \"web_default(uid-of-web)\", container: main)";
     assert_eq!(failed[0].1.to_string(), text);
     assert_eq!(world.last_message("Failed"), format!("Error: {text}"));
+    left_of_one_that_is_refused(&world).await;
     world.runtime.add_image(&RemoteImage::new(IMAGE).content("x").user(ImageUser::Uid(7)));
     world.synced(&pod).await;
     let (_, container) = made(&world, &pod).await;

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{ConfigMapEnvSource, EnvFromSource};
+use model::ids::PodName;
 use model::observed::ContainerState::{Exited, Running};
 use model::observed::SandboxState;
 use model::ports::events::EventType;
@@ -38,10 +39,9 @@ async fn a_new_pod_gets_a_sandbox_log_directories_and_its_containers() {
     }
     let main = status.latest("main").unwrap();
     assert_eq!(*main.log_path, format!("{WEB_LOGS}/main/0.log"));
-    assert_eq!(main.labels["io.kubernetes.pod.name"], "web");
-    assert_eq!(main.labels["io.kubernetes.pod.namespace"], "default");
-    assert_eq!(main.labels["io.kubernetes.pod.uid"], "uid-of-web");
-    assert_eq!(main.labels["io.kubernetes.container.name"], "main");
+    let listed = world.runtime.containers();
+    let whose: Vec<_> = listed.iter().map(|one| (one.pod_uid.as_str(), &one.pod)).collect();
+    assert_eq!(whose, [("uid-of-web", &PodName::new("default", "web")); 2], "by their labels");
     assert_eq!(main.annotations["io.kubernetes.container.restartCount"], "0");
     assert_eq!(main.annotations["io.kubernetes.pod.terminationGracePeriod"], "30");
     let hash = podspec::definition_hash_hex("main", IMAGE);
@@ -181,13 +181,31 @@ async fn log_directories_that_cannot_be_made_are_errors_of_the_pod_or_the_contai
     let expected = format!("Failed to create pod sandbox: create directory {WEB_LOGS}: ");
     assert!(said.starts_with(&expected), "{said}");
     world.files.repair(WEB_LOGS);
-    world.files.fail(format!("{WEB_LOGS}/main"), ErrorKind::PermissionDenied);
+    world.files.write(format!("{WEB_LOGS}/main"), "not a directory");
     let (reasons, _) = world.failed(&forever()).await;
     assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
     let said = world.last_message("Failed");
     let expected = "Error: create container log directory for container main failed: ";
     assert!(said.starts_with(expected), "{said}");
     assert_eq!(world.runtime.count(Method::CreateContainer), 0);
+}
+
+// behaviour: ACT-134
+#[tokio::test(start_paused = true)]
+async fn a_container_whose_logs_cannot_be_counted_is_not_made() {
+    let world = World::new();
+    let logs = format!("{WEB_LOGS}/main");
+    world.files.write(format!("{logs}/3.log"), "what an earlier one said");
+    world.files.fail_list(&logs, ErrorKind::PermissionDenied);
+    let (reasons, _) = world.failed(&forever()).await;
+    assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
+    assert_eq!(world.runtime.count(Method::CreateContainer), 0);
+    let said = world.last_message("Failed");
+    assert!(said.starts_with("Error: count the logs of container main: list "), "{said}");
+    world.files.repair(&logs);
+    world.synced(&forever()).await;
+    let main = world.status(&forever()).await.latest("main").unwrap().log_path.clone();
+    assert_eq!(*main, format!("{logs}/4.log"));
 }
 
 // behaviour: ACT-123
@@ -220,4 +238,38 @@ async fn starts_and_those_that_fail_are_counted_by_what_is_started_and_why() {
         r#"kubelet_started_containers_total{container_type="init_container"} 2"#,
     ];
     assert_eq!(world.counted("kubelet_started_containers"), containers);
+}
+
+// behaviour: ACT-128, ACT-129
+#[tokio::test(start_paused = true)]
+async fn sandboxes_are_timed_by_their_handler_and_pods_with_users_of_their_own_counted() {
+    let world = World::new();
+    let fault = |method| Rule::on(method, Fault::error(Code::Internal)).once();
+    world.runtime.inject(fault(Method::RunPodSandbox));
+    world.sync(&forever()).await.unwrap_err();
+    world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::delay(seconds(2))).once());
+    world.synced(&forever()).await;
+    let sandboxes = [
+        r#"kubelet_run_podsandbox_duration_seconds_sum{runtime_handler=""} 2"#,
+        r#"kubelet_run_podsandbox_duration_seconds_count{runtime_handler=""} 2"#,
+        r#"kubelet_run_podsandbox_errors_total{runtime_handler=""} 1"#,
+    ];
+    assert_eq!(world.counted("kubelet_run_podsandbox"), sandboxes);
+    let none = [
+        "kubelet_started_user_namespaced_pods_errors_total 0",
+        "kubelet_started_user_namespaced_pods_total 0",
+    ];
+    assert_eq!(world.counted("kubelet_started_user"), none);
+    let mut own = testkit::pods::pod("own").container("main", IMAGE, ["sleep", "forever"]).build();
+    own.spec.as_mut().unwrap().host_users = Some(false);
+    world.runtime.inject(fault(Method::CreateContainer));
+    world.failed(&own).await;
+    let failed = [
+        "kubelet_started_user_namespaced_pods_errors_total 1",
+        "kubelet_started_user_namespaced_pods_total 1",
+    ];
+    assert_eq!(world.counted("kubelet_started_user"), failed);
+    // The sandbox is there now: nothing is begun again.
+    world.synced(&own).await;
+    assert_eq!(world.counted("kubelet_started_user"), failed);
 }

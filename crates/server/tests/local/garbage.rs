@@ -40,7 +40,7 @@ async fn a_plan_is_told_in_its_documented_form() {
             "policy": {},
             "items": [{
                 "kind": "container", "id": "c1", "name": "main", "pod": "default/web",
-                "verdict": "remove", "rule": "per-container-cap",
+                "podUid": null, "verdict": "remove", "rule": "per-container-cap",
                 "detail": {"position": 2, "cap": 1},
             }],
             "problems": [],

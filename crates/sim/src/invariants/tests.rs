@@ -369,17 +369,18 @@ fn asking_for_what_is_known_to_be_there_is_found() {
     let failed = |name| Event::Made(maker(name), Err(Code::DeadlineExceeded));
     let removed = |kind: &str| {
         let thing = Thing { kind: kind.to_owned(), id: "id".to_owned() };
-        [Event::RemovalBegan(thing.clone(), "old"), Event::Gone(thing)]
+        let noted = Event::Noted(thing.clone(), "old".to_owned());
+        [noted, Event::RemovalBegan(thing.clone(), "old"), Event::Gone(thing)]
     };
-    let [asked, gone] = removed("container");
-    let [asked_sandbox, gone_sandbox] = removed("sandbox");
+    let after =
+        |made, removed: [Event; 3], then| [vec![made], removed.to_vec(), vec![then]].concat();
     let sentence = Some("the agent does not ask for what it knows to be there");
     let rows = [
         (vec![made(None), refused(None)], sentence),
         (vec![made(Some("a")), refused(Some("a"))], sentence),
         (vec![failed(Some("a")), refused(Some("a"))], None),
-        (vec![made(Some("a")), asked, gone, refused(Some("a"))], None),
-        (vec![made(None), asked_sandbox, gone_sandbox, refused(None)], None),
+        (after(made(Some("a")), removed("container"), refused(Some("a"))), None),
+        (after(made(None), removed("sandbox"), refused(None)), None),
     ];
     for (events, expected) in rows {
         assert_eq!(broken(events.clone()), expected, "{events:?}");

@@ -16,6 +16,12 @@ pub const POD_GC: &[Mutation] = &[
         replace: "let mut preconditions = json!({});",
     },
     Mutation {
+        name: "a pod is marked whatever became of it",
+        file: "crates/cluster/src/pods.rs",
+        find: r#"metadata["resourceVersion"] = version.to_string().into();"#,
+        replace: "let _ = version;",
+    },
+    Mutation {
         name: "a pod is deleted whatever became of it",
         file: "crates/podgc/src/cache.rs",
         find: "version: slot.version,",
@@ -66,8 +72,8 @@ pub const POD_GC: &[Mutation] = &[
     Mutation {
         name: "a pod that could not be marked as failed is deleted",
         file: "crates/podgc/src/act.rs",
-        find: "let version = self.pods.fail_pod(&chosen.target, &status).await?;",
-        replace: "let version = self.pods.fail_pod(&chosen.target, &status).await.unwrap_or(chosen.target.version);",
+        find: "None => self.pods.fail_pod(&chosen.target, &status).await?,",
+        replace: "None => self.pods.fail_pod(&chosen.target, &status).await.unwrap_or(before),",
     },
     Mutation {
         name: "a leader works on when its lease is over",

@@ -21,7 +21,7 @@ use crate::faulty_cgroups::FaultyCgroups;
 use crate::faulty_files::FaultyFiles;
 use crate::faulty_looks::FaultyLooks;
 use crate::faulty_runtime::FaultyRuntime;
-use crate::faulty_segments::FaultySegments;
+use crate::faulty_segments::{FaultySegments, Place};
 use crate::faulty_web::FaultyWeb;
 use crate::history::{Event, Record};
 use crate::invariants::{Broken, Invariants};
@@ -36,6 +36,12 @@ use crate::settled::{SandboxSeen, Snapshot, Wanted};
 
 /// How often the invariants are asked when nothing else happens.
 const TICK: Duration = Duration::from_secs(5);
+
+/// How an agent ends that cannot read what pods were given, and when the next one starts.
+const CANNOT_READ: &str = "task sync loop: read ";
+const STARTED_AGAIN: Duration = Duration::from_secs(5);
+/// How old an image must be to go, where that counts.
+const YOUNG: Duration = Duration::from_mins(2);
 
 /// Where the agent keeps the last good version of every manifest.
 const LAST_GOOD: &str = "/ferrolet/state/manifests";
@@ -62,6 +68,8 @@ pub(super) struct Node {
     agent: Option<(Agent, Arc<Life>)>,
     hints: bool,
     url: bool,
+    /// How old an image must be to go.
+    minimum_age: Duration,
     /// How often the page of the URL was written.
     pages: u64,
     /// What each manifest says, or said when it last made sense.
@@ -105,6 +113,7 @@ impl Node {
             agent: None,
             hints: plan.hints,
             url: plan.url,
+            minimum_age: if plan.seed.is_multiple_of(3) { YOUNG } else { Duration::ZERO },
             pages: 0,
             manifests: BTreeMap::new(),
             chores: Vec::new(),
@@ -131,7 +140,8 @@ impl Node {
         self.outside.say(format!("         agent {} starts", self.agents));
         self.outside.record(Event::AgentStarted(self.agents));
         let life = Arc::new(Life::new(self.agents, Arc::clone(&self.outside)));
-        let agent = Agent::start(&settings(self.hints, self.url), self.ports(&life), None);
+        let settings = settings(self.hints, self.url, self.minimum_age);
+        let agent = Agent::start(&settings, self.ports(&life), None);
         self.agent = Some((agent, life));
     }
 
@@ -151,7 +161,8 @@ impl Node {
         let (outside, life) = both();
         let files = Arc::new(FaultyFiles { outside, life });
         let (outside, life) = both();
-        let journal = Arc::new(FaultySegments { outside, life, torn: Arc::default() });
+        let (torn, place) = (Arc::default(), Place::Journal);
+        let journal = Arc::new(FaultySegments { outside, life, torn, place });
         let (outside, life) = both();
         let cgroups = Arc::new(FaultyCgroups { outside, life });
         Ports {
@@ -210,12 +221,27 @@ impl Node {
                 self.chores.push((Instant::now() + away, Chore::StartAgent));
                 Ok(())
             }
-            broken = agent.broken() => Err(Broken {
-                invariant: "no part of the agent ends by itself",
-                how: broken.to_string(),
-            }),
+            broken = agent.broken() => {
+                let how = broken.to_string();
+                if !how.starts_with(CANNOT_READ) {
+                    return Err(Broken { invariant: "no part of the agent ends by itself", how });
+                }
+                self.give_up(&how);
+                Ok(())
+            }
             () = sleep_until(then) => Ok(()),
         }
+    }
+
+    /// An agent that cannot read what pods were given ends, and somebody starts another.
+    fn give_up(&mut self, why: &str) {
+        self.outside.say(format!("         agent {} gives up: {why}", self.agents));
+        self.outside.record(Event::AgentDied);
+        if let Some((agent, life)) = self.agent.take() {
+            life.over.cancel();
+            drop(agent);
+        }
+        self.chores.push((Instant::now() + STARTED_AGAIN, Chore::StartAgent));
     }
 
     fn do_chores(&mut self) {
@@ -451,8 +477,8 @@ impl Node {
     }
 }
 
-fn settings(hints: bool, url: bool) -> Settings {
-    let policy = Policy { minimum_age: Duration::ZERO, ..Policy::default() };
+fn settings(hints: bool, url: bool, minimum_age: Duration) -> Settings {
+    let policy = Policy { minimum_age, ..Policy::default() };
     let pins = Pins::parse(&[KEPT]).expect("it is a name");
     let node = NodeSettings {
         root_dir: "/".into(),

@@ -18,7 +18,7 @@ impl Reading {
     pub(super) fn read(&mut self, records: &[Record]) {
         for record in records {
             match &record.event {
-                Event::Written(thing, _) => self.last = Some(thing.clone()),
+                Event::Written(thing, ..) => self.last = Some(thing.clone()),
                 Event::AgentDied => self.deaths += 1,
                 _ => {}
             }

@@ -113,7 +113,6 @@ pub(crate) fn instance(
         .into(),
         message: "".into(),
         log_path: "".into(),
-        labels: [].into(),
         annotations: [(labels::CONTAINER_RESTART_COUNT.to_owned(), count.to_owned())].into(),
         mounts: Vec::new(),
         resources: None,

@@ -63,6 +63,9 @@ impl PodWrites for MemoryCluster {
             if stored.record.uid != pod.uid {
                 return Err(ApiError::Conflict("the uid is another".to_owned()));
             }
+            if pod.version.0.is_some() && stored.record.version != pod.version {
+                return Err(ApiError::Conflict("the version is another".to_owned()));
+            }
             stored.record.phase = PodPhase::Failed;
             if let Some(generation) = status.observed_generation {
                 stored.record.observed_generation = generation;

@@ -33,6 +33,8 @@ struct State {
     /// Counts how often those who follow must begin anew.
     expired: u64,
     calls: Vec<String>,
+    /// How many calls found nobody.
+    missed: usize,
 }
 
 /// An API server that has pods alone. Clones are the same one.
@@ -116,6 +118,11 @@ impl MemoryPods {
         self.shared.state().calls.clone()
     }
 
+    /// How often it was called in vain so far: it was away.
+    pub fn missed(&self) -> usize {
+        self.shared.state().missed
+    }
+
     /// Forgets what was asked.
     pub fn forget_calls(&self) {
         self.shared.state().calls.clear();
@@ -129,6 +136,7 @@ impl MemoryPods {
     ) -> Result<T, ApiError> {
         self.shared.change(|state| {
             if state.is_away {
+                state.missed += 1;
                 return Err(ApiError::Unreachable("away on purpose".into()));
             }
             state.calls.push(what);
@@ -275,7 +283,7 @@ fn tell(
 impl PodWrites for MemoryPods {
     async fn fail_pod(&self, pod: &PodTarget, _: &FailedStatus) -> Result<Version, ApiError> {
         self.call(format!("FAIL {}/{}", pod.namespace, pod.name), |state| {
-            let (name, mut there) = state.meant(pod, Version(None))?;
+            let (name, mut there) = state.meant(pod, pod.version)?;
             there.status.get_or_insert_default().phase = Some("Failed".to_owned());
             state.put(name, there);
             Ok(Version::from(state.version))

@@ -76,6 +76,8 @@ async fn a_pod_is_marked_and_has_another_version_then(world: &dyn World) -> Resu
     let pod = world.make_pod("marked", false).await?;
     let version = fail(world, &pod).await?;
     ensure!(version > pod.version, "{version:?} after {:?}", pod.version);
+    let again = fail(world, &pod).await;
+    ensure!(matches!(again, Err(ApiError::Conflict(_))), "marked as it was before: {again:?}");
     ensure!(world.phase("marked").await? == Some(PodPhase::Failed), "it failed");
     let old = remove(world, &pod).await;
     ensure!(matches!(old, Err(ApiError::Conflict(_))), "the version before: {old:?}");

@@ -37,6 +37,8 @@ pub(super) struct Tree {
     nodes: BTreeMap<PathBuf, Placed>,
     /// What fails whatever there is.
     pub(super) broken: BTreeMap<PathBuf, ErrorKind>,
+    /// Directories that can be used, and not listed.
+    pub(super) unlisted: BTreeMap<PathBuf, ErrorKind>,
     /// How often each file was read.
     pub(super) reads: BTreeMap<PathBuf, usize>,
     /// Why directories cannot be watched, if so.
@@ -62,6 +64,7 @@ impl Tree {
         let mut tree = Self {
             nodes: BTreeMap::new(),
             broken: BTreeMap::new(),
+            unlisted: BTreeMap::new(),
             reads: BTreeMap::new(),
             no_watches: None,
             deaf: false,
@@ -330,6 +333,9 @@ impl Tree {
     }
 
     pub(super) fn list(&self, directory: &Path) -> Result<Vec<String>, ErrorKind> {
+        if let Some(kind) = self.unlisted.get(directory) {
+            return Err(*kind);
+        }
         let (directory, node) = self.node(directory)?;
         if !matches!(node, Node::Directory { .. }) {
             return Err(ErrorKind::NotADirectory);

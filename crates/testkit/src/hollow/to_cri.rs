@@ -154,7 +154,7 @@ pub(super) fn container_status(
         image_ref: status.image_ref.to_string(),
         reason: status.reason.to_string(),
         message: status.message.to_string(),
-        labels: status.labels,
+        labels: record.config.labels.clone(),
         annotations: status.annotations,
         mounts: kept.map(|kept| kept.mounts.clone()).unwrap_or_default(),
         log_path: status.log_path.to_string(),

@@ -273,7 +273,6 @@ impl ContainerRecord {
             reason: exit.map_or("", |exit| exit.reason).into(),
             message: exit.map_or("", |exit| &exit.message).into(),
             log_path: Arc::clone(&self.log_path),
-            labels: self.config.labels.clone(),
             annotations: self.config.annotations.clone(),
             mounts: self.config.mounts.clone(),
             resources: ReportedResources::of(&self.config.resources),

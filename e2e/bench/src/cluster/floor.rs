@@ -21,8 +21,8 @@ pub(super) fn play(place: &ClusterPlace, plan: &ClusterPlan) -> Result<Times> {
 
 fn times(place: &ClusterPlace, plan: &ClusterPlan) -> Result<Times> {
     let pod = |name: String| {
-        let logs = place.place.file("agent/logs").join(&name);
-        BarePod { name, logs }
+        let files = place.place.file("agent/bare").join(&name);
+        BarePod { name, files }
     };
     let mut times = Times::default();
     for number in 0..plan.one_by_one {

@@ -13,14 +13,35 @@ use super::Direct;
 
 /// How long a container may take to end, in seconds. It ends at once.
 const GRACE: i64 = 30;
+/// Files that agents mount into every container, and where.
+const MOUNTED: [(&str, &str); 2] =
+    [("etc-hosts", "/etc/hosts"), ("termination-log", "/dev/termination-log")];
+
+/// What agents ask for in every container: the kernel's paths that it cannot see, and those it cannot write.
+const MASKED: [&str; 12] = [
+    "/proc/asound",
+    "/proc/acpi",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+    "/sys/devices/virtual/powercap",
+];
+const READ_ONLY: [&str; 5] =
+    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// A pod to be started.
 #[derive(Debug, Clone)]
 pub struct BarePod {
     /// Its name, and its uid.
     pub name: String,
-    /// Where the log of its container goes.
-    pub logs: PathBuf,
+    /// Where the log of its container goes, and the files that agents mount into it.
+    pub files: PathBuf,
 }
 
 /// A pod that was started.
@@ -40,20 +61,92 @@ impl BarePod {
         };
         let security = cri::LinuxSandboxSecurityContext {
             namespace_options: Some(namespaces()),
+            seccomp: Some(cri::SecurityProfile::default()),
             ..Default::default()
         };
         let linux = cri::LinuxPodSandboxConfig {
             cgroup_parent: format!("/kubepods/besteffort/pod{}", self.name),
             security_context: Some(security),
+            overhead: Some(cri::LinuxContainerResources::default()),
+            resources: Some(cri::LinuxContainerResources {
+                cpu_period: 100_000,
+                cpu_shares: 2,
+                ..Default::default()
+            }),
             ..Default::default()
+        };
+        let dns = cri::DnsConfig {
+            servers: vec!["10.96.0.10".to_owned()],
+            searches: ["bench.svc.cluster.local", "svc.cluster.local", "cluster.local"]
+                .map(str::to_owned)
+                .to_vec(),
+            options: vec!["ndots:5".to_owned()],
         };
         cri::PodSandboxConfig {
             metadata: Some(metadata),
             hostname: self.name.clone(),
-            log_directory: self.logs.display().to_string(),
+            log_directory: self.files.display().to_string(),
+            dns_config: Some(dns),
+            labels: self.labels().into(),
             linux: Some(linux),
             ..Default::default()
         }
+    }
+
+    fn labels(&self) -> [(String, String); 3] {
+        [("name", self.name.as_str()), ("namespace", "bench"), ("uid", &self.name)]
+            .map(|(key, value)| (format!("io.kubernetes.pod.{key}"), value.to_owned()))
+    }
+
+    /// The container of a pod that asks for nothing, as agents ask for it: the runtime has as much to do.
+    fn container(&self) -> cri::ContainerConfig {
+        let security = cri::LinuxContainerSecurityContext {
+            namespace_options: Some(namespaces()),
+            run_as_user: Some(cri::Int64Value::default()),
+            masked_paths: MASKED.map(str::to_owned).to_vec(),
+            readonly_paths: READ_ONLY.map(str::to_owned).to_vec(),
+            seccomp: Some(cri::SecurityProfile {
+                profile_type: cri::security_profile::ProfileType::Unconfined.into(),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let linux = cri::LinuxContainerConfig {
+            resources: Some(cri::LinuxContainerResources {
+                cpu_period: 100_000,
+                cpu_shares: 2,
+                oom_score_adj: 1000,
+                ..Default::default()
+            }),
+            security_context: Some(security),
+        };
+        cri::ContainerConfig {
+            metadata: Some(cri::ContainerMetadata { name: "main".to_owned(), attempt: 0 }),
+            image: Some(cri::ImageSpec {
+                image: "ferrolet.test/workload:1".to_owned(),
+                ..Default::default()
+            }),
+            args: ["sleep", "forever"].map(str::to_owned).to_vec(),
+            mounts: MOUNTED.map(|(name, path)| self.mount(name, path)).to_vec(),
+            labels: self.labels().into(),
+            log_path: "main.log".to_owned(),
+            linux: Some(linux),
+            ..Default::default()
+        }
+    }
+
+    fn mount(&self, name: &str, path: &str) -> cri::Mount {
+        cri::Mount {
+            container_path: path.to_owned(),
+            host_path: self.files.join(name).display().to_string(),
+            ..Default::default()
+        }
+    }
+
+    /// Makes the files that the calls name.
+    fn prepare(&self) -> std::io::Result<()> {
+        fs::create_dir_all(&self.files)?;
+        MOUNTED.iter().try_for_each(|(name, _)| fs::write(self.files.join(name), ""))
     }
 
     async fn start(self, mut client: RuntimeServiceClient<Channel>) -> Result<StartedPod> {
@@ -64,7 +157,7 @@ impl BarePod {
         let sandbox = sandbox.into_inner().pod_sandbox_id;
         let request = cri::CreateContainerRequest {
             pod_sandbox_id: sandbox.clone(),
-            config: Some(container()),
+            config: Some(self.container()),
             sandbox_config: Some(config),
         };
         let container = client.create_container(request).await.context("create a container")?;
@@ -90,31 +183,11 @@ fn namespaces() -> cri::NamespaceOption {
     cri::NamespaceOption { pid: cri::NamespaceMode::Container.into(), ..Default::default() }
 }
 
-fn container() -> cri::ContainerConfig {
-    let security = cri::LinuxContainerSecurityContext {
-        namespace_options: Some(namespaces()),
-        ..Default::default()
-    };
-    let linux =
-        cri::LinuxContainerConfig { security_context: Some(security), ..Default::default() };
-    cri::ContainerConfig {
-        metadata: Some(cri::ContainerMetadata { name: "main".to_owned(), attempt: 0 }),
-        image: Some(cri::ImageSpec {
-            image: "ferrolet.test/workload:1".to_owned(),
-            ..Default::default()
-        }),
-        args: ["sleep", "forever"].map(str::to_owned).to_vec(),
-        log_path: "main.log".to_owned(),
-        linux: Some(linux),
-        ..Default::default()
-    }
-}
-
 impl Direct {
     /// Starts pods, all at the same time.
     pub fn start_pods(&self, pods: Vec<BarePod>) -> Result<Vec<StartedPod>> {
         for pod in &pods {
-            fs::create_dir_all(&pod.logs).context("make a directory for logs")?;
+            pod.prepare().context("make the files of a pod")?;
         }
         self.handle.block_on(async {
             let mut starting = JoinSet::new();

@@ -2,10 +2,21 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::vm_limits::has;
-use e2e::vm_node::VmNode;
+use e2e::vm_node::{CGROUPS, PATIENCE, VmNode};
 
 use super::pod;
 
+/// A process that a pod left beside its containers: no runtime knows of it.
+fn leave_process(node: &VmNode, cgroup: &str) -> Result<i32> {
+    // It ends when it is killed.
+    let pid = node.vm().spawn(&["ip", "monitor"], "/var/log/left.log")?;
+    let left = format!("{cgroup}/left");
+    node.vm().write(&format!("{CGROUPS}{left}/cgroup.procs"), &pid.to_string())?;
+    has(node, &left, &[("cgroup.procs", &pid.to_string())])?;
+    Ok(pid)
+}
+
+// behaviour: CGR-5
 #[test]
 fn who_wants_more_than_its_limits_is_slowed_down_or_killed_and_told_so() -> Result<()> {
     let mut node = VmNode::start()?;
@@ -35,8 +46,12 @@ fn who_wants_more_than_its_limits_is_slowed_down_or_killed_and_told_so() -> Resu
     })?;
     let end = node.wait_ended("hungry")?;
     ensure!(end == ("OOMKilled".to_owned(), 137), "{end:?}");
+    let left = leave_process(&node, of_pod)?;
     node.remove_manifest("busy.yaml")?;
     node.remove_manifest("hungry.yaml")?;
     node.wait_for_no_pod_cgroup()?;
+    let end =
+        node.vm().wait(left, PATIENCE)?.context("a process outlives the cgroup of its pod")?;
+    ensure!(end.signal == Some(9), "{end:?}");
     node.stop()
 }

@@ -1,6 +1,8 @@
 //! Options of the CPU and topology policies.
 
-use crate::fields::{CpuManagerPolicy, KubeletConfiguration, TopologyManagerPolicy};
+use crate::fields::{
+    CpuManagerPolicy, KubeletConfiguration, ReservedResource, TopologyManagerPolicy,
+};
 use crate::finding::Findings;
 use crate::flags::parse_bool;
 use crate::gates::FeatureGates;
@@ -31,6 +33,7 @@ pub(super) fn check(
     gates: &FeatureGates<'_>,
     findings: &mut Findings,
 ) {
+    check_static(config, findings);
     findings.require(
         config.cpu_manager_policy_options.is_empty()
             || config.cpu_manager_policy != CpuManagerPolicy::None,
@@ -80,6 +83,20 @@ pub(super) fn check(
             _ => findings.error(field, "no such option of the topology policy"),
         }
     }
+}
+
+/// Upstream's CPU manager does not start where pods could have every processor for themselves.
+fn check_static(config: &KubeletConfiguration, findings: &mut Findings) {
+    let lists = [&config.kube_reserved, &config.system_reserved];
+    let mut amounts = lists.iter().filter_map(|list| list.get(&ReservedResource::Cpu));
+    findings.require(
+        config.cpu_manager_policy != CpuManagerPolicy::Static
+            || !config.reserved_system_cpus.is_empty()
+            || amounts.any(|amount| !amount.is_zero()),
+        "cpuManagerPolicy",
+        "unable to determine reserved CPU resources for static policy: set cpu in kubeReserved or \
+         systemReserved, or reservedSystemCPUs",
+    );
 }
 
 /// Upstream's CPU manager does not start with them, and so the kubelet does not.

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use hostfs::HostSegments;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use journal::{Became, Entry, Query, Thing, find};
 use model::ports::clock::WallClock as _;
 use server::wire::{GcItem, GcVerdict, WhyAnswer};
@@ -20,7 +20,7 @@ use crate::observe::SystemClock;
 use crate::run::JOURNAL;
 
 /// How long, at most, the log of a container went before it.
-const BEFORE: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
+const BEFORE: SignedDuration = SignedDuration::from_secs(60);
 
 /// What `gc why` is asked.
 #[derive(Debug, Clone, clap::Args)]
@@ -91,12 +91,20 @@ struct Answer<'a> {
 }
 
 /// Reads the journal that an agent left.
-pub(crate) fn from_files(journal: PathBuf, what: &str, limit: usize) -> Result<WhyAnswer> {
+fn from_files(journal: PathBuf, what: &str, limit: usize) -> Result<WhyAnswer> {
+    let place = journal.display().to_string();
+    let answer = read(journal, what, limit)?;
+    answer.with_context(|| format!("there is no journal in {place}, and no agent runs there"))
+}
+
+/// Reads a journal, if there is one. It begins with the end of the first removal; before that there may be what
+/// was under way.
+pub(crate) fn read(journal: PathBuf, what: &str, limit: usize) -> Result<Option<WhyAnswer>> {
     let there = journal.try_exists().with_context(|| format!("look at {}", journal.display()))?;
-    ensure!(there, "there is no journal in {}, and no agent runs there", journal.display());
     let segments = HostSegments::new(journal);
     let found = find(&segments, &Query::new(what), limit).context("read the journal")?;
-    Ok(WhyAnswer { what: what.to_owned(), found })
+    let there = there || !found.entries.is_empty();
+    Ok(there.then(|| WhyAnswer { what: what.to_owned(), found }))
 }
 
 /// Beside the answer, so that whoever passes that on has it alone.
@@ -181,7 +189,7 @@ fn together(entries: &[Entry]) -> Vec<Removal<'_>> {
             let container = removal.entry;
             entry.kind == "log"
                 && container.kind == "container"
-                && entry.outcome != Became::Failed
+                && !matches!(entry.outcome, Became::Failed | Became::Unknown)
                 && (&entry.name, &entry.pod_uid, &entry.rule)
                     == (&container.name, &container.pod_uid, &container.rule)
                 && container.time.duration_since(entry.time) <= BEFORE
@@ -220,8 +228,10 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
         Became::Gone => "was to be removed, and was gone already,",
         Became::Held => "was deleted, and was still held by finalizers,",
         Became::Failed => "could not be removed",
+        Became::Unknown => "was being removed, and is not known to be gone,",
     };
-    let ago = human_duration(now.duration_since(entry.time));
+    // The clock may have been set back since.
+    let ago = human_duration(now.duration_since(entry.time).max(SignedDuration::ZERO));
     let at = entry.time.strftime("%Y-%m-%d %H:%M:%S UTC");
     let why = reason(&entry.rule, &entry.detail);
     let mut lines = vec![format!("{thing}{of} {went} {ago} ago, at {at}: {why}.")];

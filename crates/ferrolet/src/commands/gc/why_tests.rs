@@ -58,6 +58,43 @@ fn a_container_is_told_with_its_rule_its_numbers_and_the_logs_that_went_along() 
 }
 
 #[test]
+fn what_was_removed_before_the_clock_was_set_back_was_removed_just_now() {
+    let entries = vec![entry(Subject::Container(ID.into()), Outcome::Removed, 1_000_000)];
+    let told = told(&answer(entries), Timestamp::from_second(1180).unwrap());
+    assert!(told.contains(" was removed 0s ago, at 1970-01-12 13:46:40 UTC: "), "{told}");
+}
+
+#[test]
+fn what_was_being_removed_when_the_agent_was_killed_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let place = root.path().join(JOURNAL);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let _inside = runtime.enter();
+    let open = || {
+        let segments = Arc::new(HostSegments::new(place.clone()));
+        let clock = Arc::new(VirtualClock::starting_at(Timestamp::UNIX_EPOCH));
+        DiskJournal::new(segments, clock, "0.1.0", SMALLEST)
+    };
+    let killed = open();
+    killed.begun(&verdict(Subject::Container(ID.into())));
+    std::mem::forget(killed);
+    let ask = || told(&from_files(place.clone(), "main", 10).unwrap(), Timestamp::UNIX_EPOCH);
+    let text = ask();
+    let expected = " of pod default/web-node was being removed, and is not known to be gone, ";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains("\n  error: the process ended before the answer\n"), "{text}");
+    let next = open();
+    for left in next.take_left() {
+        next.settle(left, Became::Removed, "");
+    }
+    drop(next);
+    let text = ask();
+    assert!(text.contains(" of pod default/web-node was removed 0s ago"), "{text}");
+    assert!(text.contains(", foundGone after a restart\n"), "{text}");
+    assert_eq!(text.matches("\n  id:").count(), 1, "{text}");
+}
+
+#[test]
 fn a_link_belongs_to_its_own_container_and_a_failure_is_told_alone() {
     let other = "ff6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7fabcd";
     let link = format!("/links/web_default_main-{other}.log");

@@ -25,6 +25,7 @@ const RULES: &[(&str, &str)] = &[
         "the node has {dead#dead container} and {cap} may stay; it is number {position}, counted from the newest",
     ),
     ("pod-is-gone", "its pod is gone"),
+    ("pod-was-refused", "its pod was refused, and nothing of it runs"),
     ("pod-deleted", "its pod was deleted and has ended"),
     ("pod-evicted", "its pod was evicted"),
     ("pod-terminated", "its pod has ended and the node needs room"),

@@ -79,6 +79,25 @@ fn refused(pod: &Pod, there: &Occupancy, node: &Node) -> (String, String) {
     }
 }
 
+// behaviour: ADM-26
+#[test]
+fn only_where_nothing_but_labels_is_in_the_way_others_may_help() {
+    let south = "nodeSelector: {zone: south}";
+    let there = occupied([pod("there", "")]);
+    let full = Node { allocatable: amounts(&[("pods", "1")]), ..node() };
+    let rows = [
+        (pod("new", ""), node(), false),
+        (pod("new", south), node(), true),
+        (pod("new", south), full, false),
+        (pod("new", &format!("{south}, nodeName: other")), node(), false),
+        (pod("new", &format!("{south}, os: {{name: windows}}")), node(), false),
+        (pod("new", "nodeName: other"), node(), false),
+    ];
+    for (row, (pod, node, expected)) in rows.into_iter().enumerate() {
+        assert_eq!(only_labels_are_in_the_way(&pod, &there, &node), expected, "row {row}");
+    }
+}
+
 // behaviour: ADM-1, ADM-3
 #[test]
 fn a_pod_needs_as_much_as_it_asks_for() {

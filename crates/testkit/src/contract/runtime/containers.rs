@@ -46,13 +46,11 @@ pub(super) async fn a_container_remembers_what_it_was_made_with(bench: &Bench<'_
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
     config.attempt = 7;
     config.log_path = "main/7.log".into();
-    config.labels.insert("color".into(), "blue".into());
     config.annotations.insert("ferrolet.test/note".into(), "{\"a\": \"ü\"}".into());
     let id = bench.create(&pod, &config).await?;
 
     let status = bench.runtime.container_status(&id).await?;
     ensure!(status.id == id && status.name == config.name, "{status:?}");
-    ensure!(status.labels == config.labels, "{status:?}");
     ensure!(status.annotations == config.annotations, "{status:?}");
     let log_path = format!("{}/{}", pod.config.log_directory, config.log_path);
     ensure!(*status.log_path == log_path, "{status:?}");

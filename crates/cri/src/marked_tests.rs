@@ -1,0 +1,99 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use prost::bytes::Buf as _;
+
+use super::*;
+
+/// What is handed on of lists that come in pieces, each of that many fields.
+fn handed_on(
+    digest: &mut dyn Digest,
+    list: &[u8],
+    pieces: &[usize],
+) -> Result<Fingerprint, Status> {
+    let (mut sum, mut rest, mut handed_on) = (Fingerprint::default(), list, BytesMut::new());
+    for fields in pieces {
+        let before = rest;
+        for _ in 0..*fields {
+            next(&mut rest)?;
+        }
+        let fields = &before[..before.len() - rest.len()];
+        digest.take(fields, false, &mut handed_on)?;
+        assert!(handed_on.is_empty(), "the list is not over");
+    }
+    digest.take(rest, true, &mut handed_on)?;
+    while handed_on.has_remaining() {
+        assert_eq!(handed_on.get_u8(), 0);
+        let length = handed_on.get_u32() as usize;
+        sum = sum.and(MarkSum::decode(handed_on.split_to(length)).unwrap().fingerprint());
+    }
+    Ok(sum)
+}
+
+fn texts() -> impl Strategy<Value = BTreeMap<String, String>> {
+    prop::collection::btree_map("[a-z]{1,5}", "[a-z]{0,200}", 0..4)
+}
+
+prop_compose! {
+    fn container()(
+        id in "[0-9a-f]{0,70}",
+        state in 0..6,
+        (labels, annotations) in (texts(), texts()),
+        created_at in any::<i64>(),
+    ) -> cri::Container {
+        let metadata = Some(cri::ContainerMetadata { name: id.clone(), attempt: 300 });
+        cri::Container {
+            id, state, labels, annotations, created_at, metadata, ..Default::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn sandbox()(
+        id in "[0-9a-f]{0,70}",
+        state in -1..4,
+        (labels, annotations) in (texts(), texts()),
+        created_at in any::<i64>(),
+    ) -> cri::PodSandbox {
+        cri::PodSandbox { id, state, labels, annotations, created_at, ..Default::default() }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_list_stands_for_what_it_says_when_it_is_decoded(
+        containers in prop::collection::vec(container(), 0..6),
+        sandboxes in prop::collection::vec(sandbox(), 0..6),
+        pieces in prop::collection::vec(0_usize..3, 0..4),
+    ) {
+        let mut expected = Fingerprint::default();
+        for container in &containers {
+            expected.add(container.id.as_bytes(), from_cri::container_state(container.state()).into());
+        }
+        let list = cri::ListContainersResponse { containers }.encode_to_vec();
+        let mut digest = Marked::<OfContainers>::default();
+        prop_assert_eq!(handed_on(&mut digest, &list, &pieces).unwrap(), expected);
+        let again = handed_on(&mut digest, &list, &pieces).unwrap();
+        prop_assert_eq!(again, expected, "the next list is one of its own");
+
+        let mut expected = Fingerprint::default();
+        for sandbox in &sandboxes {
+            expected.add(sandbox.id.as_bytes(), from_cri::sandbox_state(sandbox.state()).into());
+        }
+        let list = cri::ListPodSandboxResponse { items: sandboxes }.encode_to_vec();
+        let sum = handed_on(&mut Marked::<OfSandboxes>::default(), &list, &pieces);
+        prop_assert_eq!(sum.unwrap(), expected);
+    }
+
+    #[test]
+    fn no_list_makes_it_panic(list in prop::collection::vec(any::<u8>(), 0..200)) {
+        handed_on(&mut Marked::<OfContainers>::default(), &list, &[]).ok();
+    }
+}
+
+#[test]
+fn an_entry_that_ends_within_a_field_is_an_error() {
+    let mut digest = Marked::<OfContainers>::default();
+    let error = handed_on(&mut digest, &[0x0a, 2, 0x0a, 5], &[]).unwrap_err();
+    assert_eq!(error.code(), tonic::Code::Internal);
+}

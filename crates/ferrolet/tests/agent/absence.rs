@@ -1,0 +1,146 @@
+//! The API server is away for hours: what that costs, and what it is told when it is back.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use model::ids::PodName;
+use model::observed::{Container, ContainerState};
+use testkit::cluster::node_api::{MemoryNodeApi, NodeAsk};
+use testkit::cluster::{Ask, MemoryPods, Trouble};
+use testkit::pods::pod;
+use testkit::runtime::Method;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::world::World;
+
+const PODS: usize = 30;
+const AWAY: Duration = Duration::from_hours(3);
+/// How long the server may be back until it has heard of everything: the longest pause of who tries, and a little.
+const TOLD: Duration = Duration::from_secs(15);
+
+fn name(number: usize) -> String {
+    format!("web-{number:02}")
+}
+
+fn sleeper(number: usize) -> Pod {
+    let pod = pod(&name(number)).on_node("node").restart_policy("Always").grace(30);
+    pod.container("main", "ferrolet.test/workload:1", ["sleep", "forever"]).build()
+}
+
+fn running(world: &World, number: usize) -> Option<Container> {
+    let (name, mut all) = (name(number), world.runtime.containers());
+    all.retain(|one| *one.pod.name == name && one.state == ContainerState::Running);
+    assert!(all.len() <= 1, "{all:?}");
+    all.pop()
+}
+
+/// Whether a pod is told to be ready, after so many restarts.
+fn is_told(api: &MemoryPods, number: usize, restarts: i32) -> Option<()> {
+    let status: PodStatus = api.pod(&PodName::new("default", name(number)))?.status.clone()?;
+    let is_ready =
+        status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
+    let container = status.container_statuses?.into_iter().next()?;
+    (is_ready && container.restart_count == restarts).then_some(())
+}
+
+async fn all_told(world: &World, api: &MemoryPods, restarts: i32) {
+    let all = |_: &World| (0..PODS).all(|number| is_told(api, number, restarts).is_some());
+    world.until("all pods are told of", |world| all(world).then_some(())).await;
+}
+
+/// Everything of the API server is away, or back.
+fn set_away(world: &World, (api, node): (&MemoryPods, &MemoryNodeApi), is_away: bool) {
+    api.away(is_away);
+    node.freeze(is_away);
+    if !is_away {
+        node.end_troubles();
+        world.rest.end_troubles();
+        return;
+    }
+    let asks = [
+        NodeAsk::Get,
+        NodeAsk::Create,
+        NodeAsk::Patch,
+        NodeAsk::GetLease,
+        NodeAsk::CreateLease,
+        NodeAsk::UpdateLease,
+    ];
+    for ask in asks {
+        node.trouble(ask, Trouble::Unreachable, u32::MAX);
+    }
+    for ask in [Ask::Event, Ask::CountEvent, Ask::Object] {
+        world.rest.trouble(ask, Trouble::Unreachable, u32::MAX);
+    }
+}
+
+/// Restarts the container of each pod, one after the other; the pods in the order in which that was.
+async fn restart_all(world: &World) -> Vec<String> {
+    // Not in the order of their names.
+    let order: Vec<usize> = (0..PODS).map(|number| number * 7 % PODS).collect();
+    for number in &order {
+        let old = running(world, *number).expect("it runs");
+        assert!(world.runtime.kill_container(&old.id, 1));
+        let next = |world: &World| running(world, *number).filter(|one| one.id != old.id);
+        world.until("another container runs", next).await;
+        sleep(Duration::from_mins(2)).await;
+    }
+    order.into_iter().map(name).collect()
+}
+
+// behaviour: API-33, STW-30, STW-33, STW-35
+#[tokio::test(start_paused = true)]
+async fn hours_without_the_api_server_cost_few_calls_and_then_each_pod_is_told_once_newest_first() {
+    let (mut world, api) = World::in_cluster();
+    let node = MemoryNodeApi::default();
+    world.own_node = Some(node.clone());
+    for number in 0..PODS {
+        api.make(sleeper(number));
+    }
+    let _agent = world.start();
+    all_told(&world, &api, 0).await;
+    sleep(Duration::from_mins(1)).await;
+
+    set_away(&world, (&api, &node), true);
+    let back = Instant::now() + AWAY;
+    node.forget_calls();
+    world.rest.forget_calls();
+    world.runtime.forget_calls();
+    let order = restart_all(&world).await;
+    sleep_until(back).await;
+    let (of_pods, of_node, of_events) =
+        (api.missed(), node.calls().len(), world.rest.calls().len());
+    let calls = of_pods + of_node + of_events;
+    println!(
+        "{calls} calls in {AWAY:?}: {of_pods} of pods, {of_node} of node, {of_events} of events"
+    );
+    // All of them together less than one a second, however many pods wait; and nobody gave up.
+    let seconds = usize::try_from(AWAY.as_secs()).expect("hours are few seconds");
+    assert!(calls < seconds, "{of_pods} {of_node} {of_events}");
+    assert!(of_pods > seconds / 12 && of_node > seconds / 8, "{of_pods} {of_node}");
+    assert_eq!(world.runtime.count(Method::CreateContainer), PODS);
+    assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);
+
+    node.forget_calls();
+    world.rest.forget_calls();
+    world.runtime.forget_calls();
+    api.forget_calls();
+    let begun = Instant::now();
+    set_away(&world, (&api, &node), false);
+    all_told(&world, &api, 1).await;
+    assert!(begun.elapsed() <= TOLD, "{:?}", begun.elapsed());
+    sleep(Duration::from_mins(1)).await;
+    let mut newest_first: Vec<String> =
+        order.iter().rev().map(|name| format!("PATCH default/{name}")).collect();
+    let told = api.calls();
+    // Who tried last is another one than who tried before: of the two that are newest, either.
+    if told.first() == newest_first.get(1) {
+        newest_first.swap(0, 1);
+    }
+    assert_eq!(told, newest_first);
+    let rest = (node.calls(), world.rest.calls().len());
+    println!("after that: {rest:?}");
+    assert!(rest.0.len() <= 16 && rest.1 <= 10, "{rest:?}");
+    for method in [Method::RunPodSandbox, Method::CreateContainer, Method::StopContainer] {
+        assert_eq!(world.runtime.count(method), 0, "{method:?}");
+    }
+}

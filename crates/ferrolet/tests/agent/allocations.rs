@@ -1,0 +1,185 @@
+//! What pods were given, through restarts of the agent and of the machine.
+
+use std::io::ErrorKind;
+
+use ferrolet::wiring::Agent;
+use k8s_openapi::api::core::v1::{Pod, PodCondition, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use model::cgroup::CgroupName;
+use model::ids::PodName;
+use model::observed::{Container, ContainerState};
+use model::ports::runtime::Runtime as _;
+use model::verdict::Subject;
+use testkit::cluster::MemoryPods;
+use testkit::pods::pod;
+use testkit::runtime::Method;
+use testkit::wanted::removal;
+
+use crate::world::World;
+
+const IMAGE: &str = "ferrolet.test/workload:1";
+const STATE: &str = "/var/lib/kubelet/ferrolet/state";
+
+/// A node with two processors.
+fn small(mut world: World) -> World {
+    world.allocatable = vec![("cpu", "2")];
+    world
+}
+
+/// Writes the manifest of a pod whose uid stays, with resources of its own or of its container.
+fn write(world: &World, of_pod: &str, of_container: &str, args: &str) {
+    let manifest = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: uid-of-web}}\nspec:\n  \
+         terminationGracePeriodSeconds: 1\n  resources: {of_pod}\n  containers:\n  - name: main\n    \
+         image: \"{IMAGE}\"\n    args: {args}\n    resources: {of_container}\n"
+    );
+    world.files.write("/manifests/web.yaml", manifest);
+}
+
+fn pending(agent: &Agent) -> Option<PodCondition> {
+    let status = agent.pods().pods().into_iter().next()?.status?;
+    let conditions = status.conditions.clone()?;
+    conditions.into_iter().find(|one| one.type_ == "PodResizePending")
+}
+
+async fn waits(world: &World, agent: &Agent) {
+    let why = world.until("it waits for more", |_| pending(agent)).await;
+    assert_eq!(why.reason.as_deref(), Some("Deferred"));
+}
+
+fn shares(world: &World, container: &Container) -> i64 {
+    let config = world.runtime.container_config(&container.id).expect("the container");
+    config.resources.cpu_shares
+}
+
+// behaviour: RSZ-28
+#[tokio::test(start_paused = true)]
+async fn what_a_pod_has_as_a_whole_is_known_to_the_next_agent() {
+    let world = small(World::new());
+    let processors =
+        |count: u32| format!("{{requests: {{cpu: {count}}}, limits: {{cpu: {count}}}}}");
+    write(&world, &processors(1), "{}", "[sleep, forever]");
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    let cgroup = CgroupName::parse("/kubepods/burstable/poduid-of-web").expect("a name");
+    let has = || world.cgroups.all()[&cgroup].cpu_shares;
+    assert_eq!(has(), Some(1024));
+    write(&world, &processors(100), "{}", "[sleep, forever]");
+    waits(&world, &agent).await;
+    agent.stop().await;
+    let agent = world.start();
+    waits(&world, &agent).await;
+    tokio::time::sleep(std::time::Duration::from_mins(2)).await;
+    assert_eq!((has(), world.one_runs("web").await), (Some(1024), web));
+}
+
+// behaviour: RSZ-28
+#[tokio::test(start_paused = true)]
+async fn what_a_container_that_does_not_run_was_given_is_known_to_the_next_agent() {
+    let world = small(World::new());
+    let processors = |count: u32| format!("{{requests: {{cpu: {count}}}}}");
+    let fails = "[exit, \"1\"]";
+    write(&world, "null", &processors(1), fails);
+    let agent = world.start();
+    let instances = |world: &World| world.runtime.containers();
+    let second = |world: &World| instances(world).into_iter().find(|one| one.attempt == 2);
+    world.until("it fails again and again", second).await;
+    write(&world, "null", &processors(100), fails);
+    waits(&world, &agent).await;
+    let ended = |world: &World| {
+        let all = instances(world);
+        all.iter().all(|one| one.state == ContainerState::Exited).then_some(all)
+    };
+    let before = world.until("it has ended", ended).await;
+    agent.stop().await;
+    let last = before.iter().map(|one| one.attempt).max().expect("an instance");
+    let _agent = world.start();
+    let next = |world: &World| instances(world).into_iter().find(|one| one.attempt > last);
+    let next = world.until("it starts again", next).await;
+    assert_eq!(shares(&world, &next), 1024);
+}
+
+fn named(name: &str) -> PodName {
+    PodName::new("default", name)
+}
+
+fn cpu(amount: &str) -> ResourceRequirements {
+    let requests = Some([("cpu".to_owned(), Quantity(amount.to_owned()))].into());
+    ResourceRequirements { requests, ..ResourceRequirements::default() }
+}
+
+fn asking(name: &str, amount: &str) -> Pod {
+    let pod = pod(name).on_node("node").restart_policy("Always").grace(1);
+    let pod = pod.container("main", IMAGE, ["sleep", "forever"]);
+    pod.spec(|spec| spec.containers[0].resources = Some(cpu(amount))).build()
+}
+
+async fn runs(world: &World, name: &str) -> Container {
+    let one = |world: &World| {
+        let is_meant =
+            |one: &Container| &*one.pod.name == name && one.state == ContainerState::Running;
+        world.runtime.containers().into_iter().find(is_meant)
+    };
+    world.until(&format!("{name} runs"), one).await
+}
+
+fn deferred(api: &MemoryPods, name: &str) -> Option<()> {
+    let conditions = api.pod(&named(name))?.status.clone()?.conditions?;
+    conditions.iter().any(|one| one.reason.as_deref() == Some("Deferred")).then_some(())
+}
+
+/// The machine starts anew, and its runtime has forgotten everything.
+async fn reboot(world: &World) {
+    for container in world.runtime.containers() {
+        world.runtime.kill_container(&container.id, 137);
+        let gone = removal(Subject::Container(container.id));
+        world.runtime.remove_container(&gone).await.expect("it is dead");
+    }
+    for sandbox in world.runtime.sandboxes() {
+        world.runtime.stop_pod_sandbox(&sandbox.id).await.expect("it stops");
+        let gone = removal(Subject::Sandbox(sandbox.id));
+        world.runtime.remove_pod_sandbox(&gone).await.expect("it is dead");
+    }
+}
+
+// behaviour: RSZ-28
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_asks_for_more_than_it_was_given_is_let_in_again_after_a_reboot() {
+    let (world, api) = World::in_cluster();
+    let world = small(world);
+    api.make(asking("web", "1"));
+    let agent = world.start();
+    let first = runs(&world, "web").await;
+    api.update(&named("web"), |pod| {
+        pod.spec.as_mut().expect("a specification").containers[0].resources = Some(cpu("100"));
+    });
+    world.until("it waits for more", |_| deferred(&api, "web")).await;
+    agent.stop().await;
+    reboot(&world).await;
+    let _agent = world.start();
+    let again = runs(&world, "web").await;
+    assert_ne!(again.id, first.id);
+    assert_eq!(shares(&world, &again), 1024);
+    world.until("it still waits for more", |_| deferred(&api, "web")).await;
+    let phase = api.pod(&named("web")).and_then(|pod| pod.status.clone()?.phase);
+    assert_eq!(phase.as_deref(), Some("Running"));
+}
+
+// behaviour: RSZ-29
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_cannot_read_what_pods_were_given_does_not_start_and_says_so() {
+    for file in ["allocated-resources.json", "actuated-resources.json"] {
+        let world = World::new();
+        write(&world, "null", "{requests: {cpu: 1}}", "[sleep, forever]");
+        let path = format!("{STATE}/{file}");
+        let kept = "what an agent wrote that this one cannot read for now";
+        world.files.write(&path, kept);
+        world.files.fail(&path, ErrorKind::Other);
+        let mut agent = world.start();
+        let why = agent.broken().await.to_string();
+        assert!(why.contains(&format!("read {path}: ")), "{why}");
+        agent.stop().await;
+        assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);
+        assert_eq!(world.files.content(&path).as_deref(), Some(kept.as_bytes()));
+    }
+}

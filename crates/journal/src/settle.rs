@@ -1,0 +1,102 @@
+//! What became of removals whose process was killed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::cgroup::CgroupName;
+use model::chain::Chain;
+use model::ports::cgroups::{CgroupError, Cgroups};
+use model::ports::files::HostFiles;
+use model::ports::runtime::Runtime;
+use tokio::time::timeout;
+
+use crate::disk::DiskJournal;
+use crate::entry::{Became, Entry};
+
+/// How long is waited for who knows whether something is there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Those who know whether something is still there.
+#[derive(Debug, Default)]
+pub struct Witnesses {
+    /// Knows of containers, sandboxes and images.
+    pub runtime: Option<Arc<dyn Runtime>>,
+    /// Knows of logs and directories.
+    pub files: Option<Arc<dyn HostFiles>>,
+    /// Knows of cgroups.
+    pub cgroups: Option<Arc<dyn Cgroups>>,
+}
+
+impl Witnesses {
+    /// Puts on record what earlier processes were removing when they were killed: what is gone was removed,
+    /// as far as anybody can tell; of what is not, or of which nobody knows, that is said.
+    pub async fn settle(&self, journal: &DiskJournal) {
+        for left in journal.take_left() {
+            let there = match timeout(PATIENCE, self.is_there(&left.entry)).await {
+                Ok(there) => there,
+                Err(_) => Err("nobody tells in time".to_owned()),
+            };
+            let (outcome, more) = match there {
+                // Nobody looks before one is removed, and of most pods there is none.
+                Ok(Some(false)) if left.entry.kind == "cgroup" => (Became::Gone, String::new()),
+                Ok(Some(false)) => (Became::Removed, String::new()),
+                Ok(Some(true)) => (Became::Unknown, "; it was there after a restart".to_owned()),
+                Ok(None) => (Became::Unknown, String::new()),
+                Err(why) => {
+                    (Became::Unknown, format!("; whether it is there cannot be told: {why}"))
+                }
+            };
+            journal.settle(left, outcome, &more);
+        }
+    }
+
+    /// Whether something is there, if anybody knows.
+    async fn is_there(&self, entry: &Entry) -> Result<Option<bool>, String> {
+        let id = entry.id.as_str();
+        match (entry.kind.as_str(), &self.runtime, &self.files, &self.cgroups) {
+            ("container", Some(runtime), ..) => {
+                found(runtime.container_status(&id.into()).await.map(drop))
+            }
+            ("sandbox", Some(runtime), ..) => {
+                found(runtime.pod_sandbox_status(&id.into()).await.map(drop))
+            }
+            ("image", Some(runtime), ..) => match runtime.image_status(id).await {
+                Ok(image) => Ok(Some(image.is_some())),
+                Err(error) => Err(error.to_string()),
+            },
+            ("log" | "pod-directory", _, Some(files), _) => listed(&**files, Path::new(id)).await,
+            ("cgroup", _, _, Some(cgroups)) => {
+                let name = CgroupName::parse(id).map_err(|error| error.to_string())?;
+                match cgroups.check(&name).await {
+                    Ok(()) => Ok(Some(true)),
+                    Err(CgroupError::Missing { .. }) => Ok(Some(false)),
+                    Err(error) => Err(Chain(&error).to_string()),
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// By the directory it is in: it may be a link that leads nowhere.
+async fn listed(files: &dyn HostFiles, path: &Path) -> Result<Option<bool>, String> {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
+    match files.list(directory).await {
+        Ok(names) => Ok(Some(names.iter().any(|one| name == one.as_str()))),
+        Err(error) if error.is_not_found() => Ok(Some(false)),
+        Err(error) => Err(Chain(&error).to_string()),
+    }
+}
+
+fn found(status: Result<(), model::ports::runtime::RuntimeError>) -> Result<Option<bool>, String> {
+    match status {
+        Ok(()) => Ok(Some(true)),
+        Err(error) if error.is_not_found() => Ok(Some(false)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+#[path = "settle_tests.rs"]
+mod tests;

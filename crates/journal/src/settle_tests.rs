@@ -1,0 +1,167 @@
+use model::ids::{PodName, PodUid};
+use model::ports::journal::{Journal as _, Outcome};
+use model::ports::runtime::Code;
+use model::verdict::Subject;
+use testkit::cgroups::MemoryCgroups;
+use testkit::clock::VirtualClock;
+use testkit::files::MemoryFiles;
+use testkit::runtime::{Fault, MemoryRuntime, Method, RemoteImage, Rule};
+use testkit::segments::MemorySegments;
+use testkit::wanted::{self, removal};
+
+use super::*;
+use crate::disk::SMALLEST;
+use crate::query::Query;
+
+/// What outlives a process, and what it removes.
+struct World {
+    clock: Arc<VirtualClock>,
+    segments: MemorySegments,
+    runtime: Arc<MemoryRuntime>,
+    files: Arc<MemoryFiles>,
+    cgroups: Arc<MemoryCgroups>,
+}
+
+impl World {
+    fn new() -> Self {
+        let clock = Arc::new(VirtualClock::new());
+        let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
+        runtime.add_image(&RemoteImage::new("image"));
+        let (files, cgroups) = (Arc::default(), Arc::default());
+        Self { clock, segments: MemorySegments::default(), runtime, files, cgroups }
+    }
+
+    fn journal(&self) -> DiskJournal {
+        let segments = Arc::new(self.segments.clone());
+        DiskJournal::new(segments, Arc::clone(&self.clock) as _, "0.1.0", SMALLEST)
+    }
+
+    /// A process that is killed while it removes all these.
+    fn killed_over(&self, subjects: &[Subject]) {
+        let journal = self.journal();
+        for subject in subjects {
+            journal.begun(&removal(subject.clone()));
+        }
+        std::mem::forget(journal);
+    }
+
+    /// The next process, which asks these.
+    async fn next(&self, witnesses: &Witnesses) -> DiskJournal {
+        let journal = self.journal();
+        witnesses.settle(&journal).await;
+        journal
+    }
+
+    fn witnesses(&self) -> Witnesses {
+        Witnesses {
+            runtime: Some(Arc::clone(&self.runtime) as _),
+            files: Some(Arc::clone(&self.files) as _),
+            cgroups: Some(Arc::clone(&self.cgroups) as _),
+        }
+    }
+}
+
+fn became(journal: &DiskJournal, what: &str) -> Vec<(Became, String)> {
+    let found = journal.find(&Query::new(what), 10).unwrap();
+    let told = |entry: Entry| (entry.outcome, entry.error.unwrap_or_default());
+    found.entries.into_iter().map(told).collect()
+}
+
+fn still_there() -> Vec<(Became, String)> {
+    let error = "the process ended before the answer; it was there after a restart";
+    vec![(Became::Unknown, error.to_owned())]
+}
+
+// behaviour: GC-102
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_after_a_kill_was_removed_and_of_what_is_not_that_is_said() {
+    let world = World::new();
+    let pod = wanted::sandbox(&PodName::new("default", "web"), &PodUid::from("u1"));
+    let sandbox = world.runtime.run_pod_sandbox(&pod).await.unwrap();
+    world.files.write("/logs/there/0.log", "text");
+    world.files.put_link("/links/dangling.log", "/nowhere");
+    let cgroup = |name: &str| CgroupName::parse(name).unwrap();
+    world.cgroups.enter(&cgroup("/kubepods/there"));
+    world.killed_over(&[
+        Subject::Container("c1".into()),
+        Subject::Sandbox("s1".into()),
+        Subject::Sandbox(sandbox.clone()),
+        Subject::Image("i1".to_owned()),
+        Subject::Image("image".to_owned()),
+        Subject::PodLogs("/logs/gone".into()),
+        Subject::PodLogs("/logs/there".into()),
+        Subject::LogLink("/links/dangling.log".into()),
+        Subject::PodDirectory("/pods/gone".into()),
+        Subject::Cgroup(cgroup("/kubepods/gone")),
+        Subject::Cgroup(cgroup("/kubepods/there")),
+        Subject::Pod("u7".into()),
+    ]);
+    let journal = world.next(&world.witnesses()).await;
+    for gone in ["c1", "s1", "i1", "/logs/gone", "/pods/gone"] {
+        assert_eq!(became(&journal, gone), [(Became::Removed, String::new())], "{gone}");
+        let found = journal.find(&Query::new(gone), 1).unwrap();
+        assert_eq!(found.entries[0].detail.text("foundGone").as_deref(), Some("after a restart"));
+    }
+    assert_eq!(became(&journal, "/kubepods/gone"), [(Became::Gone, String::new())]);
+    let there =
+        [sandbox.as_str(), "image", "/logs/there", "/links/dangling.log", "/kubepods/there"];
+    for there in there {
+        assert_eq!(became(&journal, there), still_there(), "{there}");
+    }
+    let unknown = (Became::Unknown, "the process ended before the answer".to_owned());
+    assert_eq!(became(&journal, "u7"), [unknown]);
+    std::mem::forget(journal);
+    let again = world.next(&world.witnesses()).await;
+    assert_eq!(became(&again, "c1").len(), 1, "it is settled for good");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_does_not_tell_is_not_waited_for() {
+    let world = World::new();
+    let hang = Rule::on(Method::ContainerStatus, Fault::hang()).object("c1");
+    world.runtime.inject(hang);
+    let fails = Rule::on(Method::ContainerStatus, Fault::error(Code::Unavailable)).object("c2");
+    world.runtime.inject(fails);
+    world.killed_over(&[Subject::Container("c1".into()), Subject::Container("c2".into())]);
+    let journal = world.next(&world.witnesses()).await;
+    for id in ["c1", "c2"] {
+        let told = became(&journal, id);
+        let [(Became::Unknown, error)] = &*told else { panic!("{told:?}") };
+        assert!(error.contains("; whether it is there cannot be told: "), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_next_process_removed_meanwhile_is_on_record_once() {
+    let world = World::new();
+    let subjects = ["c1", "c2"].map(|id| Subject::Container(id.into()));
+    world.killed_over(&subjects);
+    let next = world.journal();
+    let left = next.take_left();
+    assert_eq!(left.len(), 2);
+    next.record(&removal(subjects[0].clone()), Outcome::Removed);
+    for left in left {
+        next.settle(left, Became::Removed, "");
+    }
+    for (id, found_gone) in [("c1", None), ("c2", Some("after a restart"))] {
+        assert_eq!(became(&next, id), [(Became::Removed, String::new())]);
+        let detail = next.find(&Query::new(id), 1).unwrap().entries[0].detail.clone();
+        assert_eq!(detail.text("foundGone").as_deref(), found_gone);
+    }
+    std::mem::forget(next);
+    assert!(world.journal().take_left().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_killed_while_it_settles_leaves_the_rest_to_the_next() {
+    let world = World::new();
+    world.killed_over(&["c1", "c2"].map(|id| Subject::Container(id.into())));
+    let second = world.journal();
+    let first = second.take_left().into_iter().next().unwrap();
+    second.settle(first, Became::Removed, "");
+    std::mem::forget(second);
+    let third = world.next(&world.witnesses()).await;
+    for id in ["c1", "c2"] {
+        assert_eq!(became(&third, id), [(Became::Removed, String::new())], "{id}");
+    }
+}

@@ -1,0 +1,124 @@
+use jiff::Timestamp;
+use model::verdict::{Subject, Verdict};
+use testkit::segments::MemorySegments;
+use testkit::wanted::removal;
+
+use super::*;
+use crate::entry::Became;
+
+fn verdict(id: &str) -> Verdict {
+    removal(Subject::Container(id.into()))
+}
+
+fn entry(id: &str) -> Entry {
+    Entry::of_begun(&verdict(id), Timestamp::UNIX_EPOCH, "0.1.0")
+}
+
+fn left(under_way: &UnderWay) -> Vec<String> {
+    under_way.take_left().unwrap().into_iter().map(|left| left.entry.id).collect()
+}
+
+fn bytes(segments: &MemorySegments) -> u64 {
+    segments.others(PLACE).list().unwrap().iter().map(|file| file.size).sum()
+}
+
+/// As `kill -9`: nothing is tidied up.
+fn kill(under_way: UnderWay) {
+    std::mem::forget(under_way);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_begun_and_not_ended_is_left_to_each_process_until_it_ends() {
+    let segments = MemorySegments::default();
+    let first = UnderWay::new(&segments);
+    let numbers = ["a", "b", "c"].map(|id| first.begin(entry(id)));
+    first.end(numbers[1]);
+    first.end(numbers[1]);
+    kill(first);
+    let second = UnderWay::new(&segments);
+    let own = second.begin(entry("d"));
+    assert_eq!(left(&second), ["a", "c"], "its own is none that is left");
+    second.end(own);
+    kill(second);
+    let third = UnderWay::new(&segments);
+    let taken = third.take_left().unwrap();
+    assert_eq!(taken.len(), 2, "nobody has settled them");
+    assert!(taken.iter().all(|left| left.entry.outcome == Became::Unknown));
+    for one in taken {
+        third.end(one.number);
+    }
+    kill(third);
+    assert_eq!(left(&UnderWay::new(&segments)), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_ends_everything_leaves_no_file() {
+    let segments = MemorySegments::default();
+    let first = UnderWay::new(&segments);
+    let number = first.begin(entry("a"));
+    assert!(bytes(&segments) > 0);
+    first.end(number);
+    drop(first);
+    assert_eq!(segments.others(PLACE).list().unwrap(), []);
+    let second = UnderWay::new(&segments);
+    second.begin(entry("a"));
+    drop(second);
+    assert_eq!(left(&UnderWay::new(&segments)), ["a"], "who leaves something leaves it on disk");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_files_stay_small_and_what_takes_long_stays_in_them() {
+    let segments = MemorySegments::default();
+    let under_way = UnderWay::new(&segments);
+    under_way.begin(entry("slow"));
+    for number in 0..20_000 {
+        let begun = under_way.begin(entry(&format!("c{number}")));
+        under_way.end(begun);
+        assert!(bytes(&segments) <= LONG * 2, "{} at {number}", bytes(&segments));
+    }
+    kill(under_way);
+    assert_eq!(left(&UnderWay::new(&segments)), ["slow"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_at_any_byte_what_was_noted_down_before_is_known() {
+    let segments = MemorySegments::default();
+    let whole = UnderWay::new(&segments);
+    let first = whole.begin(entry("a"));
+    let number = segments.others(PLACE).list().unwrap()[0].number;
+    let kept = segments.others(PLACE).content(number).unwrap().len();
+    whole.begin(entry("b"));
+    whole.end(first);
+    let content = segments.others(PLACE).content(number).unwrap();
+    kill(whole);
+    for end in kept..=content.len() {
+        let segments = MemorySegments::default();
+        segments.others(PLACE).put(number, &content[..end]);
+        let found = left(&UnderWay::new(&segments));
+        assert!(found == ["a"] || found == ["a", "b"] || found == ["b"], "at {end}: {found:?}");
+        // The next one can go on after it.
+        let next = UnderWay::new(&segments);
+        next.begin(entry("c"));
+        kill(next);
+        assert_eq!(left(&UnderWay::new(&segments)), [&found[..], &["c".to_owned()]].concat());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_stops_nobody_and_leaves_no_heap_of_files() {
+    let segments = MemorySegments::default();
+    let under_way = UnderWay::new(&segments);
+    segments.others(PLACE).set_room(Some(20));
+    for number in 0..100 {
+        let begun = under_way.begin(entry(&format!("c{number}")));
+        if number % 2 == 0 {
+            under_way.end(begun);
+        }
+    }
+    assert!(segments.others(PLACE).list().unwrap().len() <= 1);
+    segments.others(PLACE).set_room(None);
+    under_way.begin(entry("last"));
+    kill(under_way);
+    let found = left(&UnderWay::new(&segments));
+    assert_eq!((found.len(), found.last().map(String::as_str)), (51, Some("last")));
+}

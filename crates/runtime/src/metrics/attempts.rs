@@ -1,0 +1,108 @@
+//! What was tried for pods, and how it went.
+
+use std::time::Duration;
+
+use prometheus::{
+    DEFAULT_BUCKETS, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry,
+};
+
+/// The metrics, by their upstream names.
+#[derive(Debug, Clone)]
+pub(crate) struct Attempts {
+    sandboxes: HistogramVec,
+    sandbox_errors: IntCounterVec,
+    own_users: IntCounter,
+    own_users_errors: IntCounter,
+    images: IntCounterVec,
+    hooks_without_tls: IntCounter,
+    sleeps_broken_off: IntCounter,
+}
+
+impl Attempts {
+    /// Metrics that show up in a registry.
+    pub(crate) fn new(registry: &Registry) -> prometheus::Result<Self> {
+        let counter = |name: &str, help: &str| {
+            let counter = IntCounter::new(name, help)?;
+            registry.register(Box::new(counter.clone()))?;
+            Ok::<_, prometheus::Error>(counter)
+        };
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            let counters = IntCounterVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(counters.clone()))?;
+            Ok::<_, prometheus::Error>(counters)
+        };
+        let name = "kubelet_run_podsandbox_duration_seconds";
+        let help = "Time that the runtime took over a sandbox, by the handler of its class.";
+        let sandboxes = HistogramOpts::new(name, help).buckets(DEFAULT_BUCKETS.to_vec());
+        let sandboxes = HistogramVec::new(sandboxes, &["runtime_handler"])?;
+        registry.register(Box::new(sandboxes.clone()))?;
+        Ok(Self {
+            sandboxes,
+            sandbox_errors: counters(
+                "kubelet_run_podsandbox_errors_total",
+                "Number of sandboxes that the runtime did not make, by the handler of their class.",
+                &["runtime_handler"],
+            )?,
+            own_users: counter(
+                "kubelet_started_user_namespaced_pods_total",
+                "Number of times that it was begun to make a pod with users of its own.",
+            )?,
+            own_users_errors: counter(
+                "kubelet_started_user_namespaced_pods_errors_total",
+                "Number of times that a pod with users of its own was not made or not all started.",
+            )?,
+            images: counters(
+                "kubelet_image_manager_ensure_image_requests_total",
+                "Number of times that a container wanted its image, by whether it was there.",
+                &["pull_policy", "present_locally", "pull_required"],
+            )?,
+            hooks_without_tls: counter(
+                "kubelet_lifecycle_handler_http_fallbacks_total",
+                "Number of hooks over HTTPS that were answered without TLS.",
+            )?,
+            sleeps_broken_off: counter(
+                "kubelet_lifecycle_handler_sleep_terminated_total",
+                "Number of containers that ended before their hook had slept.",
+            )?,
+        })
+    }
+
+    /// The runtime was asked for a sandbox, which took so long.
+    pub(crate) fn asked_for_sandbox(&self, handler: &str, took: Duration, failed: bool) {
+        self.sandboxes.with_label_values(&[handler]).observe(took.as_secs_f64());
+        if failed {
+            self.sandbox_errors.with_label_values(&[handler]).inc();
+        }
+    }
+
+    /// A pod with users of its own is about to be made.
+    pub(crate) fn pod_with_own_users_starts(&self) {
+        self.own_users.inc();
+    }
+
+    /// A pod with users of its own was not made, or some of it did not start.
+    pub(crate) fn pod_with_own_users_did_not_start(&self) {
+        self.own_users_errors.inc();
+    }
+
+    /// A container wants its image: whether that is there and must be fetched, as far as it is known.
+    pub(crate) fn image_wanted(&self, policy: &str, present: Option<bool>, pull: Option<bool>) {
+        let word = |known: Option<bool>| match known {
+            Some(true) => "true",
+            Some(false) => "false",
+            None => "unknown",
+        };
+        let policy = policy.to_ascii_lowercase();
+        self.images.with_label_values(&[policy.as_str(), word(present), word(pull)]).inc();
+    }
+
+    /// A hook over HTTPS was answered without.
+    pub(crate) fn hook_without_tls(&self) {
+        self.hooks_without_tls.inc();
+    }
+
+    /// A container ended before its hook had slept.
+    pub(crate) fn sleep_broken_off(&self) {
+        self.sleeps_broken_off.inc();
+    }
+}

@@ -1,0 +1,82 @@
+use super::*;
+
+/// What happens to one thing.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Noted,
+    Began,
+    Ended,
+    Written(&'static str),
+    Failed,
+    Settled,
+    Gone,
+    Died,
+    Started,
+    /// Time passes.
+    Later,
+}
+
+fn events(steps: &[Step]) -> impl Iterator<Item = Record> {
+    let thing = || Thing { kind: "container".to_owned(), id: "c".to_owned() };
+    let mut at = Duration::ZERO;
+    steps.iter().map(move |step| {
+        let event = match step {
+            Step::Noted => Event::Noted(thing(), "old".to_owned()),
+            Step::Began => Event::RemovalBegan(thing(), "old"),
+            Step::Ended => Event::RemovalEnded(thing()),
+            Step::Written(rule) => Event::Written(thing(), (*rule).to_owned(), false),
+            Step::Failed => Event::Written(thing(), "old".to_owned(), true),
+            Step::Settled => Event::Settled(thing(), "old".to_owned()),
+            Step::Gone => Event::Gone(thing()),
+            Step::Died => Event::AgentDied,
+            Step::Started => Event::AgentStarted(2),
+            Step::Later => {
+                at += SETTLED * 2;
+                Event::ClockJumped
+            }
+        };
+        Record { at, event }
+    })
+}
+
+#[test]
+fn a_removal_without_an_entry_is_found() {
+    use Step::{Began, Died, Ended, Failed, Gone, Later, Noted, Settled, Started, Written};
+    let old = Written("old");
+    let rows: &[(&[Step], bool)] = &[
+        (&[Noted, Began, Gone, Ended, old, Settled, Started], true),
+        // It takes effect after it was given up.
+        (&[Noted, Began, Ended, old, Settled, Started, Gone], true),
+        (&[Gone], false),
+        (&[Began], false),
+        (&[Noted, Settled, Began], false),
+        (&[Noted, Began, Ended, Gone], false),
+        (&[Noted, Began, Ended, Settled], false),
+        (&[Noted, Began, Ended, Written("other")], false),
+        (&[old], false),
+        (&[Noted, old], false),
+        // What comes back has to go again, which may be the end of an earlier removal.
+        (&[Noted, Began, Ended, old, Settled, Noted, Began, Ended, old, Settled, Gone, Gone], true),
+        (&[Noted, Began, Ended, old, Settled, Gone, Gone], false),
+        // What fails as before is on record by that; what comes of it else is not.
+        (&[Noted, Began, Ended, Failed, Settled, Noted, Began, Ended, Settled, Gone], true),
+        (&[Noted, Began, Ended, Failed, Settled, Started, Noted, Began, Ended, Settled], false),
+        (&[Noted, Began, Ended, old, Settled, Noted, Began, Ended, Settled], false),
+        // What the agent had not heard of is put on record by the next.
+        (&[Noted, Began, Died, Gone, Started, old, Later], true),
+        (&[Noted, Began, Died, Started, old, Later, Gone], true),
+        (&[Noted, Began, Died, Started, Noted, Settled, Later], false),
+        (&[Noted, Began, Gone, Died, Later, Started], true),
+        (&[Noted, Began, Died, Started, Died, Later, Started, old, Later], true),
+        (&[Noted, Died, Started, old, Later], true),
+        (&[Noted, Settled, Died, Started, old], false),
+        (&[Noted, Began, Died, Started, Written("other")], false),
+        (&[Noted, Began, Ended, Died], false),
+        (&[Noted, Began, Started], false),
+    ];
+    for (row, (steps, expected)) in rows.iter().enumerate() {
+        let mut invariant = OnRecord::default();
+        let read = events(steps).try_for_each(|record| invariant.read(&record));
+        assert_eq!(read.is_ok(), *expected, "row {row}: {read:?}");
+    }
+}

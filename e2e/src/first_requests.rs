@@ -1,0 +1,68 @@
+//! What an agent asks of the API server from its start until its node is ready and pods run.
+
+use anyhow::{Result, ensure};
+use hyper::Method;
+use testbed::{ControlPlaneOptions, Options, wait};
+
+use crate::agent::Agent;
+use crate::api_proxy::Asked;
+use crate::cluster_node::ClusterNode;
+use crate::node::{NODE_NAME, PATIENCE};
+use crate::scenarios::MANIFEST;
+
+/// What is asked before what, and why. It is the same for whoever is the agent.
+const ORDER: [(&str, &str, &str); 5] = [
+    ("follow node", "follow pods", "pods are let in by what the node's object says"),
+    ("make node", "make lease", "the lease has the node as its owner"),
+    ("make node", "make mirror", "a mirror has the node as its owner"),
+    ("follow pods", "make mirror", "there may be a mirror already"),
+    ("follow pods", "tell web", "nothing is told of a pod that was not heard of"),
+];
+
+/// What a request is for, in short; nothing if it is none of those that have an order, or was refused.
+fn short(asked: &Asked) -> Option<String> {
+    let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
+    if !asked.status.is_some_and(|status| status.is_success()) {
+        return None;
+    }
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let what = match (&asked.method, &*parts) {
+        (&Method::GET, ["api", "v1", "nodes"]) => "follow node",
+        (&Method::POST, ["api", "v1", "nodes"]) => "make node",
+        (&Method::GET, ["api", "v1", "pods"]) if query.contains("spec.nodeName") => "follow pods",
+        (&Method::POST, ["apis", "coordination.k8s.io", "v1", .., "leases"]) => "make lease",
+        (&Method::POST, ["api", "v1", "namespaces", "default", "pods"]) => "make mirror",
+        (&Method::PATCH, ["api", "v1", "namespaces", _, "pods", name, "status"]) => {
+            return Some(format!("tell {name}"));
+        }
+        _ => return None,
+    };
+    Some(what.to_owned())
+}
+
+/// Starts an agent with a pod of its own and one of the API that wait for it, and looks at the order of what it asks.
+pub fn in_order(agent: Agent) -> Result<()> {
+    let options = ControlPlaneOptions::default();
+    let mut cluster = ClusterNode::start_with(&Options::default(), &options, agent)?;
+    let proxy = cluster.put_proxy_before_api()?;
+    cluster.node().write_manifest("fixed.yaml", MANIFEST)?;
+    cluster.make_pod("web", &["sleep", "forever"])?;
+    cluster.start_agent()?;
+    cluster.wait_node_ready()?;
+    cluster.wait_ready(&ClusterNode::pod_path("web"))?;
+    let mirror = format!("/api/v1/namespaces/default/pods/fixed-{NODE_NAME}");
+    cluster.wait_ready(&mirror)?;
+    let first = |all: &[String], what: &str| all.iter().position(|one| one == what);
+    let all = wait::until("all is asked", PATIENCE, || {
+        let all: Vec<String> = proxy.asked().iter().filter_map(short).collect();
+        let is_there = |what: &str| first(&all, what).is_some();
+        let are_there = ORDER.iter().all(|(one, then, _)| is_there(one) && is_there(then));
+        Ok(if are_there { Ok(all) } else { Err(format!("{all:?}")) })
+    })?;
+    println!("{}: {}", agent.name(), all.join(", "));
+    for (one, then, why) in ORDER {
+        let is_so = first(&all, one) < first(&all, then);
+        ensure!(is_so, "{}: {one} is not before {then}, but {why}: {all:?}", agent.name());
+    }
+    cluster.stop()
+}

@@ -1,0 +1,49 @@
+//! A node that starts before its runtime has a network for pods.
+
+use anyhow::{Result, ensure};
+
+use crate::cluster_node::{ClusterNode, PODS, condition, pod};
+use crate::ctr;
+use crate::node::{NODE_NAME, PATIENCE};
+
+/// What the runtime says, as agents tell it.
+const WHY: &str = "container runtime network not ready: NetworkReady=false \
+    reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
+
+// behaviour: NODE-21, NODE-25, NODE-28
+/// The node says why it is not ready, and runs who needs no network of its own; when the network comes, all is well.
+pub(super) fn network(cluster: &ClusterNode) -> Result<()> {
+    // Upstream may take minutes to see its own node.
+    let path = format!("/api/v1/nodes/{NODE_NAME}");
+    let told = cluster.api().wait(&path, "the node says what it lacks", 5 * PATIENCE, |node| {
+        let ready = condition(node?, "Ready");
+        let is_unready = ready["status"] == "False" && ready["reason"] == "KubeletNotReady";
+        (is_unready && ready["message"] == WHY).then_some(())
+    });
+    cluster.node().explained(told)?;
+    let mut host = pod("with-hosts", &["sleep", "forever"]);
+    host["spec"]["hostNetwork"] = true.into();
+    cluster.make_pod("with-own", &["sleep", "forever"])?;
+    cluster.api().create(PODS, &host)?;
+    cluster.wait_ready(&ClusterNode::pod_path("with-hosts"))?;
+    let host = cluster.running("with-hosts")?;
+
+    let event = cluster.wait_for_event("with-own", "NetworkNotReady", WHY)?;
+    ensure!(event["message"] == format!("network is not ready: {WHY}"), "{event}");
+    ensure!(event["type"] == "Warning", "{event}");
+    let path = ClusterNode::pod_path("with-own");
+    let waits = cluster.wait_for(&path, "it waits", |pod| {
+        let state = &pod?["status"]["containerStatuses"][0]["state"]["waiting"]["reason"];
+        (state == "ContainerCreating").then(|| pod.cloned())?
+    })?;
+    ensure!(waits["status"]["phase"] == "Pending", "{waits}");
+    let made = ctr::containers(cluster.node().instance())?;
+    ensure!(made.iter().all(|one| one.pod != "with-own"), "not even a sandbox: {made:?}");
+
+    cluster.node().instance().give_network()?;
+    let ready = cluster.wait_ready(&path)?;
+    ensure!(ready["status"]["podIP"].is_string(), "{ready}");
+    cluster.wait_node_ready()?;
+    ensure!(cluster.running("with-hosts")? == host, "it was touched");
+    cluster.remove_pods(&["with-own", "with-hosts"])
+}
