@@ -180,7 +180,7 @@ async fn a_class_that_could_not_be_written_or_looked_at_gets_its_share_with_the_
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let class = name("/kubepods/burstable");
     let shares = || cgroups.all()[&class].cpu_shares;
-    let sweep = || world.cgroups.as_ref().unwrap().sweep(&|_| false);
+    let sweep = || world.cgroups.as_ref().unwrap().sweep(&|_| None);
     cgroups.hide(&class);
     world.synced(&asking("a", "250m")).await;
     assert_eq!(shares(), None);
