@@ -90,8 +90,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a new agent writes to the cgroups of pods anew",
         file: "crates/runtime/src/cgroups.rs",
-        find: "            if !has {",
-        replace: "            if !has || has {",
+        find: "            if !has {\n",
+        replace: "            if !has || has {\n",
     },
     Mutation {
         name: "back-off is never applied",

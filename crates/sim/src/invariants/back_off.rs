@@ -15,20 +15,23 @@ const FIRST_DELAY: Duration = Duration::from_millis(9900);
 /// Whoever ran longer than this before it failed starts over.
 const RESET_AFTER: Duration = Duration::from_mins(10);
 
-/// An agent that has restarted a failed container once lets it wait before the next time.
+/// How long it may take until a pod has the resources that it asks for.
+const RESIZED_AFTER: Duration = Duration::from_mins(3);
+
+/// An agent that has restarted a failed container once lets it wait before the next time. With other resources
+/// it is another try.
 #[derive(Debug, Default)]
 pub(super) struct BackOff {
     /// What this agent started after a failure, and when that was: it was let through since.
     restarted: BTreeMap<(PodUid, Arc<str>), (ContainerId, Duration)>,
+    /// What pods ask for, and since when if that has changed.
+    sizes: BTreeMap<PodUid, ((i64, i64), Option<Duration>)>,
     /// When delays were last forgotten: they are not kept on disk, and go by the node's clock.
     forgotten: Duration,
     /// The last instance that ended by itself.
     ended: BTreeMap<(PodUid, Arc<str>), Arc<Instance>>,
     asked: BTreeSet<ContainerId>,
     asked_sandboxes: BTreeSet<SandboxId>,
-    /// The last version of each pod, and which of its containers have started over since it came: a container that
-    /// may use more, or less, did not fail as such. When it gets that depends on the room there is.
-    versions: BTreeMap<PodUid, (u64, BTreeSet<Arc<str>>)>,
 }
 
 impl BackOff {
@@ -52,18 +55,12 @@ impl BackOff {
             && before.sandbox == one.sandbox
             && finished.saturating_sub(let_through) < RESET_AFTER;
         let waited = at.saturating_sub(finished);
-        if counts && waited < FIRST_DELAY && !self.starts_over(one) {
+        let changed = self.sizes.get(&one.uid).and_then(|(_, since)| *since);
+        let is_resized = changed.is_some_and(|since| at <= since + RESIZED_AFTER);
+        if counts && !is_resized && waited < FIRST_DELAY {
             return Err(format!("{} starts {waited:?} after {} failed again", one.id, before.id));
         }
         Ok(())
-    }
-}
-
-impl BackOff {
-    /// Whether it is the first time in another version of its pod.
-    fn starts_over(&mut self, one: &Instance) -> bool {
-        let version = self.versions.get_mut(&one.uid).filter(|(revision, _)| *revision > 0);
-        version.is_some_and(|(_, started)| started.insert(Arc::clone(&one.name)))
     }
 }
 
@@ -78,11 +75,13 @@ impl Invariant for BackOff {
                 self.restarted.clear();
                 self.forgotten = record.at;
             }
-            Event::Wanted(uid, plan) => {
-                let last = self.versions.get(uid).map(|(revision, _)| *revision);
-                if last != Some(plan.revision) {
-                    self.versions.insert(uid.clone(), (plan.revision, BTreeSet::new()));
-                }
+            Event::Wanted(uid, pod) => {
+                let size = (pod.milli(), pod.mebibytes());
+                let since = match self.sizes.get(uid) {
+                    Some((before, since)) if *before == size => *since,
+                    before => before.map(|_| record.at),
+                };
+                self.sizes.insert(uid.clone(), (size, since));
             }
             Event::StopAsked(id, _) => {
                 self.asked.insert(id.clone());

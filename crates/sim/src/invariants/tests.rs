@@ -348,17 +348,20 @@ fn a_restart_without_a_wait_is_found() {
     // The first restart is free.
     assert_eq!(lives([0, 1, 12], None), None);
     assert_eq!(lives([0, 1, 3], None), sentence);
+    let asks = |revision| {
+        let asking = PodPlan { keeps_uid: true, revision, ..(*pod(Policy::Always)).clone() };
+        Event::Wanted("u".into(), Arc::new(asking))
+    };
+    let resized = |first, then| {
+        let done = initialized().into_iter().chain(life(0, 0));
+        let lives = [asks(first)].into_iter().chain(done).chain(life(1, 1)).chain([asks(then)]);
+        broken(lives.chain(life(2, 3)))
+    };
+    assert_eq!(resized(0, 1), None, "with other resources it is another try");
+    assert_eq!(resized(1, 1), sentence);
     // Another agent knows of no failure; one that was stopped did not fail.
     assert_eq!(lives([0, 1, 3], Some(Event::AgentStarted(2))), None);
     assert_eq!(lives([0, 1, 3], Some(Event::ClockJumped)), None);
-    // With other resources it starts over, once.
-    let resized = || {
-        let plan = PodPlan { revision: 1, init: Vec::new(), ..(*pod(Policy::Always)).clone() };
-        Event::Wanted("u".into(), Arc::new(plan))
-    };
-    assert_eq!(lives([0, 1, 3], Some(resized())), None);
-    let again = life(0, 0).into_iter().chain(life(1, 1)).chain([resized()]).chain(life(2, 3));
-    assert_eq!(broken(again.chain(life(3, 5))), sentence);
     // It was to be replaced, and ended just before.
     let stop = Event::StopAsked("a0".into(), seconds(2));
     let replaced = life(0, 0).into_iter().chain([stop]).chain(life(1, 1));
