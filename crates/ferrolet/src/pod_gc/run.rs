@@ -141,8 +141,9 @@ async fn open_port(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) -> R
     let (files, clock) = (Arc::new(Host::default()), Arc::new(SystemClock));
     let keys = Keys::read(serving, &host_name(), files, clock).await?;
     let listener = TcpListener::bind((serving.address.as_str(), serving.port)).await;
-    let listener =
-        listener.with_context(|| format!("listen on {} port {}", serving.address, serving.port))?;
+    let listener = listener.with_context(|| {
+        format!("listen on {} port {} (--secure-port)", serving.address, serving.port)
+    })?;
     let page = Arc::new(Page {
         health: Health { election: parts.election.clone(), cache: Arc::clone(&parts.cache) },
         access: Access::new(Arc::clone(&parts.cluster) as _, serving.access.clone()),
