@@ -44,6 +44,14 @@ impl Place {
     }
 }
 
+/// That nothing is missing.
+fn none(place: &Place, missing: &[String]) -> Result<(), CgroupError> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(CgroupError::Missing { name: place.name.clone(), missing: missing.join(", ") })
+}
+
 impl Tree {
     /// That the cgroup is there as a whole.
     pub(crate) fn check(&self, place: &Place) -> Result<(), CgroupError> {
@@ -51,10 +59,13 @@ impl Tree {
             Version::V1 => self.missing_directories(place)?,
             Version::V2 => self.missing_controllers(place)?,
         };
-        if missing.is_empty() {
-            return Ok(());
-        }
-        Err(CgroupError::Missing { name: place.name.clone(), missing: missing.join(", ") })
+        none(place, &missing)
+    }
+
+    /// That the cgroup is there, with whichever controllers: systemd takes back those that none of its units
+    /// needs, such as cpuset.
+    fn check_directories(&self, place: &Place) -> Result<(), CgroupError> {
+        none(place, &self.missing_directories(place)?)
     }
 
     fn missing_directories(&self, place: &Place) -> Result<Vec<String>, CgroupError> {
@@ -83,6 +94,7 @@ impl Tree {
     /// Writes values to a cgroup that is there. The kernel refuses some as long as others are as they
     /// were (a period that is shorter than the quota allows), so what it refused is tried once more.
     pub(crate) fn update(&self, place: &Place, values: &CgroupValues) -> Result<(), CgroupError> {
+        self.check_directories(place)?;
         let all = writes(self.version, values);
         let refused: Vec<&Write> =
             all.iter().filter(|one| self.write(place, one).is_err()).collect();

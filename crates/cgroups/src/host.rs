@@ -100,11 +100,7 @@ impl Cgroups for HostCgroups {
 
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
         let values = values.clone();
-        self.blocking(name, move |tree, place| {
-            tree.check(place)?;
-            tree.update(place, &values)
-        })
-        .await
+        self.blocking(name, move |tree, place| tree.update(place, &values)).await
     }
 
     async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError> {

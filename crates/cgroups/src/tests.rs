@@ -174,6 +174,12 @@ async fn controllers_of_the_second_version_are_handed_down() {
         missing,
         "cgroup /kubepods/pod1 is missing in controller cpuset, controller hugetlb, controller pids"
     );
+    // What is not written need not be there.
+    let values = CgroupValues { cpu_shares: Some(1024), ..CgroupValues::default() };
+    world.cgroups.update(&pod, &values).await.unwrap();
+    assert_eq!(world.read("cpu", &pod, "cpu.weight"), "39");
+    let nowhere = world.cgroups.update(&name("/kubepods/pod2"), &values).await.unwrap_err();
+    assert!(matches!(nowhere, CgroupError::Missing { .. }), "{nowhere}");
 }
 
 #[tokio::test]
