@@ -64,7 +64,7 @@ impl Tree {
 
     /// That the cgroup is there, with whichever controllers: systemd takes back those that none of its units
     /// needs, such as cpuset.
-    fn check_directories(&self, place: &Place) -> Result<(), CgroupError> {
+    pub(crate) fn check_directories(&self, place: &Place) -> Result<(), CgroupError> {
         none(place, &self.missing_directories(place)?)
     }
 

@@ -69,6 +69,11 @@ impl HostCgroups {
             Err(crate::tree::failed("look after", name.to_string().into(), source))
         })
     }
+
+    /// That a cgroup is there, with whichever controllers.
+    pub(crate) async fn check_directories(&self, name: &CgroupName) -> Result<(), CgroupError> {
+        self.blocking(name, Tree::check_directories).await
+    }
 }
 
 #[async_trait]

@@ -88,7 +88,7 @@ impl Cgroups for SystemdCgroups {
 
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
         // Before systemd, which has words of its own for a unit that is not there.
-        self.files.update(name, &CgroupValues::default()).await?;
+        self.files.check_directories(name).await?;
         let values = rounded(values);
         let told = limits(self.files.version(), &values);
         if !told.is_empty() {

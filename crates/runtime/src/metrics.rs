@@ -33,6 +33,25 @@ pub struct Metrics {
     pub(crate) attempts: Attempts,
 }
 
+/// A counter that shows up in a registry.
+fn counter(registry: &Registry, name: &str, help: &str) -> prometheus::Result<IntCounter> {
+    let counter = IntCounter::new(name, help)?;
+    registry.register(Box::new(counter.clone()))?;
+    Ok(counter)
+}
+
+/// Counters by labels that show up in a registry.
+fn counters(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> prometheus::Result<IntCounterVec> {
+    let counters = IntCounterVec::new(Opts::new(name, help), labels)?;
+    registry.register(Box::new(counters.clone()))?;
+    Ok(counters)
+}
+
 impl Metrics {
     /// Metrics that show up in a registry.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
@@ -42,16 +61,9 @@ impl Metrics {
             registry.register(Box::new(timed.clone()))?;
             Ok::<_, prometheus::Error>(timed)
         };
-        let counter = |name: &str, help: &str| {
-            let counter = IntCounter::new(name, help)?;
-            registry.register(Box::new(counter.clone()))?;
-            Ok::<_, prometheus::Error>(counter)
-        };
-        let counters = |name: &str, help: &str, labels: &[&str]| {
-            let counters = IntCounterVec::new(Opts::new(name, help), labels)?;
-            registry.register(Box::new(counters.clone()))?;
-            Ok::<_, prometheus::Error>(counters)
-        };
+        let counter = |name: &str, help: &str| counter(registry, name, help);
+        let counters =
+            |name: &str, help: &str, labels: &[&str]| counters(registry, name, help, labels);
         Ok(Self {
             resizes: timed(
                 "kubelet_pod_resize_duration_milliseconds",

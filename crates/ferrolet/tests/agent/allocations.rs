@@ -3,18 +3,16 @@
 use std::io::ErrorKind;
 
 use ferrolet::wiring::Agent;
-use k8s_openapi::api::core::v1::{Pod, PodCondition, ResourceRequirements};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::api::core::v1::PodCondition;
 use model::cgroup::CgroupName;
-use model::ids::PodName;
 use model::observed::{Container, ContainerState};
 use model::ports::runtime::Runtime as _;
 use model::verdict::Subject;
 use testkit::cluster::MemoryPods;
-use testkit::pods::pod;
 use testkit::runtime::Method;
 use testkit::wanted::removal;
 
+use crate::resize_api::{asking, cpu, named};
 use crate::world::World;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
@@ -97,21 +95,6 @@ async fn what_a_container_that_does_not_run_was_given_is_known_to_the_next_agent
     let next = |world: &World| instances(world).into_iter().find(|one| one.attempt > last);
     let next = world.until("it starts again", next).await;
     assert_eq!(shares(&world, &next), 1024);
-}
-
-fn named(name: &str) -> PodName {
-    PodName::new("default", name)
-}
-
-fn cpu(amount: &str) -> ResourceRequirements {
-    let requests = Some([("cpu".to_owned(), Quantity(amount.to_owned()))].into());
-    ResourceRequirements { requests, ..ResourceRequirements::default() }
-}
-
-fn asking(name: &str, amount: &str) -> Pod {
-    let pod = pod(name).on_node("node").restart_policy("Always").grace(1);
-    let pod = pod.container("main", IMAGE, ["sleep", "forever"]);
-    pod.spec(|spec| spec.containers[0].resources = Some(cpu(amount))).build()
 }
 
 async fn runs(world: &World, name: &str) -> Container {

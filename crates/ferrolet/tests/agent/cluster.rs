@@ -332,11 +332,7 @@ async fn before_a_pod_is_refused_for_the_nodes_labels_the_server_is_asked_for_th
     world.own_node = Some(node.clone());
     let _agent = world.start();
     world.until("the node is registered", |_| node.node("node")).await;
-    let in_zone = |name: &str, zone: &str| {
-        let selector = [("zone".to_owned(), zone.to_owned())].into();
-        let pod = bound(name).container("main", IMAGE, ["sleep", "forever"]);
-        api.make(pod.spec(|spec| spec.node_selector = Some(selector)).build());
-    };
+    let in_zone = |name: &str, zone: &str| make_in_zone(&api, name, zone);
     in_zone("first", "south");
     assert_eq!(refusal(&world, &api, "first").await.as_deref(), Some("NodeAffinity"));
     // The label is there, and nobody is told.
@@ -360,6 +356,13 @@ async fn before_a_pod_is_refused_for_the_nodes_labels_the_server_is_asked_for_th
     assert_eq!(refusal(&world, &api, "late").await.as_deref(), Some("NodeAffinity"));
 }
 
+/// Makes a pod that wants to be in a zone.
+fn make_in_zone(api: &MemoryPods, name: &str, zone: &str) {
+    let selector = [("zone".to_owned(), zone.to_owned())].into();
+    let pod = bound(name).container("main", IMAGE, ["sleep", "forever"]);
+    api.make(pod.spec(|spec| spec.node_selector = Some(selector)).build());
+}
+
 /// Waits until a pod has failed, and tells why.
 async fn refusal(world: &World, api: &MemoryPods, name: &str) -> Option<String> {
     let failed =
@@ -375,11 +378,7 @@ async fn labels_and_taints_that_people_give_the_node_count_for_who_comes_then() 
     world.own_node = Some(node.clone());
     let _agent = world.start();
     world.until("the node is registered", |_| node.node("node")).await;
-    let in_zone = |name: &str, zone: &str| {
-        let selector = [("zone".to_owned(), zone.to_owned())].into();
-        let pod = bound(name).container("main", IMAGE, ["sleep", "forever"]);
-        api.make(pod.spec(|spec| spec.node_selector = Some(selector)).build());
-    };
+    let in_zone = |name: &str, zone: &str| make_in_zone(&api, name, zone);
     in_zone("early", "north");
     assert_eq!(refusal(&world, &api, "early").await.as_deref(), Some("NodeAffinity"));
     node.update_node("node", |node| {

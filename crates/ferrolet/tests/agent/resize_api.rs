@@ -15,16 +15,16 @@ use crate::world::World;
 const IMAGE: &str = "ferrolet.test/workload:1";
 const RECORD: &str = "/var/lib/kubelet/ferrolet/state/allocated-resources.json";
 
-fn named(name: &str) -> PodName {
+pub(crate) fn named(name: &str) -> PodName {
     PodName::new("default", name)
 }
 
-fn cpu(amount: &str) -> ResourceRequirements {
+pub(crate) fn cpu(amount: &str) -> ResourceRequirements {
     let requests = Some([("cpu".to_owned(), Quantity(amount.to_owned()))].into());
     ResourceRequirements { requests, ..ResourceRequirements::default() }
 }
 
-fn asking(name: &str, amount: &str) -> Pod {
+pub(crate) fn asking(name: &str, amount: &str) -> Pod {
     let pod = pod(name).on_node("node").restart_policy("Always").grace(1);
     let pod = pod.container("main", IMAGE, ["sleep", "forever"]);
     pod.spec(|spec| spec.containers[0].resources = Some(cpu(amount))).build()

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use prometheus::{
-    DEFAULT_BUCKETS, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry,
+    DEFAULT_BUCKETS, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Registry,
 };
+
+use super::{counter, counters};
 
 /// The metrics, by their upstream names.
 #[derive(Debug, Clone)]
@@ -21,16 +23,9 @@ pub(crate) struct Attempts {
 impl Attempts {
     /// Metrics that show up in a registry.
     pub(crate) fn new(registry: &Registry) -> prometheus::Result<Self> {
-        let counter = |name: &str, help: &str| {
-            let counter = IntCounter::new(name, help)?;
-            registry.register(Box::new(counter.clone()))?;
-            Ok::<_, prometheus::Error>(counter)
-        };
-        let counters = |name: &str, help: &str, labels: &[&str]| {
-            let counters = IntCounterVec::new(Opts::new(name, help), labels)?;
-            registry.register(Box::new(counters.clone()))?;
-            Ok::<_, prometheus::Error>(counters)
-        };
+        let counter = |name: &str, help: &str| counter(registry, name, help);
+        let counters =
+            |name: &str, help: &str, labels: &[&str]| counters(registry, name, help, labels);
         let name = "kubelet_run_podsandbox_duration_seconds";
         let help = "Time that the runtime took over a sandbox, by the handler of its class.";
         let sandboxes = HistogramOpts::new(name, help).buckets(DEFAULT_BUCKETS.to_vec());
