@@ -9,8 +9,6 @@ pub mod file;
 pub mod http;
 mod kept;
 mod last_good;
-#[cfg(test)]
-mod logged;
 mod problem;
 mod refusal;
 mod sources;

@@ -26,6 +26,7 @@ pub mod files;
 #[cfg(feature = "hollow")]
 pub mod hollow;
 pub mod http;
+pub mod logged;
 pub mod logs;
 #[cfg(feature = "hollow")]
 mod methods;

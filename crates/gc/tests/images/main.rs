@@ -1,7 +1,6 @@
 //! Passes over the images of a runtime in memory, with a clock that the tests move.
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
-mod logged;
 mod passes;
 mod plans;
 mod restarts;

@@ -8,8 +8,8 @@ use model::verdict::{Input, Subject};
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use testkit::wanted::removal;
 
-use crate::logged::Logged;
 use crate::world::{World, error, fates};
+use testkit::logged::Logged;
 
 const MIB: u64 = 1 << 20;
 
@@ -157,7 +157,7 @@ async fn of_several_file_systems_the_first_counts() {
     assert!(running.gc.run_now().await.error.is_none());
     assert_eq!(world.left(), [""; 0]);
     assert!(running.gc.run_now().await.error.is_none());
-    assert_eq!(logged.warnings("images lie on several file systems"), 1);
+    assert_eq!(logged.warnings_of("images lie on several file systems"), 1);
 }
 
 // behaviour: IMG-23, IMG-25

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use testkit::runtime::{Fault, Method, Rule};
 
-use crate::logged::Logged;
 use crate::world::{World, fates};
+use testkit::logged::Logged;
 
 const FILE: &str = "/state/image-use.json";
 
@@ -55,7 +55,7 @@ async fn a_file_that_is_damaged_is_as_good_as_none() {
         let running = world.start();
         tokio::time::sleep(Duration::from_secs(130)).await;
         let report = running.gc.run_now().await;
-        assert_eq!(logged.warnings("use times of images are lost; starting over"), 1, "{text}");
+        assert_eq!(logged.warnings_of("use times of images are lost; starting over"), 1, "{text}");
         assert_eq!(fates(&report.plan), ["a below-high-threshold"], "{text}");
         running.stop().await;
     }
@@ -63,7 +63,7 @@ async fn a_file_that_is_damaged_is_as_good_as_none() {
     let running = world.start();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(running.gc.run_now().await.error.is_none());
-    assert_eq!(logged.warnings("use times of images are lost; starting over"), 1);
+    assert_eq!(logged.warnings_of("use times of images are lost; starting over"), 1);
     running.stop().await;
 }
 

@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::*;
-use crate::source::logged::Logged;
 use crate::source::{PodSetWatch, RefusalWatch};
+use testkit::logged::Logged;
 
 const PERIOD: Duration = Duration::from_secs(20);
 const URL: &str = "http://user:password@pods.example/list?token=secret";

@@ -1,7 +1,7 @@
 //! What is wrong is said, once, and harms nothing else.
 
 use super::*;
-use crate::source::logged::Logged;
+use testkit::logged::Logged;
 
 const A: &str = "/manifests/a.yaml";
 

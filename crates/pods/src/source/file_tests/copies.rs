@@ -1,7 +1,7 @@
 //! Several manifests that want one pod.
 
 use super::*;
-use crate::source::logged::Logged;
+use testkit::logged::Logged;
 
 const Z: &str = "/manifests/z.yaml";
 const COPY: &str = "/manifests/copy.yaml";

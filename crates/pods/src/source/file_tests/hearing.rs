@@ -1,7 +1,7 @@
 //! Changes are noticed at once, and found now and then if they were not.
 
 use super::*;
-use crate::source::logged::Logged;
+use testkit::logged::Logged;
 
 /// Within this time a change is read.
 const AT_ONCE: Duration = Duration::from_millis(50);

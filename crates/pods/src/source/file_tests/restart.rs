@@ -3,7 +3,7 @@
 use model::ports::files::draft_of;
 
 use super::*;
-use crate::source::logged::Logged;
+use testkit::logged::Logged;
 
 const A: &str = "/manifests/a.yaml";
 

@@ -1,4 +1,4 @@
-//! What is logged, for tests.
+//! What is logged.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,12 +7,13 @@ use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Collects what this thread logs, until it is dropped.
-pub(crate) struct Logged {
+#[derive(Debug)]
+pub struct Logged {
     text: Text,
     _guard: DefaultGuard,
 }
 
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 struct Text(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Text {
@@ -34,7 +35,9 @@ impl<'a> MakeWriter<'a> for Text {
 }
 
 impl Logged {
-    pub(crate) fn new() -> Self {
+    /// From now on.
+    #[expect(clippy::new_without_default, reason = "it changes who hears what this thread logs")]
+    pub fn new() -> Self {
         let text = Text::default();
         let subscriber =
             tracing_subscriber::fmt().with_writer(text.clone()).without_time().finish();
@@ -42,14 +45,19 @@ impl Logged {
     }
 
     /// The warnings since the last time.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        let bytes = std::mem::take(&mut *self.text.0.lock().unwrap());
-        let text = String::from_utf8(bytes).unwrap();
+    pub fn warnings(&self) -> Vec<String> {
+        let text = self.text();
         text.lines().filter(|line| line.contains("WARN")).map(str::to_owned).collect()
     }
 
+    /// How many warnings since the last time have these words.
+    pub fn warnings_of(&self, words: &str) -> usize {
+        self.warnings().iter().filter(|line| line.contains(words)).count()
+    }
+
     /// All that was logged since the last time.
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(std::mem::take(&mut *self.text.0.lock().unwrap())).unwrap()
+    pub fn text(&self) -> String {
+        let mut text = self.text.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&std::mem::take(&mut *text)).into_owned()
     }
 }
