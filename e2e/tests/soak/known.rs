@@ -34,8 +34,9 @@ const OFF: &str = "upstream's is a defect: the state of a manager that is off, w
      can be turned on; ours is promised in docs/configuration.md";
 const EMPTY: &str =
     "promised in docs/configuration.md: a manager that hands out nothing leaves no file behind";
-const NOT_SERVED: &str =
-    "promised in docs/cluster.md: nobody is listened to who asks which devices pods have";
+/// The one thing here that is neither: until there are devices to be told of.
+const NOT_SERVED: &str = "not there yet, as docs/cluster.md says: nobody answers which devices pods have, of which \
+     there are none";
 
 /// On every node.
 pub(crate) const OF_A_NODE: &[Known] = &[
