@@ -6,8 +6,8 @@ const HUGE: &str =
     "upstream's is a defect: that memory has no limit is told as a number of the kernel";
 const OWN_FILES: &str =
     "promised in docs/gc.md, docs/resize.md and docs/standalone.md: what is ours alone is there";
-const OWN_RESOURCES: &str =
-    "promised in docs/resize.md: upstream's files are neither read nor written";
+const OWN_RESOURCES: &str = "promised in docs/resize.md: ours are in other files, which stop nobody from starting \
+     when they are damaged; upstream's are neither read nor written";
 const NO_SERVER: &str =
     "upstream's is a defect: a certificate for a port that stays closed (enableServer: false)";
 
