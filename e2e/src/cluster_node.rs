@@ -1,6 +1,7 @@
 //! A node of a cluster: an instance of the testbed with containerd, a control plane and the agent in it.
 
 use std::cell::RefCell;
+use std::fs;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -75,6 +76,23 @@ impl ClusterNode {
         proxy.write_kubeconfig(&kubeconfig)?;
         self.kubeconfig = kubeconfig;
         Ok(proxy)
+    }
+
+    /// Puts the node's certificate and its key into one file, where agents keep what a cluster gave them. An agent
+    /// started after this has both from there.
+    pub fn put_identity_into_one_file(&mut self) -> Result<()> {
+        let mut config: Value = serde_json::from_str(&fs::read_to_string(&self.kubeconfig)?)?;
+        let user = &mut config["users"][0]["user"];
+        let one = self.kubeconfig.with_file_name("kubelet-client-current.pem");
+        let mut both = String::new();
+        for part in ["client-certificate", "client-key"] {
+            let path = user[part].as_str().with_context(|| format!("no {part}"))?;
+            both.push_str(&fs::read_to_string(path)?);
+            user[part] = one.display().to_string().into();
+        }
+        fs::write(&one, both).context("write a certificate and its key")?;
+        self.kubeconfig.set_file_name("kubelet.conf");
+        fs::write(&self.kubeconfig, config.to_string()).context("write a kubeconfig")
     }
 
     /// Starts the agent as a node of the cluster.

@@ -4,8 +4,8 @@
 //! `model`. Outputs: slim records of what is there and what changes, and the answers of the server.
 //!
 //! Invariants:
-//! - all goes over few connections, by HTTP/2 where the server speaks it, and one that is dead is noticed
-//!   within seconds; what keeps a node alive waits neither for watches nor for other calls;
+//! - all goes over one connection, or as few as very many watches need, by HTTP/2 where the server speaks it, and
+//!   one that is dead is noticed within seconds; what keeps a node alive waits neither for watches nor for other calls;
 //! - of objects only what the records need is kept, and no more than one object, or one page of a list,
 //!   is in memory at a time;
 //! - a feed never ends: it begins anew where it broke, or from a list when the server has forgotten that;

@@ -1,8 +1,9 @@
 //! The connections to one server, and by which of them a call goes.
 //!
-//! By HTTP/2 many calls share a connection, but no more than the server lets: a hundred at a time, as an API server
+//! By HTTP/2 all calls share one connection, but no more than the server lets: a hundred at a time, as an API server
 //! is by default. One beyond that waits until another ends, and a watch does not. So watches are spread over as
-//! many connections as they need, and calls that keep a node alive have one that nobody else fills.
+//! many connections as they need, and calls that keep a node alive leave one that gets full for another that is
+//! theirs alone.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +23,8 @@ use crate::proxy::Dialer;
 
 /// How many watches share a connection, so that there is room for calls beside them.
 const WATCHES: usize = 60;
+/// With how many others, watches and calls, one that cannot wait shares a connection.
+const CROWD: usize = 80;
 /// How often a connection that waits for answers is tested, and how long the answer may take.
 pub(crate) const PING: Duration = Duration::from_secs(20);
 const PONG: Duration = Duration::from_secs(10);
@@ -38,14 +41,18 @@ pub(crate) enum Way {
     Shared,
     /// Beside not too many others: it goes on.
     Watch,
-    /// Beside those alone that cannot wait either.
+    /// Beside others as long as they leave it room, else beside those alone that cannot wait either.
     Urgent,
 }
 
 type Connector = HttpsConnector<Dialer>;
 type Http = legacy::Client<Connector, Body>;
-/// Counts the watches on a connection: each has one more of it than the connection itself.
+/// Counts who uses a connection: each has one more of it than the connection itself.
 type Place = Arc<()>;
+
+fn others(place: &Place) -> usize {
+    Arc::strong_count(place) - 1
+}
 
 /// The connections.
 #[derive(Clone)]
@@ -53,8 +60,23 @@ pub(crate) struct Ways {
     connector: Connector,
     urgent: Http,
     shared: Http,
-    /// Each with its watches; the first is the shared one. Never held across an await.
-    watches: Arc<Mutex<Vec<(Http, Place)>>>,
+    /// Never held across an await.
+    users: Arc<Mutex<Users>>,
+}
+
+/// Who uses which connection.
+struct Users {
+    /// The calls on the shared one that are no watches.
+    calls: Place,
+    /// Each connection with its watches; the first is the shared one.
+    watches: Vec<(Http, Place)>,
+}
+
+impl Users {
+    /// How many use the shared connection.
+    fn on_shared(&self) -> usize {
+        others(&self.calls) + others(&self.watches[0].1)
+    }
 }
 
 impl Ways {
@@ -62,18 +84,19 @@ impl Ways {
     pub(crate) fn new(connector: Connector) -> Self {
         let (urgent, shared) = (http(connector.clone()), http(connector.clone()));
         let watches = vec![(shared.clone(), Place::default())];
-        Self { connector, urgent, shared, watches: Arc::new(Mutex::new(watches)) }
+        let users = Users { calls: Place::default(), watches };
+        Self { connector, urgent, shared, users: Arc::new(Mutex::new(users)) }
     }
 
     /// The connection of a call, and its place there.
     fn choose(&self, way: Way) -> (Http, Option<Place>) {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         match way {
-            Way::Shared => (self.shared.clone(), None),
-            Way::Urgent => (self.urgent.clone(), None),
+            Way::Urgent if users.on_shared() >= CROWD => (self.urgent.clone(), None),
+            Way::Shared | Way::Urgent => (self.shared.clone(), Some(Arc::clone(&users.calls))),
             Way::Watch => {
-                let mut all = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
-                let taken: Vec<usize> =
-                    all.iter().map(|(_, place)| Arc::strong_count(place) - 1).collect();
+                let all = &mut users.watches;
+                let taken: Vec<usize> = all.iter().map(|(_, place)| others(place)).collect();
                 let index = with_room(&taken).unwrap_or_else(|| {
                     all.push((http(self.connector.clone()), Place::default()));
                     all.len() - 1

@@ -59,8 +59,8 @@ mod tests {
             containers: [{name: c1, image: i, resources: {requests: {memory: '100'}}}, {name: c2, image: i}]\n";
         let origin = Origin::File("/m/web.yaml".into());
         let pod = read_manifest(manifest.as_bytes(), &origin, "node").unwrap().pods.remove(0);
-        let expected = r#"Pod resize Deferred: {"initContainers":[{"name":"c0","resources":{"limits":{"cpu":"200m"},"requests":{"cpu":"100m"}}}],"containers":[{"name":"c1","resources":{"requests":{"memory":"100"}}},{"name":"c2","resources":{}}],"generation":0,"error":"no room"}"#;
-        assert_eq!(resize_message("Deferred", &pod, Some("no room")), expected);
+        let expected = r#"Pod resize OutOfcpu: {"initContainers":[{"name":"c0","resources":{"limits":{"cpu":"200m"},"requests":{"cpu":"100m"}}}],"containers":[{"name":"c1","resources":{"requests":{"memory":"100"}}},{"name":"c2","resources":{}}],"generation":0,"error":"no room"}"#;
+        assert_eq!(resize_message("OutOfcpu", &pod, Some("no room")), expected);
         let mut pod = pod;
         pod.metadata.generation = Some(3);
         pod.spec.as_mut().unwrap().init_containers = None;

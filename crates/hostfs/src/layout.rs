@@ -7,13 +7,16 @@ use std::path::Path;
 
 use crate::beneath;
 
-/// Directories and their modes, as upstream makes them. Drivers and plugins of others expect theirs to be there.
-const DIRECTORIES: [(&str, u32); 5] = [
+/// Directories and their modes, as upstream makes them. Drivers and plugins of others expect theirs to be there;
+/// those for records of pulls stay empty.
+const DIRECTORIES: [(&str, u32); 7] = [
     ("pods", 0o750),
     ("plugins", 0o750),
     ("plugins_registry", 0o750),
     ("pod-resources", 0o750),
     ("checkpoints", 0o700),
+    ("image_manager/pulled", 0o700),
+    ("image_manager/pulling", 0o700),
 ];
 
 /// Makes the root directory with what belongs into it. What is already there is left as it is.

@@ -47,7 +47,7 @@ pub use claim::{Claim, claim};
 pub use identity::{identity, uptime};
 pub use layout::lay_out;
 pub use logs::HostLogs;
-pub use machine::{disk_bytes, machine};
+pub use machine::{disk_bytes, limits_processors, machine};
 pub use memory::{give_back, share_one_heap};
 pub use oom_score::set_oom_score_adj;
 pub use replace::replace;

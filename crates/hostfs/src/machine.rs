@@ -19,6 +19,20 @@ pub fn machine() -> io::Result<Machine> {
     read(Path::new("/"), cgroups, &release)
 }
 
+/// Whether the kernel can limit the time that processes get on the processors.
+pub fn limits_processors(cgroups: Cgroups) -> bool {
+    can_limit_processors(Path::new("/"), cgroups)
+}
+
+fn can_limit_processors(root: &Path, cgroups: Cgroups) -> bool {
+    let controller = root.join("sys/fs/cgroup/cpu");
+    let has = |file: &str| controller.join(file).exists();
+    // The second version always can. What lies elsewhere is not looked for.
+    cgroups == Cgroups::V2
+        || !controller.exists()
+        || (has("cpu.cfs_quota_us") && has("cpu.cfs_period_us"))
+}
+
 /// How many bytes the disk has that a path is on.
 pub fn disk_bytes(path: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(path)?;
@@ -184,6 +198,22 @@ mod tests {
         };
         assert_eq!(machine, expected);
         assert!(read(written(&[]).path(), Cgroups::V1, "4.19").is_err());
+    }
+
+    // behaviour: NODE-52
+    #[test]
+    fn a_kernel_limits_processors_if_it_has_the_files_for_it() {
+        let (period, quota) =
+            ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+        let shares = "sys/fs/cgroup/cpu/cpu.shares";
+        let rows: [(&[&str], bool); 4] =
+            [(&[period, quota, shares], true), (&[shares], false), (&[period], false), (&[], true)];
+        for (files, expected) in rows {
+            let files: Vec<(&str, &str)> = files.iter().map(|file| (*file, "0\n")).collect();
+            let root = written(&files);
+            assert_eq!(can_limit_processors(root.path(), Cgroups::V1), expected, "{files:?}");
+            assert!(can_limit_processors(root.path(), Cgroups::V2), "{files:?}");
+        }
     }
 
     #[test]

@@ -93,8 +93,8 @@ pub use resize::{
 pub use resource_ref::container_resource;
 pub use resources::{LimitSettings, container_resources, overhead_resources, sandbox_resources};
 pub use security::{
-    Confinement, apparmor_profile, apparmor_refusal, container_security, described,
-    sandbox_security,
+    Confinement, MASKED_PATHS, READONLY_PATHS, apparmor_profile, apparmor_refusal,
+    container_security, described, sandbox_security,
 };
 pub use sysctls::{AllowedSysctls, ForbiddenSysctl, pod_sysctls};
 pub use termination_message::{

@@ -7,7 +7,8 @@
 //!         API server <─> kubelet ──> containerd
 //!              └ a watch and the audit log: what was seen and asked, and when
 //! ```
-//! Pods are made with the node's name in them, so that no scheduler takes part.
+//! Pods are made with the node's name in them, so that no scheduler takes part. Bare calls ask for what the agents
+//! ask for: a run in which one of them asks for something else fails.
 
 mod floor;
 mod node;
@@ -153,11 +154,13 @@ pub fn play(plan: &ClusterPlan, programs: &Programs, commit: &str) -> Result<Clu
     let place = ClusterPlace::start(programs)?;
     let mut rounds = Vec::new();
     for number in 1..=plan.rounds {
-        let floor = floor::play(&place, plan).with_context(|| format!("round {number}, floor"))?;
+        let floor = floor::play(&place, plan).with_context(|| format!("round {number}, floor"));
+        let (floor, bare) = floor?;
         tell(number, "floor", &floor);
         let turn = |agent: Agent| {
             let run = node::play(&place, plan, agent);
-            let run = run.with_context(|| format!("round {number}, {}", agent.name()))?;
+            let (run, asked) = run.with_context(|| format!("round {number}, {}", agent.name()))?;
+            bare.is_what(&asked).with_context(|| agent.name().to_owned())?;
             tell(number, agent.name(), &run.times);
             tell_costs(&run, plan);
             anyhow::Ok(run)

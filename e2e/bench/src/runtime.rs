@@ -1,5 +1,6 @@
 //! The runtime, seen directly: what runs in it, and emptying it.
 
+mod asked;
 mod bare_pods;
 mod deaths;
 
@@ -17,6 +18,7 @@ use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 
+pub use asked::Asked;
 pub use bare_pods::{BarePod, StartedPod};
 pub use deaths::Deaths;
 

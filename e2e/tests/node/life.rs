@@ -10,10 +10,11 @@ use testbed::ControlPlaneOptions;
 /// How long it may take until the node is ready, on a machine that is slow and shared. It is a second, mostly.
 const READY: Duration = Duration::from_secs(10);
 
-// behaviour: API-6, API-9, NODE-51, STW-11, STW-12, STW-13
+// behaviour: API-6, API-9, NODE-51, NODE-53, STW-11, STW-12, STW-13
 #[test]
 fn a_pod_runs_outlives_the_agent_and_goes_when_it_is_deleted() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
+    cluster.put_identity_into_one_file()?;
     let begun = Instant::now();
     cluster.start_agent()?;
     cluster.wait_node_ready()?;

@@ -6,6 +6,7 @@
 )]
 
 mod absence;
+mod deleted;
 mod life;
 mod make_cluster;
 mod scenarios;

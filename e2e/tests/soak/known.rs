@@ -6,8 +6,8 @@ const HUGE: &str =
     "upstream's is a defect: that memory has no limit is told as a number of the kernel";
 const OWN_FILES: &str =
     "promised in docs/gc.md, docs/resize.md and docs/standalone.md: what is ours alone is there";
-const OWN_RESOURCES: &str =
-    "promised in docs/resize.md: upstream's files are neither read nor written";
+const OWN_RESOURCES: &str = "promised in docs/resize.md: ours are in other files, which stop nobody from starting \
+     when they are damaged; upstream's are neither read nor written";
 const NO_SERVER: &str =
     "upstream's is a defect: a certificate for a port that stays closed (enableServer: false)";
 
@@ -32,10 +32,11 @@ const fn of_upstream(path: &'static str, why: &'static str) -> Known {
 
 const OFF: &str = "upstream's is a defect: the state of a manager that is off, which is to be deleted by hand before it \
      can be turned on; ours is promised in docs/configuration.md";
-const NOT_SERVED: &str =
-    "promised in docs/cluster.md: nobody is listened to who asks which devices pods have";
-const NO_RECORDS: &str =
-    "promised in docs/cluster.md: who pulled an image with which secret is not on record";
+const EMPTY: &str =
+    "promised in docs/configuration.md: a manager that hands out nothing leaves no file behind";
+/// The one thing here that is neither: until there are devices to be told of.
+const NOT_SERVED: &str = "not there yet, as docs/cluster.md says: nobody answers which devices pods have, of which \
+     there are none";
 
 /// On every node.
 pub(crate) const OF_A_NODE: &[Known] = &[
@@ -43,10 +44,7 @@ pub(crate) const OF_A_NODE: &[Known] = &[
     NO_LIMITS,
     of_upstream("/the node/directories/files/root cpu_manager_state f 600 ", OFF),
     of_upstream("/the node/directories/files/root memory_manager_state f 600 ", OFF),
-    of_upstream("/the node/directories/files/root dra_manager_state f 600 ", OFF),
-    of_upstream("/the node/directories/files/root image_manager d 700 ", NO_RECORDS),
-    of_upstream("/the node/directories/files/root image_manager~1pulled d 700 ", NO_RECORDS),
-    of_upstream("/the node/directories/files/root image_manager~1pulling d 700 ", NO_RECORDS),
+    of_upstream("/the node/directories/files/root dra_manager_state f 600 ", EMPTY),
     of_upstream("/the node/directories/files/root pod-resources~1kubelet.sock s 755 ", NOT_SERVED),
     of_ours("/the node/directories/files/root ferrolet*", OWN_FILES),
     of_upstream("/the node/directories/files/root actuated_pods_state f 600 ", OWN_RESOURCES),
@@ -61,32 +59,9 @@ const NOT_STARTED: Known = Known {
     why: "upstream's is a defect: what never started did so in 1970",
 };
 
-/// An event that ours tells with other words.
-const fn told(ours: bool, path: &'static str, why: &'static str) -> Known {
-    const BY: &str = "of v1 shop UID by e2e kubelet e2e";
-    if ours {
-        Known { path, ours: BY, upstream: "", why }
-    } else {
-        Known { path, ours: "", upstream: BY, why }
-    }
-}
-
-const DEFERRED: &str =
-    "upstream's is a defect: the reason of a refused pod, where the condition says Deferred";
-
 /// Of the scenarios with pods of the API server.
 pub(crate) const OF_PODS: &[Known] = &[
     NOT_STARTED,
-    told(
-        true,
-        "/a resize/pod grows/events/Warning ResizeDeferred of -: Pod resize Deferred: {*",
-        DEFERRED,
-    ),
-    told(
-        false,
-        "/a resize/pod grows/events/Warning ResizeDeferred of -: Pod resize OutOfcpu: {*",
-        DEFERRED,
-    ),
     // Now and then.
     Known {
         path: "/a resize/pod grows/events/Normal ResizeCompleted of -: Pod resize completed: {*\"cpu\":\"100m\"*",

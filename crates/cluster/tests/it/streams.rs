@@ -91,7 +91,7 @@ impl Body for Endless {
     }
 }
 
-/// Watches go on, anything else is answered at once.
+/// Watches go on, and a status of a pod that is stuck does; anything else is answered at once.
 fn answer(
     seen: &watch::Sender<Seen>,
     request: &Request<Incoming>,
@@ -99,6 +99,9 @@ fn answer(
     let uri = request.uri().to_string();
     let body = if uri.contains("watch=true") {
         seen.send_modify(|seen| seen.watches += 1);
+        Either::Left(Endless)
+    } else if uri.contains("/pods/stuck") {
+        seen.send_modify(|seen| seen.patches += 1);
         Either::Left(Endless)
     } else if uri.contains("/pods/") {
         seen.send_modify(|seen| seen.patches += 1);
@@ -160,6 +163,32 @@ impl Sink<DataObject, ()> for Deaf {
     fn hear(&self, _: Change<DataObject, ()>) {}
 }
 
+// behaviour: NODE-38
+#[tokio::test]
+async fn an_ordinary_node_has_one_connection_for_all_that_it_asks() {
+    let server = start().await;
+    let cluster = cluster(&server, Rate::UNLIMITED).await;
+    // Who comes at the same time as the first may make a connection of its own.
+    cluster.node_lease("n").await.unwrap();
+    let mut watches = JoinSet::new();
+    for number in 0..40 {
+        let cluster = cluster.clone();
+        let name = format!("settings-{number}");
+        watches.spawn(async move {
+            cluster.follow_object(&ObjectKey::config_map("ns", &name), &Deaf).await;
+        });
+    }
+    let mut seen = server.seen.clone();
+    let all = timeout(PATIENCE, seen.wait_for(|seen| seen.watches == 40)).await;
+    drop(all.expect("all are followed").unwrap());
+    for _ in 0..3 {
+        cluster.node_lease("n").await.unwrap();
+        cluster.patch_node_status("n", "{}".to_owned()).await.unwrap();
+        cluster.patch_status(&PodName::new("ns", "a"), "{}".to_owned()).await.unwrap();
+    }
+    assert_eq!(seen.borrow().connections, 1);
+}
+
 // behaviour: NODE-38, OBJ-28
 #[tokio::test]
 async fn very_many_watches_hold_up_neither_one_another_nor_calls() {
@@ -209,4 +238,24 @@ async fn statuses_that_wait_for_their_turn_do_not_hold_up_the_lease() {
     timeout(PATIENCE, urgent).await.expect("they do not wait for the statuses");
     let patches = seen.borrow().patches;
     assert!(patches < 45, "{patches}");
+}
+
+// behaviour: NODE-38
+#[tokio::test]
+async fn calls_that_the_server_does_not_finish_do_not_hold_up_the_lease() {
+    let server = start().await;
+    let cluster = cluster(&server, Rate::UNLIMITED).await;
+    cluster.node_lease("n").await.unwrap();
+    let mut statuses = JoinSet::new();
+    for number in 0..2 * STREAMS {
+        let cluster = cluster.clone();
+        let pod = PodName::new("ns", format!("stuck-{number}"));
+        statuses.spawn(async move { cluster.patch_status(&pod, "{}".to_owned()).await.map(drop) });
+    }
+    let mut seen = server.seen.clone();
+    let full = |seen: &Seen| seen.patches >= STREAMS as usize;
+    let all = timeout(PATIENCE, seen.wait_for(full)).await;
+    drop(all.expect("the connection is full").unwrap());
+    timeout(PATIENCE / 3, cluster.node_lease("n")).await.expect("it does not wait").unwrap();
+    assert_eq!(seen.borrow().connections, 2, "that of all, and that of what cannot wait");
 }

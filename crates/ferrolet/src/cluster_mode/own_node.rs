@@ -26,6 +26,9 @@ const FEATURES: [&str; 4] = [
     Ability::UserNamespacesHostNetworkSupport.gate(),
 ];
 
+/// What is told of a kernel that cannot limit the time that processes get.
+const NO_CPU_LIMITS: &str = "CPU hardcapping unsupported";
+
 /// What a node is told of itself besides its configuration.
 #[derive(Debug)]
 pub(crate) struct GivenNode {
@@ -55,6 +58,7 @@ pub(crate) fn settings(
         kubelet_version: format!("{KUBERNETES}+ferrolet.{FERROLET}"),
         cgroup_v1: agent.node.machine.cgroups == Cgroups::V1,
         identity: hostfs::identity(),
+        lacks: (!hostfs::limits_processors(agent.node.machine.cgroups)).then_some(NO_CPU_LIMITS),
         capacity: told.capacity,
         allocatable: agent.node.allocatable.clone(),
         declared_features: FEATURES.to_vec(),

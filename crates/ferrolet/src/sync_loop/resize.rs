@@ -15,8 +15,10 @@ use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::events::{EventType, PodEvent};
-use pods::decide::admission::Occupancy;
-use pods::decide::resize::{Refused, Resize, Waiting, refusal_news, requested, resize, turn};
+use pods::decide::admission::{Occupancy, Rejection};
+use pods::decide::resize::{
+    Impossible, Refused, Resize, Waiting, refusal_news, requested, resize, turn,
+};
 use pods::decide::worker::Update;
 use podspec::{Allocation, view};
 use runtime::decide::Sizes;
@@ -196,9 +198,10 @@ impl SyncLoop {
                 self.parts.resizes.reserve(uid, desired);
                 self.make_room(desired, plan);
             }
-            Resize::Deferred(message) => is_news = self.refused(uid, desired, None, message),
-            Resize::Infeasible(why) => {
-                is_news = self.refused(uid, desired, Some(why.detail), why.message.to_owned());
+            Resize::Deferred(why) => is_news = self.refused(uid, desired, None, why),
+            Resize::Infeasible(Impossible { detail, message }) => {
+                let why = Rejection::new("Infeasible", message);
+                is_news = self.refused(uid, desired, Some(detail), why);
             }
         }
         if counted {
@@ -216,7 +219,7 @@ impl SyncLoop {
         uid: &PodUid,
         desired: &Arc<Pod>,
         never: Option<&'static str>,
-        message: String,
+        Rejection { reason: word, message }: Rejection,
     ) -> bool {
         self.parts.allocations.hurry();
         let Some(asking) = self.resizing.get_mut(uid) else { return false };
@@ -233,7 +236,7 @@ impl SyncLoop {
                 self.parts.resizes.metrics.infeasible(detail);
             }
             let reason = if infeasible { "ResizeInfeasible" } else { "ResizeDeferred" };
-            let message = resize_message(pending.reason(), desired, Some(&pending.message));
+            let message = resize_message(&word, desired, Some(&pending.message));
             self.tell_resize(desired, Warning, reason, message);
         }
         if news.status {

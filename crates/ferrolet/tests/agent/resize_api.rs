@@ -84,7 +84,7 @@ async fn nothing_waits_for_a_record_that_is_being_written_but_who_is_in_it() {
     assert_ne!(world.files.content(RECORD), Some(before));
 }
 
-// behaviour: RSZ-25
+// behaviour: RSZ-22, RSZ-25
 #[tokio::test(start_paused = true)]
 async fn what_was_told_of_a_resize_stays_and_is_not_told_anew_by_the_next_agent() {
     let (mut world, api) = World::in_cluster();
@@ -108,6 +108,9 @@ async fn what_was_told_of_a_resize_stays_and_is_not_told_anew_by_the_next_agent(
     let told =
         |reason: &str| world.events.all().iter().filter(|event| event.reason == reason).count();
     assert_eq!((told("ResizeDeferred"), told("ResizeError")), (1, 1));
+    let mut events = world.events.all().into_iter();
+    let deferred = events.find(|event| event.reason == "ResizeDeferred").expect("it is told");
+    assert!(deferred.message.starts_with("Pod resize OutOfcpu: {"), "{deferred:?}");
     agent.stop().await;
     let agent = world.start();
     tokio::time::sleep(Duration::from_mins(5)).await;

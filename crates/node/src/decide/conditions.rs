@@ -67,6 +67,8 @@ pub struct Health {
     pub pressure: Pressure,
     /// What keeps it from being ready.
     pub problems: Vec<String>,
+    /// What it lacks and can do without: told with its readiness, whatever that is.
+    pub lacks: Option<&'static str>,
 }
 
 /// The conditions after `previous`, at `now`, and the names of what there is to tell about that.
@@ -122,6 +124,10 @@ fn set_ready(all: &mut Vec<NodeCondition>, health: &Health, now: &Time) -> Optio
         "kubelet is posting ready status".to_owned()
     } else {
         aggregate(&health.problems)
+    };
+    let message = match health.lacks {
+        Some(lacks) => format!("{message}. WARNING: {lacks}"),
+        None => message,
     };
     let is_new = !all.iter().any(|condition| condition.type_ == READY);
     let ready = entry(all, READY, now);

@@ -88,6 +88,23 @@ fn a_node_with_problems_is_not_ready_and_says_all_of_them() {
     assert_eq!(all.last().unwrap().type_, READY, "it comes last");
 }
 
+// behaviour: NODE-52
+#[test]
+fn what_a_node_can_do_without_is_told_with_its_readiness() {
+    let lacks = Some("CPU hardcapping unsupported");
+    let rows = [
+        (
+            Health::default(),
+            "kubelet is posting ready status. WARNING: CPU hardcapping unsupported",
+        ),
+        (sick(&["no network"]), "no network. WARNING: CPU hardcapping unsupported"),
+    ];
+    for (health, expected) in rows {
+        let (all, _) = conditions(&[], &Health { lacks, ..health }, at(1));
+        assert_eq!(find(&all, READY).message.as_deref(), Some(expected));
+    }
+}
+
 // behaviour: NODE-23
 #[test]
 fn times_tell_the_last_sign_and_the_last_change() {
@@ -128,6 +145,7 @@ fn any_health() -> impl Strategy<Value = Health> {
     (any::<[bool; 3]>(), 0..3usize).prop_map(|([memory, disk, pid], problems)| Health {
         pressure: Pressure { memory, disk, pid },
         problems: (0..problems).map(|n| n.to_string()).collect(),
+        lacks: None,
     })
 }
 

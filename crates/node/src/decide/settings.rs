@@ -33,6 +33,8 @@ pub struct Particulars {
     pub cgroup_v1: bool,
     /// What the machine is.
     pub identity: Identity,
+    /// What the machine lacks that a node can do without, in upstream's words.
+    pub lacks: Option<&'static str>,
     /// All that the node has.
     pub capacity: Amounts,
     /// What pods can have of it.

@@ -165,6 +165,7 @@ fn set_conditions(status: &mut NodeStatus, known: Known<'_>, now: Timestamp) -> 
     let health = Health {
         pressure: facts.pressure,
         problems: problems(facts, unwell, &missing, since_start),
+        lacks: settings.own.lacks,
     };
     let previous = status.conditions.take().unwrap_or_default();
     let (all, changes) = conditions(&previous, &health, now);

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use podspec::resources::{self, Amounts, CPU, MEMORY};
 use podspec::{Allocation, QosClass, Size, qos_class, view};
 
-use super::admission::{Ability, Decision, Node, Preemption};
+use super::admission::{Ability, Decision, Node, Preemption, Rejection};
 
 /// What to do about a pod that asks for other resources than it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub enum Resize {
     Allocate,
     /// It gets it after others have gone.
     Preempt(Preemption),
-    /// Not now; it is asked again when there may be room.
-    Deferred(String),
+    /// Not now, as the chain says; it is asked again when there may be room.
+    Deferred(Rejection),
     /// Never, as it stands.
     Infeasible(Impossible),
 }
@@ -66,7 +66,7 @@ pub fn resize(
     match chain() {
         Decision::Admit => Resize::Allocate,
         Decision::Preempt(plan) => Resize::Preempt(plan),
-        Decision::Reject(rejection) => Resize::Deferred(rejection.message),
+        Decision::Reject(rejection) => Resize::Deferred(rejection),
     }
 }
 

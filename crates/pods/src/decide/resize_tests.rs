@@ -56,7 +56,7 @@ fn the_chain_decides_what_is_possible_at_all() {
         (&same, Decision::Reject(full.clone()), Resize::Same),
         (&more, Decision::Admit, Resize::Allocate),
         (&more, Decision::Preempt(plan.clone()), Resize::Preempt(plan)),
-        (&more, Decision::Reject(full), Resize::Deferred("no room".to_owned())),
+        (&more, Decision::Reject(full.clone()), Resize::Deferred(full)),
     ];
     for (desired, chain, expected) in rows {
         assert_eq!(decided(desired, &has, chain), expected);

@@ -15,9 +15,9 @@ use podspec::view;
 use super::ConfigError;
 use super::go_text::quoted;
 
-/// What of the kernel a container must not see, and what it must not write: upstream's lists for a
-/// container that does not ask for more. Without them, root in a container could change the host.
-const MASKED_PATHS: [&str; 12] = [
+/// What of the kernel a container must not see: upstream's list for one that does not ask for more. Without
+/// it, root in a container could change the host.
+pub const MASKED_PATHS: [&str; 12] = [
     "/proc/asound",
     "/proc/acpi",
     "/proc/interrupts",
@@ -31,7 +31,8 @@ const MASKED_PATHS: [&str; 12] = [
     "/sys/firmware",
     "/sys/devices/virtual/powercap",
 ];
-const READONLY_PATHS: [&str; 5] =
+/// What of the kernel a container must not write, likewise.
+pub const READONLY_PATHS: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// Where a pod's annotations name a profile for a container, in the old way.

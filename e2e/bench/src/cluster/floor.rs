@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use super::node::pause;
 use super::place::ClusterPlace;
 use super::{ClusterPlan, Times};
-use crate::runtime::BarePod;
+use crate::runtime::{Asked, BarePod};
 
-/// Starts and ends pods by bare calls, and removes what is left of them.
-pub(super) fn play(place: &ClusterPlace, plan: &ClusterPlan) -> Result<Times> {
+/// Starts and ends pods by bare calls, and removes what is left of them. Tells what was asked for, too.
+pub(super) fn play(place: &ClusterPlace, plan: &ClusterPlan) -> Result<(Times, Asked)> {
     place.clear().context("clear the place")?;
     let times = times(place, plan);
     let cleared = place.clear().context("clear up after bare calls");
@@ -19,16 +19,19 @@ pub(super) fn play(place: &ClusterPlace, plan: &ClusterPlan) -> Result<Times> {
     cleared.map(|()| times)
 }
 
-fn times(place: &ClusterPlace, plan: &ClusterPlan) -> Result<Times> {
+fn times(place: &ClusterPlace, plan: &ClusterPlan) -> Result<(Times, Asked)> {
+    let machine = hostfs::machine().context("look at the machine")?;
     let pod = |name: String| {
         let files = place.place.file("agent/bare").join(&name);
-        BarePod { name, files }
+        BarePod { name, files, machine: machine.clone() }
     };
-    let mut times = Times::default();
+    let (mut times, mut asked) = (Times::default(), None);
     for number in 0..plan.one_by_one {
+        let name = format!("one-{number}");
         let begun = Instant::now();
-        let started = place.runtime.start_pods(vec![pod(format!("one-{number}"))])?;
+        let started = place.runtime.start_pods(vec![pod(name.clone())])?;
         times.start_one.push(begun.elapsed().as_secs_f64());
+        asked = Some(place.runtime.asked(&name)?);
         thread::sleep(pause(number, plan.one_by_one));
         let begun = Instant::now();
         place.runtime.end_pods(started)?;
@@ -41,5 +44,5 @@ fn times(place: &ClusterPlace, plan: &ClusterPlan) -> Result<Times> {
     let begun = Instant::now();
     place.runtime.end_pods(started)?;
     times.delete_all = begun.elapsed().as_secs_f64();
-    Ok(times)
+    Ok((times, asked.context("no pod was alone")?))
 }

@@ -15,6 +15,7 @@ use crate::agent::{self, NODE_NAME, Running};
 use crate::api::calls;
 use crate::plan::On;
 use crate::results::Agent;
+use crate::runtime::Asked;
 use crate::usage;
 
 /// How long one pod, or a node, may take, and each of many.
@@ -32,8 +33,12 @@ pub(super) fn pause(number: usize, of: usize) -> Duration {
     Duration::from_millis(300) + Duration::from_secs(1) * part / of
 }
 
-/// Plays an agent's part, and leaves nothing of it.
-pub(super) fn play(place: &ClusterPlace, plan: &ClusterPlan, agent: Agent) -> Result<NodeRun> {
+/// Plays an agent's part, and leaves nothing of it. Tells what it asked of the runtime, too.
+pub(super) fn play(
+    place: &ClusterPlace,
+    plan: &ClusterPlan,
+    agent: Agent,
+) -> Result<(NodeRun, Asked)> {
     place.clear().context("clear the place")?;
     let directories = place.directories();
     let instance = place.place.instance();
@@ -55,11 +60,11 @@ struct Actor<'a> {
 }
 
 impl Actor<'_> {
-    fn act(&self) -> Result<NodeRun> {
+    fn act(&self) -> Result<(NodeRun, Asked)> {
         self.ready()?;
         thread::sleep(Duration::from_secs(self.plan.idle_warm_up_seconds));
         let idle = self.quiet()?;
-        let mut times = self.one_by_one()?;
+        let (mut times, asked) = self.one_by_one()?;
 
         let mark = self.place.audit.mark()?;
         let names = names("all", self.plan.at_once);
@@ -72,7 +77,9 @@ impl Actor<'_> {
         times.delete_all = self.delete(&names)?;
         let delete_all_cpu_seconds = self.spent(cpu)?;
         let requests = self.asked_in_the_end(mark)?;
-        Ok(NodeRun { times, start_all_cpu_seconds, delete_all_cpu_seconds, idle, full, requests })
+        let run =
+            NodeRun { times, start_all_cpu_seconds, delete_all_cpu_seconds, idle, full, requests };
+        Ok((run, asked))
     }
 
     fn spent(&self, before: Duration) -> Result<f64> {
@@ -100,17 +107,18 @@ impl Actor<'_> {
         })
     }
 
-    fn one_by_one(&self) -> Result<Times> {
-        let mut times = Times::default();
+    fn one_by_one(&self) -> Result<(Times, Asked)> {
+        let (mut times, mut asked) = (Times::default(), None);
         let all = self.plan.one_by_one;
         for (number, name) in names("one", all).into_iter().enumerate() {
             let name = [name];
             times.start_one.push(self.make(&name)?);
+            asked = Some(self.place.runtime.asked(&name[0])?);
             thread::sleep(pause(number, all));
             times.delete_one.push(self.delete(&name)?);
             thread::sleep(pause(all - number, all));
         }
-        Ok(times)
+        Ok((times, asked.context("no pod was alone")?))
     }
 
     /// Makes pods and waits until all are ready; how many seconds that took.

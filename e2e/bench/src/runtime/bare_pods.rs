@@ -4,8 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use model::cgroup::huge_page_size;
+use model::machine::{Cgroups, Machine};
 use proto::runtime_v1 as cri;
 use proto::runtime_v1::runtime_service_client::RuntimeServiceClient;
+use runtime::decide::{MASKED_PATHS, READONLY_PATHS};
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
@@ -17,23 +20,20 @@ const GRACE: i64 = 30;
 const MOUNTED: [(&str, &str); 2] =
     [("etc-hosts", "/etc/hosts"), ("termination-log", "/dev/termination-log")];
 
-/// What agents ask for in every container: the kernel's paths that it cannot see, and those it cannot write.
-const MASKED: [&str; 12] = [
-    "/proc/asound",
-    "/proc/acpi",
-    "/proc/interrupts",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/sys/firmware",
-    "/sys/devices/virtual/powercap",
+/// The name of the container, and of the directory of its log.
+const MAIN: &str = "main";
+
+/// What every pod of a cluster hears of its API server.
+const VARIABLES: [(&str, &str); 8] = [
+    ("KUBERNETES_SERVICE_HOST", "10.96.0.1"),
+    ("KUBERNETES_SERVICE_PORT", "443"),
+    ("KUBERNETES_SERVICE_PORT_HTTPS", "443"),
+    ("KUBERNETES_PORT", "tcp://10.96.0.1:443"),
+    ("KUBERNETES_PORT_443_TCP", "tcp://10.96.0.1:443"),
+    ("KUBERNETES_PORT_443_TCP_PROTO", "tcp"),
+    ("KUBERNETES_PORT_443_TCP_PORT", "443"),
+    ("KUBERNETES_PORT_443_TCP_ADDR", "10.96.0.1"),
 ];
-const READ_ONLY: [&str; 5] =
-    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// A pod to be started.
 #[derive(Debug, Clone)]
@@ -42,6 +42,8 @@ pub struct BarePod {
     pub name: String,
     /// Where the log of its container goes, and the files that agents mount into it.
     pub files: PathBuf,
+    /// What agents keep from its container, or limit, because the machine has it.
+    pub machine: Machine,
 }
 
 /// A pod that was started.
@@ -68,11 +70,7 @@ impl BarePod {
             cgroup_parent: format!("/kubepods/besteffort/pod{}", self.name),
             security_context: Some(security),
             overhead: Some(cri::LinuxContainerResources::default()),
-            resources: Some(cri::LinuxContainerResources {
-                cpu_period: 100_000,
-                cpu_shares: 2,
-                ..Default::default()
-            }),
+            resources: Some(self.resources()),
             ..Default::default()
         };
         let dns = cri::DnsConfig {
@@ -98,13 +96,40 @@ impl BarePod {
             .map(|(key, value)| (format!("io.kubernetes.pod.{key}"), value.to_owned()))
     }
 
+    /// What a pod may use that asks for nothing.
+    fn resources(&self) -> cri::LinuxContainerResources {
+        let whole = ("memory.oom.group".to_owned(), "1".to_owned());
+        let has_unified = self.machine.cgroups == Cgroups::V2;
+        cri::LinuxContainerResources {
+            cpu_period: 100_000,
+            cpu_shares: 2,
+            unified: has_unified.then_some(whole).into_iter().collect(),
+            ..Default::default()
+        }
+    }
+
+    /// What its container may use.
+    fn container_resources(&self) -> cri::LinuxContainerResources {
+        let mut resources = self.resources();
+        resources.oom_score_adj = 1000;
+        let sizes = self.machine.huge_pages.iter().map(|pages| huge_page_size(pages.size));
+        let none = sizes.map(|page_size| cri::HugepageLimit { page_size, limit: 0 });
+        resources.hugepage_limits = none.collect();
+        if self.machine.swap_controller && self.machine.cgroups == Cgroups::V2 {
+            resources.unified.insert("memory.swap.max".to_owned(), "0".to_owned());
+        }
+        resources
+    }
+
     /// The container of a pod that asks for nothing, as agents ask for it: the runtime has as much to do.
     fn container(&self) -> cri::ContainerConfig {
+        let masked = MASKED_PATHS.map(str::to_owned).into_iter();
+        let masked = masked.chain(self.machine.thermal_throttle.iter().cloned());
         let security = cri::LinuxContainerSecurityContext {
             namespace_options: Some(namespaces()),
             run_as_user: Some(cri::Int64Value::default()),
-            masked_paths: MASKED.map(str::to_owned).to_vec(),
-            readonly_paths: READ_ONLY.map(str::to_owned).to_vec(),
+            masked_paths: masked.collect(),
+            readonly_paths: READONLY_PATHS.map(str::to_owned).to_vec(),
             seccomp: Some(cri::SecurityProfile {
                 profile_type: cri::security_profile::ProfileType::Unconfined.into(),
                 ..Default::default()
@@ -112,24 +137,24 @@ impl BarePod {
             ..Default::default()
         };
         let linux = cri::LinuxContainerConfig {
-            resources: Some(cri::LinuxContainerResources {
-                cpu_period: 100_000,
-                cpu_shares: 2,
-                oom_score_adj: 1000,
-                ..Default::default()
-            }),
+            resources: Some(self.container_resources()),
             security_context: Some(security),
         };
+        let variable = |(key, value): (&str, &str)| cri::KeyValue {
+            key: key.to_owned(),
+            value: value.as_bytes().to_vec(),
+        };
         cri::ContainerConfig {
-            metadata: Some(cri::ContainerMetadata { name: "main".to_owned(), attempt: 0 }),
+            metadata: Some(cri::ContainerMetadata { name: MAIN.to_owned(), attempt: 0 }),
             image: Some(cri::ImageSpec {
                 image: "ferrolet.test/workload:1".to_owned(),
                 ..Default::default()
             }),
             args: ["sleep", "forever"].map(str::to_owned).to_vec(),
+            envs: VARIABLES.map(variable).to_vec(),
             mounts: MOUNTED.map(|(name, path)| self.mount(name, path)).to_vec(),
             labels: self.labels().into(),
-            log_path: "main.log".to_owned(),
+            log_path: format!("{MAIN}/0.log"),
             linux: Some(linux),
             ..Default::default()
         }
@@ -145,7 +170,7 @@ impl BarePod {
 
     /// Makes the files that the calls name.
     fn prepare(&self) -> std::io::Result<()> {
-        fs::create_dir_all(&self.files)?;
+        fs::create_dir_all(self.files.join(MAIN))?;
         MOUNTED.iter().try_for_each(|(name, _)| fs::write(self.files.join(name), ""))
     }
 
@@ -180,7 +205,12 @@ impl StartedPod {
 
 /// Those of a pod that asks for nothing.
 fn namespaces() -> cri::NamespaceOption {
-    cri::NamespaceOption { pid: cri::NamespaceMode::Container.into(), ..Default::default() }
+    let users = cri::UserNamespace { mode: cri::NamespaceMode::Node.into(), ..Default::default() };
+    cri::NamespaceOption {
+        pid: cri::NamespaceMode::Container.into(),
+        userns_options: Some(users),
+        ..Default::default()
+    }
 }
 
 impl Direct {

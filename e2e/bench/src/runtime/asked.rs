@@ -1,0 +1,133 @@
+//! What the runtime was asked for, by its own account: bare calls are a measure for an agent's only if they ask for
+//! the same.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use proto::runtime_v1 as cri;
+use serde_json::Value;
+
+use super::Direct;
+
+/// What was asked for a pod of one container, without what the runtime only keeps, and what is another thing each
+/// time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    sandbox: Value,
+    container: Value,
+}
+
+impl Direct {
+    /// What was asked for the pod of that name, which runs. containerd tells, as it heard it.
+    pub fn asked(&self, pod: &str) -> Result<Asked> {
+        let id = self.running()?.remove(pod).with_context(|| format!("{pod} does not run"))?;
+        self.handle.block_on(async {
+            let mut client = self.client.clone();
+            let request = cri::ContainerStatusRequest { container_id: id, verbose: true };
+            let container =
+                client.container_status(request).await.context("look at a container")?;
+            let container = info(&container.into_inner().info)?;
+            let id = container["sandboxID"].as_str().context("a container is in a sandbox")?;
+            let request =
+                cri::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: true };
+            let sandbox = client.pod_sandbox_status(request).await.context("look at a sandbox")?;
+            Asked::read(&info(&sandbox.into_inner().info)?["config"], &container["config"])
+        })
+    }
+}
+
+fn info(told: &BTreeMap<String, String>) -> Result<Value> {
+    let text = told.get("info").context("the runtime does not tell what it was asked for")?;
+    serde_json::from_str(text).context("understand what the runtime was asked for")
+}
+
+impl Asked {
+    /// Takes what the calls said.
+    fn read(sandbox: &Value, container: &Value) -> Result<Self> {
+        let metadata = &sandbox["metadata"];
+        let uid = metadata["uid"].as_str().context("a sandbox is of a pod")?;
+        let name = metadata["name"].as_str().context("a pod has a name")?;
+        // In this order: bare pods have their name for a uid.
+        let plain = |value: &Value| -> Result<Value> {
+            let text = value.to_string().replace(uid, "ID").replace(name, "ID");
+            Ok(serde_json::from_str(&text)?)
+        };
+        let (mut sandbox, mut container) = (plain(sandbox)?, plain(container)?);
+        for config in [&mut sandbox, &mut container] {
+            // What agents write for themselves.
+            without(config, &["labels", "annotations"]);
+        }
+        without(&mut sandbox, &["log_directory"]);
+        // The machine has some of its own.
+        let searches = sandbox["dns_config"]["searches"].as_array_mut();
+        if let Some(searches) = searches {
+            searches.retain(|one| one.as_str().is_some_and(|one| one.ends_with("cluster.local")));
+        }
+        // Agents name it by its id.
+        without(&mut container, &["image"]);
+        for mount in container["mounts"].as_array_mut().into_iter().flatten() {
+            without(mount, &["host_path"]);
+        }
+        // In which order is chance, or a matter of taste.
+        for list in ["/mounts", "/envs", "/linux/resources/hugepage_limits"] {
+            if let Some(list) = container.pointer_mut(list).and_then(Value::as_array_mut) {
+                list.sort_by_key(ToString::to_string);
+            }
+        }
+        Ok(Self { sandbox, container })
+    }
+
+    /// Fails if an agent asks for something else.
+    pub fn is_what(&self, agent: &Self) -> Result<()> {
+        let both = [
+            ("sandbox", &self.sandbox, &agent.sandbox),
+            ("container", &self.container, &agent.container),
+        ];
+        for (what, bare, asked) in both {
+            ensure!(bare == asked, "bare calls ask for this {what}: {bare:#}\nan agent: {asked:#}");
+        }
+        Ok(())
+    }
+}
+
+fn without(value: &mut Value, keys: &[&str]) {
+    if let Value::Object(map) = value {
+        map.retain(|key, _| !keys.contains(&key.as_str()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn asked(uid: &str, hidden: &[&str], first: &str) -> Asked {
+        let sandbox = json!({
+            "metadata": { "name": "one-0", "uid": uid, "namespace": "bench" },
+            "hostname": "one-0",
+            "log_directory": format!("/var/log/pods/{uid}"),
+            "labels": { "by": uid },
+            "dns_config": { "searches": ["bench.svc.cluster.local", uid] },
+            "linux": { "cgroup_parent": format!("/kubepods/besteffort/pod{uid}") },
+        });
+        let mut envs = vec![json!({ "key": "A", "value": "1" }), json!({ "key": "B" })];
+        envs.sort_by_key(|one| one["key"] != first);
+        let container = json!({
+            "image": { "image": uid },
+            "annotations": { "by": uid },
+            "envs": envs,
+            "mounts": [{ "container_path": "/etc/hosts", "host_path": format!("/pods/{uid}") }],
+            "linux": { "security_context": { "masked_paths": hidden } },
+        });
+        Asked::read(&sandbox, &container).unwrap()
+    }
+
+    #[test]
+    fn who_asks_for_the_same_for_another_pod_asks_for_the_same() {
+        let bare = asked("one-0", &["/proc/keys"], "A");
+        bare.is_what(&asked("5d3c3f6e", &["/proc/keys"], "B")).unwrap();
+        let error = bare.is_what(&asked("5d3c3f6e", &[], "A")).unwrap_err().to_string();
+        assert!(error.starts_with("bare calls ask for this container"), "{error}");
+    }
+}

@@ -1,0 +1,50 @@
+//! Somebody deletes the node's object while the agent runs.
+
+use anyhow::{Context, Result, ensure};
+use e2e::cluster_node::{ClusterNode, condition};
+use e2e::node::NODE_NAME;
+use e2e::plane::with_controllers;
+use e2e::scenarios::MANIFEST;
+use serde_json::Value;
+
+fn owner(object: &Value) -> &Value {
+    &object["metadata"]["ownerReferences"][0]["uid"]
+}
+
+// behaviour: NODE-4, NODE-33, API-21
+#[test]
+fn a_node_that_was_deleted_is_there_again_and_its_pods_never_stopped() -> Result<()> {
+    // Who collects what had the former node as its owner: the lease, and mirrors.
+    let mut cluster = ClusterNode::start(&with_controllers(&["garbage-collector-controller"]))?;
+    cluster.node().write_manifest("fixed.yaml", MANIFEST)?;
+    cluster.start_agent()?;
+    cluster.make_pod("web", &["sleep", "forever"])?;
+    cluster.wait_ready(&ClusterNode::pod_path("web"))?;
+    let mirror = format!("/api/v1/namespaces/default/pods/fixed-{NODE_NAME}");
+    cluster.wait_ready(&mirror)?;
+    let (web, fixed) = (cluster.running("web")?, cluster.node().wait_running("fixed")?);
+
+    let path = format!("/api/v1/nodes/{NODE_NAME}");
+    let former = cluster.api().get(&path)?.context("there is a node")?["metadata"]["uid"].clone();
+    cluster.api().delete(&path)?;
+    let node = cluster.wait_for(&path, "there is another node, and it is ready", |node| {
+        let node = node.filter(|node| node["metadata"]["uid"] != former)?;
+        (condition(node, "Ready")["status"] == "True").then(|| node.clone())
+    })?;
+    let uid = &node["metadata"]["uid"];
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+    for (what, path) in [("lease", &format!("{leases}/{NODE_NAME}")), ("mirror", &mirror)] {
+        cluster.wait_for(path, &format!("the {what} is that of the new node"), |object| {
+            (owner(object?) == uid).then_some(())
+        })?;
+    }
+    cluster.wait_ready(&mirror)?;
+
+    // It takes pods, and those of before were not touched.
+    cluster.make_pod("late", &["sleep", "forever"])?;
+    cluster.wait_ready(&ClusterNode::pod_path("late"))?;
+    ensure!(cluster.running("web")?.id == web.id, "it was restarted");
+    ensure!(cluster.node().wait_running("fixed")?.id == fixed.id, "it was restarted");
+    cluster.remove_pods(&["web", "late"])?;
+    cluster.stop()
+}
