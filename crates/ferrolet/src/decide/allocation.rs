@@ -146,7 +146,7 @@ mod tests {
                 "resources: {{requests: {{cpu: {cpu}}}}}, containers: [{{name: main, image: i}}]"
             ))
         };
-        let none = Sizes::new();
+        let unchanged = Sizes::new();
         let bearing = |mut status: PodStatus, notes: &[&str]| {
             let sandbox = |note: &&str| {
                 let made = testkit::observed::sandbox_status("s", SandboxState::Ready);
@@ -157,7 +157,7 @@ mod tests {
         };
         let empty = || PodStatus::empty("web".into());
         let note = Allocation::of(&whole(1)).note();
-        let of_whole = |status: &PodStatus| remembered(&whole(100), None, Some(status), &none);
+        let of_whole = |status: &PodStatus| remembered(&whole(100), None, Some(status), &unchanged);
         for status in [empty(), observed(Running, Some(200))] {
             let given = of_whole(&bearing(status, &[&note, "older"]));
             assert_eq!(given, Allocation::of(&whole(1)));
@@ -176,10 +176,10 @@ mod tests {
         };
         let note = Allocation::of(&two("100m")).note();
         let status = bearing(observed(Running, Some(200)), &[&note]);
-        let given = remembered(&two("9"), None, Some(&status), &none);
+        let given = remembered(&two("9"), None, Some(&status), &unchanged);
         assert_eq!((given.containers["main"], given.containers["other"]), (size(200), size(100)));
         let record = Allocation::of(&two("300m"));
-        assert_eq!(remembered(&two("9"), Some(&record), Some(&status), &none), record);
+        assert_eq!(remembered(&two("9"), Some(&record), Some(&status), &unchanged), record);
     }
 
     // behaviour: RSZ-5

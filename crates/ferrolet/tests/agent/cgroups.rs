@@ -65,7 +65,7 @@ async fn a_cgroup_that_does_not_go_is_tried_again() {
     world.cgroups.set_broken(&own, true);
     world.remove_manifest("web");
     world.until("it has ended", |world| world.running("web").is_empty().then_some(())).await;
-    tokio::time::sleep(std::time::Duration::from_mins(3)).await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
     assert_eq!(world.pod_cgroups().len(), 2);
     for name in [&left, &own] {
         world.cgroups.set_broken(name, false);
@@ -107,7 +107,7 @@ async fn the_next_agent_never_gives_a_class_less_than_its_pods_ask_for() {
     agent.stop().await;
     world.cgroups.effects();
     let agent = world.start();
-    tokio::time::sleep(std::time::Duration::from_mins(3)).await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
     assert_eq!(shares(&world), Some(768));
     // Once, when all were met: nobody knew before.
     let mut effects = world.cgroups.effects();
@@ -159,7 +159,7 @@ async fn without_cgroups_of_pods_nothing_is_written_to_the_root() {
     world.write_manifest("web", "Always", "[sleep, forever]");
     let _agent = world.start();
     world.one_runs("web").await;
-    tokio::time::sleep(std::time::Duration::from_mins(3)).await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
     assert_eq!(world.cgroups.effects(), [""; 0]);
 }
 

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::crash::start_mortal;
 use crate::world::World;
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 30;
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// Thousandths of a processor and mebibytes of memory that there are.
 const CPU: i64 = 2000;
@@ -318,5 +318,5 @@ async fn what_pods_were_given_together_fits_on_the_node_whatever_happens() {
             *count += reasons.iter().filter(|one| one == reason).count();
         }
     }
-    assert!(told.values().all(|count| *count > 10), "too little happened: {told:?}");
+    assert!(told.values().all(|count| *count > 5), "too little happened: {told:?}");
 }
