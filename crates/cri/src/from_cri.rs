@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::ids::{ObjectId, PodName};
+use model::labels;
 use model::observed::{
     ContainerState, ContainerStatus, ContainerUser, LinuxUser, ReportedResources, SandboxState,
     SandboxStatus,
@@ -63,6 +64,7 @@ pub(crate) fn sandbox_status(status: cri::PodSandboxStatus) -> Option<SandboxSta
         .and_then(|linux| linux.namespaces)
         .and_then(|namespaces| namespaces.options)
         .is_some_and(|options| options.network() == cri::NamespaceMode::Node);
+    let given = status.annotations.get(labels::POD_SIZES).map(|text| text.as_str().into());
     Some(SandboxStatus {
         id: id(status.id)?,
         pod_uid: metadata.uid.into(),
@@ -72,6 +74,7 @@ pub(crate) fn sandbox_status(status: cri::PodSandboxStatus) -> Option<SandboxSta
         created_at: timestamp(status.created_at),
         ips,
         host_network,
+        given,
     })
 }
 

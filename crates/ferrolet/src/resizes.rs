@@ -160,6 +160,15 @@ impl Resizes {
         over.is_some_and(|over| !over.doubtful)
     }
 
+    /// A worker sees that nothing but the pod's cgroup has not what it should. Whether that is part of a
+    /// resize, which is not over then.
+    pub(crate) fn goes_on(&self, uid: &PodUid) -> bool {
+        let mut state = self.state();
+        let Some(under_way) = state.under_way.get_mut(uid) else { return false };
+        under_way.doubtful = false;
+        true
+    }
+
     /// Something is in the way of a resize. Whether that is news.
     pub(crate) fn failed(&self, uid: &PodUid, error: &str) -> bool {
         let mut state = self.state();
@@ -301,5 +310,21 @@ mod tests {
         assert_eq!(resizes.error(&uid), None);
         assert!(!resizes.failed(&uid, "late"));
         assert!(!resizes.seen(&uid, &new, true) && resizes.seen(&uid, &old, false));
+    }
+
+    // behaviour: CGR-41
+    #[test]
+    fn a_cgroup_that_has_not_what_it_should_is_a_resize_where_there_is_one() {
+        let (resizes, _) = resizes();
+        let (old, new) = (asking("1"), asking("2"));
+        let uid = view::uid(&new);
+        assert!(!resizes.goes_on(&uid) && !resizes.failed(&uid, "busy"));
+        assert!(!resizes.seen(&uid, &new, false), "nobody hears of its end");
+        resizes.begin(&uid, &new, &old);
+        assert!(resizes.goes_on(&uid) && resizes.failed(&uid, "busy"));
+        assert!(resizes.seen(&uid, &new, false) && !resizes.goes_on(&uid));
+        // One of which an earlier agent did not know whether it was over.
+        resizes.resume(&new, Allocation::of(&old), &ToldResize::default(), true);
+        assert!(resizes.goes_on(&uid) && resizes.seen(&uid, &new, false));
     }
 }

@@ -20,7 +20,7 @@ use pods::decide::worker::{Outcome, Target};
 use pods::workers::{PodSyncer, Statuses, Synced};
 use podspec::view;
 use runtime::decide::{ProbeResults, Situation};
-use runtime::{PodRuntime, Progress, SyncError};
+use runtime::{Lacking, PodRuntime, Progress, SyncError};
 use status::decide::{Failure, Waiting, asks_for_recursive_read_only};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -94,7 +94,12 @@ impl Syncer {
 
     /// Whether a pod has not yet what it was given; people hear when it has.
     async fn look_at_resize(&self, pod: &Pod, status: &PodStatus) -> bool {
-        let resizes = self.pod_runtime.is_resizing(pod, status).await;
+        let resizes = match self.pod_runtime.lacking(pod, status).await {
+            Lacking::Nothing => false,
+            Lacking::Containers => true,
+            // Somebody may have been given something, or the cgroup could not be limited before.
+            Lacking::Cgroup => return self.resizes.goes_on(&status.uid),
+        };
         if self.resizes.seen(&status.uid, pod, resizes) {
             let (uid, name) = (status.uid.clone(), view::pod_name(pod));
             info!(pod = %name, %uid, "pod has the resources that it was given");

@@ -15,6 +15,9 @@ pub const CONTAINER_HASH: &str = "io.kubernetes.container.hash";
 pub const CONTAINER_RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
 /// What the container was made with of processors and memory, of which only ferrolet keeps a note.
 pub const CONTAINER_SIZE: &str = "io.ferrolet.container.size";
+/// What the pod was given of processors and memory when its sandbox was made, on the sandbox; only
+/// ferrolet keeps a note of that, too.
+pub const POD_SIZES: &str = "io.ferrolet.pod.sizes";
 /// Where the container leaves its last words.
 pub const CONTAINER_TERMINATION_MESSAGE_PATH: &str =
     "io.kubernetes.container.terminationMessagePath";

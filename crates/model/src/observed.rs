@@ -96,6 +96,8 @@ pub struct SandboxStatus {
     pub ips: Vec<IpAddr>,
     /// Whether it shares the host's network.
     pub host_network: bool,
+    /// What its pod was given when it was made, as who made it noted down.
+    pub given: Option<Arc<str>>,
 }
 
 /// A container looked at closely.

@@ -211,6 +211,16 @@ impl Allocation {
         self.whole == wanted.whole && wanted.containers.iter().all(is_same)
     }
 
+    /// As a text that a sandbox bears.
+    pub fn note(&self) -> String {
+        serde_json::to_string(self).expect("names and numbers are always JSON")
+    }
+
+    /// What a note says; nothing of a text that is none.
+    pub fn noted(note: &str) -> Option<Self> {
+        serde_json::from_str(note).ok()
+    }
+
     /// Of each the larger one.
     #[must_use]
     pub fn max(&self, other: &Self) -> Self {
@@ -306,6 +316,18 @@ mod tests {
             size.put_into(&mut resources);
             prop_assert_eq!(Size::of(resources.as_ref()), size);
             prop_assert_eq!(size.max(Size::default()), size);
+        }
+    }
+
+    #[test]
+    fn what_a_pod_was_given_comes_back_from_its_note() {
+        let whole = "resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: a}]";
+        for pod in [sized("requests: {cpu: 1}, limits: {memory: 2Gi}"), pod(whole)] {
+            let given = Allocation::of(&pod);
+            assert_eq!(Allocation::noted(&given.note()), Some(given));
+        }
+        for text in ["", "{}", "100m", "{\"containers\":[]}"] {
+            assert_eq!(Allocation::noted(text), None, "{text}");
         }
     }
 

@@ -64,6 +64,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             ips: ip.then(|| "10.0.0.1".parse().unwrap()).into_iter().collect(),
             host_network,
+            given: None,
         }
     }
 

@@ -51,4 +51,5 @@ pub use last_words::TerminationMessages;
 pub use metrics::Metrics;
 pub use model::log_layout::LogLayout;
 pub use pod_directories::PodDirectories;
+pub use resize::Lacking;
 pub use user_namespaces::UserNamespaceError;

@@ -24,6 +24,18 @@ use crate::decide::{
 };
 use crate::error::ResizeError;
 
+/// What of a pod that runs has not what the pod was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lacking {
+    /// Everything has it.
+    Nothing,
+    /// Its cgroup alone: it is being changed, or could not be limited when it was made, or the agent has
+    /// other settings by now.
+    Cgroup,
+    /// Containers, of which the pod was given others than they have.
+    Containers,
+}
+
 impl PodRuntime {
     /// Reads what containers were given by earlier agents. Without that none goes on.
     pub async fn load_sizes(&self) -> Result<(), FileError> {
@@ -55,10 +67,16 @@ impl PodRuntime {
         all.collect()
     }
 
-    /// Whether something of a pod has not yet what the pod was given.
-    pub async fn is_resizing(&self, pod: &Pod, status: &PodStatus) -> bool {
+    /// What of a pod has not yet what the pod was given.
+    pub async fn lacking(&self, pod: &Pod, status: &PodStatus) -> Lacking {
         let sizes = self.sizes().await;
-        is_resizing(pod, status, &sizes) || (self.runs(status) && !self.is_sized(pod))
+        if is_resizing(pod, status, &sizes) {
+            Lacking::Containers
+        } else if self.runs(status) && !self.is_sized(pod) {
+            Lacking::Cgroup
+        } else {
+            Lacking::Nothing
+        }
     }
 
     fn runs(&self, status: &PodStatus) -> bool {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 use model::labels;
 use model::wanted::{DnsConfig, NamespaceMode, SandboxConfig, UserNamespace};
-use podspec::view;
+use podspec::{Allocation, view};
 
 use crate::decide::{
     ConfigError, NodeSettings, kernel_hostname, overhead_resources, pod_hostname, pod_sysctls,
@@ -51,7 +51,7 @@ pub(crate) fn sandbox_config(
         hostname,
         log_directory: logs.pod_directory(&name, &uid).to_string_lossy().into_owned(),
         labels,
-        annotations: pod.metadata.annotations.clone().unwrap_or_default(),
+        annotations: annotations(pod),
         dns: facts.dns,
         port_mappings: port_mappings(pod),
         network: if host_network { NamespaceMode::Node } else { NamespaceMode::Pod },
@@ -70,6 +70,13 @@ pub(crate) fn sandbox_config(
         pod: name,
         attempt: facts.attempt,
     })
+}
+
+/// The pod's own, and what it was given: the record of that may be written after the sandbox is made.
+fn annotations(pod: &Pod) -> BTreeMap<String, String> {
+    let mut annotations = pod.metadata.annotations.clone().unwrap_or_default();
+    annotations.insert(labels::POD_SIZES.to_owned(), Allocation::of(pod).note());
+    annotations
 }
 
 /// Whose process ids the pod's containers see.
@@ -133,6 +140,20 @@ mod tests {
         assert_eq!(config.labels[labels::POD_UID], "uid");
         assert_eq!(config.log_directory, "/logs/default_web_uid");
         assert_eq!(config.attempt, 2);
+    }
+
+    // behaviour: RSZ-30
+    #[test]
+    fn a_sandbox_bears_what_its_pod_was_given() {
+        let mut pod = pod("web", PodSpec::default());
+        pod.metadata.annotations = Some(BTreeMap::from([
+            ("note".to_owned(), "own".to_owned()),
+            (labels::POD_SIZES.to_owned(), "forged".to_owned()),
+        ]));
+        let annotations = config(&pod).annotations;
+        assert_eq!(annotations["note"], "own");
+        let given = Allocation::noted(&annotations[labels::POD_SIZES]);
+        assert_eq!(given, Some(Allocation::of(&pod)));
     }
 
     // behaviour: CON-15

@@ -41,6 +41,7 @@ pub fn sandbox_status(id: &str, state: SandboxState) -> SandboxStatus {
         created_at: Timestamp::UNIX_EPOCH,
         ips: Vec::new(),
         host_network: false,
+        given: None,
     }
 }
 

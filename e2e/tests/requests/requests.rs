@@ -84,6 +84,8 @@ pub(crate) fn without_address(text: &str) -> String {
 
 fn normalize_sandbox(config: &mut cri::PodSandboxConfig, own: &Path) {
     without(own, &mut config.log_directory);
+    // What upstream keeps in a file.
+    config.annotations.remove("io.ferrolet.pod.sizes");
     // When the agent first saw the pod; upstream writes it in the machine's own time zone.
     if let Some(seen) = config.annotations.get_mut("kubernetes.io/config.seen")
         && seen.parse::<jiff::Timestamp>().is_ok()

@@ -256,6 +256,7 @@ async fn a_status_tells_all_of_a_sandbox() {
     let status = cri::PodSandboxStatus {
         network: Some(network("10.0.0.7", &["fd00::7", "10.1.0.7"])),
         linux: Some(namespaces(cri::NamespaceMode::Pod)),
+        annotations: [("io.ferrolet.pod.sizes".into(), "a note".into())].into(),
         ..status()
     };
     let expected = SandboxStatus {
@@ -267,6 +268,7 @@ async fn a_status_tells_all_of_a_sandbox() {
         created_at: Timestamp::new(1, 7).unwrap(),
         ips: ["10.0.0.7", "fd00::7", "10.1.0.7"].map(|ip| ip.parse().unwrap()).to_vec(),
         host_network: false,
+        given: Some("a note".into()),
     };
     assert_eq!(seen(status).await, expected);
 }

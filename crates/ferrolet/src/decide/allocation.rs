@@ -1,12 +1,12 @@
 //! What a pod that an earlier agent let in was given, and what it has.
 
 use k8s_openapi::api::core::v1::Pod;
-use model::observed::PodStatus;
+use model::observed::{PodStatus, SandboxState};
 use podspec::{Allocation, Size};
 use runtime::decide::{Sizes, actual};
 
 /// What a pod counts with when it is taken in: what is on record; else what its containers have or had
-/// last; else what it asks for.
+/// last; else what it was given when the sandbox was made that it lives in; else what it asks for.
 pub(crate) fn remembered(
     pod: &Pod,
     record: Option<&Allocation>,
@@ -16,7 +16,12 @@ pub(crate) fn remembered(
     if let Some(given) = record {
         return given.clone();
     }
-    let mut allocation = Allocation::of(pod);
+    // An agent that is killed in the first moment of a pod has no record of it, but this. A dead sandbox
+    // may be that of an earlier life.
+    let newest = observed.and_then(|observed| observed.sandboxes.first());
+    let living = newest.filter(|sandbox| sandbox.state == SandboxState::Ready);
+    let noted = living.and_then(|sandbox| Allocation::noted(sandbox.given.as_deref()?));
+    let mut allocation = noted.unwrap_or_else(|| Allocation::of(pod));
     // What a pod has as a whole its containers do not tell.
     if allocation.whole.is_none() {
         for (name, own) in &mut allocation.containers {
@@ -65,7 +70,7 @@ fn running<'a>(
 mod tests {
     use model::ids::ContainerId;
     use model::labels;
-    use model::observed::ContainerState;
+    use model::observed::{ContainerState, SandboxStatus};
     use podspec::{Origin, read_manifest};
     use runtime::decide::Actual;
 
@@ -130,6 +135,51 @@ mod tests {
         let whole = pod("resources: {requests: {cpu: 2}}, containers: [{name: main, image: i}]");
         let given = remembered(&whole, None, Some(&observed(Running, made)), &none);
         assert_eq!(given, Allocation::of(&whole), "its containers do not tell");
+    }
+
+    // behaviour: RSZ-30
+    #[test]
+    fn what_a_sandbox_bears_counts_where_neither_record_nor_containers_tell() {
+        use ContainerState::Running;
+        let whole = |cpu: u32| {
+            pod(&format!(
+                "resources: {{requests: {{cpu: {cpu}}}}}, containers: [{{name: main, image: i}}]"
+            ))
+        };
+        let unchanged = Sizes::new();
+        let bearing = |mut status: PodStatus, notes: &[&str]| {
+            let sandbox = |note: &&str| {
+                let made = testkit::observed::sandbox_status("s", SandboxState::Ready);
+                SandboxStatus { given: Some((*note).into()), ..made }
+            };
+            status.sandboxes = notes.iter().map(sandbox).collect();
+            status
+        };
+        let empty = || PodStatus::empty("web".into());
+        let note = Allocation::of(&whole(1)).note();
+        let of_whole = |status: &PodStatus| remembered(&whole(100), None, Some(status), &unchanged);
+        for status in [empty(), observed(Running, Some(200))] {
+            let given = of_whole(&bearing(status, &[&note, "older"]));
+            assert_eq!(given, Allocation::of(&whole(1)));
+        }
+        let given = of_whole(&bearing(empty(), &["forged", &note]));
+        assert_eq!(given, Allocation::of(&whole(100)), "the newest counts");
+        let mut dead = bearing(empty(), &[&note]);
+        dead.sandboxes[0].state = SandboxState::NotReady;
+        assert_eq!(of_whole(&dead), Allocation::of(&whole(100)), "it may be of an earlier life");
+        // One of two containers was made.
+        let two = |cpu: &str| {
+            let part = |name: &str| {
+                format!("{{name: {name}, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}")
+            };
+            pod(&format!("containers: [{}, {}]", part("main"), part("other")))
+        };
+        let note = Allocation::of(&two("100m")).note();
+        let status = bearing(observed(Running, Some(200)), &[&note]);
+        let given = remembered(&two("9"), None, Some(&status), &unchanged);
+        assert_eq!((given.containers["main"], given.containers["other"]), (size(200), size(100)));
+        let record = Allocation::of(&two("300m"));
+        assert_eq!(remembered(&two("9"), Some(&record), Some(&status), &unchanged), record);
     }
 
     // behaviour: RSZ-5

@@ -96,7 +96,10 @@ impl SyncLoop {
         let before = self.parts.allocations.before(&uid);
         let had = still_has(&given, before, observed, sizes);
         let is_sure = told.in_progress || had.containers != given.containers;
-        if is_sure || had != given {
+        // Of its cgroup nobody knows whether it was changed.
+        let runs = observed.is_some_and(|observed| observed.running().next().is_some());
+        let is_possible = runs && before.is_some_and(|before| *before != given);
+        if is_sure || is_possible || had != given {
             self.parts.resizes.resume(pod, had, &told, !is_sure);
         }
         self.asks(&uid, desired);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ferrolet::wiring::Agent;
 use k8s_openapi::api::core::v1::PodStatus;
+use model::ports::events::PodEvent;
 use testkit::mortal::Moment;
 use testkit::runtime::Method;
 
@@ -78,6 +79,81 @@ async fn a_pod_that_asks_for_too_much_stays_refused_and_touches_nothing() {
     write(&world, "big", "1", "");
     world.one_runs("big").await;
     assert_eq!(status(&agent, "big").and_then(|status| status.reason), None);
+}
+
+/// What pods are refused for, each with its whole message.
+const REFUSED: [(&str, &str, &str, &str); 7] = [
+    (
+        "fields",
+        "volumes: [{name: v, emptyDir: {}}]",
+        "UnsupportedFields",
+        "not supported: spec.volumes",
+    ),
+    (
+        "sysctl",
+        "securityContext: {sysctls: [{name: net.core.somaxconn, value: '9'}]}",
+        "SysctlForbidden",
+        "forbidden sysctl: \"net.core.somaxconn\" not allowlisted",
+    ),
+    (
+        "system",
+        "os: {name: windows}",
+        "PodOSNotSupported",
+        "Failed to admit pod as the OS field doesn't match node OS",
+    ),
+    (
+        "labels",
+        "nodeSelector: {disk: fast}",
+        "NodeAffinity",
+        "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+    ),
+    (
+        "place",
+        "nodeSelector: {disk: fast}\n  securityContext: {appArmorProfile: {type: RuntimeDefault}}",
+        "NodeAffinity",
+        "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+    ),
+    (
+        "confined",
+        "securityContext: {appArmorProfile: {type: RuntimeDefault}}",
+        "AppArmor",
+        "Cannot enforce AppArmor: AppArmor is not enabled on the host",
+    ),
+    (
+        "whole",
+        "resources: {requests: {cpu: 3}}",
+        "UnexpectedAdmissionError",
+        "Unexpected error while attempting to recover from admission failure: preemption: error \
+         finding a set of pods to preempt: no set of running pods found to reclaim resources: \
+         [(res: cpu, q: 1100), ]",
+    ),
+];
+
+// behaviour: ADM-16
+#[tokio::test(start_paused = true)]
+async fn whatever_a_pod_is_refused_for_nothing_is_made_for_it() {
+    let world = small_world();
+    write(&world, "a-web", "100m", "");
+    let agent = world.start();
+    let web = world.one_runs("a-web").await;
+    for (pod, spec, ..) in REFUSED {
+        write(&world, pod, "100m", spec);
+    }
+    for (pod, _, reason, message) in REFUSED {
+        let (why, said) = failed(&world, &agent, pod).await;
+        assert_eq!((why.as_str(), said), (reason, format!("Pod was rejected: {message}")), "{pod}");
+        let is_of = |event: &PodEvent| *event.pod.name == format!("{pod}-node");
+        let told: Vec<PodEvent> = world.events.all().into_iter().filter(is_of).collect();
+        assert!(matches!(&told[..], [one] if one.reason == reason && one.message == message));
+    }
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(world.pod_cgroups(), [format!("/kubepods/burstable/pod{}", web.pod_uid)]);
+    for method in [Method::RunPodSandbox, Method::CreateContainer] {
+        assert_eq!(world.runtime.count(method), 1, "{method:?}");
+    }
+    for method in [Method::PullImage, Method::StopPodSandbox] {
+        assert_eq!(world.runtime.count(method), 0, "{method:?}");
+    }
 }
 
 // behaviour: ADM-6, ADM-16, ADM-18

@@ -1,6 +1,7 @@
 //! What pods were given, through restarts of the agent and of the machine.
 
 use std::io::ErrorKind;
+use std::time::Duration;
 
 use ferrolet::wiring::Agent;
 use k8s_openapi::api::core::v1::PodCondition;
@@ -9,7 +10,7 @@ use model::observed::{Container, ContainerState};
 use model::ports::runtime::Runtime as _;
 use model::verdict::Subject;
 use testkit::cluster::MemoryPods;
-use testkit::runtime::Method;
+use testkit::runtime::{Fault, Method, Rule};
 use testkit::wanted::removal;
 
 use crate::resize_api::{asking, cpu, named};
@@ -17,6 +18,7 @@ use crate::world::World;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 const STATE: &str = "/var/lib/kubelet/ferrolet/state";
+const RECORD: &str = "/var/lib/kubelet/ferrolet/state/allocated-resources.json";
 
 /// A node with two processors.
 fn small(mut world: World) -> World {
@@ -32,6 +34,11 @@ fn write(world: &World, of_pod: &str, of_container: &str, args: &str) {
          image: \"{IMAGE}\"\n    args: {args}\n    resources: {of_container}\n"
     );
     world.files.write("/manifests/web.yaml", manifest);
+}
+
+/// Requests and limits of so many processors.
+fn processors(count: u32) -> String {
+    format!("{{requests: {{cpu: {count}}}, limits: {{cpu: {count}}}}}")
 }
 
 fn pending(agent: &Agent) -> Option<PodCondition> {
@@ -54,8 +61,6 @@ fn shares(world: &World, container: &Container) -> i64 {
 #[tokio::test(start_paused = true)]
 async fn what_a_pod_has_as_a_whole_is_known_to_the_next_agent() {
     let world = small(World::new());
-    let processors =
-        |count: u32| format!("{{requests: {{cpu: {count}}}, limits: {{cpu: {count}}}}}");
     write(&world, &processors(1), "{}", "[sleep, forever]");
     let agent = world.start();
     let web = world.one_runs("web").await;
@@ -67,8 +72,62 @@ async fn what_a_pod_has_as_a_whole_is_known_to_the_next_agent() {
     agent.stop().await;
     let agent = world.start();
     waits(&world, &agent).await;
-    tokio::time::sleep(std::time::Duration::from_mins(2)).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!((has(), world.one_runs("web").await), (Some(1024), web));
+}
+
+// behaviour: RSZ-30
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_killed_before_anything_is_on_record_leaves_one_behind_that_knows() {
+    let world = small(World::new());
+    let forever = "[sleep, forever]";
+    write(&world, &processors(1), "{}", forever);
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    // As kill -9.
+    drop(agent);
+    assert_eq!(world.files.content(RECORD), None);
+    let cgroup = CgroupName::parse("/kubepods/burstable/poduid-of-web").expect("a name");
+    let has = || world.cgroups.all()[&cgroup].cpu_shares;
+    write(&world, &processors(100), "{}", forever);
+    let agent = world.start();
+    waits(&world, &agent).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!((has(), world.one_runs("web").await), (Some(1024), web.clone()));
+    // What it is given then is not lost, whenever the agent is killed.
+    write(&world, &processors(2), "{}", forever);
+    let started = |world: &World| world.events.has("ResizeStarted").then_some(());
+    world.until("it is given more", started).await;
+    drop(agent);
+    write(&world, &processors(100), "{}", forever);
+    let agent = world.start();
+    waits(&world, &agent).await;
+    let more = |_: &World| (has() == Some(2048)).then_some(());
+    world.until("it has that", more).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!((has(), world.one_runs("web").await), (Some(2048), web));
+    assert_eq!(world.runtime.count(Method::StopContainer), 0);
+    let completed = world.events.all().into_iter().filter(|one| one.reason == "ResizeCompleted");
+    assert_eq!(completed.count(), 1);
+}
+
+// behaviour: RSZ-30
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_which_there_is_nothing_but_a_sandbox_has_what_it_was_given() {
+    let world = small(World::new());
+    write(&world, "null", "{requests: {cpu: 1}}", "[sleep, forever]");
+    world.runtime.inject(Rule::on(Method::CreateContainer, Fault::hang()));
+    let agent = world.start();
+    let made = |world: &World| (world.live_sandboxes() == 1).then_some(());
+    world.until("its sandbox is made", made).await;
+    drop(agent);
+    assert_eq!(world.files.content(RECORD), None);
+    world.runtime.clear_faults();
+    write(&world, "null", "{requests: {cpu: 100}}", "[sleep, forever]");
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    assert_eq!(shares(&world, &web), 1024);
+    waits(&world, &agent).await;
 }
 
 // behaviour: RSZ-28

@@ -1,5 +1,8 @@
 //! The cgroups of pods, as the agent makes and removes them.
 
+use std::time::Duration;
+
+use ferrolet::wiring::Agent;
 use journal::{Became, Query, find};
 use model::cgroup::CgroupName;
 use model::ports::runtime::Runtime as _;
@@ -62,7 +65,7 @@ async fn a_cgroup_that_does_not_go_is_tried_again() {
     world.cgroups.set_broken(&own, true);
     world.remove_manifest("web");
     world.until("it has ended", |world| world.running("web").is_empty().then_some(())).await;
-    tokio::time::sleep(std::time::Duration::from_mins(3)).await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
     assert_eq!(world.pod_cgroups().len(), 2);
     for name in [&left, &own] {
         world.cgroups.set_broken(name, false);
@@ -104,7 +107,7 @@ async fn the_next_agent_never_gives_a_class_less_than_its_pods_ask_for() {
     agent.stop().await;
     world.cgroups.effects();
     let agent = world.start();
-    tokio::time::sleep(std::time::Duration::from_mins(3)).await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
     assert_eq!(shares(&world), Some(768));
     // Once, when all were met: nobody knew before.
     let mut effects = world.cgroups.effects();
@@ -156,6 +159,65 @@ async fn without_cgroups_of_pods_nothing_is_written_to_the_root() {
     world.write_manifest("web", "Always", "[sleep, forever]");
     let _agent = world.start();
     world.one_runs("web").await;
-    tokio::time::sleep(std::time::Duration::from_mins(3)).await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
     assert_eq!(world.cgroups.effects(), [""; 0]);
+}
+
+/// What people were told of resizes of a pod.
+fn told_of_resizes(world: &World, pod: &str) -> Vec<String> {
+    let all =
+        world.events.all().into_iter().filter(|event| *event.pod.name == format!("{pod}-node"));
+    all.map(|event| event.reason.into_owned()).filter(|why| why.starts_with("Resize")).collect()
+}
+
+/// The conditions of pods that tell of resizes.
+fn resize_conditions(agent: &Agent) -> Vec<String> {
+    let statuses = agent.pods().pods().into_iter().filter_map(|known| known.status);
+    let all = statuses.flat_map(|status| status.conditions.clone().unwrap_or_default());
+    all.map(|one| one.type_).filter(|kind| kind.starts_with("PodResize")).collect()
+}
+
+// behaviour: CGR-41
+#[tokio::test(start_paused = true)]
+async fn a_cgroup_that_is_limited_late_is_no_resize_unless_there_is_one() {
+    let world = World::new();
+    let own = |pod: &str| name(&format!("/kubepods/burstable/poduid-of-{pod}"));
+    let shares = |pod: &str| world.cgroups.all()[&own(pod)].cpu_shares;
+    let asks = |pod: &str, cpu: &str| {
+        let manifest = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {pod}, uid: uid-of-{pod}}}\nspec: \
+             {{containers: [{{name: main, image: 'ferrolet.test/workload:1', args: [sleep, forever], \
+             resources: {{requests: {{cpu: {cpu}}}}}}}]}}\n"
+        );
+        world.files.write(format!("/manifests/{pod}.yaml"), manifest);
+    };
+    for pod in ["plain", "web"] {
+        asks(pod, "250m");
+        world.cgroups.set_unlimited(&own(pod), true);
+    }
+    let agent = world.start();
+    let (plain, web) = (world.one_runs("plain").await, world.one_runs("web").await);
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    let none = Vec::<String>::new();
+    for pod in ["plain", "web"] {
+        assert_eq!((shares(pod), told_of_resizes(&world, pod)), (None, none.clone()));
+    }
+    assert_eq!(resize_conditions(&agent), none);
+    // One of them asks for more meanwhile, and gets it when it can be had.
+    asks("web", "500m");
+    let stuck = |world: &World| (told_of_resizes(world, "web").len() == 2).then_some(());
+    world.until("that is in the way", stuck).await;
+    assert_eq!(told_of_resizes(&world, "web"), ["ResizeStarted", "ResizeError"]);
+    assert_eq!(resize_conditions(&agent), ["PodResizeInProgress"]);
+    for pod in ["plain", "web"] {
+        world.cgroups.set_unlimited(&own(pod), false);
+    }
+    let both =
+        |_: &World| ((shares("plain"), shares("web")) == (Some(256), Some(512))).then_some(());
+    world.until("both are limited", both).await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    let all = ["ResizeStarted", "ResizeError", "ResizeCompleted"];
+    assert_eq!(told_of_resizes(&world, "web"), all);
+    assert_eq!((told_of_resizes(&world, "plain"), resize_conditions(&agent)), (none.clone(), none));
+    assert_eq!((world.one_runs("plain").await, world.one_runs("web").await), (plain, web));
 }

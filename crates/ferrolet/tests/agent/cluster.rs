@@ -395,7 +395,7 @@ async fn labels_and_taints_that_people_give_the_node_count_for_who_comes_then() 
         node.spec.get_or_insert_default().taints = Some(vec![taint]);
     });
     in_zone("late", "north");
-    assert!(refusal(&world, &api, "late").await.is_some());
+    assert_eq!(refusal(&world, &api, "late").await.as_deref(), Some("TaintToleration"));
     assert!(running(&world, "there").is_some(), "who is there stays");
 }
 

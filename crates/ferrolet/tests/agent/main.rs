@@ -18,6 +18,7 @@ mod pods;
 mod removals;
 mod resize;
 mod resize_api;
+mod small_node;
 mod sources;
 mod start;
 mod world;

@@ -38,6 +38,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             ips: addresses(ips),
             host_network: false,
+            given: None,
         }
     }
 

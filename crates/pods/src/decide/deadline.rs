@@ -34,6 +34,7 @@ mod tests {
             created_at: at(created),
             ips: vec![],
             host_network: false,
+            given: None,
         }
     }
 

@@ -28,6 +28,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             ips: Vec::new(),
             host_network: false,
+            given: None,
         }
     }
 

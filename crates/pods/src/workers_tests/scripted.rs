@@ -336,6 +336,7 @@ fn dead_sandbox(uid: &str) -> SandboxStatus {
         created_at: jiff::Timestamp::UNIX_EPOCH,
         ips: Vec::new(),
         host_network: false,
+        given: None,
     }
 }
 

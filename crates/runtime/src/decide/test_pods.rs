@@ -39,6 +39,7 @@ pub(crate) fn sandbox(id: &str, attempt: u32, state: SandboxState) -> SandboxSta
         created_at: Timestamp::UNIX_EPOCH,
         ips: vec!["10.0.0.1".parse().unwrap()],
         host_network: false,
+        given: None,
     }
 }
 

@@ -79,6 +79,7 @@ pub(crate) fn sandbox(state: SandboxState) -> SandboxStatus {
         created_at: at(10),
         ips: vec!["10.0.0.1".parse().unwrap()],
         host_network: false,
+        given: None,
     }
 }
 

@@ -120,6 +120,7 @@ cases! {
         the_runtime_and_its_network_are_ready;
     sandboxes:
         a_sandbox_is_ready_once_it_runs
+        a_sandbox_tells_what_its_pod_was_given_also_when_it_is_dead
         a_pod_has_an_address_until_its_sandbox_stops
         a_pod_on_the_hosts_network_has_no_address
         a_stopped_sandbox_is_not_ready

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use model::ids::{ObjectId, SandboxId};
+use model::labels;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::runtime::SandboxFilter;
 use model::wanted::NamespaceMode;
@@ -25,6 +26,25 @@ pub(super) async fn a_sandbox_is_ready_once_it_runs(bench: &Bench<'_>) -> Result
     ensure!(listed[0].pod_uid == pod.config.pod_uid, "{listed:?}");
     ensure!(listed[0].pod == pod.config.pod, "{listed:?}");
     ensure!(listed[0].attempt == 0, "{listed:?}");
+    Ok(())
+}
+
+pub(super) async fn a_sandbox_tells_what_its_pod_was_given_also_when_it_is_dead(
+    bench: &Bench<'_>,
+) -> Result<()> {
+    let mut config = bench.sandbox_config();
+    let note = "{\"containers\": {\"ü\": 1}}";
+    config.annotations.insert(labels::POD_SIZES.to_owned(), note.to_owned());
+    let sandbox = bench.runtime.run_pod_sandbox(&config).await?;
+    let given = bench.runtime.pod_sandbox_status(&sandbox).await?.given;
+    ensure!(given.as_deref() == Some(note), "{given:?}");
+    let pod = Pod { config, sandbox };
+    bench.stop_sandbox(&pod).await?;
+    let given = bench.runtime.pod_sandbox_status(&pod.sandbox).await?.given;
+    ensure!(given.as_deref() == Some(note), "{given:?}");
+    let other = bench.pod().await?;
+    let given = bench.runtime.pod_sandbox_status(&other.sandbox).await?.given;
+    ensure!(given.is_none(), "{given:?}");
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use model::ids::{ContainerId, PodUid, SandboxId};
+use model::labels;
 use model::observed::{Container, Sandbox, SandboxStatus};
 use model::ports::runtime::{ContainerFilter, ImageUse, SandboxFilter};
 use model::wanted::{LinuxResources, NamespaceMode};
@@ -56,6 +57,11 @@ impl Store {
             created_at: record.created_at,
             ips: record.ips.clone(),
             host_network: record.config.network == NamespaceMode::Node,
+            given: record
+                .config
+                .annotations
+                .get(labels::POD_SIZES)
+                .map(|text| text.as_str().into()),
         })
     }
 

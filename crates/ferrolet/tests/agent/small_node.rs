@@ -1,0 +1,322 @@
+//! A node that is too small for all that its pods ask for, through histories that follow from seeds. Pods
+//! come, go and ask for other resources; calls and cgroups fail, and agents are killed. Whatever happens,
+//! what pods were given together fits on the node, and in the end each has what it asks for, waits for it,
+//! or was refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ferrolet::wiring::Agent;
+use k8s_openapi::api::core::v1::PodStatus;
+use model::cgroup::{CgroupName, cpu};
+use model::ids::ContainerId;
+use model::observed::SandboxState;
+use model::ports::runtime::Code;
+use podspec::quantity::Quantity;
+use testkit::mortal::Moment;
+use testkit::random::Random;
+use testkit::runtime::{Fault, Method, Rule};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::crash::start_mortal;
+use crate::world::World;
+
+const SEEDS: u64 = 30;
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+/// Thousandths of a processor and mebibytes of memory that there are.
+const CPU: i64 = 2000;
+const MEMORY: i64 = 1024;
+/// How often is looked.
+const TICK: Duration = Duration::from_millis(500);
+/// What histories must have, taken together.
+const REASONS: [&str; 5] = [
+    "ResizeStarted",
+    "ResizeCompleted",
+    "ResizeDeferred",
+    "Preempting",
+    "UnexpectedAdmissionError",
+];
+
+/// What a pod asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Asks {
+    milli: i64,
+    mebibytes: i64,
+    /// As a whole; else its container does.
+    whole: bool,
+    priority: Option<i64>,
+}
+
+impl Asks {
+    fn any(random: &mut Random) -> Self {
+        Self {
+            milli: random.pick(&[125, 250, 500, 750, 1000, 1500]),
+            mebibytes: random.pick(&[32, 64, 128, 256, 640]),
+            whole: random.chance(40),
+            priority: random.pick(&[None, Some(0), Some(1000), Some(2_000_001_000)]),
+        }
+    }
+
+    /// Other amounts.
+    fn changed(self, random: &mut Random) -> Self {
+        Self { whole: self.whole, priority: self.priority, ..Self::any(random) }
+    }
+
+    fn manifest(self, name: &str) -> String {
+        let Self { milli, mebibytes, whole, priority } = self;
+        let resources = format!("{{requests: {{cpu: {milli}m, memory: {mebibytes}Mi}}}}");
+        let (of_pod, of_container) =
+            if whole { (&*resources, "{}") } else { ("null", &*resources) };
+        let priority = priority.map_or_else(|| "null".to_owned(), |number| number.to_string());
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: uid-of-{name}}}\nspec:\n  \
+             terminationGracePeriodSeconds: 1\n  priority: {priority}\n  resources: {of_pod}\n  \
+             containers: [{{name: main, image: 'ferrolet.test/workload:1', args: [sleep, forever], \
+             resources: {of_container}}}]\n"
+        )
+    }
+}
+
+fn cgroup(name: &str) -> CgroupName {
+    let path = format!("/kubepods/burstable/poduid-of-{name}");
+    CgroupName::parse(&path).expect("the name of a cgroup")
+}
+
+struct History {
+    random: Random,
+    world: World,
+    /// The agent of the moment, and what tells that it has died.
+    agent: Option<(Agent, CancellationToken)>,
+    wanted: BTreeMap<&'static str, Asks>,
+    /// Pods that are not wanted, or were not for a time, and of which something is left. What they take is
+    /// nobody's any more, as upstream has it for static pods.
+    parting: BTreeSet<&'static str>,
+    /// What runs: it is not started anew.
+    running: BTreeMap<&'static str, ContainerId>,
+    /// What happened, for whoever reads why it went wrong.
+    tale: Vec<String>,
+}
+
+impl History {
+    fn new(seed: u64) -> Self {
+        let mut world = World::new();
+        world.allocatable = vec![("cpu", "2"), ("memory", "1Gi")];
+        Self {
+            random: Random::new(seed),
+            world,
+            agent: None,
+            wanted: BTreeMap::new(),
+            parting: BTreeSet::new(),
+            running: BTreeMap::new(),
+            tale: vec![format!("seed {seed}")],
+        }
+    }
+
+    fn say(&mut self, what: String) {
+        self.tale.push(what);
+    }
+
+    /// The next agent; it may die at one of its effects.
+    fn start(&mut self, mortal: bool) {
+        // As kill -9.
+        self.agent = None;
+        let dies = mortal && self.random.chance(60);
+        let (before, effect) = (self.random.chance(50), self.random.place(80) + 1);
+        let moment = if before { Moment::Before(effect) } else { Moment::After(effect) };
+        let ends = dies.then_some(moment);
+        self.say(format!("an agent starts, which ends {ends:?}"));
+        self.agent = Some(start_mortal(&self.world, ends));
+        // What an agent ended before it died nobody may have seen.
+        let runs =
+            |name: &str, id: &ContainerId| self.world.running(name).iter().any(|one| one.id == *id);
+        self.running.retain(|name, id| runs(name, id));
+    }
+
+    fn status(&self, name: &str) -> Option<PodStatus> {
+        let (agent, _) = self.agent.as_ref()?;
+        let name = format!("{name}-node");
+        let mut all = agent.pods().pods().into_iter();
+        let found = all.find(|known| known.pod.metadata.name.as_ref() == Some(&name))?;
+        Some((*found.status?).clone())
+    }
+
+    fn has_failed(&self, name: &str) -> bool {
+        self.status(name).is_some_and(|status| status.phase.as_deref() == Some("Failed"))
+    }
+
+    fn lives(&self, name: &str) -> bool {
+        let uid = format!("uid-of-{name}");
+        let mut sandboxes = self.world.runtime.sandboxes().into_iter();
+        let lives =
+            sandboxes.any(|one| one.pod_uid.as_str() == uid && one.state == SandboxState::Ready);
+        lives || !self.world.running(name).is_empty()
+    }
+
+    /// Thousandths of a processor and mebibytes that a pod was given, as it is told.
+    fn given(&self, name: &str) -> Option<(i64, i64)> {
+        let given = self.status(name)?.allocated_resources?;
+        let amount = |name: &str| Quantity::parse(&given[name].0).expect("an amount");
+        Some((amount("cpu").milli_value(), amount("memory").value() >> 20))
+    }
+
+    /// What pods that were let in have been given fits, and none was started anew.
+    fn look(&mut self) {
+        let left: BTreeSet<&'static str> =
+            self.parting.iter().copied().filter(|name| self.lives(name)).collect();
+        self.parting = left;
+        let counted: Vec<&'static str> = self.wanted.keys().copied().collect();
+        let mut together = (0, 0);
+        for name in counted {
+            if self.parting.contains(name) || self.has_failed(name) || !self.lives(name) {
+                self.running.remove(name);
+                continue;
+            }
+            if let Some((milli, mebibytes)) = self.given(name) {
+                together = (together.0 + milli, together.1 + mebibytes);
+            }
+            let Some(now) = self.world.running(name).first().map(|one| one.id.clone()) else {
+                continue;
+            };
+            let before = self.running.entry(name).or_insert_with(|| now.clone());
+            assert_eq!(*before, now, "{name} was started anew: {:#?}", self.tale);
+        }
+        let fits = together.0 <= CPU && together.1 <= MEMORY;
+        assert!(fits, "pods have {together:?} together: {:#?}", self.tale);
+    }
+
+    /// Lets time pass.
+    async fn pass(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        loop {
+            self.look();
+            let now = Instant::now();
+            if now >= end {
+                return;
+            }
+            let over = self.agent.as_ref().map(|(_, over)| over.clone()).unwrap_or_default();
+            // Biased: an agent dies once.
+            tokio::select! {
+                biased;
+                () = over.cancelled() => self.start(true),
+                () = tokio::time::sleep_until(end.min(now + TICK)) => {}
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        let name = self.random.pick(&NAMES);
+        let asks = match self.wanted.get(name) {
+            Some(before) => before.changed(&mut self.random),
+            None => Asks::any(&mut self.random),
+        };
+        self.say(format!("{name} asks for {asks:?}"));
+        self.wanted.insert(name, asks);
+        self.world.files.write(format!("/manifests/{name}.yaml"), asks.manifest(name));
+    }
+
+    fn remove(&mut self) {
+        let name = self.random.pick(&NAMES);
+        if self.wanted.remove(name).is_some() {
+            self.say(format!("{name} goes"));
+            self.parting.insert(name);
+            self.running.remove(name);
+            self.world.remove_manifest(name);
+        }
+    }
+
+    fn spoil(&mut self) {
+        let method = self.random.pick(&[
+            Method::RunPodSandbox,
+            Method::CreateContainer,
+            Method::StopContainer,
+            Method::UpdateContainerResources,
+            Method::UpdatePodSandboxResources,
+        ]);
+        let delay = Fault::delay(self.random.millis(10, 4000));
+        // Who takes too long to make room is not waited for.
+        let error =
+            if method == Method::StopContainer { delay } else { Fault::error(Code::Internal) };
+        let fault = self.random.pick(&[error, delay]);
+        self.say(format!("{fault:?} on {method:?}"));
+        self.world.runtime.inject(Rule::on(method, fault).times(1 + self.random.place(3)));
+    }
+
+    fn spoil_cgroup(&mut self) {
+        let (name, unlimited) = (self.random.pick(&NAMES), self.random.chance(50));
+        self.say(format!("the cgroup of {name} cannot be limited: {unlimited}"));
+        self.world.cgroups.set_unlimited(&cgroup(name), unlimited);
+    }
+
+    fn step(&mut self) {
+        match self.random.between(0, 99) {
+            0..50 => self.write(),
+            50..62 => self.remove(),
+            62..72 => {
+                self.agent = None;
+                if self.random.chance(50) {
+                    self.write();
+                }
+                self.start(true);
+            }
+            72..88 => self.spoil(),
+            _ => self.spoil_cgroup(),
+        }
+    }
+
+    /// Nothing more goes wrong.
+    async fn calm(&mut self) {
+        self.world.runtime.clear_faults();
+        for name in NAMES {
+            self.world.cgroups.set_unlimited(&cgroup(name), false);
+        }
+        self.start(false);
+        self.pass(Duration::from_mins(10)).await;
+    }
+
+    /// In the end each pod has what it asks for, waits for it, or was refused or made room.
+    fn is_settled(&self) {
+        for name in NAMES {
+            let tale = &self.tale;
+            let (asks, runs) = (self.wanted.get(name), self.world.running(name).len());
+            let Some(asks) = asks.filter(|_| !self.has_failed(name)) else {
+                assert!(!self.lives(name), "{name} lives: {tale:#?}");
+                continue;
+            };
+            assert_eq!(runs, 1, "{name}: {tale:#?}");
+            let given = self.given(name).unwrap_or_default();
+            let conditions = self.status(name).and_then(|told| told.conditions).unwrap_or_default();
+            let of = |kind: &str| conditions.iter().find(|one| one.type_ == kind);
+            let waits = of("PodResizePending").is_some();
+            let has = given == (asks.milli, asks.mebibytes);
+            assert!(has != waits, "{name} asks for {asks:?} and has {given:?}: {tale:#?}");
+            assert_eq!(of("PodResizeInProgress"), None, "{name}: {tale:#?}");
+            let shares = self.world.cgroups.all()[&cgroup(name)].cpu_shares;
+            assert_eq!(shares, Some(cpu::shares(given.0)), "{name}: {tale:#?}");
+        }
+    }
+}
+
+// behaviour: RSZ-31
+#[tokio::test(start_paused = true)]
+async fn what_pods_were_given_together_fits_on_the_node_whatever_happens() {
+    let mut told = BTreeMap::from(REASONS.map(|reason| (reason, 0)));
+    for seed in 0..SEEDS {
+        let mut history = History::new(seed);
+        history.start(true);
+        for _ in 0..30 {
+            history.step();
+            let soon = history.random.millis(1, 800);
+            let later = history.random.seconds(1, 20);
+            let time = history.random.pick(&[soon, soon, later]);
+            history.pass(time).await;
+        }
+        history.calm().await;
+        history.is_settled();
+        let reasons = history.world.events.reasons();
+        for (reason, count) in &mut told {
+            *count += reasons.iter().filter(|one| one == reason).count();
+        }
+    }
+    assert!(told.values().all(|count| *count > 5), "too little happened: {told:?}");
+}
