@@ -97,10 +97,15 @@ impl ClusterNode {
 
     /// Starts the agent as a node of the cluster.
     pub fn start_agent(&mut self) -> Result<()> {
+        self.start_agent_with_flags(&[])
+    }
+
+    /// The same, with these flags too.
+    pub fn start_agent_with_flags(&mut self, more: &[&str]) -> Result<()> {
         let kubeconfig = self.kubeconfig.display().to_string();
         let certificates = self.node.root_dir().join("pki").display().to_string();
         let flags = ["--kubeconfig", &kubeconfig, "--cert-dir", &certificates];
-        self.node.start_agent_with_flags(&flags)
+        self.node.start_agent_with_flags(&[&flags, more].concat())
     }
 
     /// Kills the agent so that it notices nothing.
@@ -211,9 +216,24 @@ impl ClusterNode {
 
     /// Waits for an event of a reason about a pod of the namespace, with a part of its message.
     pub fn wait_for_event(&self, pod: &str, reason: &str, part: &str) -> Result<Value> {
-        let selector = format!("involvedObject.name%3D{pod},reason%3D{reason}");
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/events?fieldSelector={selector}");
-        self.wait_for(&path, &format!("{reason} of {pod}"), |list| {
+        self.wait_for_event_in(NAMESPACE, pod, reason, part)
+    }
+
+    /// The same of an event about the node.
+    pub fn wait_for_node_event(&self, reason: &str, part: &str) -> Result<Value> {
+        self.wait_for_event_in("default", NODE_NAME, reason, part)
+    }
+
+    fn wait_for_event_in(
+        &self,
+        namespace: &str,
+        name: &str,
+        reason: &str,
+        part: &str,
+    ) -> Result<Value> {
+        let selector = format!("involvedObject.name%3D{name},reason%3D{reason}");
+        let path = format!("/api/v1/namespaces/{namespace}/events?fieldSelector={selector}");
+        self.wait_for(&path, &format!("{reason} of {name}"), |list| {
             let mut all = list?["items"].as_array()?.iter();
             all.find(|event| event["message"].as_str().is_some_and(|text| text.contains(part)))
                 .cloned()

@@ -11,10 +11,12 @@ mod pass;
 mod records;
 mod task;
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use model::ids::{ContainerId, PodUid};
 use model::image_claims::ImageClaims;
 use model::observed::ContainerStatus;
@@ -23,7 +25,7 @@ use model::ports::disk::Disks;
 use model::ports::events::NodeEvents;
 use model::ports::files::HostFiles;
 use model::ports::runtime::Runtime;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 pub use error::{Errors, ImageGcError};
 pub use metrics::ImageGcMetrics;
@@ -90,6 +92,17 @@ pub struct PassReport {
     pub claimed: Vec<Item>,
     /// What went wrong, if anything did; what the plan says has happened all the same.
     pub error: Option<ImageGcError>,
+    /// Whether images were gone through to make room, and each that was to go could be removed.
+    pub made_room: bool,
+}
+
+/// The images that are there after a pass that made room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImagesLeft {
+    /// When the pass began: what came since may be there besides.
+    pub began: Timestamp,
+    /// All of them, by id: those in use, pinned or not come to as well.
+    pub ids: BTreeSet<String>,
 }
 
 impl PassReport {
@@ -104,6 +117,8 @@ impl PassReport {
 pub struct ImageGc {
     collector: Arc<Collector>,
     requests: mpsc::Sender<Request>,
+    /// Written by the task; closed when it ends.
+    left: watch::Receiver<Option<Arc<ImagesLeft>>>,
 }
 
 /// What the task is asked for.
@@ -129,8 +144,9 @@ const WAITING: usize = 8;
 pub fn image_gc(parts: ImageGcParts, settings: ImageGcSettings) -> (ImageGc, ImageGcTask) {
     let collector = Arc::new(Collector::new(parts, settings));
     let (requests, received) = mpsc::channel(WAITING);
-    let task = ImageGcTask::new(Arc::clone(&collector), received);
-    (ImageGc { collector, requests }, task)
+    let (tell, left) = watch::channel(None);
+    let task = ImageGcTask::new(Arc::clone(&collector), received, tell);
+    (ImageGc { collector, requests, left }, task)
 }
 
 impl ImageGc {
@@ -155,6 +171,12 @@ impl ImageGc {
     /// Removes every image that may go, however much room there is.
     pub async fn delete_unused(&self) -> PassReport {
         self.ask(Kind::Everything).await
+    }
+
+    /// Which images are there after the last pass that made room, for who keeps something of every image
+    /// and must not keep it for longer; nothing before the first.
+    pub fn left(&self) -> watch::Receiver<Option<Arc<ImagesLeft>>> {
+        self.left.clone()
     }
 
     async fn ask(&self, kind: Kind) -> PassReport {

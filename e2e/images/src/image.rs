@@ -21,6 +21,7 @@ pub struct Image {
     entrypoint: Vec<String>,
     cmd: Vec<String>,
     user: String,
+    labels: BTreeMap<String, String>,
 }
 
 impl Image {
@@ -32,6 +33,7 @@ impl Image {
             entrypoint: Vec::new(),
             cmd: Vec::new(),
             user: String::new(),
+            labels: BTreeMap::new(),
         }
     }
 
@@ -58,6 +60,13 @@ impl Image {
     #[must_use]
     pub fn user(mut self, user: &str) -> Self {
         user.clone_into(&mut self.user);
+        self
+    }
+
+    /// With one more label.
+    #[must_use]
+    pub fn label(mut self, name: &str, value: &str) -> Self {
+        self.labels.insert(name.to_owned(), value.to_owned());
         self
     }
 
@@ -136,6 +145,7 @@ impl Image {
                 entrypoint: &self.entrypoint,
                 cmd: &self.cmd,
                 working_dir: "/",
+                labels: &self.labels,
             },
             rootfs: RootFs {
                 kind: "layers",

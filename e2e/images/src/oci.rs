@@ -74,6 +74,8 @@ pub(crate) struct Process<'a> {
     pub(crate) entrypoint: &'a [String],
     pub(crate) cmd: &'a [String],
     pub(crate) working_dir: &'static str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) labels: &'a BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]

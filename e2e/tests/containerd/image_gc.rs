@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::cri_proxy::CriProxy;
 use e2e::node::Node;
+use serde_json::Value;
 use test_images::{Entry, Image, Layer, noise};
 use testbed::{Options, wait};
 
@@ -24,6 +25,11 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// How long a pass may take: several removals, after each of which the disk may be waited for.
 const PASS: Duration = Duration::from_mins(1);
 
+/// What an image of the test is called in full.
+fn tagged(name: &str) -> String {
+    format!("ferrolet.test/{name}:1")
+}
+
 /// A node whose images lie on a small disk, with four more of them.
 struct SmallNode {
     node: Node,
@@ -31,23 +37,35 @@ struct SmallNode {
 }
 
 impl SmallNode {
-    fn start() -> Result<Self> {
+    /// With the images that every instance has.
+    fn bare() -> Result<Self> {
         let options = Options { containerd_disk: Some(DISK), ..Options::default() };
-        let node = Node::start_with(&options)?;
-        let directory = node.instance().dir().join("images");
-        fs::create_dir_all(&directory)?;
+        Ok(Self { node: Node::start_with(&options)?, proxy: None })
+    }
+
+    fn start() -> Result<Self> {
+        let small = Self::bare()?;
         let content = noise("shared", SHARED);
         let shared = Layer::default().with("shared", Entry::File { content, mode: 0o644 });
         for name in NAMES {
-            let image = Image::new(&format!("ferrolet.test/{name}:1"), shared.clone()).padded(OWN);
-            let archive = image.write(&directory)?;
-            let path = archive.to_str().context("a path that is text")?;
-            let output = node.instance().ctr(&["images", "import", path])?;
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            ensure!(output.status.success(), "import {name}: {stderr}");
-            fs::remove_file(archive)?;
+            small.import(&Image::new(&tagged(name), shared.clone()).padded(OWN))?;
         }
-        Ok(Self { node, proxy: None })
+        Ok(small)
+    }
+
+    fn import(&self, image: &Image) -> Result<()> {
+        let directory = self.node.instance().dir().join("images");
+        fs::create_dir_all(&directory)?;
+        let archive = image.write(&directory)?;
+        self.ctr(&["images", "import", archive.to_str().context("a path that is text")?])?;
+        Ok(fs::remove_file(archive)?)
+    }
+
+    fn ctr(&self, args: &[&str]) -> Result<String> {
+        let output = self.node.instance().ctr(args)?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{args:?}: {stderr}");
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// The same with something between the agent and the runtime.
@@ -73,8 +91,7 @@ impl SmallNode {
     /// Sets the thresholds such that the disk is too full as it is, and that about this much more must
     /// be available; answers how much must be.
     fn want(&self, more: u64) -> Result<u64> {
-        let (capacity, available) = self.disk()?;
-        let used = 100 - available * 100 / capacity;
+        let ((capacity, _), used) = (self.disk()?, self.used()?);
         let low = used - (more * 100).div_ceil(capacity);
         self.node.configure(&format!(
             "imageMinimumGCAge: 1ms\nimageGCHighThresholdPercent: {used}\n\
@@ -83,12 +100,16 @@ impl SmallNode {
         Ok(capacity * (100 - low) / 100)
     }
 
+    /// How much of the disk is used, in per cent, rounded up.
+    fn used(&self) -> Result<u64> {
+        let (capacity, available) = self.disk()?;
+        Ok(100 - available * 100 / capacity)
+    }
+
     /// The names of all images, as containerd's own client tells.
     fn images(&self) -> Result<Vec<String>> {
-        let output = self.node.instance().ctr(&["images", "ls", "-q"])?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let names = String::from_utf8_lossy(&output.stdout).into_owned();
-        Ok(names
+        Ok(self
+            .ctr(&["images", "ls", "-q"])?
             .lines()
             .filter(|name| name.starts_with("ferrolet.test/"))
             .map(Into::into)
@@ -98,7 +119,7 @@ impl SmallNode {
     /// Which of the four are there.
     fn left(&self) -> Result<Vec<&'static str>> {
         let images = self.images()?;
-        let is_there = |name: &&str| images.contains(&format!("ferrolet.test/{name}:1"));
+        let is_there = |name: &&str| images.contains(&tagged(name));
         Ok(NAMES.into_iter().filter(is_there).collect())
     }
 
@@ -110,13 +131,17 @@ impl SmallNode {
     /// yet may go. The next one knows them already.
     fn let_an_agent_see_all(&mut self, pods: &[&str]) -> Result<String> {
         self.node.configure("imageMinimumGCAge: 1ms\nimageGCHighThresholdPercent: 99")?;
+        self.let_an_agent_see(NAMES.len(), pods)
+    }
+
+    /// The same of so many images besides those that every instance has, as the agent is configured.
+    fn let_an_agent_see(&mut self, images: usize, pods: &[&str]) -> Result<String> {
         self.node.start_agent()?;
         let path = self.use_times();
-        // Four, and the three that every instance has.
         let seen = self.node.explained(wait::until("all images are noted down", PASS, || {
             let text = fs::read_to_string(&path).unwrap_or_default();
             let count = text.matches("firstDetected").count();
-            Ok(if count == NAMES.len() + 3 { Ok(text) } else { Err(text) })
+            Ok(if count == images + 3 { Ok(text) } else { Err(text) })
         }))?;
         for pod in pods {
             self.node.wait_running(pod)?;
@@ -134,11 +159,13 @@ impl SmallNode {
         }))
     }
 
-    /// Settings of the agent's own by which labels of images count; answers the flag that names them.
-    fn pin_by_label(&self) -> Result<String> {
+    /// Settings of the agent's own that pin images; answers the flag that names them.
+    fn pin(&self, pins: &[&str]) -> Result<String> {
         let path = self.node.root_dir().with_file_name("own.yaml");
-        let settings = "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n\
-                        gc: {images: {pin: ['label:nobody.has.it']}}\n";
+        let settings = format!(
+            "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n\
+             gc: {{images: {{pin: {pins:?}}}}}\n"
+        );
         fs::write(&path, settings)?;
         Ok(format!("--ferrolet-config={}", path.display()))
     }
@@ -146,6 +173,17 @@ impl SmallNode {
     /// What a pass says that is made now, whether or not it goes well.
     fn pass_now(&self) -> String {
         self.node.ask(&["gc", "run"]).unwrap_or_else(|error| format!("{error:#}"))
+    }
+
+    /// Of these images, those that are gone were removed for want of room, as far as the journal knows.
+    fn are_on_record(&self, before: &[String]) -> Result<()> {
+        let left = self.images()?;
+        for gone in before.iter().filter(|name| !left.contains(name)) {
+            let why = self.node.ask(&["gc", "why", gone])?;
+            let rule = "disk-over-high-threshold";
+            ensure!(why.contains("was removed") && why.contains(rule), "{gone}: {why}");
+        }
+        Ok(())
     }
 
     /// A fault of a method was met.
@@ -173,51 +211,159 @@ spec:
     args: [sleep, forever]
 ";
 
-#[test]
-fn a_disk_that_is_too_full_is_freed_to_the_low_threshold_and_no_further() -> Result<()> {
-    let mut small = SmallNode::start()?;
-    small.node.write_manifest("web.yaml", POD)?;
-    for name in NAMES {
-        let (name, other) =
-            (format!("ferrolet.test/{name}:1"), format!("ferrolet.test/also-{name}:2"));
-        let output = small.node.instance().ctr(&["images", "tag", &name, &other])?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+/// The thresholds of a node that sets none.
+const HIGH: u64 = 85;
+const LOW: u64 = 80;
+
+/// What keeps an image that shares nearly all that it is with those that may go: a pod, the runtime, and two
+/// pins of the agent's own.
+const KEPT: [(&str, &str); 4] = [
+    ("used", "image-in-use"),
+    ("pinned", "image-pinned"),
+    ("by-name", "pinned-by-name"),
+    ("by-label", "pinned-by-label"),
+];
+const PINS: [&str; 2] = ["ferrolet.test/by-n*", "label:test.keep=yes"];
+
+/// Images that share a layer with the program that they all run.
+struct Family {
+    shared: Layer,
+}
+
+impl Family {
+    /// What they share, beside the program.
+    const SHARED: usize = 16 << 20;
+    /// What those have of their own that stay.
+    const LITTLE: usize = 64 << 10;
+
+    fn new(small: &mut SmallNode) -> Result<Self> {
+        small.node.write_manifest("web.yaml", POD)?;
+        small.node.start_agent()?;
+        let program = small.node.instance().dir().join("workload");
+        let (pid, path) = (small.node.wait_running("web")?.pid, program.display().to_string());
+        small.node.run("cp", &[&format!("/proc/{pid}/exe"), &path])?;
+        small.node.kill_agent()?;
+        let file = |content, mode| Entry::File { content, mode };
+        let shared = Layer::default()
+            .with("workload", file(fs::read(program)?, 0o755))
+            .with("shared", file(noise("family", Self::SHARED), 0o644));
+        Ok(Self { shared })
     }
-    let seen = small.let_an_agent_see_all(&["web"])?;
+
+    fn member(&self, name: &str) -> Image {
+        Image::new(&tagged(name), self.shared.clone()).entrypoint(&["/workload"])
+    }
+
+    /// Four that nobody uses, and those that stay whatever happens.
+    fn import(&self, small: &SmallNode) -> Result<()> {
+        for name in NAMES {
+            small.import(&self.member(name).padded(OWN))?;
+            let other = format!("ferrolet.test/also-{name}:2");
+            small.ctr(&["images", "tag", &tagged(name), &other])?;
+        }
+        for (name, _) in KEPT {
+            let image = self.member(name).padded(Self::LITTLE);
+            let keep = if name == "by-label" { "yes" } else { "no" };
+            small.import(&image.label("test.keep", keep))?;
+        }
+        let pin = "io.cri-containerd.pinned=pinned";
+        small.ctr(&["images", "label", &tagged("pinned"), pin])?;
+        small.node.write_manifest("user.yaml", &pod("user", "used"))
+    }
+}
+
+/// Adds images until the disk is well over the high threshold; tells how many. They share nothing: a layer
+/// that comes again lies there twice for a moment.
+fn fill(small: &SmallNode) -> Result<usize> {
+    for number in 0.. {
+        if small.used()? >= HIGH + 4 {
+            return Ok(number);
+        }
+        let name = tagged(&format!("new{number}"));
+        let file = Entry::File { content: noise(&name, OWN), mode: 0o644 };
+        small.import(&Image::new(&name, Layer::default().with("new", file)))?;
+    }
+    unreachable!("there is no end of numbers");
+}
+
+fn pod(name: &str, image: &str) -> String {
+    POD.replace("name: web", &format!("name: {name}")).replace("workload:1", &format!("{image}:1"))
+}
+
+/// What the journal says of an image that went for want of room.
+fn was_needed(small: &SmallNode, called: &str, wanted: u64) -> Result<()> {
+    let why: Value = serde_json::from_str(&small.node.ask(&["gc", "why", called, "-o", "json"])?)?;
+    let entry = &why["entries"][0];
+    let of = |name: &str| entry["detail"][name].as_u64().unwrap_or_default();
+    ensure!(entry["rule"] == "disk-over-high-threshold", "{why:#}");
+    ensure!(entry["outcome"] == "removed", "{why:#}");
+    ensure!(of("usedPercent") > HIGH && of("highThresholdPercent") == HIGH, "{why:#}");
+    ensure!(of("lowThresholdPercent") == LOW && of("availableWanted") == wanted, "{why:#}");
+    ensure!(of("availableBefore") < wanted, "there was enough: {why:#}");
+    Ok(())
+}
+
+/// The rule by which an image stays, or would go.
+fn rule_of(small: &SmallNode, name: &str) -> Result<String> {
+    let plan: Value = serde_json::from_str(&small.node.ask(&["gc", "plan", "-o", "json"])?)?;
+    let mut items = plan["items"].as_array().into_iter().flatten();
+    let item = items.find(|item| item["name"] == tagged(name));
+    let item = item.with_context(|| format!("no {name} in {plan:#}"))?;
+    Ok(item["rule"].as_str().unwrap_or_default().to_owned())
+}
+
+// behaviour: IMG-6, IMG-10, IMG-28, IMG-40, IMG-44, IMG-50, IMG-51
+#[test]
+fn a_disk_that_images_have_filled_is_freed_to_the_low_threshold_and_no_further() -> Result<()> {
+    let mut small = SmallNode::bare()?;
+    small.node.configure("imageMinimumGCAge: 1ms")?;
+    Family::new(&mut small)?.import(&small)?;
+    let seen = small.let_an_agent_see(NAMES.len() + KEPT.len(), &["web", "user"])?;
+    ensure!(small.used()? < HIGH, "there should be room: {:?}", small.disk()?);
     ensure!(small.left()? == NAMES, "nothing goes while there is room");
-    // By their sizes one image would do: 24 MiB. What goes with one is its own layer, 8 MiB.
-    let wanted = small.want(12 * MIB)?;
-    small.node.start_agent()?;
+    let new = fill(&small)?;
+    let (capacity, before) = small.disk()?;
+    let wanted = capacity * (100 - LOW) / 100;
+    println!("{new} more images; {before} bytes of {capacity} are available, {wanted} should be");
+    let own = small.pin(&PINS)?;
+    small.node.start_agent_with_flags(&[&own])?;
     small.wait_for_room(wanted)?;
     small.wait_for_pass()?;
+    let (used, (_, available)) = (small.used()?, small.disk()?);
+    ensure!(used <= LOW, "{used} % are used");
+    // By their sizes one image would do. What goes with one is its own layer, as it came and unpacked.
+    let one = 2 * OWN as u64 + MIB;
+    ensure!(available < wanted + one, "{available} bytes are available, {wanted} would be enough");
     let left = small.left()?;
-    ensure!(left.len() == 2, "{left:?} are left");
-    // What is used stays, and what sandboxes are made from.
-    small.node.wait_running("web")?;
-    let images = small.images()?;
-    for name in ["ferrolet.test/workload:1", "ferrolet.test/pause:1"] {
-        ensure!(images.iter().any(|image| image == name), "{images:?}");
-    }
-    // The second agent knew since when the images are there.
-    let now = fs::read_to_string(small.use_times())?;
-    let first = |text: &str| {
-        let at = text.find("firstDetected").unwrap_or_default();
-        text[at..].chars().take(40).collect::<String>()
-    };
-    ensure!(seen.contains(&first(&now)), "{seen} became {now}");
+    ensure!((1..=2).contains(&left.len()), "{left:?} are left");
     // Why an image went can be asked by each of its names.
     for name in NAMES.into_iter().filter(|name| !left.contains(name)) {
-        for called in [format!("ferrolet.test/{name}:1"), format!("also-{name}:2")] {
-            let why = small.node.ask(&["gc", "why", &called])?;
-            ensure!(
-                why.contains("was removed") && why.contains("disk-over-high-threshold"),
-                "{why}"
-            );
+        for called in [tagged(name), format!("also-{name}:2")] {
+            was_needed(&small, &called, wanted)?;
         }
+    }
+    // What is used or pinned stays, what sandboxes are made from, and what came a moment ago.
+    let images = small.images()?;
+    for name in (0..new).map(|number| format!("new{number}")).chain(["pause".to_owned()]) {
+        ensure!(images.contains(&tagged(&name)), "{name} is not in {images:?}");
+    }
+    for (name, rule) in KEPT {
+        ensure!(rule_of(&small, name)? == rule, "{name} is kept by {}", rule_of(&small, name)?);
+    }
+    // The last agent knew since when those are there that the one before it saw.
+    let now = fs::read_to_string(small.use_times())?;
+    let at = seen.find("firstDetected").context("when images were first seen")?;
+    let first: String = seen[at..].chars().take(40).collect();
+    ensure!(now.contains(&first), "{seen} became {now}");
+    // The layer that they share is whole.
+    small.node.write_manifest("next.yaml", &pod("next", left[0]))?;
+    for pod in ["web", "user", "next"] {
+        small.node.wait_running(pod)?;
     }
     small.node.stop()
 }
 
+// behaviour: GC-79
 #[test]
 fn an_agent_that_is_killed_in_the_middle_of_a_pass_leaves_the_rest_to_the_next() -> Result<()> {
     let mut small = SmallNode::start_with_proxy()?;
@@ -234,11 +380,14 @@ fn an_agent_that_is_killed_in_the_middle_of_a_pass_leaves_the_rest_to_the_next()
     small.node.kill_agent()?;
     let left = small.images()?;
     ensure!(left.len() + 1 == before.len(), "one image went: {before:?} became {left:?}");
+    // It is on record, though nobody runs who could tell.
+    small.are_on_record(&before)?;
     small.proxy()?.clear()?;
     small.node.start_agent()?;
     small.wait_for_room(wanted)?;
     small.wait_for_pass()?;
     ensure!(small.left()?.len() >= 2, "{:?}", small.left()?);
+    small.are_on_record(&before)?;
     small.node.stop()
 }
 
@@ -271,7 +420,7 @@ fn an_image_stays_while_the_runtime_does_not_tell_who_uses_it() -> Result<()> {
     small.node.write_manifest("web.yaml", POD)?;
     small.let_an_agent_see_all(&["web"])?;
     let wanted = small.want(12 * MIB)?;
-    let own = small.pin_by_label()?;
+    let own = small.pin(&["label:nobody.has.it"])?;
     // What an agent hears that has just started.
     for (method, expected) in [
         ("ContainerStatus", "look at the mounts of a container"),

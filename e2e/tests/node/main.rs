@@ -7,6 +7,7 @@
 
 mod absence;
 mod deleted;
+mod garbage;
 mod life;
 mod make_cluster;
 mod scenarios;

@@ -132,6 +132,7 @@ fn values_for_the_node_are_checked() {
     accepted(&["nodeStatusMaxImages: -1"]);
 }
 
+// behaviour: IMG-30
 #[test]
 fn values_for_images_and_logs_are_checked() {
     let low = "imageGCLowThresholdPercent";
@@ -144,6 +145,14 @@ fn values_for_images_and_logs_are_checked() {
         (
             "imageGCHighThresholdPercent: 101",
             &["imageGCHighThresholdPercent: must be from 0 to 100"],
+        ),
+        (
+            "imageGCHighThresholdPercent: -1\nimageGCLowThresholdPercent: -1",
+            &[
+                "imageGCHighThresholdPercent: expected an integer from 0 to 2147483647, found the \
+                 number -1",
+                &format!("{low}: expected an integer from 0 to 2147483647, found the number -1"),
+            ],
         ),
         (
             "imageGCHighThresholdPercent: 80",

@@ -1,5 +1,6 @@
 //! What is left of pods, and when it goes.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -10,7 +11,7 @@ use journal::{Query, find};
 use model::ids::{PodName, SandboxId};
 use model::observed::{Container, ContainerState};
 use model::ports::files::HostFiles as _;
-use model::ports::runtime::{Code, Runtime as _};
+use model::ports::runtime::{Code, Image, Runtime as _};
 use model::verdict::Subject;
 use server::wire::GcLine;
 use testkit::http::Page;
@@ -348,4 +349,42 @@ async fn of_a_pod_that_the_api_says_was_evicted_nothing_is_left_within_seconds()
     tokio::time::sleep(Duration::from_mins(3)).await;
     assert_eq!(instances(&world, "failed"), 1, "how it ended can still be read");
     assert!(world.files.look(logs[1].as_ref()).await.is_ok());
+}
+
+// behaviour: GC-77, IMG-18, IMG-19, IMG-31, IMG-54, EVT-10
+#[tokio::test(start_paused = true)]
+async fn what_goes_wrong_with_collecting_is_told_to_the_cluster_as_events_of_the_node() {
+    let (world, _api) = World::in_cluster();
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let agent = world.start();
+    world.one_runs("web").await;
+    world.files.fail("/var/log/pods", ErrorKind::PermissionDenied);
+    agent.container_gc().run_now().await.report.await.unwrap();
+    world.files.repair("/var/log/pods");
+    // Without room, and with little; the only image is in use.
+    for capacity in [0, 1] {
+        // An event is named by what it is about and when it was.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.disk.set_capacity(capacity);
+        agent.image_gc().run_now().await;
+    }
+    world.runtime.list_besides(Image { id: String::new(), ..world.runtime.images().remove(0) });
+    // Two regular passes fail.
+    tokio::time::sleep(Duration::from_mins(11)).await;
+    for (reason, part) in [
+        ("ContainerGCFailed", "failed to read podLogsDirectory"),
+        ("InvalidDiskCapacity", "invalid capacity 0"),
+        ("FreeDiskSpaceFailed", "100% of 1 B used"),
+        ("InvalidImageID", "ImageID is not valid"),
+        ("ImageGCFailed", "100% of 1 B used"),
+    ] {
+        let of_reason = |world: &World| {
+            let mut all = world.rest.events().into_iter();
+            all.find(|event| event.reason == reason)
+        };
+        let event = world.until(reason, of_reason).await;
+        assert!(event.is_warning && event.message.contains(part), "{event:?}");
+        assert_eq!((event.about.kind, &*event.about.name), ("Node", "node"), "{event:?}");
+    }
+    agent.stop().await;
 }

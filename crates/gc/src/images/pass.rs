@@ -88,12 +88,14 @@ impl Collector {
                 let sweep = Sweep::new(candidates, Goal::Everything, policy, looked.now);
                 let (swept, errors) = self.sweep(sweep, None, &mut report.claimed).await;
                 report.error = space_error(u64::MAX >> 1, swept.freed, errors);
+                report.made_room = report.error.is_none();
                 report.plan.items = swept.items;
             }
             Kind::Ordinary => {
                 let ages = by_age(&situation, candidates);
                 let by_age = self.remove_old(ages.old, &mut report).await;
                 let by_space = self.make_room(looked, ages.rest, &mut report).await;
+                report.made_room &= by_age.is_none();
                 report.error = ImageGcError::and(by_age, by_space);
             }
         }
@@ -178,6 +180,7 @@ impl Collector {
         if let Some(error) = space_error(wanted, swept.freed, errors) {
             return Some(error);
         }
+        report.made_room = true;
         (!swept.is_enough).then(|| {
             let message = format!(
                 "Insufficient free disk space on the node's image filesystem ({}% of {} used). \

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::chain::Chain;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, debug, error, info, info_span};
 
 use super::look::{Collector, Looked};
 use super::records::RecordsFile;
-use super::{ImageGcError, Kind, PassReport, Request};
+use super::{ImageGcError, ImagesLeft, Kind, PassReport, Request};
+use crate::decide::images::stay;
 
 /// From the end of a pass to the start of the next, as upstream.
 const PERIOD: Duration = Duration::from_mins(5);
@@ -23,14 +24,20 @@ pub struct ImageGcTask {
     /// Closed when nobody has a handle any more.
     requests: mpsc::Receiver<Request>,
     file: RecordsFile,
+    /// Read by whoever keeps something of every image.
+    left: watch::Sender<Option<Arc<ImagesLeft>>>,
     /// Whether the last pass that was made by itself failed.
     failed: bool,
 }
 
 impl ImageGcTask {
-    pub(super) fn new(collector: Arc<Collector>, requests: mpsc::Receiver<Request>) -> Self {
+    pub(super) fn new(
+        collector: Arc<Collector>,
+        requests: mpsc::Receiver<Request>,
+        left: watch::Sender<Option<Arc<ImagesLeft>>>,
+    ) -> Self {
         let file = RecordsFile::new(Arc::clone(&collector.parts.files), &collector.settings.state);
-        Self { collector, requests, file, failed: false }
+        Self { collector, requests, file, left, failed: false }
     }
 
     /// Runs until told to stop, at whatever point of a pass.
@@ -110,6 +117,10 @@ impl ImageGcTask {
             };
             let report = self.collector.pass(kind, &looked).await;
             self.file.save(&self.collector.records()).await;
+            if report.made_room {
+                let ids = stay(&report.plan.items);
+                self.left.send_replace(Some(Arc::new(ImagesLeft { began: looked.now, ids })));
+            }
             report
         }
         .instrument(span)

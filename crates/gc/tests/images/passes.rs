@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use gc::images::ImagesLeft;
 use model::ports::runtime::{Code, Runtime as _};
 use model::verdict::{Input, Subject};
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
@@ -197,6 +198,52 @@ async fn an_image_that_cannot_be_removed_makes_way_for_the_next() {
     let report = running.gc.run_now().await;
     assert!(error(&report).contains("but freed 500 bytes space with errors"), "{report:?}");
     assert_eq!((world.left(), world.reasons()), (vec!["a-stuck".to_owned()], vec![]));
+}
+
+// behaviour: IMG-26, IMG-32
+#[tokio::test(start_paused = true)]
+async fn after_a_pass_that_made_room_it_is_told_which_images_are_there() {
+    let mut world = World::new();
+    world.policy.minimum_age = Duration::from_mins(2);
+    let used = world.image("used", 100);
+    let pinned = world.runtime.add_image(&RemoteImage::new("pinned").size(100).pinned());
+    world.image("goes", 100);
+    world.container("web", &used, None).await;
+    let running = world.started(1 << 40).await;
+    let mut left = running.gc.left();
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let young = world.image("young", 100);
+    world.disk.set_capacity(400);
+    let began = world.now();
+    assert!(running.gc.run_now().await.error.is_none());
+    let told = |ids: &[&String]| ImagesLeft {
+        began: world.now(),
+        ids: ids.iter().copied().cloned().collect(),
+    };
+    let expected = ImagesLeft { began, ..told(&[&used, &pinned, &young]) };
+    assert_eq!(left.borrow_and_update().as_deref(), Some(&expected));
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    world.disk.set_others(60);
+    world.runtime.inject(Rule::on(Method::RemoveImage, Fault::error(Code::Internal)).once());
+    assert!(running.gc.run_now().await.error.is_some());
+    assert!(!left.has_changed().unwrap(), "of that one nobody knows whether it is there");
+    let expected = told(&[&used, &pinned]);
+    assert!(running.gc.run_now().await.error.is_none());
+    assert_eq!(left.borrow_and_update().as_deref(), Some(&expected));
+    assert!(running.gc.delete_unused().await.error.is_none());
+    assert_eq!(left.borrow_and_update().as_deref(), Some(&expected));
+}
+
+// behaviour: IMG-32
+#[tokio::test(start_paused = true)]
+async fn removals_by_age_alone_tell_nobody_what_is_there() {
+    let mut world = World::new();
+    world.policy.maximum_age = Duration::from_mins(3);
+    world.image("old", 100);
+    let running = world.started(1 << 40).await;
+    tokio::time::sleep(Duration::from_mins(6)).await;
+    assert_eq!((world.left().len(), world.counted("age")), (0, 1));
+    assert_eq!(*running.gc.left().borrow(), None);
 }
 
 // behaviour: IMG-31

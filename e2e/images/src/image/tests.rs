@@ -120,10 +120,16 @@ fn a_name_without_registry_or_tag_is_refused() {
 
 #[test]
 fn the_config_says_how_the_image_is_run() {
-    let image = workload(EXECUTABLE.into()).cmd(&["sleep", "1"]).user("nobody");
-    let archive = Unpacked::from(&image.archive().unwrap());
-    let manifest = archive.document(&archive.json("index.json")["manifests"][0]);
-    let process = &archive.document(&manifest["config"])["config"];
+    let process = |image: &Image| {
+        let archive = Unpacked::from(&image.archive().unwrap());
+        let manifest = archive.document(&archive.json("index.json")["manifests"][0]);
+        archive.document(&manifest["config"])["config"].clone()
+    };
+    let plain = workload(EXECUTABLE.into());
+    assert_eq!(process(&plain)["Labels"], Value::Null);
+    let image = plain.cmd(&["sleep", "1"]).user("nobody").label("keep", "yes");
+    let process = process(&image);
+    assert_eq!(process["Labels"]["keep"], "yes");
     assert_eq!(process["Entrypoint"], Value::from(vec!["/workload"]));
     assert_eq!(process["Cmd"], Value::from(vec!["sleep", "1"]));
     assert_eq!(process["User"], "nobody");

@@ -3,11 +3,11 @@
 //! A sweep is asked for the next image and told what became of it. It never adds up what images say
 //! of their size: layers are shared, so it is told what the disk shows.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::verdict::{Detail, Input};
+use model::verdict::{Detail, Input, Subject};
 
 use crate::decide::images::candidates::bytes;
 use crate::decide::images::worth::worth;
@@ -230,6 +230,16 @@ pub fn foretold(mut sweep: Sweep) -> Swept {
         sweep.removed(item, Some(available.into()));
     }
     sweep.finish()
+}
+
+/// The images that are there after a pass in which this became of all of them, by id.
+pub fn stay(items: &[Item]) -> BTreeSet<String> {
+    let stays = items.iter().filter(|item| item.fate == Fate::Keep);
+    let ids = stays.filter_map(|item| match &item.subject {
+        Subject::Image(id) => Some(id.clone()),
+        _ => None,
+    });
+    ids.collect()
 }
 
 /// The rule by which an image stays that should go.

@@ -1,0 +1,26 @@
+//! What goes wrong with garbage collection, told to everybody in the cluster.
+
+use anyhow::{Result, ensure};
+use e2e::cluster_node::ClusterNode;
+use e2e::node::NODE_NAME;
+use testbed::ControlPlaneOptions;
+
+// behaviour: GC-77, IMG-18, EVT-10
+#[test]
+fn what_goes_wrong_with_collecting_is_an_event_of_the_node() -> Result<()> {
+    let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
+    // However empty the disk is, that is too full, and no image is old enough to go.
+    let thresholds = ["--image-gc-high-threshold=1", "--image-gc-low-threshold=0"];
+    cluster.start_agent_with_flags(&thresholds)?;
+    cluster.wait_node_ready()?;
+    let too_full = cluster.wait_for_node_event("FreeDiskSpaceFailed", "(freed 0 bytes)")?;
+    cluster.node().run("rm", &["-r", "/var/log/pods"])?;
+    let run = cluster.node().ask(&["gc", "run"]);
+    ensure!(run.is_err(), "{run:?}");
+    let failed = cluster.wait_for_node_event("ContainerGCFailed", "podLogsDirectory")?;
+    for event in [too_full, failed] {
+        ensure!(event["type"] == "Warning" && event["source"]["host"] == NODE_NAME, "{event:#}");
+        ensure!(event["involvedObject"]["kind"] == "Node", "{event:#}");
+    }
+    cluster.stop()
+}
