@@ -11,6 +11,7 @@ use testbed::{ControlPlaneOptions, Options, User};
 
 use crate::agent::Agent;
 use crate::api_proxy::ApiProxy;
+use crate::cri_proxy::CriProxy;
 use crate::ctr::{self, CtrContainer};
 use crate::node::{NODE_NAME, Node, PATIENCE, one_running};
 use crate::plane::Plane;
@@ -74,6 +75,14 @@ impl ClusterNode {
         let kubeconfig = instance.dir().join("proxy.kubeconfig");
         proxy.write_kubeconfig(&kubeconfig)?;
         self.kubeconfig = kubeconfig;
+        Ok(proxy)
+    }
+
+    /// Puts a proxy before the runtime; an agent started after this calls through it, with `more` in its
+    /// configuration.
+    pub fn put_proxy_before_runtime(&mut self, more: &str) -> Result<CriProxy> {
+        let proxy = self.node.put_proxy_before_runtime()?;
+        self.node.configure(&format!("{CONFIGURATION}{more}"))?;
         Ok(proxy)
     }
 

@@ -12,11 +12,13 @@ use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
 use testbed::wait;
 use testkit::wanted;
 
-const IMAGE: &str = "ferrolet.test/workload:1";
-const UID: &str = "0c6e5f5e-0000-4000-8000-0000000000ac";
+use crate::restarts::wait_for_restarts;
+
+pub(crate) const IMAGE: &str = "ferrolet.test/workload:1";
+pub(crate) const UID: &str = "0c6e5f5e-0000-4000-8000-0000000000ac";
 
 /// The start of a manifest of a pod with a uid that is known beforehand.
-fn manifest(name: &str, spec: &str) -> String {
+pub(crate) fn manifest(name: &str, spec: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: {UID}}}\nspec:\n{}",
         spec.replace("IMAGE", IMAGE)
@@ -24,13 +26,13 @@ fn manifest(name: &str, spec: &str) -> String {
 }
 
 /// The path of a container's log.
-fn log(pod: &str, container: &str, number: u32) -> String {
+pub(crate) fn log(pod: &str, container: &str, number: u32) -> String {
     format!("/var/log/pods/default_{pod}-{NODE_NAME}_{UID}/{container}/{number}.log")
 }
 
 /// Waits until a log has a line with a text, and answers when that was written; times of one machine
 /// compare as text.
-fn written(node: &Node, log: &str, text: &str) -> Result<String> {
+pub(crate) fn written(node: &Node, log: &str, text: &str) -> Result<String> {
     wait::until(&format!("{log} has {text:?}"), PATIENCE, || {
         let content = node.run("cat", &[log]).unwrap_or_default();
         let line = content.lines().find(|line| line.contains(text));
@@ -100,6 +102,7 @@ fn init_containers_and_sidecars_start_in_order_end_in_order_and_start_over_with_
     let again = written(&node, &log("ordered", "one", 1), "first")?;
     let main_again = written(&node, &log("ordered", "main", 1), "trapping")?;
     ensure!(again < main_again, "{again} {main_again}");
+    node.wait_for_answer(&["describe", "ordered"], "SandboxChanged")?;
 
     node.remove_manifest("ordered.yaml")?;
     node.wait_for_log(&["pod has ended", "ordered"])?;
@@ -111,6 +114,14 @@ fn init_containers_and_sidecars_start_in_order_end_in_order_and_start_over_with_
     }
     ensure!(ends.is_sorted(), "ended in another order: {ends:?}");
     node.stop()
+}
+
+/// The next container starts when the hook of the one before it is over, which takes two seconds.
+fn hook_is_waited_for(node: &Node) -> Result<()> {
+    let begun = |container| seconds(&written(node, &log("hooked", container, 0), "trapping")?);
+    let waited = begun("failing")? - begun("told")?;
+    ensure!(waited > 1.2, "the next container started after {waited} s");
+    Ok(())
 }
 
 /// A container that is killed in the end, after a hook that takes most of its grace.
@@ -147,11 +158,11 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     image: IMAGE
     args: [trap, TERM]
     lifecycle:
-      postStart: {sleep: {seconds: 1}}
+      postStart: {sleep: {seconds: 2}}
       preStop: {exec: {command: [/workload, write, /proc/1/fd/1, pre-stop]}}
   - name: failing
     image: IMAGE
-    args: [sleep, forever]
+    args: [trap, TERM]
     lifecycle:
       postStart: {exec: {command: [/workload, exit, '3']}}
 ";
@@ -160,7 +171,7 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     node.write_manifest("stubborn.yaml", &stubborn)?;
     node.start_agent()?;
     written(&node, &log("hooked", "web", 0), "post-start")?;
-    written(&node, &log("hooked", "told", 0), "trapping")?;
+    hook_is_waited_for(&node)?;
     let described = node.wait_for_answer(&["describe", "hooked"], "FailedPostStartHook")?;
     ensure!(described.contains("PostStartHook failed"), "{described}");
     written(&node, &log("hooked", "web", 0), "GET /hello HTTP/1.1")?;
@@ -272,9 +283,9 @@ fn policies_rules_back_off_and_stop_signals_are_kept() -> Result<()> {
     let other_uid = UID.replace("ac", "ad");
     node.write_manifest("over.yaml", &manifest("over", all).replace(UID, &other_uid))?;
     node.start_agent()?;
-    // A third restart within seconds: the configured back-off counts.
     for container in ["always", "ruled", "failing"] {
-        wait_for_path(&node, &log("ruled", container, 3), true)?;
+        let logs = format!("/var/log/pods/default_ruled-{NODE_NAME}_{UID}/{container}");
+        wait_for_restarts(&node, &logs)?;
     }
     for container in ["once", "content"] {
         let again = node.run("test", &["-e", &log("ruled", container, 1)]);

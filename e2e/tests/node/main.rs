@@ -6,6 +6,7 @@
 )]
 
 mod absence;
+mod addresses;
 mod life;
 mod make_cluster;
 mod scenarios;
