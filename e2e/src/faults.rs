@@ -192,7 +192,8 @@ impl FaultyNode {
 
         self.wait_until_collected()?;
         self.stop_agent()?;
-        self.clean()
+        self.clean()?;
+        if faults.is_empty() { Ok(()) } else { self.names_are_free(pods) }
     }
 
     /// Waits until the runtime has nothing of any pod: what went wrong is made up for by the next pass.
@@ -214,7 +215,8 @@ impl FaultyNode {
         wait_tidy(&self.node, &[], STAGE).context("the sandbox that nobody wants ends")?;
         self.node.wait_for_log(&["stopping sandbox", pod]).context("there was such a sandbox")?;
         self.stop_agent()?;
-        self.clean()
+        self.clean()?;
+        self.names_are_free(&[pod])
     }
 
     /// A round in which no call works for a time, while one pod goes and another comes.
@@ -238,7 +240,8 @@ impl FaultyNode {
         self.node.remove_manifest("pod.yaml")?;
         wait_tidy(&self.node, &[], STAGE).context("the pods end")?;
         self.stop_agent()?;
-        self.clean()
+        self.clean()?;
+        self.names_are_free(&["before", "after"])
     }
 
     fn stop_agent(&mut self) -> Result<()> {

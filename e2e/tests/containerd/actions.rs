@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use cri::{CriRuntime, Deadlines, Endpoint};
+use cri::CriRuntime;
 use e2e::node::{NODE_NAME, Node, PATIENCE, one_running};
 use model::ids::{PodName, PodUid, SandboxId};
 use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
@@ -331,18 +331,11 @@ fn a_changed_definition_replaces_its_container_and_leaves_the_others_alone() -> 
     node.stop()
 }
 
-/// The runtime of a node, as the agent reaches it.
-pub(crate) fn runtime(node: &Node) -> Result<CriRuntime> {
-    let socket = node.instance().containerd_socket();
-    let endpoint = Endpoint::parse(&format!("unix://{}", socket.display()))?;
-    Ok(CriRuntime::new(&endpoint, &endpoint, Deadlines { request: Duration::from_secs(30) }))
-}
-
 // behaviour: ACT-100, ACT-102, ACT-103
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_runtime_finished_after_its_call_was_given_up_is_used() -> Result<()> {
     let mut node = tokio::task::block_in_place(Node::start)?;
-    let runtime = runtime(&node)?;
+    let runtime = node.runtime()?;
     let spec = "
   terminationGracePeriodSeconds: 2
   containers:

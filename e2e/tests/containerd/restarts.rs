@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
-use cri::CriRuntime;
 use e2e::ctr;
 use e2e::node::{NODE_NAME, Node, PATIENCE};
 use model::labels;
@@ -13,7 +12,7 @@ use serde_json::Value;
 use testbed::wait;
 use testkit::wanted;
 
-use crate::actions::{IMAGE, UID, log, manifest, runtime, written};
+use crate::actions::{IMAGE, UID, log, manifest, written};
 use crate::container::pod;
 
 /// How often a container is restarted within a minute if it waits a second each time. With upstream's own
@@ -94,16 +93,10 @@ fn an_init_container_that_fails_runs_again_if_it_may_and_else_ends_its_pod() -> 
     node.stop()
 }
 
-/// Asks the runtime for something, behind the agent's back.
-fn asked<T>(node: &Node, ask: impl AsyncFnOnce(CriRuntime) -> Result<T>) -> Result<T> {
-    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let tokio = tokio.context("start a runtime for calls")?;
-    tokio.block_on(async { ask(runtime(node)?).await })
-}
-
 /// What is written on an instance of the container of the pod `marked`.
 fn is_marked(node: &Node, id: &str, number: u32) -> Result<()> {
-    let mut found = asked(node, async |runtime| Ok(runtime.container_status(&id.into()).await?))?;
+    let mut found =
+        node.ask_runtime(async |runtime| Ok(runtime.container_status(&id.into()).await?))?;
     ensure!(*found.log_path == *log("marked", "main", number), "{}", found.log_path);
     found.annotations.remove(labels::CONTAINER_SIZE).context("it has no size")?;
     let number = number.to_string();
@@ -145,7 +138,7 @@ fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 /// Removes all containers of the pod `marked`.
 fn forget_containers(node: &Node) -> Result<()> {
-    asked(node, async |runtime| {
+    node.ask_runtime(async |runtime| {
         let filter = ContainerFilter { pod_uid: Some(UID.into()), ..ContainerFilter::default() };
         for one in runtime.list_containers(&filter).await? {
             runtime.remove_container(&wanted::removal(Subject::Container(one.id))).await?;
