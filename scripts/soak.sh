@@ -36,7 +36,7 @@ if asked histories || asked mutants; then
 fi
 if asked histories; then
     stage histories timeout $((${SOAK_SECONDS:=3600} + 300)) "$CARGO_TARGET_DIR/sim/sim" --from "${SOAK_FROM:-$(date +%s)000}" \
-        --count "${SOAK_COUNT:-2000}" --seconds "$SOAK_SECONDS" --jobs "${SOAK_JOBS:-$(nproc)}"
+        --count "${SOAK_COUNT:-2000}" --seconds "$SOAK_SECONDS" --jobs "${SOAK_JOBS:-$(nproc)}" --verbose
 fi
 if asked mutants; then
     stage mutants mutants

@@ -12,6 +12,7 @@ use testbed::{ControlPlaneOptions, Options, User};
 
 use crate::agent::Agent;
 use crate::api_proxy::ApiProxy;
+use crate::cri_proxy::CriProxy;
 use crate::ctr::{self, CtrContainer};
 use crate::node::{NODE_NAME, Node, PATIENCE, one_running};
 use crate::plane::Plane;
@@ -93,6 +94,14 @@ impl ClusterNode {
         fs::write(&one, both).context("write a certificate and its key")?;
         self.kubeconfig.set_file_name("kubelet.conf");
         fs::write(&self.kubeconfig, config.to_string()).context("write a kubeconfig")
+    }
+
+    /// Puts a proxy before the runtime; an agent started after this calls through it, with `more` in its
+    /// configuration.
+    pub fn put_proxy_before_runtime(&mut self, more: &str) -> Result<CriProxy> {
+        let proxy = self.node.put_proxy_before_runtime()?;
+        self.node.configure(&format!("{CONFIGURATION}{more}"))?;
+        Ok(proxy)
     }
 
     /// Starts the agent as a node of the cluster.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -71,6 +72,22 @@ impl CriProxy {
         let answer = self.ask("faults")?;
         let left = serde_json::from_value(answer["left"].clone()).context("read the faults")?;
         Ok((left, answer["late"].as_u64().context("read the number of late calls")?))
+    }
+
+    /// Waits until every fault has met its call.
+    pub fn wait_until_met(&self, time: Duration) -> Result<()> {
+        wait::until("every fault meets a call", time, || {
+            let (left, _) = self.left()?;
+            Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?} are left")) })
+        })
+    }
+
+    /// Waits until the runtime has finished what is late.
+    pub fn wait_until_done(&self, time: Duration) -> Result<()> {
+        wait::until("late calls are done", time, || {
+            let (_, late) = self.left()?;
+            Ok(if late == 0 { Ok(()) } else { Err(format!("{late} are not")) })
+        })
     }
 
     fn ask(&self, line: &str) -> Result<Value> {

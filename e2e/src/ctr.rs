@@ -59,12 +59,11 @@ pub fn containers(instance: &Instance) -> Result<Vec<CtrContainer>> {
     let tasks = tasks(instance)?;
     let mut containers = Vec::new();
     for id in lines(instance, &["containers", "ls", "-q"])? {
-        let info = match text(instance, &["containers", "info", &id]) {
+        let info = match info(instance, &id) {
             // Removed since it was listed.
             Err(error) if error.to_string().contains(": not found") => continue,
             info => info?,
         };
-        let info: Info = serde_json::from_str(&info).context("read ctr containers info")?;
         let netns = info.netns();
         let labels = info.labels.unwrap_or_default();
         let label = |name: &str| labels.get(name).cloned().unwrap_or_default();
@@ -73,6 +72,18 @@ pub fn containers(instance: &Instance) -> Result<Vec<CtrContainer>> {
         containers.push(CtrContainer { id, pod, name, pid, state, netns });
     }
     Ok(containers)
+}
+
+/// The labels that a container or sandbox was made with; containerd's own are left out.
+pub fn labels(instance: &Instance, id: &str) -> Result<BTreeMap<String, String>> {
+    let mut labels = info(instance, id)?.labels.unwrap_or_default();
+    labels.retain(|name, _| !name.contains("containerd"));
+    Ok(labels)
+}
+
+fn info(instance: &Instance, id: &str) -> Result<Info> {
+    let info = text(instance, &["containers", "info", id])?;
+    serde_json::from_str(&info).context("read ctr containers info")
 }
 
 /// Pid and state of every task, by the id of its container.

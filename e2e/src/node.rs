@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use cri::{CriRuntime, Deadlines, Endpoint};
 use testbed::wait;
 use testbed::{Command, Instance, Options, Process, Signal};
 
@@ -232,6 +233,21 @@ impl Node {
     /// The container runtime, as the agent is told of it.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.runtime_socket.display())
+    }
+
+    /// The container runtime itself, whoever stands between it and the agent.
+    pub fn runtime(&self) -> Result<CriRuntime> {
+        let socket = self.instance.containerd_socket();
+        let endpoint = Endpoint::parse(&format!("unix://{}", socket.display()))?;
+        let deadlines = Deadlines { request: Duration::from_secs(30) };
+        Ok(CriRuntime::new(&endpoint, &endpoint, deadlines))
+    }
+
+    /// Asks it for something, behind the agent's back.
+    pub fn ask_runtime<T>(&self, ask: impl AsyncFnOnce(CriRuntime) -> Result<T>) -> Result<T> {
+        let calls = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let calls = calls.context("start a runtime for calls")?;
+        calls.block_on(async { ask(self.runtime()?).await })
     }
 
     /// Removes all pods of the runtime; the agent must not run.

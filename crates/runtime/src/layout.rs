@@ -18,6 +18,7 @@ pub(crate) fn next_restart_count(names: &[String]) -> u32 {
 mod tests {
     use super::*;
 
+    // behaviour: ACT-300
     #[test]
     fn the_next_log_comes_after_the_highest_that_is_there() {
         let rows: [(&[&str], u32); 5] = [

@@ -9,6 +9,9 @@ use crate::history::Event;
 use crate::outside::Outside;
 use crate::plan::Doom;
 
+/// What the killing of an agent is called among faults.
+pub(crate) const AGENT_KILLED: &str = "agent killed";
+
 /// An agent's life. Once it is over, none of its calls does anything or returns.
 #[derive(Debug)]
 pub(crate) struct Life {
@@ -61,7 +64,7 @@ impl Life {
             return;
         }
         let number = self.number;
-        self.outside.happened("agent killed");
+        self.outside.happened(AGENT_KILLED);
         self.outside.record(Event::AgentDied);
         self.outside.say(format!("FAULT    agent {number} dies {when} {what}"));
         // How long it stays away is read by whoever buries it.

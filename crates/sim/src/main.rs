@@ -11,7 +11,7 @@ use lexopt::prelude::*;
 use sim::mutations::pod_gc::{POD_GC, TESTS};
 use sim::mutations::{MUTATIONS, Mutation, copy_tree, source_tree};
 use sim::plan::Plan;
-use sim::run::{LEAST_FAULTS, Report, run};
+use sim::run::{Report, run};
 use sim::shrink::shrink;
 use tokio::time::Instant;
 
@@ -236,9 +236,7 @@ impl Total {
             self.failed = true;
             return;
         };
-        let faults = report.faults_in_all();
-        // The last one comes when all is well and is not a fault of the history.
-        let kills = report.faults.get("agent killed").map_or(0, |kills| kills.saturating_sub(1));
+        let (faults, kills) = (report.faults_in_all(), report.kills());
         self.histories += 1;
         self.pods += report.pods;
         self.faults += faults;
@@ -247,7 +245,7 @@ impl Total {
         self.least_faults = self.least_faults.min(faults);
         self.least_kills = self.least_kills.min(kills);
         self.slowest = self.slowest.max(report.settled_after);
-        if report.pods < 5 || faults < LEAST_FAULTS || kills < 1 {
+        if !report.is_worth_it() {
             println!("too little happened: {report}");
             self.failed = true;
         }

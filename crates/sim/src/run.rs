@@ -12,13 +12,15 @@ use std::time::Duration;
 
 use crate::disturbed::disturbed;
 use crate::invariants::Broken;
+use crate::life::AGENT_KILLED;
 use crate::plan::{Fault, Plan, Rule, Target, What};
 use crate::settled::unsettled;
 
 use node::Node;
 
-/// How many faults a history has at least.
-pub const LEAST_FAULTS: usize = 10;
+/// How many pods and faults a history has at least, so that it is worth being played.
+const LEAST_PODS: usize = 5;
+const LEAST_FAULTS: usize = 10;
 
 /// How long a node may take, after the last fault, to be as its manifests say.
 const PATIENCE: Duration = Duration::from_mins(25);
@@ -33,7 +35,7 @@ pub struct Report {
     pub seed: u64,
     /// How many pods there were.
     pub pods: usize,
-    /// The faults that happened, by kind.
+    /// The faults that happened, by kind. The last kill of an agent comes when all is well, and is none.
     pub faults: BTreeMap<&'static str, usize>,
     /// How many agents there were.
     pub agents: u32,
@@ -50,6 +52,16 @@ impl Report {
     pub fn faults_in_all(&self) -> usize {
         self.faults.values().sum()
     }
+
+    /// How many agents were killed.
+    pub fn kills(&self) -> usize {
+        self.faults.get(AGENT_KILLED).copied().unwrap_or_default()
+    }
+
+    /// Whether so much happened that it shows something.
+    pub fn is_worth_it(&self) -> bool {
+        self.pods >= LEAST_PODS && self.faults_in_all() >= LEAST_FAULTS && self.kills() >= 1
+    }
 }
 
 impl fmt::Display for Report {
@@ -57,8 +69,10 @@ impl fmt::Display for Report {
         let Self { seed, pods, agents, settled_after, lasted, hash, .. } = self;
         write!(
             f,
-            "seed {seed}: {pods} pods, {} faults, {agents} agents, settled after {}s of {}s, {hash:016x};",
+            "seed {seed}: {pods} pods, {} faults, {} killed agents of {agents}, settled after {}s of \
+             {}s, {hash:016x};",
             self.faults_in_all(),
+            self.kills(),
             settled_after.as_secs(),
             lasted.as_secs(),
         )?;
@@ -107,11 +121,11 @@ async fn history(plan: &Plan) -> Result<(Report, String), Box<Failure>> {
     let told = tell(&mut node, plan).await;
     node.end();
     match told {
-        Ok(settled_after) => {
+        Ok(Told { settled_after, faults }) => {
             let report = Report {
                 seed: plan.seed,
                 pods: node.names.len(),
-                faults: node.outside.all_that_happened(),
+                faults,
                 agents: node.agents,
                 settled_after,
                 lasted: node.outside.elapsed(),
@@ -127,8 +141,14 @@ async fn history(plan: &Plan) -> Result<(Report, String), Box<Failure>> {
     }
 }
 
-/// The whole history; how long it took to settle.
-async fn tell(node: &mut Node, plan: &Plan) -> Result<Duration, Broken> {
+/// What a history was, until all was well.
+struct Told {
+    settled_after: Duration,
+    faults: BTreeMap<&'static str, usize>,
+}
+
+/// The whole history.
+async fn tell(node: &mut Node, plan: &Plan) -> Result<Told, Broken> {
     // What is there before the first agent.
     let (first, later): (Vec<_>, Vec<_>) = plan
         .steps
@@ -147,12 +167,13 @@ async fn tell(node: &mut Node, plan: &Plan) -> Result<Duration, Broken> {
     node.calm().await?;
     let began = node.outside.elapsed();
     let settled_after = settle(node, began).await?;
+    let faults = node.outside.all_that_happened();
     if plan.seed % 2 == 1 {
         spoil_all(node).await;
     }
     a_new_agent_changes_nothing(node).await?;
     node.journal_can_be_read()?;
-    Ok(settled_after)
+    Ok(Told { settled_after, faults })
 }
 
 /// Sees to it that enough went wrong: some plans wait for calls that never come.
@@ -219,5 +240,33 @@ async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
     match disturbed(&before, &node.kept_news(), &node.wanted) {
         None => Ok(()),
         Some(how) => Err(Broken { invariant: "a restart of the agent changes nothing", how }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_in_which_too_little_happened_shows_nothing() {
+        let report = |pods, errors, kills| Report {
+            seed: 1,
+            pods,
+            faults: [("error", errors), (AGENT_KILLED, kills)].into(),
+            agents: 2,
+            settled_after: Duration::ZERO,
+            lasted: Duration::ZERO,
+            hash: 0,
+        };
+        let rows = [
+            (report(5, 9, 1), true),
+            (report(4, 9, 1), false),
+            (report(5, 8, 1), false),
+            (report(5, 10, 0), false),
+        ];
+        for (report, is_worth_it) in rows {
+            assert_eq!(report.is_worth_it(), is_worth_it, "{report}");
+        }
+        assert!(report(5, 9, 1).to_string().contains("5 pods, 10 faults, 1 killed agents of 2"));
     }
 }

@@ -1,29 +1,48 @@
-//! Whether the names of pods and containers are free in the runtime. An agent that finds a name taken, by
-//! nothing that it can see, goes on to the next number: a name that stays reserved shows by that alone.
-
-use std::time::Duration;
+//! Whether the names of pods and containers are free in the runtime. It keeps a name for what it does not show:
+//! of a call that was given up, or of something that it did not remove to its end. An agent that finds a name
+//! taken, by nothing that it can see, goes on to the next number.
 
 use anyhow::{Context, Result, ensure};
-use cri::{CriRuntime, Deadlines, Endpoint};
+use cri::CriRuntime;
+use model::ids::{PodName, PodUid, SandboxId};
 use model::observed::{Container, Sandbox};
 use model::ports::runtime::{ContainerFilter, Runtime as _, SandboxFilter};
+use model::verdict::Subject;
+use model::wanted::{ContainerConfig, SandboxConfig};
+use testbed::wait;
+use testkit::wanted;
 
-use super::FaultyNode;
+use super::{CONTAINERS, FaultyNode, STAGE};
+use crate::node::NODE_NAME;
+use crate::tidy::wait_tidy;
+
+/// How many numbers of a name a round may have used.
+const NUMBERS: u32 = 3;
+
+/// What containers are made of that never start.
+const IMAGE: &str = "ferrolet.test/workload:1";
 
 impl FaultyNode {
+    /// Takes every name that sandboxes and containers of these pods may have had, and gives it back, once
+    /// nothing is left of them. What is given up takes the runtime a moment to undo.
+    pub(super) fn names_are_free(&self, pods: &[&str]) -> Result<()> {
+        for pod in pods {
+            let what = format!("the names of {pod} are free");
+            self.node.explained(wait::until(&what, STAGE, || {
+                let taken = self.node.ask_runtime(async |cri| take_names(&cri, pod).await);
+                Ok(taken.map_err(|error| format!("{error:#}")))
+            }))?;
+        }
+        wait_tidy(&self.node, &[], STAGE).context("what was made to take names is gone")
+    }
+
     /// Fails unless every sandbox and every container has the first number of its name, which is its own
     /// when nothing went wrong and nothing is left of earlier pods.
     pub(super) fn all_are_the_first(&self) -> Result<()> {
-        let socket = self.node.instance().containerd_socket();
-        let endpoint = Endpoint::parse(&format!("unix://{}", socket.display()))?;
-        let deadlines = Deadlines { request: Duration::from_secs(30) };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.context("start a runtime for calls")?;
-        let (sandboxes, containers) = runtime.block_on(async {
-            let cri = CriRuntime::new(&endpoint, &endpoint, deadlines);
+        let (sandboxes, containers) = self.node.ask_runtime(async |cri| {
             let sandboxes = cri.list_pod_sandboxes(&SandboxFilter::default()).await?;
             let containers = cri.list_containers(&ContainerFilter::default()).await?;
-            anyhow::Ok((sandboxes, containers))
+            Ok((sandboxes, containers))
         })?;
         let later = later(&sandboxes, &containers);
         self.node.explained(match later.as_slice() {
@@ -33,6 +52,43 @@ impl FaultyNode {
         ensure!(!sandboxes.is_empty() && !containers.is_empty(), "nothing runs");
         Ok(())
     }
+}
+
+/// Makes everything of a pod under each of its numbers, and removes it again.
+async fn take_names(cri: &CriRuntime, pod: &str) -> Result<()> {
+    let name = PodName::new("default", format!("{pod}-{NODE_NAME}"));
+    let uid = PodUid::from(format!("uid-of-{pod}"));
+    for number in 0..NUMBERS {
+        let config = SandboxConfig { attempt: number, ..wanted::sandbox(&name, &uid) };
+        let sandbox = cri.run_pod_sandbox(&config).await;
+        let sandbox = sandbox.with_context(|| format!("take number {number} of the sandbox"))?;
+        let taken = match number {
+            0 => take_containers(cri, &sandbox, &config).await,
+            _ => Ok(()),
+        };
+        cri.stop_pod_sandbox(&sandbox).await?;
+        cri.remove_pod_sandbox(&wanted::removal(Subject::Sandbox(sandbox))).await?;
+        taken?;
+    }
+    Ok(())
+}
+
+/// The same of containers, in a sandbox.
+async fn take_containers(
+    cri: &CriRuntime,
+    sandbox: &SandboxId,
+    config: &SandboxConfig,
+) -> Result<()> {
+    for name in CONTAINERS {
+        for attempt in 0..NUMBERS {
+            let container = wanted::container(config, name, IMAGE, &["sleep", "forever"]);
+            let container = ContainerConfig { attempt, ..container };
+            let made = cri.create_container(sandbox, &container, config).await;
+            let id = made.with_context(|| format!("take number {attempt} of {name}"))?;
+            cri.remove_container(&wanted::removal(Subject::Container(id))).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Those whose number is not the first.

@@ -5,18 +5,20 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use cri::{CriRuntime, Deadlines, Endpoint};
+use cri::CriRuntime;
 use e2e::node::{NODE_NAME, Node, PATIENCE, one_running};
 use model::ids::{PodName, PodUid, SandboxId};
 use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
 use testbed::wait;
 use testkit::wanted;
 
-const IMAGE: &str = "ferrolet.test/workload:1";
-const UID: &str = "0c6e5f5e-0000-4000-8000-0000000000ac";
+use crate::restarts::wait_for_restarts;
+
+pub(crate) const IMAGE: &str = "ferrolet.test/workload:1";
+pub(crate) const UID: &str = "0c6e5f5e-0000-4000-8000-0000000000ac";
 
 /// The start of a manifest of a pod with a uid that is known beforehand.
-fn manifest(name: &str, spec: &str) -> String {
+pub(crate) fn manifest(name: &str, spec: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: {UID}}}\nspec:\n{}",
         spec.replace("IMAGE", IMAGE)
@@ -24,13 +26,13 @@ fn manifest(name: &str, spec: &str) -> String {
 }
 
 /// The path of a container's log.
-fn log(pod: &str, container: &str, number: u32) -> String {
+pub(crate) fn log(pod: &str, container: &str, number: u32) -> String {
     format!("/var/log/pods/default_{pod}-{NODE_NAME}_{UID}/{container}/{number}.log")
 }
 
 /// Waits until a log has a line with a text, and answers when that was written; times of one machine
 /// compare as text.
-fn written(node: &Node, log: &str, text: &str) -> Result<String> {
+pub(crate) fn written(node: &Node, log: &str, text: &str) -> Result<String> {
     wait::until(&format!("{log} has {text:?}"), PATIENCE, || {
         let content = node.run("cat", &[log]).unwrap_or_default();
         let line = content.lines().find(|line| line.contains(text));
@@ -100,6 +102,7 @@ fn init_containers_and_sidecars_start_in_order_end_in_order_and_start_over_with_
     let again = written(&node, &log("ordered", "one", 1), "first")?;
     let main_again = written(&node, &log("ordered", "main", 1), "trapping")?;
     ensure!(again < main_again, "{again} {main_again}");
+    node.wait_for_answer(&["describe", "ordered"], "SandboxChanged")?;
 
     node.remove_manifest("ordered.yaml")?;
     node.wait_for_log(&["pod has ended", "ordered"])?;
@@ -111,6 +114,14 @@ fn init_containers_and_sidecars_start_in_order_end_in_order_and_start_over_with_
     }
     ensure!(ends.is_sorted(), "ended in another order: {ends:?}");
     node.stop()
+}
+
+/// The next container starts when the hook of the one before it is over, which takes two seconds.
+fn hook_is_waited_for(node: &Node) -> Result<()> {
+    let begun = |container| seconds(&written(node, &log("hooked", container, 0), "trapping")?);
+    let waited = begun("failing")? - begun("told")?;
+    ensure!(waited > 1.2, "the next container started after {waited} s");
+    Ok(())
 }
 
 /// A container that is killed in the end, after a hook that takes most of its grace.
@@ -147,11 +158,11 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     image: IMAGE
     args: [trap, TERM]
     lifecycle:
-      postStart: {sleep: {seconds: 1}}
+      postStart: {sleep: {seconds: 2}}
       preStop: {exec: {command: [/workload, write, /proc/1/fd/1, pre-stop]}}
   - name: failing
     image: IMAGE
-    args: [sleep, forever]
+    args: [trap, TERM]
     lifecycle:
       postStart: {exec: {command: [/workload, exit, '3']}}
 ";
@@ -160,7 +171,7 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     node.write_manifest("stubborn.yaml", &stubborn)?;
     node.start_agent()?;
     written(&node, &log("hooked", "web", 0), "post-start")?;
-    written(&node, &log("hooked", "told", 0), "trapping")?;
+    hook_is_waited_for(&node)?;
     let described = node.wait_for_answer(&["describe", "hooked"], "FailedPostStartHook")?;
     ensure!(described.contains("PostStartHook failed"), "{described}");
     written(&node, &log("hooked", "web", 0), "GET /hello HTTP/1.1")?;
@@ -217,8 +228,10 @@ fn last_words_are_told_also_by_the_next_agent_and_go_with_their_pod() -> Result<
     for round in ["the agent", "the next agent"] {
         node.wait_for_log(&["pod has ended", "dying"])?;
         let described = node.ask(&["describe", "dying"])?;
-        for words in ["Message:       good-bye", "unknown command nonsense", "from-elsewhere\n"] {
-            ensure!(described.contains(words), "{round} does not tell {words:?}: {described}");
+        // Arguments are told too, so what is told as a message counts.
+        for words in ["good-bye\n", "workload: unknown command nonsense ", "from-elsewhere\n"] {
+            let told = described.contains(&format!("Message:       {words}"));
+            ensure!(told, "{round} does not tell {words:?}: {described}");
         }
         node.stop_agent()?;
         node.start_agent()?;
@@ -272,9 +285,9 @@ fn policies_rules_back_off_and_stop_signals_are_kept() -> Result<()> {
     let other_uid = UID.replace("ac", "ad");
     node.write_manifest("over.yaml", &manifest("over", all).replace(UID, &other_uid))?;
     node.start_agent()?;
-    // A third restart within seconds: the configured back-off counts.
     for container in ["always", "ruled", "failing"] {
-        wait_for_path(&node, &log("ruled", container, 3), true)?;
+        let logs = format!("/var/log/pods/default_ruled-{NODE_NAME}_{UID}/{container}");
+        wait_for_restarts(&node, &logs)?;
     }
     for container in ["once", "content"] {
         let again = node.run("test", &["-e", &log("ruled", container, 1)]);
@@ -320,18 +333,11 @@ fn a_changed_definition_replaces_its_container_and_leaves_the_others_alone() -> 
     node.stop()
 }
 
-/// The runtime of a node, as the agent reaches it.
-pub(crate) fn runtime(node: &Node) -> Result<CriRuntime> {
-    let socket = node.instance().containerd_socket();
-    let endpoint = Endpoint::parse(&format!("unix://{}", socket.display()))?;
-    Ok(CriRuntime::new(&endpoint, &endpoint, Deadlines { request: Duration::from_secs(30) }))
-}
-
 // behaviour: ACT-100, ACT-102, ACT-103
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_runtime_finished_after_its_call_was_given_up_is_used() -> Result<()> {
     let mut node = tokio::task::block_in_place(Node::start)?;
-    let runtime = runtime(&node)?;
+    let runtime = node.runtime()?;
     let spec = "
   terminationGracePeriodSeconds: 2
   containers:

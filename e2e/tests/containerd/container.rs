@@ -244,7 +244,8 @@ fn a_pod_with_users_of_its_own_is_nobody_on_the_host_and_keeps_its_ids() -> Resu
 }
 
 /// Of a container that is not made there are a hosts file and a place for last words, and none for logs.
-fn files_of_what_is_refused_are_upstreams(node: &Node) -> Result<()> {
+/// Answers the uid of its pod.
+fn files_of_what_is_refused_are_upstreams(node: &Node) -> Result<String> {
     let logs = node.run("find", &["/var/log/pods", "-path", "*/shop_root-*"])?;
     let uid = logs.trim().rsplit('_').next().unwrap_or_default();
     ensure!(logs.lines().count() == 1 && !uid.is_empty(), "{logs}");
@@ -255,10 +256,10 @@ fn files_of_what_is_refused_are_upstreams(node: &Node) -> Result<()> {
     let expected =
         ["containers 750", "containers/main 750", "etc-hosts 644", "plugins 750", "volumes 750"];
     ensure!(files == expected, "{files:?}");
-    Ok(())
+    Ok(uid.to_owned())
 }
 
-// behaviour: ACT-127
+// behaviour: ACT-127, CON-55
 #[test]
 fn who_must_not_be_root_or_set_a_sysctl_is_told_so_and_counts_survive_the_agent() -> Result<()> {
     let mut node = Node::start()?;
@@ -281,7 +282,11 @@ fn who_must_not_be_root_or_set_a_sysctl_is_told_so_and_counts_survive_the_agent(
         "container has runAsNonRoot and image will run as root",
     )?;
     ensure!(described.contains("CreateContainerConfigError"), "{described}");
-    files_of_what_is_refused_are_upstreams(&node)?;
+    let uid = files_of_what_is_refused_are_upstreams(&node)?;
+    let whole = format!(
+        "container has runAsNonRoot and image will run as root (pod: \"{pod_name}_shop({uid})\", container: main)"
+    );
+    ensure!(described.contains(&whole), "no {whole} in {described}");
     node.wait_for_log(&["SysctlForbidden", "forbidden sysctl", "not allowlisted"])?;
     let mut before = node.wait_running("counted")?;
     for agent_was_away in [false, true] {

@@ -146,7 +146,7 @@ fn of_a_pod_that_is_gone_nothing_is_left_nor_of_what_nobody_knows() -> Result<()
 #[tokio::test(flavor = "multi_thread")]
 async fn of_containers_that_bear_no_labels_the_dead_go_and_those_that_run_stay() -> Result<()> {
     let mut node = tokio::task::block_in_place(Node::start)?;
-    let runtime = crate::actions::runtime(&node)?;
+    let runtime = node.runtime()?;
     let web = tokio::task::block_in_place(|| {
         node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
         node.start_agent()?;
@@ -383,7 +383,7 @@ fn whatever_call_of_a_pass_goes_wrong_the_next_pass_makes_up_for_it() -> Result<
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_of_which_the_runtime_lost_track_is_stopped_before_it_goes() -> Result<()> {
     let mut node = tokio::task::block_in_place(Node::start)?;
-    let runtime = crate::actions::runtime(&node)?;
+    let runtime = node.runtime()?;
     let (web, proxy) = tokio::task::block_in_place(|| {
         let proxy = node.put_proxy_before_runtime()?;
         node.configure("runtimeRequestTimeout: 2s")?;

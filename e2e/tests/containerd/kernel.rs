@@ -52,6 +52,7 @@ fn a_profile_of_the_nodes_own_and_an_unmasked_proc_take_effect() -> Result<()> {
     ensure!(!log.contains("serving"), "{log}");
     let below_proc = |container| {
         let mounts = lines(&node, "unmasked", container)?;
+        ensure!(mounts.iter().any(|line| line.starts_with("proc /proc ")), "{mounts:?}");
         let places = mounts.iter().filter_map(|line| line.split(' ').nth(1));
         let below = places.filter(|place| place.starts_with("/proc/"));
         anyhow::Ok(below.map(ToOwned::to_owned).collect::<Vec<_>>())

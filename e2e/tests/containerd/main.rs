@@ -18,4 +18,5 @@ mod kernel;
 mod kernel_cgroups;
 mod network;
 mod resize;
+mod restarts;
 mod standalone;

@@ -6,6 +6,7 @@
 )]
 
 mod absence;
+mod addresses;
 mod deleted;
 mod garbage;
 mod life;

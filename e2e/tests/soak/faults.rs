@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use e2e::faults::{Fault, FaultyNode, METHODS};
+use e2e::faults::{Fault, FaultyNode, METHODS, told_of_addresses};
 
 /// The same pod again and again, so that nothing of a round may be in the way of the next.
 fn one_by_one(faults: impl IntoIterator<Item = Result<Fault>>) -> Result<()> {
@@ -65,13 +65,16 @@ fn a_later_call_goes_wrong() -> Result<()> {
     one_by_one(methods.into_iter().flat_map(|method| kinds.map(|kind| Fault::new(method, kind))))
 }
 
+/// How calls go wrong.
+const KINDS: [&str; 5] = ["unavailable", "not-found", "deadline", "hang", "late"];
+
 /// As long as several tries, so that whatever waits longer after each is seen to come back.
 const OUTAGE: Duration = Duration::from_secs(40);
 
 #[test]
 fn nothing_works_for_a_while() -> Result<()> {
     let mut node = FaultyNode::start()?;
-    for kind in ["unavailable", "not-found", "deadline", "hang", "late"] {
+    for kind in KINDS {
         let begun = Instant::now();
         node.round_with_an_outage(kind, OUTAGE).with_context(|| kind.to_owned())?;
         println!("all={kind}: {:.0?}", begun.elapsed());
@@ -79,4 +82,10 @@ fn nothing_works_for_a_while() -> Result<()> {
     // Of the pods that came and went meanwhile no name is taken either.
     node.round(&["before", "after"], &[]).context("nothing goes wrong any more")?;
     node.stop()
+}
+
+/// The method that only the agent of a node of a cluster calls.
+#[test]
+fn the_runtime_hears_of_the_addresses_of_pods_whatever_goes_wrong() -> Result<()> {
+    told_of_addresses(&KINDS)
 }

@@ -134,6 +134,22 @@ async fn a_failed_start_of_an_init_container_ends_the_pass_and_one_of_a_sidecar_
     let (reasons, _) = world.failed(&broken).await;
     assert_eq!(reasons, [("init".to_owned(), "ErrImagePull")]);
     world.running(&broken, "side").await;
+    // A sidecar that does not start again keeps nobody behind it from doing so.
+    let served = web()
+        .uid("served")
+        .sidecar("side", IMAGE, ["sleep", "forever"])
+        .container("main", IMAGE, ["sleep", "forever"])
+        .container("other", IMAGE, ["sleep", "forever"])
+        .build();
+    world.synced(&served).await;
+    world.synced(&served).await;
+    for name in ["side", "main"] {
+        world.runtime.kill_container(&world.running(&served, name).await, 1);
+    }
+    world.runtime.inject(Rule::on(Method::CreateContainer, Fault::error(Code::Internal)).once());
+    let (reasons, _) = world.failed(&served).await;
+    assert_eq!(reasons, [("side".to_owned(), "CreateContainerError")]);
+    world.running(&served, "main").await;
 }
 
 // behaviour: ACT-73

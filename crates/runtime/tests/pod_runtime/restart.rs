@@ -1,5 +1,7 @@
 //! Containers that end or change.
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use model::observed::ContainerState::{Exited, Running, Unknown};
 use model::observed::SandboxState;
 use model::ports::runtime::Runtime;
@@ -10,6 +12,7 @@ use testkit::wanted;
 
 use crate::world::{IMAGE, WEB_LOGS, World, forever, seconds, web};
 
+// behaviour: ACT-300
 #[tokio::test(start_paused = true)]
 async fn a_container_that_ends_is_started_again_with_a_new_number_and_log() {
     let (world, pod) = (World::new(), forever());
@@ -72,8 +75,9 @@ async fn a_container_that_waits_does_not_keep_the_others_from_starting() {
     world.running(&pod, "good").await;
 }
 
+// behaviour: ACT-302
 #[tokio::test(start_paused = true)]
-async fn the_waits_of_another_pod_or_image_do_not_count() {
+async fn the_waits_of_another_pod_image_or_size_do_not_count() {
     let world = World::new();
     let other = "ferrolet.test/other:1";
     world.runtime.add_image(&RemoteImage::new(other));
@@ -82,13 +86,23 @@ async fn the_waits_of_another_pod_or_image_do_not_count() {
         web().container("main", other, ["exit", "1"]).build(),
     );
     let namesake = web().uid("another").container("main", IMAGE, ["exit", "1"]).build();
+    let larger = web().container("main", IMAGE, ["exit", "1"]).spec(|spec| {
+        let list = Some([("cpu".to_owned(), Quantity("10m".to_owned()))].into());
+        spec.containers[0].resources =
+            Some(ResourceRequirements { requests: list, ..ResourceRequirements::default() });
+    });
+    let larger = larger.build();
     world.synced(&old).await;
     world.synced(&old).await;
     world.failed(&old).await;
     world.synced(&changed).await;
+    world.failed(&old).await;
+    world.synced(&larger).await;
+    world.failed(&larger).await;
     world.synced(&namesake).await;
 }
 
+// behaviour: ACT-300
 #[tokio::test(start_paused = true)]
 async fn logs_tell_how_often_a_container_ran_when_the_runtime_has_forgotten() {
     let (world, pod) = (World::new(), forever());

@@ -25,7 +25,7 @@ use crate::faulty_segments::{FaultySegments, Place};
 use crate::faulty_web::FaultyWeb;
 use crate::history::{Event, Record};
 use crate::invariants::{Broken, Invariants};
-use crate::life::Life;
+use crate::life::{AGENT_KILLED, Life};
 use crate::outside::{Asked, Outside};
 use crate::plan::{Harm, KEPT, NODE, Plan, PodPlan, URL, What};
 use crate::robbed::Robbed;
@@ -186,7 +186,7 @@ impl Node {
     pub(super) fn kill_agent(&mut self) {
         if let Some((agent, life)) = self.agent.take() {
             self.outside.say(format!("FAULT    agent {} is killed", self.agents));
-            self.outside.happened("agent killed");
+            self.outside.happened(AGENT_KILLED);
             self.outside.record(Event::AgentDied);
             life.over.cancel();
             drop(agent);
@@ -334,7 +334,7 @@ impl Node {
     pub(super) async fn calm(&mut self) -> Result<(), Broken> {
         self.outside.disarm();
         let doomed = self.agent.as_ref().is_some_and(|(_, life)| life.fate().is_some());
-        let killed = self.outside.all_that_happened().contains_key("agent killed");
+        let killed = self.outside.all_that_happened().contains_key(AGENT_KILLED);
         if doomed || !killed {
             self.kill_agent();
             self.chores.push((Instant::now(), Chore::StartAgent));

@@ -44,6 +44,7 @@ fn each_state_of_an_instance_leads_to_its_action() {
     }
 }
 
+// behaviour: ACT-301
 #[test]
 fn nothing_of_a_pod_that_is_being_deleted_starts_again() {
     let mut pod = pod("Always", vec![container("a"), container("b")]);

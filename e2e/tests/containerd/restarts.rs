@@ -1,0 +1,192 @@
+//! Which containers run again, under which number, and what is written on them.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::ctr;
+use e2e::node::{NODE_NAME, Node, PATIENCE};
+use model::labels;
+use model::ports::runtime::{ContainerFilter, Runtime as _};
+use model::verdict::Subject;
+use serde_json::Value;
+use testbed::wait;
+use testkit::wanted;
+
+use crate::actions::{IMAGE, UID, log, manifest, written};
+use crate::container::pod;
+
+/// How often a container is restarted within a minute if it waits a second each time. With upstream's own
+/// back-off the fourth time comes after more than a minute, the fifth after two and a half.
+const OFTEN: u32 = 5;
+
+/// Waits until a container with this directory of logs was started again so often that its node must have been
+/// told to let it wait less. Only the highest number counts: logs of earlier instances go.
+pub(crate) fn wait_for_restarts(node: &Node, logs: &str) -> Result<()> {
+    let list = format!("ls {logs}");
+    node.explained(wait::until(&format!("{logs} has number {OFTEN}"), PATIENCE, || {
+        let names = node.run("sh", &["-c", &list]).unwrap_or_default();
+        let numbers = names.lines().filter_map(|name| name.strip_suffix(".log")?.parse().ok());
+        Ok(if numbers.max() >= Some(OFTEN) { Ok(()) } else { Err(names) })
+    }))
+}
+
+/// Waits until the status that the agent tells of a pod is as it should be.
+fn wait_for_status(
+    node: &Node,
+    pod: &str,
+    what: &str,
+    is_so: impl Fn(&Value) -> bool,
+) -> Result<()> {
+    let name = format!("{pod}-{NODE_NAME}");
+    node.explained(wait::until(what, PATIENCE, || {
+        let told = node.ask(&["get", "pods", "-A", "-o", "json"])?;
+        let told: Value = serde_json::from_str(&told).context("read the pod list")?;
+        let mut pods = told["items"].as_array().into_iter().flatten();
+        let status = pods.find(|pod| pod["metadata"]["name"] == name).map(|pod| &pod["status"]);
+        Ok(if status.is_some_and(&is_so) { Ok(()) } else { Err(format!("{told:#}")) })
+    }))
+}
+
+/// A pod with an init container, which says how it ends and when it runs again.
+fn prepared(name: &str, policy: &str, how: &str) -> String {
+    let init = format!("initContainers: [{{name: prepare, image: '{IMAGE}', {how}}}]");
+    pod(name, &init, &[("main", "[sleep, forever]", "")]).replacen("Never", policy, 1)
+}
+
+// behaviour: ACT-22, ACT-27, ACT-71, ACT-75
+#[test]
+fn an_init_container_that_fails_runs_again_if_it_may_and_else_ends_its_pod() -> Result<()> {
+    let mut node = Node::start()?;
+    node.configure("crashLoopBackOff: {maxContainerRestartPeriod: 1s}")?;
+    let rule = "restartPolicy: Never, restartPolicyRules: \
+                [{action: Restart, exitCodes: {operator: NotIn, values: [0, 3]}}]";
+    let pods = [
+        ("retried", "OnFailure", "args: [exit, '3']".to_owned()),
+        ("ruled", "Never", format!("args: [exit, '42'], {rule}")),
+        ("over", "Always", format!("args: [exit, '3'], {rule}")),
+    ];
+    for (name, policy, how) in &pods {
+        node.write_manifest(&format!("{name}.yaml"), &prepared(name, policy, how))?;
+    }
+    node.start_agent()?;
+    node.wait_for_log(&["pod has ended", &format!("shop/over-{NODE_NAME}")])?;
+    wait_for_status(&node, "over", "it has failed", |status| {
+        let end = &status["initContainerStatuses"][0]["state"]["terminated"];
+        status["phase"] == "Failed" && end["exitCode"] == 3
+    })?;
+    for name in ["retried", "ruled"] {
+        wait_for_restarts(&node, &format!("/var/log/pods/shop_{name}-*/prepare"))?;
+        wait_for_status(&node, name, "it is tried again and again", |status| {
+            let count = status["initContainerStatuses"][0]["restartCount"].as_i64();
+            status["phase"] == "Pending" && count >= Some(i64::from(OFTEN))
+        })?;
+    }
+    let logs = node.run("find", &["/var/log/pods", "-name", "*.log"])?;
+    ensure!(!logs.contains("/main/"), "started beside its init container: {logs}");
+    let of_over: Vec<&str> = logs.lines().filter(|log| log.contains("shop_over-")).collect();
+    ensure!(of_over.len() == 1 && of_over[0].ends_with("/prepare/0.log"), "{logs}");
+    // Of those that ended only the last is kept, beside the one that is made next.
+    for name in ["retried", "ruled"] {
+        let count = logs.lines().filter(|log| log.contains(&format!("shop_{name}-"))).count();
+        ensure!((1..=3).contains(&count), "{logs}");
+    }
+    node.stop()
+}
+
+/// What is written on an instance of the container of the pod `marked`.
+fn is_marked(node: &Node, id: &str, number: u32) -> Result<()> {
+    let mut found =
+        node.ask_runtime(async |runtime| Ok(runtime.container_status(&id.into()).await?))?;
+    ensure!(*found.log_path == *log("marked", "main", number), "{}", found.log_path);
+    found.annotations.remove(labels::CONTAINER_SIZE).context("it has no size")?;
+    let number = number.to_string();
+    let annotations = [
+        ("io.kubernetes.container.hash", "4e6e9e94"),
+        (
+            "io.kubernetes.container.ports",
+            r#"[{"name":"web","containerPort":80,"protocol":"TCP"}]"#,
+        ),
+        (
+            "io.kubernetes.container.preStopHandler",
+            r#"{"exec":{"command":["/workload","exit","0"]}}"#,
+        ),
+        ("io.kubernetes.container.restartCount", number.as_str()),
+        ("io.kubernetes.container.terminationMessagePath", "/dev/termination-log"),
+        ("io.kubernetes.container.terminationMessagePolicy", "File"),
+        ("io.kubernetes.pod.terminationGracePeriod", "7"),
+    ];
+    ensure!(found.annotations == texts(&annotations), "{:#?}", found.annotations);
+    let pod = of_pod();
+    let labels = [&pod[..], &[("io.kubernetes.container.name", "main")]].concat();
+    let found = ctr::labels(node.instance(), id)?;
+    ensure!(found == texts(&labels), "{found:#?}");
+    Ok(())
+}
+
+/// What is written on all of the pod `marked`.
+fn of_pod() -> [(&'static str, &'static str); 3] {
+    [
+        ("io.kubernetes.pod.name", "marked-e2e"),
+        ("io.kubernetes.pod.namespace", "default"),
+        ("io.kubernetes.pod.uid", UID),
+    ]
+}
+
+fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Removes all containers of the pod `marked`.
+fn forget_containers(node: &Node) -> Result<()> {
+    node.ask_runtime(async |runtime| {
+        let filter = ContainerFilter { pod_uid: Some(UID.into()), ..ContainerFilter::default() };
+        for one in runtime.list_containers(&filter).await? {
+            runtime.remove_container(&wanted::removal(Subject::Container(one.id))).await?;
+        }
+        let left = runtime.list_containers(&filter).await?;
+        ensure!(left.is_empty(), "{left:?}");
+        Ok(())
+    })
+}
+
+// behaviour: ACT-300, CON-10, CON-11
+#[test]
+fn marks_are_upstreams_and_numbers_go_on_also_where_the_runtime_has_forgotten_all() -> Result<()> {
+    let mut node = Node::start()?;
+    let spec = "
+  terminationGracePeriodSeconds: 7
+  containers:
+  - name: main
+    image: IMAGE
+    args: [trap, TERM]
+    ports: [{name: web, containerPort: 80}]
+    lifecycle: {preStop: {exec: {command: [/workload, exit, '0']}}}
+";
+    // The second is a name of the agent's own.
+    let own = "labels: {app: web, io.kubernetes.pod.name: somebody-else}, uid:";
+    node.write_manifest("marked.yaml", &manifest("marked", spec).replacen("uid:", own, 1))?;
+    node.start_agent()?;
+    for number in 0..3 {
+        written(&node, &log("marked", "main", number), "trapping")?;
+        let running = node.wait_running("marked")?;
+        is_marked(&node, &running.id, number)?;
+        match number {
+            0 => drop(node.run("kill", &["-9", &running.pid.to_string()])?),
+            1 => {
+                node.kill_agent()?;
+                forget_containers(&node)?;
+                node.start_agent()?;
+            }
+            _ => {}
+        }
+    }
+    wait_for_status(&node, "marked", "it was restarted twice", |status| {
+        status["containerStatuses"][0]["restartCount"] == 2
+    })?;
+    let all = ctr::containers(node.instance())?;
+    let sandbox = all.iter().find(|one| one.is_sandbox()).context("the pod has a sandbox")?;
+    let found = ctr::labels(node.instance(), &sandbox.id)?;
+    let pod = of_pod();
+    ensure!(found == texts(&[&pod[..], &[("app", "web")]].concat()), "{found:#?}");
+    node.stop()
+}
