@@ -85,6 +85,16 @@ impl<'a> FeatureGates<'a> {
         self.said(name).or_else(|| self.said(group()?.0))
     }
 
+    /// Every feature with its stage and whether it is on; also those that switch a whole stage.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, Stage, bool)> {
+        let each = known().iter().map(|gate| (gate.name, gate.stage, self.enabled(gate.name)));
+        let groups = GROUPS.iter().map(|(name, stage)| {
+            let said = self.said(name);
+            (*name, *stage, said.unwrap_or(false))
+        });
+        each.chain(groups)
+    }
+
     fn said(&self, name: &str) -> Option<bool> {
         self.said.iter().rev().find_map(|map| map.get(name).copied())
     }

@@ -40,9 +40,10 @@ struct Kept {
     /// What it was given.
     #[serde(flatten)]
     given: Allocation,
-    /// What it may still have, if it was not seen with what it was given when this was written.
+    /// What it may still have, if it was not seen with what it was given when this was written. Boxed: hardly
+    /// any pod is resized, and all are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    before: Option<Allocation>,
+    before: Option<Box<Allocation>>,
 }
 
 /// What each pod was given. The sync loop's alone.
@@ -148,7 +149,7 @@ impl Allocations {
 
     /// What a pod may still have beside what it was given.
     pub(crate) fn before(&self, uid: &PodUid) -> Option<&Allocation> {
-        self.record.get(uid.as_str())?.before.as_ref()
+        self.record.get(uid.as_str())?.before.as_deref()
     }
 
     /// A pod has what it was given. The file says so with its next change.
@@ -165,7 +166,7 @@ impl Allocations {
             (Some(had), Some(earlier)) => Some(had.max(earlier)),
             (had, earlier) => had.or_else(|| earlier.cloned()),
         };
-        Kept { given: Allocation::of(pod), before }
+        Kept { given: Allocation::of(pod), before: before.map(Box::new) }
     }
 
     /// A pod that goes, with the last that is known of what it was given.

@@ -29,11 +29,13 @@ use crate::cluster_mode::{GivenNode, connect, own_node, tell_setup_failed};
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::decide::swap::check_swap;
+use crate::feature_metrics::tell_features;
 use crate::klog;
 use crate::memory;
 use crate::node_cgroups;
 use crate::node_settings::{asked_ips, node_ips, node_settings};
 use crate::observe::{LoggedEvents, SystemClock};
+use crate::pod_cidr::tell_pod_cidr;
 use crate::run_args::RunArgs;
 use crate::runtime_note::{CgroupsNote, RuntimeNote};
 use crate::signals::Signals;
@@ -62,7 +64,7 @@ const FILE_THREADS: usize = 16;
 
 /// Runs the agent.
 pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) -> Result<()> {
-    warn_of_settings(&args);
+    args.warn_of_settings();
     let config = args.config;
     let watchdog = systemd::watchdog()?;
     let node_name = node_name(args.hostname_override.as_deref())?;
@@ -73,6 +75,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     if let Err(error) = hostfs::set_oom_score_adj(config.oom_score_adj) {
         warn!(%error, wanted = config.oom_score_adj, "the kernel may kill the agent before others when memory is short");
     }
+    allow_open_files(config.max_open_files);
     let machine = hostfs::machine().context("look at the machine")?;
     check_swap(&config, &machine)?;
     let disk = hostfs::disk_bytes(&args.root_dir).context("look at the disk")?;
@@ -119,16 +122,13 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     done
 }
 
-/// Says what is odd about the settings, or not heeded.
-fn warn_of_settings(args: &RunArgs) {
-    for warning in &args.warnings {
-        warn!(%warning, "configuration");
-    }
-    for file in &args.skipped {
-        warn!(file = %file.display(), "not a drop-in for its name; passed over");
-    }
-    if !args.without_effect.is_empty() {
-        warn!(settings = args.without_effect.join(", "), "these settings have no effect yet");
+/// Lets the agent have so many files open. It runs with fewer, too; with none it could not.
+fn allow_open_files(wanted: i64) {
+    let Some(most) = u64::try_from(wanted).ok().filter(|most| *most > 0) else { return };
+    match hostfs::set_open_files(most) {
+        Ok(may) if may == most => {}
+        Ok(may) => warn!(wanted, may, "the agent may not have so many files open"),
+        Err(error) => warn!(wanted, %error, "cannot say how many files the agent may have open"),
     }
 }
 
@@ -319,6 +319,7 @@ async fn prepare(
     here: &Here<'_>,
 ) -> Result<(Ports, Local)> {
     let metrics = Registry::new();
+    tell_features(&metrics, config).context("tell which features are on")?;
     let (endpoint, runtime) = runtime(config, &metrics)?;
     let cgroups = meet_runtime(config, settings, (&runtime, endpoint.path()), &metrics).await?;
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
@@ -385,6 +386,7 @@ async fn meet_runtime(
     metrics: &Registry,
 ) -> Result<Option<Arc<dyn Cgroups>>> {
     settings.runtime_name = wait_for_runtime(runtime, socket).await;
+    tell_pod_cidr(runtime, &config.pod_cidr).await;
     let cgroups = cgroups(config, settings, runtime, metrics).await?;
     settings.admission.runtime = runtime_features(runtime).await;
     Ok(cgroups)
@@ -409,7 +411,7 @@ async fn cgroups(
     runtime: &CriRuntime,
     metrics: &Registry,
 ) -> Result<Option<Arc<dyn Cgroups>>> {
-    let asked = cgroup_driver(async || runtime.cgroup_driver().await).await;
+    let asked = cgroup_driver(async || runtime.cgroup_driver().await, metrics).await;
     let asked = asked.context("ask the runtime for its cgroup driver")?;
     let driver = asked.unwrap_or(match config.cgroup_driver {
         Configured::Cgroupfs => CgroupDriver::Cgroupfs,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use config::flags::{FlagError, FlagSet};
 use config::{CgroupVersion, ConfigError, FerroletConfiguration, KubeletConfiguration, Warning};
 use model::chain::Chain;
+use tracing::warn;
 
 use crate::collection_rules::{CollectionRules, dead_containers, pins};
 use crate::decide::node_resources::NodeFlags;
@@ -41,6 +42,22 @@ pub(crate) struct RunArgs {
     pub(crate) node: NodeFlags,
     /// What is collected, and when.
     pub(crate) collection: CollectionRules,
+}
+
+impl RunArgs {
+    /// Says what is odd about the settings, or not heeded.
+    pub(crate) fn warn_of_settings(&self) {
+        for warning in &self.warnings {
+            warn!(%warning, "configuration");
+        }
+        for file in &self.skipped {
+            warn!(file = %file.display(), "not a drop-in for its name; passed over");
+        }
+        if !self.without_effect.is_empty() {
+            let settings = self.without_effect.join(", ");
+            warn!(settings, "these settings have no effect yet");
+        }
+    }
 }
 
 /// What a command line asks for.
@@ -161,6 +178,19 @@ mod tests {
         assert_eq!(args.without_effect, ["port"]);
     }
 
+    // behaviour: CFG-60
+    #[test]
+    fn what_has_no_effect_is_named_in_one_warning() {
+        let logged = testkit::logged::Logged::new();
+        run(&["--root-dir=/r", "--node-ip=::1"]).warn_of_settings();
+        assert_eq!(logged.warnings(), [""; 0]);
+        run(&["--lock-file=/l", "--port=7"]).warn_of_settings();
+        let warnings = logged.warnings();
+        let about = |words: &str| warnings.iter().filter(|line| line.contains(words)).count();
+        assert_eq!((about("deprecated"), about("no effect yet")), (1, 1), "{warnings:?}");
+        assert_eq!(about("--lock-file, port"), 1, "{warnings:?}");
+    }
+
     #[test]
     fn without_flags_there_are_the_kubelets_defaults() {
         let args = run(&[]);
@@ -201,6 +231,7 @@ mod tests {
         assert_eq!(run(&["--seccomp-default=false"]).node, NodeFlags::default());
     }
 
+    // behaviour: CFG-4
     #[test]
     fn help_and_version_are_told_before_any_file_is_read() {
         for args in [&["--help"][..], &["-h", "--config=/nowhere"]] {

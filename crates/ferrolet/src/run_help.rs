@@ -11,15 +11,18 @@ const WIDTH: usize = 96;
 
 /// What flags without a field mean, and what stands behind them.
 const OWN: &[(&str, &str, &str)] = &[
+    ("cloud-provider", "external", "a provider outside of the agent looks after the node too"),
     ("config", "FILE", "a KubeletConfiguration"),
     ("config-dir", "DIR", "files that change it, in the order of their names"),
     ("experimental-allocatable-ignore-eviction", "", "pods can have what eviction keeps free"),
     ("ferrolet-config", "FILE", "settings that the kubelet does not have"),
     ("hostname-override", "NAME", "name of this node instead of the host name"),
+    ("kubeconfig", "FILE", "how the API server is reached; without, the node stands alone"),
     ("maximum-dead-containers", "N", "dead containers kept on the node (default no limit)"),
     ("maximum-dead-containers-per-container", "N", "the same for each container (default 1)"),
     ("minimum-container-ttl-duration", "AGE", "how old a dead container must be to go"),
     ("node-ip", "ADDRESSES", "addresses of this node instead of those of its network"),
+    ("node-labels", "KEY=VALUE,...", "labels of the node's object when it is made"),
     ("root-dir", "DIR", "the agent's files (default /var/lib/kubelet)"),
     ("seccomp-default", "", "the same as seccompDefault: true"),
     ("version", "", "tell the version"),
@@ -89,5 +92,9 @@ mod tests {
         }
         assert!(without.split_whitespace().any(|word| word == "--lock-file"), "{without}");
         assert!(text.lines().all(|line| line.len() <= 110), "{text}");
+        let own = known().iter().filter(|flag| matches!(flag.target, Target::Own { .. }));
+        let told: Vec<&str> = own.filter(|flag| has_effect(flag)).map(|flag| flag.name).collect();
+        let explained: Vec<&str> = OWN.iter().map(|(name, ..)| *name).chain(["help"]).collect();
+        assert!(told.iter().all(|name| explained.contains(name)), "{told:?} {explained:?}");
     }
 }

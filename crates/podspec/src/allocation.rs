@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Index;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::quantity::Quantity;
 use crate::resources::{self, Amounts, CPU, MEMORY, ResourceList};
@@ -157,6 +158,64 @@ impl FromStr for Size {
     }
 }
 
+/// The sizes of containers by their names. Kept of every pod, of which most have a container or two: a list in
+/// the order of the names, with no room to spare.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContainerSizes(Box<[(Box<str>, Size)]>);
+
+impl ContainerSizes {
+    /// The size of a container.
+    pub fn get(&self, name: &str) -> Option<&Size> {
+        let position = self.0.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
+        Some(&self.0[position].1)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Size> {
+        let position = self.0.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
+        Some(&mut self.0[position].1)
+    }
+
+    /// All of them, in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Size)> {
+        self.0.iter().map(|(name, size)| (&**name, size))
+    }
+
+    /// The same, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut Size)> {
+        self.0.iter_mut().map(|(name, size)| (&**name, size))
+    }
+}
+
+impl Index<&str> for ContainerSizes {
+    type Output = Size;
+
+    fn index(&self, name: &str) -> &Size {
+        self.get(name).expect("a container of that name")
+    }
+}
+
+/// Of several of one name the last counts.
+impl FromIterator<(Box<str>, Size)> for ContainerSizes {
+    fn from_iter<T: IntoIterator<Item = (Box<str>, Size)>>(all: T) -> Self {
+        let sorted: BTreeMap<Box<str>, Size> = all.into_iter().collect();
+        Self(sorted.into_iter().collect())
+    }
+}
+
+impl Serialize for ContainerSizes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for ContainerSizes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let sizes = BTreeMap::<Box<str>, Size>::deserialize(deserializer)?;
+        Ok(sizes.into_iter().collect())
+    }
+}
+
 /// What a pod was given of the node: the sizes of its containers, and of itself as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocation {
@@ -164,7 +223,7 @@ pub struct Allocation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<Size>,
     /// Of its init and regular containers, by name.
-    pub containers: BTreeMap<String, Size>,
+    pub containers: ContainerSizes,
 }
 
 impl Allocation {
@@ -175,7 +234,7 @@ impl Allocation {
         Self {
             whole: whole.map(|whole| Size::of(Some(whole))),
             containers: all
-                .map(|one| (one.name.clone(), Size::of(one.resources.as_ref())))
+                .map(|one| (one.name.as_str().into(), Size::of(one.resources.as_ref())))
                 .collect(),
         }
     }
@@ -205,9 +264,8 @@ impl Allocation {
     /// Whether a pod asks for just this.
     pub fn is_of(&self, pod: &Pod) -> bool {
         let wanted = Self::of(pod);
-        let is_same = |(name, size): (&String, &Size)| {
-            self.containers.get(name).is_none_or(|own| own == size)
-        };
+        let is_same =
+            |(name, size): (&str, &Size)| self.containers.get(name).is_none_or(|own| own == size);
         self.whole == wanted.whole && wanted.containers.iter().all(is_same)
     }
 
@@ -224,16 +282,16 @@ impl Allocation {
     /// Of each the larger one.
     #[must_use]
     pub fn max(&self, other: &Self) -> Self {
-        let mut all = self.clone();
-        for (name, size) in &other.containers {
-            let own = all.containers.entry(name.clone()).or_default();
+        let mut containers: BTreeMap<Box<str>, Size> = self.containers.0.iter().cloned().collect();
+        for (name, size) in other.containers.iter() {
+            let own = containers.entry(name.into()).or_default();
             *own = own.max(*size);
         }
-        all.whole = match (self.whole, other.whole) {
+        let whole = match (self.whole, other.whole) {
             (Some(own), Some(other)) => Some(own.max(other)),
             (own, other) => own.or(other),
         };
-        all
+        Self { whole, containers: containers.into_iter().collect() }
     }
 }
 
@@ -279,6 +337,32 @@ mod tests {
                 assert_eq!(told(&applied), expected);
             }
         }
+    }
+
+    #[test]
+    fn sizes_are_found_by_name_and_written_as_a_map() {
+        let size = |cpu_request| Size { cpu_request, ..Size::default() };
+        let named = [("b", 1), ("a", 2), ("c", 3), ("a", 4)];
+        let mut sizes: ContainerSizes =
+            named.map(|(name, cpu)| (name.into(), size(cpu))).into_iter().collect();
+        let all: Vec<(&str, i64)> =
+            sizes.iter().map(|(name, one)| (name, one.cpu_request)).collect();
+        assert_eq!(all, [("a", 4), ("b", 1), ("c", 3)], "the last of one name");
+        assert_eq!((sizes.get("b"), sizes.get("d"), sizes["c"]), (Some(&size(1)), None, size(3)));
+        *sizes.get_mut("b").unwrap() = size(7);
+        sizes.iter_mut().filter(|(name, _)| *name == "c").for_each(|(_, one)| *one = size(8));
+        assert_eq!((sizes["b"], sizes["c"], sizes.get_mut("d")), (size(7), size(8), None));
+        let given = Allocation { whole: None, containers: sizes };
+        let text = serde_json::to_string(&given).unwrap();
+        let as_map: BTreeMap<&str, BTreeMap<&str, Size>> = serde_json::from_str(&text).unwrap();
+        assert_eq!(as_map["containers"].get("a"), Some(&size(4)), "{text}");
+        assert_eq!(serde_json::from_str::<Allocation>(&text).unwrap(), given);
+        let other = Allocation::of(&pod("containers: [{name: d}, {name: a}]"));
+        let names = |all: &Allocation| {
+            all.containers.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&given.max(&other)), ["a", "b", "c", "d"]);
+        assert_eq!(given.max(&other).containers["a"], size(4));
     }
 
     #[test]

@@ -58,7 +58,7 @@ mod validate;
 pub mod view;
 mod volume_source;
 
-pub use allocation::{Allocation, Size, bytes, thousandths};
+pub use allocation::{Allocation, ContainerSizes, Size, bytes, thousandths};
 pub use decode::{
     DecodeError, Decoded, Language, MAX_MANIFEST_BYTES, Warning, decode, decode_list,
 };

@@ -20,6 +20,7 @@ const AT_A_TIME: usize = 2;
 /// Asked of the runtime by a kubelet that starts, so that no file can tell.
 const ASKED_OF_THE_RUNTIME: &str = "cgroupDriver";
 
+// behaviour: CFG-71
 #[test]
 fn the_kubelet_and_we_have_the_same_configuration_in_effect() {
     let cases = case::all("accepted").unwrap();

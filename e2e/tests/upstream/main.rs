@@ -12,5 +12,6 @@ mod accepted;
 mod blame;
 mod case;
 mod certificates;
+mod help;
 mod refused;
 mod upstream;

@@ -9,6 +9,7 @@ use crate::blame::blamed;
 use crate::case;
 use crate::upstream::Place;
 
+// behaviour: CFG-72
 #[test]
 fn the_kubelet_and_we_refuse_the_same_for_the_same_fields() {
     let cases = case::all("refused").unwrap();

@@ -96,6 +96,10 @@ macro_rules! settings {
             #[doc(hidden)]
             /// The names of all fields as they stand in a file.
             pub const FIELDS: &'static [&'static str] = &[$($name,)+];
+
+            #[doc(hidden)]
+            /// The names of the same fields in Rust, in the same order.
+            pub const MEMBERS: &'static [&'static str] = &[$(stringify!($field),)+];
         }
 
         impl crate::setting::Setting for $Struct {

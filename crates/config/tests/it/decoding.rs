@@ -41,6 +41,7 @@ fn scalars_are_read_as_the_api_machinery_reads_them() {
     }
 }
 
+// behaviour: CFG-6
 #[test]
 fn a_file_that_is_no_configuration_is_refused_with_what_was_found() {
     for (text, expected) in [
@@ -71,6 +72,7 @@ fn a_file_that_is_no_configuration_is_refused_with_what_was_found() {
     }
 }
 
+// behaviour: CFG-6
 #[test]
 fn a_missing_file_is_named() {
     let node = Node::with_text("");
@@ -91,6 +93,7 @@ fn a_file_that_grows_without_bound_is_refused() {
     assert!(matches!(error, ConfigError::Decode(_)));
 }
 
+// behaviour: CFG-9
 #[test]
 fn unknown_and_repeated_fields_are_warnings_with_their_paths() {
     let loaded = loaded(
@@ -115,6 +118,7 @@ fn unknown_and_repeated_fields_are_warnings_with_their_paths() {
     );
 }
 
+// behaviour: CFG-13
 #[test]
 fn documents_behind_the_first_are_ignored_with_a_warning() {
     let node = Node::with_text(&format!("{HEADER}maxPods: 3\n---\nmaxPods: 4\n"));
@@ -123,6 +127,7 @@ fn documents_behind_the_first_are_ignored_with_a_warning() {
     assert_eq!(loaded.warnings, [Warning::FurtherDocuments]);
 }
 
+// behaviour: CFG-10
 #[test]
 fn every_value_of_the_wrong_type_is_reported_with_its_path() {
     let mut found = errors(
@@ -165,6 +170,7 @@ fn every_value_of_the_wrong_type_is_reported_with_its_path() {
     );
 }
 
+// behaviour: CFG-7
 #[test]
 fn a_wrong_type_does_not_hide_a_wrong_value() {
     let found = errors("maxPods: many\ncontainerLogMaxFiles: 1");
@@ -172,6 +178,7 @@ fn a_wrong_type_does_not_hide_a_wrong_value() {
     assert_eq!(fields, ["maxPods", "containerLogMaxFiles"]);
 }
 
+// behaviour: CFG-12
 #[test]
 fn null_is_the_same_as_nothing() {
     let config = configured("maxPods:\nstaticPodPath: ~\nevictionHard: null\nfeatureGates:");
@@ -185,6 +192,7 @@ fn the_flush_frequency_may_be_a_number_of_nanoseconds() {
     }
 }
 
+// behaviour: CFG-5
 #[test]
 fn listed_paths_count_from_the_directory_of_the_file() {
     let node = Node::with_fields(

@@ -9,6 +9,7 @@ use config::{
 
 use crate::configured;
 
+// behaviour: CFG-30
 #[test]
 fn the_report_frequency_follows_an_update_frequency_that_is_written_down() {
     for (fields, update, report) in [
@@ -26,6 +27,7 @@ fn the_report_frequency_follows_an_update_frequency_that_is_written_down() {
     }
 }
 
+// behaviour: CFG-31
 #[test]
 fn images_are_pulled_in_parallel_when_a_number_says_so() {
     for (fields, serialize) in [
@@ -39,6 +41,7 @@ fn images_are_pulled_in_parallel_when_a_number_says_so() {
     }
 }
 
+// behaviour: CFG-32
 #[test]
 fn hard_eviction_has_five_defaults_that_a_map_replaces_or_completes() {
     let signals = |fields: &str| configured(fields).eviction_hard.into_keys().collect::<Vec<_>>();
@@ -56,6 +59,7 @@ fn hard_eviction_has_five_defaults_that_a_map_replaces_or_completes() {
     assert_eq!(merged.eviction_hard[&EvictionSignal::NodeFsAvailable].as_str(), "10%");
 }
 
+// behaviour: CFG-11
 #[test]
 fn zero_means_unset_for_some_fields_and_zero_for_others() {
     let config = configured(
@@ -90,6 +94,7 @@ fn zero_means_unset_for_some_fields_and_zero_for_others() {
     assert!(!config.enable_server);
 }
 
+// behaviour: CFG-33
 #[test]
 fn a_negative_pids_limit_is_minus_one() {
     for (fields, limit) in [("", -1), ("podPidsLimit: -7", -1), ("podPidsLimit: 7", 7)] {
@@ -97,6 +102,7 @@ fn a_negative_pids_limit_is_minus_one() {
     }
 }
 
+// behaviour: CFG-34
 #[test]
 fn fields_of_a_feature_have_their_defaults_while_it_is_on() {
     let on = configured("");
@@ -115,6 +121,7 @@ fn fields_of_a_feature_have_their_defaults_while_it_is_on() {
     assert_eq!(off.image_pull_credentials_verification_policy, None);
 }
 
+// behaviour: CFG-2
 #[test]
 fn a_start_without_a_file_has_the_open_defaults_of_old() {
     let config = KubeletConfiguration::without_file(&BTreeMap::new());

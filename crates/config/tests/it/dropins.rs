@@ -20,6 +20,7 @@ fn node(main: &str, drop_in: &str) -> Node {
     node
 }
 
+// behaviour: CFG-1, CFG-23
 #[test]
 fn a_drop_in_wins_over_the_file_by_the_rules_of_a_merge_patch() {
     let node = node(
@@ -46,6 +47,7 @@ fn a_drop_in_wins_over_the_file_by_the_rules_of_a_merge_patch() {
     assert_eq!(config.authentication.x509.client_ca_file, "/ca");
 }
 
+// behaviour: CFG-20, CFG-22
 #[test]
 fn files_are_merged_in_the_order_of_a_walk_by_name() {
     let node = Node::with_fields("");
@@ -69,6 +71,7 @@ fn files_are_merged_in_the_order_of_a_walk_by_name() {
     assert_eq!(load_with_drop_ins(&node).unwrap().config.max_pods, 1099);
 }
 
+// behaviour: CFG-21
 #[test]
 fn links_to_files_are_read_and_links_to_directories_are_not() {
     let node = Node::with_fields("");
@@ -80,12 +83,14 @@ fn links_to_files_are_read_and_links_to_directories_are_not() {
     assert_eq!(load_with_drop_ins(&node).unwrap().config.max_pods, 5);
 }
 
+// behaviour: CFG-25
 #[test]
 fn unknown_fields_of_a_drop_in_pass_in_silence() {
     let node = node("", "maxPod: 3\nauthentication: {colour: red}");
     assert_eq!(load_with_drop_ins(&node).unwrap().warnings, []);
 }
 
+// behaviour: CFG-24, CFG-26
 #[test]
 fn a_drop_in_that_cannot_be_used_is_fatal() {
     for (text, expected) in [
@@ -106,6 +111,7 @@ fn a_drop_in_that_cannot_be_used_is_fatal() {
     assert!(error.contains("10.conf"), "{error}");
 }
 
+// behaviour: CFG-27
 #[test]
 fn a_missing_directory_is_fatal() {
     let node = Node::with_fields("");
@@ -114,6 +120,7 @@ fn a_missing_directory_is_fatal() {
     assert!(matches!(&error, ConfigError::ReadDirectory { path, .. } if *path == directory));
 }
 
+// behaviour: CFG-28
 #[test]
 fn the_base_of_a_drop_in_is_complete_already() {
     // The report frequency was decided on before the drop-in came.
@@ -128,12 +135,14 @@ fn the_base_of_a_drop_in_is_complete_already() {
     assert_eq!(config.eviction_hard.len(), 0);
 }
 
+// behaviour: CFG-5
 #[test]
 fn paths_of_a_drop_in_stay_as_they_are() {
     let config = load_with_drop_ins(&node("", "staticPodPath: manifests")).unwrap().config;
     assert_eq!(config.static_pod_path, "manifests");
 }
 
+// behaviour: CFG-3
 #[test]
 fn drop_ins_without_a_file_merge_onto_the_defaults_of_old_and_the_flags() {
     let node = node("", "maxPods: 7");

@@ -14,6 +14,7 @@ fn load(text: &str) -> Result<FerroletConfiguration, ConfigError> {
     load_ferrolet(&file)
 }
 
+// behaviour: CFG-81
 #[test]
 fn what_is_not_said_has_its_default() {
     assert_eq!(load(HEADER).unwrap(), FerroletConfiguration::default());
@@ -31,6 +32,7 @@ fn what_is_written_out_is_read_back_as_the_same() {
     assert_eq!(load(&config.to_document().to_string()).unwrap(), config);
 }
 
+// behaviour: CFG-80
 #[test]
 fn every_mistake_is_an_error_with_its_field() {
     for (fields, expected) in [

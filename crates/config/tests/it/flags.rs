@@ -40,6 +40,7 @@ fn the_table_is_sorted_and_every_flag_finds_its_field() {
     }
 }
 
+// behaviour: CFG-40
 #[test]
 fn a_flag_and_its_value_can_be_written_in_several_ways() {
     for args in [
@@ -57,6 +58,7 @@ fn a_flag_and_its_value_can_be_written_in_several_ways() {
     }
 }
 
+// behaviour: CFG-41
 #[test]
 fn a_switch_never_takes_the_next_argument() {
     for (args, expected) in [
@@ -74,6 +76,7 @@ fn a_switch_never_takes_the_next_argument() {
     );
 }
 
+// behaviour: CFG-42
 #[test]
 fn a_command_line_that_is_not_understood_is_refused() {
     for (args, expected) in [
@@ -125,6 +128,7 @@ fn a_command_line_that_is_not_understood_is_refused() {
     }
 }
 
+// behaviour: CFG-43
 #[test]
 fn lists_and_maps_given_again_add_to_themselves() {
     let config = started(&[
@@ -162,6 +166,7 @@ fn lists_and_maps_given_again_add_to_themselves() {
     assert_eq!(config.logging.vmodule[1].verbosity, 3);
 }
 
+// behaviour: CFG-1, CFG-43
 #[test]
 fn flags_win_over_the_file() {
     let node = Node::with_fields(
@@ -196,6 +201,7 @@ fn flags_win_over_the_file() {
     assert!(config.feature_gates["KubeletSeparateDiskGC"]);
 }
 
+// behaviour: CFG-44
 #[test]
 fn a_zero_on_the_command_line_is_a_zero() {
     assert_eq!(started(&["--max-pods=0"]).max_pods, 0);
@@ -205,6 +211,7 @@ fn a_zero_on_the_command_line_is_a_zero() {
     assert!(Chain(&error).to_string().contains("containerRuntimeEndpoint: must not be empty"));
 }
 
+// behaviour: CFG-2
 #[test]
 fn a_start_with_flags_alone_has_no_hard_eviction() {
     let config = started(&[]);
@@ -212,6 +219,7 @@ fn a_start_with_flags_alone_has_no_hard_eviction() {
     assert_eq!(config.read_only_port, 10_255);
 }
 
+// behaviour: CFG-54
 #[test]
 fn features_switched_by_flag_decide_on_defaults_of_the_file() {
     let node = Node::with_fields("");
@@ -239,6 +247,22 @@ fn a_value_that_does_not_fit_its_field_names_the_flag() {
     );
 }
 
+// behaviour: CFG-46
+#[test]
+fn flags_without_a_field_are_checked() {
+    for (args, expected) in [
+        (&["--cloud-provider=aws"][..], "--cloud-provider: \"aws\" is not built in"),
+        (&["--exit-on-lock-contention"], "--exit-on-lock-contention: needs --lock-file"),
+        (&["--node-labels=kubernetes.io/role=x"], "--node-labels: "),
+    ] {
+        let error = Chain(&load_sources(None, None, &parse(args)).unwrap_err()).to_string();
+        assert!(error.contains(expected), "{args:?}: {error}");
+    }
+    started(&["--cloud-provider=external", "--exit-on-lock-contention", "--lock-file=/l"]);
+    started(&["--cloud-provider=", "--node-labels=example.com/role=x"]);
+}
+
+// behaviour: CFG-45
 #[test]
 fn flags_on_their_way_out_are_warned_about_once() {
     let flags = parse(&[
@@ -297,6 +321,7 @@ fn the_default_of_every_flag_is_a_value_it_would_accept() {
     }
 }
 
+// behaviour: CFG-7
 #[test]
 fn the_files_of_a_wrong_configuration_are_named() {
     let node = Node::with_fields("containerLogMaxFiles: 1");

@@ -14,6 +14,7 @@ fn the_table_is_sorted_and_alpha_features_are_off() {
     }
 }
 
+// behaviour: CFG-50, CFG-52
 #[test]
 fn a_gate_that_cannot_be_switched_so_is_an_error() {
     for (gate, expected) in [
@@ -37,6 +38,7 @@ fn a_gate_that_cannot_be_switched_so_is_an_error() {
     }
 }
 
+// behaviour: CFG-53
 #[test]
 fn groups_switch_what_is_not_named_itself() {
     for (gates, name, expected) in [

@@ -473,6 +473,7 @@ fn values_for_logs_and_traces_are_checked() {
     ]);
 }
 
+// behaviour: CFG-51
 #[test]
 fn doubtful_values_are_accepted_with_a_warning() {
     for (fields, field) in [
@@ -491,6 +492,7 @@ fn doubtful_values_are_accepted_with_a_warning() {
     }
 }
 
+// behaviour: CFG-70
 #[test]
 fn the_cgroup_version_of_the_machine_matters_to_three_fields() {
     let problems = |fields: &str, version| {

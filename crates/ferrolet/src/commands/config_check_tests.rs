@@ -69,6 +69,7 @@ fn what_is_ours_is_taken_off_and_the_rest_are_the_kubelets_flags() {
     }
 }
 
+// behaviour: CFG-90
 #[test]
 fn the_configuration_in_effect_is_told_in_yaml_that_gives_the_same_again() {
     let files = Files::new(&[(
@@ -88,6 +89,7 @@ fn the_configuration_in_effect_is_told_in_yaml_that_gives_the_same_again() {
     assert_eq!((again.outcome, again.out), (Ok(()), first.out));
 }
 
+// behaviour: CFG-7, CFG-91
 #[test]
 fn every_error_is_told_with_who_said_it() {
     let files = Files::new(&[
@@ -162,6 +164,7 @@ fn a_file_that_cannot_be_read_is_one_error() {
     assert_eq!(refused.out, "");
 }
 
+// behaviour: CFG-90
 #[test]
 fn settings_of_our_own_come_behind_the_kubelets() {
     let own = "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n\
@@ -184,6 +187,7 @@ fn a_file_that_cannot_be_read_is_wrong_as_a_whole() {
     );
 }
 
+// behaviour: CFG-73
 #[test]
 fn a_full_file_of_an_older_cluster_passes_on_any_machine() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/tests/data/full.yaml");
@@ -194,6 +198,29 @@ fn a_full_file_of_an_older_cluster_passes_on_any_machine() {
     assert!(passes.notes.starts_with("warning: no effect yet: "), "{}", passes.notes);
 }
 
+// behaviour: CFG-92
+#[test]
+fn the_first_file_of_the_document_and_its_drop_in_are_taken() {
+    let document = include_str!("../../../../docs/configuration.md");
+    let (_, rest) = document.split_once("## A first file").unwrap();
+    let blocks: Vec<&str> = rest.split("```").skip(1).step_by(2).take(2).collect();
+    let yaml = |block: &str| block.strip_prefix("yaml\n").unwrap().to_owned();
+    let files = Files::new(&[("kubelet.yaml", &yaml(blocks[0])), ("10.conf", &yaml(blocks[1]))]);
+    let directory = files.0.path().display().to_string();
+    let file = files.path("kubelet.yaml");
+    let args = ["--config", &file, "--config-dir", &directory, "-o", "json"];
+    let told = told(&args, CgroupVersion::V2);
+    assert_eq!(told.outcome, Ok(()), "{}", told.notes);
+    // The file itself lies in the directory of drop-ins here.
+    assert_eq!(told.notes, format!("warning: {file}: not a drop-in for its name\n"));
+    let config: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(config["staticPodPath"], format!("{directory}/manifests"));
+    assert_eq!(config["failSwapOn"], false);
+    let thresholds = config["evictionHard"].as_object().unwrap();
+    assert_eq!((thresholds.len(), &thresholds["memory.available"]), (5, &"1Gi".into()));
+}
+
+// behaviour: CFG-92
 #[test]
 fn the_document_shows_what_is_really_said() {
     let document = include_str!("../../../../docs/configuration.md");

@@ -24,7 +24,7 @@ pub(crate) fn remembered(
     let mut allocation = noted.unwrap_or_else(|| Allocation::of(pod));
     // What a pod has as a whole its containers do not tell.
     if allocation.whole.is_none() {
-        for (name, own) in &mut allocation.containers {
+        for (name, own) in allocation.containers.iter_mut() {
             let latest = observed.and_then(|observed| observed.latest(name));
             if let Some(had) = latest.and_then(|latest| actual(latest, sizes)) {
                 *own = had.most();

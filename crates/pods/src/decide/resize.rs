@@ -168,7 +168,7 @@ pub type Request = (&'static str, &'static str, &'static str);
 pub fn requested(before: &Pod, now: &Pod) -> Vec<Request> {
     let (before, now) = (Allocation::of(before), Allocation::of(now));
     let mut all = Vec::new();
-    for (name, now) in &now.containers {
+    for (name, now) in now.containers.iter() {
         let Some(before) = before.containers.get(name) else { continue };
         let amounts = [
             (MEMORY, "requests", before.memory_request, now.memory_request),

@@ -1,0 +1,370 @@
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::*;
+
+#[test]
+fn nothing_is_said_of_defaults_and_of_what_has_an_effect() {
+    let flags = FlagSet::parse(["--root-dir=/a", "--pod-manifest-path=/b", "-v=4"]).unwrap();
+    let loaded = config::load_sources(None, None, &flags).unwrap();
+    assert_eq!(without_effect(&flags, &loaded.config), [""; 0]);
+    let flags = FlagSet::parse(["--config=x"]).unwrap();
+    let mut config = KubeletConfiguration::of_empty_file();
+    config.enable_server = false;
+    config.fail_cgroup_v1 = false;
+    assert_eq!(without_effect(&flags, &config), [""; 0]);
+}
+
+#[test]
+fn gates_that_have_an_effect_are_gates_that_exist() {
+    let gates = FIELDS.iter().filter_map(|field| field.strip_prefix("featureGates."));
+    let unknown: Vec<&str> = gates.filter(|name| config::gates::find(name).is_none()).collect();
+    assert_eq!(unknown, [""; 0]);
+}
+
+#[test]
+fn of_gates_those_are_named_that_switch_nothing() {
+    let flags = FlagSet::parse(["--config=x"]).unwrap();
+    let mut config = KubeletConfiguration::of_empty_file();
+    let rows = ["AllAlpha", "AllBeta", "ContainerRestartRules", "KubeletCrashLoopBackOffMax"];
+    for name in rows {
+        config.feature_gates.insert(name.to_owned(), false);
+    }
+    assert_eq!(without_effect(&flags, &config), [""; 0]);
+    config.feature_gates.insert("MemoryQoS".to_owned(), true);
+    assert_eq!(without_effect(&flags, &config), ["featureGates.MemoryQoS"]);
+}
+
+/// The words in backticks in the lines of a document between two texts.
+fn named<'a>(document: &'a str, from: &str, to: &str) -> Vec<&'a str> {
+    let (_, rest) = document.split_once(from).expect(from);
+    let (section, _) = rest.split_once(to).expect(to);
+    let mut names: Vec<&str> = section
+        .lines()
+        .filter(|line| !line.starts_with("| field"))
+        .map(|line| line.strip_prefix("| ").map_or(line, |row| row.split('|').next().unwrap()))
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+// behaviour: CFG-62
+#[test]
+#[cfg(feature = "otel")]
+fn the_document_tells_what_takes_effect() {
+    let document = include_str!("../../../docs/configuration.md");
+    let table = named(document, "## What takes effect", "Not named either");
+    let mut fields: Vec<&str> =
+        FIELDS.iter().filter(|name| !["apiVersion", "kind"].contains(name)).copied().collect();
+    fields.sort_unstable();
+    assert_eq!(table, fields);
+    let flags = named(document, "Flags without a field", "## Settings of our own");
+    assert_eq!(flags, FLAGS.iter().map(|name| format!("--{name}")).collect::<Vec<_>>());
+}
+
+// behaviour: CFG-81
+#[test]
+fn the_document_tells_the_settings_of_our_own() {
+    let document = include_str!("../../../docs/configuration.md");
+    let (_, rest) = document.split_once("## Settings of our own").unwrap();
+    let rows = rest.lines().filter_map(|line| line.strip_prefix("| `"));
+    let rows: Vec<Vec<&str>> = rows
+        .map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect())
+        .collect();
+    let mut told: Vec<(String, String)> =
+        rows.iter().map(|row| (row[0].to_owned(), row[1].to_owned())).collect();
+    let mut fields = Vec::new();
+    collect_leaves("", &config::FerroletConfiguration::default().to_document(), &mut fields);
+    fields.retain(|(name, _)| !["apiVersion", "kind"].contains(&name.as_str()));
+    told.sort();
+    fields.sort();
+    assert_eq!(told, fields);
+}
+
+/// Every value of a document, with its path.
+fn collect_leaves(path: &str, value: &Value, leaves: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let dot = if path.is_empty() { "" } else { "." };
+                collect_leaves(&format!("{path}{dot}{name}"), value, leaves);
+            }
+        }
+        Value::String(text) => leaves.push((path.to_owned(), text.clone())),
+        other => leaves.push((path.to_owned(), other.to_string())),
+    }
+}
+
+// behaviour: CFG-60
+#[test]
+fn flags_and_fields_without_effect_are_named() {
+    let flags = FlagSet::parse(["--lock-file=/a", "--node-ip=::1", "--port=7"]).unwrap();
+    let loaded = config::load_sources(None, None, &flags).unwrap();
+    let named = without_effect(&flags, &loaded.config);
+    assert_eq!(named, ["--lock-file", "port"]);
+    let flags = FlagSet::parse(["--config=x"]).unwrap();
+    let mut config = KubeletConfiguration::of_empty_file();
+    config.authentication.x509.client_ca_file = "/ca".to_owned();
+    config.logging.verbosity = 9;
+    let named = without_effect(&flags, &config);
+    assert_eq!(named, ["authentication.x509.clientCAFile"]);
+}
+
+/// Fields that nothing here acts on, with the reason.
+const IDLE: &[(&str, &[&str])] = &[
+    (
+        "nothing is served to other machines",
+        &[
+            "address",
+            "authentication",
+            "authorization",
+            "enableContentionProfiling",
+            "enableDebugFlagsHandler",
+            "enableDebuggingHandlers",
+            "enableProfilingHandler",
+            "enableServer",
+            "enableSystemLogHandler",
+            "enableSystemLogQuery",
+            "port",
+            "readOnlyPort",
+            "serverTLSBootstrap",
+            "showHiddenMetricsForVersion",
+            "tlsCertFile",
+            "tlsCipherSuites",
+            "tlsCurvePreferences",
+            "tlsMinVersion",
+            "tlsPrivateKeyFile",
+        ],
+    ),
+    ("the agent's own certificate is not renewed", &["rotateCertificates"]),
+    ("the API server is spoken to in JSON", &["contentType"]),
+    ("there are no volumes", &["volumePluginDir", "volumeStatsAggPeriod"]),
+    (
+        "images are pulled one at a time, with the runtime's credentials",
+        &[
+            "imagePullCredentialsVerificationPolicy",
+            "maxParallelImagePulls",
+            "preloadedImagesVerificationAllowlist",
+            "registryBurst",
+            "registryPullQPS",
+            "serializeImagePulls",
+        ],
+    ),
+    (
+        "logs are not rotated",
+        &[
+            "containerLogMaxFiles",
+            "containerLogMaxSize",
+            "containerLogMaxWorkers",
+            "containerLogMonitorInterval",
+        ],
+    ),
+    (
+        "nothing is handed out to single pods",
+        &[
+            "cpuManagerPolicy",
+            "cpuManagerPolicyOptions",
+            "cpuManagerReconcilePeriod",
+            "memoryManagerPolicy",
+            "reservedMemory",
+            "topologyManagerPolicy",
+            "topologyManagerPolicyOptions",
+            "topologyManagerScope",
+        ],
+    ),
+    (
+        "memory is limited and not kept back or throttled",
+        &["memoryReservationPolicy", "memoryThrottlingFactor", "qosReserved"],
+    ),
+    ("no pod uses swap", &["memorySwap"]),
+    ("processes that are no pod's stay in their cgroups", &["kubeletCgroups", "systemCgroups"]),
+    ("the machine is left as it is", &["makeIPTablesUtilChains", "protectKernelDefaults"]),
+    (
+        "nobody is evicted",
+        &[
+            "evictionMaxPodGracePeriod",
+            "evictionMinimumReclaim",
+            "evictionPressureTransitionPeriod",
+            "evictionSoft",
+            "evictionSoftGracePeriod",
+            "kernelMemcgNotification",
+        ],
+    ),
+    (
+        "a shutdown of the machine is not waited for",
+        &[
+            "shutdownGracePeriod",
+            "shutdownGracePeriodByPodPriority",
+            "shutdownGracePeriodCriticalPods",
+        ],
+    ),
+    (
+        "no effect upstream either",
+        &[
+            "hairpinMode",
+            "iptablesDropBit",
+            "iptablesMasqueradeBit",
+            "runOnce",
+            "streamingConnectionIdleTimeout",
+        ],
+    ),
+];
+
+/// Fields whose effect is on the configuration itself, or on whether it is taken, while it is read.
+const WHILE_READING: &[&str] = &["failCgroupV1", "mergeDefaultEvictionSettings"];
+
+/// Read to be told, and without the effect they are for: the node's object has the port on which nobody
+/// listens yet, and a configuration that is shown names the certificate that upstream would serve with.
+const ONLY_TOLD: &[&str] = &["port", "serverTLSBootstrap", "tlsCertFile", "tlsPrivateKeyFile"];
+
+fn idle() -> impl Iterator<Item = &'static str> {
+    IDLE.iter().flat_map(|(_, fields)| fields.iter().copied())
+}
+
+/// The fields of the configuration of which all or some has an effect.
+fn acted_on() -> BTreeSet<&'static str> {
+    let fields = FIELDS.iter().filter_map(|path| path.split('.').next());
+    fields.filter(|name| !["apiVersion", "kind"].contains(name)).collect()
+}
+
+// behaviour: CFG-62
+#[test]
+#[cfg(feature = "otel")]
+fn every_field_has_an_effect_or_a_reason_to_have_none() {
+    let mut told: Vec<&str> = acted_on().into_iter().chain(idle()).collect();
+    told.sort_unstable();
+    let mut fields = KubeletConfiguration::FIELDS.to_vec();
+    fields.sort_unstable();
+    assert_eq!(told, fields);
+}
+
+/// The sources of the agent without their tests, and without white space, by path.
+fn sources() -> Vec<(String, String)> {
+    let crates = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let mut found = Vec::new();
+    collect_sources(crates, &mut found);
+    // What reads a field to check or complete the configuration does not act on it; what answers
+    // questions about it does so for somebody who does.
+    found.retain(|(path, _)| {
+        let aside =
+            ["config/", "proto/", "sim/", "testkit/"].iter().any(|aside| path.starts_with(aside));
+        !aside || path == "config/src/effective.rs"
+    });
+    assert!(found.len() > 300, "{} files", found.len());
+    found
+}
+
+#[expect(clippy::disallowed_methods, reason = "the sources there are")]
+fn collect_sources(directory: &Path, found: &mut Vec<(String, String)>) {
+    let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if name.contains("test") && name != "testkit" {
+            continue;
+        }
+        if path.is_dir() {
+            collect_sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+            let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+            let code = lines.flat_map(str::chars).filter(|char| !char.is_whitespace()).collect();
+            let path = path.strip_prefix(crates).unwrap().to_str().unwrap().to_owned();
+            found.push((path, code));
+        }
+    }
+}
+
+/// Who takes a field of the configuration, by its name in Rust.
+fn readers<'a>(sources: &'a [(String, String)], member: &str) -> Vec<&'a str> {
+    let goes_on = |char: char| char.is_alphanumeric() || char == '_' || char == '(';
+    let takes = |path: &str, code: &str| {
+        let holders: &[&str] =
+            if path == "config/src/effective.rs" { &["self"] } else { &["config", "kubelet"] };
+        holders.iter().any(|holder| {
+            let field = format!("{holder}.{member}");
+            let mut places = code.match_indices(&field);
+            places.any(|(at, _)| !code[at + field.len()..].starts_with(goes_on))
+        })
+    };
+    let found = sources.iter().filter(|(path, code)| takes(path, code));
+    found.map(|(path, _)| path.as_str()).collect()
+}
+
+// behaviour: CFG-62
+#[test]
+#[cfg(feature = "otel")]
+fn fields_with_an_effect_are_those_that_somebody_reads() {
+    let sources = sources();
+    let acted_on = acted_on();
+    let members = KubeletConfiguration::FIELDS.iter().zip(KubeletConfiguration::MEMBERS);
+    for (field, member) in members {
+        let (readers, listed) = (readers(&sources, member), acted_on.contains(field));
+        let exceptions = if listed { WHILE_READING } else { ONLY_TOLD };
+        let expected = listed != exceptions.contains(field);
+        assert_eq!(!readers.is_empty(), expected, "{field}: read by {readers:?}");
+    }
+}
+
+// behaviour: CFG-62
+#[test]
+fn gates_with_an_effect_are_those_that_somebody_asks_for() {
+    let sources = sources();
+    let own = ["ferrolet/src/effects.rs"];
+    for gate in config::gates::known() {
+        let name = format!("\"{}\"", gate.name);
+        let asked = sources
+            .iter()
+            .any(|(path, code)| !own.contains(&path.as_str()) && code.contains(&name));
+        // This one decides on a default, which has an effect.
+        let asked = asked || gate.name == "KubeletCrashLoopBackOffMax";
+        let listed = FIELDS.contains(&format!("featureGates.{}", gate.name).as_str());
+        assert_eq!(listed, asked, "{}", gate.name);
+        assert!(!(listed && gate.locked), "{} cannot be switched", gate.name);
+    }
+}
+
+// behaviour: CFG-62
+#[test]
+fn flags_with_an_effect_are_those_that_somebody_asks_for() {
+    let mut sources = sources();
+    let told = ["ferrolet/src/effects.rs", "ferrolet/src/run_help.rs"];
+    sources.retain(|(path, _)| path.starts_with("ferrolet/") && !told.contains(&path.as_str()));
+    for flag in known().iter().filter(|flag| matches!(flag.target, Target::Own { .. })) {
+        let name = format!("\"{}\"", flag.name);
+        let asked = match flag.name {
+            // By a function of its own.
+            "node-labels" => sources.iter().any(|(_, code)| code.contains("flags.node_labels()")),
+            // Where the certificate would be of a server that there is not.
+            "cert-dir" => false,
+            _ => sources.iter().any(|(_, code)| code.contains(&name)),
+        };
+        assert_eq!(FLAGS.contains(&flag.name), asked, "--{}", flag.name);
+    }
+}
+
+// behaviour: CFG-61
+#[test]
+fn values_that_say_what_is_so_anyway_are_not_named() {
+    let document = include_str!("../../../docs/configuration.md");
+    let flags = FlagSet::parse(["--config=x"]).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubelet.yaml");
+    for (path, value) in AS_IT_IS {
+        let field = match path.split_once('.') {
+            Some((above, below)) => format!("{above}: {{{below}: {value}}}"),
+            None => format!("{path}: {value}"),
+        };
+        let text = format!(
+            "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{field}\n"
+        );
+        hostfs::replace(&file, text.as_bytes()).unwrap();
+        let loaded = config::load(&file).unwrap();
+        assert_ne!(loaded.config, KubeletConfiguration::of_empty_file(), "{path} is a default");
+        assert_eq!(without_effect(&flags, &loaded.config), [""; 0], "{path}");
+        let told = format!("`{path}: {}`", value.trim_matches('"'));
+        assert!(document.contains(&told), "{told}");
+    }
+}

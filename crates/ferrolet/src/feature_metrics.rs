@@ -1,0 +1,89 @@
+//! Which features are on, and what the runtime will have to learn: what `/metrics` tells of the configuration.
+
+use std::collections::BTreeMap;
+
+use config::KubeletConfiguration;
+use config::gates::FeatureGates;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{IntGaugeVec, Opts, Registry};
+
+/// The first version of Kubernetes in which the runtime must say who makes cgroups.
+const FIRST_TO_NEED_AN_ANSWER: &str = "1.37.0";
+
+/// Tells of every feature whether it is on. There are hundreds, so that nothing is made of them until somebody
+/// asks.
+#[derive(Debug)]
+struct FeatureMetrics {
+    /// Without a value: what it is called.
+    about: IntGaugeVec,
+    /// As in the configuration.
+    switched: BTreeMap<String, bool>,
+}
+
+fn feature_enabled() -> prometheus::Result<IntGaugeVec> {
+    let help = "The stage of a feature of Kubernetes, and whether it is on (1) or off (0).";
+    IntGaugeVec::new(Opts::new("kubernetes_feature_enabled", help), &["name", "stage"])
+}
+
+impl Collector for FeatureMetrics {
+    fn desc(&self) -> Vec<&Desc> {
+        self.about.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let gauge = feature_enabled().expect("one was made already");
+        for (name, stage, on) in FeatureGates::new(&self.switched, &self.switched).all() {
+            gauge.with_label_values(&[name, stage.to_string().as_str()]).set(i64::from(on));
+        }
+        gauge.collect()
+    }
+}
+
+/// Lets whoever asks for metrics know which features are on.
+pub(crate) fn tell_features(
+    registry: &Registry,
+    config: &KubeletConfiguration,
+) -> prometheus::Result<()> {
+    let (about, switched) = (feature_enabled()?, config.feature_gates.clone());
+    registry.register(Box::new(FeatureMetrics { about, switched }))
+}
+
+/// Lets them know that a later version does not work with the runtime of this node.
+pub(crate) fn tell_losing_support(registry: &Registry) -> prometheus::Result<()> {
+    let help =
+        "The version of Kubernetes that does not work any more with the runtime of this node.";
+    let told = IntGaugeVec::new(Opts::new("kubelet_cri_losing_support", help), &["version"])?;
+    told.with_label_values(&[FIRST_TO_NEED_AN_ANSWER]).set(1);
+    registry.register(Box::new(told))
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::TextEncoder;
+
+    use super::*;
+
+    // behaviour: CFG-56
+    #[test]
+    fn every_feature_is_told_with_its_stage_and_whether_it_is_on() {
+        let (registry, mut config) = (Registry::new(), KubeletConfiguration::of_empty_file());
+        config.feature_gates.insert("AllAlpha".to_owned(), true);
+        config.feature_gates.insert("MemoryQoS".to_owned(), false);
+        tell_features(&registry, &config).unwrap();
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        for line in [
+            "kubernetes_feature_enabled{name=\"AllAlpha\",stage=\"ALPHA\"} 1",
+            "kubernetes_feature_enabled{name=\"AllBeta\",stage=\"BETA\"} 0",
+            "kubernetes_feature_enabled{name=\"EventedPLEG\",stage=\"ALPHA\"} 1",
+            "kubernetes_feature_enabled{name=\"MemoryQoS\",stage=\"ALPHA\"} 0",
+            "kubernetes_feature_enabled{name=\"NodeDeclaredFeatures\",stage=\"BETA\"} 1",
+            "kubernetes_feature_enabled{name=\"NodeSwap\",stage=\"\"} 1",
+            "kubernetes_feature_enabled{name=\"KMSv1\",stage=\"DEPRECATED\"} 0",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line}:\n{text}");
+        }
+        let told = text.lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(told, config::gates::known().len() + 2);
+    }
+}

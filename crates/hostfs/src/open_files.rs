@@ -1,0 +1,35 @@
+//! How many files the agent may have open.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Lets the agent have so many files open, or as many as it may: to go beyond what whoever started it allows
+/// takes a right. Answers how many it can have.
+pub fn set_open_files(most: u64) -> io::Result<u64> {
+    let wanted = Rlimit { current: Some(most), maximum: Some(most) };
+    if setrlimit(Resource::Nofile, wanted).is_ok() {
+        return Ok(most);
+    }
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let may = maximum.map_or(most, |maximum| maximum.min(most));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(may), maximum })?;
+    Ok(may)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_has_what_it_was_told_or_what_is_allowed() {
+        let now = || getrlimit(Resource::Nofile);
+        // Only upwards: other tests have files open, and there is no way back.
+        let allowed = now().maximum.unwrap_or(1 << 20);
+        assert_eq!(set_open_files(allowed).unwrap(), allowed);
+        assert_eq!((now().current, now().maximum), (Some(allowed), Some(allowed)));
+        let may = set_open_files(allowed + 1).unwrap();
+        assert!([allowed, allowed + 1].contains(&may), "{may}");
+        assert_eq!(now().current, Some(may));
+    }
+}
