@@ -155,7 +155,9 @@ fn has_parts(path: &str) -> bool {
 /// Collects the paths of fields that differ from their defaults and have no effect.
 fn collect(path: &str, value: &Value, default: &Value, settings: &mut Vec<String>) {
     let has_effect = FIELDS.contains(&path) || STAGES.contains(&path);
-    let is_so = |(field, is): &(&str, &str)| *field == path && value.to_string() == *is;
+    let is_so = |(field, is): &(&str, &str)| {
+        *field == path && is.parse().is_ok_and(|is: Value| is == *value)
+    };
     if value == default || has_effect || AS_IT_IS.iter().any(is_so) {
         return;
     }
