@@ -41,6 +41,22 @@ pub(crate) fn written(node: &Node, log: &str, text: &str) -> Result<String> {
     })
 }
 
+/// Where logs are kept beyond the end of their pods.
+const KEPT: &str = "/var/log/kept";
+
+/// Keeps the logs of all containers that there are, and what is written to them from now on: with their pod they go
+/// at any time.
+fn keep_logs(node: &Node) -> Result<()> {
+    // A log that goes meanwhile is not one that a test looks for.
+    let link = format!("cp -rl /var/log/pods {KEPT}; test -d {KEPT}");
+    node.run("sh", &["-c", &link]).map(drop)
+}
+
+/// The path of a container's log that is kept.
+fn kept(pod: &str, container: &str, number: u32) -> String {
+    log(pod, container, number).replacen("/var/log/pods", KEPT, 1)
+}
+
 /// Waits until a path inside the instance exists or does not.
 fn wait_for_path(node: &Node, path: &str, exists: bool) -> Result<()> {
     wait::until(&format!("{path} exists: {exists}"), PATIENCE, || {
@@ -104,11 +120,12 @@ fn init_containers_and_sidecars_start_in_order_end_in_order_and_start_over_with_
     ensure!(again < main_again, "{again} {main_again}");
     node.wait_for_answer(&["describe", "ordered"], "SandboxChanged")?;
 
+    keep_logs(&node)?;
     node.remove_manifest("ordered.yaml")?;
     node.wait_for_log(&["pod has ended", "ordered"])?;
-    let mut ends = vec![written(&node, &log("ordered", "main", 1), "received")?];
+    let mut ends = vec![written(&node, &kept("ordered", "main", 1), "received")?];
     for side in ["s2", "s1"] {
-        let logs = node.run("sh", &["-c", &format!("cat /var/log/pods/*{UID}/{side}/*.log")])?;
+        let logs = node.run("sh", &["-c", &format!("cat {KEPT}/*{UID}/{side}/*.log")])?;
         let last = logs.lines().rfind(|line| line.contains("received"));
         ends.push(last.and_then(|line| line.split(' ').next()).context(logs.clone())?.to_owned());
     }
@@ -176,15 +193,16 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     ensure!(described.contains("PostStartHook failed"), "{described}");
     written(&node, &log("hooked", "web", 0), "GET /hello HTTP/1.1")?;
     written(&node, &log("stubborn", "main", 0).replace(UID, STUBBORN_UID), "ignoring")?;
+    keep_logs(&node)?;
     node.remove_manifest("stubborn.yaml")?;
     let begun = Instant::now();
     node.remove_manifest("hooked.yaml")?;
     node.wait_for_log(&["pod has ended", "hooked"])?;
-    let bye = written(&node, &log("hooked", "web", 0), "GET /bye HTTP/1.1")?;
-    let told = written(&node, &log("hooked", "told", 0), "pre-stop")?;
-    let asked = written(&node, &log("hooked", "told", 0), "received")?;
+    let bye = written(&node, &kept("hooked", "web", 0), "GET /bye HTTP/1.1")?;
+    let told = written(&node, &kept("hooked", "told", 0), "pre-stop")?;
+    let asked = written(&node, &kept("hooked", "told", 0), "received")?;
     ensure!(told <= asked, "the signal came before the hook: {told} {asked}");
-    let patient = written(&node, &log("hooked", "patient", 0), "received")?;
+    let patient = written(&node, &kept("hooked", "patient", 0), "received")?;
     let waited = seconds(&patient)? - seconds(&bye)?;
     ensure!((1.5..15.0).contains(&waited), "asked {waited} s after the hook began");
     // The hook takes five of the eight seconds; they are not granted again.
@@ -295,9 +313,10 @@ fn policies_rules_back_off_and_stop_signals_are_kept() -> Result<()> {
     }
     written(&node, &log("over", "other", 1).replace(UID, &other_uid), "trapping")?;
     written(&node, &log("ruled", "signalled", 0), "trapping")?;
+    keep_logs(&node)?;
     node.remove_manifest("ruled.yaml")?;
     node.wait_for_log(&["pod has ended", "ruled"])?;
-    written(&node, &log("ruled", "signalled", 0), "received")?;
+    written(&node, &kept("ruled", "signalled", 0), "received")?;
     node.stop()
 }
 
