@@ -358,10 +358,10 @@ mod tests {
         assert_eq!(as_map["containers"].get("a"), Some(&size(4)), "{text}");
         assert_eq!(serde_json::from_str::<Allocation>(&text).unwrap(), given);
         let other = Allocation::of(&pod("containers: [{name: d}, {name: a}]"));
-        let names = |all: &Allocation| {
+        let containers = |all: &Allocation| {
             all.containers.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(names(&given.max(&other)), ["a", "b", "c", "d"]);
+        assert_eq!(containers(&given.max(&other)), ["a", "b", "c", "d"]);
         assert_eq!(given.max(&other).containers["a"], size(4));
     }
 
