@@ -342,9 +342,9 @@ mod tests {
     #[test]
     fn sizes_are_found_by_name_and_written_as_a_map() {
         let size = |cpu_request| Size { cpu_request, ..Size::default() };
-        let named = [("b", 1), ("a", 2), ("c", 3), ("a", 4)];
+        let given_in_turn = [("b", 1), ("a", 2), ("c", 3), ("a", 4)];
         let mut sizes: ContainerSizes =
-            named.map(|(name, cpu)| (name.into(), size(cpu))).into_iter().collect();
+            given_in_turn.map(|(name, cpu)| (name.into(), size(cpu))).into_iter().collect();
         let all: Vec<(&str, i64)> =
             sizes.iter().map(|(name, one)| (name, one.cpu_request)).collect();
         assert_eq!(all, [("a", 4), ("b", 1), ("c", 3)], "the last of one name");
