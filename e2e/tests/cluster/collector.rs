@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use e2e::api::Patch;
+use e2e::api::{Api, Patch};
 use e2e::cluster::Cluster;
 use e2e::node::program;
+use e2e::plane::Plane;
 use serde_json::json;
 use testbed::{Command, Component, Process, User};
 
@@ -72,12 +73,14 @@ pub(crate) fn start_pod_gc(
 
 /// Waits until a pass was made from its beginning to its end: a pod that is collected by the last step
 /// of a pass, and was not there before.
-pub(crate) fn wait_for_a_pass(cluster: &Cluster, namespace: &str) -> Result<()> {
-    let api = cluster.api();
+pub(crate) fn wait_for_a_pass(plane: &Plane, namespace: &str) -> Result<()> {
+    let api = plane.api();
     let collection = format!("/api/v1/namespaces/{namespace}/pods");
     let path = format!("{collection}/last");
     let mut last = pod("last", None);
     last["metadata"]["finalizers"] = json!([FINALIZER]);
+    // It never gets a node, even where there is a scheduler.
+    last["spec"]["schedulerName"] = json!("nobody");
     api.create(&collection, &last)?;
     api.delete(&path)?;
     api.wait(&path, "a pass is made", PASS, |pod| {
@@ -85,4 +88,20 @@ pub(crate) fn wait_for_a_pass(cluster: &Cluster, namespace: &str) -> Result<()> 
     })?;
     api.patch(&path, Patch::Merge, &json!({ "metadata": { "finalizers": null } }))?;
     Ok(())
+}
+
+/// Adds the last words of a controller to an error.
+pub(crate) fn explained<T>(result: Result<T>, process: &Process) -> Result<T> {
+    result.with_context(|| {
+        let log = process.log();
+        let lines: Vec<&str> = log.lines().collect();
+        format!("its last words:\n{}", lines[lines.len().saturating_sub(25)..].join("\n"))
+    })
+}
+
+/// Who leads.
+pub(crate) fn holder(api: &Api) -> Result<Option<String>> {
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ferrolet-pod-gc";
+    let lease = api.get(lease)?.unwrap_or_default();
+    Ok(lease["spec"]["holderIdentity"].as_str().map(ToOwned::to_owned))
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
 use serde_json::json;
-use testbed::ControlPlaneOptions;
+use testbed::{ControlPlaneOptions, Instance};
 
 /// What is deployed, as kubectl names it.
 const OBJECTS: [&str; 7] = [
@@ -19,24 +19,31 @@ const OBJECTS: [&str; 7] = [
     "serviceaccount/ferrolet-pod-gc",
 ];
 
+/// The Deployment among them.
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kube-system/deployments/ferrolet-pod-gc";
+
 /// What kubectl says of all of them, in the order of their names.
 fn all(what: &str) -> Vec<String> {
     OBJECTS.iter().map(|object| format!("{object} {what}")).collect()
 }
 
-// behaviour: PGC-136
-#[test]
-fn an_api_server_takes_all_that_is_deployed_and_a_pod_of_it() -> Result<()> {
-    let cluster = Cluster::start(&ControlPlaneOptions::default())?;
-    // Where the cluster sees it, wherever this work tree lies.
-    let seen = cluster.instance().dir().join("deploy");
+/// Copies what is deployed to where a cluster sees it, wherever this work tree lies, and answers that place.
+fn shown_to(instance: &Instance) -> Result<String> {
+    let seen = instance.dir().join("deploy");
     fs::create_dir_all(&seen)?;
     let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/pod-gc");
     for file in fs::read_dir(&files).with_context(|| format!("read {}", files.display()))? {
         let file = file?;
         fs::copy(file.path(), seen.join(file.file_name()))?;
     }
-    let seen = seen.display().to_string();
+    Ok(seen.display().to_string())
+}
+
+// behaviour: PGC-136
+#[test]
+fn an_api_server_takes_all_that_is_deployed_and_a_pod_of_it() -> Result<()> {
+    let cluster = Cluster::start(&ControlPlaneOptions::default())?;
+    let seen = shown_to(cluster.instance())?;
     let apply = |more: &[&str]| -> Result<Vec<String>> {
         let told = cluster.kubectl(&[&["apply", "-k", &seen][..], more].concat())?;
         let mut lines: Vec<String> = told.lines().map(ToOwned::to_owned).collect();
@@ -50,8 +57,7 @@ fn an_api_server_takes_all_that_is_deployed_and_a_pod_of_it() -> Result<()> {
     let told = apply(&[])?;
     ensure!(told == all("unchanged"), "{told:#?}");
     // What a controller would make of it.
-    let path = "/apis/apps/v1/namespaces/kube-system/deployments/ferrolet-pod-gc";
-    let deployment = cluster.api().get(path)?.context("it is there")?;
+    let deployment = cluster.api().get(DEPLOYMENT)?.context("it is there")?;
     let template = &deployment["spec"]["template"];
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "spec": template["spec"],

@@ -11,9 +11,9 @@ use e2e::cluster::Cluster;
 use e2e::node::PATIENCE;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
-use testbed::{ControlPlaneOptions, Process, Signal, wait};
+use testbed::{ControlPlaneOptions, Signal, wait};
 
-use crate::collector::{start_pod_gc, wait_for_a_pass};
+use crate::collector::{explained, holder, start_pod_gc, wait_for_a_pass};
 use crate::objects::{node, pod};
 
 const NAMESPACE: &str = "pod-gc";
@@ -51,15 +51,6 @@ fn proxy(cluster: &Cluster, name: &str) -> Result<(ApiProxy, PathBuf)> {
 
 fn deletions(proxy: &ApiProxy) -> Vec<Asked> {
     proxy.asked().into_iter().filter(|asked| asked.method == Method::DELETE).collect()
-}
-
-/// Adds the last words of a controller to an error.
-fn explained<T>(result: Result<T>, process: &Process) -> Result<T> {
-    result.with_context(|| {
-        let log = process.log();
-        let lines: Vec<&str> = log.lines().collect();
-        format!("its last words:\n{}", lines[lines.len().saturating_sub(25)..].join("\n"))
-    })
 }
 
 /// Which pod is made anew, and before which request, which is refused then.
@@ -136,13 +127,6 @@ const FEW: usize = 10;
 
 fn count(api: &Api) -> Result<usize> {
     Ok(api.list(PODS)?.len())
-}
-
-/// Who leads.
-fn holder(api: &Api) -> Result<Option<String>> {
-    let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ferrolet-pod-gc";
-    let lease = api.get(lease)?.unwrap_or_default();
-    Ok(lease["spec"]["holderIdentity"].as_str().map(ToOwned::to_owned))
 }
 
 #[test]

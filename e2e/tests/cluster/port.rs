@@ -1,115 +1,25 @@
 //! Who is told what on the port of our Pod GC controller, by the real API server's word, and next to it on
 //! that of the controller manager.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
 use e2e::node::PATIENCE;
 use e2e::plane::with_controllers;
-use http_body_util::BodyExt as _;
-use hyper::Request;
-use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use serde_json::{Value, json};
 use testbed::{User, wait};
-use tokio::runtime::Runtime;
 
 use crate::collector::{deployed, start_pod_gc};
+use crate::https::{Port, Who, file, make_account, token};
 
 const NAMESPACE: &str = "pod-gc";
-const ANSWER: Duration = Duration::from_secs(20);
 /// Where the two listen.
 const OURS: u16 = 10299;
 const THEIRS: u16 = 10257;
 
-/// With which credentials somebody asks.
-#[derive(Debug, Clone)]
-enum Who {
-    Nobody,
-    Token(String),
-    Certificate(PathBuf),
-}
-
-/// A way to a port.
-struct Port<'a> {
-    cluster: &'a Cluster,
-    tasks: Runtime,
-    number: u16,
-}
-
-impl<'a> Port<'a> {
-    fn new(cluster: &'a Cluster, number: u16) -> Result<Self> {
-        let tasks = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .context("start a runtime for the client")?;
-        Ok(Self { cluster, tasks, number })
-    }
-
-    /// A kubeconfig of somebody, for the API server.
-    fn kubeconfig(&self, who: &Who) -> Result<Kubeconfig> {
-        let user = match who {
-            Who::Certificate(path) => return Ok(Kubeconfig::read_from(path)?),
-            Who::Nobody => json!({}),
-            Who::Token(token) => json!({ "token": token }),
-        };
-        let config = json!({
-            "clusters": [{ "name": "c", "cluster": {
-                "server": self.cluster.control_plane().server(),
-                "certificate-authority": file(self.cluster, "ca.crt"),
-            }}],
-            "users": [{ "name": "u", "user": user }],
-            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" }}],
-            "current-context": "c",
-        });
-        Ok(serde_json::from_value(config)?)
-    }
-
-    /// The status and the text that somebody is answered.
-    fn get(&self, who: &Who, path: &str) -> Result<(u16, String)> {
-        let kubeconfig = self.kubeconfig(who)?;
-        let url = format!("https://{}:{}", self.cluster.instance().node_ip(), self.number);
-        self.tasks.block_on(async {
-            let options = KubeConfigOptions::default();
-            let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-            config.cluster_url = url.parse()?;
-            config.read_timeout = Some(ANSWER);
-            let client = Client::try_from(config)?;
-            let request = Request::get(path).body(Body::empty())?;
-            let answer = client.send(request).await.with_context(|| format!("{url}{path}"))?;
-            let status = answer.status().as_u16();
-            let text = answer.into_body().collect().await?.to_bytes();
-            Ok((status, String::from_utf8_lossy(&text).into_owned()))
-        })
-    }
-
-    fn statuses(&self, whos: &[Who], path: &str) -> Result<Vec<u16>> {
-        whos.iter().map(|who| Ok(self.get(who, path)?.0)).collect()
-    }
-}
-
-/// A file of the authority.
-fn file(cluster: &Cluster, name: &str) -> String {
-    let dir = cluster.control_plane().admin_kubeconfig().parent().map(|dir| dir.join(name));
-    dir.unwrap_or_default().display().to_string()
-}
-
 /// Makes a service account and a token for it.
-fn token(cluster: &Cluster, name: &str) -> Result<Who> {
-    let accounts = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
-    let account = json!({
-        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name },
-    });
-    cluster.api().create(&accounts, &account)?;
-    let ask = json!({
-        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {},
-    });
-    let made = cluster.api().create(&format!("{accounts}/{name}/token"), &ask)?;
-    Ok(Who::Token(made["status"]["token"].as_str().context("a token")?.to_owned()))
+fn token_of_new(cluster: &Cluster, name: &str) -> Result<Who> {
+    let account = make_account(cluster, NAMESPACE, name)?;
+    Ok(Who::Token(token(cluster, &account, &json!({}))?))
 }
 
 /// Lets a user and a service account of that name see metrics and settings.
@@ -137,8 +47,8 @@ fn whos(cluster: &Cluster) -> Result<Vec<Who>> {
     Ok(vec![
         Who::Nobody,
         Who::Token("nonsense".to_owned()),
-        token(cluster, "stranger")?,
-        token(cluster, "reader")?,
+        token_of_new(cluster, "stranger")?,
+        token_of_new(cluster, "reader")?,
         certificate(&User::new("stranger"))?,
         certificate(&User::new("reader"))?,
         certificate(&User::admin())?,
@@ -159,7 +69,8 @@ fn the_port_tells_health_to_everybody_and_the_rest_to_whom_the_api_server_lets()
     ];
     let flags = flags.each_ref().map(String::as_str);
     let process = start_pod_gc(&cluster, "pod-gc", &kubeconfig, &flags)?;
-    let (ours, theirs) = (Port::new(&cluster, OURS)?, Port::new(&cluster, THEIRS)?);
+    let port = |number: u16| Port::new(&cluster, (cluster.instance().node_ip(), number).into());
+    let (ours, theirs) = (port(OURS)?, port(THEIRS)?);
     wait::until("it is ready", PATIENCE, || {
         let answer = ours.get(&Who::Nobody, "/readyz");
         Ok(match answer {

@@ -131,8 +131,12 @@ impl Server {
 
     /// One that writes events at that rate.
     pub(crate) async fn cluster_at(&self, events: Rate) -> Cluster {
+        self.cluster_with(Rates { calls: Rate::UNLIMITED, events }).await
+    }
+
+    /// One that keeps to these rates.
+    pub(crate) async fn cluster_with(&self, rates: Rates) -> Cluster {
         let connection = Connection::find(None, Some(&self.address), "test/1").await.unwrap();
-        let rates = Rates { calls: Rate::UNLIMITED, events };
         let source = Source { component: "test", host: "host".to_owned() };
         Cluster::new(connection, rates, Exclusion::default(), source)
     }

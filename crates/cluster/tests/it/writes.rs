@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use cluster::Rate;
 use jiff::Timestamp;
 use model::cluster::{
     About, ClusterEvent, FailedStatus, LeaseName, LeaseRecord, PodRemoved, PodTarget, User, Version,
@@ -9,6 +10,7 @@ use model::ports::cluster::{
     ApiError, ClusterEvents as _, Leases as _, Nodes as _, PodWrites as _, Reviews as _,
 };
 use model::verdict::{Detail, Owner, Subject, Verdict};
+use tokio::time::Instant;
 
 use crate::server::{Server, busy, missing, ok, refused, text};
 
@@ -54,6 +56,26 @@ async fn a_pod_is_marked_by_a_strategic_merge_and_deleted_with_preconditions() {
     for part in [r#""gracePeriodSeconds":0"#, r#""uid":"u1""#, r#""resourceVersion":"7""#] {
         assert!(asked[1].body.contains(part), "{}", asked[1].body);
     }
+}
+
+// behaviour: PGC-138
+#[tokio::test]
+async fn deletions_keep_to_the_rate_and_a_lease_does_not_wait_for_them() {
+    let gone = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":200}"#;
+    let script = [ok(gone), ok(gone), refused(404, "no such lease"), ok(gone)];
+    let server = Server::start(script).await;
+    let cluster = server.cluster_with(Rate { per_second: 0.5, burst: 2 }.into()).await;
+    let begun = Instant::now();
+    for _ in 0..2 {
+        cluster.remove_pod(&target(), &verdict()).await.unwrap();
+    }
+    let name = LeaseName { namespace: "kube-system".into(), name: "l".into() };
+    let (pod, verdict) = (target(), verdict());
+    let (third, lease) = tokio::join!(cluster.remove_pod(&pod, &verdict), cluster.lease(&name));
+    assert_eq!((third.unwrap(), lease.unwrap()), (PodRemoved::Gone, None));
+    assert!(begun.elapsed() >= Duration::from_millis(1900), "{:?}", begun.elapsed());
+    let methods: Vec<String> = server.asked().into_iter().map(|asked| asked.method).collect();
+    assert_eq!(methods, ["DELETE", "DELETE", "GET", "DELETE"]);
 }
 
 #[tokio::test]

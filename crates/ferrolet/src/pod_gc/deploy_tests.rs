@@ -1,22 +1,38 @@
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
 
+use clap::CommandFactory as _;
 use cluster::NEEDED;
+use config::pod_gc::{Asked, PodGcArguments, parse};
+use podgc::cache::{Cache, SharedCache};
 use serde::Deserialize;
+use serde_json::Value;
+
+use super::health::Health;
 
 const RBAC: &str = include_str!("../../../../deploy/pod-gc/rbac.yaml");
 const DEPLOYMENT: &str = include_str!("../../../../deploy/pod-gc/deployment.yaml");
 
+/// The root of the sources, from which the image is made.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const WORKSPACE: &str = include_str!("../../../../Cargo.toml");
 const DOCKERFILE: &str = include_str!("../../../../deploy/pod-gc/Dockerfile");
+const IGNORED: &str = include_str!("../../../../deploy/pod-gc/Dockerfile.dockerignore");
 const TOOLCHAIN: &str = include_str!("../../../../rust-toolchain.toml");
 const DOCS: &str = include_str!("../../../../docs/pod-gc.md");
 
 #[derive(Debug, Deserialize)]
 struct Role {
     kind: String,
+    metadata: Reference,
     #[serde(default)]
     rules: Vec<Rule>,
     #[serde(default, rename = "roleRef")]
     of: Option<Reference>,
+    /// Who has it.
+    #[serde(default)]
+    subjects: Vec<Reference>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -31,7 +47,33 @@ struct Rule {
 
 #[derive(Debug, Deserialize)]
 struct Reference {
+    #[serde(default)]
+    kind: String,
     name: String,
+    #[serde(default)]
+    namespace: String,
+}
+
+impl Reference {
+    fn place(&self) -> (&str, &str) {
+        (&self.namespace, &self.name)
+    }
+}
+
+/// The Deployment, and what its containers are told.
+fn deployed() -> (Value, PodGcArguments) {
+    let object: Value = serde_saphyr::from_str(DEPLOYMENT).unwrap();
+    let container = &object["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(words(container, "command"), ["ferrolet", "pod-gc"]);
+    let Ok(Asked::Run(args)) = parse(words(container, "args")) else {
+        panic!("it asks for something else");
+    };
+    (object, *args)
+}
+
+fn words(container: &Value, key: &str) -> Vec<String> {
+    let list = container[key].as_array().unwrap();
+    list.iter().map(|word| word.as_str().unwrap().to_owned()).collect()
 }
 
 fn roles() -> Vec<Role> {
@@ -67,43 +109,86 @@ fn the_roles_grant_just_what_the_program_asks_for() {
 // behaviour: PGC-103
 #[test]
 fn the_lease_that_may_be_written_is_the_one_that_is_written() {
-    let config::pod_gc::Asked::Run(args) = config::pod_gc::parse([""; 0]).unwrap() else {
-        panic!("no flags mean to run");
-    };
-    let election = args.election.unwrap();
+    let election = deployed().1.election.unwrap();
+    let role = roles().into_iter().find(|role| role.kind == "Role").unwrap();
+    assert_eq!(role.rules.len(), 2);
+    assert_eq!(role.metadata.namespace, election.namespace);
     let named: Vec<String> = roles()
         .into_iter()
         .flat_map(|role| role.rules)
         .flat_map(|rule| rule.resource_names)
         .collect();
     assert_eq!(named, [election.name]);
-    let role = roles().into_iter().find(|role| role.kind == "Role").unwrap();
-    assert_eq!(role.rules.len(), 2);
 }
 
+// behaviour: PGC-103
+#[test]
+fn the_rights_are_those_of_the_account_that_the_pods_have() {
+    let (object, _) = deployed();
+    let account = &object["spec"]["template"]["spec"]["serviceAccountName"];
+    let account = (object["metadata"]["namespace"].as_str().unwrap(), account.as_str().unwrap());
+    let of_kind = |kind: &str| {
+        let mut all = roles();
+        all.retain(|role| role.kind == kind);
+        all
+    };
+    let accounts = of_kind("ServiceAccount");
+    assert_eq!(accounts.iter().map(|one| one.metadata.place()).collect::<Vec<_>>(), [account]);
+    for (binding, kind) in [("ClusterRoleBinding", "ClusterRole"), ("RoleBinding", "Role")] {
+        let mut unbound: BTreeSet<String> =
+            of_kind(kind).into_iter().map(|role| role.metadata.name).collect();
+        for binding in of_kind(binding) {
+            let role = binding.of.unwrap();
+            let is_ours = unbound.remove(&role.name);
+            assert!(is_ours || role.name == "system:auth-delegator", "{role:?}");
+            assert_eq!(role.kind, kind);
+            let [subject] = &binding.subjects[..] else { panic!("{:?}", binding.subjects) };
+            assert_eq!((&*subject.kind, subject.place()), ("ServiceAccount", account));
+        }
+        assert_eq!(unbound, BTreeSet::new(), "nobody has these");
+    }
+}
+
+// behaviour: PGC-139
 #[test]
 fn the_deployment_gives_flags_that_are_understood() {
-    let object: serde_json::Value = serde_saphyr::from_str(DEPLOYMENT).unwrap();
+    let (object, args) = deployed();
     let container = &object["spec"]["template"]["spec"]["containers"][0];
-    let words = |key: &str| -> Vec<String> {
-        let list = container[key].as_array().unwrap();
-        list.iter().map(|word| word.as_str().unwrap().to_owned()).collect()
-    };
-    assert_eq!(words("command"), ["ferrolet", "pod-gc"]);
-    let config::pod_gc::Asked::Run(args) = config::pod_gc::parse(words("args")).unwrap() else {
-        panic!("it asks for something else");
-    };
     assert_eq!(
         i64::from(args.serving.port),
         container["ports"][0]["containerPort"].as_i64().unwrap()
     );
     let mounted = container["volumeMounts"][0]["mountPath"].as_str().unwrap();
     assert_eq!(args.state_dir.to_str(), Some(mounted));
+    assert_eq!(args.without_effect, [""; 0]);
+    // Where those who ask find the journal without a flag.
+    let why = super::why::Args::command();
+    let asked = why.get_arguments().find(|arg| arg.get_id() == "state_dir").unwrap();
+    assert_eq!(asked.get_default_values()[0].to_str(), Some(mounted));
+}
+
+// behaviour: PGC-139
+#[test]
+fn the_probes_ask_what_the_program_tells_everybody() {
+    let (object, args) = deployed();
+    let container = &object["spec"]["template"]["spec"]["containers"][0];
+    let cache = Arc::new(SharedCache::new(Cache::default()));
+    // It does not know all pods yet: it is not ready, and that is no reason to end it.
+    let health = Health { election: None, cache };
+    for (probe, is_well) in [("livenessProbe", true), ("readinessProbe", false)] {
+        let asked = &container[probe]["httpGet"];
+        assert_eq!(asked["scheme"], "HTTPS", "{probe}");
+        assert_eq!(asked["port"], container["ports"][0]["name"], "{probe}");
+        let path = asked["path"].as_str().unwrap();
+        assert!(args.serving.access.open_paths.iter().any(|open| open == path), "{path}");
+        let answer = health.answer(path, false);
+        assert_eq!(answer.map(|(is_well, _)| is_well), Some(is_well), "{path}");
+    }
 }
 
 #[test]
 fn the_image_is_made_with_the_compiler_of_the_sources_and_runs_as_the_deployment_says() {
-    let object: serde_json::Value = serde_saphyr::from_str(DEPLOYMENT).unwrap();
+    let object: Value = serde_saphyr::from_str(DEPLOYMENT).unwrap();
     let pod = &object["spec"]["template"]["spec"];
     let (user, group) =
         (&pod["securityContext"]["runAsUser"], &pod["securityContext"]["runAsGroup"]);
@@ -116,4 +201,52 @@ fn the_image_is_made_with_the_compiler_of_the_sources_and_runs_as_the_deployment
     // What the documentation replaces is there.
     let image = format!("image: {}", pod["containers"][0]["image"].as_str().unwrap());
     assert!(DOCS.contains(&format!("s|{image}|")) && DEPLOYMENT.contains(&image), "{image}");
+    assert_eq!(image, concat!("image: ferrolet:", env!("CARGO_PKG_VERSION")));
+}
+
+/// The words behind an instruction of the Dockerfile.
+fn instructions(name: &str) -> Vec<Vec<&'static str>> {
+    let lines = DOCKERFILE.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    lines.map(|line| line.split_whitespace().collect()).collect()
+}
+
+/// Whether a path from the root of the sources is kept away from the build.
+fn is_ignored(path: &str) -> bool {
+    IGNORED.lines().any(|line| Path::new("/").join(path).starts_with(line))
+}
+
+#[test]
+fn the_image_is_made_of_what_there_is() {
+    let (stages, copies) = (instructions("FROM"), instructions("COPY"));
+    let ([first, _], [sources, program_file]) = (&stages[..], &copies[..]) else {
+        panic!("{DOCKERFILE}");
+    };
+    assert_eq!(first[1..], ["AS", "build"]);
+    // All sources but what is ignored.
+    assert_eq!(sources[..], [".", "."]);
+    assert!(is_ignored("target/release/ferrolet") && is_ignored(".git"));
+    let mut needed = vec!["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"];
+    let members = WORKSPACE.split_once("\nmembers = [").unwrap().1.split_once(']').unwrap().0;
+    needed.extend(members.split('"').skip(1).step_by(2).map(|name| name.trim_end_matches("/*")));
+    assert!(needed.len() > 4, "{needed:?}");
+    for path in needed {
+        assert!(Path::new(ROOT).join(path).exists(), "there is no {path}");
+        assert!(!is_ignored(path), "{path} is ignored");
+    }
+    // What is built is what is copied.
+    let commands = instructions("RUN");
+    let [cargo] = &commands[..] else { panic!("{DOCKERFILE}") };
+    let behind = |flag: &str| {
+        let place = cargo.iter().position(|word| *word == flag).expect("the flag is there");
+        cargo[place + 1]
+    };
+    assert!(cargo.contains(&"--release"));
+    let program = env!("CARGO_PKG_NAME");
+    assert_eq!(behind("-p"), program);
+    let [from, source, target] = program_file[..] else { panic!("{program_file:?}") };
+    assert_eq!(from, "--from=build");
+    assert_eq!(source, format!("{}/release/{program}", behind("--target-dir")));
+    // By its name alone it is found where it is put.
+    assert_eq!(target, format!("/usr/local/bin/{program}"));
+    assert_eq!(instructions("ENTRYPOINT"), [[format!("[\"{program}\"]")]]);
 }

@@ -82,13 +82,79 @@ fn told(checks: &[Check], root: &str, verbose: bool) -> (bool, String) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use model::cluster::LeaseName;
     use podgc::cache::Cache;
+    use podgc::decide::election::ElectionPolicy;
+    use podgc::election::{ElectionPorts, ElectionSettings};
+    use podgc::metrics::Metrics;
+    use prometheus::Registry;
+    use testkit::cluster::MemoryCluster;
 
     use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     fn health() -> Health {
         let cache = Arc::new(SharedCache::new(Cache::default()));
         Health { election: None, cache }
+    }
+
+    /// The health of somebody who takes part in an election.
+    fn candidate(cluster: &MemoryCluster, identity: &str) -> Health {
+        let settings = ElectionSettings {
+            lease: LeaseName { namespace: "kube-system".to_owned(), name: "gc".to_owned() },
+            policy: ElectionPolicy {
+                identity: identity.to_owned(),
+                lease_duration: SECOND * 15,
+                renew_deadline: SECOND * 10,
+            },
+            retry_period: SECOND * 2,
+        };
+        let ports = ElectionPorts {
+            leases: Arc::new(cluster.clone()),
+            events: Arc::new(cluster.clone()),
+            clock: Arc::new(cluster.clock()),
+        };
+        let metrics = Metrics::new(&Registry::new()).unwrap();
+        let election = Some(Arc::new(Election::new(settings, ports, metrics)));
+        Health { election, ..health() }
+    }
+
+    fn is_well(health: &Health, path: &str) -> bool {
+        health.answer(path, false).unwrap().0
+    }
+
+    // behaviour: PGC-100
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_twenty_seconds_behind_its_lease_is_not_well() {
+        let health = candidate(&MemoryCluster::default(), "a");
+        tokio::time::advance(SECOND * 100).await;
+        assert!(is_well(&health, "/healthz"), "who never led owes nothing");
+        health.election.as_ref().unwrap().win().await;
+        // The lease is for 15 seconds, and nobody renews it.
+        tokio::time::advance(SECOND * 35).await;
+        assert!(is_well(&health, "/healthz"));
+        tokio::time::advance(SECOND).await;
+        for path in ["/healthz", "/livez", "/readyz", "/healthz/leaderElection"] {
+            assert!(!is_well(&health, path), "{path}");
+        }
+        assert!(is_well(&health, "/healthz/ping"));
+        let (_, text) = health.answer("/livez", false).unwrap();
+        assert!(text.contains("[-]leaderElection failed: the lease was not renewed"), "{text}");
+    }
+
+    // behaviour: PGC-101
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_the_lease_is_ready_and_who_has_it_once_all_is_known() {
+        let cluster = MemoryCluster::default();
+        let (leader, waits) = (candidate(&cluster, "a"), candidate(&cluster, "b"));
+        leader.election.as_ref().unwrap().win().await;
+        let other = waits.election.as_ref().unwrap();
+        tokio::time::timeout(SECOND, other.win()).await.unwrap_err();
+        assert!(!is_well(&leader, "/readyz"));
+        assert!(is_well(&waits, "/readyz"));
     }
 
     // behaviour: PGC-100

@@ -15,7 +15,6 @@ use podgc::cache::SharedCache;
 use podgc::events::{FLUSH, WAITING, write_events};
 use podgc::plan::TerminatedPolicy;
 use podgc::task::{Outside, PodGc, PodGcSettings};
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
@@ -24,7 +23,7 @@ use super::access::Access;
 use super::configz::configz;
 use super::health::Health;
 use super::parts::{Parts, host_name};
-use super::serve::{Page, serve};
+use super::serve::{Page, listen, serve};
 use super::tls::Keys;
 use crate::observe::SystemClock;
 use crate::records::keep;
@@ -140,7 +139,7 @@ async fn open_port(args: &PodGcArguments, parts: &Parts, tasks: &mut Tasks) -> R
     }
     let (files, clock) = (Arc::new(Host::default()), Arc::new(SystemClock));
     let keys = Keys::read(serving, &host_name(), files, clock).await?;
-    let listener = TcpListener::bind((serving.address.as_str(), serving.port)).await;
+    let listener = listen(&serving.address, serving.port).await;
     let listener = listener.with_context(|| {
         format!("listen on {} port {} (--secure-port)", serving.address, serving.port)
     })?;

@@ -1,5 +1,7 @@
 //! Health, metrics and settings over HTTPS.
 
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
 use model::cluster::User;
 use prometheus::{Encoder as _, Registry, TextEncoder};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a connection lasts at most.
 const LONGEST: Duration = Duration::from_mins(1);
 
+/// How many connections may wait to be taken.
+const WAITING: u32 = 128;
+
 /// What is told.
 #[derive(Debug)]
 pub(super) struct Page {
@@ -32,6 +37,28 @@ pub(super) struct Page {
     pub(super) registry: Registry,
     /// The settings, as JSON.
     pub(super) configz: String,
+}
+
+/// Listens. An address that stands for all of them stands for those of both versions of IP, as upstream's does: the only
+/// one that a pod has may be of version 6, and its probes ask there.
+pub(super) async fn listen(address: &str, port: u16) -> io::Result<TcpListener> {
+    let all = address.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified());
+    match all.then(|| listen_on_all(port)) {
+        // A kernel without version 6 has none of it to listen on.
+        Some(Err(error)) if error.kind() != io::ErrorKind::AddrInUse => {}
+        Some(listener) => return listener,
+        None => {}
+    }
+    TcpListener::bind((address, port)).await
+}
+
+fn listen_on_all(port: u16) -> io::Result<TcpListener> {
+    let socket = TcpSocket::new_v6()?;
+    // Some machines say otherwise unless asked.
+    rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
+    socket.set_reuseaddr(true)?;
+    socket.bind((Ipv6Addr::UNSPECIFIED, port).into())?;
+    socket.listen(WAITING)
 }
 
 /// Answers until told to stop.

@@ -142,7 +142,7 @@ impl Port {
             stream.write_all(text.as_bytes()).await?;
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).await?;
-            std::io::Result::Ok(String::from_utf8(answer).unwrap())
+            io::Result::Ok(String::from_utf8(answer).unwrap())
         };
         let answer = timeout(Duration::from_secs(30), all).await.unwrap();
         answer.map_err(|error| error.to_string())
@@ -260,4 +260,23 @@ async fn an_older_tls_can_be_refused() {
     let newest = Port::open(&["--tls-min-version=VersionTLS13"]).await;
     newest.send_by(older, None, request).await.unwrap_err();
     assert_eq!(status(&newest.send(None, request).await.unwrap()), 200);
+}
+
+// behaviour: PGC-141
+#[tokio::test]
+async fn all_addresses_are_those_of_both_versions_of_ip() {
+    let connects = async |host: &str, port: u16| TcpStream::connect((host, port)).await.is_ok();
+    // Not every machine that runs tests has the sixth.
+    let has_v6 = TcpListener::bind("[::1]:0").await.is_ok();
+    for (address, v4, v6) in
+        [("0.0.0.0", true, has_v6), ("::", true, has_v6), ("127.0.0.1", true, false)]
+    {
+        let listener = listen(address, 0).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let seen = (connects("127.0.0.1", port).await, connects("::1", port).await);
+        assert_eq!(seen, (v4, v6), "{address}");
+        // Taken is taken, by whichever version of IP.
+        let error = listen(address, port).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{address}");
+    }
 }

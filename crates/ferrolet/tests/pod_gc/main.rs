@@ -53,6 +53,21 @@ async fn an_unknown_flag_is_an_error_that_names_it() {
     assert_eq!((code, error.trim()), (Some(1), "ferrolet: unknown flag --nonsense"));
 }
 
+// behaviour: PGC-140
+#[tokio::test]
+async fn without_a_kubeconfig_and_a_service_account_it_says_what_is_missing() {
+    let state = tempfile::tempdir().unwrap();
+    let state = format!("--state-dir={}", state.path().display());
+    let mut command = program(&[&state, "--secure-port=0"]);
+    for name in ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
+        command.env_remove(name);
+    }
+    let (code, error) = ended(command.spawn().unwrap()).await;
+    assert_eq!(code, Some(1), "{error}");
+    let told = "no kubeconfig is given, and this is no pod with a service account";
+    assert!(error.contains("find the API server") && error.contains(told), "{error}");
+}
+
 // behaviour: PGC-114
 #[tokio::test]
 async fn an_api_server_that_is_not_well_is_waited_for_ten_seconds() {

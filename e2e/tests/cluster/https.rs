@@ -1,0 +1,109 @@
+//! Asking a port over HTTPS, as somebody.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use e2e::plane::Plane;
+use http_body_util::BodyExt as _;
+use hyper::Request;
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+const ANSWER: Duration = Duration::from_secs(20);
+
+/// With which credentials somebody asks.
+#[derive(Debug, Clone)]
+pub(crate) enum Who {
+    Nobody,
+    Token(String),
+    Certificate(PathBuf),
+}
+
+/// A way to a port.
+pub(crate) struct Port<'a> {
+    plane: &'a Plane,
+    tasks: Runtime,
+    address: SocketAddr,
+}
+
+impl<'a> Port<'a> {
+    pub(crate) fn new(plane: &'a Plane, address: SocketAddr) -> Result<Self> {
+        let tasks = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .context("start a runtime for the client")?;
+        Ok(Self { plane, tasks, address })
+    }
+
+    /// A kubeconfig of somebody, for the API server.
+    fn kubeconfig(&self, who: &Who) -> Result<Kubeconfig> {
+        let user = match who {
+            Who::Certificate(path) => return Ok(Kubeconfig::read_from(path)?),
+            Who::Nobody => json!({}),
+            Who::Token(token) => json!({ "token": token }),
+        };
+        let config = json!({
+            "clusters": [{ "name": "c", "cluster": {
+                "server": self.plane.control_plane().server(),
+                "certificate-authority": file(self.plane, "ca.crt"),
+            }}],
+            "users": [{ "name": "u", "user": user }],
+            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" }}],
+            "current-context": "c",
+        });
+        Ok(serde_json::from_value(config)?)
+    }
+
+    /// The status and the text that somebody is answered.
+    pub(crate) fn get(&self, who: &Who, path: &str) -> Result<(u16, String)> {
+        let kubeconfig = self.kubeconfig(who)?;
+        let url = format!("https://{}", self.address);
+        self.tasks.block_on(async {
+            let options = KubeConfigOptions::default();
+            let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+            config.cluster_url = url.parse()?;
+            config.read_timeout = Some(ANSWER);
+            let client = Client::try_from(config)?;
+            let request = Request::get(path).body(Body::empty())?;
+            let answer = client.send(request).await.with_context(|| format!("{url}{path}"))?;
+            let status = answer.status().as_u16();
+            let text = answer.into_body().collect().await?.to_bytes();
+            Ok((status, String::from_utf8_lossy(&text).into_owned()))
+        })
+    }
+
+    pub(crate) fn statuses(&self, whos: &[Who], path: &str) -> Result<Vec<u16>> {
+        whos.iter().map(|who| Ok(self.get(who, path)?.0)).collect()
+    }
+}
+
+/// A file of the authority.
+pub(crate) fn file(plane: &Plane, name: &str) -> String {
+    let dir = plane.control_plane().admin_kubeconfig().parent().map(|dir| dir.join(name));
+    dir.unwrap_or_default().display().to_string()
+}
+
+/// Makes a token for the service account with that path, as `spec` says.
+pub(crate) fn token(plane: &Plane, account: &str, spec: &Value) -> Result<String> {
+    let ask = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec,
+    });
+    let made = plane.api().create(&format!("{account}/token"), &ask)?;
+    Ok(made["status"]["token"].as_str().context("a token")?.to_owned())
+}
+
+/// Makes a service account and answers its path.
+pub(crate) fn make_account(plane: &Plane, namespace: &str, name: &str) -> Result<String> {
+    let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name },
+    });
+    plane.api().create(&accounts, &account)?;
+    Ok(format!("{accounts}/{name}"))
+}
