@@ -362,7 +362,7 @@ async fn what_goes_wrong_with_collecting_is_told_to_the_cluster_as_events_of_the
     agent.container_gc().run_now().await.report.await.unwrap();
     world.files.repair("/var/log/pods");
     // Without room, and with little; the only image is in use.
-    for capacity in [0, 1] {
+    for capacity in [0, 1000] {
         // An event is named by what it is about and when it was.
         tokio::time::sleep(Duration::from_secs(1)).await;
         world.disk.set_capacity(capacity);
@@ -374,9 +374,9 @@ async fn what_goes_wrong_with_collecting_is_told_to_the_cluster_as_events_of_the
     for (reason, part) in [
         ("ContainerGCFailed", "failed to read podLogsDirectory"),
         ("InvalidDiskCapacity", "invalid capacity 0"),
-        ("FreeDiskSpaceFailed", "100% of 1 B used"),
+        ("FreeDiskSpaceFailed", "100% of 1000 B used"),
         ("InvalidImageID", "ImageID is not valid"),
-        ("ImageGCFailed", "100% of 1 B used"),
+        ("ImageGCFailed", "100% of 1000 B used"),
     ] {
         let of_reason = |world: &World| {
             let mut all = world.rest.events().into_iter();
