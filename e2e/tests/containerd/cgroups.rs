@@ -4,7 +4,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use e2e::node::{NODE_NAME, Node, PATIENCE};
-use model::cgroup::cpu;
 use testbed::wait;
 
 /// A value of a cgroup: controller and file of the first version, the file of the second, and how that
@@ -33,7 +32,7 @@ fn read(node: &Node, cgroup: &str, (controller, v1, v2): (&str, &str, &str)) -> 
     Ok(node.run("cat", &[&path])?.trim().to_owned())
 }
 
-fn has(node: &Node, cgroup: &str, values: &[Value<'_>]) -> Result<()> {
+pub(crate) fn has(node: &Node, cgroup: &str, values: &[Value<'_>]) -> Result<()> {
     for (controller, v1, first, v2, second) in values {
         let found = read(node, cgroup, (controller, v1, v2))?;
         let expected = if is_v2() { second } else { first };
@@ -225,78 +224,5 @@ fn an_agent_that_waits_for_its_cgroup_driver_ends_when_told() -> Result<()> {
     ensure!(ended.success(), "{ended}");
     // It would wait for two minutes.
     ensure!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
-    node.stop()
-}
-
-/// Waits until the files of a cgroup say this.
-pub(crate) fn wait_has(node: &Node, cgroup: &str, values: &[Value<'_>]) -> Result<()> {
-    node.explained(wait::until(&format!("{cgroup} is limited"), PATIENCE, || {
-        Ok(has(node, cgroup, values).map_err(|error| error.to_string()))
-    }))
-}
-
-/// In every hierarchy that has a cgroup of pods.
-fn in_each(node: &Node, command: &str) -> Result<()> {
-    let each = format!(
-        "for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
-            if [ -d \"$root/kubepods\" ]; then {command}; fi
-        done"
-    );
-    node.run("sh", &["-c", &each]).map(drop)
-}
-
-/// Waits until all pods together have so many thousandths of a processor.
-fn wait_pods_have(node: &Node, milli: i64) -> Result<()> {
-    let shares = cpu::shares(milli);
-    let (weight, shares) = (cpu::weight(shares).to_string(), shares.to_string());
-    wait_has(node, "/kubepods", &[("cpu", "cpu.shares", &shares, "cpu.weight", &weight)])
-}
-
-// behaviour: CGR-8, CGR-22, CGR-23, CGR-31
-#[test]
-fn what_is_kept_back_is_a_limit_for_whom_it_is_kept_and_not_for_pods() -> Result<()> {
-    let mut node = Node::start()?;
-    node.configure(
-        "enforceNodeAllocatable: [pods, kube-reserved, system-reserved-compressible]\n\
-         kubeReserved: {cpu: 200m, memory: 96Mi, pid: '700'}\n\
-         systemReserved: {cpu: 300m, memory: 64Mi}\n\
-         kubeReservedCgroup: /kube-part\nsystemReservedCgroup: /system-part\n",
-    )?;
-    node.start_agent()?;
-    let failed = "Failed to enforce Kube Reserved Cgroup Limits on";
-    node.wait_for_log(&[failed, "/kube-part", "missing"])?;
-    node.explained(wait::until("the agent ends", PATIENCE, || {
-        Ok(if node.agent_is_alive()? { Err("it runs".to_owned()) } else { Ok(()) })
-    }))?;
-    // Whoever they are for makes them.
-    in_each(&node, "mkdir -p \"$root/kube-part\" \"$root/system-part\"")?;
-    node.start_agent()?;
-    let memory = (96_u64 << 20).to_string();
-    wait_has(
-        &node,
-        "/kube-part",
-        &[
-            ("cpu", "cpu.shares", "204", "cpu.weight", "8"),
-            ("memory", "memory.limit_in_bytes", &memory, "memory.max", &memory),
-            ("pids", "pids.max", "700", "pids.max", "700"),
-        ],
-    )?;
-    let unlimited = "9223372036854771712";
-    wait_has(
-        &node,
-        "/system-part",
-        &[
-            ("cpu", "cpu.shares", "307", "cpu.weight", "12"),
-            ("memory", "memory.limit_in_bytes", unlimited, "memory.max", "max"),
-            ("pids", "pids.max", "max", "pids.max", "max"),
-        ],
-    )?;
-    let processors: i64 = node.run("getconf", &["_NPROCESSORS_ONLN"])?.trim().parse()?;
-    wait_pods_have(&node, processors * 1000 - 500)?;
-    node.stop_agent()?;
-    in_each(&node, "rmdir \"$root/kube-part\" \"$root/system-part\" || true")?;
-    node.configure("reservedSystemCPUs: '0'")?;
-    node.start_agent()?;
-    wait_pods_have(&node, (processors - 1) * 1000)?;
     node.stop()
 }

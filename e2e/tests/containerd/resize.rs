@@ -5,7 +5,7 @@ use e2e::node::{NODE_NAME, Node, PATIENCE};
 use serde_json::Value as Json;
 use testbed::wait;
 
-use crate::cgroups::{Value, cgroup_of, wait_for_none, wait_has};
+use crate::cgroups::{Value, cgroup_of, has, wait_for_none};
 
 /// A pod whose uid stays, whatever else changes.
 fn pod(resources: &str, more: &str) -> String {
@@ -35,7 +35,9 @@ fn wait_sized(node: &Node, cgroup: &str, (cpu, memory): (u32, u32)) -> Result<()
         ("cpu", "cpu.cfs_quota_us", &quota, "cpu.max", &max),
         ("memory", "memory.limit_in_bytes", &memory, "memory.max", &memory),
     ];
-    wait_has(node, cgroup, &values)
+    node.explained(wait::until(&format!("{cgroup} has {cpu}m"), PATIENCE, || {
+        Ok(has(node, cgroup, &values).map_err(|error| error.to_string()))
+    }))
 }
 
 /// What the second version of cgroups has in place of shares: of a pod by the kubelet's arithmetic, of a
@@ -139,7 +141,9 @@ fn a_pod_is_resized_as_a_whole_and_its_containers_with_it() -> Result<()> {
         wait_sized(&node, &own, size)?;
         let memory = (u64::from(size.1) << 21).to_string();
         let limit: Value<'_> = ("memory", "memory.limit_in_bytes", &memory, "memory.max", &memory);
-        wait_has(&node, &container, &[limit])?;
+        node.explained(wait::until("the container has the limit of the pod", PATIENCE, || {
+            Ok(has(&node, &container, &[limit]).map_err(|error| error.to_string()))
+        }))?;
         wait_for_status(&node, "it is over", |status| {
             status["resources"]["limits"]["memory"] == format!("{}Mi", 2 * size.1)
                 && status["resources"]["requests"]["cpu"] == format!("{}m", size.0)
