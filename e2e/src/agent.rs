@@ -7,10 +7,12 @@ use testbed::{Cache, Command};
 
 use crate::node::program;
 
-/// Upstream sets kernel parameters of the whole machine at its start. It gets files of its own in their place.
+/// Upstream sets kernel parameters of the whole machine at its start. It gets files of its own in their place. What else it
+/// mounts are volumes, which the runtime has to see.
 const KEEP_OFF_THE_KERNEL: &str = r#"
 set -e
 own=$1; shift
+mount --make-rprivate /proc
 for name in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
             kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
     copy=$own/sysctl-$(echo "$name" | tr / -)
@@ -49,7 +51,8 @@ impl Agent {
                 let kubelet = Cache::from_env()?.parts().program("kubelet");
                 ensure!(kubelet.exists(), "{} is missing: run `make testbed`", kubelet.display());
                 Ok(Command::new("unshare")
-                    .args(["-m", "sh", "-c", KEEP_OFF_THE_KERNEL, "sh"])
+                    .args(["-m", "--propagation", "unchanged"])
+                    .args(["sh", "-c", KEEP_OFF_THE_KERNEL, "sh"])
                     .arg(own.display().to_string())
                     .arg(kubelet.display().to_string()))
             }

@@ -20,7 +20,8 @@ const OBJECTS: [&str; 7] = [
 ];
 
 /// The Deployment among them.
-const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kube-system/deployments/ferrolet-pod-gc";
+pub(crate) const DEPLOYMENT: &str =
+    "/apis/apps/v1/namespaces/kube-system/deployments/ferrolet-pod-gc";
 
 /// What kubectl says of all of them, in the order of their names.
 fn all(what: &str) -> Vec<String> {
@@ -28,7 +29,7 @@ fn all(what: &str) -> Vec<String> {
 }
 
 /// Copies what is deployed to where a cluster sees it, wherever this work tree lies, and answers that place.
-fn shown_to(instance: &Instance) -> Result<String> {
+pub(crate) fn shown_to(instance: &Instance) -> Result<String> {
     let seen = instance.dir().join("deploy");
     fs::create_dir_all(&seen)?;
     let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/pod-gc");

@@ -29,6 +29,8 @@ pub(crate) struct Port<'a> {
     plane: &'a Plane,
     tasks: Runtime,
     address: SocketAddr,
+    /// Whether nobody vouches for it.
+    is_self_signed: bool,
 }
 
 impl<'a> Port<'a> {
@@ -38,7 +40,13 @@ impl<'a> Port<'a> {
             .enable_all()
             .build()
             .context("start a runtime for the client")?;
-        Ok(Self { plane, tasks, address })
+        Ok(Self { plane, tasks, address, is_self_signed: false })
+    }
+
+    /// The same, of somebody who made its certificate itself.
+    #[must_use]
+    pub(crate) fn self_signed(self) -> Self {
+        Self { is_self_signed: true, ..self }
     }
 
     /// A kubeconfig of somebody, for the API server.
@@ -69,6 +77,7 @@ impl<'a> Port<'a> {
             let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
             config.cluster_url = url.parse()?;
             config.read_timeout = Some(ANSWER);
+            config.accept_invalid_certs = self.is_self_signed;
             let client = Client::try_from(config)?;
             let request = Request::get(path).body(Body::empty())?;
             let answer = client.send(request).await.with_context(|| format!("{url}{path}"))?;

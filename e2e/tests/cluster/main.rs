@@ -7,6 +7,7 @@
 mod collector;
 mod contract;
 mod control_plane;
+mod deployed;
 mod deployment;
 mod https;
 mod node_object;

@@ -1,0 +1,337 @@
+//! The pods of `deploy/pod-gc` on a node of the upstream kubelet: as the user, and with the service account, the rights, the
+//! volume and the probes that they are deployed with.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use cluster::NEEDED;
+use e2e::agent::Agent;
+use e2e::api::Patch;
+use e2e::cluster_node::{ClusterNode, NAMESPACE, PODS};
+use e2e::node::{PATIENCE, program};
+use e2e::plane::with_controllers;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use test_images::{Entry, Image, Layer};
+use testbed::{ControlPlaneOptions, Options, wait};
+
+use crate::collector::{holder, wait_for_a_pass};
+use crate::deployment::{DEPLOYMENT, shown_to};
+use crate::https::{Port, Who};
+use crate::objects::{node, pod};
+
+/// Those that a Deployment needs, but none that collects pods.
+const CONTROLLERS: [&str; 4] = [
+    "deployment-controller",
+    "node-lifecycle-controller",
+    "replicaset-controller",
+    "root-ca-certificate-publisher-controller",
+];
+
+/// Who the pods are.
+const USER: &str = "system:serviceaccount:kube-system:ferrolet-pod-gc";
+
+/// What the image's base has that a program can be linked against, beside the loader: the Dockerfile names them.
+const LIBRARIES: [&str; 3] = ["libc.so.6", "libgcc_s.so.1", "libm.so.6"];
+
+/// A node must be missing for 40 s, and a pass is made every 20 s.
+const ORPHAN: Duration = Duration::from_mins(3);
+
+/// What the API server notes of the calls of our service account. Its files go with it.
+struct Audit {
+    directory: TempDir,
+}
+
+impl Audit {
+    fn make() -> Result<Self> {
+        let audit = Self { directory: tempfile::tempdir().context("make a directory")? };
+        let policy = json!({
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [{ "level": "Metadata", "users": [USER] }, { "level": "None" }],
+        });
+        fs::write(audit.file("policy"), policy.to_string()).context("write an audit policy")?;
+        Ok(audit)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// What the API server is told of it.
+    fn flags(&self) -> Vec<String> {
+        let flag = |name: &str, file: &str| format!("--audit-{name}={}", self.file(file).display());
+        vec![flag("policy-file", "policy"), flag("log-path", "calls")]
+    }
+
+    /// All calls so far.
+    fn calls(&self) -> Result<Vec<Value>> {
+        let text = fs::read_to_string(self.file("calls")).context("read the calls")?;
+        // The last line may be being written.
+        let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        lines.map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
+    }
+}
+
+/// The program as it was built here, with what it is linked against and no other file.
+fn image(name: &str) -> Result<Image> {
+    let directory = tempfile::tempdir().context("make a directory")?;
+    let ferrolet = directory.path().join("ferrolet");
+    // What only a debugger reads is the most of it.
+    let mut strip = process::Command::new("strip");
+    let strip = strip.arg("--strip-debug").arg("-o").arg(&ferrolet).arg(program("ferrolet")?);
+    ensure!(strip.status().context("run strip")?.success(), "{strip:?} failed");
+    let file = |path: &Path| -> Result<Entry> {
+        let content = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+        Ok(Entry::File { content, mode: 0o755 })
+    };
+    let told = process::Command::new("ldd").arg(&ferrolet).output().context("run ldd")?;
+    let told = String::from_utf8(told.stdout).context("ldd prints text")?;
+    let mut layer = Layer::default().with("usr/local/bin/ferrolet", file(&ferrolet)?);
+    for line in told.lines() {
+        ensure!(!line.contains("not found"), "{line}");
+        // What has no path is the kernel's own.
+        let Some(path) = line.split_whitespace().find(|word| word.starts_with('/')) else {
+            continue;
+        };
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let is_there = LIBRARIES.contains(&name) || name.starts_with("ld-linux");
+        ensure!(is_there, "the base of the image does not have {path}");
+        layer = layer.with(path, file(Path::new(path))?);
+    }
+    Ok(Image::new(name, layer).entrypoint(&["ferrolet"]))
+}
+
+/// Gives the runtime the image that the Deployment names.
+fn import_image(cluster: &ClusterNode) -> Result<()> {
+    let deployment = cluster.api().get(DEPLOYMENT)?.context("it is applied")?;
+    let name = &deployment["spec"]["template"]["spec"]["containers"][0]["image"];
+    let name = name.as_str().context("a name")?;
+    let instance = cluster.node().instance();
+    let archive =
+        image(&format!("docker.io/library/{name}"))?.write(&instance.dir().join("own"))?;
+    let output = instance.ctr(&["images", "import", &archive.display().to_string()])?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// Does what kube-proxy would: who calls the address of the API server's service comes to the API server.
+fn serve_the_service(cluster: &ClusterNode) -> Result<String> {
+    let path = "/api/v1/namespaces/default/services/kubernetes";
+    let service =
+        cluster.api().wait(path, "the API server has a service", PATIENCE, |service| {
+            service?["spec"]["clusterIP"].as_str().map(ToOwned::to_owned)
+        })?;
+    let server = cluster.control_plane().server();
+    let server = server.strip_prefix("https://").context("an address")?;
+    let rule = ["--destination", &service, "--protocol", "tcp", "--dport", "443"];
+    let to = ["--jump", "DNAT", "--to-destination", server];
+    let chain = ["--table", "nat", "--append", "PREROUTING"];
+    cluster.node().run("iptables", &[&chain[..], &rule, &to].concat())?;
+    Ok(service)
+}
+
+/// The pods of the Deployment that are to stay.
+fn pods(cluster: &ClusterNode) -> Result<Vec<Value>> {
+    let selector = "labelSelector=app.kubernetes.io%2Fname%3Dferrolet-pod-gc";
+    let mut pods =
+        cluster.api().list(&format!("/api/v1/namespaces/kube-system/pods?{selector}"))?;
+    pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    Ok(pods)
+}
+
+fn name(pod: &Value) -> &str {
+    pod["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// Adds what is known of the pods to an error.
+fn explained<T>(cluster: &ClusterNode, result: Result<T>) -> Result<T> {
+    result.map_err(|error| {
+        let mut error = cluster.node().explained::<()>(Err(error)).expect_err("it is an error");
+        for pod in pods(cluster).unwrap_or_default() {
+            let log = cluster.log(&pod, "pod-gc").unwrap_or_else(|error| format!("{error:#}"));
+            error = error.context(format!("{}: {:#}\n{log}", name(&pod), pod["status"]));
+        }
+        error
+    })
+}
+
+/// Waits until as many pods as the Deployment asks for are ready, by what their probes say, and answers them.
+fn wait_available(cluster: &ClusterNode) -> Result<Vec<Value>> {
+    let wanted = |deployment: Option<&Value>| {
+        let (spec, status) = (&deployment?["spec"], &deployment?["status"]);
+        let all = ["replicas", "updatedReplicas", "availableReplicas"];
+        let is_done = all.iter().all(|which| status[which] == spec["replicas"]);
+        let is_seen = status["observedGeneration"] == deployment?["metadata"]["generation"];
+        (is_done && is_seen).then_some(())
+    };
+    let what = "its pods are available";
+    explained(cluster, cluster.api().wait(DEPLOYMENT, what, 5 * PATIENCE, wanted))?;
+    let pods = pods(cluster)?;
+    ensure!(pods.len() == 2, "{pods:#?}");
+    Ok(pods)
+}
+
+/// Waits until one of these pods leads.
+fn wait_leader<'a>(cluster: &ClusterNode, pods: &'a [Value]) -> Result<&'a Value> {
+    let leads = wait::until("one of them leads", PATIENCE, || {
+        let holder = holder(cluster.api())?.unwrap_or_default();
+        let host = holder.split('_').next().unwrap_or_default();
+        Ok(pods.iter().find(|pod| name(pod) == host).ok_or_else(|| holder.clone()))
+    });
+    explained(cluster, leads)
+}
+
+/// A pod of a node that is gone is deleted, and that is told in the cluster and by the pod that did it.
+fn an_orphan_goes(cluster: &ClusterNode, leader: &Value) -> Result<()> {
+    let (api, path) = (cluster.api(), ClusterNode::pod_path("orphan"));
+    api.create("/api/v1/nodes", &node("goes"))?;
+    api.create(PODS, &pod("orphan", Some("goes")))?;
+    let status = json!({ "status": { "phase": "Running" } });
+    api.patch(&format!("{path}/status"), Patch::Merge, &status)?;
+    api.delete("/api/v1/nodes/goes")?;
+    explained(cluster, api.wait_gone(&path, ORPHAN))?;
+    let event = explained(cluster, cluster.wait_for_event("orphan", "PodGC", "goes"))?;
+    ensure!(event["source"]["component"] == "ferrolet-pod-gc", "{event:#}");
+    ensure!(event["source"]["host"] == leader["metadata"]["name"], "{event:#}");
+    let container = cluster.running(name(leader))?.id;
+    let why = ["ferrolet", "pod-gc", "why", "shop/orphan"];
+    let ask = ["tasks", "exec", "--exec-id", "why", &container];
+    let told = cluster.node().instance().ctr(&[&ask[..], &why].concat())?;
+    let (text, error) =
+        (String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+    let said = "its node goes no longer existed";
+    ensure!(
+        text.starts_with("pod shop/orphan was removed ") && text.contains(said),
+        "{text}{error}"
+    );
+    Ok(())
+}
+
+/// No probe of theirs failed for long, and none of them ended.
+fn never_restarted(cluster: &ClusterNode) -> Result<()> {
+    for pod in pods(cluster)? {
+        let container = &pod["status"]["containerStatuses"][0];
+        ensure!(container["restartCount"] == 0 && container["ready"] == true, "{pod:#}");
+    }
+    Ok(())
+}
+
+/// Somebody who may see metrics, by the commands that the documentation has for it.
+fn prometheus(cluster: &ClusterNode) -> Result<Who> {
+    cluster.make_namespace("monitoring")?;
+    cluster.kubectl(&["create", "serviceaccount", "prometheus", "--namespace", "monitoring"])?;
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pod-gc.md");
+    let docs = fs::read_to_string(&docs).with_context(|| format!("read {}", docs.display()))?;
+    let commands: Vec<&str> =
+        docs.lines().filter_map(|line| line.strip_prefix("kubectl create ")).collect();
+    ensure!(commands.len() == 2, "{commands:?}");
+    for command in commands {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        cluster.kubectl(&[&["create"][..], &words].concat())?;
+    }
+    let token = cluster.kubectl(&["create", "token", "prometheus", "--namespace", "monitoring"])?;
+    Ok(Who::Token(token.trim().to_owned()))
+}
+
+/// What each pod tells whom on its port, and what the leader counts.
+fn ports_tell(cluster: &ClusterNode, pods: &[Value], leader: &Value, service: &str) -> Result<()> {
+    let reader = prometheus(cluster)?;
+    let whos = [Who::Nobody, Who::Token("nonsense".to_owned()), reader.clone()];
+    for pod in pods {
+        let port = &pod["spec"]["containers"][0]["ports"][0]["containerPort"];
+        let port = u16::try_from(port.as_u64().context("a port")?)?;
+        let address: IpAddr = pod["status"]["podIP"].as_str().context("an address")?.parse()?;
+        let port = Port::new(cluster, SocketAddr::new(address, port))?.self_signed();
+        for path in ["/healthz", "/livez", "/readyz"] {
+            ensure!(port.get(&Who::Nobody, path)? == (200, "ok".to_owned()), "{path}");
+        }
+        ensure!(port.statuses(&whos, "/metrics")? == [403, 401, 200], "{}", name(pod));
+        let metrics = port.get(&reader, "/metrics")?.1;
+        let leads = u8::from(name(pod) == name(leader));
+        let calls = |code: u16| format!("rest_client_requests_total{{code=\"{code}\"");
+        let mut told = vec![
+            format!("leader_election_master_status{{name=\"ferrolet-pod-gc\"}} {leads}"),
+            format!("{},host=\"{service}", calls(200)),
+        ];
+        if leads == 1 {
+            let orphans = "{namespace=\"shop\",reason=\"orphaned\"} 1";
+            told.push(format!("pod_gc_collector_force_delete_pods_total{orphans}"));
+        }
+        for line in told {
+            ensure!(metrics.contains(&line), "{line} is not in {metrics}");
+        }
+        for code in [401, 403] {
+            ensure!(!metrics.contains(&calls(code)), "something was refused: {metrics}");
+        }
+    }
+    Ok(())
+}
+
+/// What was asked of the API server is what the roles grant, all of it, and nothing was refused.
+fn nothing_was_forbidden(audit: &Audit) -> Result<()> {
+    let calls = audit.calls()?;
+    let refused = calls
+        .iter()
+        .filter(|call| [401, 403].iter().any(|code| call["responseStatus"]["code"] == *code));
+    let refused: Vec<&Value> = refused.collect();
+    ensure!(refused.is_empty(), "{refused:#?}");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let about = calls.iter().filter(|call| call["objectRef"].is_object());
+    let asked: BTreeSet<[String; 3]> = about
+        .map(|call| {
+            let object = &call["objectRef"];
+            let resource = match object["subresource"].as_str() {
+                Some(part) => format!("{}/{part}", text(&object["resource"])),
+                None => text(&object["resource"]),
+            };
+            [text(&object["apiGroup"]), resource, text(&call["verb"])]
+        })
+        // This API server streams its lists; others are asked for pages.
+        .filter(|[_, _, verb]| verb != "list")
+        .collect();
+    let granted = NEEDED.iter().filter(|one| one.verb != "list");
+    let granted = granted.map(|one| [one.group, one.resource, one.verb].map(ToOwned::to_owned));
+    assert_eq!(asked, granted.collect());
+    Ok(())
+}
+
+// behaviour: PGC-139
+#[test]
+fn the_pods_of_the_deployment_work_with_what_they_are_given() -> Result<()> {
+    let audit = Audit::make()?;
+    let options = ControlPlaneOptions {
+        api_server: audit.flags(),
+        scheduler: Some(Vec::new()),
+        ..with_controllers(&CONTROLLERS)
+    };
+    let mut cluster = ClusterNode::start_with(&Options::default(), &options, Agent::Upstream)?;
+    let service = serve_the_service(&cluster)?;
+    cluster.kubectl(&["apply", "-k", &shown_to(cluster.node().instance())?])?;
+    import_image(&cluster)?;
+    cluster.start_agent()?;
+    cluster.wait_schedulable()?;
+
+    let first = wait_available(&cluster)?;
+    let leader = wait_leader(&cluster, &first)?;
+    an_orphan_goes(&cluster, leader)?;
+    ports_tell(&cluster, &first, leader, &service)?;
+    never_restarted(&cluster)?;
+
+    // Others take their places, and one of them the lease.
+    cluster.kubectl(&["-n", "kube-system", "rollout", "restart", "deployment/ferrolet-pod-gc"])?;
+    let second = wait_available(&cluster)?;
+    ensure!(second.iter().all(|pod| first.iter().all(|gone| name(gone) != name(pod))));
+    wait_leader(&cluster, &second)?;
+    explained(&cluster, wait_for_a_pass(&cluster, NAMESPACE))?;
+    never_restarted(&cluster)?;
+    nothing_was_forbidden(&audit)?;
+    println!("{} calls of the pods", audit.calls()?.len());
+    cluster.stop()
+}
