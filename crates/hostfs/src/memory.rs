@@ -1,14 +1,14 @@
 //! The memory that the agent has from the kernel.
 
-/// From this size on, a page, a block has pages of its own, which go back to the kernel with it. The largest
-/// blocks are those that live shortest: buffers, and what is under way for a pod that starts, some kilobytes
-/// for each.
+/// From this size on, a page, a block for which the heap has no room gets pages of its own, which go back to the
+/// kernel with it. The largest blocks are those that live shortest: buffers, and what is under way for a pod that
+/// starts, some kilobytes for each. Where the heap has room, they still lie in it and may leave holes.
 #[cfg(target_env = "gnu")]
 const LARGE: i32 = 4 << 10;
 
 /// Sees to it that memory can be given back: threads that only wait for files need no heaps of their
-/// own, each of which would keep what it once had, and large blocks leave no holes. To be called before
-/// there are threads.
+/// own, each of which would keep what it once had, and large blocks do not make the heap grow. To be called
+/// before there are threads.
 pub fn share_one_heap() {
     #[cfg(target_env = "gnu")]
     #[allow(unsafe_code, reason = "the C library has no other way to be told")]

@@ -166,14 +166,16 @@ pub struct ContainerSizes(Box<[(Box<str>, Size)]>);
 impl ContainerSizes {
     /// The size of a container.
     pub fn get(&self, name: &str) -> Option<&Size> {
-        let position = self.0.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
-        Some(&self.0[position].1)
+        self.position(name).map(|position| &self.0[position].1)
     }
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Size> {
-        let position = self.0.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
-        Some(&mut self.0[position].1)
+        self.position(name).map(|position| &mut self.0[position].1)
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.0.binary_search_by(|(known, _)| (**known).cmp(name)).ok()
     }
 
     /// All of them, in the order of the names.
