@@ -1,8 +1,10 @@
 //! What is left of pods on real containerd, and when it goes.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::cri_proxy::CriProxy;
 use e2e::ctr::{self, CtrContainer};
 use e2e::node::{NODE_NAME, Node, one_running};
 use model::observed::ContainerState;
@@ -216,10 +218,59 @@ fn a_sandbox_that_died_goes_when_the_pod_has_another_and_a_finished_pod_keeps_it
     node.stop()
 }
 
-// behaviour: GC-79
+/// What the runtime has of all pods but one, by id, sandboxes aside or alone.
+fn ids_besides(node: &Node, pod: &str, sandboxes: bool) -> Result<BTreeSet<String>> {
+    let mut all = ctr::containers(node.instance())?;
+    all.retain(|one| one.is_sandbox() == sandboxes && !one.pod.starts_with(pod));
+    Ok(all.into_iter().map(|one| one.id).collect())
+}
+
+/// Of these, those of which the journal says that they were removed.
+fn on_record(node: &Node, ids: &BTreeSet<String>) -> BTreeSet<String> {
+    let was_removed = |id: &&String| {
+        let why = node.ask(&["gc", "why", id]);
+        why.is_ok_and(|why| why.contains("was removed") && why.contains("pod-is-gone"))
+    };
+    ids.iter().filter(was_removed).cloned().collect()
+}
+
+/// Starts an agent whose pass meets a fault after some removals, kills it there, and answers what it
+/// removed without having heard that it did.
+fn die_in_the_middle(node: &mut Node, proxy: &CriProxy, fault: &str) -> Result<BTreeSet<String>> {
+    let spoilt = || -> Result<u64> {
+        Ok(proxy.spoilt()?.get("RemoveContainer").copied().unwrap_or_default())
+    };
+    let (before, met) = (ids_besides(node, "web", false)?, spoilt()?);
+    proxy.fault(&format!("RemoveContainer={fault} skip=2 times=all"))?;
+    node.start_agent()?;
+    // Two are answered at most: of three that are gone, one is that the agent does not know of.
+    let least = if fault == "late" { 3 } else { 1 };
+    let told = node.explained(wait::until("the pass hangs in the middle", PASSES, || {
+        let gone = &before - &ids_besides(node, "web", false)?;
+        let told = on_record(node, &gone);
+        let is_there = !told.is_empty() && gone.len() >= least;
+        let explained = format!("{gone:?} are gone, {told:?} told");
+        Ok(if is_there && spoilt()? > met { Ok(told) } else { Err(explained) })
+    }))?;
+    node.kill_agent()?;
+    let gone = &before - &ids_besides(node, "web", false)?;
+    ensure!(gone.len() < before.len(), "{fault}: nothing is left to do");
+    // Nobody runs who could tell: this is what is on disk.
+    let on_disk = on_record(node, &gone);
+    ensure!(on_disk.is_superset(&told), "{fault}: {on_disk:?}, but {told:?} was told");
+    let unheard = &gone - &on_disk;
+    for id in &unheard {
+        let why = node.ask(&["gc", "why", id])?;
+        ensure!(why.contains("was being removed"), "{fault}: {why}");
+    }
+    proxy.clear()?;
+    Ok(unheard)
+}
+
+// behaviour: GC-79, GC-102
 #[test]
 fn an_agent_that_is_killed_in_the_middle_of_a_pass_goes_on_where_it_was() -> Result<()> {
-    const PODS: usize = 8;
+    const PODS: usize = 12;
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;
     node.configure("runtimeRequestTimeout: 2m")?;
@@ -237,29 +288,24 @@ fn an_agent_that_is_killed_in_the_middle_of_a_pass_goes_on_where_it_was() -> Res
     for number in 0..PODS {
         node.remove_manifest(&format!("job{number}.yaml"))?;
     }
-    for _ in 0..2 {
-        let hanging = || -> Result<u64> {
-            Ok(proxy.spoilt()?.get("RemoveContainer").copied().unwrap_or_default())
-        };
-        let (before, hung) = (counts(&node)?, hanging()?);
-        // A few more go, and then the pass hangs.
-        proxy.fault("RemoveContainer=hang skip=2 times=all")?;
-        node.start_agent()?;
-        node.explained(wait::until("the pass hangs in the middle", PASSES, || {
-            let (now, hangs) = (counts(&node)?, hanging()? > hung);
-            Ok(if hangs && now < before { Ok(()) } else { Err(format!("{now:?}, {hangs}")) })
-        }))?;
-        node.kill_agent()?;
-        let (containers, sandboxes) = counts(&node)?;
-        let is_unfinished = containers > 1 && sandboxes == 1 + PODS;
-        ensure!(is_unfinished, "{containers} containers, {sandboxes} sandboxes");
-        proxy.clear()?;
-    }
+    let sandboxes = ids_besides(&node, "web", true)?;
+    let all = &ids_besides(&node, "web", false)? | &sandboxes;
+    ensure!(all.len() == 2 * PODS, "{all:?}");
+    // What hangs is not done; what is late is done, and the agent never hears of it.
+    let hung = die_in_the_middle(&mut node, &proxy, "hang")?;
+    let late = die_in_the_middle(&mut node, &proxy, "late")?;
+    ensure!(!late.is_empty(), "all were answered");
+    ensure!(ids_besides(&node, "web", true)? == sandboxes, "containers go before sandboxes");
     node.start_agent()?;
     wait_for_counts(&node, "only the pod that is wanted is left", (1, 1))?;
     wait_for_names(&node, "/var/log/pods", |found| found.len() == 1)?;
     wait_for_names(&node, "/var/log/containers", |found| found.len() == 1)?;
     ensure!(node.wait_running("web")?.id == web.id);
+    ensure!(on_record(&node, &all) == all, "{:?} of {all:?}", on_record(&node, &all));
+    for id in &(&hung | &late) {
+        let why = node.ask(&["gc", "why", id])?;
+        ensure!(why.contains("foundGone after a restart"), "{why}");
+    }
     node.stop()
 }
 
