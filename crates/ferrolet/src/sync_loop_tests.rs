@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use gc::containers::{ContainerGcParts, Deletor, StopUnknown, container_gc};
+use gc::containers::{ContainerGcParts, Deletor, Removals, StopUnknown, container_gc};
 use gc::policy::ContainerPolicy;
 use model::observed::{Container, ContainerStatus, PodStatus, SandboxState};
 use model::ports::runtime::{Runtime, RuntimeError};
@@ -107,6 +107,7 @@ fn remains(
         events: Arc::new(KeptNodeEvents::default()),
         logs: LogLayout { pod_logs: "/logs".into(), container_links: "/links".into() },
         policy: ContainerPolicy::default(),
+        removals: Removals::default(),
     };
     let (_, deletor) = Deletor::new(parts.clone());
     let (_, gc) = container_gc(parts);

@@ -4,7 +4,7 @@ mod given;
 
 use std::sync::{Arc, Mutex};
 
-use gc::containers::{ContainerGc, ContainerGcParts, Deletor, StopUnknown, container_gc};
+use gc::containers::{ContainerGc, ContainerGcParts, Deletor, Removals, StopUnknown, container_gc};
 use gc::decide::PodStates;
 use gc::images::ImageGc;
 use model::stamp::Stamps;
@@ -406,6 +406,7 @@ fn container_gc_parts(
         events: Arc::clone(&ports.node_events),
         logs: log_layout(settings),
         policy: settings.container_gc,
+        removals: Removals::default(),
     }
 }
 

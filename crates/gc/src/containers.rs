@@ -2,6 +2,7 @@
 
 mod act;
 mod deletor;
+mod removals;
 mod survey;
 mod task;
 
@@ -22,6 +23,7 @@ use model::verdict::Verdict;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 pub use self::deletor::{Deletor, DeletorTask};
+pub use self::removals::Removals;
 pub use self::task::ContainerGcTask;
 use crate::decide::PodStates;
 use crate::decide::containers::ExitTimes;
@@ -55,6 +57,8 @@ pub struct ContainerGcParts {
     pub logs: LogLayout,
     /// How much is kept.
     pub policy: ContainerPolicy,
+    /// What is being removed: one of these for all who remove containers of this node.
+    pub removals: Removals,
 }
 
 /// A part of a pass that could not be made. What goes wrong with a single thing is none.

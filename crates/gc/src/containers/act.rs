@@ -47,14 +47,19 @@ pub(super) async fn carry_out(
         }
     }
     report.problems.append(&mut survey.problems);
+    parts.removals.pass_is_over();
     report
 }
 
 /// Removes an instance on its own, with its log.
 pub(super) async fn remove_one(parts: &ContainerGcParts, container: &Container, verdict: &Verdict) {
+    let Some(removal) = parts.removals.begin(&container.id).await else { return };
     let act = Act { parts, tell: &|_| {} };
     let mut report = Report::default();
     let outcome = act.container(container, verdict, false).await;
+    if outcome.is_ok() {
+        removal.is_gone();
+    }
     act.done(verdict.clone(), outcome, &mut report);
 }
 
@@ -167,7 +172,10 @@ impl Act<'_> {
         container: &'s Container,
         log_goes: bool,
     ) -> (&'s Container, Verdict, Result<(), Stays>) {
-        let outcome = self.container(container, &verdict, log_goes).await;
+        let outcome = match self.parts.removals.begin(&container.id).await {
+            Some(_removal) => self.container(container, &verdict, log_goes).await,
+            None => Ok(()),
+        };
         (container, verdict, outcome)
     }
 

@@ -3,6 +3,7 @@
 mod away;
 mod passes;
 mod schedule;
+mod together;
 
 use std::time::Duration;
 
@@ -63,6 +64,7 @@ impl Bench {
                 container_links: "/var/log/containers".into(),
             },
             policy,
+            removals: Removals::default(),
         };
         Self { runtime, files, events, clock, parts, tasks: JoinSet::new() }
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use config::{GoDuration, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint};
-use gc::containers::{ContainerGcParts, StopUnknown, container_gc};
+use gc::containers::{ContainerGcParts, Removals, StopUnknown, container_gc};
 use gc::decide::NobodyToAsk;
 use gc::decide::images::{KeptImage, Pins, Policy};
 use gc::images::{ImageGcMetrics, ImageGcParts, ImageGcSettings, PodImages, image_gc};
@@ -113,6 +113,7 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
             container_links: caps.container_links_dir.clone(),
         },
         policy: containers,
+        removals: Removals::default(),
     });
     let parts = ImageGcParts {
         runtime,

@@ -1,0 +1,106 @@
+//! Who removes which container: a pass and the deletor may be after the same one.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use model::ids::ContainerId;
+use tokio::sync::Notify;
+
+/// The containers that are being removed, each by one. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Removals(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Written by whoever removes. Never held across an await.
+    state: Mutex<State>,
+    /// Rung whenever a removal is over.
+    over: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    under_way: BTreeSet<ContainerId>,
+    /// Those that the deletor removed: a pass may have listed them before.
+    gone: BTreeSet<ContainerId>,
+}
+
+/// Whose turn it is.
+enum Turn {
+    Ours,
+    Others,
+    /// There is nothing left to do.
+    Nobodys,
+}
+
+impl Removals {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody else removes a container; nothing if the deletor has removed it.
+    pub(super) async fn begin<'a>(&'a self, id: &'a ContainerId) -> Option<Removal<'a>> {
+        loop {
+            // Before the look: what is over after it must not be missed.
+            let over = self.0.over.notified();
+            match self.turn(id) {
+                Turn::Ours => return Some(Removal { removals: self, id }),
+                Turn::Others => over.await,
+                Turn::Nobodys => return None,
+            }
+        }
+    }
+
+    fn turn(&self, id: &ContainerId) -> Turn {
+        let mut state = self.state();
+        if state.gone.contains(id) {
+            Turn::Nobodys
+        } else if state.under_way.insert(id.clone()) {
+            Turn::Ours
+        } else {
+            Turn::Others
+        }
+    }
+
+    /// A pass is over: the next one lists anew.
+    pub(super) fn pass_is_over(&self) {
+        self.state().gone.clear();
+    }
+}
+
+/// The right to remove a container, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Removal<'a> {
+    removals: &'a Removals,
+    id: &'a ContainerId,
+}
+
+impl Removal<'_> {
+    /// It is gone, whatever a list says that was made before.
+    pub(super) fn is_gone(self) {
+        self.removals.state().gone.insert(self.id.clone());
+    }
+}
+
+impl Drop for Removal<'_> {
+    fn drop(&mut self) {
+        self.removals.state().under_way.remove(self.id);
+        self.removals.0.over.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_gone_is_remembered_until_a_pass_is_over() {
+        let (removals, id) = (Removals::default(), ContainerId::from("c1"));
+        removals.begin(&id).await.expect("nobody else does").is_gone();
+        assert!(removals.begin(&id).await.is_none());
+        removals.pass_is_over();
+        drop(removals.begin(&id).await.expect("nobody remembers"));
+        let state = removals.state();
+        assert!(state.under_way.is_empty() && state.gone.is_empty(), "{state:?}");
+    }
+}

@@ -1,0 +1,72 @@
+//! A pass and the deletor, both after the same containers.
+
+use model::observed::PodStatus;
+use model::ports::runtime::Code;
+use testkit::runtime::{Fault, Rule};
+
+use super::*;
+
+/// A pod that is gone and has three dead containers, and a deletor that was told of their deaths.
+async fn told_of_deaths() -> (Bench, DeletorTask) {
+    let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    let (_, ids) = bench.dead_pod("web", 3).await;
+    let mut status = PodStatus::empty("uid-web".into());
+    for id in &ids {
+        status.containers.push(bench.runtime.container_status(id).await.unwrap());
+    }
+    let (task, deletor) = Deletor::new(bench.parts.clone());
+    let (died, pod) = (ids.iter().map(ToString::to_string), PodName::new("default", "web"));
+    deletor.died(died, (&status, &pod), Some("pod-is-gone"), bench.clock.now());
+    (bench, task)
+}
+
+/// Waits until the deletor has asked for its first.
+async fn first_is_under_way(bench: &Bench) {
+    bench.until("the first", |bench| bench.runtime.count(Method::RemoveContainer) == 1).await;
+}
+
+// behaviour: GC-65
+#[tokio::test(start_paused = true)]
+async fn what_both_are_after_is_removed_once() {
+    let (mut bench, task) = told_of_deaths().await;
+    let slow = Fault::delay(Duration::from_secs(1));
+    bench.runtime.inject(Rule::on(Method::RemoveContainer, slow));
+    bench.tasks.spawn(task.run(CancellationToken::new()));
+    first_is_under_way(&bench).await;
+    let report = bench.pass(false).await;
+    // Three containers, a sandbox, a directory of logs.
+    assert_eq!((report.removed(), report.failed()), (5, 0), "{report:?}");
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(bench.runtime.count(Method::RemoveContainer), 3, "{:?}", bench.runtime.calls());
+}
+
+// behaviour: GC-65
+#[tokio::test(start_paused = true)]
+async fn what_went_since_a_pass_listed_it_is_not_removed_again() {
+    let (mut bench, task) = told_of_deaths().await;
+    let late = Fault::late_answer(Duration::from_secs(10));
+    bench.runtime.inject(Rule::on(Method::ListContainers, late).once());
+    bench.tasks.spawn(async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        task.run(CancellationToken::new()).await;
+    });
+    let report = bench.pass(false).await;
+    assert_eq!((report.failed(), report.problems.len()), (0, 0), "{report:?}");
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));
+    assert_eq!(bench.runtime.count(Method::RemoveContainer), 3, "{:?}", bench.runtime.calls());
+}
+
+// behaviour: GC-65
+#[tokio::test(start_paused = true)]
+async fn what_the_deletor_could_not_remove_a_pass_that_waited_for_it_removes() {
+    let (mut bench, task) = told_of_deaths().await;
+    let fails = Fault::error(Code::Internal).after(Duration::from_secs(1));
+    bench.runtime.inject(Rule::on(Method::RemoveContainer, fails).once());
+    bench.tasks.spawn(task.run(CancellationToken::new()));
+    first_is_under_way(&bench).await;
+    let report = bench.pass(false).await;
+    assert_eq!((report.failed(), report.problems.len()), (0, 0), "{report:?}");
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));
+    assert_eq!(bench.runtime.count(Method::RemoveContainer), 4, "one of them twice");
+}
