@@ -382,12 +382,13 @@ proptest! {
     /// A looser cap of the node removes no more.
     #[test]
     fn a_looser_cap_of_the_node_removes_a_subset(
-        (listed, pods) in nodes(), policy in policies(), cap in 0..20_usize, more in 0..20_usize,
+        (listed, pods) in nodes(), policy in policies(), aggressive: bool,
+        cap in 0..20_usize, more in 0..20_usize,
     ) {
         let with = |in_all| ContainerPolicy { in_all, ..policy };
-        let tight = ids(&plan(&listed, &pods, &with(Some(cap)), false), Fate::Remove);
+        let tight = ids(&plan(&listed, &pods, &with(Some(cap)), aggressive), Fate::Remove);
         for loose in [Some(cap + more), None] {
-            let loose = ids(&plan(&listed, &pods, &with(loose), false), Fate::Remove);
+            let loose = ids(&plan(&listed, &pods, &with(loose), aggressive), Fate::Remove);
             prop_assert!(loose.iter().all(|id| tight.contains(id)), "{:?} not in {:?}", loose, tight);
         }
     }
