@@ -37,7 +37,7 @@ fn number(node: &Node, script: &str) -> Result<u64> {
     told.trim().parse().with_context(|| format!("read a number of {script}: {told}"))
 }
 
-/// What is left of the machine without what is kept back, with so many processors fewer.
+/// What is left of the machine for pods where so many thousandths of processors are kept back.
 fn left(node: &Node, milli: u64) -> Result<Share> {
     let kibibytes = number(node, "awk '/^MemTotal:/ {print $2}' /proc/meminfo")?;
     let files = "/proc/sys/kernel/pid_max /proc/sys/kernel/threads-max";
