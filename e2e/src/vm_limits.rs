@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 
-use crate::vm_node::{VmContainer, VmNode};
+use crate::vm_node::{CGROUPS, VmContainer, VmNode};
 
 /// What the cgroups of pods are called: that depends on who makes them.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub struct Names {
     pub besteffort: &'static str,
     /// How that of a pod in `burstable` begins.
     pub pod: &'static str,
+    /// Of whom something is kept back for, which is there before the agent is.
+    pub reserved: &'static str,
 }
 
 /// The agent makes them.
@@ -22,6 +24,7 @@ pub const CGROUPFS: Names = Names {
     burstable: "/kubepods/burstable",
     besteffort: "/kubepods/besteffort",
     pod: "/kubepods/burstable/pod",
+    reserved: "/reserved",
 };
 
 /// systemd makes them.
@@ -30,6 +33,7 @@ pub const SYSTEMD: Names = Names {
     burstable: "/kubepods.slice/kubepods-burstable.slice",
     besteffort: "/kubepods.slice/kubepods-besteffort.slice",
     pod: "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod",
+    reserved: "/reserved.slice",
 };
 
 const LIMITED: &str = "
@@ -102,15 +106,21 @@ pub struct Limited {
 /// A pod with limits comes and goes. While it is there, the kernel has of its limits what the kubelet's and the
 /// runtime's arithmetic make of them; afterwards there is no cgroup of it. No agent runs yet.
 pub fn play(node: &mut VmNode, names: &Names) -> Result<()> {
+    // A cgroup is made with the first file of it that is written.
+    node.vm().write(&format!("{CGROUPS}{}/cgroup.freeze", names.reserved), "0")?;
     let limited = begin(node, names)?;
     has_limits(node, names, &limited)?;
     dies_as_a_whole(node, &limited)?;
     end(node, names)
 }
 
-/// Lets the pod run.
+/// Lets the pod run. The cgroup of whom something is kept back for is there.
 pub fn begin(node: &mut VmNode, names: &Names) -> Result<Limited> {
-    node.configure("podPidsLimit: 200\nkubeReserved: {memory: 100Mi, pid: '1000'}\n")?;
+    node.configure(&format!(
+        "podPidsLimit: 200\nkubeReserved: {{cpu: 250m, memory: 100Mi, pid: '1000'}}\n\
+         kubeReservedCgroup: {}\nenforceNodeAllocatable: [pods, kube-reserved]\n",
+        names.reserved
+    ))?;
     node.write_manifest("limited.yaml", LIMITED)?;
     node.start_agent()?;
     let large = node.wait_running("limited", "large")?;
@@ -137,6 +147,8 @@ pub fn has_limits(node: &VmNode, names: &Names, limited: &Limited) -> Result<()>
     has(node, names.pods, &[("pids.max", &(most_processes(node)? - 1000).to_string())])?;
     let memory = memory(node)?;
     let of_pods: u64 = node.cgroup_file(names.pods, "memory.max")?.parse()?;
+    has(node, names.reserved, &[("cpu.weight", "10"), ("pids.max", "1000")])?;
+    has(node, names.reserved, &[("memory.max", &(100 * MEBIBYTE).to_string())])?;
     // The kernel counts in pages.
     ensure!(of_pods.abs_diff(memory - 100 * MEBIBYTE) < 4096, "{of_pods} of {memory}");
     for (container, request) in [(large, 32 * MEBIBYTE), (small, 16 * MEBIBYTE)] {

@@ -4,34 +4,52 @@ use std::time::Duration;
 
 use model::cgroup::CgroupDriver;
 use model::ports::runtime::{Code, RuntimeError};
-use prometheus::Registry;
 use tracing::warn;
-
-use crate::feature_metrics::tell_losing_support;
 
 /// How often the runtime is asked for its cgroup driver, and how long to wait in between.
 const TRIES: u32 = 3;
 const RETRY: Duration = Duration::from_secs(2);
 
-/// As the runtime says; one that cannot say leaves it to the configuration, which a later version will not.
+/// What the runtime says of who makes cgroups. One that names nobody leaves it to the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DriverAnswer {
+    /// This one does.
+    Named(CgroupDriver),
+    /// It understood the question and named nobody.
+    Unnamed,
+    /// It does not know the question: a later version of Kubernetes will not put up with that.
+    CannotSay,
+}
+
+impl DriverAnswer {
+    /// Whom it named, if anybody.
+    pub(crate) fn named(self) -> Option<CgroupDriver> {
+        match self {
+            Self::Named(driver) => Some(driver),
+            Self::Unnamed | Self::CannotSay => None,
+        }
+    }
+}
+
+/// Asks the runtime, more than once where it does not answer.
 pub(crate) async fn cgroup_driver(
     ask: impl AsyncFn() -> Result<Option<CgroupDriver>, RuntimeError>,
-    metrics: &Registry,
-) -> Result<Option<CgroupDriver>, RuntimeError> {
+) -> Result<DriverAnswer, RuntimeError> {
     let mut tries = 0;
     loop {
         tries += 1;
         match ask().await {
+            Ok(Some(driver)) => return Ok(DriverAnswer::Named(driver)),
+            Ok(None) => return Ok(DriverAnswer::Unnamed),
             Err(error) if error.code == Code::Unimplemented => {
                 warn!(%error, "the runtime does not tell its cgroup driver; using cgroupDriver");
-                tell_losing_support(metrics).expect("the runtime is asked once");
-                return Ok(None);
+                return Ok(DriverAnswer::CannotSay);
             }
             Err(error) if tries < TRIES => {
                 warn!(%error, "the runtime did not tell its cgroup driver; trying again");
                 tokio::time::sleep(RETRY).await;
             }
-            answer => return answer,
+            Err(error) => return Err(error),
         }
     }
 }
@@ -40,7 +58,6 @@ pub(crate) async fn cgroup_driver(
 mod tests {
     use std::cell::RefCell;
 
-    use prometheus::TextEncoder;
     use tokio::time::Instant;
 
     use super::*;
@@ -52,16 +69,13 @@ mod tests {
         Err(RuntimeError { method: "RuntimeConfig", object, code, message })
     }
 
-    /// What comes of these answers, how many were needed, how many seconds it took, and what metrics tell.
-    async fn asked(
-        answers: Vec<Answer>,
-    ) -> ((Result<Option<CgroupDriver>, Code>, usize, u64), String) {
+    /// What comes of these answers, how many were needed, and how many seconds it took.
+    async fn asked(answers: Vec<Answer>) -> (Result<DriverAnswer, Code>, usize, u64) {
         let (left, begun) = (RefCell::new(answers.into_iter()), Instant::now());
-        let (count, metrics) = (left.borrow().len(), Registry::new());
+        let count = left.borrow().len();
         let ask = async || left.borrow_mut().next().expect("asked too often");
-        let driver = cgroup_driver(ask, &metrics).await.map_err(|error| error.code);
-        let told = TextEncoder::new().encode_to_string(&metrics.gather()).unwrap();
-        ((driver, count - left.borrow().len(), begun.elapsed().as_secs()), told)
+        let driver = cgroup_driver(ask).await.map_err(|error| error.code);
+        (driver, count - left.borrow().len(), begun.elapsed().as_secs())
     }
 
     // behaviour: CGR-25, CFG-8
@@ -69,20 +83,26 @@ mod tests {
     async fn a_runtime_that_does_not_answer_is_asked_three_times() {
         let busy = || refused(Code::Unavailable);
         let systemd = || Ok(Some(CgroupDriver::Systemd));
+        let named = || Ok(DriverAnswer::Named(CgroupDriver::Systemd));
         let rows = [
-            (vec![systemd()], (Ok(Some(CgroupDriver::Systemd)), 1, 0)),
-            (vec![busy(), busy(), systemd()], (Ok(Some(CgroupDriver::Systemd)), 3, 4)),
+            (vec![systemd()], (named(), 1, 0)),
+            (vec![busy(), busy(), systemd()], (named(), 3, 4)),
             (vec![busy(), busy(), busy()], (Err(Code::Unavailable), 3, 4)),
-            (vec![busy(), refused(Code::Unimplemented)], (Ok(None), 2, 2)),
-            (vec![Ok(None)], (Ok(None), 1, 0)),
+            (vec![busy(), refused(Code::Unimplemented)], (Ok(DriverAnswer::CannotSay), 2, 2)),
+            (vec![Ok(None)], (Ok(DriverAnswer::Unnamed), 1, 0)),
         ];
         for (answers, expected) in rows {
             let row = format!("{answers:?}");
-            let (found, told) = asked(answers).await;
-            assert_eq!(found, expected, "{row}");
-            let losing = "kubelet_cri_losing_support{version=\"1.37.0\"} 1";
-            let cannot_tell = row.contains("Unimplemented");
-            assert_eq!(told.lines().any(|line| line == losing), cannot_tell, "{row}: {told}");
+            assert_eq!(asked(answers).await, expected, "{row}");
         }
+    }
+
+    #[test]
+    fn only_who_is_named_makes_cgroups_for_sure() {
+        for driver in [CgroupDriver::Cgroupfs, CgroupDriver::Systemd] {
+            assert_eq!(DriverAnswer::Named(driver).named(), Some(driver));
+        }
+        assert_eq!(DriverAnswer::Unnamed.named(), None);
+        assert_eq!(DriverAnswer::CannotSay.named(), None);
     }
 }

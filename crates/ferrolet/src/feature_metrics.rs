@@ -86,4 +86,14 @@ mod tests {
         let told = text.lines().filter(|line| !line.starts_with('#')).count();
         assert_eq!(told, config::gates::known().len() + 2);
     }
+
+    // behaviour: CFG-8
+    #[test]
+    fn it_is_told_from_which_version_on_the_runtime_is_too_old() {
+        let registry = Registry::new();
+        tell_losing_support(&registry).unwrap();
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let line = "kubelet_cri_losing_support{version=\"1.37.0\"} 1";
+        assert!(text.lines().any(|told| told == line), "{text}");
+    }
 }

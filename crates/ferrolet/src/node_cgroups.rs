@@ -121,9 +121,6 @@ pub(crate) async fn prepare(
             tell(events, EventType::Warning, NOT_ENFORCED, message.clone());
             bail!(message);
         }
-        let whose = purpose.trim_end_matches(" Compressible").to_lowercase();
-        let message = format!("Updated limits on {whose} cgroup {setting}");
-        tell(events, EventType::Normal, ENFORCED, message);
     }
     Ok(())
 }
@@ -138,7 +135,17 @@ fn tell(events: &dyn NodeEvents, kind: EventType, reason: &'static str, message:
     events.record(NodeEvent { kind, reason, message });
 }
 
-/// Limits all pods together, however long it takes.
+/// Tells which cgroups of others were limited. Told by who runs and not while that was done: then a cluster
+/// hears nothing yet.
+fn tell_limited(events: &dyn NodeEvents, reserved: &[ReservedCgroup]) {
+    for ReservedCgroup { purpose, setting, .. } in reserved {
+        let whose = purpose.trim_end_matches(" Compressible").to_lowercase();
+        let message = format!("Updated limits on {whose} cgroup {setting}");
+        tell(events, EventType::Normal, ENFORCED, message);
+    }
+}
+
+/// Limits all pods together, however long it takes; others were when the agent was prepared.
 pub(crate) async fn enforce(
     port: Arc<dyn Cgroups>,
     cgroups: NodeCgroups,
@@ -146,6 +153,7 @@ pub(crate) async fn enforce(
     stop: CancellationToken,
 ) {
     let name = &cgroups.pods.root;
+    tell_limited(&*events, &cgroups.reserved);
     let enforced = async {
         while let Err(error) = port.update(name, &cgroups.values).await {
             let error = Chain(&error).to_string();

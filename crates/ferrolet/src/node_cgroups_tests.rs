@@ -75,8 +75,26 @@ async fn cgroups_of_others_are_limited_and_never_made() {
     port.create(&name("/system"), &CgroupValues::default()).await.unwrap();
     prepare(&port, &cgroups, &events).await.unwrap();
     assert_eq!(port.all()[&name("/system")].cpu_shares, Some(256));
-    let expected = "Updated limits on system reserved cgroup /system".to_owned();
-    assert_eq!(told(&events)[1..], [(ENFORCED, expected)]);
+    assert_eq!(told(&events).len(), 1, "that it went well is told by who runs");
+}
+
+// behaviour: CGR-22
+#[tokio::test(start_paused = true)]
+async fn who_listens_to_a_running_agent_hears_of_all_that_was_limited() {
+    let (port, events) = (Arc::new(MemoryCgroups::default()), Arc::new(KeptNodeEvents::default()));
+    let cgroups = NodeCgroups { reserved: vec![reserved()], ..cgroups() };
+    port.create(&name("/system"), &CgroupValues::default()).await.unwrap();
+    prepare(&*port, &cgroups, &*events).await.unwrap();
+    let (stop, mut task) = (CancellationToken::new(), JoinSet::new());
+    let parts = (Arc::clone(&port) as _, Arc::clone(&events) as _);
+    task.spawn(enforce(parts.0, cgroups, parts.1, stop.clone()));
+    // All that has to be done is.
+    tokio::time::sleep(RETRY).await;
+    let of_system = "Updated limits on system reserved cgroup /system".to_owned();
+    let of_pods = "Updated Node Allocatable limit across pods".to_owned();
+    assert_eq!(told(&events), [(ENFORCED, of_system), (ENFORCED, of_pods)]);
+    stop.cancel();
+    task.join_next().await.unwrap().unwrap();
 }
 
 // behaviour: CGR-24

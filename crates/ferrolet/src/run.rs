@@ -23,13 +23,13 @@ use tokio::net::UnixListener;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
-use crate::cgroup_driver::cgroup_driver;
+use crate::cgroup_driver::{DriverAnswer, cgroup_driver};
 use crate::cgroup_metrics::TimedCgroups;
 use crate::cluster_mode::{GivenNode, connect, own_node, tell_setup_failed};
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::decide::swap::check_swap;
-use crate::feature_metrics::tell_features;
+use crate::feature_metrics::{tell_features, tell_losing_support};
 use crate::klog;
 use crate::memory;
 use crate::node_cgroups;
@@ -411,9 +411,13 @@ async fn cgroups(
     runtime: &CriRuntime,
     metrics: &Registry,
 ) -> Result<Option<Arc<dyn Cgroups>>> {
-    let asked = cgroup_driver(async || runtime.cgroup_driver().await, metrics).await;
+    let asked = cgroup_driver(async || runtime.cgroup_driver().await).await;
     let asked = asked.context("ask the runtime for its cgroup driver")?;
-    let driver = asked.unwrap_or(match config.cgroup_driver {
+    if asked == DriverAnswer::CannotSay {
+        tell_losing_support(metrics)
+            .context("tell that the runtime is too old for later versions")?;
+    }
+    let driver = asked.named().unwrap_or(match config.cgroup_driver {
         Configured::Cgroupfs => CgroupDriver::Cgroupfs,
         Configured::Systemd => CgroupDriver::Systemd,
     });

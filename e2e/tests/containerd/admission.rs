@@ -13,12 +13,12 @@ fn pod(name: &str, spec: &str, container: &str) -> String {
     )
 }
 
-fn asking(name: &str, spec: &str, cpu: &str) -> String {
+pub(crate) fn asking(name: &str, spec: &str, cpu: &str) -> String {
     pod(name, spec, &format!("resources: {{requests: {{cpu: {cpu}}}}}"))
 }
 
 /// The status of a pod that has failed for a reason.
-fn failed(node: &Node, pod: &str, reason: &str) -> Result<Value> {
+pub(crate) fn failed(node: &Node, pod: &str, reason: &str) -> Result<Value> {
     let list = node.wait_for_answer(&["get", "pods", "-o", "json"], reason)?;
     let list: Value = serde_json::from_str(&list).context("read the pod list")?;
     let name = format!("{pod}-{NODE_NAME}");
@@ -30,7 +30,7 @@ fn failed(node: &Node, pod: &str, reason: &str) -> Result<Value> {
 }
 
 /// That the runtime never heard of a pod.
-fn is_untouched(node: &Node, pod: &str) -> Result<()> {
+pub(crate) fn is_untouched(node: &Node, pod: &str) -> Result<()> {
     let name = format!("{pod}-{NODE_NAME}");
     let containers = ctr::containers(node.instance())?;
     let of_pod: Vec<_> = containers.iter().filter(|one| one.pod == name).collect();
@@ -39,7 +39,7 @@ fn is_untouched(node: &Node, pod: &str) -> Result<()> {
 }
 
 /// How many processors the machine has.
-fn processors(node: &Node) -> Result<u32> {
+pub(crate) fn processors(node: &Node) -> Result<u32> {
     let count = node.run("getconf", &["_NPROCESSORS_ONLN"])?;
     count.trim().parse().context("count the processors")
 }

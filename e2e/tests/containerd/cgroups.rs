@@ -10,7 +10,7 @@ use testbed::wait;
 /// says what the first says.
 pub(crate) type Value<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
 
-fn is_v2() -> bool {
+pub(crate) fn is_v2() -> bool {
     Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
 }
 
@@ -66,6 +66,13 @@ pub(crate) fn cgroup_of(node: &Node, pod: &str) -> Result<String> {
     let (of_pod, _) = path.rsplit_once('/').context("a container lies in its pod's cgroup")?;
     let (_, from_root) = of_pod.split_once("/kubepods/").context("it was found by that")?;
     Ok(format!("/kubepods/{from_root}"))
+}
+
+/// Waits until the agent has ended by itself.
+pub(crate) fn wait_for_end(node: &Node) -> Result<()> {
+    node.explained(wait::until("the agent ends", PATIENCE, || {
+        Ok(if node.agent_is_alive()? { Err("it runs".to_owned()) } else { Ok(()) })
+    }))
 }
 
 #[test]
@@ -202,9 +209,7 @@ fn an_agent_without_its_root_says_so_and_ends() -> Result<()> {
     node.start_agent()?;
     let said = node.wait_for_log(&["cgroupRoot", "/nowhere", "missing"])?;
     ensure!(said.contains("/sys/fs/cgroup"), "{said}");
-    node.explained(wait::until("the agent ends", PATIENCE, || {
-        Ok(if node.agent_is_alive()? { Err("it runs".to_owned()) } else { Ok(()) })
-    }))?;
+    wait_for_end(&node)?;
     node.stop()
 }
 

@@ -85,6 +85,30 @@ impl Kernel {
         Ok(child)
     }
 
+    /// A pod goes that was frozen: no signal reaches what is, until it is not any more.
+    async fn play_frozen(&self) -> Result<()> {
+        let pod = self.base.child("frozen")?;
+        let container = pod.child("container")?;
+        self.cgroups.create(&container, &CgroupValues::default()).await?;
+        self.enter(&container).await?;
+        let (path, frozen, thawed) = match self.file(&container, "freezer.state") {
+            Some(path) => (path, "FROZEN", "THAWED"),
+            None => (self.file(&container, "cgroup.freeze").context("freeze it")?, "1", "0"),
+        };
+        fs::write(&path, frozen).context("freeze a cgroup")?;
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while fs::read_to_string(&path)?.trim() != frozen {
+            ensure!(Instant::now() < deadline, "{} does not freeze", path.display());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let removed = self.remove(&pod).await;
+        // Whatever came of it, nothing stays frozen. Mostly it is gone.
+        fs::write(&path, thawed).ok();
+        removed?;
+        ensure!(self.all_are_dead().await?, "what was frozen outlives its cgroup");
+        Ok(())
+    }
+
     /// Pods come and go, several at a time, each in its cgroup as any pod's. Each leaves a process; whoever
     /// ends the pod meets who looks for what is left.
     async fn play_pods(&self) -> Result<()> {
@@ -206,9 +230,11 @@ impl World for Kernel {
 async fn the_kernels_cgroups_keep_the_contract_and_a_thousand_pods_leave_none() -> Result<()> {
     let kernel = Kernel::new().await?;
     let reports = play_all(&kernel).await;
+    let frozen = kernel.play_frozen().await;
     let pods = tokio::time::timeout(PATIENCE, kernel.play_pods()).await;
     // Whatever came of it, nothing of it stays.
     kernel.remove(&kernel.base).await?;
     assert_eq!(assert_kept(&reports), []);
+    frozen?;
     pods.context("a thousand pods take too long")?
 }

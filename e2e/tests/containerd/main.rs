@@ -17,6 +17,7 @@ mod image_gc;
 mod kernel;
 mod kernel_cgroups;
 mod network;
+mod reserved;
 mod resize;
 mod restarts;
 mod standalone;

@@ -1,10 +1,16 @@
-//! Machines on which the agent does not start.
+//! Machines on which the agent does not start, and runtimes with which a later one will not.
 
 use std::fs;
-use std::process::Command;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use e2e::node::program;
+use testbed::wait;
+
+use crate::programs::{Hollow, LONG, Program};
 
 /// Shows the agent a machine with swap, and ends it if it minds nothing.
 const WITH_SWAP: &str = r#"mount --bind "$1" /proc/swaps && shift && exec timeout 30 "$@""#;
@@ -33,5 +39,59 @@ fn a_machine_with_swap_is_refused_in_upstreams_words() -> Result<()> {
     let expected = "running with swap on is not supported, please disable swap or set \
                     --fail-swap-on flag to false";
     ensure!(said.contains(expected), "{said}");
+    Ok(())
+}
+
+/// What the agent answers to who asks for its metrics.
+fn metrics(socket: &Path) -> Result<String> {
+    let mut stream = UnixStream::connect(socket).context("ask the agent")?;
+    stream.set_read_timeout(Some(LONG)).context("ask the agent")?;
+    let question = "GET /metrics HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n";
+    stream.write_all(question.as_bytes()).context("ask the agent")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).context("hear the agent")?;
+    Ok(answer)
+}
+
+/// The metrics of an agent whose runtime was started with these options.
+fn metrics_with(options: &[&str]) -> Result<String> {
+    let place = tempfile::tempdir().context("make a place")?;
+    let root = place.path();
+    fs::create_dir(root.join("manifests")).context("make a place for manifests")?;
+    let hollow = Hollow::start(root, options)?;
+    let config = format!(
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
+         staticPodPath: {0}/manifests\ncontainerRuntimeEndpoint: unix://{1}\npodLogsDir: {0}/pods\n\
+         enableServer: false\nfailCgroupV1: false\nfailSwapOn: false\nhealthzPort: 0\n\
+         cgroupsPerQOS: false\nenforceNodeAllocatable: []\n",
+        root.display(),
+        hollow.socket(),
+    );
+    fs::write(root.join("config.yaml"), config).context("write the configuration")?;
+    let agent = Program::start(&program("ferrolet")?, |command| {
+        command.args(["run", "--hostname-override", "node", "-v=0", "--config"]);
+        command.arg(root.join("config.yaml")).arg("--root-dir").arg(root.join("root"));
+        command.stdout(Stdio::null()).stderr(Stdio::null())
+    })?;
+    let told = wait::until("the agent tells its metrics", LONG, || {
+        Ok(match metrics(&root.join("root/ferrolet/agent.sock")) {
+            Ok(answer) if answer.contains("\nkubernetes_feature_enabled{") => Ok(answer),
+            Ok(answer) => Err(answer),
+            Err(error) => Err(format!("{error:#}")),
+        })
+    })?;
+    agent.stop()?;
+    Ok(told)
+}
+
+// behaviour: CFG-8
+#[test]
+fn whose_runtime_cannot_say_who_makes_cgroups_is_told_which_version_will_not_have_it() -> Result<()>
+{
+    let line = "kubelet_cri_losing_support{version=\"1.37.0\"} 1";
+    let told = metrics_with(&["--fail", "RuntimeConfig=Unimplemented"])?;
+    ensure!(told.lines().any(|told| told == line), "{told}");
+    let told = metrics_with(&[])?;
+    ensure!(!told.contains("kubelet_cri_losing_support"), "{told}");
     Ok(())
 }

@@ -4,6 +4,7 @@ use anyhow::Result;
 use e2e::vm_limits::{self, CGROUPFS};
 use e2e::vm_node::VmNode;
 
+// behaviour: CGR-22
 #[test]
 fn a_pod_with_limits_runs_with_what_the_kernel_should_have_of_them_and_leaves_no_cgroup()
 -> Result<()> {

@@ -115,6 +115,9 @@ fn are_units(node: &VmNode, limited: &Limited) -> Result<()> {
     {
         is(node, class, &[active, ("Slice", "kubepods.slice"), ("CPUWeight", weight)])?;
     }
+    let reserved =
+        [active, ("CPUWeight", "10"), ("MemoryMax", &megabytes(100)), ("TasksMax", "1000")];
+    is(node, "reserved.slice", &reserved)?;
     is(node, "kubepods.slice", &[active, ("Slice", "-.slice")])
 }
 
@@ -132,13 +135,18 @@ fn wait_for_no_pod_unit(node: &VmNode) -> Result<()> {
     })
 }
 
-// behaviour: CGR-28
+/// Something is kept back for who runs in this slice.
+const RESERVED: &str = "[Unit]\nDescription=What is not for pods\nDefaultDependencies=no\n";
+
+// behaviour: CGR-22, CGR-28
 #[test]
 fn systemd_makes_the_cgroups_of_pods_and_the_kernel_has_of_limits_what_it_should() -> Result<()> {
     let mut root = Root::default();
     let init = Some(vm::put_systemd(&mut root)?);
+    root.text("/etc/systemd/system/reserved.slice", RESERVED);
     let options = VmOptions { root, init, systemd_cgroups: true, ..VmOptions::default() };
     let mut node = VmNode::start_with(options)?;
+    node.vm().output(&["systemctl", "start", "reserved.slice"], PATIENCE)?;
     // Whether containers die as a whole is not looked at: before version 253 systemd takes that back.
     let limited = vm_limits::begin(&mut node, &SYSTEMD)?;
     vm_limits::has_limits(&node, &SYSTEMD, &limited)?;

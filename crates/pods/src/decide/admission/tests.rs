@@ -390,6 +390,71 @@ fn of_several_failures_the_first_counts_and_for_a_critical_pod_the_first_that_ro
     assert_eq!(refused(&fixed, &Occupancy::default(), &node()).0, "NodeAffinity");
 }
 
+/// All that a pod can be refused for by what the node has and is like, in order; then nothing.
+const ORDER: [&str; 13] = [
+    "PodOSSelectorNodeLabelDoesNotMatch",
+    "PodOSNotSupported",
+    "SupplementalGroupsPolicyNotSupported",
+    "OutOfpods",
+    "OutOfcpu",
+    "OutOfmemory",
+    "OutOfephemeral-storage",
+    "OutOfexample.com/gpu",
+    "NodeAffinity",
+    "NodeName",
+    "NodePorts",
+    "TaintToleration",
+    "",
+];
+
+// behaviour: ADM-1, ADM-8, ADM-9
+#[test]
+fn what_is_looked_at_first_is_told_first() {
+    let port = "ports: [{containerPort: 1, hostPort: 80}]";
+    let taint =
+        Taint { key: "full".to_owned(), effect: "NoExecute".to_owned(), ..Taint::default() };
+    for (first, expected) in ORDER.into_iter().enumerate() {
+        // Wrong is what has this reason, and all that comes after it.
+        let is_wrong = |reason: &str| ORDER[first..].contains(&reason);
+        let wrong = |all: &[(&str, &str)]| {
+            let wrong = all.iter().filter(|(reason, _)| reason.is_empty() || is_wrong(reason));
+            wrong.map(|(_, text)| *text).collect::<Vec<_>>().join(", ")
+        };
+        let requests = wrong(&[
+            ("OutOfcpu", "cpu: 9"),
+            ("OutOfmemory", "memory: 9Gi"),
+            ("OutOfephemeral-storage", "ephemeral-storage: 101Gi"),
+            ("OutOfexample.com/gpu", "example.com/gpu: 3"),
+        ]);
+        let container = format!(
+            "containers: [{{name: main, {port}, resources: {{requests: {{{requests}}}}}}}]"
+        );
+        let spec = wrong(&[
+            ("", &container),
+            ("PodOSNotSupported", "os: {name: windows}"),
+            (
+                "SupplementalGroupsPolicyNotSupported",
+                "securityContext: {supplementalGroupsPolicy: Strict}",
+            ),
+            ("NodeAffinity", "nodeSelector: {zone: south}"),
+            ("NodeName", "nodeName: node-2"),
+        ]);
+        let mut new = with_containers("new", &spec);
+        if is_wrong("PodOSSelectorNodeLabelDoesNotMatch") {
+            new.metadata.labels = Some([(OS_LABEL.to_owned(), "windows".to_owned())].into());
+        }
+        let taken = if is_wrong("NodePorts") { port } else { "image: i" };
+        let there = with_containers("there", &format!("containers: [{{name: main, {taken}}}]"));
+        let mut node = node();
+        if is_wrong("OutOfpods") {
+            node.allocatable.extend(amounts(&[("pods", "1")]));
+        }
+        node.taints.extend(is_wrong("TaintToleration").then(|| taint.clone()));
+        let (reason, _) = refused(&new, &occupied([there]), &node);
+        assert_eq!(reason, expected, "{spec}");
+    }
+}
+
 // behaviour: ADM-10
 #[test]
 fn a_pod_is_refused_for_what_the_node_cannot_do() {
