@@ -107,6 +107,33 @@ enum Ended {
     NoStreaming,
 }
 
+/// How long to rest before all is asked for anew: a list is dear to a server. One that forgets every time at
+/// once is asked ever more rarely.
+#[derive(Debug)]
+struct Rests {
+    first: Duration,
+    next: Duration,
+}
+
+impl Rests {
+    fn new(first: Duration) -> Self {
+        Self { first, next: first }
+    }
+
+    /// A round took so long. Who told changes for a while does not forget every time.
+    fn lasted(&mut self, time: Duration) {
+        if time >= LONGEST_WAIT {
+            self.next = self.first;
+        }
+    }
+
+    fn take(&mut self) -> Duration {
+        let rest = self.next;
+        self.next = (rest * 2).min(LONGEST_WAIT);
+        rest
+    }
+}
+
 /// Follows one kind.
 pub(crate) struct Follower<'a, K: Kind> {
     caller: &'a Caller,
@@ -130,10 +157,12 @@ impl<'a, K: Kind> Follower<'a, K> {
 
     /// Follows for ever.
     pub(crate) async fn run(mut self) {
-        let mut wait = K::FIRST_WAIT;
+        let (mut wait, mut rests) = (K::FIRST_WAIT, Rests::new(K::FIRST_WAIT));
         loop {
             let (begun, back) = (Instant::now(), self.caller.reach.follow());
-            match self.round().await {
+            let ended = self.round().await;
+            rests.lasted(begun.elapsed());
+            match ended {
                 Ok(Ended::Listed) => wait = K::FIRST_WAIT,
                 Ok(Ended::Well) => {
                     wait = K::FIRST_WAIT;
@@ -145,17 +174,11 @@ impl<'a, K: Kind> Follower<'a, K> {
                 Ok(Ended::Forgotten) => {
                     debug!(kind = K::NAME, "the server has forgotten where we were; listing anew");
                     self.version = None;
-                    sleep(stretched(K::FIRST_WAIT)).await;
+                    sleep(stretched(rests.take())).await;
                 }
                 Ok(Ended::OtherPast) => {
-                    warn!(kind = K::NAME, "the server is behind what it told before; listing anew");
-                    // Nothing of what it told is true, not even that one version is newer than another.
-                    if K::FORGETS {
-                        self.sink.hear(Change::Restarted);
-                        self.sink.hear(Change::Complete);
-                    }
-                    self.version = None;
-                    sleep(stretched(K::FIRST_WAIT)).await;
+                    self.disown();
+                    sleep(stretched(rests.take())).await;
                 }
                 Ok(Ended::NoStreaming) => {
                     info!(kind = K::NAME, "the server has no streaming lists; listing by pages");
@@ -176,6 +199,16 @@ impl<'a, K: Kind> Follower<'a, K> {
                 }
             }
         }
+    }
+
+    /// Nothing of what the server told is true, not even that one version is newer than another.
+    fn disown(&mut self) {
+        warn!(kind = K::NAME, "the server is behind what it told before; listing anew");
+        if K::FORGETS {
+            self.sink.hear(Change::Restarted);
+            self.sink.hear(Change::Complete);
+        }
+        self.version = None;
     }
 
     fn url(&self, query: &str) -> String {

@@ -47,8 +47,10 @@ impl Sink<(), ()> for Deaf {
 
 const END: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
 
-/// What is asked of a server that ends every watch at once, in short.
-async fn asked<const LASTS: u64>(count: usize) -> Vec<&'static str> {
+const EXPIRED: &str = r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#;
+
+/// What is asked of a server that ends every watch at once with these words, in short.
+async fn asked<const LASTS: u64>(count: usize, last_words: &str) -> Vec<&'static str> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let connection = Connection::find(None, Some(&address), "test/1").await.unwrap();
@@ -69,7 +71,7 @@ async fn asked<const LASTS: u64>(count: usize) -> Vec<&'static str> {
         } else if request.contains("sendInitialEvents") {
             ("list", format!("{END}\n"))
         } else {
-            ("watch", String::new())
+            ("watch", last_words.to_owned())
         };
         asked.push(what);
         let length = body.len();
@@ -85,8 +87,32 @@ async fn asked<const LASTS: u64>(count: usize) -> Vec<&'static str> {
 #[tokio::test]
 async fn the_version_is_asked_for_only_after_a_watch_that_ended_before_its_time() {
     let limit = Duration::from_secs(30);
-    let in_time = timeout(limit, asked::<0>(4)).await.unwrap();
+    let in_time = timeout(limit, asked::<0>(4, "")).await.unwrap();
     assert_eq!(in_time, ["list", "watch", "watch", "watch"]);
-    let early = timeout(limit, asked::<300>(5)).await.unwrap();
+    let early = timeout(limit, asked::<300>(5, "")).await.unwrap();
     assert_eq!(early, ["list", "version", "watch", "version", "watch"]);
+}
+
+// behaviour: PGC-123
+#[tokio::test]
+async fn a_server_that_forgets_every_time_is_asked_ever_more_rarely() {
+    let begun = Instant::now();
+    let watches = 8;
+    let expired = format!("{EXPIRED}\n");
+    let asked = timeout(Duration::from_secs(30), asked::<300>(3 * watches, &expired)).await;
+    assert_eq!(asked.unwrap(), ["list", "version", "watch"].repeat(watches));
+    // Rests of 1, 2, 4 and so on to 64 ms at least lie between them.
+    assert!(begun.elapsed() >= Duration::from_millis(127), "{:?}", begun.elapsed());
+}
+
+// behaviour: PGC-123
+#[test]
+fn rests_grow_to_the_longest_and_begin_anew_after_a_watch_that_lasted() {
+    let mut rests = Rests::new(Duration::from_secs(1));
+    let grown: Vec<u64> = (0..7).map(|_| rests.take().as_secs()).collect();
+    assert_eq!(grown, [1, 2, 4, 8, 16, 30, 30]);
+    rests.lasted(LONGEST_WAIT - Duration::from_secs(1));
+    assert_eq!(rests.take(), LONGEST_WAIT);
+    rests.lasted(LONGEST_WAIT);
+    assert_eq!(rests.take(), Duration::from_secs(1));
 }

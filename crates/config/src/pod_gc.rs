@@ -124,6 +124,26 @@ pub struct Election {
     pub retry_period: Duration,
 }
 
+impl Election {
+    fn of(flags: &FlagSet) -> Self {
+        Self {
+            namespace: flags.text("leader-elect-resource-namespace").to_owned(),
+            name: flags.text("leader-elect-resource-name").to_owned(),
+            lease_duration: span(flags, "leader-elect-lease-duration"),
+            renew_deadline: span(flags, "leader-elect-renew-deadline"),
+            retry_period: span(flags, "leader-elect-retry-period"),
+        }
+    }
+}
+
+impl Default for Election {
+    /// As it is without a flag: upstream's times.
+    fn default() -> Self {
+        let flags = FlagSet::parse_with(table::FLAGS, [""; 0]);
+        Self::of(&flags.expect("nothing can be wrong with no arguments"))
+    }
+}
+
 /// Where health and metrics are told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serving {
@@ -197,10 +217,15 @@ where
     Ok(Asked::Run(Box::new(arguments(&flags))))
 }
 
+/// The time that a flag says, given or not.
+fn span(flags: &FlagSet, name: &str) -> Duration {
+    flags.duration(name).unwrap_or(GoDuration::ZERO).to_std()
+}
+
 fn arguments(flags: &FlagSet) -> PodGcArguments {
     let count = |name: &str| u32::try_from(flags.integer(name).unwrap_or_default()).ok();
     let path = |name: &str| Some(flags.text(name)).filter(|text| !text.is_empty()).map(Into::into);
-    let span = |name: &str| flags.duration(name).unwrap_or(GoDuration::ZERO).to_std();
+    let span = |name: &str| span(flags, name);
     let text = |name: &str| flags.text(name).to_owned();
     let selector = |name: &str| flags.text(name).parse::<Selector>().unwrap_or_default();
     let without_effect = told().iter().filter(|told| told.meaning.is_empty());
@@ -225,13 +250,7 @@ fn arguments(flags: &FlagSet) -> PodGcArguments {
         concurrency: count("concurrent-deletions").unwrap_or(1) as usize,
         dry_run: flags.is_on("dry-run"),
         events: flags.is_on("deletion-events"),
-        election: flags.is_on("leader-elect").then(|| Election {
-            namespace: text("leader-elect-resource-namespace"),
-            name: text("leader-elect-resource-name"),
-            lease_duration: span("leader-elect-lease-duration"),
-            renew_deadline: span("leader-elect-renew-deadline"),
-            retry_period: span("leader-elect-retry-period"),
-        }),
+        election: flags.is_on("leader-elect").then(|| Election::of(flags)),
         serving: Serving {
             address: text("bind-address"),
             port: u16::try_from(flags.integer("secure-port").unwrap_or_default()).unwrap_or(0),

@@ -27,7 +27,7 @@ use pods::WorkerStates;
 use pods::decide::mirror::StaticPods;
 use pods::mirrors::{MirrorParts, Mirrors};
 use pods::source::SourceWatch;
-use pods::source::api::{ApiCopies, api_source};
+use pods::source::api::{ApiCopies, ApiSource, api_source};
 use status::StartTimes;
 use status::writer::{ApiView, Writer, WriterParts};
 use tokio::sync::watch;
@@ -115,15 +115,38 @@ pub(crate) fn follow(
     }
     let node = node.cloned();
     tasks.spawn("pods of the API server", |stop| async move {
-        // Whether a pod fits says the node's object: nobody is refused before it is known.
-        if let Some(node) = node
-            && stop.run_until_cancelled(node.known()).await.is_none()
-        {
-            return;
-        }
-        source.run(stop).await;
+        stop.run_until_cancelled(follow_pods(&source, node.as_ref())).await;
     });
     Some((told, copies))
+}
+
+/// Follows the pods for ever.
+async fn follow_pods(source: &ApiSource, node: Option<&NodeHandle>) {
+    let Some(node) = node else { return source.follow().await };
+    // Whether a pod fits says the node's object: nobody is refused before it is known.
+    node.known().await;
+    let mut uid = node.node().and_then(|node| node.metadata.uid.clone());
+    loop {
+        // Biased: a node is made again now and then at most, and the other does not end.
+        tokio::select! {
+            biased;
+            () = made_again(node, &mut uid) => info!("the node was made again; all its pods are asked for"),
+            () = source.follow() => {}
+        }
+    }
+}
+
+/// Waits until the node's object is another one than that of this uid. The store of the API server may be another
+/// one, too, and what was heard of the former not true any more: if it counts as many versions by now as the
+/// former did, nobody says so to who watches.
+async fn made_again(node: &NodeHandle, uid: &mut Option<String>) {
+    loop {
+        let other = node.wait_for_node(|node| node.metadata.uid != *uid).await;
+        // The first one is not made again.
+        if std::mem::replace(uid, other.metadata.uid.clone()).is_some() {
+            return;
+        }
+    }
 }
 
 /// What is told: the pods as the API server has them and as they are, and how long that takes.

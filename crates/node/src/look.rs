@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::ports::addresses::Addresses;
 use model::ports::runtime::Runtime;
 use tokio::sync::{Notify, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -60,7 +60,9 @@ impl Look {
             self.find_addresses().await;
             self.list_images().await;
             self.facts.send_if_modified(|facts| !std::mem::replace(&mut facts.was_looked_at, true));
-            while timeout(PERIOD, self.again.notified()).await.is_ok() {
+            // Whatever becomes of images, the rest is looked at in time.
+            let next = Instant::now() + PERIOD;
+            while timeout_at(next, self.again.notified()).await.is_ok() {
                 sleep(BURST).await;
                 self.list_images().await;
             }

@@ -12,6 +12,7 @@ use model::objects::{DataObject, ObjectKey};
 use model::ports::objects::{Freshness, ObjectError, ObjectReads, PodObjects};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
+use tracing::info;
 
 use crate::decide::{Known, References, is_fresh};
 
@@ -93,6 +94,19 @@ pub(crate) struct Entry {
     pub(crate) asked: Duration,
     /// When it was last read, where it is not followed.
     read: Option<Duration>,
+    /// What it was when it was last known, for when nothing newer can be.
+    last: Option<Arc<DataObject>>,
+}
+
+impl Entry {
+    /// What is known is not good enough any more.
+    pub(crate) fn set_aside(&mut self) {
+        match self.known.send_replace(Known::NotYet) {
+            Known::There(object) => self.last = Some(object),
+            Known::Missing => self.last = None,
+            Known::NotYet => {}
+        }
+    }
 }
 
 /// Whether an object is followed.
@@ -136,15 +150,32 @@ impl ObjectStore {
             entry.asked = self.shared.now();
             entry.known.subscribe()
         };
-        let heard = known.wait_for(|known| *known != Known::NotYet);
+        let heard = async {
+            known.wait_for(|known| *known != Known::NotYet).await.map(|known| known.clone())
+        };
         match timeout(PATIENCE, heard).await {
-            Ok(Ok(known)) => match &*known {
-                Known::There(object) => Ok(Arc::clone(object)),
-                _ => Err(not_found(key.kind.singular(), key)),
-            },
+            Ok(Ok(Known::There(object))) => Ok(object),
+            Ok(Ok(_)) => Err(not_found(key.kind.singular(), key)),
             // Its last pod went meanwhile.
             Ok(Err(_)) => Err(not_registered(key)),
-            Err(_) => Err(ObjectError::NotYet { resource: key.kind.singular() }),
+            Err(_) => self.unheard(key).await,
+        }
+    }
+
+    /// Nothing is heard of an object. What it was before it was not followed for a while does, if the server does
+    /// not answer either: a container that ran with it must not stay down for as long as the server is away.
+    async fn unheard(&self, key: &ObjectKey) -> Result<Arc<DataObject>, ObjectError> {
+        let not_yet = ObjectError::NotYet { resource: key.kind.singular() };
+        let last = self.shared.state().entries.get(key).and_then(|entry| entry.last.clone());
+        let Some(last) = last else { return Err(not_yet) };
+        match timeout(PATIENCE, self.shared.reads.object(key, Freshness::Newest)).await {
+            Ok(Ok(Some(read))) => Ok(Arc::new(read)),
+            Ok(Ok(None)) => Err(not_found(key.kind.singular(), key)),
+            Ok(Err(error)) if !error.is_away() => Err(not_yet),
+            Ok(Err(_)) | Err(_) => {
+                info!(%key, "the API server is away; an object is taken as it was known last");
+                Ok(last)
+            }
         }
     }
 
@@ -225,7 +256,7 @@ impl State {
         self.generations += 1;
         entry.generation = self.generations;
         entry.read = None;
-        entry.known.send_replace(Known::NotYet);
+        entry.set_aside();
         if entry.watching == Watching::Idle {
             entry.watching = Watching::Yes;
         }
@@ -251,6 +282,7 @@ impl State {
             generation: self.generations,
             asked: now,
             read: None,
+            last: None,
         };
         self.entries.insert(key.clone(), entry);
         self.dirty.insert(key.clone());

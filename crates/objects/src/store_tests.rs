@@ -177,6 +177,43 @@ async fn what_nobody_asks_for_is_not_followed_until_somebody_does() {
     assert_eq!(world.cluster.asked(Ask::Watch).len(), 2);
 }
 
+// behaviour: OBJ-41
+#[tokio::test(start_paused = true)]
+async fn what_nobody_asked_for_is_as_it_was_while_the_server_is_away() {
+    let world = world(Strategy::Watch);
+    let away = |trouble: Trouble| world.cluster.trouble(Ask::Object, trouble, 1);
+    world.put("a", "1");
+    world.register("pod-1", &["a"]);
+    assert_eq!(world.get("a").await.as_deref(), Ok("1"));
+    sleep(Duration::from_mins(5)).await;
+    world.cluster.wait_followed(&[]).await;
+    world.cluster.freeze_objects(true);
+    world.put("a", "2");
+    let troubles =
+        [Trouble::Unreachable, Trouble::Refused(503), Trouble::Late(Duration::from_mins(1))];
+    for trouble in troubles {
+        let begun = Instant::now();
+        away(trouble.clone());
+        assert_eq!(world.get("a").await.as_deref(), Ok("1"), "{trouble:?}");
+        let took = begun.elapsed();
+        assert!(took <= Duration::from_millis(2100), "{trouble:?}: {took:?}");
+    }
+    // It is there and tells nothing of its own accord: what it answers counts.
+    away(Trouble::Refused(403));
+    assert!(matches!(world.get("a").await, Err(ObjectError::NotYet { .. })));
+    assert_eq!(world.get("a").await.as_deref(), Ok("2"));
+    world.cluster.drop_object(&key("a"));
+    assert_eq!(world.get("a").await.unwrap_err().to_string(), "secret \"a\" not found");
+    // Of what was never known nothing can be said.
+    world.put("b", "1");
+    world.register("pod-2", &["b"]);
+    assert!(matches!(world.get("b").await, Err(ObjectError::NotYet { .. })));
+    world.put("a", "3");
+    world.cluster.freeze_objects(false);
+    world.wait("a", "3").await;
+    world.wait("b", "1").await;
+}
+
 // behaviour: OBJ-13
 #[tokio::test(start_paused = true)]
 async fn what_the_server_has_not_told_yet_is_waited_for_however_long() {

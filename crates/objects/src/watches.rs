@@ -166,7 +166,7 @@ impl Shared {
             return Some(self.at(time));
         }
         entry.watching = Watching::Idle;
-        entry.known.send_replace(Known::NotYet);
+        entry.set_aside();
         state.dirty.insert(key.clone());
         None
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use config::pod_gc::Election as Flags;
 use model::chain::Chain;
 use model::chance::fraction;
 use model::cluster::{About, ClusterEvent, Lease, LeaseName};
@@ -29,6 +30,18 @@ pub struct ElectionSettings {
     pub retry_period: Duration,
 }
 
+impl ElectionSettings {
+    /// The election that the flags describe, for somebody whom nobody else is called like.
+    pub fn new(flags: &Flags, identity: impl Into<String>) -> Self {
+        let (lease_duration, renew_deadline) = (flags.lease_duration, flags.renew_deadline);
+        Self {
+            lease: LeaseName { namespace: flags.namespace.clone(), name: flags.name.clone() },
+            policy: ElectionPolicy { identity: identity.into(), lease_duration, renew_deadline },
+            retry_period: flags.retry_period,
+        }
+    }
+}
+
 /// The outside, as far as an election needs it.
 #[derive(Debug, Clone)]
 pub struct ElectionPorts {
@@ -38,6 +51,16 @@ pub struct ElectionPorts {
     pub events: Arc<dyn ClusterEvents>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
+}
+
+impl ElectionPorts {
+    /// An election on one API server.
+    pub fn new<C>(cluster: &Arc<C>, clock: Arc<dyn WallClock>) -> Self
+    where
+        C: Leases + ClusterEvents + 'static,
+    {
+        Self { leases: Arc::clone(cluster) as _, events: Arc::clone(cluster) as _, clock }
+    }
 }
 
 /// Takes part in an election.

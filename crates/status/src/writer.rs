@@ -282,8 +282,8 @@ impl WriterParts {
             written.answer = None;
         }
         let written = ended.written.as_ref();
-        let written =
-            written.is_some_and(|last| is_written(last, published.version, may_run, &api));
+        let written = written
+            .is_some_and(|last| is_written(last, listings, published.version, may_run, &api));
         let input = WriteInput {
             api: &api,
             ours: &published.status,
@@ -298,11 +298,13 @@ impl WriterParts {
                 debug!(pod = %view::pod_name(&api), uid = %ended.uid, patch, "status written");
                 let answer = self.api.patch_status(&view::pod_name(&api), patch).await?;
                 ended.patched = true;
+                let listings = self.copies.listings();
                 ended.written = Some(Written {
                     status: published.version,
                     may_run,
                     version: view::version(&answer).to_owned(),
-                    answer: Some(Answer { pod: answer, listings: self.copies.listings() }),
+                    listings,
+                    answer: Some(Answer { pod: answer, listings }),
                 });
                 Ok(true)
             }

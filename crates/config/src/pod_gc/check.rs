@@ -2,7 +2,7 @@
 
 use model::selector::Selector;
 
-use super::{CONTROLLER, TLS_VERSIONS};
+use super::{CONTROLLER, Election, TLS_VERSIONS};
 use crate::duration::GoDuration;
 use crate::flags::FlagSet;
 
@@ -50,10 +50,8 @@ pub(super) fn problems(flags: &FlagSet) -> Vec<String> {
 }
 
 fn election(flags: &FlagSet, problems: &mut Vec<String>) {
-    let span = |name: &str| flags.duration(name).unwrap_or(GoDuration::ZERO).to_std();
-    let lease = span("leader-elect-lease-duration");
-    let renew = span("leader-elect-renew-deadline");
-    let retry = span("leader-elect-retry-period");
+    let Election { lease_duration: lease, renew_deadline: renew, retry_period: retry, .. } =
+        Election::of(flags);
     if lease <= renew {
         problems.push(
             "--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline"

@@ -21,7 +21,7 @@ use crate::wiring::{Ports, Settings};
 /// What the agent can do beyond what every node can.
 const FEATURES: [&str; 4] = [
     Ability::InPlacePodLevelResourcesVerticalScaling.gate(),
-    "InPlacePodVerticalScalingInitContainers",
+    Ability::InPlacePodVerticalScalingInitContainers.gate(),
     Ability::RestartAllContainersOnContainerExits.gate(),
     Ability::UserNamespacesHostNetworkSupport.gate(),
 ];

@@ -84,9 +84,7 @@ fn told(checks: &[Check], root: &str, verbose: bool) -> (bool, String) {
 mod tests {
     use std::time::Duration;
 
-    use model::cluster::LeaseName;
     use podgc::cache::Cache;
-    use podgc::decide::election::ElectionPolicy;
     use podgc::election::{ElectionPorts, ElectionSettings};
     use podgc::metrics::Metrics;
     use prometheus::Registry;
@@ -103,20 +101,9 @@ mod tests {
 
     /// The health of somebody who takes part in an election.
     fn candidate(cluster: &MemoryCluster, identity: &str) -> Health {
-        let settings = ElectionSettings {
-            lease: LeaseName { namespace: "kube-system".to_owned(), name: "gc".to_owned() },
-            policy: ElectionPolicy {
-                identity: identity.to_owned(),
-                lease_duration: SECOND * 15,
-                renew_deadline: SECOND * 10,
-            },
-            retry_period: SECOND * 2,
-        };
-        let ports = ElectionPorts {
-            leases: Arc::new(cluster.clone()),
-            events: Arc::new(cluster.clone()),
-            clock: Arc::new(cluster.clock()),
-        };
+        let settings = ElectionSettings::new(&config::pod_gc::Election::default(), identity);
+        let clock = Arc::new(cluster.clock());
+        let ports = ElectionPorts::new(&Arc::new(cluster.clone()), clock);
         let metrics = Metrics::new(&Registry::new()).unwrap();
         let election = Some(Arc::new(Election::new(settings, ports, metrics)));
         Health { election, ..health() }

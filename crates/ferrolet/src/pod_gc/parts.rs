@@ -8,9 +8,7 @@ use cluster::{Cluster, Connection, Exclusion, Rate, Source};
 use config::pod_gc::{Election as Elected, PodGcArguments};
 use hostfs::HostSegments;
 use journal::{DiskJournal, Ledger};
-use model::cluster::LeaseName;
 use podgc::cache::{Cache, SharedCache};
-use podgc::decide::election::ElectionPolicy;
 use podgc::election::{Election, ElectionPorts, ElectionSettings};
 use podgc::metrics::Metrics;
 use podgc::plan::Order;
@@ -75,20 +73,9 @@ async fn cluster(args: &PodGcArguments, registry: &Registry) -> Result<Cluster> 
 }
 
 fn election_of(elected: &Elected, cluster: &Arc<Cluster>, metrics: &Metrics) -> Election {
-    let settings = ElectionSettings {
-        lease: LeaseName { namespace: elected.namespace.clone(), name: elected.name.clone() },
-        policy: ElectionPolicy {
-            identity: format!("{}_{}", host_name(), random_uuid()),
-            lease_duration: elected.lease_duration,
-            renew_deadline: elected.renew_deadline,
-        },
-        retry_period: elected.retry_period,
-    };
-    let ports = ElectionPorts {
-        leases: Arc::clone(cluster) as _,
-        events: Arc::clone(cluster) as _,
-        clock: Arc::new(SystemClock),
-    };
+    let identity = format!("{}_{}", host_name(), random_uuid());
+    let settings = ElectionSettings::new(elected, identity);
+    let ports = ElectionPorts::new(cluster, Arc::new(SystemClock));
     Election::new(settings, ports, metrics.clone())
 }
 

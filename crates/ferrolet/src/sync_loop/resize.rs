@@ -18,6 +18,7 @@ use model::ports::events::{EventType, PodEvent};
 use pods::decide::admission::{Occupancy, Rejection};
 use pods::decide::resize::{
     Impossible, Refused, Resize, Waiting, refusal_news, requested, resize, turn,
+    undeclared_for_change,
 };
 use pods::decide::worker::Update;
 use podspec::{Allocation, view};
@@ -30,6 +31,9 @@ use crate::allocations::{Grant, Written};
 use crate::decide::allocation::still_has;
 use crate::resize_message::resize_message;
 use crate::resize_metrics::Trigger;
+
+/// The word for a change that needs a feature which the node does not declare.
+const UNDECLARED: &str = "FailedNodeDeclaredFeaturesCheck";
 
 /// A pod that asks for other resources than it has.
 #[derive(Debug, Default)]
@@ -60,6 +64,10 @@ impl SyncLoop {
         if let Some(before) = before.filter(|before| before.spec != desired.spec) {
             let requested = requested(&before, desired).into_iter();
             requested.for_each(|request| self.parts.resizes.metrics.requested(request));
+            let node = &self.parts.admission.node;
+            if let Some(message) = undeclared_for_change(&before, desired, node) {
+                self.tell_resize(desired, Warning, UNDECLARED, message);
+            }
         }
         let given = self.allocated(desired);
         self.parts.allocations.changed(Arc::clone(desired), Arc::clone(&given));

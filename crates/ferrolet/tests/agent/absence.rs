@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ids::PodName;
+use model::objects::ObjectKey;
 use model::observed::{Container, ContainerState};
+use serde_json::json;
 use testkit::cluster::node_api::{MemoryNodeApi, NodeAsk};
-use testkit::cluster::{Ask, MemoryPods, Trouble};
+use testkit::cluster::{Ask, MemoryPods, Trouble, object};
 use testkit::pods::pod;
 use testkit::runtime::Method;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -143,4 +145,38 @@ async fn hours_without_the_api_server_cost_few_calls_and_then_each_pod_is_told_o
     for method in [Method::RunPodSandbox, Method::CreateContainer, Method::StopContainer] {
         assert_eq!(world.runtime.count(method), 0, "{method:?}");
     }
+}
+
+/// A pod with a variable from a secret.
+fn with_secret(number: usize) -> Pod {
+    let mut pod = sleeper(number);
+    let from = json!({ "secretKeyRef": { "name": "code", "key": "word" } });
+    let variables = serde_json::from_value(json!([{ "name": "WORD", "valueFrom": from }]));
+    let containers = &mut pod.spec.as_mut().expect("a pod has one").containers;
+    containers[0].env = variables.expect("variables");
+    pod
+}
+
+// behaviour: API-7, OBJ-41
+#[tokio::test(start_paused = true)]
+async fn who_has_variables_from_a_secret_is_restarted_while_the_api_server_is_away() {
+    let (mut world, api) = World::in_cluster();
+    let node = MemoryNodeApi::default();
+    world.own_node = Some(node.clone());
+    world.rest.put_object(&ObjectKey::secret("default", "code"), object([("word", "open")]));
+    api.make(with_secret(0));
+    let _agent = world.start();
+    let first = world.until("it runs", |world| running(world, 0)).await;
+    // So long that nobody follows the secret any more.
+    sleep(Duration::from_mins(10)).await;
+    assert!(world.rest.followed().is_empty(), "{:?}", world.rest.followed());
+    set_away(&world, (&api, &node), true);
+    world.rest.freeze_objects(true);
+    sleep(Duration::from_hours(1)).await;
+    assert!(world.runtime.kill_container(&first.id, 1));
+    let next = |world: &World| running(world, 0).filter(|one| one.id != first.id);
+    let second = world.until("another container runs", next).await;
+    let config = world.runtime.container_config(&second.id).expect("the container");
+    let word = ("WORD".to_owned(), "open".to_owned());
+    assert!(config.envs.contains(&word), "{:?}", config.envs);
 }

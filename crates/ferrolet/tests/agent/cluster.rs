@@ -399,6 +399,27 @@ async fn labels_and_taints_that_people_give_the_node_count_for_who_comes_then() 
     assert!(running(&world, "there").is_some(), "who is there stays");
 }
 
+// behaviour: API-15
+#[tokio::test(start_paused = true)]
+async fn when_the_node_is_made_again_all_pods_are_asked_for() {
+    let (mut world, api) = World::in_cluster();
+    let node = MemoryNodeApi::default();
+    world.own_node = Some(node.clone());
+    let _agent = world.start();
+    api.make(sleeper("former"));
+    ready(&world, &api, "former").await;
+    // As if the store was emptied and counts as many versions again: who watches is not told.
+    api.deafen();
+    api.delete(&named("former"), Duration::ZERO);
+    api.make(sleeper("new"));
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert!(running(&world, "former").is_some() && running(&world, "new").is_none());
+    node.drop_node("node");
+    ready(&world, &api, "new").await;
+    let has_ended = |world: &World| running(world, "former").is_none().then_some(());
+    world.until("the former ends", has_ended).await;
+}
+
 // behaviour: STW-37, STW-38, WRK-28, WRK-29, WRK-30
 #[tokio::test(start_paused = true)]
 async fn it_is_timed_how_long_a_pod_takes_to_start_once() {

@@ -8,6 +8,7 @@ use model::cgroup::CgroupName;
 use model::observed::Container;
 use model::ports::events::PodEvent;
 use model::ports::runtime::Code;
+use pods::decide::admission::Ability;
 use testkit::mortal::Moment;
 use testkit::runtime::{Fault, Method, Rule};
 
@@ -184,6 +185,32 @@ async fn what_cannot_be_is_told_and_the_pod_goes_on_as_it_is() {
     world.remove_manifest("web");
     world.until("no cgroup is left", |world| world.pod_cgroups().is_empty().then_some(())).await;
     assert_eq!(world.live_sandboxes(), 0);
+}
+
+// behaviour: NDF-1
+#[tokio::test(start_paused = true)]
+async fn a_change_that_the_node_does_not_declare_is_told_as_such() {
+    let mut world = World::new();
+    world.lacks = vec![Ability::InPlacePodLevelResourcesVerticalScaling];
+    let write = |cpu: u32| {
+        let manifest = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: uid-of-web}}\nspec:\n  \
+             resources: {{requests: {{cpu: {cpu}}}}}\n  containers:\n  \
+             - {{name: main, image: \"{IMAGE}\", args: [sleep, forever]}}\n"
+        );
+        world.files.write("/manifests/web.yaml", manifest);
+    };
+    write(1);
+    let agent = world.start();
+    world.one_runs("web").await;
+    write(2);
+    let why = world.until("it is told", |_| condition(&agent, "web", "PodResizePending")).await;
+    assert_eq!(why.reason.as_deref(), Some("Infeasible"));
+    let events = told(&world, "FailedNodeDeclaredFeaturesCheck");
+    let messages: Vec<&str> = events.iter().map(|event| event.message.as_str()).collect();
+    let missing = "Pod requires node features that are not available: \
+                   InPlacePodLevelResourcesVerticalScaling";
+    assert_eq!(messages, [missing]);
 }
 
 // behaviour: RSZ-3, RSZ-5, RSZ-7

@@ -15,6 +15,7 @@ use model::ports::events::EventType;
 use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
+use pods::decide::admission::Ability;
 use runtime::decide::NodeSettings;
 use testkit::addresses::MemoryAddresses;
 use testkit::cgroups::MemoryCgroups;
@@ -48,6 +49,8 @@ pub(crate) struct World {
     pub(crate) url: Option<&'static str>,
     /// What pods can have of the node, where that is not as much as they like.
     pub(crate) allocatable: Vec<(&'static str, &'static str)>,
+    /// What the node does not declare.
+    pub(crate) lacks: Vec<Ability>,
     /// Whether each pod has a cgroup of its own.
     pub(crate) per_pod_cgroups: bool,
     /// How many dead containers agents keep.
@@ -89,6 +92,7 @@ impl World {
             web: Arc::default(),
             url: None,
             allocatable: Vec::new(),
+            lacks: Vec::new(),
             per_pod_cgroups: true,
             container_gc: ContainerPolicy::default(),
             disk: Arc::new(disk),
@@ -167,6 +171,9 @@ impl World {
         for (name, amount) in &self.allocatable {
             let amount = amount.parse().expect("an amount");
             settings.admission.allocatable.insert((*name).to_owned(), amount);
+        }
+        for ability in &self.lacks {
+            settings.admission.abilities.remove(ability);
         }
         let ports = Ports {
             runtime,

@@ -191,22 +191,38 @@ async fn new_images_and_addresses_are_told_before_long() {
     let begin = Instant::now();
     world.node(|node| node.status.as_ref().unwrap().images.is_some()).await;
     assert!(begin.elapsed().as_secs() <= 12, "{:?}", begin.elapsed());
-    let ip = "10.0.0.9".parse().unwrap();
-    let found = FoundAddresses {
-        on_interfaces: vec![ip],
-        by_default_route: vec![ip],
-        ..FoundAddresses::default()
-    };
-    world.addresses.set(found);
-    let moved = |node: &Node| {
-        let all = node.status.as_ref().unwrap().addresses.as_ref().unwrap();
-        all.iter().map(|one| one.address.as_str()).eq(["10.0.0.9", "n"])
-    };
-    world.node(moved).await;
+    world.addresses.set(moved());
+    world.node(has_moved).await;
     assert!(begin.elapsed().as_secs() <= 45, "{:?}", begin.elapsed());
     world.addresses.set(FoundAddresses::default());
     pass(120).await;
-    assert!(moved(&world.api.node(NAME).unwrap()), "what cannot be found out changes nothing");
+    assert!(has_moved(&world.api.node(NAME).unwrap()), "what cannot be found out changes nothing");
+}
+
+/// Another address of the machine than it has at first.
+fn moved() -> FoundAddresses {
+    let ip = "10.0.0.9".parse().unwrap();
+    let (on_interfaces, by_default_route) = (vec![ip], vec![ip]);
+    FoundAddresses { on_interfaces, by_default_route, ..FoundAddresses::default() }
+}
+
+fn has_moved(node: &Node) -> bool {
+    let all = node.status.as_ref().unwrap().addresses.as_ref().unwrap();
+    all.iter().map(|one| one.address.as_str()).eq(["10.0.0.9", "n"])
+}
+
+// behaviour: NODE-9
+#[tokio::test(start_paused = true)]
+async fn images_that_come_all_the_time_keep_no_address_from_being_told() {
+    let world = World::new();
+    let running = world.start();
+    world.node(is_ready).await;
+    world.addresses.set(moved());
+    for _ in 0..6 {
+        running.handle.images_changed();
+        pass(10).await;
+    }
+    assert!(has_moved(&world.api.node(NAME).unwrap()));
 }
 
 // behaviour: NODE-24

@@ -2,7 +2,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::cluster::LeaseName;
-use podgc::decide::election::ElectionPolicy;
 use podgc::election::{Election, ElectionPorts, ElectionSettings};
 use podgc::metrics::Metrics;
 use prometheus::Registry;
@@ -12,25 +11,18 @@ use tokio::time::{Instant, timeout};
 const SECOND: Duration = Duration::from_secs(1);
 
 pub(crate) fn name() -> LeaseName {
-    LeaseName { namespace: "kube-system".to_owned(), name: "gc".to_owned() }
+    settings("anybody").lease
+}
+
+/// As it is held without flags: for 15 s, of which 10 s may pass without a renewal, tried every 2 s.
+fn settings(identity: &str) -> ElectionSettings {
+    ElectionSettings::new(&config::pod_gc::Election::default(), identity)
 }
 
 pub(crate) fn election(cluster: &MemoryCluster, identity: &str) -> Election {
-    let settings = ElectionSettings {
-        lease: name(),
-        policy: ElectionPolicy {
-            identity: identity.to_owned(),
-            lease_duration: SECOND * 15,
-            renew_deadline: SECOND * 10,
-        },
-        retry_period: SECOND * 2,
-    };
-    let ports = ElectionPorts {
-        leases: Arc::new(cluster.clone()),
-        events: Arc::new(cluster.clone()),
-        clock: Arc::new(cluster.clock()),
-    };
-    Election::new(settings, ports, Metrics::new(&Registry::new()).unwrap())
+    let clock = Arc::new(cluster.clock());
+    let ports = ElectionPorts::new(&Arc::new(cluster.clone()), clock);
+    Election::new(settings(identity), ports, Metrics::new(&Registry::new()).unwrap())
 }
 
 fn holder(cluster: &MemoryCluster) -> String {

@@ -25,6 +25,7 @@ use model::ids::PodUid;
 use podspec::view;
 
 pub use features::features;
+pub(super) use features::undeclared;
 pub use node::{Ability, Node};
 pub use occupancy::Occupancy;
 use preemption::{Preempting, victims};

@@ -95,6 +95,20 @@ fn a_later_list_takes_the_place_of_what_was_known_at_its_end() {
     assert_eq!(names(&all.wanted()), ["b", "c"]);
 }
 
+// behaviour: STW-36
+#[test]
+fn a_version_that_is_given_twice_hides_nothing() {
+    let with = |phase: &str| {
+        let mut pod = Arc::unwrap_or_clone(at("a", 7));
+        pod.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
+        Arc::new(pod)
+    };
+    let mut all = listed(&[with("Running")]);
+    assert_eq!(list(&mut all, &[with("Running")]), NOTHING);
+    assert_eq!(list(&mut all, &[with("Pending")]), TOLD, "as the store has it by now");
+    assert!(all.copy(&view::uid(&with("Pending"))) == Some(with("Pending")));
+}
+
 // behaviour: API-3
 #[test]
 fn a_new_status_is_no_new_pod_unless_it_says_that_the_pod_is_over() {

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use podspec::resources::{self, Amounts, CPU, MEMORY};
 use podspec::{Allocation, QosClass, Size, qos_class, view};
 
-use super::admission::{Ability, Decision, Node, Preemption, Rejection};
+use super::admission::{Ability, Decision, Node, Preemption, Rejection, undeclared};
 
 /// What to do about a pod that asks for other resources than it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,6 +188,21 @@ pub fn requested(before: &Pod, now: &Pod) -> Vec<Request> {
         }));
     }
     all
+}
+
+/// What a change of a pod needs that the node has to declare and does not, in a sentence. Upstream tells
+/// it beside what becomes of the change.
+pub fn undeclared_for_change(before: &Pod, now: &Pod, node: &Node) -> Option<String> {
+    let (had, wanted) = (Allocation::of(before), Allocation::of(now));
+    let needed = [
+        (Ability::InPlacePodLevelResourcesVerticalScaling, wanted.whole != had.whole),
+        (
+            Ability::InPlacePodVerticalScalingInitContainers,
+            init_containers_change(now, &wanted, &had),
+        ),
+    ];
+    let needed = needed.into_iter().filter(|(_, needed)| *needed);
+    undeclared(needed.map(|(ability, _)| ability), node)
 }
 
 /// A resize that waits.

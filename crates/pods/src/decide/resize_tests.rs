@@ -142,6 +142,47 @@ fn init_containers_that_must_end_keep_what_they_have_without_their_gate() {
     }
 }
 
+// behaviour: NDF-1, NDF-2
+#[test]
+fn a_change_that_needs_what_the_node_does_not_declare_is_named() {
+    use Ability::{
+        InPlacePodLevelResourcesVerticalScaling as Whole,
+        InPlacePodVerticalScalingInitContainers as Init, NodeDeclaredFeatures as Declared,
+    };
+    let pod = |whole: &str, init: &str, beside: &str, main: &str| {
+        let one = |name: &str, cpu: &str, more: &str| {
+            let resources = format!("resources: {{requests: {{cpu: {cpu}}}}}");
+            format!("{{name: {name}, image: 'image:1', {more}{resources}}}")
+        };
+        let beside = one("beside", beside, "restartPolicy: Always, ");
+        let (init, main) = (one("init", init, ""), one("main", main, ""));
+        spec(&format!(
+            "resources: {{requests: {{cpu: {whole}}}}}, initContainers: [{init}, {beside}], \
+             containers: [{main}]"
+        ))
+    };
+    let before = pod("1", "100m", "100m", "100m");
+    let (whole, init) = (Whole.gate(), Init.gate());
+    let both = format!("{whole}, {init}");
+    let rows: [(_, _, &[Ability], Option<&str>); 9] = [
+        ("the whole", pod("2", "100m", "100m", "100m"), &[Declared], Some(whole)),
+        ("the init container", pod("1", "200m", "100m", "100m"), &[Declared], Some(init)),
+        ("both", pod("2", "200m", "100m", "100m"), &[Declared], Some(both.as_str())),
+        ("both, one declared", pod("2", "200m", "100m", "100m"), &[Declared, Whole], Some(init)),
+        ("both, all declared", pod("2", "200m", "100m", "100m"), &[Declared, Whole, Init], None),
+        ("both, nobody asks", pod("2", "200m", "100m", "100m"), &[], None),
+        ("the sidecar", pod("1", "100m", "200m", "100m"), &[Declared], None),
+        ("the regular one", pod("1", "100m", "100m", "200m"), &[Declared], None),
+        ("nothing", pod("1000m", "0.1", "100m", "100m"), &[Declared], None),
+    ];
+    for (what, now, abilities, missing) in rows {
+        let node = Node { abilities: abilities.iter().copied().collect(), ..node() };
+        let expected = missing
+            .map(|missing| format!("Pod requires node features that are not available: {missing}"));
+        assert_eq!(undeclared_for_change(&before, &now, &node), expected, "{what}");
+    }
+}
+
 // behaviour: RSZ-22, RSZ-23
 #[test]
 fn people_hear_once_of_each_refusal_and_the_status_says_what_is_new() {

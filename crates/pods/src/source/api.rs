@@ -65,7 +65,12 @@ impl ApiSource {
 
     /// Follows until told to stop.
     pub async fn run(self, stop: CancellationToken) {
-        stop.run_until_cancelled(self.api.follow_pods_of(&self.node, &self.told)).await;
+        stop.run_until_cancelled(self.follow()).await;
+    }
+
+    /// Follows for ever, from the beginning: all pods are told anew.
+    pub async fn follow(&self) {
+        self.api.follow_pods_of(&self.node, &self.told).await;
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Written {
     pub may_run: bool,
     /// The version that the pod had then.
     pub version: String,
+    /// As in [`Answer`].
+    pub listings: u64,
     /// The pod as the API server had it then, until the source has heard of it.
     pub answer: Option<Answer>,
 }
@@ -49,10 +51,11 @@ pub fn newest<'a>(heard: &'a Arc<Pod>, listings: u64, answer: Option<&'a Answer>
     newer.map_or(heard, |answer| &answer.pod)
 }
 
-/// Whether just this status was written, and answered with just that copy.
-pub fn is_written(written: &Written, status: u64, may_run: bool, api: &Pod) -> bool {
+/// Whether just this status was written, and answered with just that copy. After another list the same version
+/// may be another copy.
+pub fn is_written(written: &Written, listings: u64, status: u64, may_run: bool, api: &Pod) -> bool {
     let is_same = written.status == status && written.may_run == may_run;
-    is_same && written.version == view::version(api)
+    is_same && written.listings == listings && written.version == view::version(api)
 }
 
 /// Whether the deletion of just that pod was asked for, so that it only has to be heard of. One that is there
@@ -108,19 +111,21 @@ mod tests {
         }
     }
 
-    // behaviour: STW-15, STW-17
+    // behaviour: STW-15, STW-17, STW-36
     #[test]
     fn what_was_written_is_so_until_anything_changes() {
-        let written = Written { status: 4, may_run: true, version: "9".to_owned(), answer: None };
+        let version = "9".to_owned();
+        let written = Written { status: 4, may_run: true, version, listings: 3, answer: None };
         let rows = [
-            ("nothing", 4, true, "9", true),
-            ("another status", 5, true, "9", false),
-            ("it has stopped", 4, false, "9", false),
-            ("somebody changed it", 4, true, "10", false),
-            ("it is as it was before", 4, true, "8", false),
+            ("nothing", 3, 4, true, "9", true),
+            ("another status", 3, 5, true, "9", false),
+            ("it has stopped", 3, 4, false, "9", false),
+            ("somebody changed it", 3, 4, true, "10", false),
+            ("it is as it was before", 3, 4, true, "8", false),
+            ("all was told anew", 4, 4, true, "9", false),
         ];
-        for (row, status, may_run, version, expected) in rows {
-            let found = is_written(&written, status, may_run, &of("u1", version));
+        for (row, listings, status, may_run, version, expected) in rows {
+            let found = is_written(&written, listings, status, may_run, &of("u1", version));
             assert_eq!(found, expected, "{row}");
         }
     }

@@ -32,6 +32,10 @@ struct State {
     is_away: bool,
     /// Counts how often those who follow must begin anew.
     expired: u64,
+    /// How many follow, or did.
+    followers: u64,
+    /// How many of them hear nothing any more.
+    deaf: u64,
     calls: Vec<String>,
     /// How many calls found nobody.
     missed: usize,
@@ -101,6 +105,11 @@ impl MemoryPods {
             state.is_away = is_away;
             state.expired += u64::from(is_away);
         });
+    }
+
+    /// Those who follow now hear nothing any more; those who begin to follow do.
+    pub fn deafen(&self) {
+        self.shared.change(|state| state.deaf = state.followers);
     }
 
     /// A pod, if it is there.
@@ -202,10 +211,15 @@ fn uid_of(pod: &Pod) -> PodUid {
 impl PodApi for MemoryPods {
     async fn follow_pods_of(&self, node: &str, sink: &dyn Sink<Arc<Pod>, PodUid>) {
         let mut changed = self.shared.subscribe();
+        let number = {
+            let mut state = self.shared.state();
+            state.followers += 1;
+            state.followers
+        };
         let mut told: Option<(u64, BTreeMap<PodUid, Arc<Pod>>)> = None;
         loop {
             changed.mark_unchanged();
-            let (is_away, expired, there) = {
+            let (is_told, expired, there) = {
                 let state = self.shared.state();
                 let of_node = |pod: &&Arc<Pod>| {
                     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node)
@@ -213,9 +227,9 @@ impl PodApi for MemoryPods {
                 let there = state.pods.values().filter(of_node);
                 let there: BTreeMap<PodUid, Arc<Pod>> =
                     there.map(|pod| (uid_of(pod), Arc::clone(pod))).collect();
-                (state.is_away, state.expired, there)
+                (!state.is_away && number > state.deaf, state.expired, there)
             };
-            if !is_away {
+            if is_told {
                 tell(
                     told.as_ref().filter(|(seen, _)| *seen == expired).map(|(_, told)| told),
                     &there,

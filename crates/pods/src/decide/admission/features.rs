@@ -13,20 +13,26 @@ pub fn features(pod: &Pod, node: &Node) -> Option<Rejection> {
         let message = "PodLevelResources feature gate is disabled";
         return Some(Rejection::new("PodLevelResourcesNotSupported", message));
     }
-    if node.can(Ability::NodeDeclaredFeatures) {
-        let missing = needed(pod).filter(|ability| !node.can(*ability)).map(Ability::gate);
-        let missing: Vec<&str> = missing.collect();
-        if !missing.is_empty() {
-            let missing = missing.join(", ");
-            let message = format!("Pod requires node features that are not available: {missing}");
-            return Some(Rejection::new("PodFeatureUnsupported", message));
-        }
+    if let Some(message) = undeclared(needed(pod), node) {
+        return Some(Rejection::new("PodFeatureUnsupported", message));
     }
     if node.shutting_down {
         let message = "Pod was rejected as the node is shutting down.";
         return Some(Rejection::new("NodeShutdown", message));
     }
     None
+}
+
+/// Which of the features that a node has to declare it does not, in a sentence, if anybody asks.
+pub(in crate::decide) fn undeclared(
+    needed: impl Iterator<Item = Ability>,
+    node: &Node,
+) -> Option<String> {
+    let missing = needed.filter(|ability| !node.can(*ability)).map(Ability::gate);
+    let missing: Vec<&str> = missing.collect();
+    let is_told = node.can(Ability::NodeDeclaredFeatures) && !missing.is_empty();
+    let missing = missing.join(", ");
+    is_told.then(|| format!("Pod requires node features that are not available: {missing}"))
 }
 
 /// What a pod needs that a node has to declare.
