@@ -97,17 +97,13 @@ impl PodResourcesLister for Lister {
         self.enter(V1)?;
         self.metrics.gets.with_label_values(&[V1]).inc();
         let GetPodResourcesRequest { pod_name, pod_namespace } = request.into_inner();
-        match self.pods.named(&pod_namespace, &pod_name) {
-            Some(found) => {
-                Ok(Response::new(GetPodResourcesResponse { pod_resources: Some(pod(found)) }))
-            }
-            None => {
-                self.metrics.failed_gets.with_label_values(&[V1]).inc();
-                // With the code and the words that upstream's have.
-                let why = format!("pod {pod_name} in namespace {pod_namespace} not found");
-                Err(Status::unknown(why))
-            }
-        }
+        let Some(found) = self.pods.named(&pod_namespace, &pod_name) else {
+            self.metrics.failed_gets.with_label_values(&[V1]).inc();
+            // With the code and the words that upstream's have.
+            let why = format!("pod {pod_name} in namespace {pod_namespace} not found");
+            return Err(Status::unknown(why));
+        };
+        Ok(Response::new(GetPodResourcesResponse { pod_resources: Some(pod(found)) }))
     }
 }
 
