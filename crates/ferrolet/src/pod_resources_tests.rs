@@ -1,14 +1,21 @@
 #![expect(clippy::disallowed_methods, reason = "a real socket, and what is in its way")]
 
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 
+use k8s_openapi::api::core::v1::Pod;
 use prometheus::Registry;
+use status::decide::NodeFacts;
 use testkit::clock::VirtualClock;
+use testkit::pods::pod;
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::pod_metrics::PodMetrics;
+use crate::resize_metrics::ResizeMetrics;
+use crate::resizes::Resizes;
 
 #[derive(Debug)]
 struct NoPods;
@@ -103,6 +110,36 @@ async fn where_another_agent_still_answers_it_is_waited_for() {
     place.wait().await;
     UnixStream::connect(&place.path).await.unwrap();
     place.stop().await;
+}
+
+fn node_view() -> NodeView {
+    let registry = Registry::new();
+    let resizes = Arc::new(Resizes::new(ResizeMetrics::new(&registry).unwrap()));
+    let metrics = PodMetrics::new(&registry).unwrap();
+    let node = (NodeFacts::default(), Arc::<Vec<IpAddr>>::default() as _);
+    NodeView::new(node, Arc::new(VirtualClock::new()), resizes, metrics)
+}
+
+// behaviour: PRS-2, PRS-3, PRS-5
+#[tokio::test(start_paused = true)]
+async fn pods_are_told_that_sources_give_and_of_those_that_are_over_few_hear() {
+    let of =
+        |name: &str| -> Arc<Pod> { Arc::new(pod(name).container("main", "image", []).build()) };
+    let view = node_view();
+    view.show(&of("web"));
+    view.refuse(&of("refused"), "OutOfcpu", "there is no room");
+    view.ending(&of("parted"));
+    let given = KnownPods::giving(&["uid-of-refused", "uid-of-web"]);
+    let pods = ToldPods::new(Arc::new(view), Arc::new(given));
+    let names = |pods: Vec<PodContainers>| -> Vec<String> {
+        pods.into_iter().map(|pod| pod.name).collect()
+    };
+    assert_eq!(names(pods.active()), ["web"]);
+    assert_eq!(names(pods.all()), ["refused", "web"]);
+    assert_eq!(pods.named("default", "web"), pods.active().pop());
+    for (namespace, name) in [("default", "refused"), ("default", "parted"), ("shop", "web")] {
+        assert_eq!(pods.named(namespace, name), None, "{namespace}/{name}");
+    }
 }
 
 // behaviour: PRS-3

@@ -229,6 +229,16 @@ impl StopUnknown for StopThroughRuntime {
 }
 
 #[cfg(test)]
+impl KnownPods {
+    /// These pods are given, and nobody works on them.
+    pub(crate) fn giving(uids: &[&str]) -> Self {
+        let known = Self::new(WorkerStates::default());
+        known.told().given = uids.iter().map(|uid| (PodUid::from(*uid), false)).collect();
+        known
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -273,9 +283,8 @@ mod tests {
     // behaviour: PRS-2
     #[test]
     fn a_pod_that_no_source_gives_any_more_is_not_given_though_it_is_still_worked_on() {
-        let known = KnownPods::new(WorkerStates::default());
         let (a, b) = (PodUid::from("a"), PodUid::from("b"));
-        known.told().given.insert(a.clone(), false);
+        let known = KnownPods::giving(&["a"]);
         known.told().working.insert(b.clone());
         assert_eq!(known.given(&a), Some(PodState::Given));
         assert_eq!(known.state(&b), PodState::Known(WorkerState::default()));
