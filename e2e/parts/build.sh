@@ -35,6 +35,7 @@ runc          | github.com/opencontainers/runc         | bin   | 1 | runc=.
 cni           | github.com/containernetworking/plugins | cni   | 0 | plugins/main/bridge plugins/main/loopback plugins/ipam/host-local plugins/meta/portmap
 cri-api       | k8s.io/cri-api                         | files | 0 | pkg/apis/runtime/v1/api.proto
 kubelet       | k8s.io/kubernetes                      | bin   | 0 | cmd/kubelet
+kubelet-api   | k8s.io/kubelet                         | files | 0 | podresources-v1.proto=pkg/apis/podresources/v1/api.proto podresources-v1alpha1.proto=pkg/apis/podresources/v1alpha1/api.proto
 etcd          | go.etcd.io/etcd/server/v3              | bin   | 0 | etcd=.
 control-plane | k8s.io/kubernetes                      | bin   | 0 | cmd/kube-apiserver cmd/kube-controller-manager cmd/kube-scheduler cmd/kubectl
 '

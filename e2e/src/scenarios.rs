@@ -8,6 +8,7 @@ mod ephemeral;
 mod kinds;
 mod mirror;
 mod network;
+mod pod_resources;
 mod preemption;
 mod resize;
 mod workloads;
@@ -40,7 +41,7 @@ pub fn of_pods<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) ->
     let mut cluster = ClusterNode::start_with(&runtime, &options, agent)?;
     cluster.start_agent()?;
     let classes = |cluster: &ClusterNode| classes::classes(cluster, &second);
-    let scenarios: [Scenario<'_>; 10] = [
+    let scenarios: [Scenario<'_>; 11] = [
         // The first one: the node gets a network by it, and is ready.
         ("no network yet", &network::network),
         ("pods of all kinds", &kinds::kinds),
@@ -52,6 +53,7 @@ pub fn of_pods<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) ->
         ("a resize", &resize::resize),
         ("a preemption", &preemption::preemption),
         ("a static pod", &mirror::mirror),
+        ("the resources of pods", &pod_resources::pod_resources),
     ];
     one_by_one(&cluster, &scenarios)?;
     let seen = look(&cluster)?;

@@ -37,7 +37,7 @@ const LAYERS: &[(Layer, &[&str])] = &[
     (Layer::Model, &["model"]),
     (Layer::Ground, &["proto", "sys"]),
     (Layer::Shared, &["checkpoint", "config", "podspec", "journal"]),
-    (Layer::Adapter, &["cri", "csi", "cluster", "hostfs", "fetch", "cgroups"]),
+    (Layer::Adapter, &["cri", "csi", "cluster", "hostfs", "fetch", "cgroups", "podresources"]),
     (
         Layer::Subsystem,
         &[

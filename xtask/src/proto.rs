@@ -1,9 +1,10 @@
-//! Rust code from the definitions in `crates/proto/proto`: one module per package.
+//! Rust code from the definitions in `crates/proto/proto`: one module per folder, which holds one package. The
+//! folder's path ends with the package's name; upstream calls more than one package `v1`.
 //!
 //! Costly to build, and needed only when a definition changes: hence a feature of its own and
 //! checked-in output.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,12 +17,15 @@ use sha2::{Digest as _, Sha256};
 pub(crate) fn generate(root: &Path) -> Result<()> {
     let definitions = root.join("crates/proto/proto");
     for (folder, files) in packages(&definitions)? {
-        let package = folder.replace('/', ".");
         let module = format!("crates/proto/src/{}.rs", folder.replace('/', "_"));
         let scratch = tempfile::tempdir().context("make a scratch folder")?;
-        compile(&definitions, &files, scratch.path())?;
+        let package = compile(&definitions, &files, scratch.path())?;
+        ensure!(
+            format!("/{folder}").ends_with(&format!("/{}", package.replace('.', "/"))),
+            "proto/{folder}: does not end as the package {package} in it is called"
+        );
         let raw = scratch.path().join(format!("{package}.rs"));
-        ensure!(raw.exists(), "proto/{folder}: the files are not of package {package}");
+        ensure!(raw.exists(), "proto/{folder}: no code of package {package}");
         let digest = digest(&definitions.join(&folder), &files)?;
         let made_with = generators(root)?;
         format_file(root, &raw, &header(&folder, &made_with, &digest))?;
@@ -62,21 +66,29 @@ fn packages(definitions: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>> {
     Ok(packages)
 }
 
-fn compile(definitions: &Path, files: &[PathBuf], output: &Path) -> Result<()> {
+/// Makes the code of the files, which are of one package; answers which.
+fn compile(definitions: &Path, files: &[PathBuf], output: &Path) -> Result<String> {
     let mut compiler = protox::Compiler::new([definitions])?;
     compiler
         .include_imports(true)
         .include_source_info(true)
         .open_files(files)
         .context("compile the definitions")?;
+    let pool = compiler.descriptor_pool();
+    let packages: BTreeSet<String> = pool.files().map(|file| file.package_name().into()).collect();
+    let ours: Vec<&String> = packages.iter().filter(|name| *name != "google.protobuf").collect();
+    let [package] = ours[..] else {
+        bail!("files of several packages: {ours:?}");
+    };
     tonic_prost_build::configure()
         .build_transport(false)
         .generate_default_stubs(true)
         .btree_map(".")
-        .skip_debug(messages_with_secrets(&compiler.descriptor_pool()))
+        .skip_debug(messages_with_secrets(&pool))
         .out_dir(output)
         .compile_fds(compiler.file_descriptor_set())
-        .context("generate code")
+        .context("generate code")?;
+    Ok(package.clone())
 }
 
 /// Messages that have a field marked `debug_redact`, named as the generator wants them.

@@ -5,9 +5,7 @@ mod correlator;
 mod correlator_tests;
 mod latest;
 mod outcome;
-mod tokens;
 
 pub use correlator::Correlator;
 use latest::Latest;
 pub use outcome::{Dropped, Next, next};
-use tokens::Tokens;

@@ -8,5 +8,6 @@ pub(crate) mod housekeeping;
 pub(crate) mod news;
 pub(crate) mod node;
 pub(crate) mod node_resources;
+pub(crate) mod pod_resources;
 pub(crate) mod swap;
 pub(crate) mod terminations;

@@ -34,6 +34,7 @@ const FIELDS: &[&str] = &[
     "featureGates.InPlacePodLevelResourcesVerticalScaling",
     "featureGates.InPlacePodVerticalScalingInitContainers",
     "featureGates.KubeletCrashLoopBackOffMax",
+    "featureGates.KubeletPodResourcesListUseActivePods",
     "featureGates.NodeDeclaredFeatures",
     "featureGates.PodLevelResources",
     "featureGates.RestartAllContainersOnContainerExits",

@@ -73,6 +73,7 @@ const OURS: &[&str] = &[
     "objects",
     "pleg",
     "podgc",
+    "podresources",
     "pods",
     "podspec",
     "proto",

@@ -34,6 +34,7 @@ mod observe;
 mod pod_cidr;
 mod pod_gc;
 mod pod_metrics;
+mod pod_resources;
 mod proxies;
 mod pulse;
 mod records;

@@ -53,6 +53,12 @@ impl KnownPods {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How far a pod is that a source gives; nothing of one that none gives any more, though it may still end.
+    pub(crate) fn given(&self, uid: &PodUid) -> Option<PodState> {
+        let is_given = self.told().given.contains_key(uid);
+        is_given.then(|| self.state(uid))
+    }
+
     /// By which rule nothing of a pod runs, nor will: it is gone, or was refused. Before everything that runs
     /// has a worker nobody knows.
     pub(crate) fn runs_nothing(&self, uid: &PodUid) -> Option<&'static str> {
@@ -110,6 +116,11 @@ impl Remains {
         cgroups: CgroupSweep,
     ) -> Self {
         Self { known, gc, deletor, clock, cgroups }
+    }
+
+    /// Which pods there are, for whoever else asks.
+    pub(crate) fn known_pods(&self) -> Arc<KnownPods> {
+        Arc::clone(&self.known)
     }
 
     /// Looks for what was missed.
@@ -218,6 +229,16 @@ impl StopUnknown for StopThroughRuntime {
 }
 
 #[cfg(test)]
+impl KnownPods {
+    /// These pods are given, and nobody works on them.
+    pub(crate) fn giving(uids: &[&str]) -> Self {
+        let known = Self::new(WorkerStates::default());
+        known.told().given = uids.iter().map(|uid| (PodUid::from(*uid), false)).collect();
+        known
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -257,6 +278,17 @@ mod tests {
         known.told().given.clear();
         known.told().refused.clear();
         assert_eq!(known.runs_nothing(&uid), Some("pod-is-gone"));
+    }
+
+    // behaviour: PRS-2
+    #[test]
+    fn a_pod_that_no_source_gives_any_more_is_not_given_though_it_is_still_worked_on() {
+        let (a, b) = (PodUid::from("a"), PodUid::from("b"));
+        let known = KnownPods::giving(&["a"]);
+        known.told().working.insert(b.clone());
+        assert_eq!(known.given(&a), Some(PodState::Given));
+        assert_eq!(known.state(&b), PodState::Known(WorkerState::default()));
+        assert_eq!(known.given(&b), None);
     }
 
     #[test]

@@ -43,7 +43,8 @@ use crate::systemd;
 use crate::traces::{self, Traces};
 use crate::version::USER_AGENT;
 use crate::wiring::{
-    Agent, ImageRules, Local, ManifestUrl, Node, NodeCgroups, Ports, Registry, Settings,
+    Agent, ImageRules, Local, ManifestUrl, Node, NodeCgroups, PodResourcesSocket, Ports, Registry,
+    Settings,
 };
 
 /// How long to wait between two tries to reach the runtime at the start.
@@ -330,6 +331,7 @@ async fn prepare(
     let local = Local {
         listener: UnixListener::from_std(listener).context("listen on the agent's socket")?,
         verbosity: Arc::new(here.verbosity.clone()),
+        pod_resources: PodResourcesSocket::of(here.root_dir, config),
     };
     let ports = Ports {
         runtime,

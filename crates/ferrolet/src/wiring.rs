@@ -46,6 +46,8 @@ pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
 use crate::node_view::{AgentHealth, Metrics, NodeView, RuntimeLogs};
 use crate::pod_metrics::PodMetrics;
+pub use crate::pod_resources::PodResourcesSocket;
+use crate::pod_resources::ToldPods;
 use crate::pulse::Pulse;
 use crate::records::{JournalView, Records};
 use crate::remains::{KnownPods, Remains, StopThroughRuntime};
@@ -65,6 +67,8 @@ pub struct Local {
     pub listener: UnixListener,
     /// How much is logged.
     pub verbosity: Arc<dyn Verbosity>,
+    /// Where it is told which resources pods have.
+    pub pod_resources: PodResourcesSocket,
 }
 
 /// The agent, ready to run.
@@ -112,7 +116,7 @@ impl Agent {
         let statics = tell(settings, &ports, told, &view, &mut tasks);
         let pods = (workers_handle.states(), Arc::clone(&pod_runtime));
         let (remains, container_gc) = collect_containers(settings, &ports, pods, &mut tasks);
-        let gc = (container_gc, images.start(&mut tasks));
+        let (gc, given) = ((container_gc, images.start(&mut tasks)), remains.known_pods());
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
@@ -137,7 +141,7 @@ impl Agent {
             metrics: sync_metrics(settings, &ports),
         });
         let health = tell_health(settings, (pleg.health, pulse), &mut tasks);
-        let known = (Arc::clone(&view), book, RuntimeLogs(pleg.cache));
+        let known = (Arc::clone(&view), given, book, RuntimeLogs(pleg.cache));
         answer(local, ports, known, (&health, &records, &collector), &mut tasks);
         tasks.spawn("journal", |stop| records.keep(stop));
         tasks.spawn("runtime state", |stop| runtime_state.run(stop));
@@ -192,11 +196,14 @@ impl Agent {
 fn answer(
     local: Option<Local>,
     ports: Ports,
-    (view, events, log_paths): (Arc<NodeView>, Arc<EventBook>, RuntimeLogs),
+    (view, given, events, log_paths): (Arc<NodeView>, Arc<KnownPods>, Arc<EventBook>, RuntimeLogs),
     (health, records, collector): (&Arc<dyn HealthChecks>, &Records, &Arc<Collection>),
     tasks: &mut Tasks,
 ) {
-    let Some(Local { listener, verbosity }) = local else { return };
+    let Some(Local { listener, verbosity, pod_resources }) = local else { return };
+    let told = ToldPods::new(Arc::clone(&view), given);
+    let lister = pod_resources.lister(told, &ports);
+    tasks.spawn("pod resources", |stop| pod_resources.serve(lister, stop));
     let answers = server::Parts {
         pods: view,
         events,

@@ -54,7 +54,7 @@ pub use oom_score::set_oom_score_adj;
 pub use open_files::set_open_files;
 pub use replace::replace;
 pub use segments::HostSegments;
-pub use socket::{LONGEST_SOCKET_PATH, Socket, SocketError, listen};
+pub use socket::{LONGEST_SOCKET_PATH, Socket, SocketError, listen, listen_with_mode};
 
 /// The files of this host. All clones share one inotify instance, of which a machine has few.
 #[derive(Debug, Clone, Default)]

@@ -1,4 +1,4 @@
-//! The agent's own socket.
+//! The agent's own sockets.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -50,7 +50,10 @@ pub enum SocketError {
     },
 }
 
-/// A socket that listens, for the agent's user alone. Its file goes when this is dropped.
+/// The mode of a socket that is the agent's own: for its user alone.
+const OWN: u32 = 0o600;
+
+/// A socket that listens. Its file goes when this is dropped.
 #[derive(Debug)]
 pub struct Socket {
     listener: UnixListener,
@@ -59,8 +62,13 @@ pub struct Socket {
     identity: (u64, u64),
 }
 
-/// Listens at a path. What a dead process left there is replaced.
+/// Listens at a path, for the agent's user alone. What a dead process left there is replaced.
 pub fn listen(path: &Path) -> Result<Socket, SocketError> {
+    listen_with_mode(path, OWN)
+}
+
+/// The same, with a socket of that mode. Whoever may write to it may connect.
+pub fn listen_with_mode(path: &Path, mode: u32) -> Result<Socket, SocketError> {
     let length = path.as_os_str().len();
     if length > LONGEST_SOCKET_PATH {
         return Err(SocketError::TooLong { path: path.to_owned(), length });
@@ -76,7 +84,7 @@ pub fn listen(path: &Path) -> Result<Socket, SocketError> {
             .map_err(|error| failed("open")(error.into()))?;
     let address = SocketAddrUnix::new(path).map_err(|error| failed("name")(error.into()))?;
     rustix::net::bind(&socket, &address).map_err(|error| failed("bind")(error.into()))?;
-    chmod(path, Mode::from_raw_mode(0o600))
+    chmod(path, Mode::from_raw_mode(mode))
         .map_err(|error| failed("set the mode of")(error.into()))?;
     rustix::net::listen(&socket, BACKLOG).map_err(|error| failed("listen on")(error.into()))?;
     let identity = identity(path).map_err(failed("look at"))?;
@@ -141,6 +149,16 @@ mod tests {
         assert_eq!(socket.listener().unwrap().local_addr().unwrap().as_pathname(), Some(&*path));
         drop(socket);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_has_the_mode_that_was_asked_for_whatever_the_process_masks() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("kubelet.sock");
+        for mode in [0o755, 0o666] {
+            let _socket = listen_with_mode(&path, mode).unwrap();
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+        }
     }
 
     #[test]

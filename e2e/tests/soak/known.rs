@@ -34,9 +34,6 @@ const OFF: &str = "upstream's is a defect: the state of a manager that is off, w
      can be turned on; ours is promised in docs/configuration.md";
 const EMPTY: &str =
     "promised in docs/configuration.md: a manager that hands out nothing leaves no file behind";
-/// The one thing here that is neither: until there are devices to be told of.
-const NOT_SERVED: &str = "not there yet, as docs/cluster.md says: nobody answers which devices pods have, of which \
-     there are none";
 
 /// On every node.
 pub(crate) const OF_A_NODE: &[Known] = &[
@@ -45,7 +42,6 @@ pub(crate) const OF_A_NODE: &[Known] = &[
     of_upstream("/the node/directories/files/root cpu_manager_state f 600 ", OFF),
     of_upstream("/the node/directories/files/root memory_manager_state f 600 ", OFF),
     of_upstream("/the node/directories/files/root dra_manager_state f 600 ", EMPTY),
-    of_upstream("/the node/directories/files/root pod-resources~1kubelet.sock s 755 ", NOT_SERVED),
     of_ours("/the node/directories/files/root ferrolet*", OWN_FILES),
     of_upstream("/the node/directories/files/root actuated_pods_state f 600 ", OWN_RESOURCES),
     of_upstream("/the node/directories/files/root allocated_pods_state f 600 ", OWN_RESOURCES),

@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::cluster::ClusterEvent;
+use model::tokens::Tokens;
 
-use super::{Latest, Tokens};
+use super::Latest;
 
 /// How many of each are remembered.
 const MOST_KEPT: usize = 4096;

@@ -4,18 +4,16 @@ use std::collections::BTreeMap;
 
 use protox::prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, Kind};
 
-const PACKAGE: &str = "runtime.v1";
-
 /// What something is called ("field runtime.v1.Mount.readonly") and everything that matters about
 /// it ("bool = 3").
 pub(crate) type Items = BTreeMap<String, String>;
 
 /// Every message, field, enum, enum value, service and call of the package.
-pub(crate) fn items(pool: &DescriptorPool) -> Items {
+pub(crate) fn items(package: &str, pool: &DescriptorPool) -> Items {
     let mut items = Items::new();
-    messages(pool, &mut items);
-    enums(pool, &mut items);
-    services(pool, &mut items);
+    messages(package, pool, &mut items);
+    enums(package, pool, &mut items);
+    services(package, pool, &mut items);
     items
 }
 
@@ -29,10 +27,10 @@ pub(crate) fn differences(ours: &Items, theirs: &Items) -> Vec<String> {
     ours.iter().filter_map(difference).collect()
 }
 
-fn messages(pool: &DescriptorPool, items: &mut Items) {
+fn messages(package: &str, pool: &DescriptorPool, items: &mut Items) {
     for message in pool.all_messages() {
         // Map entries show up as the type of their field.
-        if message.package_name() != PACKAGE || message.is_map_entry() {
+        if message.package_name() != package || message.is_map_entry() {
             continue;
         }
         let name = message.full_name();
@@ -43,8 +41,8 @@ fn messages(pool: &DescriptorPool, items: &mut Items) {
     }
 }
 
-fn enums(pool: &DescriptorPool, items: &mut Items) {
-    for kind in pool.all_enums().filter(|e| e.package_name() == PACKAGE) {
+fn enums(package: &str, pool: &DescriptorPool, items: &mut Items) {
+    for kind in pool.all_enums().filter(|e| e.package_name() == package) {
         let name = kind.full_name();
         items.insert(format!("enum {name}"), marks(&kind.options()));
         for value in kind.values() {
@@ -54,9 +52,9 @@ fn enums(pool: &DescriptorPool, items: &mut Items) {
     }
 }
 
-fn services(pool: &DescriptorPool, items: &mut Items) {
+fn services(package: &str, pool: &DescriptorPool, items: &mut Items) {
     let stream = |yes| if yes { "stream " } else { "" };
-    for service in pool.services().filter(|s| s.package_name() == PACKAGE) {
+    for service in pool.services().filter(|s| s.package_name() == package) {
         let name = service.full_name();
         items.insert(format!("service {name}"), marks(&service.options()));
         for call in service.methods() {

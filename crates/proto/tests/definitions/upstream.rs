@@ -5,50 +5,62 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 
 use crate::items::{Items, differences, items};
-use crate::parse::{self, Edit};
+use crate::parse::{self, CRI, Edit, Protocol};
 
-fn theirs() -> Result<Items> {
-    Ok(items(&parse::upstream(&parse::cache())?))
+fn ours(protocol: Protocol) -> Result<Items> {
+    Ok(items(protocol.package, &protocol.ours()?))
+}
+
+fn theirs(protocol: Protocol) -> Result<Items> {
+    Ok(items(protocol.package, &protocol.upstream(&parse::cache())?))
 }
 
 #[test]
 fn every_item_of_ours_exists_upstream_and_is_the_same_there() -> Result<()> {
-    let ours = items(&parse::ours()?);
-    ensure!(ours.contains_key("rpc runtime.v1.RuntimeService.Version"));
-    let differences = differences(&ours, &theirs()?);
-    ensure!(
-        differences.is_empty(),
-        "{} differences from upstream:\n{}",
-        differences.len(),
-        differences.join("\n")
-    );
+    for protocol in parse::ALL {
+        let ours = ours(protocol)?;
+        ensure!(
+            ours.keys().any(|name| name.starts_with("rpc ")),
+            "no calls in {}",
+            protocol.folder
+        );
+        let differences = differences(&ours, &theirs(protocol)?);
+        ensure!(
+            differences.is_empty(),
+            "{} differences from upstream:\n{}",
+            differences.len(),
+            differences.join("\n")
+        );
+    }
     Ok(())
 }
 
 #[test]
 fn nothing_is_left_out_but_windows_and_what_is_deprecated() -> Result<()> {
-    let ours = items(&parse::ours()?);
-    let theirs = theirs()?;
-    let missing: Vec<_> = theirs
-        .iter()
-        .filter(|(name, _)| !ours.contains_key(*name))
-        .filter(|(name, meaning)| {
-            !name.to_lowercase().contains("windows") && !meaning.contains("[deprecated]")
-        })
-        .map(|(name, meaning)| format!("{name}: `{meaning}`"))
-        .collect();
-    ensure!(
-        missing.is_empty(),
-        "{} items of upstream are missing:\n{}",
-        missing.len(),
-        missing.join("\n")
-    );
+    for protocol in parse::ALL {
+        let ours = ours(protocol)?;
+        let theirs = theirs(protocol)?;
+        let missing: Vec<_> = theirs
+            .iter()
+            .filter(|(name, _)| !ours.contains_key(*name))
+            .filter(|(name, meaning)| {
+                !name.to_lowercase().contains("windows") && !meaning.contains("[deprecated]")
+            })
+            .map(|(name, meaning)| format!("{name}: `{meaning}`"))
+            .collect();
+        ensure!(
+            missing.is_empty(),
+            "{} items of upstream are missing:\n{}",
+            missing.len(),
+            missing.join("\n")
+        );
+    }
     Ok(())
 }
 
 #[test]
 fn absent_upstream_definitions_are_an_error_that_names_the_remedy() {
-    let error = parse::upstream(Path::new("/nonexistent")).unwrap_err();
+    let error = CRI.upstream(Path::new("/nonexistent")).unwrap_err();
     let text = error.to_string();
     assert!(text.ends_with("api.proto is missing: run `make testbed`"), "{text}");
 }
@@ -187,9 +199,9 @@ const CASES: &[Case] = &[
 
 #[test]
 fn a_wrong_definition_is_reported_with_both_meanings() -> Result<()> {
-    let theirs = theirs()?;
+    let theirs = theirs(CRI)?;
     for case in CASES {
-        let ours = items(&parse::ours_with(case.edit)?);
+        let ours = items(CRI.package, &CRI.ours_with(case.edit)?);
         assert_eq!(differences(&ours, &theirs), case.expect, "{}", case.edit.to);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A bucket of tokens that come back one by one.
+//! A bucket of tokens that come back one by one: how much may be done at once, and how much over time.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 /// How much one may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tokens {
+pub struct Tokens {
     /// What one token takes to come.
     each: Duration,
     /// As time: that much is there.
@@ -17,13 +17,13 @@ pub(super) struct Tokens {
 
 impl Tokens {
     /// A full bucket.
-    pub(super) fn new(burst: u32, each: Duration, now: Timestamp) -> Self {
+    pub fn new(burst: u32, each: Duration, now: Timestamp) -> Self {
         let full = each * burst;
         Self { each, there: full, full, since: now }
     }
 
     /// Takes a token, if one is there.
-    pub(super) fn take(&mut self, now: Timestamp) -> bool {
+    pub fn take(&mut self, now: Timestamp) -> bool {
         // A clock that went back brings nothing, and takes nothing.
         let passed = Duration::try_from(now.duration_since(self.since)).unwrap_or(Duration::ZERO);
         self.there = self.there.saturating_add(passed).min(self.full);

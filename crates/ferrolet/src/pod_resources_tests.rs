@@ -1,0 +1,156 @@
+#![expect(clippy::disallowed_methods, reason = "a real socket, and what is in its way")]
+
+use std::fs;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt as _;
+
+use k8s_openapi::api::core::v1::Pod;
+use prometheus::Registry;
+use status::decide::NodeFacts;
+use testkit::clock::VirtualClock;
+use testkit::pods::pod;
+use tokio::net::UnixStream;
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::pod_metrics::PodMetrics;
+use crate::resize_metrics::ResizeMetrics;
+use crate::resizes::Resizes;
+
+#[derive(Debug)]
+struct NoPods;
+
+impl PodResources for NoPods {
+    fn active(&self) -> Vec<PodContainers> {
+        Vec::new()
+    }
+
+    fn all(&self) -> Vec<PodContainers> {
+        Vec::new()
+    }
+
+    fn named(&self, _: &str, _: &str) -> Option<PodContainers> {
+        None
+    }
+}
+
+/// A root directory, the socket in it, and who serves there.
+struct Place {
+    path: PathBuf,
+    tasks: JoinSet<()>,
+    stop: CancellationToken,
+    _root: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join(SOCKET);
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        let (tasks, stop) = (JoinSet::new(), CancellationToken::new());
+        Self { path, tasks, stop, _root: root }
+    }
+
+    fn serve(&mut self) {
+        let metrics = Metrics::new(&Registry::new()).unwrap();
+        let clock = Arc::new(VirtualClock::new());
+        let lister = Lister::new(Arc::new(NoPods), Listed::Active, clock, metrics);
+        let socket = PodResourcesSocket { path: self.path.clone(), listed: Listed::Active };
+        self.tasks.spawn(socket.serve(lister, self.stop.clone()));
+    }
+
+    /// Long enough for it to have been tried again. The clock is paused, and waits while files are worked on.
+    async fn wait(&self) {
+        sleep(2 * RETRY + RETRY / 2).await;
+    }
+
+    async fn stop(mut self) {
+        self.stop.cancel();
+        self.tasks.join_next().await.unwrap().unwrap();
+        assert!(!self.path.exists(), "it goes with who serves there");
+    }
+}
+
+// behaviour: PRS-8, PRS-10
+#[tokio::test(start_paused = true)]
+async fn what_a_killed_agent_left_is_replaced_and_goes_with_the_agent() {
+    let mut place = Place::new();
+    drop(std::os::unix::net::UnixListener::bind(&place.path).unwrap());
+    assert!(UnixStream::connect(&place.path).await.is_err(), "nobody listens");
+    place.serve();
+    place.wait().await;
+    UnixStream::connect(&place.path).await.unwrap();
+    assert_eq!(fs::metadata(&place.path).unwrap().permissions().mode() & 0o777, 0o755);
+    place.stop().await;
+}
+
+// behaviour: PRS-8
+#[tokio::test(start_paused = true)]
+async fn what_is_in_the_way_is_left_alone_and_once_it_is_gone_there_are_answers() {
+    let mut place = Place::new();
+    fs::write(&place.path, "notes").unwrap();
+    place.serve();
+    place.wait().await;
+    assert_eq!(fs::read_to_string(&place.path).unwrap(), "notes");
+    fs::remove_file(&place.path).unwrap();
+    place.wait().await;
+    UnixStream::connect(&place.path).await.unwrap();
+    place.stop().await;
+}
+
+// behaviour: PRS-8
+#[tokio::test(start_paused = true)]
+async fn where_another_agent_still_answers_it_is_waited_for() {
+    let mut place = Place::new();
+    let other = hostfs::listen(&place.path).unwrap();
+    place.serve();
+    place.wait().await;
+    other.listener().unwrap().accept().unwrap();
+    drop(other);
+    place.wait().await;
+    UnixStream::connect(&place.path).await.unwrap();
+    place.stop().await;
+}
+
+fn node_view() -> NodeView {
+    let registry = Registry::new();
+    let resizes = Arc::new(Resizes::new(ResizeMetrics::new(&registry).unwrap()));
+    let metrics = PodMetrics::new(&registry).unwrap();
+    let node = (NodeFacts::default(), Arc::<Vec<IpAddr>>::default() as _);
+    NodeView::new(node, Arc::new(VirtualClock::new()), resizes, metrics)
+}
+
+// behaviour: PRS-2, PRS-3, PRS-5
+#[tokio::test(start_paused = true)]
+async fn pods_are_told_that_sources_give_and_of_those_that_are_over_few_hear() {
+    let of =
+        |name: &str| -> Arc<Pod> { Arc::new(pod(name).container("main", "image", []).build()) };
+    let view = node_view();
+    view.show(&of("web"));
+    view.refuse(&of("refused"), "OutOfcpu", "there is no room");
+    view.ending(&of("parted"));
+    let given = KnownPods::giving(&["uid-of-refused", "uid-of-web"]);
+    let pods = ToldPods::new(Arc::new(view), Arc::new(given));
+    let names = |pods: Vec<PodContainers>| -> Vec<String> {
+        pods.into_iter().map(|pod| pod.name).collect()
+    };
+    assert_eq!(names(pods.active()), ["web"]);
+    assert_eq!(names(pods.all()), ["refused", "web"]);
+    assert_eq!(pods.named("default", "web"), pods.active().pop());
+    for (namespace, name) in [("default", "refused"), ("default", "parted"), ("shop", "web")] {
+        assert_eq!(pods.named(namespace, name), None, "{namespace}/{name}");
+    }
+}
+
+// behaviour: PRS-3
+#[test]
+fn a_gate_says_of_which_pods_a_list_tells() {
+    let mut config = KubeletConfiguration::of_empty_file();
+    let root = Path::new("/var/lib/kubelet");
+    assert_eq!(PodResourcesSocket::of(root, &config).listed, Listed::Active);
+    let gate = "KubeletPodResourcesListUseActivePods".to_owned();
+    config.feature_gates.insert(gate, false);
+    let socket = PodResourcesSocket::of(root, &config);
+    assert_eq!(socket.listed, Listed::All);
+    assert_eq!(socket.path, Path::new("/var/lib/kubelet/pod-resources/kubelet.sock"));
+}

@@ -1,0 +1,171 @@
+//! Takes out of requests whom they mean to call.
+//!
+//! Clients in Go that dial a path, as those of the upstream kubelet do, send it as the authority of each request, with
+//! its slashes escaped: `%2Fvar%2Flib%2Fkubelet%2F…`. Go's servers do not care; the HTTP/2 library here takes it for a
+//! malformed request, and cannot be told otherwise. Nobody needs it on a socket: what is there goes, before it is read.
+//!
+//! Headers are compressed by tables that both ends keep in step, so that nothing may be added to them or left out. A
+//! value may become shorter: the other end then keeps more of the table than the sender counts on.
+
+/// How long the text is that a connection begins with.
+const PREFACE: usize = 24;
+/// How long the head of a frame is: its length, kind, flags and stream.
+const HEAD: usize = 9;
+/// The kind of a frame with the headers of a request.
+const HEADERS: u8 = 1;
+/// The flags of such a frame: no more of the headers follow; there is padding; there is a priority.
+const ALL: u8 = 0x4;
+const PADDED: u8 = 0x8;
+const PRIORITY: u8 = 0x20;
+/// How many bytes a priority takes.
+const OF_PRIORITY: usize = 5;
+/// The longest frame that a peer may send unasked. A longer one is refused by who reads it.
+const LONGEST: usize = 1 << 14;
+/// Where the table that is always there has the name `:authority`.
+const AUTHORITY: usize = 1;
+/// The value that takes the place of any: its length and a letter, so that none is shorter.
+const ANYBODY: [u8; 2] = [1, b'x'];
+
+/// What was heard of a connection and is not decided about yet.
+#[derive(Debug)]
+pub(crate) struct Anonymous {
+    /// So many bytes go on as they are.
+    pass: usize,
+    /// The beginning of a frame.
+    held: Vec<u8>,
+}
+
+impl Anonymous {
+    /// Of a connection that has just begun.
+    pub(crate) fn new() -> Self {
+        Self { pass: PREFACE, held: Vec::new() }
+    }
+
+    /// Takes in what came, and puts behind `output` what can be read by now.
+    pub(crate) fn take(&mut self, mut input: &[u8], output: &mut Vec<u8>) {
+        while !input.is_empty() {
+            if self.pass > 0 {
+                let (now, later) = input.split_at(self.pass.min(input.len()));
+                output.extend_from_slice(now);
+                self.pass -= now.len();
+                input = later;
+                continue;
+            }
+            let wanted = self.wanted();
+            let missing = wanted.saturating_sub(self.held.len());
+            let (now, later) = input.split_at(missing.min(input.len()));
+            self.held.extend_from_slice(now);
+            input = later;
+            if self.held.len() == wanted {
+                self.decide(output);
+            }
+        }
+    }
+
+    /// How much must be there before anything can be decided: a head, or the whole frame that it announced.
+    fn wanted(&self) -> usize {
+        if self.held.len() < HEAD { HEAD } else { HEAD + length(&self.held) }
+    }
+
+    fn decide(&mut self, output: &mut Vec<u8>) {
+        let is_head = self.held.len() == HEAD;
+        let follows = length(&self.held);
+        let is_whole = self.held[3] == HEADERS && self.held[4] & ALL != 0;
+        if is_head && is_whole && (1..=LONGEST).contains(&follows) {
+            return;
+        }
+        if is_head {
+            self.pass = follows;
+            output.append(&mut self.held);
+            return;
+        }
+        match anonymous(&self.held) {
+            Some(frame) => output.extend(frame),
+            None => output.extend_from_slice(&self.held),
+        }
+        self.held.clear();
+    }
+}
+
+/// How much follows the head of a frame.
+fn length(frame: &[u8]) -> usize {
+    frame[..3].iter().fold(0, |length, byte| (length << 8) | usize::from(*byte))
+}
+
+/// The same frame of headers without an authority that means anything; none if it cannot be read.
+fn anonymous(frame: &[u8]) -> Option<Vec<u8>> {
+    let (head, payload) = frame.split_at(HEAD);
+    let flags = head[4];
+    let mut begins = 0;
+    let mut padding = 0;
+    if flags & PADDED != 0 {
+        begins += 1;
+        padding = usize::from(*payload.first()?);
+    }
+    if flags & PRIORITY != 0 {
+        begins += OF_PRIORITY;
+    }
+    let ends = payload.len().checked_sub(padding)?;
+    let block = without_authority(payload.get(begins..ends)?)?;
+    let length = u32::try_from(begins + block.len() + padding).ok()?;
+    let parts =
+        [&length.to_be_bytes()[1..], &head[3..], &payload[..begins], &block, &payload[ends..]];
+    Some(parts.concat())
+}
+
+/// Headers as they are sent, but for the authority. None if they make no sense.
+fn without_authority(mut block: &[u8]) -> Option<Vec<u8>> {
+    let mut anonymous = Vec::with_capacity(block.len());
+    while let Some(&first) = block.first() {
+        // A field of the tables, another size of the one that changes, or a field that is written out: to be put into
+        // the table, or not.
+        let (prefix, is_written) = match first {
+            0x80.. => (7, false),
+            0x40.. => (6, true),
+            0x20.. => (5, false),
+            _ => (4, true),
+        };
+        let (number, mut name) = integer(block, prefix)?;
+        if is_written && number == 0 {
+            name += text(block.get(name..)?)?;
+        }
+        let value = if is_written { text(block.get(name..)?)? } else { 0 };
+        let (field, rest) = block.split_at_checked(name + value)?;
+        // An empty one has a length and nothing else.
+        if is_written && number == AUTHORITY && value > 1 {
+            anonymous.extend_from_slice(&field[..name]);
+            anonymous.extend_from_slice(&ANYBODY);
+        } else {
+            anonymous.extend_from_slice(field);
+        }
+        block = rest;
+    }
+    Some(anonymous)
+}
+
+/// A number that begins in the last bits of a byte, and how many bytes it takes.
+fn integer(bytes: &[u8], prefix: u32) -> Option<(usize, usize)> {
+    let most = (1 << prefix) - 1;
+    let mut number = usize::from(*bytes.first()?) & most;
+    if number < most {
+        return Some((number, 1));
+    }
+    // As many as a number can have that counts something in a frame.
+    for (index, byte) in bytes.iter().enumerate().skip(1).take(3) {
+        number += usize::from(byte & 0x7f) << (7 * (index - 1));
+        if byte & 0x80 == 0 {
+            return Some((number, index + 1));
+        }
+    }
+    None
+}
+
+/// How many bytes a text takes, its length included.
+fn text(bytes: &[u8]) -> Option<usize> {
+    let (length, begins) = integer(bytes, 7)?;
+    begins.checked_add(length).filter(|ends| *ends <= bytes.len())
+}
+
+#[cfg(test)]
+#[path = "authority_tests.rs"]
+mod tests;
