@@ -7,11 +7,12 @@ use model::cluster::{About, ClusterEvent};
 use model::ports::clock::WallClock;
 use model::ports::events::{EventType, Events, NodeEvent, NodeEvents, PodEvent};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tracing::debug;
 
 use crate::decide::Dropped;
 use crate::metrics::Metrics;
-use crate::task::EventWriter;
+use crate::task::{EventWriter, Told};
 
 /// How many events wait to be written.
 pub(crate) const MOST_WAITING: usize = 1000;
@@ -20,7 +21,7 @@ pub(crate) const MOST_WAITING: usize = 1000;
 #[derive(Debug, Clone)]
 pub struct ApiEvents {
     /// Closed by the writer when it ends; events are dropped then.
-    queue: mpsc::Sender<ClusterEvent>,
+    queue: mpsc::Sender<Told>,
     node: Arc<str>,
     clock: Arc<dyn WallClock>,
     metrics: Metrics,
@@ -53,8 +54,9 @@ impl ApiEvents {
     fn send(&self, about: About, kind: EventType, reason: Cow<'static, str>, message: String) {
         let is_warning = kind == EventType::Warning;
         let event = ClusterEvent::new(about, is_warning, (reason, message), self.clock.now());
-        if let Err(refused) = self.queue.try_send(event) {
-            let event = refused.into_inner();
+        let told = Told { event, at: Instant::now() };
+        if let Err(refused) = self.queue.try_send(told) {
+            let Told { event, .. } = refused.into_inner();
             debug!(about = event.about.name, reason = %event.reason, "an event was dropped: too many wait");
             self.metrics.dropped(Dropped::QueueFull);
         }

@@ -19,7 +19,8 @@ struct World {
     cluster: MemoryCluster,
     events: ApiEvents,
     registry: Registry,
-    _tasks: JoinSet<()>,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
 }
 
 fn world() -> World {
@@ -28,8 +29,9 @@ fn world() -> World {
     let metrics = Metrics::new(&registry).unwrap();
     let (events, writer) = channel("node-1", Arc::new(cluster.clock()), metrics);
     let mut tasks = JoinSet::new();
-    tasks.spawn(writer.run(Arc::new(cluster.clone()), CancellationToken::new()));
-    World { cluster, events, registry, _tasks: tasks }
+    let stop = CancellationToken::new();
+    tasks.spawn(writer.run(Arc::new(cluster.clone()), stop.clone()));
+    World { cluster, events, registry, stop, tasks }
 }
 
 fn about(pod: &str, message: &str) -> PodEvent {
@@ -98,6 +100,38 @@ async fn an_event_is_written_once_and_then_counted() {
     assert_eq!(world.cluster.asked(Ask::Event).len(), 1);
     assert_eq!(world.cluster.asked(Ask::CountEvent).len(), 2);
     assert_eq!(world.count("ferrolet_events_written_total", None), 3);
+}
+
+// behaviour: EVT-14
+#[tokio::test(start_paused = true)]
+async fn an_event_is_written_after_half_a_second_or_when_the_agent_stops() {
+    let mut world = world();
+    world.tell("a", "x");
+    sleep(Duration::from_millis(490)).await;
+    assert_eq!(world.cluster.events().len(), 0);
+    sleep(Duration::from_millis(20)).await;
+    assert_eq!(world.cluster.events().len(), 1);
+    for pod in ["b", "c"] {
+        world.tell(pod, "x");
+    }
+    // The first of them is waited for by now.
+    sleep(Duration::from_millis(100)).await;
+    let begun = Instant::now();
+    world.stop.cancel();
+    world.tasks.join_next().await;
+    assert_eq!((world.cluster.events().len(), begun.elapsed()), (3, Duration::ZERO));
+}
+
+// behaviour: EVT-14
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_stops_waits_for_no_server() {
+    let mut world = world();
+    world.cluster.trouble(Ask::Event, Trouble::Unreachable, 100);
+    world.tell("a", "x");
+    let begun = Instant::now();
+    world.stop.cancel();
+    world.tasks.join_next().await;
+    assert_eq!(begun.elapsed(), Duration::from_secs(1));
 }
 
 // behaviour: EVT-10

@@ -96,6 +96,10 @@ impl PodStates for KnownPods {
     fn needs_first_sandbox(&self, uid: &PodUid) -> bool {
         self.told().given.get(uid).copied().unwrap_or(false)
     }
+
+    fn any_ends(&self) -> bool {
+        self.workers.any_ends()
+    }
 }
 
 /// The sync loop's side.
@@ -208,6 +212,11 @@ impl Remains {
             return;
         }
         let all = state.content_removable().filter(|_| self.known.sources_ready());
+        if all.is_some() && self.known.any_ends() {
+            // With all else of it, when the others have ended.
+            self.gc.pod_is_removable(uid);
+            return;
+        }
         let died = events.iter().filter_map(|event| match event {
             LifecycleEvent::Died(object) => Some(object.to_string()),
             _ => None,

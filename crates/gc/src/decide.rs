@@ -31,6 +31,10 @@ pub trait PodStates: std::fmt::Debug + Send + Sync {
     fn state(&self, uid: &PodUid) -> PodState;
     /// Whether something counts from the pod's first sandbox, such as the time that it may run.
     fn needs_first_sandbox(&self, uid: &PodUid) -> bool;
+    /// Whether pods are being ended right now, each of which is told of when it has been.
+    fn any_ends(&self) -> bool {
+        false
+    }
 }
 
 /// Nobody to ask: a bare runtime, of whose pods nothing is known.

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
@@ -79,6 +80,8 @@ struct Ended {
     patched: bool,
     /// If its deletion was asked for.
     deleted: Option<Deleted>,
+    /// Since when it has a status that the API server has not.
+    since: Option<Instant>,
 }
 
 /// The task's state; nobody else touches it.
@@ -198,13 +201,14 @@ impl Writer {
             let parts = self.parts.clone();
             let written = self.written.get(&uid).cloned();
             let deleted = self.deleted.get(&uid).cloned();
-            let begun = Ended { uid, wrote: Wrote::Well, written, patched: false, deleted };
+            let since = self.since.get(&uid).copied();
+            let begun = Ended { uid, wrote: Wrote::Well, written, patched: false, deleted, since };
             self.jobs.spawn(async move { parts.write(begun).await });
         }
     }
 
     fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
-        let Ended { uid, wrote, written, patched, deleted } = match ended {
+        let Ended { uid, wrote, written, patched, deleted, .. } = match ended {
             Ok(ended) => ended,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
@@ -212,12 +216,19 @@ impl Writer {
         let published = self.parts.statuses.get(&uid);
         let change = published.as_ref().map_or(0, |published| published.version);
         self.queue.done(&uid, wrote, change, self.begun.elapsed());
-        if let Wrote::Away(_) = wrote {
-            if self.trouble.failed(now) {
-                warn!("statuses do not reach the API server; trying again");
+        match wrote {
+            Wrote::Away(_) => {
+                if self.trouble.failed(now) {
+                    warn!("statuses do not reach the API server; trying again");
+                }
             }
-        } else if let Some(after) = self.trouble.over(now) {
-            info!(?after, "statuses reach the API server again");
+            // Nobody was asked.
+            Wrote::Later(_) => {}
+            Wrote::Well | Wrote::Refused | Wrote::Failed => {
+                if let Some(after) = self.trouble.over(now) {
+                    info!(?after, "statuses reach the API server again");
+                }
+            }
         }
         if published.is_none() {
             self.queue.forget(&uid);
@@ -226,7 +237,7 @@ impl Writer {
             self.since.remove(&uid);
             return;
         }
-        if wrote == Wrote::Well {
+        if patched || wrote == Wrote::Well {
             let since = self.since.remove(&uid);
             if let Some(since) = since.filter(|_| patched) {
                 self.parts.metrics.written(since.elapsed());
@@ -290,10 +301,15 @@ impl WriterParts {
             may_run,
             finished: published.finished,
             written,
+            waited: ended.since.map_or(Duration::MAX, |since| since.elapsed()),
             now: self.clock.now(),
         };
         match write(&input) {
             Write::Nothing => Ok(false),
+            Write::Later(time) => {
+                ended.wrote = Wrote::Later(time);
+                Ok(false)
+            }
             Write::Patch(patch) => {
                 debug!(pod = %view::pod_name(&api), uid = %ended.uid, patch, "status written");
                 let answer = self.api.patch_status(&view::pod_name(&api), patch).await?;

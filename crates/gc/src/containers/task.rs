@@ -7,14 +7,14 @@ use model::chain::{Chain, aggregate};
 use model::ids::PodUid;
 use model::ports::events::{EventType, NodeEvent};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, debug, info, info_span, warn};
 
 use super::survey::PODS_ALONE;
 use super::{PassError, Report, Request, Shared, Step, act, survey};
 use crate::decide::containers::ExitTimes;
-use crate::decide::schedule::{LastPass, asks_the_runtime, looks_at_files};
+use crate::decide::schedule::{LONGEST_HOLD, LastPass, asks_the_runtime, is_held, looks_at_files};
 use crate::plan::Fate;
 
 /// From the end of a regular pass to the start of the next.
@@ -34,12 +34,14 @@ pub struct ContainerGcTask {
     files: Option<survey::Versions>,
     /// Whether the last pass failed, so that the first one that succeeds is told.
     failed: bool,
+    /// Since when the remains of pods wait for others that are being ended.
+    held: Option<Instant>,
 }
 
 impl ContainerGcTask {
     pub(super) fn new(shared: Arc<Shared>, requests: mpsc::Receiver<Request>) -> Self {
         let (ended, last) = (ExitTimes::new(), LastPass::default());
-        Self { shared, requests, ended, last, files: None, failed: false }
+        Self { shared, requests, ended, last, files: None, failed: false, held: None }
     }
 
     /// Makes passes until told to stop; one that is under way is left where it is.
@@ -57,6 +59,7 @@ impl ContainerGcTask {
         let mut next = Instant::now();
         loop {
             let shared = Arc::clone(&self.shared);
+            let held = self.held.map(|since| since + LONGEST_HOLD);
             // Biased: the regular pass first, which comes once a minute and when sources were heard; then what is asked for, at the
             // pace of people; pods that are gone are merged and so wait without growing.
             tokio::select! {
@@ -70,6 +73,7 @@ impl ContainerGcTask {
                     None => return,
                 },
                 () = shared.bell.notified() => self.pods().await,
+                () = sleep_until(held.unwrap_or(next)), if held.is_some() => self.pods().await,
             }
         }
     }
@@ -137,8 +141,13 @@ impl ContainerGcTask {
         report
     }
 
-    /// Removes what is left of pods that are gone.
+    /// Removes what is left of pods that are gone, unless others are about to be: each of those rings.
     async fn pods(&mut self) {
+        let since = *self.held.get_or_insert_with(Instant::now);
+        if is_held(self.shared.parts.pods.any_ends(), since.elapsed()) {
+            return;
+        }
+        self.held = None;
         let removable = std::mem::take(&mut *self.shared.removable());
         for uid in removable {
             self.pod(&uid).await;
@@ -191,6 +200,6 @@ async fn due(next: Instant, now: &Notify) {
     tokio::select! {
         biased;
         () = now.notified() => {}
-        () = tokio::time::sleep_until(next) => {}
+        () = sleep_until(next) => {}
     }
 }

@@ -1,10 +1,21 @@
 //! Which of the regular passes asks the runtime for everything.
 
+use std::time::Duration;
+
 use model::observed::{ContainerState, PodStatus, SandboxState, SandboxStatus};
 
 /// How many regular passes in a row may pass over the runtime. It is a slow repair: nothing that
 /// happens is missed without it, as far as anybody knows.
 const PASSED_OVER_AT_MOST: u32 = 9;
+
+/// How long what is left of pods waits at most for other pods to end.
+pub const LONGEST_HOLD: Duration = Duration::from_secs(10);
+
+/// Whether what is left of pods, which waits for so long already, waits on: the runtime has enough to do while pods
+/// are being ended, and people wait for those.
+pub fn is_held(any_ends: bool, waited: Duration) -> bool {
+    any_ends && waited < LONGEST_HOLD
+}
 
 /// Whether nothing is left of a pod that a pass could remove: it has one sandbox, and all of it lives.
 pub fn is_whole(status: &PodStatus) -> bool {

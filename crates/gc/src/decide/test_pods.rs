@@ -1,6 +1,8 @@
 //! What is known of pods, for tests.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::ids::PodUid;
 use model::pod_state::{PodState, WorkerState};
@@ -14,6 +16,7 @@ pub(crate) struct Pods {
     others: PodState,
     sources_ready: bool,
     first_sandboxes: bool,
+    ending: Arc<AtomicBool>,
 }
 
 impl Pods {
@@ -23,6 +26,7 @@ impl Pods {
             others: PodState::Gone,
             sources_ready: true,
             first_sandboxes: false,
+            ending: Arc::default(),
         }
     }
 
@@ -30,6 +34,11 @@ impl Pods {
     pub(crate) fn sources_not_ready(mut self) -> Self {
         (self.others, self.sources_ready) = (PodState::NotHeard, false);
         self
+    }
+
+    /// Whether any of them is being ended.
+    pub(crate) fn ending(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.ending)
     }
 
     /// All of them count their time from their first sandbox.
@@ -76,5 +85,9 @@ impl PodStates for Pods {
 
     fn needs_first_sandbox(&self, _: &PodUid) -> bool {
         self.first_sandboxes
+    }
+
+    fn any_ends(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
     }
 }

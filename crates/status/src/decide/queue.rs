@@ -20,6 +20,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 pub enum Wrote {
     /// As it should.
     Well,
+    /// Not at all: it has so much time.
+    Later(Duration),
     /// It was refused.
     Refused,
     /// The API server could not do it, or did not know who asked: it may fare better once others do.
@@ -129,6 +131,14 @@ impl Queue {
                     self.mark(uid, change);
                 }
             }
+            Wrote::Later(time) => match meanwhile {
+                Some(change) => self.mark(uid, change),
+                None => {
+                    let not_before = Some(now + time);
+                    let waiting = Waiting { change, not_before, for_server: false };
+                    self.waiting.insert(uid.clone(), waiting);
+                }
+            },
             Wrote::Refused | Wrote::Failed => {
                 self.pause = None;
                 let change = meanwhile.unwrap_or(change);
@@ -244,6 +254,31 @@ mod tests {
         assert_eq!(queue.take(now), None, "the same is refused again");
         queue.mark(&uid("a"), 2);
         assert_eq!(queue.take(now), Some(uid("a")));
+    }
+
+    // behaviour: STW-44
+    #[test]
+    fn one_that_has_time_goes_when_it_is_over_or_with_something_newer() {
+        let (now, time) = (START, Duration::from_millis(300));
+        let mut queue = Queue::default();
+        for newer in [None, Some(2), Some(3)] {
+            queue.mark(&uid("a"), 1);
+            assert_eq!(queue.take(now), Some(uid("a")));
+            if newer == Some(2) {
+                queue.mark(&uid("a"), 2);
+            }
+            queue.done(&uid("a"), Wrote::Later(time), 1, now);
+            queue.mark(&uid("a"), 1);
+            if newer == Some(3) {
+                queue.mark(&uid("a"), 3);
+            }
+            if newer.is_none() {
+                assert_eq!((queue.take(now), queue.next_at()), (None, Some(now + time)));
+            }
+            let at = if newer.is_none() { now + time } else { now };
+            assert_eq!(queue.take(at), Some(uid("a")), "{newer:?}");
+            queue.done(&uid("a"), Wrote::Well, 3, at);
+        }
     }
 
     // behaviour: STW-39

@@ -1,12 +1,21 @@
 //! What is to be written to the API server about a pod.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use podspec::view;
 
 use crate::decide::merge::{MergeInput, is_same, merge};
 use crate::decide::patch::status_patch;
 use crate::decide::phase::Phase;
+
+/// How long a status waits that says nothing new to people, since another one mostly follows at once: that a pod
+/// is about to start, or is about to end.
+pub(crate) const COMPANY: Duration = Duration::from_millis(500);
+
+/// What is told of a container that nothing is wrong with and that is still to be made.
+const UNTIL_MADE: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 /// What is known of a pod.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +30,8 @@ pub struct WriteInput<'a> {
     pub finished: bool,
     /// Whether just this was written and answered with just that.
     pub written: bool,
+    /// For how long its status is another one than the API server's.
+    pub waited: Duration,
     /// The time now.
     pub now: Timestamp,
 }
@@ -32,6 +43,8 @@ pub enum Write {
     Nothing,
     /// Its status, by this patch.
     Patch(String),
+    /// Nothing before so much time has passed, or it has another status.
+    Later(Duration),
     /// That it is gone.
     Delete,
 }
@@ -45,6 +58,10 @@ pub fn write(input: &WriteInput<'_>) -> Write {
         let WriteInput { ours, may_run, now, .. } = *input;
         let merged = merge(&MergeInput { api: input.api, ours, may_run, now });
         let differs = !is_same(api, &merged);
+        let left = COMPANY.saturating_sub(input.waited);
+        if differs && !left.is_zero() && says_nothing_new(api, &merged) {
+            return Write::Later(left);
+        }
         if let Some(patch) =
             differs.then(|| status_patch(&view::uid(input.api), api, &merged)).flatten()
         {
@@ -58,6 +75,28 @@ pub fn write(input: &WriteInput<'_>) -> Write {
     if goes && is_over && input.finished { Write::Delete } else { Write::Nothing }
 }
 
+/// Whether nobody waits for a status: a pod that has just come is about to start, or all that was seen is that
+/// its specification changed, as by its deletion.
+fn says_nothing_new(api: &PodStatus, merged: &PodStatus) -> bool {
+    let is_new = api.start_time.is_none() && is_about_to_start(merged);
+    let generation = api.observed_generation;
+    let is_over = Phase::of(merged).is_some_and(Phase::is_terminal);
+    let is_old = || is_same(api, &PodStatus { observed_generation: generation, ..merged.clone() });
+    is_new || (!is_over && is_old())
+}
+
+fn is_about_to_start(status: &PodStatus) -> bool {
+    let is_made = |one: &ContainerStatus| {
+        let waiting = one.state.as_ref().and_then(|state| state.waiting.as_ref());
+        let reason = waiting.and_then(|waiting| waiting.reason.as_deref());
+        one.last_state.is_none() && reason.is_some_and(|reason| UNTIL_MADE.contains(&reason))
+    };
+    let lists = [&status.init_container_statuses, &status.container_statuses];
+    Phase::of(status) == Some(Phase::Pending)
+        && status.reason.is_none()
+        && lists.into_iter().flatten().flatten().all(is_made)
+}
+
 /// Whether a pod is gone as soon as its finalizers let it: no time is left to it.
 fn only_finalizers_hold(pod: &Pod) -> bool {
     pod.metadata.deletion_grace_period_seconds == Some(0)
@@ -65,6 +104,9 @@ fn only_finalizers_hold(pod: &Pod) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::{ContainerState, ContainerStateWaiting};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
     use super::*;
     use crate::decide::test_pods::{at, deleted, pod};
 
@@ -89,10 +131,13 @@ mod tests {
 
     fn decide(api: &Pod, ours: &str, may_run: bool, finished: bool) -> &'static str {
         let ours = with_phase(ours);
-        let input = WriteInput { api, ours: &ours, may_run, finished, written: false, now: at(1) };
+        let waited = COMPANY;
+        let input =
+            WriteInput { api, ours: &ours, may_run, finished, written: false, waited, now: at(1) };
         match write(&input) {
             Write::Nothing => "nothing",
             Write::Patch(_) => "patch",
+            Write::Later(_) => "later",
             Write::Delete => "delete",
         }
     }
@@ -142,8 +187,61 @@ mod tests {
             may_run: true,
             finished: false,
             written: true,
+            waited: COMPANY,
             now: at(1),
         };
         assert_eq!(write(&input), Write::Nothing);
+    }
+
+    // behaviour: STW-44
+    #[test]
+    fn what_says_nothing_new_waits_for_what_does() {
+        let told = |phase: &str, reason: &str, generation: i64| {
+            let waiting = ContainerStateWaiting { reason: Some(reason.to_owned()), message: None };
+            let state = ContainerState { waiting: Some(waiting), ..ContainerState::default() };
+            let container = ContainerStatus { state: Some(state), ..ContainerStatus::default() };
+            PodStatus {
+                observed_generation: Some(generation),
+                container_statuses: Some(vec![container]),
+                start_time: Some(Time(at(1))),
+                ..with_phase(phase)
+            }
+        };
+        let (none, made) = (PodStatus::default(), "ContainerCreating");
+        let of_server = with_phase("Pending");
+        let refused = PodStatus { reason: Some("OutOfcpu".to_owned()), ..told("Failed", made, 1) };
+        let later = Write::Later(Duration::from_millis(400));
+        let rows = [
+            ("it has just come", &of_server, told("Pending", made, 1), true),
+            ("or nothing is known of it", &none, told("Pending", "PodInitializing", 1), true),
+            ("it cannot start", &of_server, told("Pending", "ErrImagePull", 1), false),
+            ("it is not let in", &of_server, refused, false),
+            ("it runs", &of_server, told("Running", made, 1), false),
+            ("it is known to start", &told("Pending", made, 1), told("Running", made, 1), false),
+            ("its deletion was seen", &told("Running", made, 1), told("Running", made, 2), true),
+            ("of one that is over", &told("Failed", made, 1), told("Failed", made, 2), false),
+            ("and it has ended", &told("Running", made, 1), told("Failed", made, 2), false),
+        ];
+        for (row, api, ours, waits) in rows {
+            let api = Pod { status: Some(api.clone()), ..pod("Never", &["main"]) };
+            let decide = |waited| {
+                let (may_run, finished, written) = (false, false, false);
+                let now = at(1);
+                write(&WriteInput {
+                    api: &api,
+                    ours: &ours,
+                    may_run,
+                    finished,
+                    written,
+                    waited,
+                    now,
+                })
+            };
+            let soon = decide(Duration::from_millis(100));
+            assert_eq!(soon == later, waits, "{row}: {soon:?}");
+            for write in [soon, decide(COMPANY)].into_iter().skip(usize::from(waits)) {
+                assert!(matches!(write, Write::Patch(_)), "{row}: {write:?}");
+            }
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! When passes are made, and what is told of them.
 
+use std::sync::atomic::Ordering;
+
 use model::ports::runtime::Code;
 use testkit::runtime::{Fault, Rule};
 
@@ -46,6 +48,32 @@ async fn all_of_a_pod_goes_as_soon_as_it_may() {
         })
         .await;
     assert_eq!(bench.runtime.count(Method::ListContainers), 1, "of this pod alone");
+}
+
+// behaviour: GC-76
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_pods_waits_for_those_that_are_being_ended_but_not_for_ever() {
+    let pods = Pods::ready();
+    let ending = pods.ending();
+    let mut bench = Bench::new(pods, ContainerPolicy::default());
+    let gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    ending.store(true, Ordering::Relaxed);
+    for (pod, others_end) in [("a", true), ("b", false)] {
+        bench.dead_pod(pod, 1).await;
+        let begun = bench.clock.now();
+        gc.pod_is_removable(&format!("uid-{pod}").as_str().into());
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(bench.containers().len(), 1, "{pod} waits");
+        if others_end {
+            ending.store(false, Ordering::Relaxed);
+            gc.pod_is_removable(&"uid-of-the-last".into());
+        }
+        bench.until("its remains are gone", |bench| bench.sandboxes() == 0).await;
+        let waited = bench.clock.now().duration_since(begun).as_secs();
+        assert_eq!(waited, if others_end { 3 } else { 10 }, "{pod}");
+        ending.store(true, Ordering::Relaxed);
+    }
 }
 
 // behaviour: GC-29, GC-82
