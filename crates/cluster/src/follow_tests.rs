@@ -111,7 +111,7 @@ fn rests_grow_to_the_longest_and_begin_anew_after_a_watch_that_lasted() {
     let mut rests = Rests::new(Duration::from_secs(1));
     let grown: Vec<u64> = (0..7).map(|_| rests.take().as_secs()).collect();
     assert_eq!(grown, [1, 2, 4, 8, 16, 30, 30]);
-    rests.lasted(LONGEST_WAIT - Duration::from_secs(1));
+    rests.lasted(LONGEST_WAIT.saturating_sub(Duration::from_secs(1)));
     assert_eq!(rests.take(), LONGEST_WAIT);
     rests.lasted(LONGEST_WAIT);
     assert_eq!(rests.take(), Duration::from_secs(1));

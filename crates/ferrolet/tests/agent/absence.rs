@@ -177,6 +177,6 @@ async fn who_has_variables_from_a_secret_is_restarted_while_the_api_server_is_aw
     let next = |world: &World| running(world, 0).filter(|one| one.id != first.id);
     let second = world.until("another container runs", next).await;
     let config = world.runtime.container_config(&second.id).expect("the container");
-    let word = ("WORD".to_owned(), "open".to_owned());
-    assert!(config.envs.contains(&word), "{:?}", config.envs);
+    let variable = ("WORD".to_owned(), "open".to_owned());
+    assert!(config.envs.contains(&variable), "{:?}", config.envs);
 }

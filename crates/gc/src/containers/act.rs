@@ -58,7 +58,7 @@ pub(super) async fn remove_one(parts: &ContainerGcParts, container: &Container, 
     let mut report = Report::default();
     let outcome = act.container(container, verdict, false).await;
     if outcome.is_ok() {
-        removal.is_gone();
+        removal.went();
     }
     act.done(verdict.clone(), outcome, &mut report);
 }

@@ -77,7 +77,7 @@ pub(super) struct Removal<'a> {
 
 impl Removal<'_> {
     /// It is gone, whatever a list says that was made before.
-    pub(super) fn is_gone(self) {
+    pub(super) fn went(self) {
         self.removals.state().gone.insert(self.id.clone());
     }
 }
@@ -96,7 +96,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_gone_is_remembered_until_a_pass_is_over() {
         let (removals, id) = (Removals::default(), ContainerId::from("c1"));
-        removals.begin(&id).await.expect("nobody else does").is_gone();
+        removals.begin(&id).await.expect("nobody else does").went();
         assert!(removals.begin(&id).await.is_none());
         removals.pass_is_over();
         drop(removals.begin(&id).await.expect("nobody remembers"));

@@ -164,7 +164,7 @@ fn a_change_that_needs_what_the_node_does_not_declare_is_named() {
     let before = pod("1", "100m", "100m", "100m");
     let (whole, init) = (Whole.gate(), Init.gate());
     let both = format!("{whole}, {init}");
-    let rows: [(_, _, &[Ability], Option<&str>); 9] = [
+    let rows: Vec<(_, _, &[Ability], Option<&str>)> = vec![
         ("the whole", pod("2", "100m", "100m", "100m"), &[Declared], Some(whole)),
         ("the init container", pod("1", "200m", "100m", "100m"), &[Declared], Some(init)),
         ("both", pod("2", "200m", "100m", "100m"), &[Declared], Some(both.as_str())),

@@ -131,14 +131,12 @@ impl Queue {
                     self.mark(uid, change);
                 }
             }
-            Wrote::Later(time) => match meanwhile {
-                Some(change) => self.mark(uid, change),
-                None => {
-                    let not_before = Some(now + time);
-                    let waiting = Waiting { change, not_before, for_server: false };
-                    self.waiting.insert(uid.clone(), waiting);
-                }
-            },
+            Wrote::Later(time) => {
+                let not_before = meanwhile.is_none().then_some(now + time);
+                let change = meanwhile.unwrap_or(change);
+                let waiting = Waiting { change, not_before, for_server: false };
+                self.waiting.insert(uid.clone(), waiting);
+            }
             Wrote::Refused | Wrote::Failed => {
                 self.pause = None;
                 let change = meanwhile.unwrap_or(change);
