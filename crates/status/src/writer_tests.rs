@@ -207,6 +207,25 @@ async fn a_status_is_written_once_for_many_changes_and_nothing_is_asked_before()
     assert_eq!(world.server.calls(), ["PATCH default/web"]);
 }
 
+// behaviour: STW-44
+#[tokio::test(start_paused = true)]
+async fn that_a_pod_is_about_to_start_is_told_with_its_start_or_a_little_later() {
+    let world = world();
+    for (name, starts_after, calls) in [("quick", 200, 1), ("slow", 2000, 2)] {
+        let uid = world.make(name);
+        world.store.set(&uid, status("Pending", "False"));
+        sleep(Duration::from_millis(starts_after.min(700))).await;
+        assert_eq!(world.calls("PATCH"), calls - 1, "{name}");
+        sleep(Duration::from_millis(starts_after.saturating_sub(700))).await;
+        let starts = Instant::now();
+        world.store.set(&uid, status("Running", "True"));
+        world.until("it is written", |world| world.phase(name) == "Running").await;
+        assert!(starts.elapsed() < Duration::from_millis(100), "{:?}", starts.elapsed());
+        assert_eq!(world.calls("PATCH"), calls, "{name}");
+        world.server.forget_calls();
+    }
+}
+
 // behaviour: STW-1, STW-17
 #[tokio::test(start_paused = true)]
 async fn what_others_wrote_stays_and_what_they_took_is_written_again() {
