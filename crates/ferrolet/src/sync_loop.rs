@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use model::ids::{PodName, PodUid};
+use model::ids::{ObjectId, PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
@@ -380,6 +380,13 @@ impl SyncLoop {
     async fn happened(&mut self, events: BTreeMap<PodUid, Vec<LifecycleEvent>>) {
         for (uid, events) in events {
             self.parts.remains.happened(&uid, &self.parts.cache.get(&uid), &events);
+            if let Some(pod_runtime) = &self.parts.pod_runtime {
+                for event in &events {
+                    if let LifecycleEvent::Died(ObjectId::Container(id)) = event {
+                        pod_runtime.container_died(id);
+                    }
+                }
+            }
             if !self.is_wanted(&uid) {
                 self.end_if_stranger(uid).await;
             } else if events.iter().any(LifecycleEvent::wants_sync) {

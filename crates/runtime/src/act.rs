@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Pod;
-use model::ids::{PodUid, SandboxId};
+use model::ids::{ContainerId, PodUid, SandboxId};
 use model::image_claims::ImageClaims;
 use model::ports::addresses::HostIps;
 use model::ports::clock::WallClock;
@@ -27,6 +27,7 @@ use crate::decide::{
 };
 use crate::error::SyncError;
 use crate::image::Images;
+use crate::lives::Lives;
 use crate::metrics::Metrics;
 use crate::report::Reporter;
 use crate::user_namespaces::UserNamespaces;
@@ -77,6 +78,8 @@ pub struct PodRuntime {
     pub(crate) actuated: Actuated,
     /// Waits of containers that keep failing. Never held across an await.
     pub(crate) restarts: Mutex<Backoff<RestartKey>>,
+    /// Containers that are being started.
+    pub(crate) lives: Lives,
 }
 
 /// What a restart's wait belongs to: another image, or other resources, are another try.
@@ -110,12 +113,18 @@ impl PodRuntime {
         let restarts = Mutex::new(Backoff::new(parts.restart_backoff));
         let user_namespaces = UserNamespaces::new(parts.pods.clone(), parts.node.ids_per_pod);
         let actuated = Actuated::new(Arc::clone(&parts.files), &parts.node.root_dir);
-        Self { parts, images: Images::new(), user_namespaces, actuated, restarts }
+        let (images, lives) = (Images::new(), Lives::default());
+        Self { parts, images, user_namespaces, actuated, restarts, lives }
     }
 
     /// The pods' cgroups, if they have any.
     pub fn cgroups(&self) -> Option<Arc<PodCgroups>> {
         self.parts.cgroups.clone()
+    }
+
+    /// A container has ended. What was to be done with it while it runs is not waited for.
+    pub fn container_died(&self, id: &ContainerId) {
+        self.lives.ended(id);
     }
 
     pub(crate) fn reporter(&self, pod: &Pod, container: &str) -> Reporter<'_> {

@@ -55,6 +55,9 @@ pub enum HookFailure {
         /// What of that it complained about.
         stderr: String,
     },
+    /// The container ended, and its request got no answer for a while after that.
+    #[error("the container has ended")]
+    Ended,
     /// Its request got no answer.
     #[error("make the request")]
     Http {
@@ -84,6 +87,7 @@ impl HookFailure {
                 (format!("{what}: {}", error.rpc_text()), "")
             }
             Self::Http { url, source } => (format!("Get {url:?}: {}", Chain(source)), ""),
+            Self::Ended => (self.to_string(), ""),
             Self::Hook(HookError::Nothing) => {
                 return format!("Cannot run handler: invalid handler: {}", HookError::Nothing);
             }

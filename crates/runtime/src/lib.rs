@@ -30,6 +30,7 @@ mod image;
 mod kill;
 mod last_words;
 mod layout;
+mod lives;
 mod metrics;
 mod pod_directories;
 mod pod_setup;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::ids::ContainerId;
@@ -19,10 +20,14 @@ use crate::act::{Home, PodRuntime};
 use crate::create::Made;
 use crate::decide::{ContainerStart, Role, Situation, Turn, startable, with_default_tag};
 use crate::error::{StartError, SyncError};
-use crate::hooks::Hooked;
+use crate::hooks::{HookFailure, Hooked};
 use crate::image::Ensured;
 use crate::layout::next_restart_count;
+use crate::lives::Life;
 use model::log_layout::LogLayout;
+
+/// How long the answer to a request is waited for after the container has ended that it is made for.
+const AFTERLIFE: Duration = Duration::from_secs(10);
 
 /// A container to start.
 pub(crate) struct Starting<'a> {
@@ -130,6 +135,7 @@ impl PodRuntime {
         let made = self.made(starting, image).await?;
         // What ends before anybody looks has used it all the same.
         claim.used(self.parts.clock.now());
+        let life = self.lives.follow(&made.id);
         if !made.runs {
             report.event(Normal, "Created", "Container created".to_owned());
             if let Err(error) = self.parts.runtime.start_container(&made.id).await {
@@ -141,7 +147,7 @@ impl PodRuntime {
         report.event(Normal, "Started", "Container started".to_owned());
         self.link_log(&home.config, &made.log_path, &container.name, &made.id).await;
         if !made.runs {
-            self.post_start(starting, &made.id).await?;
+            self.post_start(starting, &made.id, &life).await?;
         }
         Ok(made.id)
     }
@@ -186,6 +192,7 @@ impl PodRuntime {
         &self,
         starting: &Starting<'_>,
         id: &ContainerId,
+        life: &Life<'_>,
     ) -> Result<(), StartError> {
         let Starting { pod, container, home, .. } = *starting;
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
@@ -203,6 +210,8 @@ impl PodRuntime {
                 return Err(StartError::PodEnds);
             }
             ran = self.run_hook(&hooked, handler, None) => ran,
+            // A command ends with its container; a request to somebody else may never.
+            () = life.is_over_for(AFTERLIFE), if handler.http_get.is_some() => Err(HookFailure::Ended),
         };
         let Err(failure) = ran else { return Ok(()) };
         // What the hook said may hold secrets, so the event does not repeat it.

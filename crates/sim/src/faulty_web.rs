@@ -31,20 +31,25 @@ impl FaultyWeb {
             None => self.outside.note("get"),
         }
         match fault {
-            Some(Fault::Error(_)) => {
-                let source = io::Error::from(io::ErrorKind::ConnectionRefused).into();
-                let (step, server) = ("connect to", "memory".to_owned());
-                Err(HttpError::Failed { step, server, source })
-            }
+            Some(Fault::Error(_)) => Err(failed("connect to", io::ErrorKind::ConnectionRefused)),
             Some(Fault::Refused(status)) => Ok(Answer { status, body: b"not now".to_vec() }),
             Some(Fault::Slow(time)) => {
                 sleep(time).await;
                 self.web.get(request).await
             }
-            Some(Fault::Hang) => std::future::pending().await,
+            Some(Fault::Hang) => {
+                // A request may take an hour; the server that does not answer is started anew before that.
+                let mut calm = self.outside.calm.subscribe();
+                calm.wait_for(|calm| *calm).await.expect("the outside outlives its agents");
+                Err(failed("read from", io::ErrorKind::ConnectionReset))
+            }
             _ => self.web.get(request).await,
         }
     }
+}
+
+fn failed(step: &'static str, why: io::ErrorKind) -> HttpError {
+    HttpError::Failed { step, server: "memory".to_owned(), source: io::Error::from(why).into() }
 }
 
 #[async_trait]

@@ -56,6 +56,8 @@ pub(crate) struct Outside {
     pub(crate) clock: Arc<NodeClock>,
     /// Whether the runtime is away.
     pub(crate) away: watch::Sender<bool>,
+    /// Whether nothing more goes wrong.
+    pub(crate) calm: watch::Sender<bool>,
     /// Effects that come after their calls were answered.
     pub(crate) late: Mutex<JoinSet<()>>,
     /// Stands for every call that goes wrong and is not over; see [`Outside::under_way`].
@@ -130,6 +132,7 @@ impl Outside {
             epoch: steady.now(),
             clock: Arc::new(NodeClock::new(steady)),
             away: watch::Sender::new(false),
+            calm: watch::Sender::new(false),
             late: Mutex::default(),
             trouble: Arc::default(),
             began: Instant::now(),

@@ -145,6 +145,30 @@ async fn the_end_of_the_pod_ends_the_wait_for_a_post_start_hook() {
     }
 }
 
+// behaviour: ACT-303
+#[tokio::test(start_paused = true)]
+async fn a_request_of_a_post_start_hook_is_given_up_after_the_end_of_its_container() {
+    let world = World::new();
+    let mut handler = http("HTTP");
+    handler.http_get.as_mut().unwrap().host = Some("hooks.test".into());
+    world.web.put("http://hooks.test:8080/hook", Page::Silence);
+    let pod = with(post_start(handler), &["sleep", "forever"]);
+    let begun = Instant::now();
+    let ((reasons, error), ()) = tokio::join!(world.failed(&pod), async {
+        tokio::time::sleep(seconds(60)).await;
+        let id = world.running(&pod, "main").await;
+        world.runtime.kill_container(&id, 1);
+        world.pods.container_died(&id);
+    });
+    assert_eq!(
+        (reasons, begun.elapsed()),
+        (vec![("main".to_owned(), "PostStartHookError")], seconds(70))
+    );
+    let SyncError::StartContainers(failed) = error else { unreachable!() };
+    let said = failed[0].1.message();
+    assert!(said.ends_with("failed - error: the container has ended"), "{said}");
+}
+
 // behaviour: ACT-85
 #[tokio::test(start_paused = true)]
 async fn a_pre_stop_hook_runs_first_and_its_time_comes_out_of_the_grace() {
