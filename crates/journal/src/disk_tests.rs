@@ -103,6 +103,65 @@ async fn the_logs_of_a_container_do_not_count_towards_the_limit() {
     assert_eq!((all.entries.len(), all.more), (12, false));
 }
 
+// behaviour: GC-104
+#[tokio::test(start_paused = true)]
+async fn what_went_along_is_found_with_its_container_wherever_it_lies() {
+    const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+    const C: &str = "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc";
+    let [log, link] =
+        [|id: &str| format!("/logs/{id}.log"), |id: &str| format!("/links/w-{id}.log")];
+    let told = |id: &str| [id.to_owned(), link(id), log(id)];
+    let segments = MemorySegments::default();
+    let mut number = 0;
+    let mut put = |id: &str, subjects: &[Subject]| {
+        let created = Input::Text(format!("when {id} was"));
+        let of = verdict(id, "main", "web");
+        let detail = of.detail.clone().with("created", created);
+        for subject in subjects {
+            let verdict =
+                Verdict { subject: subject.clone(), detail: detail.clone(), ..of.clone() };
+            let entry = Entry::new(&verdict, Outcome::Removed, Timestamp::UNIX_EPOCH, "0.1.0");
+            // Two to a segment, so that some lie in another one than their container.
+            let mut content = segments.content(number / 2).unwrap_or_default();
+            content.extend_from_slice(&decode::line(&entry));
+            segments.put(number / 2, content);
+            number += 1;
+        }
+    };
+    for id in [A, B, C] {
+        put(id, &[Subject::ContainerLog(log(id).into())]);
+    }
+    for id in [B, A, C] {
+        put(id, &[Subject::LogLink(link(id).into())]);
+    }
+    for id in [C, A, B] {
+        put(id, &[Subject::Container(id.into())]);
+    }
+    let asked = |what: &str, limit| {
+        let found = find(&segments, &Query::new(what), limit).unwrap();
+        let mut ids: Vec<String> = ids(&found).into_iter().map(str::to_owned).collect();
+        ids.sort();
+        (ids, found.more)
+    };
+    let sorted = |containers: &[&str]| {
+        let mut all: Vec<String> = containers.iter().flat_map(|id| told(id)).collect();
+        all.sort();
+        all
+    };
+    let rows: [(&str, usize, &[&str], bool); 5] = [
+        ("web", 1, &[B], true),
+        ("web", 2, &[B, A], true),
+        ("web", 3, &[B, A, C], false),
+        ("aaaa", 1, &[A], false),
+        (C, 20, &[C], false),
+    ];
+    for (what, limit, expected, more) in rows {
+        assert_eq!(asked(what, limit), (sorted(expected), more), "{what} {limit}");
+    }
+    assert_eq!(asked(&log(A), 1), (vec![log(A)], false), "a log that is asked for is told alone");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_entry_torn_at_any_byte_costs_that_entry_alone() {
     let segments = MemorySegments::default();

@@ -36,7 +36,7 @@ mod under_way;
 
 pub use disk::{DiskJournal, SMALLEST};
 pub use entry::{Became, Entry, Inputs, plain};
-pub use find::{Found, find};
+pub use find::{Found, find, went_along};
 pub use ledger::{Ledger, Progress};
 pub use query::{Match, Query, Thing};
 pub use recorded::{RecordedCgroups, RecordedFiles, RecordedPods, RecordedRuntime};

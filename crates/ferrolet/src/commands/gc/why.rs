@@ -1,12 +1,12 @@
 //! `ferrolet gc why`.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use hostfs::HostSegments;
 use jiff::{SignedDuration, Timestamp};
-use journal::{Became, Entry, Query, Thing, find};
+use journal::{Became, Entry, Query, Thing, find, went_along};
 use model::ports::clock::WallClock as _;
 use server::wire::{GcItem, GcVerdict, WhyAnswer};
 use status::decide::human_duration;
@@ -18,9 +18,6 @@ use crate::commands::agent::{AgentClient, AgentError};
 use crate::commands::table::clean;
 use crate::observe::SystemClock;
 use crate::run::JOURNAL;
-
-/// How long, at most, the log of a container went before it.
-const BEFORE: SignedDuration = SignedDuration::from_secs(60);
 
 /// What `gc why` is asked.
 #[derive(Debug, Clone, clap::Args)]
@@ -185,28 +182,13 @@ struct Removal<'a> {
 fn together(entries: &[Entry]) -> Vec<Removal<'_>> {
     let mut removals: Vec<Removal<'_>> = Vec::new();
     for entry in entries {
-        let of = |removal: &&mut Removal<'_>| {
-            let container = removal.entry;
-            entry.kind == "log"
-                && container.kind == "container"
-                && !matches!(entry.outcome, Became::Failed | Became::Unknown)
-                && (&entry.name, &entry.pod_uid, &entry.rule)
-                    == (&container.name, &container.pod_uid, &container.rule)
-                && container.time.duration_since(entry.time) <= BEFORE
-                && (!is_link(entry) || entry.id.contains(container.id.as_str()))
-        };
+        let of = |removal: &&mut Removal<'_>| went_along(entry, removal.entry);
         match removals.iter_mut().rev().find(of) {
             Some(removal) => removal.logs.push(entry),
             None => removals.push(Removal { entry, logs: Vec::new() }),
         }
     }
     removals
-}
-
-/// Whether a log is a link to one: those have the container's id in their name.
-fn is_link(entry: &Entry) -> bool {
-    let name = Path::new(&entry.id).file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-    name.rsplit('-').next().is_some_and(|id| id.len() >= 32)
 }
 
 /// What happened, when and why; then the rule with all it was applied to.
