@@ -303,6 +303,18 @@ async fn gc_why_tells_what_was_removed_and_else_what_is_still_there() {
         told,
         "nothing called \"frog/toad?&x=1\" was removed, as far as the journal goes back"
     );
+    node.garbage
+        .problems
+        .lock()
+        .unwrap()
+        .push("failed to list containers: nobody is in".to_owned());
+    let told = why(&node, "frog").await.unwrap_err();
+    let expected = "; what is there now cannot be told: failed to list containers: nobody is in";
+    assert!(told.ends_with(expected), "{told}");
+    let json: serde_json::Value =
+        serde_json::from_str(&why(&node, "main -o json").await.unwrap()).unwrap();
+    assert_eq!(json["stillThere"], serde_json::Value::Null);
+    assert_eq!(json["problems"], serde_json::json!([&expected[2..]]));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use hostfs::HostSegments;
 use jiff::{SignedDuration, Timestamp};
 use journal::{Became, Entry, Query, Thing, find, went_along};
 use model::ports::clock::WallClock as _;
-use server::wire::{GcItem, GcVerdict, WhyAnswer};
+use server::wire::{GcItem, GcPlan, GcVerdict, WhyAnswer};
 use status::decide::human_duration;
 
 use super::Output;
@@ -53,7 +53,7 @@ pub async fn why(
     out: &mut dyn Write,
 ) -> Result<()> {
     let (what, limit) = (args.what.as_str(), usize::from(args.limit));
-    let (answer, runs) = match agent.gc_why(what, limit).await {
+    let (mut answer, runs) = match agent.gc_why(what, limit).await {
         Ok(answer) => (answer, true),
         // Its journal is there without it.
         Err(AgentError::NoAgent(_)) => {
@@ -63,9 +63,15 @@ pub async fn why(
     };
     tell_damage(&answer);
     let (is_json, found) = (args.output == Some(Output::Json), !answer.found.entries.is_empty());
-    let there = if runs && (is_json || !found) { still_there(agent, what).await } else { None };
+    let there = match runs {
+        false => There::not_told("no agent runs here".to_owned()),
+        // Who hears what was removed needs nothing else.
+        true if found && !is_json => There::default(),
+        true => still_there(agent, what).await,
+    };
     if is_json {
-        let answer = Answer { answer: &answer, still_there: there.as_deref() };
+        answer.found.problems.extend(there.missing.clone().filter(|_| runs));
+        let answer = Answer { answer: &answer, still_there: there.items.as_deref() };
         let text = serde_json::to_string_pretty(&answer).context("write the answer")?;
         writeln!(out, "{text}")?;
     } else {
@@ -74,7 +80,7 @@ pub async fn why(
     if found {
         return Ok(());
     }
-    bail!("{}", unknown(what, &there.unwrap_or_default(), runs))
+    bail!("{}", unknown(what, &there))
 }
 
 /// The answer for programs.
@@ -114,29 +120,60 @@ pub(crate) fn tell_damage(answer: &WhyAnswer) {
     }
 }
 
-/// What of that name or id is there, as the plan has it. Without a plan nothing is known of it.
-async fn still_there(agent: &AgentClient, what: &str) -> Option<Vec<GcItem>> {
-    let plan = agent.gc_plan().await.ok()?;
-    let query = Query::new(what);
-    let is_meant = |item: &GcItem| {
-        let thing = Thing {
-            id: &item.id,
-            name: &item.name,
-            pod: item.pod.as_deref().unwrap_or_default(),
-            uid: item.pod_uid.as_deref().unwrap_or_default(),
-            is_image: item.kind == "image",
-        };
-        query.means_any_name(&thing, &item.detail).is_some()
-    };
-    Some(plan.items.into_iter().filter(is_meant).collect())
+/// What of a name or id is there, as the plan has it.
+#[derive(Debug, Default)]
+struct There {
+    /// What is meant; nothing if nobody can tell.
+    items: Option<Vec<GcItem>>,
+    /// Why some of it may be missing, or all.
+    missing: Option<String>,
 }
 
-fn unknown(what: &str, there: &[GcItem], runs: bool) -> String {
-    let mut text = format!("nothing called {what:?} was removed, as far as the journal goes back");
-    if !runs {
-        text.push_str("; no agent runs here that could tell what is still there");
+impl There {
+    fn not_told(why: String) -> Self {
+        Self { items: None, missing: Some(format!("what is there now cannot be told: {why}")) }
     }
-    for item in there {
+
+    /// What is meant of a plan. A plan with problems has gaps, and what is not in it may lie in one.
+    fn of_plan(plan: GcPlan, what: &str) -> Self {
+        let query = Query::new(what);
+        let is_meant = |item: &GcItem| {
+            let thing = Thing {
+                id: &item.id,
+                name: &item.name,
+                pod: item.pod.as_deref().unwrap_or_default(),
+                uid: item.pod_uid.as_deref().unwrap_or_default(),
+                is_image: item.kind == "image",
+            };
+            query.means_any_name(&thing, &item.detail).is_some()
+        };
+        let items: Vec<GcItem> = plan.items.into_iter().filter(is_meant).collect();
+        let problems = clean(&plan.problems.join("; "));
+        match (items.is_empty(), problems.is_empty()) {
+            (_, true) => Self { items: Some(items), missing: None },
+            (true, false) => Self::not_told(problems),
+            (false, false) => {
+                let missing = format!("not everything could be looked at: {problems}");
+                Self { items: Some(items), missing: Some(missing) }
+            }
+        }
+    }
+}
+
+async fn still_there(agent: &AgentClient, what: &str) -> There {
+    match agent.gc_plan().await {
+        Ok(plan) => There::of_plan(plan, what),
+        Err(error) => There::not_told(format!("{:#}", anyhow::Error::from(error))),
+    }
+}
+
+fn unknown(what: &str, there: &There) -> String {
+    let mut text = format!("nothing called {what:?} was removed, as far as the journal goes back");
+    if let Some(missing) = &there.missing {
+        text.push_str("; ");
+        text.push_str(missing);
+    }
+    for item in there.items.iter().flatten() {
         let of = item.pod.as_ref().map(|pod| format!(" of pod {pod}")).unwrap_or_default();
         let will = match item.verdict {
             GcVerdict::Remove => "the next pass removes it",

@@ -150,7 +150,7 @@ fn the_journal_of_an_agent_that_is_gone_is_read_from_its_files() {
 }
 
 #[test]
-fn what_is_still_there_is_told_with_what_the_plan_says() {
+fn what_is_still_there_is_told_with_what_the_plan_says_and_with_what_it_could_not_look_at() {
     let item = GcItem {
         kind: "container".to_owned(),
         id: ID.to_owned(),
@@ -161,11 +161,28 @@ fn what_is_still_there_is_told_with_what_the_plan_says() {
         rule: "running".to_owned(),
         detail: journal::Inputs::default(),
     };
-    assert_eq!(
-        unknown("main", &[item], true),
-        "nothing called \"main\" was removed, as far as the journal goes back\n\
-         \x20 container main (4f6c0e1d2a3b4) of pod default/web is there: it stays, it runs (running)"
-    );
+    let there = "\n  container main (4f6c0e1d2a3b4) of pod default/web is there: it stays, it runs (running)";
+    let gap = "; not everything could be looked at: the disk is on fire";
+    let unseen = "; what is there now cannot be told: the disk is on fire";
+    let rows = [
+        ("main", None, there.to_owned(), Some(1)),
+        ("main", Some("the disk is on\u{1b}fire"), format!("{gap}{there}"), Some(1)),
+        ("other", None, String::new(), Some(0)),
+        ("other", Some("the disk is on fire"), unseen.to_owned(), None),
+    ];
+    for (what, problem, expected, told) in rows {
+        let plan = GcPlan {
+            generated_at: Timestamp::UNIX_EPOCH,
+            source: server::wire::GcSource::Agent,
+            policy: journal::Inputs::default(),
+            items: vec![item.clone()],
+            problems: problem.into_iter().map(str::to_owned).collect(),
+        };
+        let there = There::of_plan(plan, what);
+        assert_eq!(there.items.as_ref().map(Vec::len), told, "{what}");
+        let begin = format!("nothing called {what:?} was removed, as far as the journal goes back");
+        assert_eq!(unknown(what, &there), begin + &expected);
+    }
 }
 
 #[tokio::test]
