@@ -3,6 +3,7 @@
 mod passes;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
@@ -14,10 +15,12 @@ use gc::policy::{AgeBy, ContainerPolicy};
 use journal::Inputs;
 use model::chain::Chain;
 use model::ports::clock::WallClock;
+use model::ports::runtime::{Runtime, RuntimeError, RuntimeVersion};
 use model::verdict::{Detail, Input, Verdict};
 use serde_json::Value;
 use server::wire::{GcItem, GcLine, GcPlan, GcSource, GcVerdict};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use self::passes::{Passes, Reader};
 use crate::records::Records;
@@ -27,11 +30,28 @@ use crate::wiring::{Ports, Settings};
 /// How many people wait for their pass at a time.
 const WAITING: usize = 4;
 
+/// How long somebody who asks waits for a runtime that says nothing. Calls of passes have minutes.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The runtime says nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("the container runtime does not answer: it was asked for its version {}s ago", PATIENCE.as_secs())]
+pub(crate) struct Silent;
+
+/// Asks the runtime for what it always knows, so that nobody waits minutes for one that hangs. What a plan
+/// asks for after that may take its time: there may be very many containers.
+pub(crate) async fn heard(
+    runtime: &dyn Runtime,
+) -> Result<Result<RuntimeVersion, RuntimeError>, Silent> {
+    timeout(PATIENCE, runtime.version()).await.map_err(|_| Silent)
+}
+
 /// What collects garbage on this node.
 #[derive(Debug)]
 pub(crate) struct Collection {
     containers: ContainerGc,
     images: ImageGc,
+    runtime: Arc<dyn Runtime>,
     clock: Arc<dyn WallClock>,
     policy: Inputs,
     /// Read by the task that makes passes.
@@ -42,9 +62,15 @@ pub(crate) struct Collection {
 impl server::Collector for Collection {
     async fn plan(&self) -> GcPlan {
         let generated_at = self.clock.now();
-        let (containers, images) = tokio::join!(self.containers.plan(), self.images.plan());
-        let (items, problems) = planned(&containers, &images);
         let policy = self.policy.clone();
+        // One that fails at once is told with all that it was asked for.
+        let (items, problems) = match heard(&*self.runtime).await {
+            Ok(_) => {
+                let plans = tokio::join!(self.containers.plan(), self.images.plan());
+                planned(&plans.0, &plans.1)
+            }
+            Err(silent) => (Vec::new(), vec![chain(&silent)]),
+        };
         GcPlan { generated_at, source: GcSource::Agent, policy, items, problems }
     }
 
@@ -77,6 +103,7 @@ impl Collection {
         Self {
             containers,
             images,
+            runtime: Arc::clone(&ports.runtime),
             clock: Arc::clone(&ports.clock),
             policy: policy(&settings.container_gc, &settings.images.policy),
             asked: sender,

@@ -53,6 +53,23 @@ fn instances(world: &World, pod: &str) -> usize {
     world.runtime.containers().iter().filter(|one| *one.pod.name == *pod).count()
 }
 
+// behaviour: GC-105
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_for_a_plan_hears_within_seconds_that_the_runtime_hangs() {
+    let world = World::new();
+    let agent = world.start();
+    let calm = agent.collector().plan().await;
+    assert!(calm.problems.is_empty(), "{:?}", calm.problems);
+    for method in [Method::Version, Method::ListContainers, Method::ListImages] {
+        world.runtime.inject(Rule::on(method, Fault::hang()));
+    }
+    let asked = tokio::time::Instant::now();
+    let plan = agent.collector().plan().await;
+    assert!(asked.elapsed() <= Duration::from_secs(10), "{:?}", asked.elapsed());
+    let silent = "the container runtime does not answer: it was asked for its version 5s ago";
+    assert_eq!((plan.items.len(), &plan.problems[..]), (0, &[silent.to_owned()][..]));
+}
+
 // behaviour: GC-4, GC-76
 #[tokio::test(start_paused = true)]
 async fn of_a_pod_whose_manifest_is_gone_nothing_is_left_within_seconds() {

@@ -19,11 +19,10 @@ use model::log_layout::LogLayout;
 use model::observed::{Container, ContainerStatus};
 use model::ports::clock::WallClock;
 use model::ports::events::{NodeEvent, NodeEvents};
-use model::ports::runtime::Runtime as _;
 use prometheus::Registry;
 use server::wire::{GcPlan, GcSource};
 
-use crate::collection::{planned, policy};
+use crate::collection::{heard, planned, policy};
 use crate::observe::SystemClock;
 
 /// How many dead containers are kept, where no agent says so. As the flags of `ferrolet run`.
@@ -89,10 +88,8 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
     let kubelet = KubeletConfiguration::default();
     let deadlines = Deadlines { request: kubelet.runtime_request_timeout.to_std() };
     let runtime = Arc::new(CriRuntime::new(&endpoint, &endpoint, deadlines));
-    runtime
-        .version()
-        .await
-        .with_context(|| format!("ask the container runtime at {}", endpoint.path().display()))?;
+    let asked = || format!("ask the container runtime at {}", endpoint.path().display());
+    heard(&*runtime).await.with_context(asked)?.with_context(asked)?;
     let images = Policy {
         minimum_age: kubelet.image_minimum_gc_age.to_std(),
         maximum_age: kubelet.image_maximum_gc_age.to_std(),
@@ -172,6 +169,21 @@ mod tests {
         let told = policy(&ContainerPolicy::default(), &Policy::default());
         let names: Vec<&str> = told.0.iter().map(|(name, _)| name.as_str()).collect();
         assert!(ASSUMED.iter().all(|name| names.contains(name)), "{names:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_runtime_that_takes_a_call_and_says_nothing_is_not_waited_for() {
+        let place = tempfile::tempdir().unwrap();
+        let socket = place.path().join("runtime.sock");
+        let _nobody_reads = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let endpoint = format!("unix://{}", socket.display());
+        let line = Line::parse_from(["gc", "--container-runtime-endpoint", &endpoint]);
+        let error = plan(&endpoint, &line.caps).await.unwrap_err();
+        let expected = format!(
+            "ask the container runtime at {}: the container runtime does not answer: it was asked for its version 5s ago",
+            socket.display()
+        );
+        assert_eq!(format!("{error:#}"), expected);
     }
 
     #[derive(clap::Parser)]

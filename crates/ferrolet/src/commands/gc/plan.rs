@@ -107,7 +107,10 @@ fn lines(plan: &GcPlan, now: Timestamp, terminal: Option<usize>) -> Vec<String> 
         lines.extend(rows.iter().map(|row| columns.line(row, terminal)));
         lines.push(String::new());
     }
-    lines.push(summary(plan));
+    // Where nothing could be looked at, nobody knows what stays.
+    if !plan.items.is_empty() || plan.problems.is_empty() {
+        lines.push(summary(plan));
+    }
     lines
 }
 
