@@ -103,6 +103,27 @@ pub fn cut(text: &str, cells: usize) -> String {
     shown
 }
 
+/// A text in lines of at most so many cells, broken between words; within one only if it takes more than a line.
+pub fn wrapped(text: &str, cells: usize) -> Vec<String> {
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for word in text.split_whitespace() {
+        if !line.is_empty() && width(&line) + 1 + width(word) > cells {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        for c in word.chars() {
+            if !line.is_empty() && width(&line) + c.width().unwrap_or(0) > cells {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push(c);
+        }
+    }
+    lines.extend(Some(line).filter(|line| !line.is_empty()));
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +163,21 @@ mod tests {
             let shown = cut(text, cells);
             assert_eq!(shown, expected, "{text} in {cells}");
             assert!(width(&shown) <= cells, "{text} in {cells}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_wrapped_between_words() {
+        let rows: [(&str, usize, &[&str]); 6] = [
+            ("", 5, &[]),
+            ("its pod is gone", 20, &["its pod is gone"]),
+            ("its pod is gone", 10, &["its pod is", "gone"]),
+            ("its pod is gone", 9, &["its pod", "is gone"]),
+            ("a sha256:0123 b", 6, &["a", "sha256", ":0123", "b"]),
+            ("日本 語", 4, &["日本", "語"]),
+        ];
+        for (text, cells, expected) in rows {
+            assert_eq!(wrapped(text, cells), expected, "{text} in {cells}");
         }
     }
 

@@ -15,7 +15,7 @@ use super::words::{bytes_text, counted, reason, short_id};
 use crate::commands::Place;
 use crate::commands::agent::{AgentClient, AgentError};
 use crate::commands::get_pods::terminal_size;
-use crate::commands::table::{Columns, GAP, clean, cut, width};
+use crate::commands::table::{Columns, GAP, clean, cut, width, wrapped};
 use crate::observe::SystemClock;
 
 /// Where things stand in a row.
@@ -25,8 +25,7 @@ const ID: usize = 5;
 
 /// From how many cells on ids are shown.
 const WIDE: usize = 120;
-/// How many cells a reason has at least, and a name.
-const REASON: usize = 26;
+/// How many cells a name has at least.
 const SHORTEST: usize = 8;
 
 /// What `gc plan` is asked.
@@ -104,7 +103,11 @@ fn lines(plan: &GcPlan, now: Timestamp, terminal: Option<usize>) -> Vec<String> 
     let columns = Columns::of(&rows);
     let mut lines = Vec::new();
     if !plan.items.is_empty() {
-        lines.extend(rows.iter().map(|row| columns.line(row, terminal)));
+        lines.push(columns.line(&rows[0], terminal));
+        for (row, item) in rows[1..].iter().zip(&plan.items) {
+            let why = reason(&item.rule, &item.detail);
+            lines.extend(explained(&columns, row, &why, terminal));
+        }
         lines.push(String::new());
     }
     // Where nothing could be looked at, nobody knows what stays.
@@ -112,6 +115,17 @@ fn lines(plan: &GcPlan, now: Timestamp, terminal: Option<usize>) -> Vec<String> 
         lines.push(summary(plan));
     }
     lines
+}
+
+/// A row with its reason behind the rule, or below where a terminal has no room for it there.
+fn explained(columns: &Columns, row: &[String], why: &str, terminal: Option<usize>) -> Vec<String> {
+    let whole = format!("{}: {why}", columns.line(row, None));
+    let whole = clean(&whole);
+    let Some(cells) = terminal.filter(|cells| width(&whole) > *cells) else { return vec![whole] };
+    let indent = columns.width(0) + GAP.len();
+    let below = wrapped(&clean(why), cells.saturating_sub(indent).max(SHORTEST));
+    let below = below.into_iter().map(|line| cut(&format!("{:indent$}{line}", ""), cells));
+    [columns.line(row, terminal)].into_iter().chain(below).collect()
 }
 
 fn row(item: &GcItem, now: Timestamp) -> Vec<String> {
@@ -134,12 +148,12 @@ fn row(item: &GcItem, now: Timestamp) -> Vec<String> {
         pod.unwrap_or("-").to_owned(),
         age_or_size(item, now),
         id.to_owned(),
-        // The rule first: it is short enough for any terminal, and can be looked up.
-        format!("{}: {}", item.rule, reason(&item.rule, &item.detail)),
+        // Short enough for any terminal, and can be looked up.
+        item.rule.clone(),
     ]
 }
 
-/// Makes room for reasons on a terminal: ids are shown on a wide one alone, of long names the end or the
+/// Makes room for rules on a terminal: ids are shown on a wide one alone, of long names the end or the
 /// beginning.
 fn fit(rows: &mut [Vec<String>], cells: usize) {
     for row in rows.iter_mut() {
@@ -152,9 +166,9 @@ fn fit(rows: &mut [Vec<String>], cells: usize) {
     }
     let columns = Columns::of(rows.iter());
     let why = rows.first().map_or(0, |header| header.len() - 1);
-    let others = (0..why).filter(|column| ![NAME, POD].contains(column));
+    let others = (0..=why).filter(|column| ![NAME, POD].contains(column));
     let others: usize = others.map(|column| columns.width(column)).sum();
-    let room = cells.saturating_sub(others + why * GAP.len() + REASON);
+    let room = cells.saturating_sub(others + why * GAP.len());
     let (name, pod) = (columns.width(NAME), columns.width(POD));
     if name + pod <= room {
         return;

@@ -98,27 +98,55 @@ fn of_a_cluster() -> GcPlan {
 }
 
 #[test]
-fn on_any_terminal_verdicts_and_rules_can_be_read_with_the_names_of_a_cluster() {
+fn on_any_terminal_verdicts_rules_and_reasons_can_be_read_with_the_names_of_a_cluster() {
     let plan = of_a_cluster();
-    for cells in [80, 100, 120, 160] {
+    for cells in [80, 100, 120, 160, 200] {
         let (text, _) = written(&plan, Some(cells));
-        let lines: Vec<&str> = text.lines().collect();
-        assert!(lines.iter().all(|line| line.chars().count() <= cells), "{text}");
-        for (line, item) in lines[1..].iter().zip(&plan.items) {
+        assert!(text.lines().all(|line| line.chars().count() <= cells), "{text}");
+        let rows = text.lines().filter(|line| line.starts_with(['r', 'k']));
+        for (line, item) in rows.zip(&plan.items) {
             let verdict = if item.verdict == GcVerdict::Remove { "remove " } else { "keep " };
             assert!(line.starts_with(verdict) && line.contains(&item.rule), "{text}");
         }
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for item in &plan.items {
+            assert!(words.contains(&reason(&item.rule, &item.detail)), "{text}");
+        }
     }
     assert_eq!(
-        written(&plan, Some(100)).0,
+        written(&plan, Some(80)).0,
         "\
-VERDICT   KIND        NAME                 POD                 AGE/SIZE   WHY
-remove    container   coredns              coredns-7d4b9c6f…   120m       per-container-cap: dead i…
-remove    log         kube-system_cored…   coredns-7d4b9c6f…   -          pod-is-gone: its pod is g…
-remove    log         coredns-7d4b9c6f5…   -                   -          dangling-link: the link l…
-keep      image       coredns:v1.11.3      -                   66.8 MiB   image-in-use: it is used …
+VERDICT   KIND        NAME           POD            AGE/SIZE   WHY
+remove    container   coredns        coredns-7d4…   120m       per-container-cap
+          dead instance 2 of 2 of its container, counted from the newest, and 1
+          may stay
+remove    log         kube-system…   coredns-7d4…   -          pod-is-gone
+          its pod is gone
+remove    log         coredns-7d4…   -              -          dangling-link
+          the link leads nowhere; its container: not-found
+keep      image       coredns:v1.…   -              66.8 MiB   image-in-use
+          it is used by 2 containers, such as c
 
 would remove 1 container, 2 logs; would keep 1
+"
+    );
+}
+
+#[test]
+fn a_reason_that_fits_stands_behind_its_rule() {
+    let (text, _) = written(&some(), Some(102));
+    assert_eq!(
+        text,
+        "\
+VERDICT   KIND        NAME             POD           AGE/SIZE   WHY
+remove    container   main             default/web   120m       per-container-cap
+          dead instance 2 of 2 of its container, counted from the newest, and 1 may stay
+remove    log         default_web_u1   default/web   -          pod-is-gone: its pod is gone
+keep      sandbox     -                default/web   -          sandbox-ready: it is ready for its pod
+keep      image       pause:1          -             2.0 MiB    image-pinned
+          the runtime asks to keep it
+
+would remove 1 container, 1 log; would keep 2
 "
     );
 }
