@@ -32,7 +32,9 @@ const fn ignored(name: &'static str, syntax: Syntax) -> Flag {
     Flag { name, syntax, target: Target::Ignored }
 }
 
-const EVICTION: &str = "disk space is guarded by evictionHard and evictionSoft";
+/// What upstream advises instead does not do it here: nobody is evicted yet.
+const EVICTION: &str =
+    "upstream will drop it in favour of eviction; it counts, and nobody is evicted yet";
 const NO_PLUGIN: &str = "volume plugins of this kind are gone, use CSI";
 const NO_IGNORE: &str = "lower evictionHard instead";
 

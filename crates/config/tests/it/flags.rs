@@ -279,8 +279,8 @@ fn flags_on_their_way_out_are_warned_about_once() {
         [
             "--boot-id-file: the flag is deprecated, it has no effect",
             "--max-pods: the flag is deprecated, set maxPods in the file given by --config",
-            "--maximum-dead-containers: the flag is deprecated, disk space is guarded by \
-             evictionHard and evictionSoft",
+            "--maximum-dead-containers: the flag is deprecated, upstream will drop it in favour of \
+             eviction; it counts, and nobody is evicted yet",
         ]
     );
 }

@@ -18,7 +18,7 @@ const RULES: &[(&str, &str)] = &[
     ("per-container-cap", "of the dead instances of its container only the newest {cap} may stay"),
     (
         "node-cap-share",
-        "the node has {dead#dead container} and {cap} may stay, which is {share} for each of {units}; it is number {position} of its own",
+        "the node has {dead#dead container}, instances of {units}, and {cap} may stay; shared evenly, and at least 1 each, that is {share} of each; it is number {position} of its own, counted from the newest",
     ),
     (
         "node-cap-oldest",
@@ -226,6 +226,11 @@ mod tests {
                 "per-container-cap",
                 r#"{"cap":1,"age":"2m0s"}"#,
                 "of the dead instances of its container only the newest 1 may stay",
+            ),
+            (
+                "node-cap-share",
+                r#"{"cap":3,"dead":12,"units":6,"share":1,"position":2,"instances":2}"#,
+                "the node has 12 dead containers, instances of 6, and 3 may stay; shared evenly, and at least 1 each, that is 1 of each; it is number 2 of its own, counted from the newest",
             ),
             ("within-caps", r#"{"perContainer":1}"#, "1 of each container may stay"),
             (
