@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::decode::{DocumentKind, Duplicates, decode};
 use crate::duration::GoDuration;
-use crate::finding::{At, FieldErrors, Findings, Warning};
+use crate::finding::{At, FieldError, FieldErrors, Findings, Warning};
 use crate::load::ConfigError;
 use crate::setting::{Setting, settings};
 
@@ -106,8 +106,12 @@ settings! {
     }
 }
 
-/// Reads the agent's own settings, completes and checks them.
-pub fn load_ferrolet(path: &Path) -> Result<FerroletConfiguration, ConfigError> {
+/// Reads the agent's own settings, completes and checks them. What others who use them find wrong is told
+/// along, so that all mistakes are told at once.
+pub fn load_ferrolet(
+    path: &Path,
+    others: impl FnOnce(&FerroletConfiguration) -> Vec<FieldError>,
+) -> Result<FerroletConfiguration, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
     let mut findings = Findings::default();
@@ -126,6 +130,7 @@ pub fn load_ferrolet(path: &Path) -> Result<FerroletConfiguration, ConfigError> 
         }
     }
     check(&config, &mut findings);
+    findings.errors.extend(others(&config));
     if findings.errors.is_empty() {
         return Ok(config);
     }

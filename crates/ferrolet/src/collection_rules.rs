@@ -1,8 +1,6 @@
 //! What garbage collection is told by flags and files, checked before anything starts: whoever asks for
 //! a check of the configuration hears what would keep the agent from running.
 
-use std::path::Path;
-
 use config::flags::FlagSet;
 use config::{
     ConfigError, FerroletConfiguration, FieldError, FieldErrors, GoDuration, KubeletConfiguration,
@@ -29,7 +27,7 @@ impl CollectionRules {
     pub(crate) fn new(
         config: &KubeletConfiguration,
         own: &FerroletConfiguration,
-        (dead, pins): (ContainerPolicy, Pins),
+        dead: ContainerPolicy,
     ) -> Self {
         let policy = Policy {
             minimum_age: config.image_minimum_gc_age.to_std(),
@@ -41,6 +39,7 @@ impl CollectionRules {
         debug_assert!(policy.check().is_ok(), "the configuration was checked: {policy:?}");
         let by_end = own.gc.containers.is_by_end();
         let age_by = if by_end { AgeBy::Finished } else { AgeBy::Created };
+        let pins = Pins::parse(&own.gc.images.pin).expect("they were checked when they were read");
         let keep_static_and_critical = own.gc.images.keep_static_and_critical;
         Self {
             containers: ContainerPolicy { age_by, ..dead },
@@ -65,19 +64,13 @@ pub(crate) fn dead_containers(flags: &FlagSet) -> Result<ContainerPolicy, Config
     })
 }
 
-/// Which images never go, as a file says.
-pub(crate) fn pins(own: &FerroletConfiguration, file: Option<&Path>) -> Result<Pins, ConfigError> {
-    let patterns = &own.gc.images.pin;
-    let wrong = patterns.iter().enumerate().filter_map(|(index, pattern)| {
-        let error = Pins::parse(&[pattern]).err()?;
-        Some(FieldError {
-            field: format!("gc.images.pin[{index}]"),
-            problem: error.to_string(),
-            source: file.map(|file| file.display().to_string()),
-        })
+/// What is wrong with the images that never go.
+pub(crate) fn wrong_pins(own: &FerroletConfiguration) -> Vec<FieldError> {
+    let wrong = own.gc.images.pin.iter().enumerate().filter_map(|(index, pattern)| {
+        let problem = Pins::parse(&[pattern]).err()?.to_string();
+        Some(FieldError { field: format!("gc.images.pin[{index}]"), problem, source: None })
     });
-    let wrong: Vec<FieldError> = wrong.collect();
-    Pins::parse(patterns).map_err(|_| invalid(wrong))
+    wrong.collect()
 }
 
 fn invalid(errors: Vec<FieldError>) -> ConfigError {

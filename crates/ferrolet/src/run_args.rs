@@ -9,7 +9,7 @@ use config::{CgroupVersion, ConfigError, FerroletConfiguration, KubeletConfigura
 use model::chain::Chain;
 use tracing::warn;
 
-use crate::collection_rules::{CollectionRules, dead_containers, pins};
+use crate::collection_rules::{CollectionRules, dead_containers, wrong_pins};
 use crate::decide::node_resources::NodeFlags;
 use crate::effects::without_effect;
 
@@ -112,13 +112,12 @@ pub(crate) fn parse(
 pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused> {
     let path = |flag: &str| Some(flags.text(flag)).filter(|text| !text.is_empty()).map(Path::new);
     let loaded = config::load_sources_for(machine, path("config"), path("config-dir"), flags);
-    let own_file = path("ferrolet-config");
-    let own = own_file.map_or_else(|| Ok(<_>::default()), config::load_ferrolet);
-    let pins = own.as_ref().map_or_else(|_| Ok(<_>::default()), |own| pins(own, own_file));
-    let (loaded, own, rules) = match (loaded, own, dead_containers(flags), pins) {
-        (Ok(loaded), Ok(own), Ok(dead), Ok(pins)) => (loaded, own, (dead, pins)),
-        (loaded, own, dead, pins) => {
-            let errors = [loaded.err(), own.err(), dead.err(), pins.err()];
+    let read = |file: &Path| config::load_ferrolet(file, wrong_pins);
+    let own = path("ferrolet-config").map_or_else(|| Ok(<_>::default()), read);
+    let (loaded, own, dead) = match (loaded, own, dead_containers(flags)) {
+        (Ok(loaded), Ok(own), Ok(dead)) => (loaded, own, dead),
+        (loaded, own, dead) => {
+            let errors = [loaded.err(), own.err(), dead.err()];
             return Err(Refused(errors.into_iter().flatten().collect()));
         }
     };
@@ -128,7 +127,7 @@ pub(crate) fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, R
     config.settle_reserved_cpus();
     config.settle_server_certificate(Path::new(flags.text("cert-dir")));
     Ok(RunArgs {
-        collection: CollectionRules::new(&config, &own, rules),
+        collection: CollectionRules::new(&config, &own, dead),
         without_effect,
         config,
         own,

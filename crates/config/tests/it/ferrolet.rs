@@ -11,7 +11,7 @@ fn load(text: &str) -> Result<FerroletConfiguration, ConfigError> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("own.yaml");
     fs::write(&file, text).unwrap();
-    load_ferrolet(&file)
+    load_ferrolet(&file, |_| Vec::new())
 }
 
 // behaviour: CFG-81

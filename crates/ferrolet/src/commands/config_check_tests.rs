@@ -127,7 +127,7 @@ fn every_error_is_told_with_who_said_it() {
 #[test]
 fn what_garbage_collection_cannot_use_is_told_with_its_place_and_refused() {
     let own = "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n\
-               gc: {images: {pin: [busybox, 'a b', 'label:']}}\n";
+               gc: {images: {pin: [busybox, 'a b', 'label:']}, containers: {ageBy: x}}\n";
     let files = Files::new(&[("own.yaml", own)]);
     let file = files.path("own.yaml");
     let wrong = |pattern: &str| {
@@ -137,13 +137,14 @@ fn what_garbage_collection_cannot_use_is_told_with_its_place_and_refused() {
         )
     };
     let errors = [
-        "--minimum-container-ttl-duration: invalid minimum garbage collection age: -1s".to_owned(),
+        format!("{file}: gc.containers.ageBy: must be created or finished"),
         format!("{file}: gc.images.pin[1]: {}", wrong("a b")),
         format!("{file}: gc.images.pin[2]: {}", wrong("label:")),
+        "--minimum-container-ttl-duration: invalid minimum garbage collection age: -1s".to_owned(),
     ];
     let flags = ["--ferrolet-config", &file, "--minimum-container-ttl-duration=-1s"];
     let told = told(&[&flags[..], &["-o", "json"]].concat(), CgroupVersion::V2);
-    assert_eq!(told.outcome, Err("the configuration has 3 errors".to_owned()));
+    assert_eq!(told.outcome, Err("the configuration has 4 errors".to_owned()));
     let said: Vec<&str> =
         told.notes.lines().filter_map(|line| line.strip_prefix("error: ")).collect();
     assert_eq!(said, errors);
