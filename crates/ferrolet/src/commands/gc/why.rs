@@ -64,7 +64,7 @@ pub async fn why(
     tell_damage(&answer);
     let (is_json, found) = (args.output == Some(Output::Json), !answer.found.entries.is_empty());
     let there = match runs {
-        false => There::not_told("no agent runs here".to_owned()),
+        false => There::not_told("no agent runs here"),
         // Who hears what was removed needs nothing else.
         true if found && !is_json => There::default(),
         true => still_there(agent, what).await,
@@ -130,7 +130,7 @@ struct There {
 }
 
 impl There {
-    fn not_told(why: String) -> Self {
+    fn not_told(why: &str) -> Self {
         Self { items: None, missing: Some(format!("what is there now cannot be told: {why}")) }
     }
 
@@ -151,7 +151,7 @@ impl There {
         let problems = clean(&plan.problems.join("; "));
         match (items.is_empty(), problems.is_empty()) {
             (_, true) => Self { items: Some(items), missing: None },
-            (true, false) => Self::not_told(problems),
+            (true, false) => Self::not_told(&problems),
             (false, false) => {
                 let missing = format!("not everything could be looked at: {problems}");
                 Self { items: Some(items), missing: Some(missing) }
@@ -163,7 +163,7 @@ impl There {
 async fn still_there(agent: &AgentClient, what: &str) -> There {
     match agent.gc_plan().await {
         Ok(plan) => There::of_plan(plan, what),
-        Err(error) => There::not_told(format!("{:#}", anyhow::Error::from(error))),
+        Err(error) => There::not_told(&format!("{:#}", anyhow::Error::from(error))),
     }
 }
 
