@@ -33,11 +33,6 @@ impl NumbersAdvance {
         let is_read = !self.unread.remove(&directory);
         let key = (maker.uid.clone(), Arc::clone(name));
         let is_alone = self.there.get(&key).is_none_or(BTreeMap::is_empty);
-        if is_alone && is_read && logged.is_none() {
-            // Nothing is left of its former life, as when a pod comes again under the same uid: a log that comes
-            // after this is another's.
-            self.highest.remove(&key);
-        }
         match logged.min(self.highest.get(&key).copied()) {
             Some(used) if is_alone && is_read && used >= maker.attempt => {
                 Err(format!("{name} of {} gets number {} again", maker.uid, maker.attempt))
@@ -85,6 +80,8 @@ impl Invariant for NumbersAdvance {
             Event::Unread(directory) => {
                 self.unread.insert(directory.clone());
             }
+            // Its logs go with it: when it comes again under the same uid, those are another life's.
+            Event::Unwanted(uid) => self.highest.retain(|(of, _), _| of != uid),
             Event::MakeAsked(maker) => return self.make_asked(maker),
             _ => {}
         }
@@ -156,7 +153,7 @@ mod tests {
         let unused = [container("a", 4, Created, Created), gone(4), logs(Some(4)), make(4)];
         assert_eq!(broken(ended().chain(none()).chain(unused)), None, "it never started");
         // The pod was gone, with its logs, and is back.
-        let back = [logs(None), make(0), container("a", 0, Created, Created), gone(0)];
+        let back = [Event::Unwanted("u".into()), container("a", 0, Created, Created), gone(0)];
         let back = || back.clone().into_iter();
         let next = [logs(Some(0)), make(0)];
         assert_eq!(broken(ended().chain(none()).chain(back()).chain(next)), None);
