@@ -217,10 +217,7 @@ impl Remains {
             self.gc.pod_is_removable(uid);
             return;
         }
-        let died = events.iter().filter_map(|event| match event {
-            LifecycleEvent::Died(object) => Some(object.to_string()),
-            _ => None,
-        });
+        let died = events.iter().filter_map(LifecycleEvent::died).map(ToString::to_string);
         self.deletor.died(died, (status, &pod), all, self.clock.now());
     }
 }

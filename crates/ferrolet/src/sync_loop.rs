@@ -380,11 +380,9 @@ impl SyncLoop {
     async fn happened(&mut self, events: BTreeMap<PodUid, Vec<LifecycleEvent>>) {
         for (uid, events) in events {
             self.parts.remains.happened(&uid, &self.parts.cache.get(&uid), &events);
-            if let Some(pod_runtime) = &self.parts.pod_runtime {
-                for event in &events {
-                    if let LifecycleEvent::Died(ObjectId::Container(id)) = event {
-                        pod_runtime.container_died(id);
-                    }
+            for died in events.iter().filter_map(LifecycleEvent::died) {
+                if let (ObjectId::Container(id), Some(pods)) = (died, &self.parts.pod_runtime) {
+                    pods.container_died(id);
                 }
             }
             if !self.is_wanted(&uid) {

@@ -18,6 +18,14 @@ pub enum LifecycleEvent {
 }
 
 impl LifecycleEvent {
+    /// What died, if that is what it tells.
+    pub fn died(&self) -> Option<&ObjectId> {
+        match self {
+            Self::Died(object) => Some(object),
+            Self::Started(_) | Self::Removed(_) | Self::Changed(_) | Self::PodSync => None,
+        }
+    }
+
     /// Whether the pod's worker has something to look at. A removal follows a death that was
     /// already reported, and an object being created is nobody's business yet.
     pub fn wants_sync(&self) -> bool {

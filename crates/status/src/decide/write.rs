@@ -81,8 +81,10 @@ fn says_nothing_new(api: &PodStatus, merged: &PodStatus) -> bool {
     let is_new = api.start_time.is_none() && is_about_to_start(merged);
     let generation = api.observed_generation;
     let is_over = Phase::of(merged).is_some_and(Phase::is_terminal);
+    // Only where the generation differs can it be all that does.
+    let is_seen = generation != merged.observed_generation && !is_over;
     let is_old = || is_same(api, &PodStatus { observed_generation: generation, ..merged.clone() });
-    is_new || (!is_over && is_old())
+    is_new || (is_seen && is_old())
 }
 
 fn is_about_to_start(status: &PodStatus) -> bool {
