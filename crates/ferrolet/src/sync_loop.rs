@@ -385,11 +385,18 @@ impl SyncLoop {
                     pods.container_died(id);
                 }
             }
+            // What showed that it had ended may have been the remains of an earlier life, gone by now.
+            if self.arrivals.was_over(&uid) && self.parts.cache.live(&uid).is_some() {
+                self.arrivals.came(uid.clone());
+            }
             if !self.is_wanted(&uid) {
                 self.end_if_stranger(uid).await;
             } else if events.iter().any(LifecycleEvent::wants_sync) {
                 self.parts.workers.ask(uid, Update::Sync).await;
             }
+        }
+        if !self.arrivals.waiting.is_empty() {
+            self.look_after_all(Trigger::PodsAdded).await;
         }
     }
 

@@ -36,6 +36,8 @@ pub(super) struct Arrivals {
     pub(super) waiting: Vec<PodUid>,
     /// Pods that were let in and take something of the node as long as they have not ended.
     counted: BTreeSet<PodUid>,
+    /// Pods that had ended when they came, as far as was known.
+    over: BTreeSet<PodUid>,
     /// Pods that were let in and get no worker before others have made room.
     held: BTreeSet<PodUid>,
     /// Pods that only the node's labels are in the way of.
@@ -59,6 +61,7 @@ impl Arrivals {
     /// A pod came that is to be let in.
     pub(super) fn came(&mut self, uid: PodUid) {
         self.counted.remove(&uid);
+        self.over.remove(&uid);
         self.second_looks.forget(&uid);
         if !self.waiting.contains(&uid) {
             self.waiting.push(uid);
@@ -69,8 +72,14 @@ impl Arrivals {
     pub(super) fn went(&mut self, uid: &PodUid) {
         self.waiting.retain(|waiting| waiting != uid);
         self.counted.remove(uid);
+        self.over.remove(uid);
         self.held.remove(uid);
         self.second_looks.forget(uid);
+    }
+
+    /// Whether a pod had ended when it came, as far as was known.
+    pub(super) fn was_over(&self, uid: &PodUid) -> bool {
+        self.over.contains(uid)
     }
 
     /// Whether nobody has decided about a pod yet.
@@ -165,7 +174,11 @@ impl SyncLoop {
                 }
             }
             info!(pod = %view::pod_name(&pod), %uid, ?standing, "pod taken in");
-            if standing != Standing::Over {
+            if standing == Standing::Over {
+                // What it was given once is nobody's: should it start after all, it does as it now asks.
+                self.parts.allocations.forget(&uid);
+                self.arrivals.over.insert(uid);
+            } else {
                 self.arrivals.counted.insert(uid.clone());
                 if let Some(desired) = self.parts.sources.get(&uid).cloned() {
                     self.parts.allocations.let_in(Arc::clone(&desired), Arc::clone(&pod));

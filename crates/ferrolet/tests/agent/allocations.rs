@@ -10,7 +10,7 @@ use model::observed::{Container, ContainerState};
 use model::ports::runtime::Runtime as _;
 use model::verdict::Subject;
 use testkit::cluster::MemoryPods;
-use testkit::runtime::{Fault, Method, Rule};
+use testkit::runtime::{EventFault, EventRule, Fault, Method, Rule};
 use testkit::wanted::removal;
 
 use crate::resize_api::{asking, cpu, named};
@@ -224,4 +224,50 @@ async fn an_agent_that_cannot_read_what_pods_were_given_does_not_start_and_says_
         assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);
         assert_eq!(world.files.content(&path).as_deref(), Some(kept.as_bytes()));
     }
+}
+
+/// Writes the manifest of a pod whose uid stays, and whose container runs once.
+fn write_once(world: &World, cpu: &str, args: &str) {
+    let manifest = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: uid-of-web}}\nspec:\n  restartPolicy: Never\n  \
+         containers:\n  - {{name: main, image: \"{IMAGE}\", args: {args}, resources: {{requests: {{cpu: {cpu}}}}}}}\n"
+    );
+    world.files.write("/manifests/web.yaml", manifest);
+}
+
+// behaviour: RSZ-28
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_only_seemed_to_have_ended_counts_and_is_on_record_when_it_runs() {
+    let world = small(World::new());
+    write_once(&world, "1", "[exit, \"0\"]");
+    let agent = world.start();
+    let recorded = |world: &World| {
+        let record = world.files.content(RECORD)?;
+        let ended =
+            world.runtime.containers().iter().all(|one| one.state == ContainerState::Exited);
+        (ended && String::from_utf8_lossy(&record).contains("uid-of-web")).then_some(record)
+    };
+    let first = world.until("it has ended, and is on record", recorded).await;
+    // It goes while no agent looks, and comes back when the next one has collected what was left of it and
+    // has not looked again since.
+    drop(agent);
+    world.remove_manifest("web");
+    world.runtime.inject_on_events(EventRule::all(EventFault::Lose));
+    let agent = world.start();
+    let gone = |world: &World| world.runtime.sandboxes().is_empty().then_some(());
+    world.until("its remains are gone", gone).await;
+    write_once(&world, "1500m", "[sleep, forever]");
+    let web = world.one_runs("web").await;
+    assert_eq!(shares(&world, &web), 1536);
+    let anew = |world: &World| world.files.content(RECORD).filter(|record| *record != first);
+    world.until("it is on record", anew).await;
+    // There is no room for another.
+    world.write_spec("other", &format!("  containers: [{{name: main, image: \"{IMAGE}\", resources: {{requests: {{cpu: 1}}}}}}]\n"));
+    let refused = |world: &World| world.events.has("UnexpectedAdmissionError").then_some(());
+    world.until("the other is refused", refused).await;
+    drop(agent);
+    let _agent = world.start();
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(world.one_runs("web").await, web);
+    assert_eq!(world.runtime.count(Method::UpdateContainerResources), 0);
 }
