@@ -14,8 +14,9 @@ use gc::plan::{Fate, Item};
 use gc::policy::{AgeBy, ContainerPolicy};
 use journal::Inputs;
 use model::chain::Chain;
+use model::observed::{ContainerState, SandboxState};
 use model::ports::clock::WallClock;
-use model::ports::runtime::{Runtime, RuntimeError, RuntimeVersion};
+use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, SandboxFilter};
 use model::verdict::{Detail, Input, Verdict};
 use serde_json::Value;
 use server::wire::{GcItem, GcLine, GcPlan, GcSource, GcVerdict};
@@ -33,17 +34,50 @@ const WAITING: usize = 4;
 /// How long somebody who asks waits for a runtime that says nothing. Calls of passes have minutes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The runtime says nothing.
+/// The runtime did not tell what it was asked for.
 #[derive(Debug, thiserror::Error)]
-#[error("the container runtime does not answer: it was asked for its version {}s ago", PATIENCE.as_secs())]
-pub(crate) struct Silent;
+pub(crate) enum Unheard {
+    /// It says nothing.
+    #[error("the container runtime does not answer: it was asked for {what} {seconds}s ago", seconds = PATIENCE.as_secs())]
+    Silent {
+        /// What it was asked for.
+        what: &'static str,
+    },
+    /// It answered that it cannot.
+    #[error(transparent)]
+    Failed(RuntimeError),
+}
+
+/// Waits for an answer for as long as somebody who asks does.
+async fn answered<T>(
+    what: &'static str,
+    answer: impl Future<Output = Result<T, RuntimeError>>,
+) -> Result<(), Unheard> {
+    match timeout(PATIENCE, answer).await {
+        Ok(answer) => answer.map(drop).map_err(Unheard::Failed),
+        Err(_) => Err(Unheard::Silent { what }),
+    }
+}
 
 /// Asks the runtime for what it always knows, so that nobody waits minutes for one that hangs. What a plan
 /// asks for after that may take its time: there may be very many containers.
-pub(crate) async fn heard(
-    runtime: &dyn Runtime,
-) -> Result<Result<RuntimeVersion, RuntimeError>, Silent> {
-    timeout(PATIENCE, runtime.version()).await.map_err(|_| Silent)
+pub(crate) async fn heard(runtime: &dyn Runtime) -> Result<(), Unheard> {
+    answered("its version", runtime.version()).await
+}
+
+/// Asks the runtime for short lists, where one that tells its version may hang all the same. What fails at
+/// once is told with the plan.
+pub(crate) async fn lists_heard(runtime: &dyn Runtime) -> Result<(), Unheard> {
+    let ready = SandboxFilter { state: Some(SandboxState::Ready), ..SandboxFilter::default() };
+    let created =
+        ContainerFilter { state: Some(ContainerState::Created), ..ContainerFilter::default() };
+    let (sandboxes, containers, images) = tokio::join!(
+        answered("its sandboxes (ListPodSandbox)", runtime.list_pod_sandboxes(&ready)),
+        answered("its containers (ListContainers)", runtime.list_containers(&created)),
+        answered("its images (ListImages)", runtime.list_images()),
+    );
+    let is_silent = |answer: &Result<(), Unheard>| matches!(answer, Err(Unheard::Silent { .. }));
+    [sandboxes, containers, images].into_iter().find(is_silent).unwrap_or(Ok(()))
 }
 
 /// What collects garbage on this node.
@@ -63,13 +97,13 @@ impl server::Collector for Collection {
     async fn plan(&self) -> GcPlan {
         let generated_at = self.clock.now();
         let policy = self.policy.clone();
-        // One that fails at once is told with all that it was asked for.
         let (items, problems) = match heard(&*self.runtime).await {
-            Ok(_) => {
+            Err(silent @ Unheard::Silent { .. }) => (Vec::new(), vec![chain(&silent)]),
+            // One that fails at once is told with all that it was asked for.
+            Ok(()) | Err(Unheard::Failed(_)) => {
                 let plans = tokio::join!(self.containers.plan(), self.images.plan());
                 planned(&plans.0, &plans.1)
             }
-            Err(silent) => (Vec::new(), vec![chain(&silent)]),
         };
         GcPlan { generated_at, source: GcSource::Agent, policy, items, problems }
     }
@@ -182,8 +216,32 @@ pub(crate) fn policy(containers: &ContainerPolicy, images: &Policy) -> Inputs {
 mod tests {
     use gc::images::ImageGcError;
     use gc::plan::Plan;
+    use model::ports::runtime::Code;
+    use testkit::clock::VirtualClock;
+    use testkit::runtime::{Fault, MemoryRuntime, Method, Rule};
 
     use super::*;
+
+    // behaviour: GC-105
+    #[tokio::test(start_paused = true)]
+    async fn a_runtime_that_tells_its_version_and_hangs_on_a_list_is_not_waited_for() {
+        let rows = [
+            (Method::ListPodSandbox, "its sandboxes (ListPodSandbox)"),
+            (Method::ListContainers, "its containers (ListContainers)"),
+            (Method::ListImages, "its images (ListImages)"),
+        ];
+        for (method, what) in rows {
+            let runtime = MemoryRuntime::new(Arc::new(VirtualClock::default()));
+            assert!(lists_heard(&runtime).await.is_ok(), "{what}");
+            runtime.inject(Rule::on(method, Fault::error(Code::Unavailable)).once());
+            assert!(lists_heard(&runtime).await.is_ok(), "the plan tells of it: {what}");
+            runtime.inject(Rule::on(method, Fault::hang()));
+            assert!(heard(&runtime).await.is_ok(), "{what}");
+            let expected =
+                format!("the container runtime does not answer: it was asked for {what} 5s ago");
+            assert_eq!(lists_heard(&runtime).await.unwrap_err().to_string(), expected);
+        }
+    }
 
     // behaviour: IMG-61
     #[test]
