@@ -110,8 +110,14 @@ impl Sweep {
                     candidate.item(Fate::Keep, "used-since-the-pass-began", Detail::default());
                 self.items.push(item);
             } else if candidate.known_for < self.minimum_age {
+                // Of one that no look before this has seen, nobody knows since when it is there.
+                let known_for = if candidate.times.first_detected >= self.now {
+                    Input::Nothing
+                } else {
+                    Input::Span(candidate.known_for)
+                };
                 let detail = Detail::default()
-                    .with("knownFor", Input::Span(candidate.known_for))
+                    .with("knownFor", known_for)
                     .with("minimumAge", Input::Span(self.minimum_age));
                 self.items.push(candidate.item(Fate::Keep, "younger-than-minimum-age", detail));
             } else {
