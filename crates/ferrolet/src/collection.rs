@@ -17,7 +17,7 @@ use model::chain::Chain;
 use model::observed::{ContainerState, SandboxState};
 use model::ports::clock::WallClock;
 use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, SandboxFilter};
-use model::verdict::{Detail, Input, Verdict};
+use model::verdict::{Detail, Input, Owner, Verdict};
 use serde_json::Value;
 use server::wire::{GcItem, GcLine, GcPlan, GcSource, GcVerdict};
 use tokio::sync::mpsc;
@@ -169,7 +169,7 @@ fn plan_item(item: &Item) -> GcItem {
         id: subject.id().into_owned(),
         name: name.to_string(),
         pod: pod.map(ToString::to_string),
-        pod_uid: owner.as_ref().map(|owner| owner.uid.to_string()),
+        pod_uid: owner.as_ref().and_then(Owner::known_uid).map(ToString::to_string),
         verdict: match fate {
             Fate::Remove => GcVerdict::Remove,
             Fate::Keep => GcVerdict::Keep,
