@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use gc::containers::{ContainerGc, Planned};
-use gc::decide::images::Policy;
+use gc::decide::images::{FREE_DISK_SPACE_FAILED, Policy};
 use gc::images::{ImageGc, PassReport};
 use gc::plan::{Fate, Item};
 use gc::policy::{AgeBy, ContainerPolicy};
@@ -19,7 +19,7 @@ use model::ports::clock::WallClock;
 use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, SandboxFilter};
 use model::verdict::{Detail, Input, Owner, Verdict};
 use serde_json::Value;
-use server::wire::{GcItem, GcLine, GcPlan, GcSource, GcVerdict};
+use server::wire::{GcItem, GcLine, GcPlan, GcSource, GcVerdict, GcWarning};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -97,15 +97,15 @@ impl server::Collector for Collection {
     async fn plan(&self) -> GcPlan {
         let generated_at = self.clock.now();
         let policy = self.policy.clone();
-        let (items, problems) = match heard(&*self.runtime).await {
-            Err(silent @ Unheard::Silent { .. }) => (Vec::new(), vec![chain(&silent)]),
+        let (items, warnings, problems) = match heard(&*self.runtime).await {
+            Err(silent @ Unheard::Silent { .. }) => (Vec::new(), Vec::new(), vec![chain(&silent)]),
             // One that fails at once is told with all that it was asked for.
             Ok(()) | Err(Unheard::Failed(_)) => {
                 let plans = tokio::join!(self.containers.plan(), self.images.plan());
                 planned(&plans.0, &plans.1)
             }
         };
-        GcPlan { generated_at, source: GcSource::Agent, policy, items, problems }
+        GcPlan { generated_at, source: GcSource::Agent, policy, items, warnings, problems }
     }
 
     async fn run(&self) -> BoxStream<'static, GcLine> {
@@ -149,15 +149,22 @@ fn chain(error: &(impl std::error::Error + 'static)) -> String {
     Chain(error).to_string()
 }
 
-/// Both plans together: what goes first, and what could not be looked at.
-pub(crate) fn planned(containers: &Planned, images: &PassReport) -> (Vec<GcItem>, Vec<String>) {
+/// Both plans together: what goes first, what people would be told, and what could not be looked at.
+pub(crate) fn planned(
+    containers: &Planned,
+    images: &PassReport,
+) -> (Vec<GcItem>, Vec<GcWarning>, Vec<String>) {
     let mut problems: Vec<String> = containers.problems.iter().map(chain).collect();
     problems.extend(images.error.as_ref().map(chain));
     let all = containers.plan.items.iter().chain(&images.plan.items);
     let mut items: Vec<GcItem> = all.map(plan_item).collect();
     // Stable: what goes keeps its order.
     items.sort_by_key(|item| item.verdict);
-    (items, problems)
+    let warnings = images.not_enough.iter().map(|message| GcWarning {
+        reason: FREE_DISK_SPACE_FAILED.to_owned(),
+        message: message.clone(),
+    });
+    (items, warnings.collect(), problems)
 }
 
 /// An item of a plan as it is told.
@@ -249,9 +256,21 @@ mod tests {
         let containers = Planned { plan: Plan::default(), problems: Vec::new() };
         let error = Some(ImageGcError::NoCapacity("/var/lib/images".into()));
         let images = PassReport { error, ..PassReport::default() };
-        let (items, problems) = planned(&containers, &images);
-        assert!(items.is_empty());
+        let (items, warnings, problems) = planned(&containers, &images);
+        assert!(items.is_empty() && warnings.is_empty());
         assert_eq!(problems, ["invalid capacity 0 on image filesystem: /var/lib/images"]);
+    }
+
+    // behaviour: IMG-67
+    #[test]
+    fn that_all_that_may_go_is_not_enough_is_a_warning_of_the_plan_and_no_problem() {
+        let containers = Planned { plan: Plan::default(), problems: Vec::new() };
+        let not_enough = Some("Insufficient free disk space".to_owned());
+        let images = PassReport { not_enough, ..PassReport::default() };
+        let (_, warnings, problems) = planned(&containers, &images);
+        let told = warnings.iter().map(|one| (&*one.reason, &*one.message)).collect::<Vec<_>>();
+        assert_eq!(told, [("FreeDiskSpaceFailed", "Insufficient free disk space")]);
+        assert!(problems.is_empty());
     }
 
     #[test]

@@ -203,6 +203,7 @@ mod tests {
             );
         }
         let error = why(&args(place.path(), "default/other"), now, &mut Vec::new()).unwrap_err();
-        assert!(error.to_string().contains("no pod called \"default/other\" was deleted here, as far as the journal goes back (to 2026-01-01 00:00:00 UTC)"), "{error}");
+        let expected = "no pod called \"default/other\" was deleted here, as far as the journal goes back (to 2026-01-01 00:00:00 UTC)";
+        assert_eq!(error.to_string(), expected);
     }
 }

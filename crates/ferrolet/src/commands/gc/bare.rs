@@ -130,8 +130,8 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
         image_gc(parts, ImageGcSettings { policy: images, pins, keep_pods: false, state });
     let generated_at = SystemClock.now();
     let (containers, images) = tokio::join!(container_gc.plan(), image_gc.plan_unobserved());
-    let (items, problems) = planned(&containers, &images);
-    Ok(GcPlan { generated_at, source: GcSource::Runtime, policy: told, items, problems })
+    let (items, warnings, problems) = planned(&containers, &images);
+    Ok(GcPlan { generated_at, source: GcSource::Runtime, policy: told, items, warnings, problems })
 }
 
 /// Whoever would be asked where an agent runs. A plan stops nothing and tells nobody.

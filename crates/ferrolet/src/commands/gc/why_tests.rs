@@ -177,6 +177,7 @@ fn what_is_still_there_is_told_with_what_the_plan_says_and_with_what_it_could_no
             source: server::wire::GcSource::Agent,
             policy: journal::Inputs::default(),
             items: vec![item.clone()],
+            warnings: Vec::new(),
             problems: problem.into_iter().map(str::to_owned).collect(),
         };
         let there = There::of_plan(plan, what);
