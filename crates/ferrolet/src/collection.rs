@@ -8,17 +8,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use gc::containers::{ContainerGc, Planned};
-use gc::decide::images::Policy;
+use gc::decide::images::{FREE_DISK_SPACE_FAILED, Policy};
 use gc::images::{ImageGc, PassReport};
 use gc::plan::{Fate, Item};
 use gc::policy::{AgeBy, ContainerPolicy};
 use journal::Inputs;
 use model::chain::Chain;
+use model::observed::{ContainerState, SandboxState};
 use model::ports::clock::WallClock;
-use model::ports::runtime::{Runtime, RuntimeError, RuntimeVersion};
-use model::verdict::{Detail, Input, Verdict};
+use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, SandboxFilter};
+use model::verdict::{Detail, Input, Owner, Verdict};
 use serde_json::Value;
-use server::wire::{GcItem, GcLine, GcPlan, GcSource, GcVerdict};
+use server::wire::{GcItem, GcLine, GcPlan, GcSource, GcVerdict, GcWarning};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -33,17 +34,50 @@ const WAITING: usize = 4;
 /// How long somebody who asks waits for a runtime that says nothing. Calls of passes have minutes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The runtime says nothing.
+/// The runtime did not tell what it was asked for.
 #[derive(Debug, thiserror::Error)]
-#[error("the container runtime does not answer: it was asked for its version {}s ago", PATIENCE.as_secs())]
-pub(crate) struct Silent;
+pub(crate) enum Unheard {
+    /// It says nothing.
+    #[error("the container runtime does not answer: it was asked for {what} {seconds}s ago", seconds = PATIENCE.as_secs())]
+    Silent {
+        /// What it was asked for.
+        what: &'static str,
+    },
+    /// It answered that it cannot.
+    #[error(transparent)]
+    Failed(RuntimeError),
+}
+
+/// Waits for an answer for as long as somebody who asks does.
+async fn answered<T>(
+    what: &'static str,
+    answer: impl Future<Output = Result<T, RuntimeError>>,
+) -> Result<(), Unheard> {
+    match timeout(PATIENCE, answer).await {
+        Ok(answer) => answer.map(drop).map_err(Unheard::Failed),
+        Err(_) => Err(Unheard::Silent { what }),
+    }
+}
 
 /// Asks the runtime for what it always knows, so that nobody waits minutes for one that hangs. What a plan
 /// asks for after that may take its time: there may be very many containers.
-pub(crate) async fn heard(
-    runtime: &dyn Runtime,
-) -> Result<Result<RuntimeVersion, RuntimeError>, Silent> {
-    timeout(PATIENCE, runtime.version()).await.map_err(|_| Silent)
+pub(crate) async fn heard(runtime: &dyn Runtime) -> Result<(), Unheard> {
+    answered("its version", runtime.version()).await
+}
+
+/// Asks the runtime for short lists, where one that tells its version may hang all the same. What fails at
+/// once is told with the plan.
+pub(crate) async fn lists_heard(runtime: &dyn Runtime) -> Result<(), Unheard> {
+    let ready = SandboxFilter { state: Some(SandboxState::Ready), ..SandboxFilter::default() };
+    let created =
+        ContainerFilter { state: Some(ContainerState::Created), ..ContainerFilter::default() };
+    let (sandboxes, containers, images) = tokio::join!(
+        answered("its sandboxes (ListPodSandbox)", runtime.list_pod_sandboxes(&ready)),
+        answered("its containers (ListContainers)", runtime.list_containers(&created)),
+        answered("its images (ListImages)", runtime.list_images()),
+    );
+    let is_silent = |answer: &Result<(), Unheard>| matches!(answer, Err(Unheard::Silent { .. }));
+    [sandboxes, containers, images].into_iter().find(is_silent).unwrap_or(Ok(()))
 }
 
 /// What collects garbage on this node.
@@ -63,15 +97,15 @@ impl server::Collector for Collection {
     async fn plan(&self) -> GcPlan {
         let generated_at = self.clock.now();
         let policy = self.policy.clone();
-        // One that fails at once is told with all that it was asked for.
-        let (items, problems) = match heard(&*self.runtime).await {
-            Ok(_) => {
+        let (items, warnings, problems) = match heard(&*self.runtime).await {
+            Err(silent @ Unheard::Silent { .. }) => (Vec::new(), Vec::new(), vec![chain(&silent)]),
+            // One that fails at once is told with all that it was asked for.
+            Ok(()) | Err(Unheard::Failed(_)) => {
                 let plans = tokio::join!(self.containers.plan(), self.images.plan());
                 planned(&plans.0, &plans.1)
             }
-            Err(silent) => (Vec::new(), vec![chain(&silent)]),
         };
-        GcPlan { generated_at, source: GcSource::Agent, policy, items, problems }
+        GcPlan { generated_at, source: GcSource::Agent, policy, items, warnings, problems }
     }
 
     async fn run(&self) -> BoxStream<'static, GcLine> {
@@ -115,15 +149,22 @@ fn chain(error: &(impl std::error::Error + 'static)) -> String {
     Chain(error).to_string()
 }
 
-/// Both plans together: what goes first, and what could not be looked at.
-pub(crate) fn planned(containers: &Planned, images: &PassReport) -> (Vec<GcItem>, Vec<String>) {
+/// Both plans together: what goes first, what people would be told, and what could not be looked at.
+pub(crate) fn planned(
+    containers: &Planned,
+    images: &PassReport,
+) -> (Vec<GcItem>, Vec<GcWarning>, Vec<String>) {
     let mut problems: Vec<String> = containers.problems.iter().map(chain).collect();
     problems.extend(images.error.as_ref().map(chain));
     let all = containers.plan.items.iter().chain(&images.plan.items);
     let mut items: Vec<GcItem> = all.map(plan_item).collect();
     // Stable: what goes keeps its order.
     items.sort_by_key(|item| item.verdict);
-    (items, problems)
+    let warnings = images.not_enough.iter().map(|message| GcWarning {
+        reason: FREE_DISK_SPACE_FAILED.to_owned(),
+        message: message.clone(),
+    });
+    (items, warnings.collect(), problems)
 }
 
 /// An item of a plan as it is told.
@@ -135,7 +176,7 @@ fn plan_item(item: &Item) -> GcItem {
         id: subject.id().into_owned(),
         name: name.to_string(),
         pod: pod.map(ToString::to_string),
-        pod_uid: owner.as_ref().map(|owner| owner.uid.to_string()),
+        pod_uid: owner.as_ref().and_then(Owner::known_uid).map(ToString::to_string),
         verdict: match fate {
             Fate::Remove => GcVerdict::Remove,
             Fate::Keep => GcVerdict::Keep,
@@ -182,8 +223,32 @@ pub(crate) fn policy(containers: &ContainerPolicy, images: &Policy) -> Inputs {
 mod tests {
     use gc::images::ImageGcError;
     use gc::plan::Plan;
+    use model::ports::runtime::Code;
+    use testkit::clock::VirtualClock;
+    use testkit::runtime::{Fault, MemoryRuntime, Method, Rule};
 
     use super::*;
+
+    // behaviour: GC-105
+    #[tokio::test(start_paused = true)]
+    async fn a_runtime_that_tells_its_version_and_hangs_on_a_list_is_not_waited_for() {
+        let rows = [
+            (Method::ListPodSandbox, "its sandboxes (ListPodSandbox)"),
+            (Method::ListContainers, "its containers (ListContainers)"),
+            (Method::ListImages, "its images (ListImages)"),
+        ];
+        for (method, what) in rows {
+            let runtime = MemoryRuntime::new(Arc::new(VirtualClock::default()));
+            assert!(lists_heard(&runtime).await.is_ok(), "{what}");
+            runtime.inject(Rule::on(method, Fault::error(Code::Unavailable)).once());
+            assert!(lists_heard(&runtime).await.is_ok(), "the plan tells of it: {what}");
+            runtime.inject(Rule::on(method, Fault::hang()));
+            assert!(heard(&runtime).await.is_ok(), "{what}");
+            let expected =
+                format!("the container runtime does not answer: it was asked for {what} 5s ago");
+            assert_eq!(lists_heard(&runtime).await.unwrap_err().to_string(), expected);
+        }
+    }
 
     // behaviour: IMG-61
     #[test]
@@ -191,9 +256,21 @@ mod tests {
         let containers = Planned { plan: Plan::default(), problems: Vec::new() };
         let error = Some(ImageGcError::NoCapacity("/var/lib/images".into()));
         let images = PassReport { error, ..PassReport::default() };
-        let (items, problems) = planned(&containers, &images);
-        assert!(items.is_empty());
+        let (items, warnings, problems) = planned(&containers, &images);
+        assert!(items.is_empty() && warnings.is_empty());
         assert_eq!(problems, ["invalid capacity 0 on image filesystem: /var/lib/images"]);
+    }
+
+    // behaviour: IMG-67
+    #[test]
+    fn that_all_that_may_go_is_not_enough_is_a_warning_of_the_plan_and_no_problem() {
+        let containers = Planned { plan: Plan::default(), problems: Vec::new() };
+        let not_enough = Some("Insufficient free disk space".to_owned());
+        let images = PassReport { not_enough, ..PassReport::default() };
+        let (_, warnings, problems) = planned(&containers, &images);
+        let told = warnings.iter().map(|one| (&*one.reason, &*one.message)).collect::<Vec<_>>();
+        assert_eq!(told, [("FreeDiskSpaceFailed", "Insufficient free disk space")]);
+        assert!(problems.is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use gc::containers::{ContainerGc, Deletor, StopUnknown};
 use gc::decide::PodStates;
-use gc::decide::schedule::is_whole;
+use gc::decide::schedule::{RemovedBy, is_whole, removed_by};
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::PodUid;
@@ -207,18 +207,14 @@ impl Remains {
         let Ok(status) = now else { return };
         let Some(pod) = status.sandboxes.first().map(|sandbox| sandbox.pod.clone()) else { return };
         let state = self.known.state(&status.uid);
-        // What a late source may give stays as it is.
-        if state == PodState::NotHeard {
-            return;
+        match removed_by(state, self.known.sources_ready(), self.known.any_ends()) {
+            RemovedBy::Nobody => {}
+            RemovedBy::HeldPass => self.gc.pod_is_removable(uid),
+            RemovedBy::Deletor(all) => {
+                let died = events.iter().filter_map(LifecycleEvent::died).map(ToString::to_string);
+                self.deletor.died(died, (status, &pod), all, self.clock.now());
+            }
         }
-        let all = state.content_removable().filter(|_| self.known.sources_ready());
-        if all.is_some() && self.known.any_ends() {
-            // With all else of it, when the others have ended.
-            self.gc.pod_is_removable(uid);
-            return;
-        }
-        let died = events.iter().filter_map(LifecycleEvent::died).map(ToString::to_string);
-        self.deletor.died(died, (status, &pod), all, self.clock.now());
     }
 }
 

@@ -94,6 +94,9 @@ pub struct PassReport {
     pub error: Option<ImageGcError>,
     /// Whether images were gone through to make room, and each that was to go could be removed.
     pub made_room: bool,
+    /// Of a plan: what people would be told because all that may go is not enough, by the sizes that images
+    /// say.
+    pub not_enough: Option<String>,
 }
 
 /// The images that are there after a pass that made room.

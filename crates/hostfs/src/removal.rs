@@ -1,10 +1,13 @@
 //! Removing what a verdict names, where such things lie and nowhere else.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use model::ports::files::Removed;
-use rustix::fs::{AtFlags, FileType, RawDir, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, open, openat, statat, unlinkat};
 use rustix::io::Errno;
 
 use crate::beneath::open_directory;
@@ -42,9 +45,9 @@ pub(crate) fn remove(root: &Path, path: &Path, kind: Removal) -> io::Result<Remo
 }
 
 fn remove_entry(root: &Path, path: &Path, kind: Removal) -> io::Result<()> {
-    if path.parent() != Some(root) || path.file_name().is_none() {
+    let Some(name) = path.file_name().filter(|_| path.parent() == Some(root)) else {
         return refuse("it does not lie where such things lie");
-    }
+    };
     let found = std::fs::symlink_metadata(path)?.file_type();
     match kind {
         Removal::Directory if found.is_dir() => {
@@ -53,13 +56,52 @@ fn remove_entry(root: &Path, path: &Path, kind: Removal) -> io::Result<()> {
                 let problem = format!("{} is mounted there", mount.display());
                 return Err(io::Error::new(io::ErrorKind::ResourceBusy, problem));
             }
-            // The standard library opens directory by directory and follows no link, whoever swaps them.
-            std::fs::remove_dir_all(path)
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let root = open(root, flags, Mode::empty())?;
+            remove_tree(root.as_fd(), name, Path::new(""))
         }
         Removal::Link if found.is_symlink() => std::fs::remove_file(path),
         Removal::Link => refuse("it is not a link"),
         Removal::Directory | Removal::Log => refuse("it is not a directory"),
     }
+}
+
+/// Removes a directory with all that is in it; `below` is where it lies in what is removed as a whole. One
+/// directory is opened in the other and no link is followed, whoever swaps them. What somebody else removes meanwhile
+/// is gone as well. Unlike the standard library's, the error names the first thing that is in the way.
+fn remove_tree(parent: BorrowedFd<'_>, name: &OsStr, below: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = match openat(parent, name, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(()),
+        opened => opened.map_err(|error| named(below, error))?,
+    };
+    let mut buffer = Vec::with_capacity(8192);
+    let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        let entry = entry.map_err(|error| named(below, error))?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        match unlinkat(&directory, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(Errno::ISDIR) => remove_tree(directory.as_fd(), name, &below.join(name))?,
+            Err(error) => return Err(named(&below.join(name), error)),
+        }
+    }
+    match unlinkat(parent, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(named(below, error)),
+    }
+}
+
+/// An error with what it is about; without, if that is what is removed as a whole.
+fn named(below: &Path, error: Errno) -> io::Error {
+    let error = io::Error::from(error);
+    if below.as_os_str().is_empty() {
+        return error;
+    }
+    io::Error::new(error.kind(), format!("{}: {error}", below.display()))
 }
 
 /// What is mounted on a directory or below it: to remove that would be to remove what it leads to.
@@ -114,6 +156,23 @@ fn remove_log(root: &Path, path: &Path) -> io::Result<Removed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_removed_is_named_with_why() {
+        // From here nobody can remove anything, root included.
+        let place = Path::new("/proc/sys");
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let parent = open(place, flags, Mode::empty()).unwrap();
+        let removed = remove_tree(parent.as_fd(), OsStr::new("kernel"), Path::new("kernel"));
+        let error = removed.unwrap_err().to_string();
+        let (file, why) = error.split_once(": ").unwrap();
+        assert!(file.starts_with("kernel/") && place.join(file).exists(), "{error}");
+        assert!(why.contains("(os error "), "{error}");
+        let removed = remove_tree(parent.as_fd(), OsStr::new("nothing"), Path::new(""));
+        assert!(removed.is_ok(), "it is gone already");
+        let whole = named(Path::new(""), Errno::BUSY);
+        assert_eq!(whole.to_string(), io::Error::from(Errno::BUSY).to_string());
+    }
 
     #[test]
     fn what_is_mounted_on_a_directory_or_below_it_is_seen() {

@@ -56,7 +56,29 @@ async fn entries_are_found_the_newest_first_by_whoever_comes_later() {
     assert_eq!((ids(&found), found.more, found.damaged), (vec!["c2"], true, 0));
     assert_eq!(found.entries[0].error.as_deref(), Some("busy"));
     assert_eq!(ids(&second.find(&Query::new("c"), 10).unwrap()), ["c3", "c2", "c1"]);
-    assert_eq!(second.find(&Query::new("nobody"), 10).unwrap(), Found::default());
+    let since = everything(&second).entries.last().map(|entry| entry.time);
+    let nothing = Found { since, ..Found::default() };
+    assert_eq!(second.find(&Query::new("nobody"), 10).unwrap(), nothing);
+}
+
+// behaviour: GC-107
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_hears_how_far_back_the_journal_goes() {
+    let segments = MemorySegments::default();
+    let journal = journal(&segments, SMALLEST);
+    let since = || journal.find(&Query::new("nobody"), 10).unwrap().since;
+    assert_eq!(since(), None, "it has no entries");
+    journal.record(&verdict("c0", "main", "web"), Outcome::Removed);
+    let first = everything(&journal).entries[0].time;
+    tokio::time::advance(Duration::from_hours(1)).await;
+    journal.record(&verdict("c1", "main", "web"), Outcome::Removed);
+    assert_eq!(since(), Some(first));
+    let mut number = 2;
+    while segments.list().unwrap()[0].number == 1 {
+        journal.record(&verdict(&format!("c{number}"), "main", "web"), Outcome::Removed);
+        number += 1;
+    }
+    assert_eq!(since(), Some(first + Duration::from_hours(1)), "the first segment is gone");
 }
 
 #[tokio::test(start_paused = true)]

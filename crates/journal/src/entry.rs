@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::ports::journal::Outcome;
-use model::verdict::{Detail, Input, Verdict};
+use model::verdict::{Detail, Input, Owner, Verdict};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -106,7 +106,9 @@ impl Entry {
             id: shortened(&verdict.subject.id(), LONGEST_ID),
             name: shortened(&verdict.name, LONGEST_TEXT),
             pod: pod.map(|pod| shortened(&pod, LONGEST_TEXT)),
-            pod_uid: owner.map(|owner| shortened(owner.uid.as_str(), LONGEST_TEXT)),
+            pod_uid: owner
+                .and_then(Owner::known_uid)
+                .map(|uid| shortened(uid.as_str(), LONGEST_TEXT)),
             rule: verdict.rule.to_owned(),
             detail: Inputs::from(&verdict.detail),
             outcome: outcome.into(),
@@ -253,7 +255,7 @@ impl<'de> Deserialize<'de> for Inputs {
 #[cfg(test)]
 mod tests {
     use model::ids::PodName;
-    use model::verdict::{Owner, Subject};
+    use model::verdict::Subject;
 
     use super::*;
 
@@ -278,6 +280,10 @@ mod tests {
             r#"{"time":"1970-01-01T00:00:00Z","kind":"container","id":"c1","name":"main","pod":"default/web","podUid":"u1","rule":"per-container-cap","detail":{"position":3,"age":"1m30s","aggressive":false,"lastUsed":null},"outcome":"failed","error":"busy","version":"0.1.0"}"#
         );
         assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), entry);
+        let owner = Some(Owner::named(PodName::new("default", "web")));
+        let of_link = Verdict { owner, ..verdict };
+        let of_link = Entry::new(&of_link, Outcome::Removed, Timestamp::UNIX_EPOCH, "0.1.0");
+        assert_eq!((of_link.pod.as_deref(), of_link.pod_uid), (Some("default/web"), None));
         assert_eq!(
             entry.detail.to_string(),
             "position 3, age 1m30s, aggressive false, lastUsed none"

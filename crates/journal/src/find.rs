@@ -23,6 +23,9 @@ pub struct Found {
     pub entries: Vec<Entry>,
     /// Whether there are older ones beyond the limit.
     pub more: bool,
+    /// When the oldest entry of all is from; nothing if there are none.
+    #[serde(default)]
+    pub since: Option<Timestamp>,
     /// How many entries could not be read.
     pub damaged: u64,
     /// What is wrong with segments that could not be read.
@@ -134,7 +137,25 @@ pub(crate) fn find_with(
     entries.extend(along);
     entries.sort_by_key(|(position, _)| Reverse(*position));
     entries.dedup_by_key(|(position, _)| *position);
-    Ok(Found { entries: entries.into_iter().map(|(_, entry)| entry).collect(), ..found })
+    let entries = entries.into_iter().map(|(_, entry)| entry).collect();
+    Ok(Found { entries, since: oldest(segments, newest)?, ..found })
+}
+
+/// When the oldest entry is from that can be read.
+fn oldest(segments: &dyn Segments, newest: &[Entry]) -> Result<Option<Timestamp>, FileError> {
+    for lying in segments.list()? {
+        let mut first = None;
+        if let Ok(reader) = segments.read(lying.number) {
+            // What is wrong with it is told by who looked for entries.
+            drop(decode::read(reader, |entry: Entry| {
+                first.get_or_insert(entry.time);
+            }));
+        }
+        if first.is_some() {
+            return Ok(first);
+        }
+    }
+    Ok(newest.first().map(|entry| entry.time))
 }
 
 /// What is meant, the newest first, and how.

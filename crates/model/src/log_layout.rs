@@ -80,6 +80,18 @@ impl LogLayout {
         (id.len() >= SHORTEST_ID).then(|| id.into())
     }
 
+    /// The pod to whose container's log a link of this name leads; none if the link is not named
+    /// `NAME_NAMESPACE_CONTAINER-ID.log`, or was cut before that could be told.
+    pub fn pod_of_link(name: &str) -> Option<PodName> {
+        let parts: Vec<&str> = name.strip_suffix(LINK_SUFFIX)?.split('_').collect();
+        match parts[..] {
+            [pod, namespace, container] if ![pod, namespace, container].contains(&"") => {
+                Some(PodName::new(namespace, pod))
+            }
+            _ => None,
+        }
+    }
+
     /// All that goes with a container, in the order in which it goes: its log with the rotated parts
     /// and the link to that before the container, because once the container is gone, nobody knows of
     /// them. A log that lies elsewhere is not ours, nor has what is called by no name of a file a link.
@@ -143,14 +155,19 @@ mod tests {
             assert_eq!(LogLayout::pod_name_of_directory(name), pod, "{name}");
         }
         let rows = [
-            ("web_default_my-main-abcdef0123.log", Some("abcdef0123")),
-            ("web_default_main-abcdef.log", Some("abcdef")),
-            ("web_default_main-abcde.log", None),
-            ("nothing.log", None),
-            ("web_default_main-abcdef0123.gz", None),
+            ("web_default_my-main-abcdef0123.log", Some("abcdef0123"), true),
+            ("web_default_main-abcdef.log", Some("abcdef"), true),
+            ("web_default_main-abcde.log", None, true),
+            ("nothing.log", None, false),
+            ("web_default.log", None, false),
+            ("web__main-abcdef.log", Some("abcdef"), false),
+            ("web_default_main_x-abcdef.log", Some("abcdef"), false),
+            ("web_default_main-abcdef0123.gz", None, false),
         ];
-        for (name, id) in rows {
+        for (name, id, tells_pod) in rows {
             assert_eq!(LogLayout::container_of_link(name), id.map(ContainerId::from), "{name}");
+            let pod = tells_pod.then(|| PodName::new("default", "web"));
+            assert_eq!(LogLayout::pod_of_link(name), pod, "{name}");
         }
     }
 

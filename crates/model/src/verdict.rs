@@ -84,7 +84,7 @@ impl fmt::Display for Subject {
 /// Whose a thing is, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
-    /// The pod's uid.
+    /// The pod's uid; empty where it is not known: the name of a link tells the pod's name alone.
     pub uid: PodUid,
     /// The pod's namespace and name; a directory tells a uid alone.
     pub pod: Option<PodName>,
@@ -95,13 +95,24 @@ impl Owner {
     pub fn of(uid: &PodUid, pod: &PodName) -> Option<Self> {
         (!uid.is_nobodys()).then(|| Self { uid: uid.clone(), pod: Some(pod.clone()) })
     }
+
+    /// A pod of which the name alone is known.
+    pub fn named(pod: PodName) -> Self {
+        Self { uid: PodUid::from(""), pod: Some(pod) }
+    }
+
+    /// The pod's uid, if that is known.
+    pub fn known_uid(&self) -> Option<&PodUid> {
+        Some(&self.uid).filter(|uid| !uid.is_nobodys())
+    }
 }
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.pod {
-            Some(pod) => write!(f, "pod {pod} ({})", self.uid),
-            None => write!(f, "pod {}", self.uid),
+        match (&self.pod, self.known_uid()) {
+            (Some(pod), Some(uid)) => write!(f, "pod {pod} ({uid})"),
+            (Some(pod), None) => write!(f, "pod {pod}"),
+            (None, _) => write!(f, "pod {}", self.uid),
         }
     }
 }
@@ -253,5 +264,8 @@ mod tests {
             at: Timestamp::UNIX_EPOCH,
         };
         assert_eq!(bare.to_string(), "remove directory /pods/u1 of pod u1 by pod-is-gone");
+        let owner = Some(Owner::named(PodName::new("default", "web")));
+        let link = Verdict { subject: Subject::LogLink("/links/a.log".into()), owner, ..bare };
+        assert_eq!(link.to_string(), "remove link /links/a.log of pod default/web by pod-is-gone");
     }
 }

@@ -155,8 +155,20 @@ pub struct GcPlan {
     pub policy: Inputs,
     /// All that was looked at, what goes first in the order in which it goes.
     pub items: Vec<GcItem>,
+    /// What people would be told of the node by the next pass.
+    #[serde(default)]
+    pub warnings: Vec<GcWarning>,
     /// What could not be looked at.
     pub problems: Vec<String>,
+}
+
+/// An event of the node that a pass would make.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GcWarning {
+    /// What it is called, such as `FreeDiskSpaceFailed`.
+    pub reason: String,
+    /// What it says.
+    pub message: String,
 }
 
 /// Where a plan comes from.

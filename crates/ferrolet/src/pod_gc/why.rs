@@ -9,7 +9,7 @@ use model::ports::clock::WallClock as _;
 use server::wire::WhyAnswer;
 
 use crate::commands::gc::Output;
-use crate::commands::gc::why::{read, tell_damage, told};
+use crate::commands::gc::why::{goes_back, read, tell_damage, told};
 use crate::observe::SystemClock;
 
 /// Where the journal is, below the state directory.
@@ -63,8 +63,7 @@ fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
         bail!("this replica has deleted nothing yet; other replicas have journals of their own");
     }
     if answer.found.entries.is_empty() {
-        let what = &args.what;
-        bail!("no pod called {what:?} was deleted here, as far as the journal goes back");
+        bail!("no pod called {:?} was deleted here, {}", args.what, goes_back(&answer));
     }
     Ok(())
 }
@@ -204,6 +203,7 @@ mod tests {
             );
         }
         let error = why(&args(place.path(), "default/other"), now, &mut Vec::new()).unwrap_err();
-        assert!(error.to_string().contains("no pod called \"default/other\" was deleted"));
+        let expected = "no pod called \"default/other\" was deleted here, as far as the journal goes back (to 2026-01-01 00:00:00 UTC)";
+        assert_eq!(error.to_string(), expected);
     }
 }

@@ -17,7 +17,7 @@ use self::directories::logs_and_links;
 pub(super) use self::directories::{Versions, files, versions};
 use super::{ContainerGcParts, PassError, Planned};
 use crate::decide::Facts;
-use crate::decide::containers::{ExitTimes, containers};
+use crate::decide::containers::{ExitTimes, containers, reading_order};
 use crate::decide::logs::logs;
 use crate::decide::sandboxes::sandboxes;
 use crate::lists;
@@ -95,13 +95,13 @@ impl Survey {
         })
     }
 
-    /// All of it as a plan, in the order in which it is carried out; of containers first all that go.
+    /// All of it as a plan, in the order in which it is carried out; of containers first all that go, then
+    /// those that stay as people look for them.
     pub(super) fn planned(self, parts: &ContainerGcParts) -> Planned {
-        let all = self.containers(parts).map(|(item, _)| item);
-        let (mut items, mut kept): (Vec<Item>, Vec<Item>) =
-            all.partition(|item| item.fate == Fate::Remove);
-        kept.sort_by(|one, other| one.subject.cmp(&other.subject));
-        items.append(&mut kept);
+        let (going, mut kept): (Vec<_>, Vec<_>) =
+            self.containers(parts).partition(|(item, _)| item.fate == Fate::Remove);
+        kept.sort_by(|(_, one), (_, other)| reading_order(one, other));
+        let mut items: Vec<Item> = going.into_iter().chain(kept).map(|(item, _)| item).collect();
         items.extend([self.sandboxes, self.logs, self.links].into_iter().flatten());
         Planned { plan: Plan { items }, problems: self.problems }
     }

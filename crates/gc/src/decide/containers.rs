@@ -4,7 +4,7 @@
 //! more; else the oldest beyond the cap of each unit, then beyond a fair share of the node's cap, then
 //! the oldest of all.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,6 +102,14 @@ pub fn containers(listed: &[Container], ended: &ExitTimes, facts: &Facts<'_>) ->
     kept.sort_by(|one, other| one.subject.cmp(&other.subject));
     removed.append(&mut kept);
     removed
+}
+
+/// In which order people look for containers that stay: by pod and name, and the newest of each first.
+pub(crate) fn reading_order(one: &Container, other: &Container) -> Ordering {
+    let by_name =
+        (&one.pod, &one.pod_uid, &one.name).cmp(&(&other.pod, &other.pod_uid, &other.name));
+    let newest_first = (other.attempt, other.created_at).cmp(&(one.attempt, one.created_at));
+    by_name.then(newest_first).then_with(|| one.id.cmp(&other.id))
 }
 
 /// The latest instance of each container of each pod, whatever its state.

@@ -69,6 +69,32 @@ fn live() -> Pods {
     Pods::ready().active(&["a", "b", "c", "d", "e", "f", "g", "h"])
 }
 
+// behaviour: GC-106
+#[test]
+fn those_that_stay_are_read_by_pod_and_name_and_the_newest_of_each_first() {
+    let attempt = |attempt, one: Container| Container { attempt, ..one };
+    let of = |namespace: &str, one: Container| Container {
+        pod: model::ids::PodName::new(namespace, &*one.pod.name),
+        ..one
+    };
+    let ordered = [
+        of("kube-system", dead("z", "x", 9)),
+        dead("a", "x", 7),
+        dead("a", "x", 3),
+        attempt(2, dead("a", "y", 1)),
+        attempt(1, dead("a", "y", 8)),
+        dead("b", "a", 5),
+    ];
+    let ids = |all: &[Container]| all.iter().map(|one| one.id.to_string()).collect::<Vec<_>>();
+    let mut turned = ordered.to_vec();
+    turned.sort_by(|one, other| one.id.cmp(&other.id).reverse());
+    assert_ne!(ids(&turned), ids(&ordered));
+    turned.sort_by(reading_order);
+    assert_eq!(ids(&turned), ids(&ordered));
+    let twins = ["1", "2"].map(|id| Container { id: id.into(), ..dead("a", "x", 7) });
+    assert_eq!(reading_order(&twins[0], &twins[1]), Ordering::Less, "never by chance");
+}
+
 // behaviour: GC-10, GC-11, GC-12
 #[test]
 fn each_cap_removes_the_oldest_beyond_it() {

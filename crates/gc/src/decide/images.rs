@@ -20,7 +20,7 @@ pub use detect::{Detected, ImageKey, Listing, Records, Seen, Times, Use, detect}
 pub use pins::{PinError, Pins};
 pub use policy::{Policy, PolicyError};
 pub use settle::{PATIENCE, Settling, Shown};
-pub use sweep::{End, Goal, NOT_REMOVED, Sweep, Swept, stay};
+pub use sweep::{End, FREE_DISK_SPACE_FAILED, Goal, NOT_REMOVED, Sweep, Swept, stay};
 pub use usage::{Usage, human_size};
 pub use worth::Worth;
 

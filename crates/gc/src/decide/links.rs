@@ -4,7 +4,7 @@ use std::path::Path;
 
 use model::log_layout::LogLayout;
 use model::observed::ContainerState;
-use model::verdict::{Detail, Input, Subject};
+use model::verdict::{Detail, Input, Owner, Subject};
 
 use super::PodStates;
 use crate::plan::{Fate, Item};
@@ -46,7 +46,7 @@ pub fn dangling(root: &Path, name: &str, found: Found, pods: &dyn PodStates) -> 
     Item {
         subject: Subject::LogLink(root.join(name)),
         name: "".into(),
-        owner: None,
+        owner: LogLayout::pod_of_link(name).map(Owner::named),
         fate,
         rule,
         detail,
@@ -55,6 +55,8 @@ pub fn dangling(root: &Path, name: &str, found: Found, pods: &dyn PodStates) -> 
 
 #[cfg(test)]
 mod tests {
+    use model::ids::PodName;
+
     use super::*;
     use crate::decide::NobodyToAsk;
     use crate::decide::test_pods::Pods;
@@ -77,6 +79,8 @@ mod tests {
             let (root, name) = (Path::new("/links"), "p_ns_c-0123456.log");
             let item = dangling(root, name, found, &Pods::ready());
             assert_eq!((item.fate, item.rule), (fate, "dangling-link"), "{found:?}");
+            let owner = Owner::named(PodName::new("ns", "p"));
+            assert_eq!(item.owner, Some(owner), "{found:?}");
             let bare = dangling(root, name, found, &NobodyToAsk);
             let goes = fate == Fate::Remove;
             let rule = if goes { "pod-state-unknown" } else { "dangling-link" };

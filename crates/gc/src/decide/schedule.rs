@@ -1,8 +1,9 @@
-//! Which of the regular passes asks the runtime for everything.
+//! Which of the regular passes asks the runtime for everything, and what waits for which.
 
 use std::time::Duration;
 
 use model::observed::{ContainerState, PodStatus, SandboxState, SandboxStatus};
+use model::pod_state::PodState;
 
 /// How many regular passes in a row may pass over the runtime. It is a slow repair: nothing that
 /// happens is missed without it, as far as anybody knows.
@@ -15,6 +16,27 @@ pub const LONGEST_HOLD: Duration = Duration::from_secs(10);
 /// are being ended, and people wait for those.
 pub fn is_held(any_ends: bool, waited: Duration) -> bool {
     any_ends && waited < LONGEST_HOLD
+}
+
+/// Who removes what died of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemovedBy {
+    /// Nobody yet: a late source may give the pod.
+    Nobody,
+    /// The deletor, at once: what is beyond the cap of each container, or all of them, by the rule that says
+    /// so.
+    Deletor(Option<&'static str>),
+    /// Whoever removes all that is left of the pod, once the pods have ended that are being ended.
+    HeldPass,
+}
+
+/// Who removes what died of a pod in this state.
+pub fn removed_by(state: PodState, sources_ready: bool, any_ends: bool) -> RemovedBy {
+    match state.content_removable().filter(|_| sources_ready) {
+        _ if state == PodState::NotHeard => RemovedBy::Nobody,
+        Some(_) if any_ends => RemovedBy::HeldPass,
+        all => RemovedBy::Deletor(all),
+    }
 }
 
 /// Whether nothing is left of a pod that a pass could remove: it has one sandbox, and all of it lives.
@@ -52,9 +74,51 @@ pub fn looks_at_files<T: PartialEq>(last: Option<&T>, now: &T, pods_changed: boo
 mod tests {
     use ContainerState::{Created, Exited, Running};
     use SandboxState::{NotReady, Ready};
+    use model::pod_state::WorkerState;
     use testkit::observed;
 
     use super::*;
+
+    // behaviour: GC-5, GC-76
+    #[test]
+    fn what_died_goes_at_once_or_with_all_that_is_left_of_its_pod_when_others_have_ended() {
+        use RemovedBy::{Deletor, HeldPass, Nobody};
+        let evicted = PodState::Known(WorkerState { evicted: true, ..WorkerState::default() });
+        let active = PodState::Known(WorkerState::default());
+        // The pod, whether all sources were heard, and whether other pods are being ended.
+        let rows = [
+            (PodState::Gone, true, false, Deletor(Some("pod-is-gone"))),
+            (PodState::Gone, true, true, HeldPass),
+            (PodState::Gone, false, true, Deletor(None)),
+            (evicted, true, false, Deletor(Some("pod-evicted"))),
+            (evicted, true, true, HeldPass),
+            (evicted, false, false, Deletor(None)),
+            (active, true, false, Deletor(None)),
+            (active, true, true, Deletor(None)),
+            (PodState::Given, true, true, Deletor(None)),
+            (PodState::NotHeard, true, false, Nobody),
+            (PodState::NotHeard, false, true, Nobody),
+        ];
+        for (state, sources_ready, any_ends, expected) in rows {
+            let by = removed_by(state, sources_ready, any_ends);
+            assert_eq!(by, expected, "{state:?} {sources_ready} {any_ends}");
+        }
+    }
+
+    // behaviour: GC-76
+    #[test]
+    fn remains_wait_for_other_pods_to_end_and_not_for_long() {
+        let just_before = LONGEST_HOLD.saturating_sub(Duration::from_millis(1));
+        let rows = [
+            (false, Duration::ZERO, false),
+            (true, Duration::ZERO, true),
+            (true, just_before, true),
+            (true, LONGEST_HOLD, false),
+        ];
+        for (any_ends, waited, expected) in rows {
+            assert_eq!(is_held(any_ends, waited), expected, "{any_ends} {waited:?}");
+        }
+    }
 
     // behaviour: GC-82
     #[test]

@@ -11,10 +11,12 @@ use tracing::{debug, info, warn};
 use super::look::{Collector, Looked};
 use super::metrics::Reason;
 use super::{Errors, ImageGcError, Kind, PassReport};
-use crate::decide::images::sweep::{all_stay, blind, claimed, foretold, not_observed, not_removed};
+use crate::decide::images::sweep::{
+    all_stay, blind, claimed, foretold, not_enough, not_observed, not_removed,
+};
 use crate::decide::images::{
-    Candidate, Goal, Observed, Settling, Shown, Sorted, Sweep, Swept, Usage, by_age, human_size,
-    sort,
+    Candidate, FREE_DISK_SPACE_FAILED, Goal, Observed, Settling, Shown, Sorted, Sweep, Swept,
+    Usage, by_age, sort,
 };
 use crate::plan::{Item, Plan};
 
@@ -46,13 +48,15 @@ impl Collector {
         let by_age: u64 = ages.old.iter().map(|(candidate, _)| candidate.size).sum();
         let mut items: Vec<Item> = ages.old.into_iter().map(|(_, item)| item).collect();
         let policy = &self.settings.policy;
-        let mut problem = None;
+        let (mut problem, mut foretold_failure) = (None, None);
         items.extend(match self.usage().await.map(|(_, usage)| usage.with(by_age)) {
             Ok(usage) if !usage.is_too_much(policy) => all_stay(&ages.rest, usage, policy),
             Ok(usage) if observed == Observed::No => not_observed(&ages.rest, usage, policy),
             Ok(usage) => {
                 let goal = Goal::Room { usage, target: usage.target(policy), estimated: true };
-                foretold(Sweep::new(ages.rest, goal, policy, looked.now)).items
+                let swept = foretold(Sweep::new(ages.rest, goal, policy, looked.now));
+                foretold_failure = not_enough(usage, &swept);
+                swept.items
             }
             Err(error) => {
                 let items = blind(&ages.rest, &Chain(&error).to_string());
@@ -61,7 +65,8 @@ impl Collector {
             }
         });
         items.extend(kept);
-        PassReport { plan: Plan { items }, error: problem, ..PassReport::default() }
+        let (plan, not_enough) = (Plan { items }, foretold_failure);
+        PassReport { plan, error: problem, not_enough, ..PassReport::default() }
     }
 
     /// Where images lie, and how full that disk is.
@@ -176,22 +181,14 @@ impl Collector {
         let sweep = Sweep::new(candidates, goal, policy, looked.now);
         let disk = Some((directory, target));
         let (swept, errors) = self.sweep(sweep, disk, &mut report.claimed).await;
+        let told = not_enough(usage, &swept);
         report.plan.items.extend(swept.items);
         if let Some(error) = space_error(wanted, swept.freed, errors) {
             return Some(error);
         }
         report.made_room = true;
-        (!swept.is_enough).then(|| {
-            let message = format!(
-                "Insufficient free disk space on the node's image filesystem ({}% of {} used). \
-                 Failed to free sufficient space by deleting unused images (freed {} bytes). \
-                 Investigate disk usage, as it could be used by active images, logs, volumes, or \
-                 other data.",
-                usage.percent,
-                human_size(usage.space.capacity),
-                swept.freed
-            );
-            self.warn("FreeDiskSpaceFailed", message.clone());
+        told.map(|message| {
+            self.warn(FREE_DISK_SPACE_FAILED, message.clone());
             ImageGcError::NotEnough(message)
         })
     }

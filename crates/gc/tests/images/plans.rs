@@ -74,6 +74,27 @@ async fn a_plan_of_a_disk_that_cannot_be_measured_keeps_what_age_does_not_take()
     assert!(planned.plan.items.is_empty(), "{planned:?}");
 }
 
+// behaviour: IMG-67
+#[tokio::test(start_paused = true)]
+async fn a_plan_says_what_people_are_told_when_all_that_may_go_is_not_enough() {
+    let world = World::new();
+    let used = world.image("used", 950);
+    world.container("web", &used, None).await;
+    world.image("goes", 40);
+    let running = world.started(1 << 40).await;
+    assert_eq!(running.gc.plan().await.not_enough, None, "there is room");
+    world.disk.set_capacity(1000);
+    let planned = running.gc.plan().await;
+    assert!(planned.error.is_none(), "{planned:?}");
+    assert_eq!(removals(&planned.plan).len(), 1);
+    assert_eq!(world.reasons(), [""; 0], "a plan tells nobody else");
+    let report = running.gc.run_now().await;
+    assert_eq!(world.reasons(), ["FreeDiskSpaceFailed"]);
+    assert_eq!(planned.not_enough.as_ref(), Some(&world.events.all()[0].message));
+    assert_eq!(Some(error(&report)), planned.not_enough);
+    assert_eq!(report.not_enough, None, "it is an error by now");
+}
+
 // behaviour: IMG-61
 #[tokio::test(start_paused = true)]
 async fn a_plan_of_a_disk_that_cannot_be_measured_has_a_problem_that_names_the_directory() {

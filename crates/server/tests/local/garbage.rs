@@ -43,6 +43,7 @@ async fn a_plan_is_told_in_its_documented_form() {
                 "podUid": null, "verdict": "remove", "rule": "per-container-cap",
                 "detail": {"position": 2, "cap": 1},
             }],
+            "warnings": [],
             "problems": [],
         })
     );

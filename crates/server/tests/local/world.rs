@@ -205,6 +205,7 @@ impl Collector for Agent {
             source: GcSource::Agent,
             policy: Inputs::default(),
             items: self.items.lock().unwrap().clone(),
+            warnings: Vec::new(),
             problems: Vec::new(),
         }
     }

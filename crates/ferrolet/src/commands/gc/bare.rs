@@ -22,7 +22,7 @@ use model::ports::events::{NodeEvent, NodeEvents};
 use prometheus::Registry;
 use server::wire::{GcPlan, GcSource};
 
-use crate::collection::{heard, planned, policy};
+use crate::collection::{heard, lists_heard, planned, policy};
 use crate::observe::SystemClock;
 
 /// How many dead containers are kept, where no agent says so. As the flags of `ferrolet run`.
@@ -89,7 +89,8 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
     let deadlines = Deadlines { request: kubelet.runtime_request_timeout.to_std() };
     let runtime = Arc::new(CriRuntime::new(&endpoint, &endpoint, deadlines));
     let asked = || format!("ask the container runtime at {}", endpoint.path().display());
-    heard(&*runtime).await.with_context(asked)?.with_context(asked)?;
+    heard(&*runtime).await.with_context(asked)?;
+    lists_heard(&*runtime).await.with_context(asked)?;
     let images = Policy {
         minimum_age: kubelet.image_minimum_gc_age.to_std(),
         maximum_age: kubelet.image_maximum_gc_age.to_std(),
@@ -129,8 +130,8 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
         image_gc(parts, ImageGcSettings { policy: images, pins, keep_pods: false, state });
     let generated_at = SystemClock.now();
     let (containers, images) = tokio::join!(container_gc.plan(), image_gc.plan_unobserved());
-    let (items, problems) = planned(&containers, &images);
-    Ok(GcPlan { generated_at, source: GcSource::Runtime, policy: told, items, problems })
+    let (items, warnings, problems) = planned(&containers, &images);
+    Ok(GcPlan { generated_at, source: GcSource::Runtime, policy: told, items, warnings, problems })
 }
 
 /// Whoever would be asked where an agent runs. A plan stops nothing and tells nobody.

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use anyhow::{Context, Result, bail};
 use jiff::{SignedDuration, Timestamp};
 use model::ports::clock::WallClock as _;
-use server::wire::{GcItem, GcPlan, GcSource, GcVerdict};
+use server::wire::{GcItem, GcPlan, GcSource, GcVerdict, GcWarning};
 use status::decide::human_duration;
 
 use super::Output;
@@ -27,6 +27,9 @@ const ID: usize = 5;
 const WIDE: usize = 120;
 /// How many cells a name has at least.
 const SHORTEST: usize = 8;
+
+/// Said before what people would be told.
+const WOULD_FAIL: &str = "the next pass would fail, by the sizes that images are said to have";
 
 /// What `gc plan` is asked.
 #[derive(Debug, Clone, clap::Args)]
@@ -113,6 +116,13 @@ fn lines(plan: &GcPlan, now: Timestamp, terminal: Option<usize>) -> Vec<String> 
     // Where nothing could be looked at, nobody knows what stays.
     if !plan.items.is_empty() || plan.problems.is_empty() {
         lines.push(summary(plan));
+    }
+    for GcWarning { reason, message } in &plan.warnings {
+        let told = clean(&format!("{WOULD_FAIL}: {reason}: {message}"));
+        match terminal {
+            Some(cells) => lines.extend(wrapped(&told, cells.max(SHORTEST))),
+            None => lines.push(told),
+        }
     }
     lines
 }

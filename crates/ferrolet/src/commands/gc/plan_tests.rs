@@ -1,4 +1,5 @@
 use journal::Inputs;
+use server::wire::GcWarning;
 
 use super::*;
 
@@ -21,6 +22,7 @@ fn plan(items: Vec<GcItem>) -> GcPlan {
         source: GcSource::Agent,
         policy: Inputs::default(),
         items,
+        warnings: Vec::new(),
         problems: Vec::new(),
     }
 }
@@ -162,6 +164,28 @@ fn nothing_there_is_told_in_a_line_and_what_is_missing_is_an_error() {
         error.unwrap_err(),
         "not everything could be looked at: failed to list containers: on fire"
     );
+}
+
+// behaviour: IMG-67
+#[test]
+fn that_the_next_pass_would_not_make_enough_room_is_told_with_the_event() {
+    let mut full = plan(vec![]);
+    let message = "Insufficient free disk space on the\u{1b}node.";
+    full.warnings
+        .push(GcWarning { reason: "FreeDiskSpaceFailed".to_owned(), message: message.to_owned() });
+    let (text, done) = written(&full, None);
+    assert_eq!(done, Ok(()), "everything could be looked at");
+    assert_eq!(
+        text,
+        "\
+would remove nothing; would keep 0
+the next pass would fail, by the sizes that images are said to have: FreeDiskSpaceFailed: Insufficient free disk space on the node.
+"
+    );
+    let (narrow, _) = written(&full, Some(60));
+    assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(&narrow), words(&text));
 }
 
 #[test]

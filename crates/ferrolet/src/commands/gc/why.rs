@@ -19,6 +19,9 @@ use crate::commands::table::clean;
 use crate::observe::SystemClock;
 use crate::run::JOURNAL;
 
+/// How moments are written for people.
+const MOMENT: &str = "%Y-%m-%d %H:%M:%S UTC";
+
 /// What `gc why` is asked.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
@@ -80,7 +83,7 @@ pub async fn why(
     if found {
         return Ok(());
     }
-    bail!("{}", unknown(what, &there))
+    bail!("{}", unknown(&answer, &there))
 }
 
 /// The answer for programs.
@@ -167,8 +170,17 @@ async fn still_there(agent: &AgentClient, what: &str) -> There {
     }
 }
 
-fn unknown(what: &str, there: &There) -> String {
-    let mut text = format!("nothing called {what:?} was removed, as far as the journal goes back");
+/// How far back the journal goes, for who finds nothing in it.
+pub(crate) fn goes_back(answer: &WhyAnswer) -> String {
+    let to = answer
+        .found
+        .since
+        .map_or("it has no entries".to_owned(), |since| format!("to {}", since.strftime(MOMENT)));
+    format!("as far as the journal goes back ({to})")
+}
+
+fn unknown(answer: &WhyAnswer, there: &There) -> String {
+    let mut text = format!("nothing called {:?} was removed, {}", answer.what, goes_back(answer));
     if let Some(missing) = &there.missing {
         text.push_str("; ");
         text.push_str(missing);
@@ -251,7 +263,7 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
     };
     // The clock may have been set back since.
     let ago = human_duration(now.duration_since(entry.time).max(SignedDuration::ZERO));
-    let at = entry.time.strftime("%Y-%m-%d %H:%M:%S UTC");
+    let at = entry.time.strftime(MOMENT);
     let why = reason(&entry.rule, &entry.detail);
     let mut lines = vec![format!("{thing}{of} {went} {ago} ago, at {at}: {why}.")];
     if let Some(error) = &entry.error {

@@ -149,6 +149,7 @@ fn the_journal_of_an_agent_that_is_gone_is_read_from_its_files() {
     );
 }
 
+// behaviour: GC-107
 #[test]
 fn what_is_still_there_is_told_with_what_the_plan_says_and_with_what_it_could_not_look_at() {
     let item = GcItem {
@@ -176,12 +177,22 @@ fn what_is_still_there_is_told_with_what_the_plan_says_and_with_what_it_could_no
             source: server::wire::GcSource::Agent,
             policy: journal::Inputs::default(),
             items: vec![item.clone()],
+            warnings: Vec::new(),
             problems: problem.into_iter().map(str::to_owned).collect(),
         };
         let there = There::of_plan(plan, what);
         assert_eq!(there.items.as_ref().map(Vec::len), told, "{what}");
-        let begin = format!("nothing called {what:?} was removed, as far as the journal goes back");
-        assert_eq!(unknown(what, &there), begin + &expected);
+        let back = [
+            (None, "it has no entries"),
+            (Timestamp::from_second(1000).ok(), "to 1970-01-01 00:16:40 UTC"),
+        ];
+        for (since, to) in back {
+            let found = Found { since, ..Found::default() };
+            let asked = WhyAnswer { what: what.to_owned(), found };
+            let begin = "was removed, as far as the journal goes back";
+            let begin = format!("nothing called {what:?} {begin} ({to})");
+            assert_eq!(unknown(&asked, &there), begin + &expected);
+        }
     }
 }
 

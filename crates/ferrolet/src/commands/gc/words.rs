@@ -7,8 +7,8 @@ use serde_json::Value;
 /// How much of an id is shown: enough to ask with, as runtimes' own tools show it.
 const SHORT_ID: usize = 13;
 
-/// What a rule says, with `{name}` for what it was applied to, and `{name#thing}` for so many things. Of several lines of one rule the first
-/// counts of which everything is known.
+/// What a rule says, with `{name}` for what it was applied to, `{name#thing}` for so many things, and `{name#id}` for the beginning of an
+/// id. Of several lines of one rule the first counts of which everything is known.
 const RULES: &[(&str, &str)] = &[
     // What goes.
     (
@@ -91,8 +91,8 @@ const RULES: &[(&str, &str)] = &[
     ("pod-runs", "something of its pod still runs"),
     ("not-a-directory", "it is no directory, and so no pod's"),
     ("first-sandbox", "the deadline of its pod counts from it"),
-    ("image-in-use", "it is used by {containers#container}, such as {container}"),
-    ("image-in-use", "container {mountedBy} has it mounted"),
+    ("image-in-use", "it is used by {containers#container}, such as {container#id}"),
+    ("image-in-use", "container {mountedBy#id} has it mounted"),
     ("image-in-use", "sandboxes are made from it"),
     ("image-pinned", "the runtime asks to keep it"),
     ("being-pulled", "somebody is about to use it as {claimed}"),
@@ -107,6 +107,10 @@ const RULES: &[(&str, &str)] = &[
         "the disk of images is {usedPercent}% full, over {highThresholdPercent}%; without an agent nobody knows since when it is there and when it was used",
     ),
     ("younger-than-minimum-age", "it is known for {knownFor}, less than {minimumAge}"),
+    (
+        "younger-than-minimum-age",
+        "no pass has seen it yet; it stays until {minimumAge} after the first that does",
+    ),
     ("enough-space-freed", "enough is free without it: {available}"),
     ("removals-gain-nothing", "removing images gains nothing: they share what they take"),
     ("disk-cannot-be-measured", "the disk of images cannot be measured: {error}"),
@@ -138,6 +142,7 @@ fn filled(text: &str, detail: &Inputs) -> Option<String> {
             hole.split_once('#').map_or((hole, None), |(name, of)| (name, Some(of)));
         let value = detail.get(name).filter(|value| !value.is_null())?;
         filled.push_str(&match (thing, value.as_u64()) {
+            (Some("id"), _) => short_id(&journal::plain(value)).to_owned(),
             (Some(thing), Some(count)) => counted(count, thing),
             _ => shown(name, value),
         });
@@ -240,8 +245,23 @@ mod tests {
             ),
             (
                 "image-in-use",
-                r#"{"containers":2,"container":"c1"}"#,
-                "it is used by 2 containers, such as c1",
+                r#"{"containers":2,"container":"4f6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7fabcd"}"#,
+                "it is used by 2 containers, such as 4f6c0e1d2a3b4",
+            ),
+            (
+                "image-in-use",
+                r#"{"mountedBy":"4f6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7fabcd"}"#,
+                "container 4f6c0e1d2a3b4 has it mounted",
+            ),
+            (
+                "younger-than-minimum-age",
+                r#"{"knownFor":"3s","minimumAge":"2m0s"}"#,
+                "it is known for 3s, less than 2m0s",
+            ),
+            (
+                "younger-than-minimum-age",
+                r#"{"knownFor":null,"minimumAge":"2m0s"}"#,
+                "no pass has seen it yet; it stays until 2m0s after the first that does",
             ),
             (
                 "disk-over-high-threshold",

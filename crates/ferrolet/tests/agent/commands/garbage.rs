@@ -60,6 +60,7 @@ impl Collector for Garbage {
             source: GcSource::Agent,
             policy: Inputs::default(),
             items: self.items.lock().unwrap().clone(),
+            warnings: Vec::new(),
             problems: self.problems.lock().unwrap().clone(),
         }
     }

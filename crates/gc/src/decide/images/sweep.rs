@@ -11,7 +11,7 @@ use model::verdict::{Detail, Input, Subject};
 
 use crate::decide::images::candidates::bytes;
 use crate::decide::images::worth::worth;
-use crate::decide::images::{Candidate, Policy, Shown, Usage, Worth};
+use crate::decide::images::{Candidate, Policy, Shown, Usage, Worth, human_size};
 use crate::plan::{Fate, Item};
 
 /// So many removals in a row that gain nothing, and more of them will not help either.
@@ -110,8 +110,14 @@ impl Sweep {
                     candidate.item(Fate::Keep, "used-since-the-pass-began", Detail::default());
                 self.items.push(item);
             } else if candidate.known_for < self.minimum_age {
+                // Of one that no look before this has seen, nobody knows since when it is there.
+                let known_for = if candidate.times.first_detected >= self.now {
+                    Input::Nothing
+                } else {
+                    Input::Span(candidate.known_for)
+                };
                 let detail = Detail::default()
-                    .with("knownFor", Input::Span(candidate.known_for))
+                    .with("knownFor", known_for)
                     .with("minimumAge", Input::Span(self.minimum_age));
                 self.items.push(candidate.item(Fate::Keep, "younger-than-minimum-age", detail));
             } else {
@@ -221,6 +227,25 @@ impl Sweep {
         };
         Swept { items: self.items, freed: self.freed, end, is_enough }
     }
+}
+
+/// The event by which people hear that all that may go was not enough, as upstream's.
+pub const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
+
+/// What that event says of a sweep of a disk that was so full; nothing if there was enough.
+pub fn not_enough(usage: Usage, swept: &Swept) -> Option<String> {
+    let told = || {
+        format!(
+            "Insufficient free disk space on the node's image filesystem ({}% of {} used). \
+             Failed to free sufficient space by deleting unused images (freed {} bytes). \
+             Investigate disk usage, as it could be used by active images, logs, volumes, or \
+             other data.",
+            usage.percent,
+            human_size(usage.space.capacity),
+            swept.freed
+        )
+    };
+    (!swept.is_enough).then(told)
 }
 
 /// The sweep as sizes foretell it: what would go if every image gave back what it says that it takes.

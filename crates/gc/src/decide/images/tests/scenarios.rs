@@ -175,6 +175,23 @@ fn an_image_stays_until_it_is_just_as_old_as_it_must_be() {
     assert_eq!(world.fates(70, full()), ["0 disk-over-high-threshold"]);
 }
 
+// behaviour: IMG-66
+#[test]
+fn an_image_that_no_look_has_seen_before_is_not_said_to_be_known_for_any_time() {
+    let mut world = World::new(vec![image("0", 1)]);
+    world.policy.minimum_age = Duration::from_mins(1);
+    let known_for = |world: &World, seconds| {
+        let plan = world.plan(seconds, full());
+        assert_eq!(plan[0].rule, "younger-than-minimum-age");
+        plan[0].detail.0.iter().find(|(name, _)| *name == "knownFor").cloned().unwrap().1
+    };
+    for seconds in [10, 400] {
+        assert_eq!(known_for(&world, seconds), Input::Nothing, "a plan remembers nothing");
+    }
+    world.detect(500);
+    assert_eq!(known_for(&world, 503), Input::Span(Duration::from_secs(3)));
+}
+
 // behaviour: IMG-57
 #[test]
 fn after_a_start_nothing_goes_before_the_minimum_age_however_old_it_is() {
