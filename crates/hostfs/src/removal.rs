@@ -1,13 +1,10 @@
 //! Removing what a verdict names, where such things lie and nowhere else.
 
-use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use model::ports::files::Removed;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, open, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, RawDir, statat, unlinkat};
 use rustix::io::Errno;
 
 use crate::beneath::open_directory;
@@ -45,9 +42,9 @@ pub(crate) fn remove(root: &Path, path: &Path, kind: Removal) -> io::Result<Remo
 }
 
 fn remove_entry(root: &Path, path: &Path, kind: Removal) -> io::Result<()> {
-    let Some(name) = path.file_name().filter(|_| path.parent() == Some(root)) else {
+    if path.parent() != Some(root) || path.file_name().is_none() {
         return refuse("it does not lie where such things lie");
-    };
+    }
     let found = std::fs::symlink_metadata(path)?.file_type();
     match kind {
         Removal::Directory if found.is_dir() => {
@@ -56,9 +53,8 @@ fn remove_entry(root: &Path, path: &Path, kind: Removal) -> io::Result<()> {
                 let problem = format!("{} is mounted there", mount.display());
                 return Err(io::Error::new(io::ErrorKind::ResourceBusy, problem));
             }
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let root = open(root, flags, Mode::empty())?;
-            remove_tree(root.as_fd(), name, Path::new(""))
+            // The standard library opens directory by directory and follows no link, whoever swaps them.
+            std::fs::remove_dir_all(path).map_err(|error| naming(path, error))
         }
         Removal::Link if found.is_symlink() => std::fs::remove_file(path),
         Removal::Link => refuse("it is not a link"),
@@ -66,42 +62,21 @@ fn remove_entry(root: &Path, path: &Path, kind: Removal) -> io::Result<()> {
     }
 }
 
-/// Removes a directory with all that is in it; `below` is where it lies in what is removed as a whole. One
-/// directory is opened in the other and no link is followed, whoever swaps them. What somebody else removes meanwhile
-/// is gone as well. Unlike the standard library's, the error names the first thing that is in the way.
-fn remove_tree(parent: BorrowedFd<'_>, name: &OsStr, below: &Path) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let directory = match openat(parent, name, flags, Mode::empty()) {
-        Err(Errno::NOENT) => return Ok(()),
-        opened => opened.map_err(|error| named(below, error))?,
-    };
-    let mut buffer = Vec::with_capacity(8192);
-    let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
-    while let Some(entry) = entries.next() {
-        let entry = entry.map_err(|error| named(below, error))?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        if name == "." || name == ".." {
-            continue;
-        }
-        match unlinkat(&directory, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(Errno::ISDIR) => remove_tree(directory.as_fd(), name, &below.join(name))?,
-            Err(error) => return Err(named(&below.join(name), error)),
+/// An error with the first thing that is still there: what was removed in that order stopped at it.
+fn naming(directory: &Path, error: io::Error) -> io::Error {
+    let mut left = directory.to_owned();
+    while let Some(Ok(entry)) = std::fs::read_dir(&left).ok().and_then(|mut all| all.next()) {
+        left = entry.path();
+        if !entry.file_type().is_ok_and(|found| found.is_dir()) {
+            break;
         }
     }
-    match unlinkat(parent, name, AtFlags::REMOVEDIR) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(named(below, error)),
+    match left.strip_prefix(directory) {
+        Ok(below) if !below.as_os_str().is_empty() => {
+            io::Error::new(error.kind(), format!("{}: {error}", below.display()))
+        }
+        _ => error,
     }
-}
-
-/// An error with what it is about; without, if that is what is removed as a whole.
-fn named(below: &Path, error: Errno) -> io::Error {
-    let error = io::Error::from(error);
-    if below.as_os_str().is_empty() {
-        return error;
-    }
-    io::Error::new(error.kind(), format!("{}: {error}", below.display()))
 }
 
 /// What is mounted on a directory or below it: to remove that would be to remove what it leads to.
@@ -159,19 +134,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_removed_is_named_with_why() {
-        // From here nobody can remove anything, root included.
-        let place = Path::new("/proc/sys");
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let parent = open(place, flags, Mode::empty()).unwrap();
-        let removed = remove_tree(parent.as_fd(), OsStr::new("kernel"), Path::new("kernel"));
-        let error = removed.unwrap_err().to_string();
-        let (file, why) = error.split_once(": ").unwrap();
-        assert!(file.starts_with("kernel/") && place.join(file).exists(), "{error}");
-        assert!(why.contains("(os error "), "{error}");
-        let removed = remove_tree(parent.as_fd(), OsStr::new("nothing"), Path::new(""));
-        assert!(removed.is_ok(), "it is gone already");
-        let whole = named(Path::new(""), Errno::BUSY);
-        assert_eq!(whole.to_string(), io::Error::from(Errno::BUSY).to_string());
+        let place = tempfile::tempdir().unwrap();
+        let error = || io::Error::from(Errno::PERM);
+        let named = || naming(place.path(), error()).to_string();
+        assert_eq!(named(), error().to_string(), "it is the directory itself");
+        std::fs::create_dir(place.path().join("main")).unwrap();
+        assert_eq!(named(), format!("main: {}", error()));
+        std::os::unix::fs::symlink("/", place.path().join("main/0.log")).unwrap();
+        assert_eq!(named(), format!("main/0.log: {}", error()), "no link is followed");
     }
 
     #[test]
