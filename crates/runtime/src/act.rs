@@ -198,8 +198,14 @@ impl PodRuntime {
         actions: &PodActions,
         cancel: &CancellationToken,
     ) -> Result<(), SyncError> {
-        let home = self.home(situation, &actions.sandbox, cancel).await?;
-        self.start_containers(situation, &home, &actions.start).await
+        let mut early = self.early_look(situation.pod, actions);
+        let home = self.home(situation, &actions.sandbox, cancel);
+        // Where it fails, what the image would have shown is nobody's business.
+        let home = match &mut early {
+            Some(early) => early.beside(home).await?,
+            None => home.await?,
+        };
+        self.start_containers(situation, &home, &actions.start, early).await
     }
 
     /// Where containers are started; made if it is not there.

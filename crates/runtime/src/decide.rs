@@ -83,7 +83,7 @@ pub use pod_actions::{Situation, pod_actions};
 pub use podspec::restart::{RestartPolicy, has_finished, restart_policy, should_restart};
 pub use ports::port_mappings;
 pub use probe_results::{ProbeResult, ProbeResults};
-pub use pull::{Fetch, fetch, with_default_tag};
+pub use pull::{Fetch, fetch, is_looked_for, with_default_tag};
 pub use pull_size::size_class;
 pub use reasons::{KillPod, KillReason, StartReason};
 pub use resize::{

@@ -1,21 +1,24 @@
 //! A container's image: there, fetched, or why not.
 
 use std::collections::BTreeMap;
+use std::pin::{Pin, pin};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, Either, MaybeDone, maybe_done, select};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Container;
 use model::ids::PodUid;
+use model::image_claims::ImageClaim;
 use model::ports::events::EventType::{Normal, Warning};
-use model::ports::runtime::Image;
+use model::ports::runtime::{Image, RuntimeError};
 use podspec::image_name::ImageName;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::act::RuntimeParts;
 use crate::decide::pull_words::{self, PullFailure, pull_failure};
-use crate::decide::{Backoff, BackoffLimits, Fetch, Turn, fetch, with_default_tag};
+use crate::decide::{Backoff, BackoffLimits, Fetch, Turn, fetch, is_looked_for, with_default_tag};
 use crate::error::StartError;
 use crate::report::Reporter;
 
@@ -77,6 +80,47 @@ pub(crate) struct Ensured {
     pub(crate) seen: Option<Image>,
 }
 
+/// What the runtime answers when it is asked for an image.
+type Answer = Result<Option<Image>, RuntimeError>;
+
+/// A look at the image of a container whose turn has not come. Whatever it shows is told when it has; given up
+/// before, it never was.
+pub(crate) struct EarlyLook<'a> {
+    answer: MaybeDone<BoxFuture<'a, Answer>>,
+    /// From before it is looked for: nobody may take the image meanwhile.
+    _claim: ImageClaim,
+}
+
+impl<'a> EarlyLook<'a> {
+    /// At the image of a container, if it will be looked for at all.
+    pub(crate) fn of(parts: &'a RuntimeParts, container: &Container) -> Option<Self> {
+        let image = container.image.as_deref().unwrap_or_default();
+        if !is_looked_for(container.image_pull_policy.as_deref()) || ImageName::read(image).is_err()
+        {
+            return None;
+        }
+        let tagged = with_default_tag(image);
+        let claim = parts.claims.claim(&tagged);
+        let answer: BoxFuture<'a, Answer> =
+            Box::pin(async move { parts.runtime.image_status(&tagged).await });
+        Some(Self { answer: maybe_done(answer), _claim: claim })
+    }
+
+    /// Waits for something else, and for that alone; the look goes on meanwhile.
+    pub(crate) async fn beside<T>(&mut self, other: impl Future<Output = T>) -> T {
+        let other = pin!(other);
+        match select(other, &mut self.answer).await {
+            Either::Left((done, _)) => done,
+            Either::Right(((), other)) => other.await,
+        }
+    }
+
+    async fn answer(mut self) -> Answer {
+        (&mut self.answer).await;
+        Pin::new(&mut self.answer).take_output().expect("it is done and taken once")
+    }
+}
+
 impl Images {
     pub(crate) fn new() -> Self {
         let backoff = Backoff::new(BackoffLimits::up_to(LONGEST_WAIT));
@@ -88,12 +132,12 @@ impl Images {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sees to it that the runtime has the container's image.
+    /// Sees to it that the runtime has the container's image. It may have been looked for already.
     pub(crate) async fn ensure(
         &self,
         parts: &RuntimeParts,
         uid: &PodUid,
-        container: &Container,
+        (container, early): (&Container, Option<EarlyLook<'_>>),
         report: &Reporter<'_>,
     ) -> Result<Ensured, StartError> {
         let image = container.image.clone().unwrap_or_default();
@@ -108,10 +152,12 @@ impl Images {
             return Err(error);
         }
         let tagged = with_default_tag(&image);
-        let present = if policy == Some("Always") {
-            None
-        } else {
-            match parts.runtime.image_status(&tagged).await {
+        let present = if is_looked_for(policy) {
+            let answer = match early {
+                Some(early) => early.answer().await,
+                None => parts.runtime.image_status(&tagged).await,
+            };
+            match answer {
                 Ok(present) => present,
                 Err(source) => {
                     wanted(None, None);
@@ -120,6 +166,8 @@ impl Images {
                     return Err(StartError::ImageInspect { image, source });
                 }
             }
+        } else {
+            None
         };
         match fetch(policy, present.as_ref().map(|present| present.id.as_str())) {
             Fetch::Present(image_ref) => {
@@ -133,7 +181,7 @@ impl Images {
                 Err(StartError::ImageNeverPull { image })
             }
             Fetch::Pull => {
-                wanted((policy != Some("Always")).then_some(false), Some(true));
+                wanted(is_looked_for(policy).then_some(false), Some(true));
                 self.pull(parts, (uid.clone(), tagged), image, report).await
             }
         }

@@ -18,10 +18,12 @@ use tracing::{info, warn};
 
 use crate::act::{Home, PodRuntime};
 use crate::create::Made;
-use crate::decide::{ContainerStart, Role, Situation, Turn, startable, with_default_tag};
+use crate::decide::{
+    ContainerStart, PodActions, Role, SandboxPlan, Situation, Turn, startable, with_default_tag,
+};
 use crate::error::{StartError, SyncError};
 use crate::hooks::{HookFailure, Hooked};
-use crate::image::Ensured;
+use crate::image::{EarlyLook, Ensured};
 use crate::layout::next_restart_count;
 use crate::lives::Life;
 use model::log_layout::LogLayout;
@@ -60,13 +62,24 @@ fn container<'a>(pod: &'a Pod, start: &ContainerStart) -> Cow<'a, Container> {
 }
 
 impl PodRuntime {
+    /// Looks at the image of the first container to start, while there is no sandbox yet for it to start in.
+    pub(crate) fn early_look(&self, pod: &Pod, actions: &PodActions) -> Option<EarlyLook<'_>> {
+        let first = actions.start.first()?;
+        match actions.sandbox {
+            SandboxPlan::Create { .. } => EarlyLook::of(&self.parts, &container(pod, first)),
+            SandboxPlan::Keep(_) | SandboxPlan::None => None,
+        }
+    }
+
     /// Starts containers one after the other. One that fails does not keep the next from starting,
-    /// unless it is an init container that the next ones rely on.
+    /// unless it is an init container that the next ones rely on. The image of the first may have been
+    /// looked for.
     pub(crate) async fn start_containers(
         &self,
         situation: &Situation<'_>,
         home: &Home<'_>,
         starts: &[ContainerStart],
+        mut early: Option<EarlyLook<'_>>,
     ) -> Result<(), SyncError> {
         let Situation { pod, status, .. } = *situation;
         let mut failed = Vec::new();
@@ -74,7 +87,7 @@ impl PodRuntime {
             let container = container(pod, start);
             let starting = Starting { pod, container: &container, role: start.role, status, home };
             let name = &container.name;
-            match self.start_in_turn(&starting).await {
+            match self.start_in_turn(&starting, early.take()).await {
                 Ok(id) => {
                     let pod = view::pod_name(pod);
                     info!(%pod, uid = %status.uid, container = name, %id, why = %start.why, "container runs");
@@ -106,11 +119,15 @@ impl PodRuntime {
         }
     }
 
-    async fn start_in_turn(&self, starting: &Starting<'_>) -> Result<ContainerId, StartError> {
+    async fn start_in_turn(
+        &self,
+        starting: &Starting<'_>,
+        early: Option<EarlyLook<'_>>,
+    ) -> Result<ContainerId, StartError> {
         self.wait_its_turn(starting)?;
         let metrics = &self.parts.metrics;
         metrics.container_starts(starting.role);
-        let started = self.start(starting).await;
+        let started = self.start(starting, early).await;
         if let Err(error) = &started
             && !error.is_nobodys_business()
         {
@@ -119,7 +136,11 @@ impl PodRuntime {
         started
     }
 
-    async fn start(&self, starting: &Starting<'_>) -> Result<ContainerId, StartError> {
+    async fn start(
+        &self,
+        starting: &Starting<'_>,
+        early: Option<EarlyLook<'_>>,
+    ) -> Result<ContainerId, StartError> {
         let Starting { pod, container, home, .. } = *starting;
         let report = self.reporter(pod, &container.name);
         let uid = &home.config.pod_uid;
@@ -130,7 +151,7 @@ impl PodRuntime {
         let image = tokio::select! {
             biased;
             () = home.cancel.cancelled() => return Err(StartError::PodEnds),
-            image = self.images.ensure(&self.parts, uid, container, &report) => image?,
+            image = self.images.ensure(&self.parts, uid, (container, early), &report) => image?,
         };
         let made = self.made(starting, image).await?;
         // What ends before anybody looks has used it all the same.

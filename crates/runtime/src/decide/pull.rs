@@ -11,6 +11,11 @@ pub enum Fetch {
     Forbidden,
 }
 
+/// Whether it matters by the policy that an image is there.
+pub fn is_looked_for(policy: Option<&str>) -> bool {
+    policy != Some("Always")
+}
+
 /// Decides by policy and by what the runtime has. `Always` asks the registry each time; a name
 /// without a policy is `IfNotPresent`, which is what a defaulted pod says.
 pub fn fetch(policy: Option<&str>, present: Option<&str>) -> Fetch {
@@ -51,6 +56,14 @@ mod tests {
         ];
         for (policy, present, expected) in rows {
             assert_eq!(fetch(policy, present), expected, "{policy:?} {present:?}");
+        }
+    }
+
+    #[test]
+    fn an_image_is_looked_for_where_it_makes_a_difference() {
+        for policy in [Some("Always"), Some("IfNotPresent"), Some("Never"), None] {
+            let differs = fetch(policy, None) != fetch(policy, Some("sha256:1"));
+            assert_eq!(is_looked_for(policy), differs, "{policy:?}");
         }
     }
 

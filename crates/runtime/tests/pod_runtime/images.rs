@@ -6,7 +6,7 @@ use runtime::SyncError;
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use tokio::time::Instant;
 
-use crate::world::{IMAGE, World, seconds, web};
+use crate::world::{IMAGE, World, forever, seconds, web};
 
 const FAR: &str = "ferrolet.test/far:1";
 
@@ -41,6 +41,62 @@ async fn the_pull_policy_decides_whether_the_registry_is_asked() {
         let status = world.status(&pod(policy)).await;
         assert_eq!(status.running().count(), usize::from(failure.is_none()));
     }
+}
+
+// behaviour: ACT-135
+#[tokio::test(start_paused = true)]
+async fn an_image_is_looked_for_while_the_sandbox_is_made() {
+    let (world, pod) = (World::new(), forever());
+    for method in [Method::RunPodSandbox, Method::ImageStatus] {
+        world.runtime.inject(Rule::on(method, Fault::delay(seconds(2))).once());
+    }
+    let begun = Instant::now();
+    world.synced(&pod).await;
+    assert_eq!(begun.elapsed(), seconds(2), "side by side");
+    let calls = [
+        Method::RunPodSandbox,
+        Method::ImageStatus,
+        Method::PodSandboxStatus,
+        Method::CreateContainer,
+        Method::StartContainer,
+    ];
+    assert_eq!(world.calls(), calls, "and once");
+    assert_eq!(world.events.reasons(), ["Pulled", "Created", "Started"]);
+}
+
+// behaviour: ACT-135
+#[tokio::test(start_paused = true)]
+async fn a_look_for_an_image_that_takes_longer_than_the_sandbox_is_waited_for() {
+    let world = World::new();
+    world.runtime.publish(RemoteImage::new(FAR));
+    let rules = [
+        Rule::on(Method::RunPodSandbox, Fault::delay(seconds(1))),
+        Rule::on(Method::ImageStatus, Fault::error(Code::Unavailable).after(seconds(3))),
+    ];
+    for rule in rules {
+        world.runtime.inject(rule.once());
+    }
+    let begun = Instant::now();
+    let (reasons, _) = world.failed(&pod("IfNotPresent")).await;
+    assert_eq!(begun.elapsed(), seconds(3));
+    assert_eq!(reasons, [("main".to_owned(), "ImageInspectError")]);
+    assert_eq!(world.events.reasons(), ["InspectFailed", "Failed"], "told as if asked in its turn");
+    assert_eq!(world.runtime.count(Method::ImageStatus), 1, "its answer is not asked for again");
+}
+
+// behaviour: ACT-135
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_is_not_made_waits_for_no_image() {
+    let (world, pod) = (World::new(), forever());
+    let fault = Fault::error(Code::Unavailable).after(seconds(1));
+    world.runtime.inject(Rule::on(Method::RunPodSandbox, fault).once());
+    world.runtime.inject(Rule::on(Method::ImageStatus, Fault::hang()).once());
+    let begun = Instant::now();
+    let error = world.sync(&pod).await.unwrap_err();
+    assert!(matches!(&error, SyncError::CreateSandbox(_)), "{error}");
+    assert_eq!(begun.elapsed(), seconds(1));
+    assert_eq!(world.events.reasons(), ["FailedCreatePodSandBox"]);
+    world.synced(&pod).await;
 }
 
 #[tokio::test(start_paused = true)]
