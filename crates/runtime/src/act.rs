@@ -199,7 +199,8 @@ impl PodRuntime {
         cancel: &CancellationToken,
     ) -> Result<(), SyncError> {
         let mut early = self.early_look(situation.pod, actions);
-        let home = self.home(situation, &actions.sandbox, cancel);
+        // Boxed, so that it takes its room once, however it is waited for.
+        let home = Box::pin(self.home(situation, &actions.sandbox, cancel));
         // Where it fails, what the image would have shown is nobody's business.
         let home = match &mut early {
             Some(early) => early.beside(home).await?,

@@ -1,7 +1,7 @@
 //! A container's image: there, fetched, or why not.
 
 use std::collections::BTreeMap;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -107,8 +107,7 @@ impl<'a> EarlyLook<'a> {
     }
 
     /// Waits for something else, and for that alone; the look goes on meanwhile.
-    pub(crate) async fn beside<T>(&mut self, other: impl Future<Output = T>) -> T {
-        let other = pin!(other);
+    pub(crate) async fn beside<T>(&mut self, other: impl Future<Output = T> + Unpin) -> T {
         match select(other, &mut self.answer).await {
             Either::Left((done, _)) => done,
             Either::Right(((), other)) => other.await,
