@@ -136,7 +136,7 @@ pub struct WorkersTask {
 /// How the last job of a pod left things.
 #[derive(Debug, Clone, Default)]
 struct LastJob {
-    /// When it ended: the next one wants a look that began later.
+    /// When it did its last: the next one wants a look that began later.
     ended: Stamp,
     /// Whether such a look was asked for when it ended.
     look_asked: bool,
@@ -150,11 +150,13 @@ struct Ran {
     synced: Synced,
     /// As in [`LastJob`].
     at_rest: Option<Arc<PodStatus>>,
+    /// When it did its last, if it has seen what came of that: then the next one need not look again.
+    seen_since: Option<Stamp>,
 }
 
 impl From<Synced> for Ran {
     fn from(synced: Synced) -> Self {
-        Self { synced, at_rest: None }
+        Self { synced, at_rest: None, seen_since: None }
     }
 }
 
@@ -292,7 +294,7 @@ impl WorkersTask {
     }
 
     fn joined(&mut self, joined: Result<(tokio::task::Id, (PodUid, Ran)), tokio::task::JoinError>) {
-        let (uid, Ran { synced, at_rest }) = match joined {
+        let (uid, Ran { synced, at_rest, seen_since }) = match joined {
             Ok((_, ended)) => ended,
             Err(error) => {
                 let id = error.id();
@@ -305,7 +307,7 @@ impl WorkersTask {
         };
         self.running.remove(&uid);
         self.times.ended(&uid);
-        let ended = self.parts.stamps.next();
+        let ended = seen_since.unwrap_or_else(|| self.parts.stamps.next());
         let last = LastJob { ended, look_asked: synced.acted, at_rest };
         self.last.insert(uid.clone(), last);
         if synced.acted {
@@ -464,13 +466,15 @@ async fn run(
         Job::Sync(pod) => {
             let synced = parts.syncer.sync(&pod, &status, &cancel).await;
             let rests = synced == Synced { outcome: Outcome::Done, acted: false };
-            return Ran { synced, at_rest: rests.then_some(status) };
+            return Ran { at_rest: rests.then_some(status), ..Ran::from(synced) };
         }
-        Job::Terminate(target, grace) => tokio::select! {
-            biased;
-            () = cancel.cancelled() => Synced { acted: true, ..cancelled },
-            outcome = terminate(parts, &target, &status, grace) => Synced { outcome, acted: true },
-        },
+        Job::Terminate(target, grace) => {
+            return tokio::select! {
+                biased;
+                () = cancel.cancelled() => Ran::from(Synced { acted: true, ..cancelled }),
+                ran = terminate(parts, &target, &status, grace) => ran,
+            };
+        }
         Job::CleanUp(pod) => tokio::select! {
             biased;
             () = cancel.cancelled() => cancelled,
@@ -487,23 +491,26 @@ async fn terminate(
     target: &Target,
     status: &PodStatus,
     grace: Duration,
-) -> Outcome {
+) -> Ran {
     let outcome = parts.syncer.terminate(target, status, grace).await;
     if outcome != Outcome::Done {
-        return outcome;
+        return Synced { outcome, acted: true }.into();
     }
-    let last = LastJob { ended: parts.stamps.next(), ..LastJob::default() };
+    let ended = parts.stamps.next();
+    let last = LastJob { ended, ..LastJob::default() };
     match fresh::status_after(&*parts.statuses, &status.uid, last).await {
-        Ok(after) if !after.may_be_alive() => Outcome::Done,
+        Ok(after) if !after.may_be_alive() => {
+            let synced = Synced { outcome, acted: false };
+            return Ran { seen_since: Some(ended), ..Ran::from(synced) };
+        }
         Ok(_) => {
             warn!(uid = %status.uid, "something of a pod lives although it was stopped; trying again");
-            Outcome::Again(Retry::Failure)
         }
         Err(error) => {
             warn!(uid = %status.uid, %error, "cannot see whether a pod has ended; trying again");
-            Outcome::Again(Retry::Failure)
         }
     }
+    Synced { outcome: Outcome::Again(Retry::Failure), acted: true }.into()
 }
 
 #[cfg(test)]

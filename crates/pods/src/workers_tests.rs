@@ -271,6 +271,28 @@ async fn the_look_that_follows_a_job_also_serves_the_next_one() {
     assert_eq!(bench.nth(2).await.0[1], "terminate a 30");
 }
 
+// behaviour: WRK-15
+#[tokio::test(start_paused = true)]
+async fn the_look_that_shows_that_a_pod_has_ended_also_serves_its_clean_up() {
+    let bench = Bench::without_looks();
+    bench.looks.look("a", bench.stamps.next());
+    bench.create("a").await;
+    assert_eq!(bench.after(seconds(1)).await, ["sync a"]);
+    bench.looks.look("a", bench.stamps.next());
+    bench.script("terminate a 20", [Act::Takes(seconds(5))]);
+    bench.kill("a", 20).await;
+    tokio::time::sleep(seconds(3)).await;
+    let during = bench.stamps.next();
+    bench.after(seconds(3)).await;
+    assert_eq!(bench.looks.asked(), 1, "whether it has ended is looked at");
+    bench.looks.look("a", during);
+    assert_eq!(bench.after(seconds(1)).await, ["sync a", "terminate a 20"], "that look is too old");
+    bench.looks.look("a", bench.stamps.next());
+    assert_eq!(bench.nth(3).await.0[2], "clean up a");
+    bench.after(seconds(1)).await;
+    assert_eq!(bench.looks.asked(), 1, "and not again");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stop_waits_for_no_job_and_starts_none() {
     let mut bench = Bench::new();
