@@ -1,6 +1,5 @@
 //! When to look at a pod that the runtime tells of.
 
-use model::ids::ObjectId;
 use model::ports::runtime::ContainerEventKind;
 
 use super::diff::ObjectState;
@@ -14,22 +13,14 @@ pub enum Look {
     Soon,
 }
 
-/// When to look at a pod if this was told of a part of it that was last seen in that state. That a container has
-/// ended is what is waited for. All else is mostly the agent's own doing, and who did it looks when it is done: a
-/// look before that would show half of it, and the one that shows all would have to wait for its end.
-pub fn when_to_look(
-    object: &ObjectId,
-    kind: ContainerEventKind,
-    state: Option<ObjectState>,
-) -> Look {
-    let has_ended = match kind {
-        ContainerEventKind::Stopped => true,
-        ContainerEventKind::Deleted => state == Some(ObjectState::Running),
-        ContainerEventKind::Created | ContainerEventKind::Started => false,
-    };
-    match object {
-        ObjectId::Container(_) if has_ended => Look::Now,
-        ObjectId::Container(_) | ObjectId::Sandbox(_) => Look::Soon,
+/// When to look at a pod if this was told of a part of it that was last seen in that state. That something has ended
+/// is what is waited for. All else is mostly the agent's own doing, and who did it looks when it is done: a look
+/// before that would show half of it, and the one that shows all would have to wait for its end.
+pub fn when_to_look(kind: ContainerEventKind, state: Option<ObjectState>) -> Look {
+    match (kind, state) {
+        (ContainerEventKind::Stopped, _)
+        | (ContainerEventKind::Deleted, Some(ObjectState::Running)) => Look::Now,
+        _ => Look::Soon,
     }
 }
 
@@ -56,19 +47,16 @@ mod tests {
 
     // behaviour: PLEG-41, PLEG-52
     #[test]
-    fn that_a_container_has_ended_is_looked_at_at_once_and_all_else_soon() {
+    fn that_something_has_ended_is_looked_at_at_once_and_all_else_soon() {
         let rows = [
             (Created, [Look::Soon; 4]),
             (Started, [Look::Soon; 4]),
             (Stopped, [Look::Now; 4]),
             (Deleted, [Look::Soon, Look::Soon, Look::Now, Look::Soon]),
         ];
-        let container = ObjectId::Container("1".into());
-        let sandbox = ObjectId::Sandbox("1".into());
         for (kind, expected) in rows {
             for (state, expected) in STATES.into_iter().zip(expected) {
-                assert_eq!(when_to_look(&container, kind, state), expected, "{kind:?} {state:?}");
-                assert_eq!(when_to_look(&sandbox, kind, state), Look::Soon, "{kind:?} {state:?}");
+                assert_eq!(when_to_look(kind, state), expected, "{kind:?} {state:?}");
             }
         }
     }

@@ -16,7 +16,7 @@ impl Relist {
         if self.is_seen(&uid, &object, kind) {
             return;
         }
-        if when_to_look(&object, kind, self.state(&uid, &object)) == Look::Now {
+        if when_to_look(kind, self.state(&uid, &object)) == Look::Now {
             self.look_at(uid);
             return;
         }

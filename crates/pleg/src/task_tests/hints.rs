@@ -58,7 +58,7 @@ async fn what_begins_or_goes_is_looked_at_within_a_second_and_once() {
     assert!(soon(&node, seconds(12)), "{:?}", node.elapsed());
     runtime.stop_pod_sandbox(&web).await.unwrap();
     assert_eq!(node.hear("web").await, [Died(sandbox(&web))]);
-    assert!(soon(&node, seconds(13)), "{:?}", node.elapsed());
+    assert!(soon(&node, seconds(12)), "{:?}", node.elapsed());
 }
 
 // behaviour: PLEG-52
