@@ -153,6 +153,9 @@ impl PodRuntime {
             SandboxPlan::Create { .. } | SandboxPlan::None => None,
         };
         let is_kept = kept.is_some();
+        if let (SandboxPlan::None, Some(cgroups)) = (&actions.sandbox, &self.parts.cgroups) {
+            cgroups.counted(pod).await;
+        }
         if actions.is_nothing() && (!is_kept || self.is_sized(pod)) {
             return Ok(Progress::Nothing);
         }

@@ -251,6 +251,18 @@ impl PodCgroups {
         self.limit_classes().await;
     }
 
+    /// A pod of which nothing runs was given something: its class counts with that, though there is nobody in its cgroup.
+    pub(crate) async fn counted(&self, pod: &Pod) {
+        let share = class_share(pod);
+        let is_news = self.known().get_mut(&view::uid(pod)).is_some_and(|known| {
+            let before = std::mem::replace(&mut known.share, share);
+            before != share
+        });
+        if is_news {
+            self.limit_classes().await;
+        }
+    }
+
     /// Bytes of memory that a pod uses, or one of its containers, if anybody counts them.
     pub(crate) async fn memory_usage(
         &self,

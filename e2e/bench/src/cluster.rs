@@ -2,11 +2,15 @@
 //! runtime; what an agent asks of the API server; and what it costs with and without pods.
 //!
 //! ```text
-//!  round: bare calls ──────────────> containerd     all in one instance of the testbed, in turns
+//!  block: bare calls ──────────────> containerd     all in one instance of the testbed, in turns
 //!         API server <─> ferrolet ─> containerd
 //!         API server <─> kubelet ──> containerd
 //!              └ a watch and the audit log: what was seen and asked, and when
 //! ```
+//! What takes time is measured in short turns that follow each other closely, each time in another order, and
+//! compared within a block of them: a machine that others use too is faster now and slower then, by more than
+//! what is compared. What an agent costs takes minutes, and is measured in turns of its own.
+//!
 //! Pods are made with the node's name in them, so that no scheduler takes part. Bare calls ask for what the agents
 //! ask for: a run in which one of them asks for something else fails.
 
@@ -32,10 +36,14 @@ use crate::rounds::about;
 pub struct ClusterPlan {
     /// How often it is played with each agent.
     pub rounds: u32,
-    /// How many pods are made and deleted one after the other.
+    /// How many blocks of short turns there are in a round.
+    pub blocks: u32,
+    /// How many pods are made and deleted one after the other, in each turn.
     pub one_by_one: usize,
     /// How many pods are made, and deleted, at once.
     pub at_once: usize,
+    /// How many seconds pass in a short turn before the next thing is timed.
+    pub settle_seconds: u64,
     /// How many seconds an agent without pods has to become quiet.
     pub idle_warm_up_seconds: u64,
     /// How many seconds it has with all of them.
@@ -49,12 +57,14 @@ impl ClusterPlan {
     pub fn full(rounds: u32) -> Self {
         Self {
             rounds,
-            one_by_one: 10,
+            blocks: 2,
+            one_by_one: 8,
             at_once: 100,
-            idle_warm_up_seconds: 30,
+            settle_seconds: 3,
+            idle_warm_up_seconds: 90,
             // Both agents look at every pod again after 60 to 90 s; then it is quiet.
             warm_up_seconds: 90,
-            quiet_seconds: 120,
+            quiet_seconds: 60,
         }
     }
 
@@ -62,8 +72,10 @@ impl ClusterPlan {
     pub fn tiny() -> Self {
         Self {
             rounds: 1,
+            blocks: 1,
             one_by_one: 1,
             at_once: 2,
+            settle_seconds: 0,
             idle_warm_up_seconds: 0,
             warm_up_seconds: 0,
             quiet_seconds: 1,
@@ -78,24 +90,45 @@ pub struct ClusterResults {
     pub about: About,
     /// What was played.
     pub plan: ClusterPlan,
-    /// What came out.
+    /// How long pods took, in all rounds.
+    pub blocks: Vec<Block>,
+    /// What agents cost, in each round.
     pub rounds: Vec<Round>,
 }
 
-/// One round.
+/// Short turns that followed each other closely.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// Of bare calls to the runtime.
+    pub floor: Times,
+    /// Of our agent.
+    pub ferrolet: Times,
+    /// Of the kubelet.
+    pub upstream: Times,
+}
+
+impl Block {
+    /// How long pods took with an agent.
+    pub fn of(&self, agent: Agent) -> &Times {
+        match agent {
+            Agent::Ferrolet => &self.ferrolet,
+            Agent::Upstream => &self.upstream,
+        }
+    }
+}
+
+/// What agents cost in one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Bare calls to the runtime.
-    pub floor: Times,
     /// Our agent.
-    pub ferrolet: NodeRun,
+    pub ferrolet: Costs,
     /// The kubelet.
-    pub upstream: NodeRun,
+    pub upstream: Costs,
 }
 
 impl Round {
-    /// What an agent did in it.
-    pub fn of(&self, agent: Agent) -> &NodeRun {
+    /// What an agent cost in it.
+    pub fn of(&self, agent: Agent) -> &Costs {
         match agent {
             Agent::Ferrolet => &self.ferrolet,
             Agent::Upstream => &self.upstream,
@@ -116,11 +149,9 @@ pub struct Times {
     pub delete_all: f64,
 }
 
-/// What an agent did as a node.
+/// What an agent cost as a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NodeRun {
-    /// How long pods took.
-    pub times: Times,
+pub struct Costs {
     /// CPU time of the agent until all pods that were made at once were ready.
     pub start_all_cpu_seconds: f64,
     /// CPU time of the agent until all of them were gone.
@@ -152,35 +183,63 @@ pub fn play(plan: &ClusterPlan, programs: &Programs, commit: &str) -> Result<Clu
     let since = Instant::now();
     let mut about = about(programs, commit)?;
     let place = ClusterPlace::start(programs)?;
-    let mut rounds = Vec::new();
+    let (mut blocks, mut rounds) = (Vec::new(), Vec::new());
     for number in 1..=plan.rounds {
-        let floor = floor::play(&place, plan).with_context(|| format!("round {number}, floor"));
-        let (floor, bare) = floor?;
-        tell(number, "floor", &floor);
-        let turn = |agent: Agent| {
-            let run = node::play(&place, plan, agent);
-            let (run, asked) = run.with_context(|| format!("round {number}, {}", agent.name()))?;
-            bare.is_what(&asked).with_context(|| agent.name().to_owned())?;
-            tell(number, agent.name(), &run.times);
-            tell_costs(&run, plan);
-            anyhow::Ok(run)
+        for _ in 0..plan.blocks {
+            let turn = blocks.len();
+            blocks.push(block(&place, plan, turn).with_context(|| format!("round {number}"))?);
+        }
+        let costs = |agent: Agent| {
+            let costs = node::costs(&place, plan, agent);
+            let costs = costs.with_context(|| format!("round {number}, {}", agent.name()))?;
+            tell_costs(agent, &costs, plan);
+            anyhow::Ok(costs)
         };
-        let (ferrolet, upstream) = (turn(Agent::Ferrolet)?, turn(Agent::Upstream)?);
-        rounds.push(Round { floor, ferrolet, upstream });
+        rounds.push(Round { ferrolet: costs(Agent::Ferrolet)?, upstream: costs(Agent::Upstream)? });
     }
     place.stop()?;
     about.seconds = since.elapsed().as_secs_f64();
-    Ok(ClusterResults { about, plan: plan.clone(), rounds })
+    Ok(ClusterResults { about, plan: plan.clone(), blocks, rounds })
 }
 
-fn tell(round: u32, who: &str, times: &Times) {
+/// Plays each part once; who begins differs from block to block.
+fn block(place: &ClusterPlace, plan: &ClusterPlan, number: usize) -> Result<Block> {
+    let (mut block, mut asked) = (Block::default(), Vec::new());
+    let mut order = [None, Some(Agent::Ferrolet), Some(Agent::Upstream)];
+    order.rotate_left(number % 3);
+    for who in order {
+        let name = who.map_or("bare calls", Agent::name);
+        let played = match who {
+            None => floor::play(place, plan),
+            Some(agent) => node::times(place, plan, agent),
+        };
+        let (times, what) = played.with_context(|| name.to_owned())?;
+        tell(number + 1, name, &times);
+        asked.push((who, what));
+        match who {
+            None => block.floor = times,
+            Some(Agent::Ferrolet) => block.ferrolet = times,
+            Some(Agent::Upstream) => block.upstream = times,
+        }
+    }
+    let bare = asked.iter().find(|(who, _)| who.is_none()).map(|(_, what)| what);
+    for (who, what) in &asked {
+        if let (Some(bare), Some(agent)) = (bare, who) {
+            bare.is_what(what).with_context(|| agent.name().to_owned())?;
+        }
+    }
+    Ok(block)
+}
+
+fn tell(block: usize, who: &str, times: &Times) {
     let Times { start_one, delete_one, start_all, delete_all } = times;
     eprintln!(
-        "round {round} {who:<9} one {start_one:.2?} gone {delete_one:.2?} all {start_all:.2} s gone {delete_all:.2} s"
+        "block {block} {who:<10} one {start_one:.2?} gone {delete_one:.2?} all {start_all:.2} s gone {delete_all:.2} s"
     );
 }
 
-fn tell_costs(run: &NodeRun, plan: &ClusterPlan) {
+fn tell_costs(agent: Agent, run: &Costs, plan: &ClusterPlan) {
+    eprintln!("{}", agent.name());
     for (pods, quiet) in [(0, &run.idle), (plan.at_once, &run.full)] {
         eprintln!(
             "  {pods} pods: {} MiB, {:.3} CPU s in {:.0} s",

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cluster::{
-    ClusterPlan, ClusterResults, NodeRun, Quiet, Requests, Round, Times, of_pods,
+    Block, ClusterPlan, ClusterResults, Costs, Quiet, Requests, Round, Times, of_pods,
 };
 use crate::plot::{Bar, picture};
 use crate::report::{ends, head, line, short};
@@ -27,7 +27,7 @@ pub enum Number {
     /// A time, which bare calls take too.
     Time(fn(&Times) -> Option<f64>),
     /// A cost, which only agents have.
-    Cost(fn(&NodeRun, &ClusterPlan) -> f64),
+    Cost(fn(&Costs, &ClusterPlan) -> f64),
 }
 
 impl Metric {
@@ -54,7 +54,7 @@ const fn time(name: &'static str, limit: f64, of: fn(&Times) -> Option<f64>) -> 
 const fn cost(
     name: &'static str,
     limit: Option<f64>,
-    of: fn(&NodeRun, &ClusterPlan) -> f64,
+    of: fn(&Costs, &ClusterPlan) -> f64,
 ) -> Metric {
     Metric { name, of: Number::Cost(of), limit }
 }
@@ -90,7 +90,7 @@ fn per_pod(count: u64, plan: &ClusterPlan) -> f64 {
     number(count) / number(plan.at_once as u64)
 }
 
-/// A metric of bare calls and both agents, over the rounds.
+/// A metric of bare calls and both agents, over all turns.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
     /// The metric.
@@ -101,7 +101,7 @@ pub struct Row {
     pub ferrolet: Spread,
     /// The kubelet's.
     pub upstream: Spread,
-    /// Ours divided by the kubelet's of the same round; of times, both beyond bare calls.
+    /// Ours divided by the kubelet's of the same block or round; of times, both beyond bare calls.
     pub ratio: Option<Spread>,
 }
 
@@ -119,27 +119,33 @@ pub fn rows(results: &ClusterResults) -> Vec<Row> {
 }
 
 fn row(results: &ClusterResults, metric: Metric) -> Option<Row> {
-    let of = |round: &Round, agent: Agent| match metric.of {
-        Number::Time(of) => of(&round.of(agent).times),
-        Number::Cost(of) => Some(of(round.of(agent), &results.plan)),
+    // Of each turn of both, with what bare calls took.
+    let turns: Vec<(Option<f64>, f64, f64)> = match metric.of {
+        Number::Time(of) => {
+            let turn = |block: &Block| {
+                let agents = Agent::BOTH.map(|agent| of(block.of(agent)));
+                Some((Some(of(&block.floor)?), agents[0]?, agents[1]?))
+            };
+            results.blocks.iter().filter_map(turn).collect()
+        }
+        Number::Cost(of) => {
+            let turn = |round: &Round| {
+                let [ours, theirs] = Agent::BOTH.map(|agent| of(round.of(agent), &results.plan));
+                (None, ours, theirs)
+            };
+            results.rounds.iter().map(turn).collect()
+        }
     };
-    let floor = |round: &Round| match metric.of {
-        Number::Time(of) => of(&round.floor),
-        Number::Cost(_) => None,
-    };
-    let over = |agent| Spread::of(results.rounds.iter().filter_map(|round| of(round, agent)));
-    let ratio = |round: &Round| {
-        let floor = floor(round).unwrap_or_default();
-        let ours = of(round, Agent::Ferrolet)? - floor;
-        let theirs = of(round, Agent::Upstream)? - floor;
-        (theirs > 0.0).then_some(ours / theirs)
+    let ratio = |&(floor, ours, theirs): &(Option<f64>, f64, f64)| {
+        let floor = floor.unwrap_or_default();
+        (theirs > floor).then_some((ours - floor) / (theirs - floor))
     };
     Some(Row {
         metric,
-        floor: Spread::of(results.rounds.iter().filter_map(floor)),
-        ferrolet: over(Agent::Ferrolet)?,
-        upstream: over(Agent::Upstream)?,
-        ratio: Spread::of(results.rounds.iter().filter_map(ratio)),
+        floor: Spread::of(turns.iter().filter_map(|(floor, ..)| *floor)),
+        ferrolet: Spread::of(turns.iter().map(|(_, ours, _)| *ours))?,
+        upstream: Spread::of(turns.iter().map(|(.., theirs)| *theirs))?,
+        ratio: Spread::of(turns.iter().filter_map(ratio)),
     })
 }
 
@@ -153,11 +159,15 @@ pub fn markdown(results: &ClusterResults, name: &str) -> String {
         page,
         "\n![ferrolet's share of upstream's cost]({name}.svg)\n\n\
          ## Numbers\n\n\
-         As a node of a cluster: {} pods one after the other, then {} at once. Median and spread over the rounds; \
-         the ratio is taken in each round, of times beyond what bare calls to the runtime take.\n\n\
+         As a node of a cluster: {} pods one after the other, then {} at once, in {} blocks of short turns; costs in \
+         {} rounds. Median and spread over them; the ratio is taken in each, of times beyond what bare calls to the \
+         runtime take.\n\n\
          | | bare calls | | ferrolet | | upstream | | ratio | |\n\
          |---|---:|---|---:|---|---:|---|---:|---|\n",
-        plan.one_by_one, plan.at_once
+        plan.one_by_one,
+        plan.at_once,
+        results.blocks.len(),
+        results.rounds.len()
     )
     .expect("a string takes every text");
     for row in &rows {
@@ -209,7 +219,7 @@ fn count(requests: &Requests, kind: &str) -> u64 {
 fn requests(
     page: &mut String,
     results: &ClusterResults,
-    of: fn(&NodeRun, &ClusterPlan, &str) -> f64,
+    of: fn(&Costs, &ClusterPlan, &str) -> f64,
 ) {
     let all = results.rounds.iter().flat_map(|round| Agent::BOTH.map(|agent| round.of(agent)));
     let mut kinds: Vec<&str> =
@@ -266,9 +276,8 @@ mod tests {
         }
     }
 
-    fn run(times: Times, mebibytes: u64, patches: u64) -> NodeRun {
-        NodeRun {
-            times,
+    fn run(mebibytes: u64, patches: u64) -> Costs {
+        Costs {
             start_all_cpu_seconds: 2.0,
             delete_all_cpu_seconds: 1.0,
             idle: quiet(mebibytes, 0.6),
@@ -281,13 +290,14 @@ mod tests {
     }
 
     fn results() -> ClusterResults {
-        let round = |more: f64| Round {
+        let block = |more: f64| Block {
             floor: times(0.2, 0.1, 8.0, 4.0),
-            ferrolet: run(times(0.2 + more, 0.2, 8.5, 5.0), 20, 200),
-            upstream: run(times(1.2, 1.1, 13.0, 4.0), 80, 500),
+            ferrolet: times(0.2 + more, 0.2, 8.5, 5.0),
+            upstream: times(1.2, 1.1, 13.0, 4.0),
         };
-        let rounds = vec![round(0.1), round(0.2), round(0.4)];
-        ClusterResults { about: about(), plan: ClusterPlan::full(3), rounds }
+        let rounds = vec![Round { ferrolet: run(20, 200), upstream: run(80, 500) }; 3];
+        let blocks = vec![block(0.1), block(0.2), block(0.4)];
+        ClusterResults { about: about(), plan: ClusterPlan::full(3), blocks, rounds }
     }
 
     fn row(name: &str) -> Row {

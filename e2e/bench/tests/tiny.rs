@@ -115,14 +115,14 @@ fn a_tiny_node_of_a_cluster_is_measured_with_both_agents_and_none() {
     let plan = ClusterPlan::tiny();
     let results = cluster::play(&plan, &Programs::built_in(built).unwrap(), "abc").unwrap();
     let [round] = &results.rounds[..] else { panic!("{results:?}") };
-    let (ours, theirs) = (&round.ferrolet, &round.upstream);
-    for times in [&round.floor, &ours.times, &theirs.times] {
+    let [block] = &results.blocks[..] else { panic!("{results:?}") };
+    for times in [&block.floor, &block.ferrolet, &block.upstream] {
         assert_eq!((times.start_one.len(), times.delete_one.len()), (1, 1));
         let all = times.start_one.iter().chain(&times.delete_one);
         let all = all.chain([&times.start_all, &times.delete_all]);
         assert!(all.into_iter().all(|seconds| *seconds > 0.0), "{times:?}");
     }
-    for run in [ours, theirs] {
+    for run in [&round.ferrolet, &round.upstream] {
         assert!(run.idle.memory.rss_bytes > 1 << 20 && run.full.memory.rss_bytes > 1 << 20);
         assert!(run.start_all_cpu_seconds > 0.0 && run.delete_all_cpu_seconds > 0.0, "{run:?}");
         // Each pod is told of at least once and deleted.

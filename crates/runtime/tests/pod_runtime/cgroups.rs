@@ -157,6 +157,24 @@ async fn a_class_has_what_its_pods_ask_for_as_long_as_they_are_there() {
 
 // behaviour: CGR-11
 #[tokio::test(start_paused = true)]
+async fn a_class_has_what_a_pod_was_given_of_which_nothing_runs_any_more() {
+    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+    let once = |cpu: &str| {
+        let mut pod = asking("a", cpu);
+        pod.spec.as_mut().unwrap().restart_policy = Some("Never".to_owned());
+        pod
+    };
+    let shares = || cgroups.all()[&name("/kubepods/burstable")].cpu_shares;
+    world.synced(&once("250m")).await;
+    world.runtime.kill_sandbox(&world.sandbox(&once("250m")).await);
+    world.synced(&once("250m")).await;
+    assert_eq!(shares(), Some(256));
+    world.sync(&once("500m")).await.unwrap();
+    assert_eq!(shares(), Some(512));
+}
+
+// behaviour: CGR-11
+#[tokio::test(start_paused = true)]
 async fn a_class_keeps_its_share_while_nobody_knows_who_is_in_it() {
     let (world, cgroups) = world(CgroupDriver::Cgroupfs);
     let class = name("/kubepods/burstable");

@@ -1,7 +1,7 @@
 //! The calls to the runtime that a pod needs, and no agent: what no agent can be faster than.
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -25,7 +25,9 @@ fn times(place: &ClusterPlace, plan: &ClusterPlan) -> Result<(Times, Asked)> {
         let files = place.place.file("agent/bare").join(&name);
         BarePod { name, files, machine: machine.clone() }
     };
+    let settle = Duration::from_secs(plan.settle_seconds);
     let (mut times, mut asked) = (Times::default(), None);
+    thread::sleep(settle);
     for number in 0..plan.one_by_one {
         let name = format!("one-{number}");
         let begun = Instant::now();
@@ -36,11 +38,14 @@ fn times(place: &ClusterPlace, plan: &ClusterPlan) -> Result<(Times, Asked)> {
         let begun = Instant::now();
         place.runtime.end_pods(started)?;
         times.delete_one.push(begun.elapsed().as_secs_f64());
+        thread::sleep(pause(plan.one_by_one - number, plan.one_by_one));
     }
+    thread::sleep(settle);
     let pods = (0..plan.at_once).map(|number| pod(format!("all-{number}"))).collect();
     let begun = Instant::now();
     let started = place.runtime.start_pods(pods)?;
     times.start_all = begun.elapsed().as_secs_f64();
+    thread::sleep(settle);
     let begun = Instant::now();
     place.runtime.end_pods(started)?;
     times.delete_all = begun.elapsed().as_secs_f64();

@@ -10,7 +10,7 @@ use testbed::wait;
 use super::place::{ClusterPlace, NAMESPACE};
 use super::requests::{Requests, of_pods};
 use super::watch::PodWatch;
-use super::{ClusterPlan, NodeRun, Quiet, Times};
+use super::{ClusterPlan, Costs, Quiet, Times};
 use crate::agent::{self, NODE_NAME, Running};
 use crate::api::calls;
 use crate::plan::On;
@@ -33,12 +33,27 @@ pub(super) fn pause(number: usize, of: usize) -> Duration {
     Duration::from_millis(300) + Duration::from_secs(1) * part / of
 }
 
-/// Plays an agent's part, and leaves nothing of it. Tells what it asked of the runtime, too.
-pub(super) fn play(
+/// How long pods take with an agent. Tells what it asked of the runtime, too.
+pub(super) fn times(
     place: &ClusterPlace,
     plan: &ClusterPlan,
     agent: Agent,
-) -> Result<(NodeRun, Asked)> {
+) -> Result<(Times, Asked)> {
+    play(place, plan, agent, |actor| actor.times())
+}
+
+/// What an agent costs.
+pub(super) fn costs(place: &ClusterPlace, plan: &ClusterPlan, agent: Agent) -> Result<Costs> {
+    play(place, plan, agent, |actor| actor.costs())
+}
+
+/// Plays a part with an agent, from when its node is ready, and leaves nothing of it.
+fn play<T>(
+    place: &ClusterPlace,
+    plan: &ClusterPlan,
+    agent: Agent,
+    part: impl FnOnce(&Actor<'_>) -> Result<T>,
+) -> Result<T> {
     place.clear().context("clear the place")?;
     let directories = place.directories();
     let instance = place.place.instance();
@@ -46,13 +61,17 @@ pub(super) fn play(
     let running = Running::start(instance, place.place.programs(), agent, &directories)?;
     // One for the whole turn: each watch takes a connection of its own, whose making would be part of what is timed.
     let watch = PodWatch::start(&place.api, NAMESPACE).context("watch pods");
-    let acted = watch.and_then(|watch| Actor { place, plan, watch, pid: running.pid }.act());
-    let acted = running.explained(acted);
+    let played = watch.and_then(|watch| {
+        let actor = Actor { place, plan, watch, pid: running.pid };
+        actor.ready()?;
+        part(&actor)
+    });
+    let played = running.explained(played);
     let stopped = running.stop().context("stop the agent");
-    let run = acted?;
+    let played = played?;
     stopped?;
     place.clear().context("clear up after an agent")?;
-    Ok(run)
+    Ok(played)
 }
 
 /// An agent that plays.
@@ -64,26 +83,33 @@ struct Actor<'a> {
 }
 
 impl Actor<'_> {
-    fn act(&self) -> Result<(NodeRun, Asked)> {
-        self.ready()?;
+    fn times(&self) -> Result<(Times, Asked)> {
+        let settle = Duration::from_secs(self.plan.settle_seconds);
+        thread::sleep(settle);
+        let (mut times, asked) = self.one_by_one()?;
+        let names = names("all", self.plan.at_once);
+        thread::sleep(settle);
+        times.start_all = self.make(&names)?;
+        thread::sleep(settle);
+        times.delete_all = self.delete(&names)?;
+        Ok((times, asked))
+    }
+
+    fn costs(&self) -> Result<Costs> {
         thread::sleep(Duration::from_secs(self.plan.idle_warm_up_seconds));
         let idle = self.quiet()?;
-        let (mut times, asked) = self.one_by_one()?;
-
         let mark = self.place.audit.mark()?;
         let names = names("all", self.plan.at_once);
         let cpu = usage::cpu(self.pid)?;
-        times.start_all = self.make(&names)?;
+        self.make(&names)?;
         let start_all_cpu_seconds = self.spent(cpu)?;
         thread::sleep(Duration::from_secs(self.plan.warm_up_seconds));
         let full = self.quiet()?;
         let cpu = usage::cpu(self.pid)?;
-        times.delete_all = self.delete(&names)?;
+        self.delete(&names)?;
         let delete_all_cpu_seconds = self.spent(cpu)?;
         let requests = self.asked_in_the_end(mark)?;
-        let run =
-            NodeRun { times, start_all_cpu_seconds, delete_all_cpu_seconds, idle, full, requests };
-        Ok((run, asked))
+        Ok(Costs { start_all_cpu_seconds, delete_all_cpu_seconds, idle, full, requests })
     }
 
     fn spent(&self, before: Duration) -> Result<f64> {
