@@ -1,6 +1,7 @@
 //! The node's clock, which somebody may set.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
@@ -44,6 +45,16 @@ impl NodeClock {
     /// How long ago something was, by the clock, that happened at a time of the steady one.
     pub(crate) fn age(&self, steady: Timestamp) -> SignedDuration {
         self.now().duration_since(self.shown(steady))
+    }
+
+    /// How much longer a wait for a time of the clock may have taken because it was set back in it. What lies
+    /// ahead further than that is not waited for.
+    pub(crate) fn set_back(&self, longest_wait: Duration) -> Duration {
+        let set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::iter::once(SignedDuration::ZERO).chain(set.iter().map(|(_, by)| *by));
+        let jumps = set.iter().zip(before).map(|((_, by), before)| before - *by);
+        let back = jumps.filter_map(|back| Duration::try_from(back).ok());
+        back.filter(|back| *back <= longest_wait).sum()
     }
 
     /// The most that this ever was, before the clock was set back.
@@ -111,8 +122,6 @@ impl Timed for ContainerStatus {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -147,5 +156,16 @@ mod tests {
         assert_eq!(ages(since), (-884, 115));
         clock.jump(2000);
         assert_eq!(ages(since), (1116, 1116));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_grows_by_what_the_clock_was_set_back_and_not_by_more_than_is_waited_for() {
+        let clock = NodeClock::new(VirtualClock::new());
+        let set_back = || clock.set_back(Duration::from_mins(5)).as_secs();
+        assert_eq!(set_back(), 0);
+        for (jump, expected) in [(-120, 120), (3600, 120), (-3600, 120), (-5, 125)] {
+            clock.jump(jump);
+            assert_eq!(set_back(), expected, "{jump}");
+        }
     }
 }

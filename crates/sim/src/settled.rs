@@ -45,6 +45,8 @@ pub struct Snapshot {
     /// How long each pod may ever have been thought to run, by the node's clock: since its first sandbox,
     /// which may be gone, and before the clock was set back.
     pub longest: BTreeMap<PodUid, SignedDuration>,
+    /// How much longer a wait may have taken because the node's clock was set back in it.
+    pub set_back: Duration,
 }
 
 /// A sandbox of a snapshot.
@@ -145,7 +147,7 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
     for container in &pod.containers {
         let latest = snapshot.latest(uid, container.name);
         let restarts = |code| container.restarts(pod.policy, code);
-        let state = state_of(snapshot.at, latest, container, restarts);
+        let state = state_of(snapshot, latest, container, restarts);
         if let Err(why) = state {
             return Some(why);
         }
@@ -167,7 +169,7 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
 
 /// Whether a container has ended for good, or else is on its way; or what is wrong with it.
 fn state_of(
-    now: Duration,
+    snapshot: &Snapshot,
     latest: Option<&Instance>,
     container: &ContainerPlan,
     restarts: impl Fn(i32) -> bool,
@@ -183,8 +185,8 @@ fn state_of(
             }
         }
         Some(ContainerState::Exited) if restarts(latest.exit_code) => {
-            let since = now.saturating_sub(latest.finished.unwrap_or_default());
-            if since > LONGEST_WAIT {
+            let since = snapshot.at.saturating_sub(latest.finished.unwrap_or_default());
+            if since > LONGEST_WAIT + snapshot.set_back {
                 return Err(format!("{name} ended {since:?} ago and was not started again"));
             }
             Ok(false)
@@ -217,7 +219,7 @@ fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
     for init in &pod.init {
         let latest = snapshot.latest(uid, init.name);
         let restarts = |code| init.sidecar || (code != 0 && pod.policy.restarts(code));
-        match state_of(snapshot.at, latest, init, restarts) {
+        match state_of(snapshot, latest, init, restarts) {
             Err(why) => return Init::Wrong(why),
             Ok(false) if init.sidecar => {}
             Ok(false) if snapshot.ready_sandboxes(uid) != 1 => {

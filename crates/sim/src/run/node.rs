@@ -452,6 +452,7 @@ impl Node {
             containers: containers.iter().map(|one| outside.instance(one)).collect(),
             robbed: self.robbed.pods(),
             longest: self.first_sandboxes.longest(outside),
+            set_back: outside.clock.set_back(Duration::from_mins(5)),
             shares: containers.iter().filter_map(|one| outside.shares(&one.id)).collect(),
             memory: containers.iter().filter_map(|one| outside.memory(&one.id)).collect(),
             cgroups: outside.cgroups.all().keys().filter_map(pod_of_cgroup).collect(),
