@@ -5,8 +5,6 @@
 //! at again afterwards. So a pod whose inspection hangs costs that pod its freshness and nobody else
 //! anything.
 
-mod told;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::sync::Arc;
@@ -16,12 +14,12 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use model::fingerprint::Fingerprint;
-use model::ids::{ObjectId, PodUid};
+use model::ids::PodUid;
 use model::lifecycle::LifecycleEvent;
 use model::observed::RuntimePod;
 use model::ports::clock::WallClock;
 use model::ports::last_words::LastWords;
-use model::ports::runtime::{ContainerEventKind, Runtime, RuntimeError};
+use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::{Stamp, Stamps};
 use model::trouble::Trouble;
 use tokio::sync::{Semaphore, watch};
@@ -126,7 +124,6 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         relisted,
         records: Records::default(),
         stale: BTreeSet::new(),
-        told: BTreeMap::new(),
         busy: BTreeMap::new(),
         work: FuturesUnordered::new(),
         next: Some(Instant::now()),
@@ -162,8 +159,6 @@ pub struct Relist {
     records: Records,
     /// Pods of which something changed that a list does not show: to be read again.
     stale: BTreeSet<PodUid>,
-    /// What the runtime told last of parts of pods, while it can wait for a look.
-    told: BTreeMap<PodUid, BTreeMap<ObjectId, ContainerEventKind>>,
     /// Pods with a look or an inspection under way.
     busy: BTreeMap<PodUid, Busy>,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
@@ -204,8 +199,6 @@ enum Done {
     Inspected(Inspected),
     /// The wait after a look that failed is over.
     LookAgain(PodUid),
-    /// What was told of a pod has waited for long enough.
-    Due(PodUid),
 }
 
 /// What a list of everything showed.
@@ -257,7 +250,10 @@ impl Relist {
 
     fn hinted(&mut self, hint: Hint) {
         match hint {
-            Hint::Told(event) => self.hear(event),
+            Hint::Look(uid) => {
+                debug!(%uid, "the runtime tells of a pod");
+                self.look_at(uid);
+            }
             Hint::Opened(took) => {
                 debug!("the runtime tells what happens; listing it less often");
                 self.metrics.opened(took);
@@ -306,14 +302,9 @@ impl Relist {
         }
     }
 
-    /// Something was heard: the node is not quiet.
-    fn stir(&mut self) {
+    fn look_at(&mut self, uid: PodUid) {
         self.stirred = true;
         self.relist_within(self.settings.relist_period_with_hints);
-    }
-
-    fn look_at(&mut self, uid: PodUid) {
-        self.stir();
         if let Some(busy) = self.busy.get_mut(&uid) {
             busy.again = true;
             return;
@@ -351,7 +342,6 @@ impl Relist {
                 self.settle(uid);
             }
             Done::LookAgain(uid) => self.look_at(uid),
-            Done::Due(uid) => self.due(uid),
         }
     }
 
