@@ -165,6 +165,7 @@ impl Bench {
         let (workers_task, workers, news) = workers(WorkerParts {
             syncer: Arc::new(Ender(Arc::clone(&runtime))),
             statuses: Arc::new(Looks(pleg.cache.clone(), pleg.requests)),
+            acts: pleg.acts,
             stamps,
             clock: Arc::clone(&clock) as _,
             events: Arc::<KeptEvents>::default(),

@@ -104,6 +104,7 @@ impl Agent {
         let (workers_task, workers_handle, news) = workers(WorkerParts {
             syncer: Arc::new(syncer(settings, &ports, seen, (&pod_runtime, node.as_ref()))),
             statuses: Arc::new(PlegStatuses { cache, requests, ready: ready.clone() }),
+            acts: pleg.acts.clone(),
             stamps,
             clock: Arc::clone(&ports.clock),
             events: Arc::clone(&ports.events),

@@ -10,6 +10,7 @@
 //! - a removal is asked for with a [`Verdict`](verdict::Verdict), so that it can be explained later.
 #![warn(missing_docs)]
 
+pub mod acts;
 pub mod cgroup;
 pub mod chain;
 pub mod chance;

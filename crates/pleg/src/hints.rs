@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use model::ids::PodUid;
-use model::ports::runtime::{Code, ContainerEvents, Runtime, RuntimeError};
+use model::ports::runtime::{Code, ContainerEvent, ContainerEvents, Runtime, RuntimeError};
 use tokio::time::Instant;
 
 /// How long to wait before opening the stream again: doubling from the first to the second.
@@ -20,8 +19,8 @@ const RETRY_UNIMPLEMENTED: Duration = Duration::from_mins(5);
 pub(crate) enum Hint {
     /// It is open now; what happened before was not told. How long opening took.
     Opened(Duration),
-    /// Look at this pod.
-    Look(PodUid),
+    /// This happened to a pod, which wants a look.
+    Told(ContainerEvent),
     /// It broke; what happens from now on is not told.
     Broken(Option<RuntimeError>),
 }
@@ -75,7 +74,7 @@ impl Hints {
                 State::Open(events) => match events.next().await {
                     Some(Ok(event)) => {
                         self.retry = RETRY.0;
-                        return Hint::Look(event.pod_uid);
+                        return Hint::Told(event);
                     }
                     Some(Err(error)) => return self.broken(Some(error)),
                     None => return self.broken(None),

@@ -5,6 +5,8 @@
 //! at again afterwards. So a pod whose inspection hangs costs that pod its freshness and nobody else
 //! anything.
 
+mod told;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::sync::Arc;
@@ -13,13 +15,14 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use model::acts::Acts;
 use model::fingerprint::Fingerprint;
-use model::ids::PodUid;
+use model::ids::{ObjectId, PodUid};
 use model::lifecycle::LifecycleEvent;
 use model::observed::RuntimePod;
 use model::ports::clock::WallClock;
 use model::ports::last_words::LastWords;
-use model::ports::runtime::{Runtime, RuntimeError};
+use model::ports::runtime::{ContainerEventKind, Runtime, RuntimeError};
 use model::stamp::{Stamp, Stamps};
 use model::trouble::Trouble;
 use tokio::sync::{Semaphore, watch};
@@ -81,6 +84,8 @@ pub struct Pleg {
     pub events: Marks<LifecycleEvent>,
     /// Pods to look at now; with a word, also at what a list does not show.
     pub requests: Marks<()>,
+    /// Whoever acts on a pod, and looks at it afterwards, says so here.
+    pub acts: Acts,
     /// Whether the runtime is still being listed.
     pub health: Health,
 }
@@ -107,6 +112,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
     let (relisted, receiver) = watch::channel(None);
     let events = Marks::default();
     let requests = Marks::default();
+    let acts = Acts::default();
     let health = Health { relisted: receiver };
     let task = Relist {
         permits: Arc::new(Semaphore::new(settings.parallel_inspections)),
@@ -121,9 +127,11 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         writer,
         events: events.clone(),
         requests: requests.clone(),
+        acts: acts.clone(),
         relisted,
         records: Records::default(),
         stale: BTreeSet::new(),
+        told: BTreeMap::new(),
         busy: BTreeMap::new(),
         work: FuturesUnordered::new(),
         next: Some(Instant::now()),
@@ -132,7 +140,7 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         period: Duration::ZERO,
         trouble: Trouble::default(),
     };
-    Pleg { task, cache: reader, events, requests, health }
+    Pleg { task, cache: reader, events, requests, acts, health }
 }
 
 /// The task's state; nobody else touches it.
@@ -146,6 +154,8 @@ pub struct Relist {
     events: Marks<LifecycleEvent>,
     /// Written by whoever wants a pod looked at, taken here.
     requests: Marks<()>,
+    /// Told by whoever acts on pods, read here.
+    acts: Acts,
     /// The last successful relist; closed when the task ends.
     relisted: watch::Sender<Option<Relisted>>,
     /// Bounds the inspections under way.
@@ -159,6 +169,8 @@ pub struct Relist {
     records: Records,
     /// Pods of which something changed that a list does not show: to be read again.
     stale: BTreeSet<PodUid>,
+    /// What the runtime told last of parts of pods, while it can wait for a look.
+    told: BTreeMap<PodUid, BTreeMap<ObjectId, ContainerEventKind>>,
     /// Pods with a look or an inspection under way.
     busy: BTreeMap<PodUid, Busy>,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
@@ -199,6 +211,8 @@ enum Done {
     Inspected(Inspected),
     /// The wait after a look that failed is over.
     LookAgain(PodUid),
+    /// What was told of a pod has waited for long enough.
+    Due(PodUid),
 }
 
 /// What a list of everything showed.
@@ -250,10 +264,7 @@ impl Relist {
 
     fn hinted(&mut self, hint: Hint) {
         match hint {
-            Hint::Look(uid) => {
-                debug!(%uid, "the runtime tells of a pod");
-                self.look_at(uid);
-            }
+            Hint::Told(event) => self.hear(event),
             Hint::Opened(took) => {
                 debug!("the runtime tells what happens; listing it less often");
                 self.metrics.opened(took);
@@ -302,9 +313,14 @@ impl Relist {
         }
     }
 
-    fn look_at(&mut self, uid: PodUid) {
+    /// Something was heard: the node is not quiet.
+    fn stir(&mut self) {
         self.stirred = true;
         self.relist_within(self.settings.relist_period_with_hints);
+    }
+
+    fn look_at(&mut self, uid: PodUid) {
+        self.stir();
         if let Some(busy) = self.busy.get_mut(&uid) {
             busy.again = true;
             return;
@@ -342,6 +358,7 @@ impl Relist {
                 self.settle(uid);
             }
             Done::LookAgain(uid) => self.look_at(uid),
+            Done::Due(uid) => self.due(uid),
         }
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
+use model::acts::Acts;
 use model::ids::PodUid;
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
@@ -81,6 +82,8 @@ pub struct WorkerParts {
     pub syncer: Arc<dyn PodSyncer>,
     /// Tells how pods are.
     pub statuses: Arc<dyn Statuses>,
+    /// Who looks hears from it which pods are acted on.
+    pub acts: Acts,
     /// Orders actions and looks.
     pub stamps: Stamps,
     /// The time of day.
@@ -464,7 +467,9 @@ async fn run(
     };
     let synced = match job {
         Job::Sync(pod) => {
+            let act = parts.acts.begin(uid);
             let synced = parts.syncer.sync(&pod, &status, &cancel).await;
+            drop(act);
             let rests = synced == Synced { outcome: Outcome::Done, acted: false };
             return Ran { at_rest: rests.then_some(status), ..Ran::from(synced) };
         }

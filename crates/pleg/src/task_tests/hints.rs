@@ -1,12 +1,19 @@
 //! What the runtime tells, and what is spared by listening.
 
-use model::lifecycle::LifecycleEvent::Died;
-use model::ports::runtime::Code;
+use std::time::Duration;
+
+use model::ids::ObjectId;
+use model::lifecycle::LifecycleEvent::{Died, Removed, Started};
+use model::ports::runtime::{Code, ContainerEvent, ContainerEventKind, Runtime};
+use model::verdict::Subject;
 use testkit::runtime::{EventFault, EventRule, Fault, Method, Rule};
+use testkit::wanted;
 use tokio::time::Instant;
 
-use super::node::{FOREVER, Node, container, millis, run, runtime, seconds, uid};
-use crate::Settings;
+use super::node::{
+    FOREVER, Node, container, millis, relist_of, run, runtime, sandbox, seconds, uid,
+};
+use crate::{Relist, Settings};
 
 const LISTS: [Method; 2] = [Method::ListPodSandbox, Method::ListContainers];
 
@@ -27,6 +34,79 @@ async fn a_death_is_heard_at_once_and_costs_three_filtered_calls() {
     let unfiltered = calls.iter().filter(|call| LISTS.contains(&call.method));
     for call in unfiltered {
         assert_eq!(call.object, uid("web").to_string());
+    }
+}
+
+// behaviour: PLEG-52
+#[tokio::test(start_paused = true)]
+async fn what_begins_or_goes_while_somebody_acts_is_looked_at_within_a_second_and_once() {
+    let runtime = runtime();
+    let mut node = Node::with(&runtime, Settings::default());
+    let soon = |node: &Node, time: Duration| (time..time + millis(50)).contains(&node.elapsed());
+    node.at(seconds(10)).await;
+    runtime.forget_calls();
+    let act = node.acts.begin(&uid("web"));
+    let (web, main) = run(&runtime, "web", FOREVER).await;
+    assert_eq!(node.hear("web").await, [Started(container(&main)), Started(sandbox(&web))]);
+    assert!(soon(&node, seconds(11)), "{:?}", node.elapsed());
+    assert_eq!(runtime.count(Method::ListContainers), 1, "four hints, one look");
+    runtime.kill_container(&main, 1);
+    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert!(soon(&node, seconds(11)), "{:?}", node.elapsed());
+    let removal = wanted::removal(Subject::Container(main.clone()));
+    runtime.remove_container(&removal).await.unwrap();
+    assert_eq!(node.hear("web").await, [Removed(container(&main))]);
+    assert!(soon(&node, seconds(12)), "{:?}", node.elapsed());
+    runtime.stop_pod_sandbox(&web).await.unwrap();
+    assert_eq!(node.hear("web").await, [Died(sandbox(&web))]);
+    assert!(soon(&node, seconds(12)), "{:?}", node.elapsed());
+    drop(act);
+    let removal = wanted::removal(Subject::Sandbox(web.clone()));
+    runtime.remove_pod_sandbox(&removal).await.unwrap();
+    assert_eq!(node.hear("web").await, [Removed(sandbox(&web))]);
+    assert!(soon(&node, seconds(12)), "{:?}", node.elapsed());
+}
+
+// behaviour: PLEG-52
+#[tokio::test(start_paused = true)]
+async fn what_is_told_costs_nothing_if_whoever_did_it_has_looked() {
+    let runtime = runtime();
+    let node = Node::with(&runtime, Settings::default());
+    node.at(seconds(10)).await;
+    runtime.forget_calls();
+    let act = node.acts.begin(&uid("web"));
+    run(&runtime, "web", FOREVER).await;
+    // The hints arrive.
+    node.at(seconds(10) + millis(1)).await;
+    drop(act);
+    let action = node.stamps.next();
+    node.look_at("web");
+    assert_eq!(node.newer_than("web", action).await.unwrap().containers.len(), 1);
+    assert!(node.elapsed() < seconds(10) + millis(50), "{:?}", node.elapsed());
+    node.at(seconds(20)).await;
+    assert_eq!(runtime.count(Method::ListContainers), 1);
+}
+
+// behaviour: PLEG-52
+#[tokio::test(start_paused = true)]
+async fn what_is_told_during_a_look_is_not_taken_for_seen() {
+    let looks: [fn(&mut Relist); 2] = [|task| task.look_at(uid("web")), Relist::start_relist];
+    for look in looks {
+        let runtime = runtime();
+        let (stamps, registry) = Default::default();
+        let mut task = relist_of(&runtime, Settings::default(), (&stamps, &registry)).task;
+        let _act = task.acts.begin(&uid("web"));
+        let gone = || ContainerEvent {
+            pod_uid: uid("web"),
+            object: ObjectId::Container("gone".into()),
+            kind: ContainerEventKind::Deleted,
+        };
+        task.hear(gone());
+        assert!(task.told.is_empty(), "nobody has seen it");
+        // It may have been listed before it went.
+        look(&mut task);
+        task.hear(gone());
+        assert_eq!(task.told.keys().collect::<Vec<_>>(), [&uid("web")]);
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::acts::Acts;
 use model::ids::{ContainerId, ObjectId, PodName, PodUid, SandboxId};
 use model::lifecycle::LifecycleEvent;
 use model::ports::runtime::Runtime;
@@ -28,6 +29,7 @@ pub(super) struct Node {
     pub(super) stamps: Stamps,
     pub(super) cache: Reader,
     pub(super) requests: Marks<()>,
+    pub(super) acts: Acts,
     pub(super) health: Health,
     pub(super) stop: CancellationToken,
     pub(super) tasks: JoinSet<()>,
@@ -46,12 +48,12 @@ impl Node {
     pub(super) fn with(runtime: &Arc<MemoryRuntime>, settings: Settings) -> Self {
         let (stamps, registry) = (Stamps::default(), prometheus::Registry::new());
         let pleg = relist_of(runtime, settings, (&stamps, &registry));
-        let Pleg { task, cache, events, requests, health } = pleg;
+        let Pleg { task, cache, events, requests, acts, health } = pleg;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(task.run(stop.clone()));
         let (heard, start) = (BTreeMap::new(), Instant::now());
-        Self { stamps, cache, requests, health, stop, tasks, registry, events, heard, start }
+        Self { stamps, cache, requests, acts, health, stop, tasks, registry, events, heard, start }
     }
 
     /// The next events of a pod.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::Pod;
+use model::acts::Acts;
 use model::ids::{PodName, PodUid};
 use model::observed::{PodStatus, SandboxState, SandboxStatus};
 use model::ports::runtime::{Code, RuntimeError};
@@ -249,6 +250,7 @@ impl Bench {
         let (task, handle, news) = workers(WorkerParts {
             syncer: Arc::clone(&syncer) as _,
             statuses: Arc::clone(&looks) as _,
+            acts: Acts::default(),
             stamps: stamps.clone(),
             clock: Arc::clone(&clock) as _,
             events: Arc::clone(&events) as _,
