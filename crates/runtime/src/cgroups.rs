@@ -78,8 +78,8 @@ pub struct PodCgroups {
     turns: Turns,
     /// The pods whose cgroups are known to be there. Never held across an await.
     known: Mutex<BTreeMap<PodUid, Known>>,
-    /// What was last written to the class of pods that may use more than they ask for. Held while it is
-    /// written, so that the last sum is the last one written.
+    /// What the class of pods that may use more than they ask for has; none when nobody knows. Held while it
+    /// is written, so that the last sum is the last one written.
     written: tokio::sync::Mutex<Option<i64>>,
     /// Pods of that class that an earlier agent left, and this one has not met: what they ask for is not
     /// known yet. None before anybody looked. Never held across an await.
@@ -309,6 +309,9 @@ impl PodCgroups {
             return;
         }
         let values = class_values(QosClass::Burstable, milli, &self.settings);
+        // A write that fails, or that nobody waits for any more, may have been done: what was there before
+        // is not to be taken for what is there.
+        *written = None;
         match self.port.update(&name, &values).await {
             Ok(()) => *written = Some(milli),
             Err(error) => {

@@ -26,6 +26,8 @@ struct State {
     broken: BTreeSet<CgroupName>,
     /// Cgroups that can be made and removed, and not limited.
     unlimited: BTreeSet<CgroupName>,
+    /// Cgroups that can be limited, which is said to have failed.
+    unanswered: BTreeSet<CgroupName>,
     /// Cgroups that cannot be looked at.
     unseen: BTreeSet<CgroupName>,
     /// Bytes of memory that are used in each.
@@ -78,22 +80,17 @@ impl MemoryCgroups {
 
     /// Nothing can be done to a cgroup any more, or again.
     pub fn set_broken(&self, name: &CgroupName, broken: bool) {
-        let all = &mut self.state().broken;
-        if broken {
-            all.insert(name.clone());
-        } else {
-            all.remove(name);
-        }
+        mark(&mut self.state().broken, name, broken);
     }
 
     /// A cgroup cannot be limited any more, or again; it can be made and removed.
     pub fn set_unlimited(&self, name: &CgroupName, unlimited: bool) {
-        let all = &mut self.state().unlimited;
-        if unlimited {
-            all.insert(name.clone());
-        } else {
-            all.remove(name);
-        }
+        mark(&mut self.state().unlimited, name, unlimited);
+    }
+
+    /// That a cgroup is limited is said to fail from now on, though it is done; or is answered again.
+    pub fn set_unanswered(&self, name: &CgroupName, unanswered: bool) {
+        mark(&mut self.state().unanswered, name, unanswered);
     }
 
     /// A cgroup cannot be looked at any more.
@@ -109,6 +106,14 @@ impl MemoryCgroups {
     /// Somebody else removes a cgroup.
     pub fn vanish(&self, name: &CgroupName) {
         self.state().cgroups.retain(|one, _| !is_in(one, name));
+    }
+}
+
+fn mark(all: &mut BTreeSet<CgroupName>, name: &CgroupName, is_one: bool) {
+    if is_one {
+        all.insert(name.clone());
+    } else {
+        all.remove(name);
     }
 }
 
@@ -191,6 +196,9 @@ impl Cgroups for MemoryCgroups {
         }
         state.act("update", name)?;
         state.write(name, values);
+        if state.unanswered.contains(name) {
+            return Err(denied("update", name));
+        }
         Ok(())
     }
 

@@ -216,6 +216,24 @@ async fn a_class_that_could_not_be_written_or_looked_at_gets_its_share_with_the_
     assert_eq!(cgroups.effects(), [""; 0]);
 }
 
+// behaviour: CGR-11
+#[tokio::test(start_paused = true)]
+async fn a_class_that_was_written_though_that_failed_is_not_taken_to_have_what_it_had() {
+    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+    let (class, pod) = (name("/kubepods/burstable"), asking("a", "250m"));
+    let shares = || cgroups.all()[&class].cpu_shares;
+    let of_pods = world.cgroups.as_ref().unwrap();
+    of_pods.ensure(&pod).await.unwrap();
+    assert_eq!(shares(), Some(256));
+    cgroups.set_unanswered(&class, true);
+    of_pods.release(&pod).await.unwrap();
+    assert_eq!(shares(), Some(2));
+    cgroups.set_unanswered(&class, false);
+    // The sum is again what was last known to be written.
+    of_pods.ensure(&pod).await.unwrap();
+    assert_eq!(shares(), Some(256));
+}
+
 // behaviour: CGR-12
 #[tokio::test(start_paused = true)]
 async fn what_is_left_of_pods_that_are_gone_is_found_in_every_class() {
