@@ -136,6 +136,53 @@ fn what_an_init_container_did_in_an_earlier_sandbox_does_not_count() {
     }
 }
 
+/// The same pod, which starts over with all its containers when the regular one ends with 42.
+fn starting_over(inits: Vec<Container>) -> Pod {
+    let rule = ContainerRestartRule {
+        action: "RestartAllContainers".to_owned(),
+        exit_codes: Some(ContainerRestartRuleOnExitCodes {
+            operator: "In".to_owned(),
+            values: Some(vec![42]),
+        }),
+    };
+    let mut pod = initializing("Always", inits);
+    let main = &mut pod.spec.as_mut().unwrap().containers[0];
+    *main = with_policy(container("main"), "Never");
+    main.restart_policy_rules = Some(vec![rule]);
+    pod
+}
+
+// behaviour: ACT-29
+#[test]
+fn what_may_have_been_made_before_all_started_over_waits_for_its_turn() {
+    type Row = (Option<(&'static str, ContainerState)>, &'static str, Vec<(Role, usize)>);
+    // What else there is, what was made late, what starts.
+    let rows: Vec<Row> = vec![
+        (None, "main", vec![(Role::Init, 0)]),
+        (None, "two", vec![(Role::Init, 0)]),
+        (None, "one", vec![(Role::Init, 0)]),
+        (Some(("one", Running)), "main", vec![]),
+        (Some(("one", Running)), "two", vec![]),
+        (Some(("one", Exited)), "main", vec![(Role::Init, 1)]),
+        (Some(("one", Exited)), "two", vec![(Role::Init, 1)]),
+        (Some(("two", Running)), "main", vec![]),
+        (Some(("two", Exited)), "main", vec![(Role::Regular, 0)]),
+    ];
+    for (other, late, expected) in rows {
+        let other_one = other.map(|(name, state)| instance("o", name, state, 0));
+        let late_one = instance("late", late, Created, 0);
+        let observed = in_live_sandbox([late_one].into_iter().chain(other_one).collect());
+        let actions = actions(&starting_over(two()), &observed);
+        assert_eq!(started(&actions), expected, "{late} beside {other:?}");
+        assert_eq!((actions.kill_pod, actions.kill.len()), (None, 0), "{late} beside {other:?}");
+        assert_eq!(removals(&actions), Vec::<&str>::new(), "{late} beside {other:?}");
+    }
+    // A sidecar that others are past starts beside them, as ever.
+    let pod = starting_over(vec![sidecar("side"), container("two")]);
+    let made = vec![instance("t", "two", Running, 0), instance("late", "side", Created, 0)];
+    assert_eq!(started(&actions(&pod, &in_live_sandbox(made))), [(Role::Sidecar, 0)]);
+}
+
 fn probed() -> Container {
     Container { startup_probe: Some(Probe::default()), ..sidecar("side") }
 }
