@@ -1,6 +1,6 @@
 //! Init containers and sidecars in a sandbox that can be used.
 
-use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes, Probe};
+use k8s_openapi::api::core::v1::Probe;
 use model::observed::ContainerState::{self, Created, Exited, Running, Unknown};
 
 use testkit::observed::listed_container;
@@ -57,18 +57,7 @@ fn a_regular_container_that_was_made_in_an_earlier_sandbox_shows_nothing_of_this
 // behaviour: ACT-22
 #[test]
 fn an_init_container_that_failed_runs_again_if_its_policy_allows_and_else_fails_the_pod() {
-    let rules = |codes: Vec<i32>| {
-        let rule = ContainerRestartRule {
-            action: "Restart".to_owned(),
-            exit_codes: Some(ContainerRestartRuleOnExitCodes {
-                operator: "In".to_owned(),
-                values: Some(codes),
-            }),
-        };
-        let mut one = with_policy(container("one"), "Never");
-        one.restart_policy_rules = Some(vec![rule]);
-        one
-    };
+    let rules = |codes| with_rule(container("one"), "Restart", codes);
     let mut killed_for_memory = instance("c", "one", Exited, 0);
     killed_for_memory.reason = "OOMKilled".into();
     let failed = || instance("c", "one", Exited, 3);
@@ -136,20 +125,10 @@ fn what_an_init_container_did_in_an_earlier_sandbox_does_not_count() {
     }
 }
 
-/// The same pod, which starts over with all its containers when the regular one ends with 42.
+/// The same, which starts over with all its containers when the regular one ends with 42.
 fn starting_over(inits: Vec<Container>) -> Pod {
-    let rule = ContainerRestartRule {
-        action: "RestartAllContainers".to_owned(),
-        exit_codes: Some(ContainerRestartRuleOnExitCodes {
-            operator: "In".to_owned(),
-            values: Some(vec![42]),
-        }),
-    };
-    let mut pod = initializing("Always", inits);
-    let main = &mut pod.spec.as_mut().unwrap().containers[0];
-    *main = with_policy(container("main"), "Never");
-    main.restart_policy_rules = Some(vec![rule]);
-    pod
+    let main = with_rule(container("main"), "RestartAllContainers", vec![42]);
+    with_inits(pod("Always", vec![main]), inits)
 }
 
 // behaviour: ACT-29
