@@ -9,6 +9,7 @@ use model::ports::files::{
     DirectoryWatch, Entry, FileError, FileVersion, Found, Heard, HostFiles, Removed,
 };
 use model::verdict::Verdict;
+use podspec::Origin;
 
 use crate::faulty::faulty;
 use crate::history::Event;
@@ -89,7 +90,11 @@ impl HostFiles for FaultyFiles {
         path: &Path,
         limit: u64,
     ) -> Result<(FileVersion, Vec<u8>), FileError> {
-        self.reading("read", path, self.outside.files.read_version(path, limit)).await
+        let read = self.reading("read", path, self.outside.files.read_version(path, limit)).await;
+        if read.is_ok() {
+            self.outside.record(Event::OriginRead(Origin::File(path.to_owned())));
+        }
+        read
     }
 
     async fn watch(&self, directory: &Path) -> Result<Box<dyn DirectoryWatch>, FileError> {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use model::ports::http::{Answer, Get, HttpError, HttpGet};
+use podspec::Origin;
 use testkit::http::MemoryWeb;
 use tokio::time::{sleep, timeout};
 
+use crate::history::Event;
 use crate::life::Life;
 use crate::outside::{Asked, Outside};
 use crate::plan::Fault;
@@ -57,6 +59,11 @@ impl HttpGet for FaultyWeb {
     async fn get(&self, request: &Get) -> Result<Answer, HttpError> {
         let answer = timeout(request.timeout, self.answer(request));
         let answer = async { answer.await.unwrap_or(Err(HttpError::TooSlow(request.timeout))) };
-        self.life.call("get", answer).await
+        let answer = self.life.call("get", answer).await;
+        let is_told = answer.as_ref().is_ok_and(|answer| answer.status == 200);
+        if is_told && self.asked == Asked::Web {
+            self.outside.record(Event::OriginRead(Origin::Url(request.url.clone())));
+        }
+        answer
     }
 }

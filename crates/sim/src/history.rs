@@ -11,6 +11,7 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{ContainerState, SandboxState};
 use model::ports::runtime::Code;
 use model::verdict::Subject;
+use podspec::Origin;
 
 use crate::plan::PodPlan;
 
@@ -36,6 +37,8 @@ pub enum Event {
     Wanted(PodUid, Arc<PodPlan>),
     /// From now on the pod is not wanted.
     Unwanted(PodUid),
+    /// The agent has read a manifest, or the page of a URL.
+    OriginRead(Origin),
     /// The agent asked for a container to end.
     StopAsked(ContainerId, Duration),
     /// The agent asked for a sandbox to end.

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::ids::SandboxId;
 use model::observed::{ContainerState, ContainerStatus, PodStatus};
-use podspec::restart::{RestartPolicy, restart_policy, should_restart};
+use podspec::restart::{RestartPolicy, may_restart_all, restart_policy, should_restart};
 use podspec::view;
 
 use super::actions::{ContainerKill, ContainerStart, Role};
@@ -60,7 +60,7 @@ pub(super) fn init_actions(situation: &Situation<'_>, sandbox: &SandboxId) -> In
     let start = |index, why| ContainerStart { role: role(index), index, why };
     for (index, container) in inits.iter().enumerate().rev() {
         let is_sidecar = view::is_sidecar(container);
-        let latest = status.latest(&container.name).filter(|one| counts_in(one, sandbox));
+        let latest = status.latest(&container.name).filter(|one| counts_in(pod, one, sandbox));
         let Some(latest) = latest else {
             if passed && is_sidecar {
                 actions.start.push(start(index, StartReason::New));
@@ -95,10 +95,15 @@ pub(super) fn init_actions(situation: &Situation<'_>, sandbox: &SandboxId) -> In
 }
 
 /// Whether an instance says anything about this sandbox. What ended in an earlier one prepared that
-/// one; it should have been removed, but a removal may fail.
-fn counts_in(latest: &ContainerStatus, sandbox: &SandboxId) -> bool {
-    let lives = matches!(latest.state, ContainerState::Running | ContainerState::Unknown);
-    lives || latest.sandbox_id == *sandbox || latest.sandbox_id.as_str().is_empty()
+/// one; it should have been removed, but a removal may fail. Where all may start over in one sandbox,
+/// what was only made may be of a call from before they did, and says nothing of those before it.
+fn counts_in(pod: &Pod, latest: &ContainerStatus, sandbox: &SandboxId) -> bool {
+    let is_here = latest.sandbox_id == *sandbox || latest.sandbox_id.as_str().is_empty();
+    match latest.state {
+        ContainerState::Running | ContainerState::Unknown => true,
+        ContainerState::Created => is_here && !may_restart_all(pod),
+        ContainerState::Exited => is_here,
+    }
 }
 
 /// Whether a regular container was made, which happens only once all init containers have done their
@@ -106,7 +111,7 @@ fn counts_in(latest: &ContainerStatus, sandbox: &SandboxId) -> bool {
 /// count: it may have ended with an earlier sandbox, at a reboot.
 fn any_regular_started(pod: &Pod, status: &PodStatus, sandbox: &SandboxId) -> bool {
     view::containers(pod).iter().any(|container| {
-        let latest = status.latest(&container.name).filter(|one| counts_in(one, sandbox));
+        let latest = status.latest(&container.name).filter(|one| counts_in(pod, one, sandbox));
         latest.is_some_and(|latest| {
             matches!(latest.state, ContainerState::Created | ContainerState::Running)
         })

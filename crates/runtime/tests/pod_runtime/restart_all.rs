@@ -1,10 +1,11 @@
 //! A pod that starts over with all its containers.
 
 use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes, Pod};
-use model::observed::ContainerState::Running;
-use model::ports::runtime::Code;
+use model::observed::ContainerState::{Created, Running};
+use model::ports::runtime::{Code, Runtime as _};
 use runtime::{Progress, SyncError};
 use testkit::runtime::{Fault, Method, Rule};
+use testkit::wanted;
 use tokio_util::sync::CancellationToken;
 
 use crate::world::{IMAGE, WEB_LOGS, World, web};
@@ -73,4 +74,26 @@ async fn an_instance_that_does_not_go_keeps_the_one_that_asked() {
     assert_eq!(world.instances("asks").len(), 1, "it is known what was under way");
     world.synced(&pod).await;
     assert_eq!(world.runtime.containers(), []);
+}
+
+// behaviour: ACT-29
+#[tokio::test(start_paused = true)]
+async fn what_is_made_late_when_all_have_started_over_waits_for_the_init_containers() {
+    let (world, mut pod) = (World::new(), starting_over());
+    let spec = pod.spec.as_mut().unwrap();
+    spec.init_containers.as_mut().unwrap()[0].args = Some(vec!["sleep".into(), "forever".into()]);
+    world.synced(&pod).await;
+    let init = world.running(&pod, "init").await;
+    // A call from before takes effect.
+    let status = world.status(&pod).await;
+    let config = wanted::sandbox(&status.sandboxes[0].pod, &status.uid);
+    let late = wanted::container(&config, "other", IMAGE, &["sleep", "forever"]);
+    world.runtime.create_container(&status.sandboxes[0].id, &late, &config).await.unwrap();
+    assert!(!world.sync(&pod).await.unwrap(), "the init container runs");
+    assert_eq!(world.instances("other"), [(0, Created)]);
+    world.runtime.kill_container(&init, 0);
+    world.synced(&pod).await;
+    for name in ["asks", "other"] {
+        assert_eq!(world.instances(name), [(0, Running)], "{name}");
+    }
 }

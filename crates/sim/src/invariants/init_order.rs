@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::ContainerState;
+use podspec::Origin;
 
 use super::Invariant;
 use crate::history::{Event, Instance, Record, Removed};
@@ -24,6 +25,9 @@ const START_OVER: &str = "restart-all-containers";
 pub(super) struct InitOrder {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     unwanted: BTreeSet<PodUid>,
+    /// Pods from before this agent of which it has not read while they were wanted: it does not know what they
+    /// were, and leaves them the least grace.
+    strangers: BTreeSet<PodUid>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     /// When the last container of a sandbox was to go so that all of them start over.
     reset: BTreeMap<SandboxId, Duration>,
@@ -55,6 +59,13 @@ impl InitOrder {
         Ok(())
     }
 
+    fn origin_read(&mut self, origin: &Origin) {
+        let (pods, unwanted) = (&self.pods, &self.unwanted);
+        self.strangers.retain(|uid| {
+            unwanted.contains(uid) || pods.get(uid).is_none_or(|pod| pod.origin() != *origin)
+        });
+    }
+
     fn asked_to_stop(
         &mut self,
         id: &ContainerId,
@@ -75,7 +86,8 @@ impl InitOrder {
         let in_time = at + Duration::from_secs(1) < since + Duration::from_secs(pod.grace);
         // Hooks come before the first stop, and where all start over nobody waits.
         let is_plain = !pod.restarts_all() && pod.all().all(|one| one.extras.pre_stop.is_none());
-        let is_early = has_grace || (in_time && is_plain && self.unwanted.contains(&one.uid));
+        let goes_as_known = self.unwanted.contains(&one.uid) && !self.strangers.contains(&one.uid);
+        let is_early = has_grace || (in_time && is_plain && goes_as_known);
         // It may have come up for a moment only.
         let failed = pod.container(&one.name).is_some_and(|one| one.extras.post_start.is_some());
         if !is_sidecar || is_lost || failed || !is_early {
@@ -110,11 +122,11 @@ impl Invariant for InitOrder {
             Event::Unwanted(uid) => {
                 self.unwanted.insert(uid.clone());
             }
-            // A new agent does not know what a pod was that it finds unwanted: it leaves it the least grace.
             Event::AgentStarted(_) => {
                 self.ending.clear();
-                self.unwanted.clear();
+                self.strangers = self.pods.keys().cloned().collect();
             }
+            Event::OriginRead(origin) => self.origin_read(origin),
             // What starts after an end has that end behind it.
             Event::StartAsked(id) => {
                 if let Some(one) = self.containers.get(id) {
@@ -137,5 +149,42 @@ impl Invariant for InitOrder {
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::observed::ContainerState::{Created, Running};
+
+    use super::*;
+    use crate::invariants::tests::{
+        IN_ORDER, a_while, broken, container, initialized, pod, seconds, wanted,
+    };
+    use crate::plan::Policy;
+
+    #[test]
+    fn an_agent_keeps_the_order_of_pods_that_it_was_told_of() {
+        let gone = || Event::Unwanted("u".into());
+        let again = || wanted(Policy::Always);
+        let read = || Event::OriginRead(pod(Policy::Always).origin());
+        let read_another = || Event::OriginRead(Origin::File(PodPlan::path_of("other")));
+        let rows = [
+            (vec![gone()], None),
+            (vec![read(), gone()], Some(IN_ORDER)),
+            (vec![read_another(), gone()], None),
+            (vec![gone(), read()], None),
+            (vec![gone(), read(), again(), gone()], None),
+            (vec![gone(), again(), read(), gone()], Some(IN_ORDER)),
+            (vec![read(), gone(), Event::AgentStarted(3)], None),
+            (vec![read(), Event::AgentStarted(3), gone()], None),
+            (vec![read(), Event::AgentStarted(3), read(), gone()], Some(IN_ORDER)),
+        ];
+        for (events, expected) in rows {
+            let stop = |id: &str| Event::StopAsked(id.into(), seconds(2));
+            let running = initialized().into_iter().chain([container("a", 0, Running, Created)]);
+            let first = [wanted(Policy::Always)].into_iter().chain(running).chain(a_while());
+            let first = first.chain([Event::AgentStarted(2)]).chain(events.clone());
+            assert_eq!(broken(first.chain([stop("a0"), stop("side0")])), expected, "{events:?}");
+        }
     }
 }

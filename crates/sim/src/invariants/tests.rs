@@ -9,7 +9,7 @@ use super::*;
 use crate::history::{Event, ImageRemoval, Instance, Maker, Removed, Thing};
 use crate::plan::{ContainerPlan, Extras, PodPlan, Policy, Program};
 
-const IN_ORDER: &str = "init containers and sidecars start before the others, and sidecars end after them and one another";
+pub(super) const IN_ORDER: &str = "init containers and sidecars start before the others, and sidecars end after them and one another";
 
 pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

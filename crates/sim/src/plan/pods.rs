@@ -240,14 +240,18 @@ impl PodPlan {
         )
     }
 
-    /// Its uid on the node.
-    pub fn uid(&self) -> PodUid {
-        let origin = if self.on_page {
+    /// Where an agent reads of it.
+    pub fn origin(&self) -> Origin {
+        if self.on_page {
             Origin::Url(URL.to_owned())
         } else {
             Origin::File(Self::path_of(&self.name))
-        };
-        let read = read_manifest(self.manifest().as_bytes(), &origin, NODE);
+        }
+    }
+
+    /// Its uid on the node.
+    pub fn uid(&self) -> PodUid {
+        let read = read_manifest(self.manifest().as_bytes(), &self.origin(), NODE);
         let read = read.unwrap_or_else(|error| panic!("{}\n{error:?}", self.manifest()));
         view::uid(&read.pods[0])
     }

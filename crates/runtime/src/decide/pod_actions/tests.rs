@@ -5,7 +5,9 @@ mod laws;
 mod regular;
 mod sandbox;
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, Pod,
+};
 use model::observed::{ContainerStatus, PodStatus, SandboxState};
 
 use super::*;
@@ -50,4 +52,17 @@ fn removals(actions: &PodActions) -> Vec<&str> {
 fn with_policy(mut container: Container, policy: &str) -> Container {
     container.restart_policy = Some(policy.to_owned());
     container
+}
+
+/// A container that does not start again, but for what a rule does about these exit codes.
+fn with_rule(container: Container, action: &str, codes: Vec<i32>) -> Container {
+    let rule = ContainerRestartRule {
+        action: action.to_owned(),
+        exit_codes: Some(ContainerRestartRuleOnExitCodes {
+            operator: "In".to_owned(),
+            values: Some(codes),
+        }),
+    };
+    let restart_policy_rules = Some(vec![rule]);
+    Container { restart_policy_rules, ..with_policy(container, "Never") }
 }

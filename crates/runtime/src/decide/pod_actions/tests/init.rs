@@ -1,6 +1,6 @@
 //! Init containers and sidecars in a sandbox that can be used.
 
-use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes, Probe};
+use k8s_openapi::api::core::v1::Probe;
 use model::observed::ContainerState::{self, Created, Exited, Running, Unknown};
 
 use testkit::observed::listed_container;
@@ -57,18 +57,7 @@ fn a_regular_container_that_was_made_in_an_earlier_sandbox_shows_nothing_of_this
 // behaviour: ACT-22
 #[test]
 fn an_init_container_that_failed_runs_again_if_its_policy_allows_and_else_fails_the_pod() {
-    let rules = |codes: Vec<i32>| {
-        let rule = ContainerRestartRule {
-            action: "Restart".to_owned(),
-            exit_codes: Some(ContainerRestartRuleOnExitCodes {
-                operator: "In".to_owned(),
-                values: Some(codes),
-            }),
-        };
-        let mut one = with_policy(container("one"), "Never");
-        one.restart_policy_rules = Some(vec![rule]);
-        one
-    };
+    let rules = |codes| with_rule(container("one"), "Restart", codes);
     let mut killed_for_memory = instance("c", "one", Exited, 0);
     killed_for_memory.reason = "OOMKilled".into();
     let failed = || instance("c", "one", Exited, 3);
@@ -134,6 +123,43 @@ fn what_an_init_container_did_in_an_earlier_sandbox_does_not_count() {
         assert_eq!(started(&actions), [(Role::Init, 0)], "{state:?} {code}");
         assert_eq!(actions.kill_pod, None);
     }
+}
+
+/// The same, which starts over with all its containers when the regular one ends with 42.
+fn starting_over(inits: Vec<Container>) -> Pod {
+    let main = with_rule(container("main"), "RestartAllContainers", vec![42]);
+    with_inits(pod("Always", vec![main]), inits)
+}
+
+// behaviour: ACT-29
+#[test]
+fn what_may_have_been_made_before_all_started_over_waits_for_its_turn() {
+    type Row = (Option<(&'static str, ContainerState)>, &'static str, Vec<(Role, usize)>);
+    // What else there is, what was made late, what starts.
+    let rows: Vec<Row> = vec![
+        (None, "main", vec![(Role::Init, 0)]),
+        (None, "two", vec![(Role::Init, 0)]),
+        (None, "one", vec![(Role::Init, 0)]),
+        (Some(("one", Running)), "main", vec![]),
+        (Some(("one", Running)), "two", vec![]),
+        (Some(("one", Exited)), "main", vec![(Role::Init, 1)]),
+        (Some(("one", Exited)), "two", vec![(Role::Init, 1)]),
+        (Some(("two", Running)), "main", vec![]),
+        (Some(("two", Exited)), "main", vec![(Role::Regular, 0)]),
+    ];
+    for (other, late, expected) in rows {
+        let other_one = other.map(|(name, state)| instance("o", name, state, 0));
+        let late_one = instance("late", late, Created, 0);
+        let observed = in_live_sandbox([late_one].into_iter().chain(other_one).collect());
+        let actions = actions(&starting_over(two()), &observed);
+        assert_eq!(started(&actions), expected, "{late} beside {other:?}");
+        assert_eq!((actions.kill_pod, actions.kill.len()), (None, 0), "{late} beside {other:?}");
+        assert_eq!(removals(&actions), Vec::<&str>::new(), "{late} beside {other:?}");
+    }
+    // A sidecar that others are past starts beside them, as ever.
+    let pod = starting_over(vec![sidecar("side"), container("two")]);
+    let made = vec![instance("t", "two", Running, 0), instance("late", "side", Created, 0)];
+    assert_eq!(started(&actions(&pod, &in_live_sandbox(made))), [(Role::Sidecar, 0)]);
 }
 
 fn probed() -> Container {

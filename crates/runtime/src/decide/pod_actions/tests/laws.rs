@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{
-    ContainerRestartRule, ContainerRestartRuleOnExitCodes, EphemeralContainer, Probe,
-};
+use k8s_openapi::api::core::v1::{EphemeralContainer, Probe};
 use model::labels;
 use model::observed::ContainerState::{Created, Exited, Running, Unknown};
 use model::observed::SandboxState::{NotReady, Ready};

@@ -1,9 +1,7 @@
 //! Regular and ephemeral containers in a sandbox that can be used, and starting over.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{
-    ContainerRestartRule, ContainerRestartRuleOnExitCodes, EphemeralContainer,
-};
+use k8s_openapi::api::core::v1::EphemeralContainer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::observed::ContainerState::{Created, Exited, Running, Unknown};
 
@@ -165,19 +163,9 @@ fn an_ephemeral_container_does_not_keep_a_pod_alive_nor_comes_back_with_a_new_sa
 // behaviour: ACT-55
 #[test]
 fn a_pod_that_starts_over_loses_every_instance_the_one_that_asked_for_it_last() {
-    let restart_all = |name: &str| {
-        let mut container = with_policy(container(name), "Never");
-        container.restart_policy_rules = Some(vec![ContainerRestartRule {
-            action: "RestartAllContainers".to_owned(),
-            exit_codes: Some(ContainerRestartRuleOnExitCodes {
-                operator: "In".to_owned(),
-                values: Some(vec![42]),
-            }),
-        }]);
-        container
-    };
+    let asks = with_rule(container("asks"), "RestartAllContainers", vec![42]);
     let pod = with_inits(
-        pod("Always", vec![restart_all("asks"), container("b")]),
+        pod("Always", vec![asks, container("b")]),
         vec![container("i"), sidecar("side")],
     );
     let observed = in_live_sandbox(vec![
