@@ -53,7 +53,7 @@ use crate::records::{JournalView, Records};
 use crate::remains::{KnownPods, Remains, StopThroughRuntime};
 use crate::resize_metrics::ResizeMetrics;
 use crate::resizes::Resizes;
-use crate::runtime_state::runtime_state;
+use crate::runtime_state::{Ready, runtime_state};
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::sync_metrics::{SyncMetrics, tell_node_name};
 use crate::syncer::{PlegStatuses, Syncer};
@@ -99,11 +99,10 @@ impl Agent {
         let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache), node.as_ref());
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
         let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
-        let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
-        let seen = (&view, &resizes, &requests);
+        let seen = (&view, &resizes, &pleg.requests);
         let (workers_task, workers_handle, news) = workers(WorkerParts {
             syncer: Arc::new(syncer(settings, &ports, seen, (&pod_runtime, node.as_ref()))),
-            statuses: Arc::new(PlegStatuses { cache, requests, ready: ready.clone() }),
+            statuses: Arc::new(statuses(&pleg, &ready)),
             acts: pleg.acts.clone(),
             stamps,
             clock: Arc::clone(&ports.clock),
@@ -377,6 +376,12 @@ fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps) -> Pleg {
         metrics: pleg::Metrics::new(&ports.metrics).expect("a new registry has no metrics yet"),
     };
     pleg::pleg(wants, settings.pleg.clone())
+}
+
+/// How workers learn what that sees.
+fn statuses(pleg: &Pleg, ready: &Ready) -> PlegStatuses {
+    let (cache, requests) = (pleg.cache.clone(), pleg.requests.clone());
+    PlegStatuses { cache, requests, ready: ready.clone() }
 }
 
 /// What the node lets pods do.
