@@ -79,7 +79,10 @@ impl<'a> Quiet<'a> {
 
     fn stops(&self, id: &ContainerId) -> Option<String> {
         let owner = self.latest.values().find(|one| one.id == *id).map(|one| &one.uid);
-        let may = owner.is_some_and(|uid| self.has_deadline(uid) || self.is_restless(uid));
+        // Of a pod that has ended sidecars may be left.
+        let may = owner.is_some_and(|uid| {
+            self.has_deadline(uid) || self.is_restless(uid) || self.has_ended(uid)
+        });
         (!may).then(|| format!("it stops {id}"))
     }
 

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use super::*;
 use crate::plan::{Action, Extras, Hook, Policy, RestartRule};
-use crate::settled::tests::{instance, pod, snapshot};
+use crate::settled::tests::{container, instance, pod, snapshot};
 
 #[test]
 fn only_ended_containers_may_be_started_by_a_new_agent() {
@@ -114,6 +114,29 @@ fn a_new_agent_that_resizes_or_ends_or_fetches_something_is_found() {
     assert!(found(&before, vec![stop()], &asking(Policy::Never)));
     assert!(!found(&before, vec![end.clone(), stop()], &asking(Policy::Never)));
     assert!(found(&before, vec![end, stop()], &asking(Policy::Always)));
+}
+
+#[test]
+fn a_new_agent_may_end_sidecars_only_of_pods_that_have_ended() {
+    let containers =
+        [instance("i", 0, Running), instance("a", 0, Running), instance("b", 0, Exited)];
+    let before = snapshot(containers.to_vec(), &[true]);
+    let wanted = |policy| {
+        let sidecar = ContainerPlan { sidecar: true, ..container("i") };
+        let pod = PodPlan { init: vec![sidecar], ..pod(policy) };
+        Wanted::from([("u".into(), Arc::new(pod))])
+    };
+    let stop = || Event::StopAsked("i0".into(), Duration::ZERO);
+    let end = || Event::Container(Arc::new(instance("a", 0, Exited)), Some(Running));
+    let rows = [
+        (vec![stop()], Policy::Never, true),
+        (vec![end(), stop()], Policy::Never, false),
+        (vec![end(), stop()], Policy::Always, true),
+    ];
+    for (events, policy, expected) in rows {
+        let is_found = found(&before, events.clone(), &wanted(policy));
+        assert_eq!(is_found, expected, "{policy:?} {events:?}");
+    }
 }
 
 #[test]
