@@ -1,5 +1,6 @@
 //! Lets a history happen.
 
+mod endings;
 mod first_sandboxes;
 mod node;
 mod page;
@@ -14,7 +15,7 @@ use crate::disturbed::disturbed;
 use crate::invariants::Broken;
 use crate::life::AGENT_KILLED;
 use crate::plan::{Fault, Plan, Rule, Target, What};
-use crate::settled::unsettled;
+use crate::settled::{Snapshot, unsettled};
 
 use node::Node;
 
@@ -212,7 +213,9 @@ async fn stay(node: &mut Node, time: Duration) -> Result<(), Broken> {
     while node.outside.elapsed() < end {
         let then = node.outside.elapsed() + Duration::from_secs(5);
         node.advance_to(then).await?;
-        match unsettled(&node.snapshot(), &node.wanted) {
+        // A pod that comes to its end by itself only then ends its sidecars, which have its grace for that.
+        let snapshot = Snapshot { ending: node.endings.all(), ..node.snapshot() };
+        match unsettled(&snapshot, &node.wanted) {
             None => well = then,
             Some(how) if then > well + REACTION => return Err(Broken { invariant, how }),
             Some(_) => {}
@@ -231,6 +234,9 @@ async fn spoil_all(node: &mut Node) {
 /// Kills the agent of a settled node, in a quiet moment, and starts another.
 async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
     stay(node, Duration::from_mins(2)).await?;
+    // A pod may just be on the way to its end.
+    let now = node.outside.elapsed();
+    settle(node, now).await?;
     node.kill_agent();
     node.quiet()?;
     let before = node.snapshot();

@@ -40,6 +40,8 @@ pub struct Snapshot {
     pub memory: BTreeMap<ContainerId, i64>,
     /// Pods that have a cgroup.
     pub cgroups: BTreeSet<PodUid>,
+    /// Until when containers may live that were asked to end, where a pod that is about to end will do.
+    pub ending: BTreeMap<ContainerId, Duration>,
     /// Pods that may look finished without a trace, and may as well run.
     pub robbed: BTreeSet<PodUid>,
     /// How long each pod may ever have been thought to run, by the node's clock: since its first sandbox,
@@ -73,6 +75,14 @@ impl Snapshot {
     pub(crate) fn lives(&self, uid: &PodUid) -> bool {
         self.ready_sandboxes(uid) > 0
             || self.containers.iter().any(|one| one.uid == *uid && one.may_live())
+    }
+
+    /// Whether a pod that has come to its end lives, and nothing of it still has the grace to end in.
+    fn lingers(&self, uid: &PodUid) -> bool {
+        let has_time = |one: &Instance| {
+            one.may_live() && self.ending.get(&one.id).is_some_and(|until| self.at <= *until)
+        };
+        self.lives(uid) && !self.containers.iter().any(|one| one.uid == *uid && has_time(one))
     }
 
     fn ready_sandboxes(&self, uid: &PodUid) -> usize {
@@ -137,7 +147,7 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         latest.is_some_and(|latest| !container.restarts(pod.policy, latest.exit_code))
     };
     if pod.containers.iter().all(ended_for_good) {
-        return snapshot.lives(uid).then(|| "it has finished and lives".to_owned());
+        return snapshot.lingers(uid).then(|| "it has finished and lives".to_owned());
     }
     match init_of(snapshot, uid, pod) {
         Init::Done => {}
@@ -227,7 +237,7 @@ fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
             }
             Ok(false) => return Init::UnderWay,
             Ok(true) if latest.is_some_and(|latest| latest.exit_code != 0) => {
-                if snapshot.lives(uid) {
+                if snapshot.lingers(uid) {
                     return Init::Wrong("its init containers failed and it lives".to_owned());
                 }
                 return Init::UnderWay;

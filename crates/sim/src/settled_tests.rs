@@ -113,6 +113,39 @@ fn a_pod_is_settled_when_all_of_it_runs_or_waits_or_has_ended_for_good() {
 }
 
 #[test]
+fn a_pod_that_has_ended_lives_as_long_as_its_sidecars_have_their_grace() {
+    let sidecar = || ContainerPlan { sidecar: true, ..container("i") };
+    let finished = (
+        PodPlan { init: vec![sidecar()], ..pod(Policy::Never) },
+        vec![instance("a", 0, Exited), instance("b", 0, Exited)],
+        "p (u): it has finished and lives",
+    );
+    let failed = (
+        PodPlan { init: vec![sidecar(), container("j")], ..pod(Policy::Never) },
+        vec![Instance { exit_code: 1, ..instance("j", 0, Exited) }],
+        "p (u): its init containers failed and it lives",
+    );
+    let rows = [
+        ("nobody asked", Running, None, false),
+        ("another was asked", Running, Some(("x0", 1060)), false),
+        ("it has its grace", Running, Some(("i0", 1060)), true),
+        ("its grace is over", Running, Some(("i0", 1000)), false),
+        ("only its sandbox lives", Exited, Some(("i0", 1060)), false),
+    ];
+    for (plan, ended, wrong) in [finished, failed] {
+        for (name, state, asked, settled) in rows {
+            let containers = [ended.clone(), vec![instance("i", 0, state)]].concat();
+            let mut seen = snapshot(containers, &[true]);
+            let asked =
+                asked.map(|(id, until)| (ContainerId::from(id), Duration::from_secs(until)));
+            seen.ending = asked.into_iter().collect();
+            let found = problem(&seen, plan.clone());
+            assert_eq!(found.as_deref(), (!settled).then_some(wrong), "{name}");
+        }
+    }
+}
+
+#[test]
 fn of_what_nobody_wants_nothing_must_be_left() {
     assert_eq!(unsettled(&snapshot(vec![], &[]), &Wanted::new()), None);
     let dead = snapshot(vec![instance("a", 0, Exited)], &[false]);

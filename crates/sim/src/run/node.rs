@@ -29,6 +29,7 @@ use crate::life::{AGENT_KILLED, Life};
 use crate::outside::{Asked, Outside};
 use crate::plan::{Harm, KEPT, NODE, Plan, PodPlan, URL, What};
 use crate::robbed::Robbed;
+use crate::run::endings::Endings;
 use crate::run::first_sandboxes::FirstSandboxes;
 use crate::run::page;
 use crate::run::reading::Reading;
@@ -65,6 +66,8 @@ pub(super) struct Node {
     pub(super) names: BTreeSet<String>,
     /// How many agents there were.
     pub(super) agents: u32,
+    /// Until when containers may live that were asked to end.
+    pub(super) endings: Endings,
     agent: Option<(Agent, Arc<Life>)>,
     hints: bool,
     url: bool,
@@ -110,6 +113,7 @@ impl Node {
             wanted: Wanted::new(),
             names: BTreeSet::new(),
             agents: 0,
+            endings: Endings::default(),
             agent: None,
             hints: plan.hints,
             url: plan.url,
@@ -269,6 +273,7 @@ impl Node {
         let news = self.outside.take_news();
         self.robbed.read(&news);
         self.first_sandboxes.read(&news);
+        self.endings.read(&news);
         self.reading.read(&news);
         self.invariants.read(&news)?;
         if let Some(kept) = &mut self.kept {
@@ -442,7 +447,7 @@ impl Node {
         self.outside.observe();
     }
 
-    /// How everything is.
+    /// How everything is. That something was asked to end does not count.
     pub(super) fn snapshot(&self) -> Snapshot {
         let outside = &self.outside;
         let containers = outside.runtime.containers();
@@ -450,6 +455,7 @@ impl Node {
         Snapshot {
             at: outside.elapsed(),
             containers: containers.iter().map(|one| outside.instance(one)).collect(),
+            ending: BTreeMap::new(),
             robbed: self.robbed.pods(),
             longest: self.first_sandboxes.longest(outside),
             set_back: outside.clock.set_back(Duration::from_mins(5)),

@@ -1,0 +1,62 @@
+//! By when containers have ended.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use model::ids::ContainerId;
+
+use crate::history::{Event, Record};
+
+/// Until when each container may live that the agent of the moment asked to end.
+#[derive(Debug, Default)]
+pub(super) struct Endings(BTreeMap<ContainerId, Duration>);
+
+impl Endings {
+    /// Takes the next records in.
+    pub(super) fn read(&mut self, records: &[Record]) {
+        for Record { at, event } in records {
+            match event {
+                Event::StopAsked(id, grace) => {
+                    // Who is asked again gets no more time for that.
+                    let until = self.0.entry(id.clone()).or_insert(Duration::MAX);
+                    *until = (*until).min(at.saturating_add(*grace));
+                }
+                // Another one knows nothing of it: it asks again, or lets the container live.
+                Event::AgentStarted(_) => self.0.clear(),
+                _ => {}
+            }
+        }
+    }
+
+    /// All of them, those that have ended since among them.
+    pub(super) fn all(&self) -> BTreeMap<ContainerId, Duration> {
+        self.0.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_has_the_grace_of_who_asked_it_to_end_once() {
+        let record = |at, event| Record { at: Duration::from_secs(at), event };
+        let asked =
+            |at, grace| record(at, Event::StopAsked("c".into(), Duration::from_secs(grace)));
+        let restart = |at| record(at, Event::AgentStarted(2));
+        let rows = [
+            (vec![], None),
+            (vec![asked(10, 60)], Some(70)),
+            (vec![asked(10, 60), asked(50, 60)], Some(70)),
+            (vec![asked(10, 60), asked(20, 2)], Some(22)),
+            (vec![asked(10, 60), restart(30)], None),
+            (vec![asked(10, 60), restart(30), asked(50, 60)], Some(110)),
+        ];
+        for (records, expected) in rows {
+            let mut endings = Endings::default();
+            endings.read(&records);
+            let until = endings.all().get(&ContainerId::from("c")).map(Duration::as_secs);
+            assert_eq!(until, expected, "{records:?}");
+        }
+    }
+}
