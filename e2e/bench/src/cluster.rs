@@ -38,7 +38,9 @@ pub struct ClusterPlan {
     pub rounds: u32,
     /// How many blocks of short turns there are in a round.
     pub blocks: u32,
-    /// How many pods are made and deleted one after the other, in each turn.
+    /// How many turns of each there are in a block in which pods are made one after the other.
+    pub turns: usize,
+    /// How many pods are made and deleted one after the other, in each of them.
     pub one_by_one: usize,
     /// How many pods are made, and deleted, at once.
     pub at_once: usize,
@@ -58,7 +60,8 @@ impl ClusterPlan {
         Self {
             rounds,
             blocks: 2,
-            one_by_one: 8,
+            turns: 4,
+            one_by_one: 5,
             at_once: 100,
             settle_seconds: 3,
             idle_warm_up_seconds: 90,
@@ -73,6 +76,7 @@ impl ClusterPlan {
         Self {
             rounds: 1,
             blocks: 1,
+            turns: 1,
             one_by_one: 1,
             at_once: 2,
             settle_seconds: 0,
@@ -115,6 +119,15 @@ impl Block {
             Agent::Upstream => &self.upstream,
         }
     }
+
+    /// The same, to be added to; without an agent, by bare calls.
+    fn of_mut(&mut self, who: Option<Agent>) -> &mut Times {
+        match who {
+            None => &mut self.floor,
+            Some(Agent::Ferrolet) => &mut self.ferrolet,
+            Some(Agent::Upstream) => &mut self.upstream,
+        }
+    }
 }
 
 /// What agents cost in one round.
@@ -147,6 +160,13 @@ pub struct Times {
     pub start_all: f64,
     /// The same, from the first deletion until the last was gone.
     pub delete_all: f64,
+}
+
+/// How long each of several pods took that were alone, in seconds.
+#[derive(Debug, Default)]
+struct Singles {
+    start: Vec<f64>,
+    delete: Vec<f64>,
 }
 
 /// What an agent cost as a node.
@@ -183,6 +203,8 @@ pub fn play(plan: &ClusterPlan, programs: &Programs, commit: &str) -> Result<Clu
     let since = Instant::now();
     let mut about = about(programs, commit)?;
     let place = ClusterPlace::start(programs)?;
+    // The first pods of a machine take longer, whoever makes them: nobody counts these.
+    one_by_one(&place, plan, 0, &mut Block::default()).context("before it counts")?;
     let (mut blocks, mut rounds) = (Vec::new(), Vec::new());
     for number in 1..=plan.rounds {
         for _ in 0..plan.blocks {
@@ -202,33 +224,59 @@ pub fn play(plan: &ClusterPlan, programs: &Programs, commit: &str) -> Result<Clu
     Ok(ClusterResults { about, plan: plan.clone(), blocks, rounds })
 }
 
-/// Plays each part once; who begins differs from block to block.
-fn block(place: &ClusterPlace, plan: &ClusterPlan, number: usize) -> Result<Block> {
-    let (mut block, mut asked) = (Block::default(), Vec::new());
+/// Who plays, in the order of a turn: who begins differs from turn to turn.
+fn order(turn: usize) -> [Option<Agent>; 3] {
     let mut order = [None, Some(Agent::Ferrolet), Some(Agent::Upstream)];
-    order.rotate_left(number % 3);
-    for who in order {
-        let name = who.map_or("bare calls", Agent::name);
-        let played = match who {
-            None => floor::play(place, plan),
-            Some(agent) => node::times(place, plan, agent),
-        };
-        let (times, what) = played.with_context(|| name.to_owned())?;
-        tell(number + 1, name, &times);
-        asked.push((who, what));
-        match who {
-            None => block.floor = times,
-            Some(Agent::Ferrolet) => block.ferrolet = times,
-            Some(Agent::Upstream) => block.upstream = times,
-        }
+    order.rotate_left(turn % 3);
+    order
+}
+
+/// Turns with pods one after the other, then one with all at once.
+fn block(place: &ClusterPlace, plan: &ClusterPlan, number: usize) -> Result<Block> {
+    let mut block = Block::default();
+    for turn in 0..plan.turns {
+        one_by_one(place, plan, number + turn, &mut block)?;
     }
-    let bare = asked.iter().find(|(who, _)| who.is_none()).map(|(_, what)| what);
-    for (who, what) in &asked {
-        if let (Some(bare), Some(agent)) = (bare, who) {
-            bare.is_what(what).with_context(|| agent.name().to_owned())?;
-        }
+    for who in order(number) {
+        let played = match who {
+            None => floor::at_once(place, plan),
+            Some(agent) => node::at_once(place, plan, agent),
+        };
+        let times = block.of_mut(who);
+        (times.start_all, times.delete_all) = played.context(name(who))?;
+        tell(number + 1, name(who), times);
     }
     Ok(block)
+}
+
+/// A turn of each with pods one after the other.
+fn one_by_one(
+    place: &ClusterPlace,
+    plan: &ClusterPlan,
+    turn: usize,
+    block: &mut Block,
+) -> Result<()> {
+    let (mut bare, mut asked) = (None, Vec::new());
+    for who in order(turn) {
+        let played = match who {
+            None => floor::one_by_one(place, plan),
+            Some(agent) => node::one_by_one(place, plan, agent),
+        };
+        let (Singles { start, delete }, what) = played.context(name(who))?;
+        let times = block.of_mut(who);
+        times.start_one.extend(start);
+        times.delete_one.extend(delete);
+        match who {
+            None => bare = Some(what),
+            Some(agent) => asked.push((agent, what)),
+        }
+    }
+    let bare = bare.context("bare calls have no turn")?;
+    asked.iter().try_for_each(|(agent, what)| bare.is_what(what).context(agent.name()))
+}
+
+fn name(who: Option<Agent>) -> &'static str {
+    who.map_or("bare calls", Agent::name)
 }
 
 fn tell(block: usize, who: &str, times: &Times) {

@@ -164,7 +164,7 @@ pub fn markdown(results: &ClusterResults, name: &str) -> String {
          runtime take.\n\n\
          | | bare calls | | ferrolet | | upstream | | ratio | |\n\
          |---|---:|---|---:|---|---:|---|---:|---|\n",
-        plan.one_by_one,
+        plan.turns * plan.one_by_one,
         plan.at_once,
         results.blocks.len(),
         results.rounds.len()

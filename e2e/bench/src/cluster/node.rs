@@ -10,7 +10,7 @@ use testbed::wait;
 use super::place::{ClusterPlace, NAMESPACE};
 use super::requests::{Requests, of_pods};
 use super::watch::PodWatch;
-use super::{ClusterPlan, Costs, Quiet, Times};
+use super::{ClusterPlan, Costs, Quiet, Singles};
 use crate::agent::{self, NODE_NAME, Running};
 use crate::api::calls;
 use crate::plan::On;
@@ -33,18 +33,36 @@ pub(super) fn pause(number: usize, of: usize) -> Duration {
     Duration::from_millis(300) + Duration::from_secs(1) * part / of
 }
 
-/// How long pods take with an agent. Tells what it asked of the runtime, too.
-pub(super) fn times(
+/// How long pods take one after the other with an agent. Tells what it asked of the runtime, too.
+pub(super) fn one_by_one(
     place: &ClusterPlace,
     plan: &ClusterPlan,
     agent: Agent,
-) -> Result<(Times, Asked)> {
-    play(place, plan, agent, |actor| actor.times())
+) -> Result<(Singles, Asked)> {
+    play(place, plan, agent, |actor| {
+        actor.settle();
+        actor.one_by_one()
+    })
+}
+
+/// How long all take at once: to start, and to end.
+pub(super) fn at_once(
+    place: &ClusterPlace,
+    plan: &ClusterPlan,
+    agent: Agent,
+) -> Result<(f64, f64)> {
+    play(place, plan, agent, |actor| {
+        let names = names("all", plan.at_once);
+        actor.settle();
+        let start = actor.make(&names)?;
+        actor.settle();
+        Ok((start, actor.delete(&names)?))
+    })
 }
 
 /// What an agent costs.
 pub(super) fn costs(place: &ClusterPlace, plan: &ClusterPlan, agent: Agent) -> Result<Costs> {
-    play(place, plan, agent, |actor| actor.costs())
+    play(place, plan, agent, Actor::costs)
 }
 
 /// Plays a part with an agent, from when its node is ready, and leaves nothing of it.
@@ -83,16 +101,8 @@ struct Actor<'a> {
 }
 
 impl Actor<'_> {
-    fn times(&self) -> Result<(Times, Asked)> {
-        let settle = Duration::from_secs(self.plan.settle_seconds);
-        thread::sleep(settle);
-        let (mut times, asked) = self.one_by_one()?;
-        let names = names("all", self.plan.at_once);
-        thread::sleep(settle);
-        times.start_all = self.make(&names)?;
-        thread::sleep(settle);
-        times.delete_all = self.delete(&names)?;
-        Ok((times, asked))
+    fn settle(&self) {
+        thread::sleep(Duration::from_secs(self.plan.settle_seconds));
     }
 
     fn costs(&self) -> Result<Costs> {
@@ -137,18 +147,18 @@ impl Actor<'_> {
         })
     }
 
-    fn one_by_one(&self) -> Result<(Times, Asked)> {
-        let (mut times, mut asked) = (Times::default(), None);
+    fn one_by_one(&self) -> Result<(Singles, Asked)> {
+        let (mut singles, mut asked) = (Singles::default(), None);
         let all = self.plan.one_by_one;
         for (number, name) in names("one", all).into_iter().enumerate() {
             let name = [name];
-            times.start_one.push(self.make(&name)?);
+            singles.start.push(self.make(&name)?);
             asked = Some(self.place.runtime.asked(&name[0])?);
             thread::sleep(pause(number, all));
-            times.delete_one.push(self.delete(&name)?);
+            singles.delete.push(self.delete(&name)?);
             thread::sleep(pause(all - number, all));
         }
-        Ok((times, asked.context("no pod was alone")?))
+        Ok((singles, asked.context("no pod was alone")?))
     }
 
     /// Makes pods and waits until all are ready; how many seconds that took.
