@@ -21,6 +21,7 @@ pub mod ids;
 pub mod image_claims;
 pub mod labels;
 pub mod lifecycle;
+pub mod lists;
 pub mod log_layout;
 pub mod machine;
 pub mod names;

@@ -224,6 +224,27 @@ async fn a_runtime_that_cannot_remove_keeps_nothing_else_and_one_that_cannot_lis
     world.until("it goes at last", |world| (instances(world, "kept") == 0).then_some(())).await;
 }
 
+// behaviour: GC-83, PLEG-53
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_more_than_its_runtime_can_send_from_the_start_is_cleaned_up_all_the_same()
+{
+    let world = World::new();
+    for pod in 0..6 {
+        leftovers(&world, &format!("old-{pod}"), 8).await;
+    }
+    // What is there of one of them, but not of two.
+    world.runtime.set_longest_list(8);
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    let sandboxes = |world: &World| world.runtime.sandboxes().len();
+    world.until("all else goes", |world| (sandboxes(world) == 1).then_some(())).await;
+    assert_eq!(world.runtime.containers(), std::slice::from_ref(&web));
+    assert!(world.files.look("/var/log/pods/default_old-0_uid-old-0".as_ref()).await.is_err());
+    assert_eq!(world.node_warnings(), [""; 0]);
+    agent.stop().await;
+}
+
 // behaviour: GC-75
 #[tokio::test(start_paused = true)]
 async fn what_went_while_no_agent_ran_is_collected_within_seconds_of_the_start() {
