@@ -209,6 +209,8 @@ struct Shared {
 struct Changed {
     /// Everything.
     all: bool,
+    /// The directories of logs and links.
+    files: bool,
     /// These pods.
     pods: BTreeSet<PodUid>,
 }
@@ -244,7 +246,7 @@ impl ContainerGc {
         let survey = survey::all(&self.shared.parts, false, &mut ExitTimes::new()).await;
         // That a log alone went, and left a link behind, nobody tells; by now somebody knows.
         if survey.logs.iter().chain(&survey.links).any(|item| item.fate == Fate::Remove) {
-            self.shared.changed().all = true;
+            self.shared.changed().files = true;
         }
         survey.planned(&self.shared.parts)
     }

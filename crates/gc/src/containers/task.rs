@@ -129,14 +129,14 @@ impl ContainerGcTask {
             return;
         }
         self.last.passed_over += 1;
-        let pods_changed = !changed.pods.is_empty();
+        let told = changed.files || !changed.pods.is_empty();
         for uid in changed.pods {
             self.pod(&uid).await;
         }
         let parts = &self.shared.parts;
         // Before the look: what comes during it makes another version.
         let versions = survey::versions(parts).await;
-        if !looks_at_files(self.files.as_ref(), &versions, pods_changed) {
+        if !looks_at_files(self.files.as_ref(), &versions, told) {
             return;
         }
         let mut found = survey::files(parts).await;

@@ -112,12 +112,12 @@ pub fn asks_the_runtime(last: LastPass, changed: bool) -> bool {
     changed || !last.settled || last.passed_over >= PASSED_OVER_AT_MOST
 }
 
-/// Whether a regular pass that does not ask the runtime looks at logs and links: when something happened
-/// to a pod; or another version of their directories is there than at the last look, if that left nothing
-/// to do. A link whose log went from a directory that stays is found by the next pass that asks for everything, as
-/// the one after a plan does that found it.
-pub fn looks_at_files<T: PartialEq>(last: Option<&T>, now: &T, pods_changed: bool) -> bool {
-    pods_changed || last != Some(now)
+/// Whether a regular pass that does not ask the runtime looks at logs and links: when something is told
+/// that happened to a pod, or that a plan found; or another version of their directories is there than at the last look,
+/// if that left nothing to do. A link whose log went from a directory that stays is found by the next pass that asks for
+/// everything, or by a plan.
+pub fn looks_at_files<T: PartialEq>(last: Option<&T>, now: &T, told: bool) -> bool {
+    told || last != Some(now)
 }
 
 #[cfg(test)]

@@ -165,7 +165,7 @@ async fn deaths_never_wait_and_what_does_not_fit_is_left_to_the_next_pass() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), ContainerPolicy::default());
     bench.dead_pod("web", 62).await;
     let statuses = bench.runtime.containers().into_iter().map(|one| one.id);
-    let mut status = model::observed::PodStatus::empty("uid-web".into());
+    let mut status = PodStatus::empty("uid-web".into());
     for id in statuses {
         status.containers.push(bench.runtime.container_status(&id).await.unwrap());
     }
