@@ -295,7 +295,12 @@ impl Runtime for CriRuntime {
     }
 
     async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
-        unchanged::list_if_changed(&self.lists, known).await
+        match unchanged::list_if_changed(&self.lists, known).await {
+            Err(error) if error.is_too_large() => {
+                model::lists::everything_unless_known(self, known).await
+            }
+            answer => answer,
+        }
     }
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {

@@ -76,3 +76,27 @@ pub(crate) fn wrong_pins(own: &FerroletConfiguration) -> Vec<FieldError> {
 fn invalid(errors: Vec<FieldError>) -> ConfigError {
     ConfigError::Invalid { source: FieldErrors(errors), warnings: Vec::new() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // behaviour: GC-34, IMG-52
+    #[test]
+    fn what_our_own_file_says_of_ages_and_of_images_of_pods_is_what_is_done() {
+        let config = KubeletConfiguration::of_empty_file();
+        let dead = ContainerPolicy::new(jiff::SignedDuration::from_secs(7), 3, 5).expect("limits");
+        let rules = |own: &FerroletConfiguration| {
+            let CollectionRules { containers, images } = CollectionRules::new(&config, own, dead);
+            assert_eq!(ContainerPolicy { age_by: AgeBy::Created, ..containers }, dead);
+            (containers.age_by, images.keep_static_and_critical)
+        };
+        let mut own = FerroletConfiguration::default();
+        assert_eq!(rules(&own), (AgeBy::Created, false));
+        own.gc.containers.age_by = "finished".to_owned();
+        assert_eq!(rules(&own), (AgeBy::Finished, false));
+        own.gc.containers.age_by = "created".to_owned();
+        own.gc.images.keep_static_and_critical = true;
+        assert_eq!(rules(&own), (AgeBy::Created, true));
+    }
+}

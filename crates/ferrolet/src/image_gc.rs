@@ -51,8 +51,11 @@ impl PodImages for PodsAndImages {
         mounted.is_empty().then_some(mounted)
     }
 
-    fn named(&self) -> Vec<KeptImage> {
-        self.view.pods().iter().flat_map(|known| kept_images(&known.pod)).collect()
+    fn named(&self) -> Option<Vec<KeptImage>> {
+        // Asked before: what is shown since then is only more.
+        let all_are_shown = self.view.all_are_shown();
+        let kept = self.view.pods().iter().flat_map(|known| kept_images(&known.pod)).collect();
+        all_are_shown.then_some(kept)
     }
 }
 
@@ -66,7 +69,8 @@ fn kept_images(pod: &Pod) -> Vec<KeptImage> {
         return Vec::new();
     };
     let containers = view::init_containers(pod).iter().chain(view::containers(pod));
-    let names = containers.filter_map(|container| container.image.clone());
+    let ephemeral = view::ephemeral_containers(pod).into_iter().map(|container| container.image);
+    let names = containers.map(|container| container.image.clone()).chain(ephemeral).flatten();
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let mounted = volumes.filter_map(|volume| volume.image.as_ref()?.reference.clone());
     let names = names.chain(mounted).filter(|name| !name.is_empty());
@@ -138,7 +142,9 @@ impl ImageCollection {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{Container, ImageVolumeSource, PodSpec, Volume};
+    use k8s_openapi::api::core::v1::{
+        Container, EphemeralContainer, ImageVolumeSource, PodSpec, Volume,
+    };
 
     use super::*;
 
@@ -160,8 +166,12 @@ mod tests {
             pod.spec = Some(PodSpec {
                 priority: Some(priority),
                 init_containers: Some(vec![container("first")]),
+                ephemeral_containers: Some(vec![EphemeralContainer {
+                    image: Some("third".to_owned()),
+                    ..<_>::default()
+                }]),
                 containers: vec![container("second")],
-                volumes: Some(vec![Volume::default(), volume("third")]),
+                volumes: Some(vec![Volume::default(), volume("fourth")]),
                 ..PodSpec::default()
             });
             pod
@@ -176,7 +186,7 @@ mod tests {
             let kept = kept_images(&pod(source, priority));
             let names: Vec<_> = kept.iter().map(|image| image.name.as_str()).collect();
             let wanted: &[&str] =
-                if expected.is_some() { &["first", "second", "third"] } else { &[] };
+                if expected.is_some() { &["first", "second", "third", "fourth"] } else { &[] };
             assert_eq!(names, wanted, "{source} {priority}");
             assert!(kept.iter().all(|image| Some(image.keeper) == expected));
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{self, Pod};
@@ -40,6 +41,8 @@ pub(crate) struct NodeView {
     /// Held while a status is made from the one before: what one writer says must not get lost over
     /// another. Never held across an await.
     publishing: Mutex<()>,
+    /// Whether all sources were heard, and their pods are here. Written by the sync loop.
+    complete: AtomicBool,
     /// Counts changes of either; read by who watches.
     changes: watch::Sender<u64>,
     /// But for its addresses.
@@ -90,6 +93,7 @@ impl NodeView {
             statuses,
             reader,
             publishing: Mutex::default(),
+            complete: AtomicBool::new(false),
             changes,
             node,
             host_ips,
@@ -101,6 +105,16 @@ impl NodeView {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PodUid, Arc<Pod>>> {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All sources were heard, and each of their pods was told of.
+    pub(crate) fn complete(&self) {
+        self.complete.store(true, Ordering::Release);
+    }
+
+    /// Whether there is no pod that may yet come of a source that was not heard.
+    pub(crate) fn all_are_shown(&self) -> bool {
+        self.complete.load(Ordering::Acquire)
     }
 
     /// The pod is one of the node's.

@@ -187,6 +187,8 @@ impl Remains {
     pub(crate) fn ended(&self, uid: &PodUid) {
         if self.known.state(uid).content_removable().is_some() {
             self.gc.pod_is_removable(uid);
+        } else {
+            self.gc.pod_has_ended(uid);
         }
         if self.known.runs_nothing(uid).is_some() {
             self.cgroups.of_pod(uid);
@@ -205,6 +207,7 @@ impl Remains {
             _ => self.gc.pod_changed(uid),
         }
         let Ok(status) = now else { return };
+        self.gc.pod_is_like(uid, status);
         let Some(pod) = status.sandboxes.first().map(|sandbox| sandbox.pod.clone()) else { return };
         let state = self.known.state(&status.uid);
         match removed_by(state, self.known.sources_ready(), self.known.any_ends()) {

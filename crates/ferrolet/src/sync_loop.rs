@@ -459,6 +459,7 @@ impl SyncLoop {
         // Once all sources were heard, who has no worker is gone.
         if self.parts.sources.all_ready() {
             self.parted.clear();
+            self.parts.view.complete();
             self.parts.remains.all_looked_after();
         }
         self.retry_resizes(trigger).await;

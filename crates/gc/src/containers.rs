@@ -2,6 +2,7 @@
 
 mod act;
 mod deletor;
+mod early;
 mod removals;
 mod survey;
 mod task;
@@ -27,7 +28,7 @@ pub use self::removals::Removals;
 pub use self::task::ContainerGcTask;
 use crate::decide::PodStates;
 use crate::decide::containers::ExitTimes;
-use crate::plan::Plan;
+use crate::plan::{Fate, Plan};
 use crate::policy::ContainerPolicy;
 
 /// Ends a container of which the runtime cannot tell whether it lives, and of whose pod nothing is
@@ -193,6 +194,11 @@ struct Shared {
     bell: Notify,
     /// Rung when a regular pass is due before its time.
     now: Notify,
+    /// What may go beyond caps before its time: told by whoever sees pods change, read by the task. Never
+    /// held across an await.
+    early: Mutex<early::Early>,
+    /// Rung whenever that may be more.
+    early_bell: Notify,
     /// What happened since the last regular pass: added to by whoever tells, taken by the task. Never
     /// held across an await.
     changed: Mutex<Changed>,
@@ -203,6 +209,8 @@ struct Shared {
 struct Changed {
     /// Everything.
     all: bool,
+    /// The directories of logs and links.
+    files: bool,
     /// These pods.
     pods: BTreeSet<PodUid>,
 }
@@ -223,6 +231,8 @@ pub fn container_gc(parts: ContainerGcParts) -> (ContainerGcTask, ContainerGc) {
         removable: Mutex::default(),
         bell: Notify::new(),
         now: Notify::new(),
+        early: Mutex::default(),
+        early_bell: Notify::new(),
         changed: Mutex::default(),
     });
     let task = ContainerGcTask::new(Arc::clone(&shared), requests);
@@ -230,9 +240,14 @@ pub fn container_gc(parts: ContainerGcParts) -> (ContainerGcTask, ContainerGc) {
 }
 
 impl ContainerGc {
-    /// What the next pass would remove and keep. Looks, and changes nothing.
+    /// What the next pass would remove and keep. Looks, and changes nothing; that pass then looks where this
+    /// found something.
     pub async fn plan(&self) -> Planned {
         let survey = survey::all(&self.shared.parts, false, &mut ExitTimes::new()).await;
+        // That a log alone went, and left a link behind, nobody tells; by now somebody knows.
+        if survey.logs.iter().chain(&survey.links).any(|item| item.fate == Fate::Remove) {
+            self.shared.changed().files = true;
+        }
         survey.planned(&self.shared.parts)
     }
 
@@ -285,6 +300,10 @@ mod tests;
 impl Shared {
     fn removable(&self) -> std::sync::MutexGuard<'_, BTreeSet<PodUid>> {
         self.removable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn early(&self) -> std::sync::MutexGuard<'_, early::Early> {
+        self.early.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn changed(&self) -> std::sync::MutexGuard<'_, Changed> {

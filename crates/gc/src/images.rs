@@ -39,8 +39,9 @@ use look::Collector;
 pub trait PodImages: Debug + Send + Sync {
     /// The images that a container has mounted, if that is known without asking the runtime.
     fn mounted(&self, pod: &PodUid, container: &ContainerId) -> Option<Vec<String>>;
-    /// The images that static and node-critical pods name.
-    fn named(&self) -> Vec<KeptImage>;
+    /// The images that static and node-critical pods name; nothing while there may be pods that nobody has
+    /// told of yet.
+    fn named(&self) -> Option<Vec<KeptImage>>;
 }
 
 /// The images among the mounts of a container.

@@ -22,7 +22,6 @@
 pub mod containers;
 pub mod decide;
 pub mod images;
-mod lists;
 pub mod plan;
 
 pub use decide::policy;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::ports::files::FileError;
 use model::ports::segments::{Lying, Segment, Segments};
-use rustix::fs::OFlags;
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 /// How the names of segments end.
 const SUFFIX: &str = ".jsonl";
@@ -116,6 +116,14 @@ impl Segment for HostSegment {
         (&self.file).write_all(bytes)
     }
 
+    fn reserve(&self, length: u64) -> io::Result<()> {
+        let size = self.file.metadata()?.len();
+        match length.checked_sub(size) {
+            None | Some(0) => self.file.set_len(size),
+            Some(more) => Ok(fallocate(&self.file, FallocateFlags::KEEP_SIZE, size, more)?),
+        }
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()?;
         if !self.named.swap(true, Ordering::Relaxed) {
@@ -127,9 +135,27 @@ impl Segment for HostSegment {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
     use super::*;
+
+    #[test]
+    fn room_that_is_kept_is_taken_from_the_disk_and_makes_nothing_longer() {
+        let root = tempfile::tempdir().unwrap();
+        let segments = HostSegments::new(root.path().to_owned());
+        let segment = segments.append_to(1).unwrap();
+        segment.append(b"text\n").unwrap();
+        segment.reserve(1 << 20).unwrap();
+        let taken =
+            || std::fs::metadata(root.path().join("00000001.jsonl")).unwrap().blocks() * 512;
+        assert!(taken() >= 1 << 20, "{} bytes", taken());
+        assert_eq!(segments.list().unwrap(), [Lying { number: 1, size: 5 }]);
+        segment.append(b"more\n").unwrap();
+        assert_eq!(segments.list().unwrap(), [Lying { number: 1, size: 10 }]);
+        segment.reserve(0).unwrap();
+        assert!(taken() < 1 << 20, "{} bytes", taken());
+        assert_eq!(segments.list().unwrap(), [Lying { number: 1, size: 10 }]);
+    }
 
     #[test]
     fn segments_are_for_the_agents_user_alone_and_strange_files_are_no_segments() {

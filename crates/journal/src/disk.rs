@@ -30,6 +30,9 @@ pub const SMALLEST: u64 = 1 << 20;
 /// How many segments there are at most.
 const SEGMENTS: u64 = 8;
 
+/// The part of a segment that is kept free at its end for when the disk is full.
+const SPARE: u64 = 4;
+
 /// How many full segments wait to be on disk; beyond these, the oldest are about to be removed.
 const MOST_UNSYNCED: usize = 8;
 
@@ -74,6 +77,8 @@ struct Current {
     number: u64,
     size: u64,
     segment: Arc<dyn Segment>,
+    /// How long it may become though the disk is full; 0 where no room can be kept.
+    reserved: u64,
     /// Whether its last line has no end: what follows would be damaged with it.
     ragged: bool,
     synced: bool,
@@ -111,6 +116,11 @@ impl DiskJournal {
 
     fn segment_bytes(&self) -> u64 {
         self.max_bytes / SEGMENTS
+    }
+
+    /// How long a segment may become while there is no room for the next.
+    fn longest(&self) -> u64 {
+        self.segment_bytes() + self.segment_bytes() / SPARE
     }
 
     /// Asks for entries, also those that wait for room on disk. Blocks while it reads.
@@ -238,11 +248,7 @@ impl DiskJournal {
             None => self.begin()?,
         };
         let current = if current.size > 0 && current.size + length > self.segment_bytes() {
-            if state.unsynced.len() == MOST_UNSYNCED {
-                state.unsynced.remove(0);
-            }
-            state.unsynced.push(current.segment);
-            self.open(current.number + 1, 0, false)?
+            self.next(state, current, length)?
         } else {
             current
         };
@@ -260,6 +266,29 @@ impl DiskJournal {
             self.dirty.notify_one();
         }
         written.map_err(Unkept::Append)
+    }
+
+    /// The segment after one that is full; or that one, while the disk is full and it has room to spare.
+    fn next(&self, state: &mut State, full: Current, length: u64) -> Result<Current, Unkept> {
+        let lasts = full.size + length <= full.reserved;
+        let next = match self.open(full.number + 1, 0, false) {
+            Ok(next) if next.reserved == 0 && lasts => {
+                // Nothing but an empty file stays if this fails.
+                drop(self.segments.remove(next.number));
+                return Ok(full);
+            }
+            Err(_) if lasts => return Ok(full),
+            opened => opened,
+        };
+        if full.reserved > 0 {
+            // What it keeps too much goes with it at last.
+            drop(full.segment.reserve(0));
+        }
+        if state.unsynced.len() == MOST_UNSYNCED {
+            state.unsynced.remove(0);
+        }
+        state.unsynced.push(full.segment);
+        next
     }
 
     fn size_of(&self, number: u64) -> Option<u64> {
@@ -292,17 +321,18 @@ impl DiskJournal {
         }
     }
 
-    /// Opens a segment, and makes room for it to become as long as it may.
+    /// Opens a segment, and makes room for it to become as long as it may, on a disk that others fill too.
     fn open(&self, number: u64, size: u64, ragged: bool) -> Result<Current, Unkept> {
         let lying = self.segments.list().map_err(Unkept::File)?;
-        let most = self.max_bytes.saturating_sub(size.max(self.segment_bytes()));
+        let most = self.max_bytes.saturating_sub(size.max(self.longest()));
         for Lying { number, .. } in surplus(&lying, number, most) {
             if let Err(error) = self.segments.remove(number) {
                 warn!(error = %Chain(&error), "an old segment of the journal cannot be removed");
             }
         }
         let segment = self.segments.append_to(number).map_err(Unkept::File)?;
-        Ok(Current { number, size, segment, ragged, synced: true })
+        let reserved = segment.reserve(self.longest()).map_or(0, |()| self.longest());
+        Ok(Current { number, size, segment, reserved, ragged, synced: true })
     }
 }
 

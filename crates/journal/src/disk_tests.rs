@@ -248,6 +248,7 @@ async fn a_segment_that_is_damaged_or_cannot_be_read_stops_nobody() {
 #[tokio::test(start_paused = true)]
 async fn entries_wait_for_room_on_a_full_disk_and_can_be_asked_for_meanwhile() {
     let segments = MemorySegments::default();
+    segments.cannot_reserve();
     let kept = Arc::new(journal(&segments, SMALLEST));
     let stop = CancellationToken::new();
     let task = Arc::clone(&kept).keep_synced(stop.clone());
@@ -274,6 +275,7 @@ async fn entries_wait_for_room_on_a_full_disk_and_can_be_asked_for_meanwhile() {
 #[tokio::test(start_paused = true)]
 async fn of_what_waits_for_room_the_oldest_is_lost_and_nothing_of_the_journal_for_it() {
     let segments = MemorySegments::default();
+    segments.cannot_reserve();
     for number in 1..=7 {
         segments.put(number, vec![b'x'; 131_072]);
     }
@@ -291,6 +293,37 @@ async fn of_what_waits_for_room_the_oldest_is_lost_and_nothing_of_the_journal_fo
     let newest = (1..=2001).rev().take(MOST_WAITING + 1).map(|number| format!("c{number}"));
     let expected: Vec<String> = newest.chain(["c0".to_owned()]).collect();
     assert_eq!(ids(&found), expected);
+}
+
+// behaviour: GC-103
+#[tokio::test(start_paused = true)]
+async fn what_goes_while_the_disk_is_full_is_on_disk_however_the_agent_ends() {
+    let few = 60;
+    // Also close to the end of a segment, wherever that is.
+    for before in (1..1200).step_by(53) {
+        let segments = MemorySegments::default();
+        let kept = journal(&segments, SMALLEST);
+        for number in 0..before {
+            kept.record(&verdict(&format!("c{number}"), "main", "web"), Outcome::Removed);
+        }
+        segments.set_room(Some(0));
+        for number in before..before + few {
+            kept.record(&verdict(&format!("c{number}"), "main", "web"), Outcome::Removed);
+        }
+        // As a kill would: nothing is written at the end.
+        drop(kept);
+        let next = journal(&segments, SMALLEST);
+        let found = everything(&next);
+        let expected: Vec<String> = (0..before + few).rev().map(|it| format!("c{it}")).collect();
+        assert_eq!(
+            (ids(&found), found.damaged),
+            (expected.iter().map(String::as_str).collect(), 0)
+        );
+        assert!(bytes(&segments) <= SMALLEST);
+        segments.set_room(None);
+        next.record(&verdict("after", "main", "web"), Outcome::Removed);
+        assert_eq!(ids(&everything(&journal(&segments, SMALLEST)))[0], "after");
+    }
 }
 
 // behaviour: GC-101

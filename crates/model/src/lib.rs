@@ -2,7 +2,8 @@
 //!
 //! Purpose: identifiers, what was observed in the container runtime, lifecycle events, what to ask
 //! of the runtime, reasons for deletions, the ports (traits) through which the agent reaches the
-//! outside, and the forms of names and quantities that all files have in common. Everything here is plain data: no runtime, no clock, no I/O.
+//! outside, and the forms of names and quantities that all files have in common. Everything here is plain data: no runtime, no clock, no I/O,
+//! but for [`lists`], which ask a runtime through its port.
 //!
 //! Invariants:
 //! - a pod is known by its [`PodUid`](ids::PodUid), a container by its
@@ -21,6 +22,7 @@ pub mod ids;
 pub mod image_claims;
 pub mod labels;
 pub mod lifecycle;
+pub mod lists;
 pub mod log_layout;
 pub mod machine;
 pub mod names;

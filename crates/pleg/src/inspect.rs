@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use model::fingerprint::Fingerprint;
 use model::ids::PodUid;
+use model::lists;
 use model::observed::{
     Container, ContainerStatus, PodStatus, RuntimePod, Sandbox, SandboxStatus, pods_by_uid,
 };
@@ -24,13 +25,8 @@ pub(crate) async fn list(
         let lists = runtime.list_if_changed(known).await?;
         return Ok(lists.map(|(sandboxes, containers)| pods_by_uid(sandboxes, containers)));
     }
-    let (sandbox_filter, container_filter) = (SandboxFilter::default(), ContainerFilter::default());
-    let (sandboxes, containers) = join(
-        runtime.list_pod_sandboxes(&sandbox_filter),
-        runtime.list_containers(&container_filter),
-    )
-    .await;
-    Ok(Some(pods_by_uid(sandboxes?, containers?)))
+    let (sandboxes, containers) = lists::everything(runtime).await?;
+    Ok(Some(pods_by_uid(sandboxes, containers)))
 }
 
 /// What the runtime has of one pod.
@@ -42,8 +38,8 @@ pub(crate) async fn list_pod(
     let container_filter =
         ContainerFilter { pod_uid: Some(uid.clone()), ..ContainerFilter::default() };
     let (sandboxes, containers) = join(
-        runtime.list_pod_sandboxes(&sandbox_filter),
-        runtime.list_containers(&container_filter),
+        lists::sandboxes(runtime, &sandbox_filter),
+        lists::containers(runtime, &container_filter),
     )
     .await;
     Ok(pods_by_uid(sandboxes?, containers?).remove(uid))

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::Container;
 use model::ids::ContainerId;
+use model::lists;
 use model::observed::ContainerStatus;
 use model::ports::runtime::{ContainerFilter, ImageUser, RuntimeError};
 use model::wanted::{ContainerConfig, Mount};
@@ -158,7 +159,7 @@ impl PodRuntime {
         let runtime = &self.parts.runtime;
         let pod_uid = Some(starting.home.config.pod_uid.clone());
         let filter = ContainerFilter { pod_uid, ..ContainerFilter::default() };
-        let listed = runtime.list_containers(&filter).await?;
+        let listed = lists::containers(&**runtime, &filter).await?;
         let name = starting.container.name.as_str();
         let found = listed.into_iter().find(|one| &*one.name == name && one.attempt == number);
         let Some(found) = found else { return Ok(None) };

@@ -5,6 +5,7 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::{PodUid, SandboxId};
+use model::lists;
 use model::ports::events::EventType::Warning;
 use model::ports::files::FileError;
 use model::ports::runtime::{RuntimeError, SandboxFilter};
@@ -83,7 +84,7 @@ impl PodRuntime {
             let uid = &config.pod_uid;
             warn!(pod = %config.pod, %uid, %error, "the name of a sandbox is taken");
             let filter = SandboxFilter { pod_uid: Some(uid.clone()), ..SandboxFilter::default() };
-            let listed = self.parts.runtime.list_pod_sandboxes(&filter).await;
+            let listed = lists::sandboxes(&*self.parts.runtime, &filter).await;
             match taken_sandbox(&listed.map_err(SyncError::CreateSandbox)?, attempt) {
                 TakenSandbox::Use(id) => return Ok((id, config)),
                 TakenSandbox::Remove(id) => {

@@ -91,6 +91,10 @@ struct FaultySegment {
 }
 
 impl Segment for FaultySegment {
+    fn reserve(&self, length: u64) -> io::Result<()> {
+        self.segment.reserve(length)
+    }
+
     /// Nobody writes after his death; of the line over which he died a part is there.
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
         if self.life.over.is_cancelled() {

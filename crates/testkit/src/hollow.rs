@@ -66,6 +66,8 @@ pub struct Settings {
     pub users: BTreeMap<String, ImageUser>,
     /// Where requests that make something are written as they came, if anywhere.
     pub requests: Option<PathBuf>,
+    /// How many bytes an answer with a list may have; without it, as many as it takes.
+    pub send_limit: Option<usize>,
 }
 
 /// A hollow runtime. Clones are the same one.

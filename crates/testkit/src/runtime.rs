@@ -77,6 +77,8 @@ struct World {
     sandbox_image: Option<String>,
     /// What lists of images show besides.
     listed_besides: Vec<Image>,
+    /// How many sandboxes or containers one answer can hold.
+    longest_list: usize,
 }
 
 impl MemoryRuntime {
@@ -99,6 +101,7 @@ impl MemoryRuntime {
                 image_directories: vec![PathBuf::from(IMAGE_DIRECTORY)],
                 sandbox_image: None,
                 listed_besides: Vec::new(),
+                longest_list: usize::MAX,
             })),
             director: Box::new(|config, command| {
                 Script::stopped_by(config.stop_signal.as_deref(), command)
@@ -188,6 +191,12 @@ impl MemoryRuntime {
     /// Makes lists show one more image, which is nowhere else.
     pub fn list_besides(&self, image: Image) {
         self.world().listed_besides.push(image);
+    }
+
+    /// Makes one answer hold no more than so many sandboxes or containers: longer lists fail, as those do
+    /// that are larger than a runtime may send.
+    pub fn set_longest_list(&self, entries: usize) {
+        self.world().longest_list = entries;
     }
 
     /// Bytes that all images take together: layers that they share once.

@@ -17,6 +17,9 @@ pub struct MemorySegments {
 #[derive(Debug, Default)]
 struct Place {
     segments: BTreeMap<u64, Vec<u8>>,
+    /// How long segments may become on a full disk.
+    reserved: BTreeMap<u64, usize>,
+    cannot_reserve: bool,
     unreadable: Vec<u64>,
     /// How many bytes can still be written, if not any number.
     room: Option<usize>,
@@ -47,6 +50,13 @@ impl MemorySegments {
     /// From now on there is room for so many bytes, or for any number.
     pub fn set_room(&self, bytes: Option<usize>) {
         self.place().room = bytes;
+    }
+
+    /// From now on no room can be kept, as on disks that cannot do that.
+    pub fn cannot_reserve(&self) {
+        let mut place = self.place();
+        place.cannot_reserve = true;
+        place.reserved.clear();
     }
 
     /// Those beside these, by their name.
@@ -91,7 +101,9 @@ impl Segments for MemorySegments {
     }
 
     fn remove(&self, number: u64) -> Result<(), FileError> {
-        self.place().segments.remove(&number);
+        let mut place = self.place();
+        place.segments.remove(&number);
+        place.reserved.remove(&number);
         Ok(())
     }
 
@@ -109,16 +121,35 @@ struct MemorySegment {
 impl Segment for MemorySegment {
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
         let mut place = self.all.place();
-        let room = place.room.unwrap_or(usize::MAX);
+        let size = place.segments.get(&self.number).map_or(0, Vec::len);
+        let kept = place.reserved.get(&self.number).map_or(0, |until| until.saturating_sub(size));
+        let room = place.room.map_or(usize::MAX, |room| room + kept);
         let written = &bytes[..bytes.len().min(room)];
         if let Some(room) = &mut place.room {
-            *room -= written.len();
+            *room -= written.len().saturating_sub(kept);
         }
         // One that was removed while it was open takes bytes that nobody will read.
         if let Some(content) = place.segments.get_mut(&self.number) {
             content.extend_from_slice(written);
         }
         if written.len() < bytes.len() { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn reserve(&self, length: u64) -> io::Result<()> {
+        let mut place = self.all.place();
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let size = place.segments.get(&self.number).map_or(0, Vec::len);
+        let kept = |until: usize| until.saturating_sub(size);
+        let before = place.reserved.get(&self.number).copied().map_or(0, kept);
+        if place.cannot_reserve {
+            return Err(ErrorKind::Unsupported.into());
+        }
+        if let Some(room) = &mut place.room {
+            let left = (*room + before).checked_sub(kept(length));
+            *room = left.ok_or(ErrorKind::StorageFull)?;
+        }
+        place.reserved.insert(self.number, length);
+        Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {

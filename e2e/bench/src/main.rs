@@ -27,7 +27,8 @@ usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID
        bench --out DIR [--name NAME] --cluster [--rounds N] [--commit ID] [--tiny]
        bench --out DIR [--name NAME] --render [--garbage | --pod-gc | --cluster]
   Measures ferrolet, from the directory of this program, and the upstream kubelet side by side, and
-  writes NAME.json, NAME.md and NAME.svg (standalone) to DIR. Needs root.
+  writes NAME.json, NAME.md and NAME.svg (standalone) to DIR. Needs root. Ends with code 3 when all is written
+  and a target was missed, unless it was --tiny.
 
   --garbage          on a node full of dead containers (NAME: garbage; no picture)
   --pod-gc           the Pod GC controller and the controller manager's (NAME: pod-gc; no picture)
@@ -38,6 +39,9 @@ usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID
   --commit ID        what is measured, for the record
   --tiny             few pods and short times: does it work?
   --render           only write the page and the picture again from NAME.json";
+
+/// The exit code when all was measured and written, and a target was missed.
+const MISSED: u8 = 3;
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -66,8 +70,9 @@ struct Asked {
 }
 
 fn main() -> ExitCode {
-    match asked(std::env::args_os().skip(1)).and_then(|asked| asked.map_or(Ok(()), run)) {
-        Ok(()) => ExitCode::SUCCESS,
+    match asked(std::env::args_os().skip(1)).and_then(|asked| asked.map_or(Ok(true), run)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(MISSED),
         Err(error) => {
             eprintln!("bench: {error:?}");
             ExitCode::FAILURE
@@ -101,16 +106,25 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
     Ok(Some(asked))
 }
 
-fn run(asked: Asked) -> Result<()> {
-    match asked.what {
+/// Measures, and tells whether all targets were met. What is tiny has none.
+fn run(asked: Asked) -> Result<bool> {
+    let tiny = asked.tiny;
+    let met = match asked.what {
         What::Standalone => standalone(asked),
         What::Garbage => garbage(asked),
         What::PodGc => pod_gc(asked),
         What::Cluster => cluster(asked),
-    }
+    }?;
+    Ok(met || tiny)
 }
 
-fn cluster(asked: Asked) -> Result<()> {
+/// Tells of a target whether it was met.
+fn told(met: bool, what: &str) -> bool {
+    println!("{} {what}", if met { "met   " } else { "MISSED" });
+    met
+}
+
+fn cluster(asked: Asked) -> Result<bool> {
     let out = asked.out.context(USAGE)?;
     let name = asked.name.unwrap_or_else(|| "cluster".to_owned());
     let data = out.join(format!("{name}.json"));
@@ -125,17 +139,18 @@ fn cluster(asked: Asked) -> Result<()> {
     };
     write(&out.join(format!("{name}.md")), &cluster_report::markdown(&results, &name))?;
     write(&out.join(format!("{name}.svg")), &cluster_report::svg(&results))?;
+    let mut met = true;
     for row in cluster_report::rows(&results) {
         if let (Some(limit), Some(ratio)) = (row.metric.limit, row.ratio) {
-            let word = if row.met() == Some(true) { "met   " } else { "MISSED" };
             let (ratio, limit) = (report::short(ratio.median), report::short(limit));
-            println!("{word} {}: {ratio}, at most {limit}", row.metric.described());
+            let what = format!("{}: {ratio}, at most {limit}", row.metric.described());
+            met &= told(row.met() == Some(true), &what);
         }
     }
-    Ok(())
+    Ok(met)
 }
 
-fn pod_gc(asked: Asked) -> Result<()> {
+fn pod_gc(asked: Asked) -> Result<bool> {
     let out = asked.out.context(USAGE)?;
     let name = asked.name.unwrap_or_else(|| "pod-gc".to_owned());
     let data = out.join(format!("{name}.json"));
@@ -150,15 +165,17 @@ fn pod_gc(asked: Asked) -> Result<()> {
         results
     };
     write(&out.join(format!("{name}.md")), &pod_gc_report::markdown(&results, &name))?;
+    let mut met = true;
     for verdict in pod_gc_report::verdicts(&results) {
-        let word = if verdict.met() { "met   " } else { "MISSED" };
         let (pods, ratio) = (verdict.pods, report::short(verdict.ratio));
-        println!("{word} {ratio} of upstream's memory at {pods} pods, {} allowed", verdict.allowed);
+        let allowed = verdict.allowed;
+        let what = format!("{ratio} of upstream's memory at {pods} pods, {allowed} allowed");
+        met &= told(verdict.met(), &what);
     }
-    Ok(())
+    Ok(met)
 }
 
-fn garbage(asked: Asked) -> Result<()> {
+fn garbage(asked: Asked) -> Result<bool> {
     let out = asked.out.context(USAGE)?;
     let name = asked.name.unwrap_or_else(|| "garbage".to_owned());
     let data = out.join(format!("{name}.json"));
@@ -172,11 +189,10 @@ fn garbage(asked: Asked) -> Result<()> {
         results
     };
     write(&out.join(format!("{name}.md")), &garbage_report::markdown(&results, &name))?;
-    if let Some((growth, met)) = garbage_report::verdict(&results) {
-        let word = if met { "met   " } else { "MISSED" };
-        println!("{word} memory grows by {} MiB", report::short(growth.median));
-    }
-    Ok(())
+    let verdict = garbage_report::verdict(&results);
+    Ok(verdict.is_none_or(|(growth, met)| {
+        told(met, &format!("memory grows by {} MiB", report::short(growth.median)))
+    }))
 }
 
 fn read<T: DeserializeOwned>(data: &Path) -> Result<T> {
@@ -194,7 +210,7 @@ fn programs() -> Result<Programs> {
     Programs::built_in(own.parent().context("find this program's directory")?)
 }
 
-fn standalone(asked: Asked) -> Result<()> {
+fn standalone(asked: Asked) -> Result<bool> {
     let out = asked.out.context(USAGE)?;
     let name = asked.name.unwrap_or_else(|| "standalone".to_owned());
     let data = out.join(format!("{name}.json"));
@@ -211,8 +227,7 @@ fn standalone(asked: Asked) -> Result<()> {
     };
     write(&out.join(format!("{name}.md")), &report::markdown(&results, &name))?;
     write(&out.join(format!("{name}.svg")), &plot::svg(&results))?;
-    tell(&results);
-    Ok(())
+    Ok(tell(&results))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
@@ -221,9 +236,10 @@ fn write(path: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-fn tell(results: &Results) {
+fn tell(results: &Results) -> bool {
+    let mut met = true;
     for verdict in targets::judge(results).iter().filter(|verdict| verdict.measured.is_some()) {
-        let word = if verdict.met() { "met   " } else { "MISSED" };
-        println!("{word} {}", report::verdict(verdict));
+        met &= told(verdict.met(), &report::verdict(verdict));
     }
+    met
 }

@@ -4,6 +4,7 @@
 
 mod calls;
 mod crash;
+mod garbage;
 mod programs;
 mod starts;
 mod traces;

@@ -43,7 +43,7 @@ fn a_machine_with_swap_is_refused_in_upstreams_words() -> Result<()> {
 }
 
 /// What the agent answers to who asks for its metrics.
-fn metrics(socket: &Path) -> Result<String> {
+pub(crate) fn metrics(socket: &Path) -> Result<String> {
     let mut stream = UnixStream::connect(socket).context("ask the agent")?;
     stream.set_read_timeout(Some(LONG)).context("ask the agent")?;
     let question = "GET /metrics HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n";

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use ::cri::{CriRuntime, Deadlines, Endpoint};
 use async_trait::async_trait;
+use model::fingerprint::Fingerprint;
 use model::ids::{ObjectId, PodName, PodUid};
+use model::lists;
 use model::ports::runtime::{ContainerFilter, Runtime, SandboxFilter};
 use tempfile::TempDir;
 use testkit::contract::assert_kept;
@@ -40,6 +42,11 @@ impl fmt::Debug for Served {
 }
 
 fn served() -> Served {
+    sending(None)
+}
+
+/// One that sends lists of so many bytes at most.
+fn sending(send_limit: Option<usize>) -> Served {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("cri.sock");
     let hollow = Hollow::new(Settings {
@@ -48,6 +55,7 @@ fn served() -> Served {
         write_logs: false,
         users: BTreeMap::new(),
         requests: None,
+        send_limit,
     });
     hollow.runtime().add_image(&RemoteImage::new(IMAGE));
     let mut serving = JoinSet::new();
@@ -143,6 +151,22 @@ async fn ten_thousand_containers_are_listed_whole() {
     assert_eq!(client.list_containers(&of_pod).await.unwrap().len(), 10);
     let counted = Count { calls: 2, filtered: 1, failed: 0 };
     assert_eq!(hollow.gate().counts()["ListContainers"], counted);
+}
+
+// behaviour: GC-83, PLEG-53
+#[tokio::test]
+async fn what_is_too_large_to_be_sent_at_once_is_listed_in_parts_and_compared_with_what_is_known() {
+    let Served { hollow, client, .. } = &sending(Some(16 << 10));
+    hollow.populate(&Population::dead(10, 20)).await.unwrap();
+    let error = client.list_containers(&ContainerFilter::default()).await.unwrap_err();
+    assert!(error.is_too_large(), "{error}");
+    assert!(error.message.contains("trying to send message larger than max"), "{error}");
+    let all = (hollow.runtime().sandboxes(), hollow.runtime().containers());
+    assert_eq!(lists::everything(&**client).await.unwrap(), all);
+    let known = Fingerprint::of(&all.0, &all.1);
+    assert_eq!(client.list_if_changed(&known).await.unwrap(), None);
+    let nothing = Fingerprint::default();
+    assert_eq!(client.list_if_changed(&nothing).await.unwrap(), Some(all));
 }
 
 #[tokio::test]

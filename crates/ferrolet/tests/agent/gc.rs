@@ -167,6 +167,29 @@ async fn of_a_container_that_restarts_as_many_are_kept_as_the_cap_says() {
     assert_eq!(attempts, [2, 3, 4]);
 }
 
+// behaviour: GC-108, GC-109
+#[tokio::test(start_paused = true)]
+async fn what_finished_pods_have_beyond_a_cap_goes_within_seconds_and_they_stay_finished() {
+    let of_node = ContainerPolicy { in_all: Some(1), ..ContainerPolicy::default() };
+    let of_each = ContainerPolicy { per_container: Some(0), ..ContainerPolicy::default() };
+    for (policy, stay) in [(of_node, 1), (of_each, 0)] {
+        let mut world = World::new();
+        world.container_gc = policy;
+        let agent = world.start();
+        tokio::time::sleep(Duration::from_secs(70)).await;
+        for job in ["a", "b", "c"] {
+            world.write_manifest(job, "OnFailure", "[exit, \"0\"]");
+        }
+        let started = |world: &World| world.runtime.count(Method::StartContainer);
+        world.until("all ran", |world| (started(world) == 3).then_some(())).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(world.runtime.containers().len(), stay, "{policy:?}");
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        assert_eq!(started(&world), 3, "{policy:?}");
+        agent.stop().await;
+    }
+}
+
 // behaviour: GC-81
 #[tokio::test(start_paused = true)]
 async fn the_plan_of_a_running_agent_is_what_its_next_pass_does() {
@@ -222,6 +245,27 @@ async fn a_runtime_that_cannot_remove_keeps_nothing_else_and_one_that_cannot_lis
     assert_eq!(world.node_warnings(), ["ContainerGCFailed"]);
     world.runtime.clear_faults();
     world.until("it goes at last", |world| (instances(world, "kept") == 0).then_some(())).await;
+}
+
+// behaviour: GC-83, PLEG-53
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_more_than_its_runtime_can_send_from_the_start_is_cleaned_up_all_the_same()
+{
+    let world = World::new();
+    for pod in 0..6 {
+        leftovers(&world, &format!("old-{pod}"), 8).await;
+    }
+    // What is there of one of them, but not of two.
+    world.runtime.set_longest_list(8);
+    world.write_manifest("web", "Always", "[sleep, forever]");
+    let agent = world.start();
+    let web = world.one_runs("web").await;
+    let sandboxes = |world: &World| world.runtime.sandboxes().len();
+    world.until("all else goes", |world| (sandboxes(world) == 1).then_some(())).await;
+    assert_eq!(world.runtime.containers(), std::slice::from_ref(&web));
+    assert!(world.files.look("/var/log/pods/default_old-0_uid-old-0".as_ref()).await.is_err());
+    assert_eq!(world.node_warnings(), [""; 0]);
+    agent.stop().await;
 }
 
 // behaviour: GC-75

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use gc::decide::images::Policy;
 use server::wire::{GcDone, GcLine};
+use testkit::pods::pod;
 use testkit::runtime::RemoteImage;
 
 use crate::world::World;
@@ -45,6 +46,14 @@ async fn what_no_pod_uses_goes_when_it_is_old_enough_and_the_disk_is_full() {
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(left(&world), ["ferrolet.test/workload:1"]);
     assert_eq!(world.running("web").len(), 1);
+    let told = world.metrics();
+    for line in [
+        "kubelet_image_garbage_collected_total{reason=\"space\"} 1",
+        "ferrolet_removals_total{kind=\"image\",outcome=\"removed\",\
+         rule=\"disk-over-high-threshold\"} 1",
+    ] {
+        assert!(told.lines().any(|told| told == line), "{line}: {told}");
+    }
     agent.stop().await;
 }
 
@@ -57,6 +66,36 @@ async fn images_of_static_pods_stay_if_the_agent_is_told_so() {
     let agent = world.start();
     tokio::time::sleep(Duration::from_mins(6)).await;
     assert_eq!(left(&world), ["ferrolet.test/workload:1"]);
+    agent.stop().await;
+}
+
+// behaviour: IMG-52, IMG-68
+#[tokio::test(start_paused = true)]
+async fn images_of_critical_pods_stay_also_while_the_api_server_was_not_heard_yet() {
+    let (mut world, api) = World::in_cluster();
+    world.images.policy = Policy { minimum_age: Duration::from_mins(2), ..Policy::default() };
+    world.images.keep_static_and_critical = true;
+    for name in ["ferrolet.test/critical:1", "ferrolet.test/unused:1"] {
+        world.runtime.add_image(&RemoteImage::new(name));
+    }
+    world.disk.set_capacity(2_000_000);
+    // Nothing of it is ever made: its image is named, and not used.
+    world.runtime.set_network_ready(false);
+    let proxy = pod("proxy").on_node("node").spec(|spec| spec.priority = Some(2_000_000_000));
+    let proxy = proxy.container("main", "ferrolet.test/critical:1", ["sleep", "forever"]);
+    api.make(proxy.build());
+    api.away(true);
+    let agent = world.start();
+    tokio::time::sleep(Duration::from_mins(16)).await;
+    assert_eq!(left(&world).len(), 3);
+    let rules = async || -> Vec<&str> {
+        agent.image_gc().plan().await.plan.items.iter().map(|item| item.rule).collect()
+    };
+    assert_eq!(rules().await, ["source-not-ready"; 3]);
+    api.away(false);
+    tokio::time::sleep(Duration::from_mins(11)).await;
+    assert_eq!(left(&world), ["ferrolet.test/critical:1"]);
+    assert_eq!(rules().await, ["kept-for-critical-pod"]);
     agent.stop().await;
 }
 

@@ -3,14 +3,16 @@
 mod directories;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use jiff::Timestamp;
 use model::ids::{ContainerId, PodUid, SandboxId};
+use model::lists;
 use model::log_layout::LogLayout;
 use model::observed::{Container, ContainerState, Sandbox, SandboxState};
-use model::ports::runtime::RuntimeError;
+use model::ports::runtime::{ContainerFilter, RuntimeError, SandboxFilter};
 use model::verdict::Subject;
 
 use self::directories::logs_and_links;
@@ -20,9 +22,8 @@ use crate::decide::Facts;
 use crate::decide::containers::{ExitTimes, containers, reading_order};
 use crate::decide::logs::logs;
 use crate::decide::sandboxes::sandboxes;
-use crate::lists;
 use crate::plan::{Fate, Item, Plan};
-use crate::policy::AgeBy;
+use crate::policy::{AgeBy, ContainerPolicy};
 
 /// How many pods are looked at one by one; with more, a list of everything costs less.
 pub(super) const PODS_ALONE: usize = 16;
@@ -44,6 +45,8 @@ pub(super) struct Survey {
     now: Timestamp,
     /// Whether time alone, or another look, may make something go.
     pub(super) something_is_too_young: bool,
+    /// When the first of what will go by the passing of time alone is old enough.
+    pub(super) ripens: Option<Timestamp>,
     /// Pods of which something lives; nothing, if the runtime did not tell of all there is.
     alive: Option<BTreeSet<PodUid>>,
     pub(super) sandboxes: Vec<Item>,
@@ -61,6 +64,7 @@ impl Survey {
             aggressive,
             now: parts.clock.now(),
             something_is_too_young: false,
+            ripens: None,
             alive: None,
             sandboxes: Vec::new(),
             logs: Vec::new(),
@@ -70,8 +74,12 @@ impl Survey {
     }
 
     fn facts<'a>(&self, parts: &'a ContainerGcParts) -> Facts<'a> {
+        self.facts_by(parts, &parts.policy)
+    }
+
+    fn facts_by<'a>(&self, parts: &'a ContainerGcParts, policy: &'a ContainerPolicy) -> Facts<'a> {
         let Self { aggressive, now, .. } = *self;
-        Facts { pods: &*parts.pods, policy: &parts.policy, aggressive, now }
+        Facts { pods: &*parts.pods, policy, aggressive, now }
     }
 
     /// What becomes of each container, pod by pod, decided when it is asked for. A cap of the node makes one
@@ -80,9 +88,12 @@ impl Survey {
         &'s self,
         parts: &ContainerGcParts,
     ) -> impl Iterator<Item = (Item, &'s Container)> {
-        let facts = self.facts(parts);
+        self.decided(self.facts(parts))
+    }
+
+    fn decided<'s>(&'s self, facts: Facts<'_>) -> impl Iterator<Item = (Item, &'s Container)> {
         let listed = if self.decides_containers { &self.listed[..] } else { &[] };
-        let together = parts.policy.in_all.is_some();
+        let together = facts.policy.in_all.is_some();
         let pods = listed.chunk_by(move |one, next| together || one.pod_uid == next.pod_uid);
         pods.flat_map(move |listed| {
             let by_id: BTreeMap<&ContainerId, &Container> =
@@ -132,7 +143,19 @@ impl Survey {
             }
         }
         self.something_is_too_young = too_young;
+        self.ripens = if too_young { self.ripens(parts) } else { None };
         in_use
+    }
+
+    /// When the first of those is old enough that would go if age did not count.
+    fn ripens(&self, parts: &ContainerGcParts) -> Option<Timestamp> {
+        let policy = ContainerPolicy { min_age: Duration::ZERO, ..parts.policy };
+        let going = self.decided(self.facts_by(parts, &policy));
+        let going = going.filter(|(item, _)| item.fate == Fate::Remove);
+        let since =
+            going.map(|(_, one)| self.ended.get(&one.id).copied().unwrap_or(one.created_at));
+        let old_enough = since.filter_map(|since| since.checked_add(parts.policy.min_age).ok());
+        old_enough.filter(|at| *at > self.now).min()
     }
 }
 
@@ -176,17 +199,18 @@ async fn of_runtime(
     let runtime = &*parts.runtime;
     // Sandboxes first: one that is not ready gets no new containers, so all that are in it are in the
     // list that follows.
-    let listed = lists::sandboxes(runtime, pod).await;
+    let (sandbox_filter, filter) = filters(pod);
+    let listed = lists::sandboxes(runtime, &sandbox_filter).await;
     let (found, trouble) = match listed {
         Ok(found) => (found, None),
         Err(error) => (Vec::new(), Some(PassError::List("sandboxes", error))),
     };
-    let mut listed = lists::containers(runtime, pod, &found).await;
+    let mut listed = lists::containers(runtime, &filter).await;
     if let Err(error) = listed {
         // Containers stay in this pass; for the sandboxes it is tried once more.
         survey.problems.push(PassError::List("containers", error));
         survey.decides_containers = false;
-        listed = lists::containers(runtime, pod, &found).await;
+        listed = lists::containers(runtime, &filter).await;
     }
     let mut name = found.first().map(|sandbox| sandbox.pod.clone());
     match listed {
@@ -207,6 +231,12 @@ async fn of_runtime(
     name
 }
 
+/// Of all pods, or of one.
+fn filters(pod: Option<&PodUid>) -> (SandboxFilter, ContainerFilter) {
+    let sandboxes = SandboxFilter { pod_uid: pod.cloned(), ..SandboxFilter::default() };
+    (sandboxes, ContainerFilter { pod_uid: pod.cloned(), ..ContainerFilter::default() })
+}
+
 /// Those of some pods of which something may live. With many of them, a list of everything costs less.
 async fn alive_of(
     parts: &ContainerGcParts,
@@ -218,8 +248,10 @@ async fn alive_of(
     let mut found = BTreeSet::new();
     for pod in one_by_one.chain(all_at_once) {
         let failed = |what| move |error: RuntimeError| PassError::List(what, error);
-        let sandboxes = lists::sandboxes(runtime, pod).await.map_err(failed("sandboxes"))?;
-        let containers = lists::containers(runtime, pod, &sandboxes).await;
+        let (sandbox_filter, filter) = filters(pod);
+        let sandboxes = lists::sandboxes(runtime, &sandbox_filter).await;
+        let sandboxes = sandboxes.map_err(failed("sandboxes"))?;
+        let containers = lists::containers(runtime, &filter).await;
         found.append(&mut alive(&sandboxes, &containers.map_err(failed("containers"))?));
     }
     Ok(found)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use model::chain::{Chain, aggregate};
 use model::ids::PodUid;
 use model::ports::events::{EventType, NodeEvent};
@@ -12,9 +13,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, debug, info, info_span, warn};
 
 use super::survey::PODS_ALONE;
-use super::{PassError, Report, Request, Shared, Step, act, survey};
+use super::{Changed, PassError, Report, Request, Shared, Step, act, survey};
 use crate::decide::containers::ExitTimes;
-use crate::decide::schedule::{LONGEST_HOLD, LastPass, asks_the_runtime, is_held, looks_at_files};
+use crate::decide::schedule::{
+    GATHERING, LONGEST_HOLD, LastPass, WHOLE_PASSES_APART, asks_the_runtime, is_held,
+    looks_at_files,
+};
 use crate::plan::Fate;
 
 /// From the end of a regular pass to the start of the next.
@@ -36,12 +40,29 @@ pub struct ContainerGcTask {
     failed: bool,
     /// Since when the remains of pods wait for others that are being ended.
     held: Option<Instant>,
+    /// When a regular pass is due before its time: something will be old enough to go.
+    ripens: Option<Instant>,
+    /// When what went over a cap is looked at.
+    early: Option<Instant>,
+    /// The end of the last whole pass.
+    whole: Option<Instant>,
 }
 
 impl ContainerGcTask {
     pub(super) fn new(shared: Arc<Shared>, requests: mpsc::Receiver<Request>) -> Self {
         let (ended, last) = (ExitTimes::new(), LastPass::default());
-        Self { shared, requests, ended, last, files: None, failed: false, held: None }
+        Self {
+            shared,
+            requests,
+            ended,
+            last,
+            files: None,
+            failed: false,
+            held: None,
+            ripens: None,
+            early: None,
+            whole: None,
+        }
     }
 
     /// Makes passes until told to stop; one that is under way is left where it is.
@@ -60,11 +81,14 @@ impl ContainerGcTask {
         loop {
             let shared = Arc::clone(&self.shared);
             let held = self.held.map(|since| since + LONGEST_HOLD);
-            // Biased: the regular pass first, which comes once a minute and when sources were heard; then what is asked for, at the
-            // pace of people; pods that are gone are merged and so wait without growing.
+            let (early, soon) = (self.early, self.ripens.map_or(next, |at| at.min(next)));
+            // Biased: the regular pass first, which comes once a minute, when sources were heard, and when
+            // something is old enough to go; then what is asked for, at the pace of people; pods that are gone
+            // or over a cap are merged and so wait without growing.
             tokio::select! {
                 biased;
-                () = due(next, &shared.now) => {
+                () = due(soon, &shared.now) => {
+                    self.ripens = None;
                     self.regular().await;
                     next = Instant::now() + PERIOD;
                 }
@@ -73,6 +97,12 @@ impl ContainerGcTask {
                     None => return,
                 },
                 () = shared.bell.notified() => self.pods().await,
+                () = shared.early_bell.notified() => self.gather(),
+                () = sleep_until(early.unwrap_or(next)), if early.is_some() => {
+                    if self.over_caps().await {
+                        next = Instant::now() + PERIOD;
+                    }
+                }
                 () = sleep_until(held.unwrap_or(next)), if held.is_some() => self.pods().await,
             }
         }
@@ -99,14 +129,14 @@ impl ContainerGcTask {
             return;
         }
         self.last.passed_over += 1;
-        let pods_changed = !changed.pods.is_empty();
+        let told = changed.files || !changed.pods.is_empty();
         for uid in changed.pods {
             self.pod(&uid).await;
         }
         let parts = &self.shared.parts;
         // Before the look: what comes during it makes another version.
         let versions = survey::versions(parts).await;
-        if !looks_at_files(self.files.as_ref(), &versions, pods_changed) {
+        if !looks_at_files(self.files.as_ref(), &versions, told) {
             return;
         }
         let mut found = survey::files(parts).await;
@@ -133,12 +163,53 @@ impl ContainerGcTask {
         let pass = async {
             let mut found = survey::all(parts, aggressive, ended).await;
             let report = act::carry_out(parts, &mut found, tell).await;
-            (report, found.something_is_too_young)
+            (report, found.something_is_too_young, found.ripens)
         };
         // What upstream's trace of a pass is called.
-        let (report, waits) = pass.instrument(info_span!("Containers/GarbageCollect")).await;
+        let (report, waits, ripens) =
+            pass.instrument(info_span!("Containers/GarbageCollect")).await;
         self.last = LastPass { settled: report.is_complete() && !waits, passed_over: 0 };
+        self.whole = Some(Instant::now());
+        self.wake_at(ripens);
         report
+    }
+
+    /// Notes when what went over a cap is to be looked at.
+    fn gather(&mut self) {
+        let parts = &self.shared.parts;
+        let Some(wait) = self.shared.early().due(parts, parts.clock.now()) else { return };
+        let at = Instant::now() + wait;
+        self.early = Some(self.early.map_or(at, |early| early.min(at)));
+    }
+
+    /// Removes what went over a cap; tells whether that took a whole pass.
+    async fn over_caps(&mut self) -> bool {
+        self.early = None;
+        let pods = self.shared.early().take_pods();
+        for uid in pods {
+            self.pod(&uid).await;
+        }
+        let parts = &self.shared.parts;
+        let due = self.shared.early().node_due(parts, parts.clock.now());
+        let Some(wait) = due.filter(|_| parts.pods.sources_ready()) else { return false };
+        let earliest = self.whole.map(|last| last + WHOLE_PASSES_APART);
+        let now = Instant::now();
+        if wait > GATHERING || earliest.is_some_and(|earliest| earliest > now) {
+            self.early = Some(earliest.unwrap_or(now).max(now + wait));
+            return false;
+        }
+        *self.shared.changed() = Changed::default();
+        let report = self.whole(false, &|_| {}).await;
+        self.told(&report);
+        true
+    }
+
+    /// Something will be old enough to go at this moment.
+    fn wake_at(&mut self, ripens: Option<Timestamp>) {
+        let Some(at) = ripens else { return };
+        let wait = at.duration_since(self.shared.parts.clock.now());
+        let at = Instant::now() + Duration::try_from(wait).unwrap_or_default().max(GATHERING);
+        self.ripens = Some(self.ripens.map_or(at, |ripens| ripens.min(at)));
     }
 
     /// Removes what is left of pods that are gone, unless others are about to be: each of those rings.
@@ -156,7 +227,7 @@ impl ContainerGcTask {
 
     /// Looks at what is left of one pod. What could not be done, or not yet, is done by the next regular
     /// pass.
-    async fn pod(&self, uid: &PodUid) {
+    async fn pod(&mut self, uid: &PodUid) {
         let parts = &self.shared.parts;
         let mut found = survey::pod(parts, uid).await;
         let report = act::carry_out(parts, &mut found, &|_| {}).await;
@@ -167,6 +238,7 @@ impl ContainerGcTask {
         if !report.is_complete() || found.something_is_too_young {
             self.shared.changed().pods.insert(uid.clone());
         }
+        self.wake_at(found.ripens);
     }
 
     fn told(&mut self, report: &Report) {

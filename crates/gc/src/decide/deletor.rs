@@ -1,6 +1,7 @@
 //! What goes as soon as a container has died, without waiting for the next pass: upstream's
 //! `podContainerDeletor`.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -30,8 +31,8 @@ pub struct Surplus<'a> {
     pub place: (usize, usize),
 }
 
-/// The instances to remove beyond the newest `keep`, the newest first, as the status has them. Only those that ended are
-/// counted; neither age nor the node's cap is asked.
+/// The instances to remove beyond the newest `keep`, the newest first: of one name as the status has them, of all as they
+/// were made. Only those that ended are counted; neither age nor the node's cap is asked.
 pub fn beyond<'a>(status: &'a PodStatus, which: Which<'_>, keep: usize) -> Vec<Surplus<'a>> {
     let name = match which {
         Which::All => None,
@@ -43,7 +44,11 @@ pub fn beyond<'a>(status: &'a PodStatus, which: Which<'_>, keep: usize) -> Vec<S
     let ended = status.instances().filter(|one| {
         one.state == ContainerState::Exited && name.is_none_or(|name| one.name == name)
     });
-    let ended: Vec<Instance<'a>> = ended.collect();
+    let mut ended: Vec<Instance<'a>> = ended.collect();
+    // Those of one name are in their order.
+    if name.is_none() {
+        ended.sort_by_key(|one| Reverse(one.created_at));
+    }
     let instances = ended.len();
     let positions = ended.into_iter().zip(1..).skip(keep);
     let place = |position| (position, instances);

@@ -1,5 +1,5 @@
 use model::ids::PodUid;
-use model::observed::ContainerStatus;
+use model::observed::{Container, ContainerStatus};
 use testkit::observed;
 
 use super::*;
@@ -19,7 +19,8 @@ fn pod() -> PodStatus {
         container("3", "bar", Exited),
         container("1", "foo", Exited),
     ];
-    let older = vec![observed::listed_container("2", "bar", Exited)];
+    let created_at = Timestamp::from_second(2).unwrap();
+    let older = vec![Container { created_at, ..observed::listed_container("2", "bar", Exited) }];
     PodStatus { containers, older, ..PodStatus::empty(PodUid::from("uid")) }
 }
 
@@ -30,9 +31,9 @@ fn instances_beyond_the_newest_go_by_name_or_over_all_names() {
         (Which::SameAs("4"), 0, &["4", "3", "2"]),
         (Which::SameAs("4"), 1, &["3", "2"]),
         (Which::SameAs("4"), 2, &["2"]),
-        (Which::All, 0, &["4", "3", "1", "2"]),
-        (Which::All, 1, &["3", "1", "2"]),
-        (Which::All, 2, &["1", "2"]),
+        (Which::All, 0, &["4", "3", "2", "1"]),
+        (Which::All, 1, &["3", "2", "1"]),
+        (Which::All, 2, &["2", "1"]),
         (Which::SameAs("of a sandbox"), 0, &[]),
         (Which::SameAs("4"), 9, &[]),
     ];
@@ -58,7 +59,7 @@ fn it_is_told_where_an_instance_stood_among_those_that_ended() {
         told(Which::SameAs("4"), Some(1)),
         [
             "cap 1, position 2, instances 3, created 1970-01-01T00:00:03Z, age 6s",
-            "cap 1, position 3, instances 3, created 1970-01-01T00:00:00Z, age 9s",
+            "cap 1, position 3, instances 3, created 1970-01-01T00:00:02Z, age 7s",
         ]
     );
     assert_eq!(told(Which::All, None)[0], "created 1970-01-01T00:00:03Z, age 6s");

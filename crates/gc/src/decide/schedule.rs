@@ -1,7 +1,9 @@
 //! Which of the regular passes asks the runtime for everything, and what waits for which.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use model::observed::{ContainerState, PodStatus, SandboxState, SandboxStatus};
 use model::pod_state::PodState;
 
@@ -47,6 +49,53 @@ pub fn is_whole(status: &PodStatus) -> bool {
         && status.instances().all(|one| one.state == ContainerState::Running)
 }
 
+/// How long what went over a cap waits for more of its kind, so that many deaths cost one look.
+pub const GATHERING: Duration = Duration::from_secs(1);
+
+/// How long after a whole pass another one is made before its time at the earliest. A container that fails
+/// again and again waits that long for its second start: what a small cap takes makes it forget to.
+pub const WHOLE_PASSES_APART: Duration = Duration::from_secs(10);
+
+/// What is dead of a pod.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Dead {
+    /// So many containers have ended.
+    pub count: usize,
+    /// So many of them nobody needs: a container that is to be started again waits by how its last instance
+    /// ended, and one that is not must not be.
+    pub spare: usize,
+    /// When the oldest of all was made.
+    pub oldest: Option<Timestamp>,
+}
+
+/// What is dead of a pod, of which nothing will be started any more if it has ended.
+pub fn dead_of(status: &PodStatus, ended: bool) -> Dead {
+    let mut names = BTreeSet::new();
+    let mut dead = Dead::default();
+    for one in status.instances() {
+        // The newest of each name comes first.
+        let is_newest = names.insert(one.name);
+        if one.state == ContainerState::Exited {
+            dead.count += 1;
+            dead.spare += usize::from(ended || !is_newest);
+            dead.oldest = Some(dead.oldest.map_or(one.created_at, |it| it.min(one.created_at)));
+        }
+    }
+    dead
+}
+
+/// When the oldest was made of what is dead on the node, if that is more than its cap and something of it can
+/// be spared.
+pub fn over_cap_since<'a>(cap: usize, pods: impl Iterator<Item = &'a Dead>) -> Option<Timestamp> {
+    let mut all = Dead::default();
+    for pod in pods {
+        all.count += pod.count;
+        all.spare += pod.spare;
+        all.oldest = [all.oldest, pod.oldest].into_iter().flatten().min();
+    }
+    all.oldest.filter(|_| all.count > cap && all.spare > 0)
+}
+
 /// What is remembered from one regular pass to the next.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LastPass {
@@ -63,11 +112,12 @@ pub fn asks_the_runtime(last: LastPass, changed: bool) -> bool {
     changed || !last.settled || last.passed_over >= PASSED_OVER_AT_MOST
 }
 
-/// Whether a regular pass that does not ask the runtime looks at logs and links: when something happened
-/// to a pod; or another version of their directories is there than at the last look, if that left nothing
-/// to do. A link whose log went from a directory that stays is found by the next pass that asks for everything.
-pub fn looks_at_files<T: PartialEq>(last: Option<&T>, now: &T, pods_changed: bool) -> bool {
-    pods_changed || last != Some(now)
+/// Whether a regular pass that does not ask the runtime looks at logs and links: when something is told
+/// that happened to a pod, or that a plan found; or another version of their directories is there than at the last look,
+/// if that left nothing to do. A link whose log went from a directory that stays is found by the next pass that asks for
+/// everything, or by a plan.
+pub fn looks_at_files<T: PartialEq>(last: Option<&T>, now: &T, told: bool) -> bool {
+    told || last != Some(now)
 }
 
 #[cfg(test)]
@@ -162,6 +212,34 @@ mod tests {
         ];
         for (last, changed, expected) in rows {
             assert_eq!(asks_the_runtime(last, changed), expected, "{last:?} {changed}");
+        }
+    }
+
+    // behaviour: GC-108
+    #[test]
+    fn what_a_container_needs_to_be_started_again_is_not_spare() {
+        let (ready, seconds) = ([Ready], |s| Timestamp::from_second(s).unwrap());
+        let rows: [(&[ContainerState], bool, usize, usize); 6] = [
+            (&[], false, 0, 0),
+            (&[Running], false, 0, 0),
+            (&[Exited], false, 1, 0),
+            (&[Exited], true, 1, 1),
+            (&[Running, Exited, Exited], false, 2, 2),
+            (&[Exited, Created, Exited], false, 2, 1),
+        ];
+        for (containers, ended, count, spare) in rows {
+            let dead = dead_of(&observed::pod_status(&ready, containers), ended);
+            assert_eq!((dead.count, dead.spare), (count, spare), "{containers:?} {ended}");
+        }
+        let dead = |count, spare, oldest| Dead { count, spare, oldest: Some(seconds(oldest)) };
+        let rows = [
+            (vec![], 0, None),
+            (vec![dead(2, 2, 5)], 2, None),
+            (vec![dead(2, 2, 5), dead(1, 0, 3)], 2, Some(seconds(3))),
+            (vec![dead(3, 0, 5)], 2, None),
+        ];
+        for (pods, cap, expected) in rows {
+            assert_eq!(over_cap_since(cap, pods.iter()), expected, "{pods:?} {cap}");
         }
     }
 }

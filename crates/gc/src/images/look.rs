@@ -6,14 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
+use model::lists;
 use model::observed::SandboxState;
 use model::ports::disk::DiskSpace;
-use model::ports::runtime::{Image, ImageUse, RuntimeError, SandboxFilter};
+use model::ports::runtime::{ContainerFilter, Image, ImageUse, RuntimeError, SandboxFilter};
 use tracing::{debug, warn};
 
 use super::{ImageGcError, ImageGcParts, ImageGcSettings};
 use crate::decide::images::{Detected, KeptImage, Listing, Observed, Records, Situation, detect};
-use crate::lists;
 
 /// What all passes and plans share. Records are written by the task alone.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ struct State {
 pub(crate) struct Looked {
     pub(crate) detected: Detected,
     labels: BTreeMap<String, BTreeMap<String, String>>,
-    of_pods: Vec<KeptImage>,
+    of_pods: Option<Vec<KeptImage>>,
     claimed: BTreeSet<String>,
     /// What was used since the last look, as far as it is known.
     pub(crate) made_since: BTreeMap<String, Timestamp>,
@@ -65,7 +65,7 @@ impl Looked {
             pins: &collector.settings.pins,
             labels: &self.labels,
             claimed: &self.claimed,
-            of_pods: &self.of_pods,
+            of_pods: self.of_pods.as_deref(),
             now: self.now,
             began: self.began,
             observed,
@@ -108,7 +108,8 @@ impl Collector {
         let now = self.parts.clock.now();
         let made_since = self.parts.claims.uses();
         let images = self.parts.runtime.list_images().await.map_err(ImageGcError::ListImages)?;
-        let uses = lists::image_uses(&*self.parts.runtime).await.map_err(ImageGcError::ListUses)?;
+        let uses = lists::image_uses(&*self.parts.runtime, &ContainerFilter::default()).await;
+        let uses = uses.map_err(ImageGcError::ListUses)?;
         let listing = Listing {
             mounted: self.mounted(&uses).await?,
             sandboxes: self.sandbox_image().await?.into_iter().collect(),
@@ -119,7 +120,8 @@ impl Collector {
         };
         let labels = self.labels(&listing.images).await;
         let detected = detect(&self.records(), &listing, now, self.parts.clock.now());
-        let of_pods = if self.settings.keep_pods { self.parts.pods.named() } else { Vec::new() };
+        let of_pods =
+            if self.settings.keep_pods { self.parts.pods.named() } else { Some(Vec::new()) };
         let claimed = self.parts.claims.names();
         let began = self.state().began.min(now);
         Ok(Looked { detected, labels, of_pods, claimed, made_since, now, began })
@@ -166,7 +168,7 @@ impl Collector {
         known: Option<&(SandboxId, Option<String>)>,
     ) -> Result<Option<String>, RuntimeError> {
         let filter = SandboxFilter { state: Some(SandboxState::Ready), ..SandboxFilter::default() };
-        let listed = self.parts.runtime.list_pod_sandboxes(&filter).await?;
+        let listed = lists::sandboxes(&*self.parts.runtime, &filter).await?;
         let newest = listed.into_iter().max_by_key(|sandbox| sandbox.created_at);
         let known_image = || known.and_then(|(_, image)| image.clone());
         let is_known = |id: &SandboxId| known.is_some_and(|(known, _)| known == id);

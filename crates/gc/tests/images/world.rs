@@ -39,8 +39,8 @@ impl PodImages for Pods {
         self.mounts.lock().unwrap().get(container).cloned()
     }
 
-    fn named(&self) -> Vec<KeptImage> {
-        self.named.lock().unwrap().clone()
+    fn named(&self) -> Option<Vec<KeptImage>> {
+        Some(self.named.lock().unwrap().clone())
     }
 }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_core::stream::BoxStream;
-use futures_util::future::join;
 
 use crate::fingerprint::Fingerprint;
 use crate::ids::{ContainerId, ObjectId, PodUid, SandboxId};
+use crate::lists;
 use crate::observed::{
     Container, ContainerState, ContainerStatus, Sandbox, SandboxState, SandboxStatus,
 };
@@ -297,7 +297,7 @@ pub trait Runtime: Debug + Send + Sync {
     async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError>;
     /// Removes the sandbox that the verdict names.
     async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError>;
-    /// Lists sandboxes.
+    /// Lists sandboxes, if one answer can hold them; [`lists`] asks for those that are too many in parts.
     async fn list_pod_sandboxes(
         &self,
         filter: &SandboxFilter,
@@ -332,7 +332,7 @@ pub trait Runtime: Debug + Send + Sync {
     ) -> Result<(), RuntimeError>;
     /// Removes the container that the verdict names.
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError>;
-    /// Lists containers.
+    /// Lists containers, if one answer can hold them, as of sandboxes.
     async fn list_containers(
         &self,
         filter: &ContainerFilter,
@@ -343,13 +343,7 @@ pub trait Runtime: Debug + Send + Sync {
     /// Lists everything, unless that is just what `known` stands for; then `None`. For who looks again
     /// and again and mostly sees what is known: a runtime that can tell so for less should.
     async fn list_if_changed(&self, known: &Fingerprint) -> Result<Option<Lists>, RuntimeError> {
-        let (sandbox_filter, container_filter) = Default::default();
-        let sandboxes = self.list_pod_sandboxes(&sandbox_filter);
-        let containers = self.list_containers(&container_filter);
-        let (sandboxes, containers) = join(sandboxes, containers).await;
-        let (sandboxes, containers) = (sandboxes?, containers?);
-        let is_known = known.vouches_for(&Fingerprint::of(&sandboxes, &containers));
-        Ok((!is_known).then_some((sandboxes, containers)))
+        lists::everything_unless_known(self, known).await
     }
 
     /// Runs a command in a running container and waits for its end. One that takes longer than

@@ -42,6 +42,10 @@ pub trait Segment: Debug + Send + Sync {
     /// was [synced](Segment::sync). After an error a part of it may be there.
     fn append(&self, bytes: &[u8]) -> io::Result<()>;
 
+    /// Keeps room on disk for it to become so many bytes long, without making it longer: until it is so long,
+    /// a disk that others fill is not full for it. No more than it has gives back what is kept. Not all disks can.
+    fn reserve(&self, length: u64) -> io::Result<()>;
+
     /// Sees to it that all that was written is on disk.
     fn sync(&self) -> io::Result<()>;
 }

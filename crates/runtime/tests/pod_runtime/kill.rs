@@ -1,5 +1,6 @@
 //! The end of a pod.
 
+use model::labels;
 use model::observed::ContainerState::Exited;
 use model::observed::{PodStatus, SandboxState};
 use model::ports::runtime::Code;
@@ -126,4 +127,40 @@ async fn one_of_whose_pod_nothing_is_known_ends_by_what_is_written_on_it() {
     world.runtime.forget_calls();
     world.pods.kill_unspecified(whose, &bare).await.unwrap();
     assert_eq!(world.calls(), [Method::StopContainer]);
+}
+
+// behaviour: GC-26
+#[tokio::test(start_paused = true)]
+async fn the_grace_of_such_a_one_is_that_of_the_deletion_else_of_the_specification_and_2_s_at_least()
+ {
+    let rows = [
+        (Some("5"), Some("9"), 5),
+        (Some("9"), Some("5"), 9),
+        (None, Some("9"), 9),
+        (Some("7"), None, 7),
+        (None, None, 2),
+        (Some("1"), Some("9"), 2),
+        (None, Some("1"), 2),
+    ];
+    for (deletion, specification, expected) in rows {
+        let world = World::new();
+        let pod = web().container("deaf", IMAGE, ["ignore", "TERM"]).grace(30).build();
+        world.synced(&pod).await;
+        let status = world.status(&pod).await;
+        let mut deaf = status.containers[0].clone();
+        let noted = [
+            (labels::POD_DELETION_GRACE, deletion),
+            (labels::POD_TERMINATION_GRACE, specification),
+        ];
+        for (name, grace) in noted {
+            deaf.annotations.remove(name);
+            if let Some(grace) = grace {
+                deaf.annotations.insert(name.into(), grace.into());
+            }
+        }
+        let begun = Instant::now();
+        let whose = (&status.uid, &view::pod_name(&pod));
+        world.pods.kill_unspecified(whose, &deaf).await.unwrap();
+        assert_eq!(begun.elapsed(), seconds(expected), "{deletion:?} {specification:?}");
+    }
 }

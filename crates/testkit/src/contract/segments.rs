@@ -29,6 +29,12 @@ pub fn check(segments: &Arc<dyn Segments>) -> Result<()> {
     segments.remove(7)?;
     first.append(b"into nothing\n")?;
     ensure!(segments.list()? == [Lying { number: 12, size: 0 }], "what was removed is gone");
+    let kept = segments.append_to(12)?;
+    kept.append(b"four\n")?;
+    for length in [4096, 3] {
+        kept.reserve(length)?;
+        ensure!(segments.list()? == [Lying { number: 12, size: 5 }], "room makes nothing longer");
+    }
     let missing = segments.read(7).err();
     ensure!(missing.is_some_and(|error| error.is_not_found()), "and cannot be read");
     Ok(())

@@ -31,7 +31,7 @@ impl ImageService for Hollow {
             Err(_) => self.runtime.list_images().await.map_err(to_cri::status)?,
         };
         let images = images.into_iter().map(to_cri::image).collect();
-        Ok(Response::new(cri::ListImagesResponse { images }))
+        self.sendable(cri::ListImagesResponse { images })
     }
 
     async fn image_status(

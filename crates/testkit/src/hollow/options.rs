@@ -26,6 +26,7 @@ usage: hollow --socket PATH [OPTION...]
   --image NAME                only images so named can be pulled (repeatable); otherwise all can
   --image-directory DIR       where the images are said to lie (the socket's directory)
   --image-user NAME=USER      whom an image runs as: a number or a name (repeatable)
+  --send-limit BYTES          larger lists are not sent; containerd's limit is 16777216
   --requests DIR              requests that make sandboxes and containers are written there
   --write-logs                containers write a line to their log when they start
   --delay METHOD=DURATION     a method takes longer: ListContainers=250ms
@@ -68,6 +69,7 @@ struct Given {
     write_logs: bool,
     users: BTreeMap<String, ImageUser>,
     requests: Option<PathBuf>,
+    send_limit: Option<usize>,
     delays: Vec<Delay>,
     failures: Vec<Failure>,
 }
@@ -92,6 +94,7 @@ impl Options {
                     given.users.insert(name, user);
                 }
                 Long("requests") => given.requests = Some(parser.value()?.into()),
+                Long("send-limit") => given.send_limit = Some(parser.value()?.parse()?),
                 Long("write-logs") => given.write_logs = true,
                 Long("delay") => given.delays.push(Delay::parse(&parser.value()?.string()?)?),
                 Long("fail") => given.failures.push(Failure::parse(&parser.value()?.string()?)?),
@@ -129,6 +132,7 @@ impl Given {
                 write_logs: self.write_logs,
                 users: self.users,
                 requests: self.requests,
+                send_limit: self.send_limit,
             },
             socket,
             counters: self.counters,
@@ -170,7 +174,7 @@ mod tests {
     fn options_are_read() {
         let line = "--socket /run/x/cri.sock --pods 3 --containers 2 --image a --image=b \
                     --write-logs --delay Version=1s --fail Status=Internal:2 \
-                    --image-user a=7 --image-user b=web --requests /tmp/r --counters /run/c";
+                    --image-user a=7 --image-user b=web --requests /tmp/r --counters /run/c --send-limit 99";
         let options = parse(line).unwrap().unwrap();
         assert_eq!(options.socket, Path::new("/run/x/cri.sock"));
         assert_eq!(options.counters.as_deref(), Some(Path::new("/run/c")));
@@ -184,6 +188,7 @@ mod tests {
             (&ImageUser::Uid(7), &ImageUser::Name("web".into()))
         );
         assert_eq!(options.settings.requests.as_deref(), Some(Path::new("/tmp/r")));
+        assert_eq!(options.settings.send_limit, Some(99));
         assert_eq!((options.delays.len(), options.failures.len()), (1, 1));
         assert!(parse("--help").unwrap().is_none());
     }
@@ -198,6 +203,7 @@ mod tests {
             "--socket a --containers 2",
             "--socket a --pods 1 --population f",
             "--socket a --image-user x",
+            "--socket a --send-limit much",
             "--socket a --delay Version",
             "--socket a --fail Version=Bad",
         ];

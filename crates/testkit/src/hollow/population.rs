@@ -218,6 +218,7 @@ mod tests {
             write_logs: false,
             users: BTreeMap::new(),
             requests: None,
+            send_limit: None,
         });
         hollow.populate(&Population::dead(2, 3)).await.unwrap();
         let (sandboxes, containers) = (hollow.runtime.sandboxes(), hollow.runtime.containers());

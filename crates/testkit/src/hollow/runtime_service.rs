@@ -55,6 +55,16 @@ impl Hollow {
         })
     }
 
+    /// A list, if it is no larger than may be sent; else the error that gRPC's library for Go makes.
+    pub(super) fn sendable<M: prost::Message>(&self, list: M) -> Answer<M> {
+        match (self.settings.send_limit, list.encoded_len()) {
+            (Some(most), size) if size > most => Err(Status::resource_exhausted(format!(
+                "grpc: trying to send message larger than max ({size} vs. {most})"
+            ))),
+            _ => Ok(Response::new(list)),
+        }
+    }
+
     fn status_of(&self, id: &ContainerId) -> Result<cri::ContainerStatus, Status> {
         self.runtime.look(|look| {
             let record = look.container(id).ok_or_else(|| no_container(id))?;
@@ -185,7 +195,7 @@ impl RuntimeService for Hollow {
         request: Request<cri::ListPodSandboxRequest>,
     ) -> Answer<cri::ListPodSandboxResponse> {
         let items = self.list_sandboxes(request.into_inner().filter);
-        Ok(Response::new(cri::ListPodSandboxResponse { items }))
+        self.sendable(cri::ListPodSandboxResponse { items })
     }
 
     async fn update_pod_sandbox_resources(
@@ -270,7 +280,7 @@ impl RuntimeService for Hollow {
         request: Request<cri::ListContainersRequest>,
     ) -> Answer<cri::ListContainersResponse> {
         let containers = Self::list_containers(self, request.into_inner().filter);
-        Ok(Response::new(cri::ListContainersResponse { containers }))
+        self.sendable(cri::ListContainersResponse { containers })
     }
 
     async fn update_container_resources(

@@ -209,6 +209,16 @@ impl MemoryRuntime {
     }
 }
 
+impl World {
+    /// A list, if one answer can hold it.
+    fn sendable<T>(&self, list: Vec<T>) -> Result<Vec<T>, Refusal> {
+        if list.len() <= self.longest_list {
+            return Ok(list);
+        }
+        Err(Refusal::new(Code::ResourceExhausted, "trying to send message larger than max"))
+    }
+}
+
 #[async_trait]
 impl Runtime for MemoryRuntime {
     async fn version(&self) -> Result<RuntimeVersion, RuntimeError> {
@@ -272,7 +282,7 @@ impl Runtime for MemoryRuntime {
         &self,
         filter: &SandboxFilter,
     ) -> Result<Vec<Sandbox>, RuntimeError> {
-        let effect = self.at_once(|world, _| Ok(world.store.sandboxes(filter)));
+        let effect = self.at_once(|world, _| world.sendable(world.store.sandboxes(filter)));
         let object = [asked(filter.pod_uid.as_ref()), asked(filter.id.as_ref())].concat();
         self.call(Method::ListPodSandbox, object, effect).await
     }
@@ -340,7 +350,10 @@ impl Runtime for MemoryRuntime {
         &self,
         filter: &ContainerFilter,
     ) -> Result<Vec<Container>, RuntimeError> {
-        let effect = self.at_once(|world, now| Ok(world.store.containers(filter, now)));
+        let effect = self.at_once(|world, now| {
+            let listed = world.store.containers(filter, now);
+            world.sendable(listed)
+        });
         let object = [
             asked(filter.pod_uid.as_ref()),
             asked(filter.sandbox_id.as_ref()),
@@ -403,7 +416,10 @@ impl Runtime for MemoryRuntime {
         &self,
         filter: &ContainerFilter,
     ) -> Result<Vec<ImageUse>, RuntimeError> {
-        let effect = self.at_once(|world, now| Ok(world.store.image_uses(filter, now)));
+        let effect = self.at_once(|world, now| {
+            let listed = world.store.image_uses(filter, now);
+            world.sendable(listed)
+        });
         self.call(Method::ListContainers, asked(filter.sandbox_id.as_ref()), effect).await
     }
 

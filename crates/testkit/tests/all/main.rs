@@ -5,6 +5,7 @@ mod events;
 mod faults;
 mod files;
 mod http;
+mod lists;
 mod outside;
 mod runtime;
 mod segments;

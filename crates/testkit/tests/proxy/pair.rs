@@ -38,6 +38,7 @@ impl Pair {
             write_logs: false,
             users: std::collections::BTreeMap::new(),
             requests: None,
+            send_limit: None,
         };
         let hollow = Hollow::new(settings);
         let proxy = Proxy::new(directory.path().join("runtime.sock"));

@@ -154,8 +154,8 @@ impl PodImages for Nobody {
         None
     }
 
-    fn named(&self) -> Vec<KeptImage> {
-        Vec::new()
+    fn named(&self) -> Option<Vec<KeptImage>> {
+        None
     }
 }
 

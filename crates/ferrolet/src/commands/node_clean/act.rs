@@ -9,11 +9,12 @@ use futures_util::{StreamExt as _, stream};
 use model::cgroup::CgroupName;
 use model::chain::Chain;
 use model::ids::{PodName, PodUid};
+use model::lists;
 use model::observed::{RuntimePod, pods_by_uid};
 use model::ports::cgroups::{CgroupError, Cgroups};
 use model::ports::clock::WallClock;
 use model::ports::files::{FileError, HostFiles};
-use model::ports::runtime::{ContainerFilter, Runtime, RuntimeError, SandboxFilter};
+use model::ports::runtime::{Runtime, RuntimeError};
 use model::verdict::{Detail, Owner, Subject, Verdict};
 use runtime::LogLayout;
 use runtime::decide::{CLASSES, cgroups_of_pod, class_cgroup};
@@ -116,8 +117,7 @@ impl Cleaner {
     }
 
     async fn list(&self) -> Result<BTreeMap<PodUid, RuntimePod>, RuntimeError> {
-        let sandboxes = self.runtime.list_pod_sandboxes(&SandboxFilter::default()).await?;
-        let containers = self.runtime.list_containers(&ContainerFilter::default()).await?;
+        let (sandboxes, containers) = lists::everything(&*self.runtime).await?;
         let mut pods = pods_by_uid(sandboxes, containers);
         // What is nobody's was not made by an agent.
         pods.retain(|uid, _| !uid.is_nobodys());

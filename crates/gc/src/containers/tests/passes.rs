@@ -77,6 +77,22 @@ async fn one_that_has_ended_since_its_state_was_unknown_is_not_stopped() {
     assert_eq!(bench.calls(&methods), [Method::RemoveContainer]);
 }
 
+// behaviour: GC-31
+#[tokio::test(start_paused = true)]
+async fn one_that_was_never_started_goes_without_being_stopped() {
+    let bench = Bench::new(Pods::ready().terminated(&["uid-web"]), keep(0));
+    let sandbox = bench.sandbox("web", 0).await;
+    let in_sandbox = wanted::sandbox(&PodName::new("default", "web"), &"uid-web".into());
+    let config = wanted::container(&in_sandbox, "main", IMAGE, &["sleep", "forever"]);
+    let id = bench.runtime.create_container(&sandbox, &config, &in_sandbox).await.unwrap();
+    bench.runtime.forget_calls();
+    let report = bench.pass(false).await;
+    assert_eq!((report.removed(), report.failed()), (1, 0), "{report:?}");
+    assert!(!bench.containers().contains(&id));
+    let methods = [Method::StopContainer, Method::RemoveContainer];
+    assert_eq!(bench.calls(&methods), [Method::RemoveContainer]);
+}
+
 // behaviour: GC-28
 #[tokio::test(start_paused = true)]
 async fn nothing_goes_in_place_of_what_cannot_be_removed() {
@@ -234,6 +250,20 @@ async fn links_that_lead_nowhere_go_unless_their_container_may_live() {
     bench.runtime.kill_container(&id, 0);
     bench.pass(false).await;
     assert_eq!(bench.files.list("/var/log/containers".as_ref()).await.unwrap(), ["notes.txt"]);
+}
+
+// behaviour: GC-56
+#[tokio::test(start_paused = true)]
+async fn a_dangling_link_stays_while_the_runtime_answers_without_a_status() {
+    let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
+    bench.files.put_link("/var/log/containers/old_ns_main-0123456789.log", "/nowhere");
+    // What an answer without what the protocol promises comes to.
+    bench.runtime.inject(Rule::on(Method::ContainerStatus, Fault::error(Code::DataLoss)));
+    let report = bench.pass(false).await;
+    assert_eq!((report.removed(), report.problems.len()), (0, 0), "{report:?}");
+    assert_eq!(bench.files.entries("/var/log/containers".as_ref()).await.unwrap().len(), 1);
+    bench.runtime.clear_faults();
+    assert_eq!(bench.pass(false).await.removed(), 1);
 }
 
 // behaviour: GC-55

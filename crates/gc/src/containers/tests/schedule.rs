@@ -2,11 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
+use model::observed::PodStatus;
 use model::ports::runtime::Code;
 use testkit::runtime::{Fault, Rule};
 
 use super::*;
 use crate::containers::survey::PODS_ALONE;
+use crate::decide::schedule::dead_of;
 
 // behaviour: GC-74, GC-75
 #[tokio::test(start_paused = true)]
@@ -163,7 +165,7 @@ async fn deaths_never_wait_and_what_does_not_fit_is_left_to_the_next_pass() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), ContainerPolicy::default());
     bench.dead_pod("web", 62).await;
     let statuses = bench.runtime.containers().into_iter().map(|one| one.id);
-    let mut status = model::observed::PodStatus::empty("uid-web".into());
+    let mut status = PodStatus::empty("uid-web".into());
     for id in statuses {
         status.containers.push(bench.runtime.container_status(&id).await.unwrap());
     }
@@ -244,4 +246,124 @@ async fn on_a_quiet_node_the_next_regular_pass_removes_just_what_the_plan_says()
         let of_all = lists.filter(|call| call.object.is_empty()).count();
         assert_eq!(of_all, usize::from(strays > PODS_ALONE), "a few are asked for by themselves");
     }
+}
+
+// behaviour: GC-81, GC-82
+#[tokio::test(start_paused = true)]
+async fn a_link_whose_log_alone_went_goes_with_the_pass_after_a_plan_that_says_so() {
+    let pods = Pods::ready().active(&["uid-done"]);
+    let mut bench = Bench::new(pods, ContainerPolicy::default());
+    let (_, ids) = bench.dead_pod("done", 1).await;
+    let gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    bench.files.remove("/var/log/pods/default_done_uid-done/main/0.log");
+    let before = bench.there().await;
+    let planned = removals(&gc.plan().await.plan);
+    assert_eq!(planned, [Subject::LogLink(bench.link("done", &ids[0]))].into());
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let after = bench.there().await;
+    assert_eq!(before.difference(&after).cloned().collect::<BTreeSet<_>>(), planned);
+    bench.runtime.forget_calls();
+    assert_eq!(gc.plan().await.plan.removals().count(), 0);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(bench.runtime.count(Method::ListContainers), 1, "the plan's own");
+}
+
+/// What the runtime has of a pod.
+async fn status(bench: &Bench, pod: &str) -> (PodUid, PodStatus) {
+    let uid = PodUid::from(format!("uid-{pod}").as_str());
+    let mut status = PodStatus::empty(uid.clone());
+    for one in bench.runtime.containers().into_iter().filter(|one| one.pod_uid == uid) {
+        status.containers.push(bench.runtime.container_status(&one.id).await.unwrap());
+    }
+    status.containers.sort_by_key(|one| std::cmp::Reverse(one.created_at));
+    (uid, status)
+}
+
+// behaviour: GC-108
+#[tokio::test(start_paused = true)]
+async fn what_goes_over_the_cap_of_the_node_goes_within_seconds_and_many_deaths_make_one_pass() {
+    let pods = Pods::ready().terminated(&["uid-a", "uid-b", "uid-c", "uid-d", "uid-e"]);
+    let policy = ContainerPolicy { in_all: Some(2), ..ContainerPolicy::default() };
+    let mut bench = Bench::new(pods.active(&["uid-web"]), policy);
+    let gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    bench.runtime.forget_calls();
+    let lists = |bench: &Bench| bench.runtime.count(Method::ListContainers);
+    for pod in ["a", "b"] {
+        bench.dead_pod(pod, 1).await;
+        let (uid, status) = status(&bench, pod).await;
+        gc.pod_is_like(&uid, &status);
+    }
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!((bench.containers().len(), lists(&bench)), (2, 0), "that is within the cap");
+    for pod in ["c", "d", "e"] {
+        bench.dead_pod(pod, 1).await;
+    }
+    let died = bench.clock.now();
+    for pod in ["c", "d", "e"] {
+        let (uid, status) = status(&bench, pod).await;
+        gc.pod_is_like(&uid, &status);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    bench.until("the oldest are gone", |bench| bench.containers().len() == 2).await;
+    assert!(bench.clock.now().duration_since(died).as_secs() < 2);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(lists(&bench), 1, "all of them in one pass");
+    for pod in ["a", "b", "c", "d", "e"] {
+        let (uid, status) = status(&bench, pod).await;
+        gc.pod_is_like(&uid, &status);
+    }
+    // It is not spare itself, since its container may be started again, but others are.
+    bench.dead_pod("web", 1).await;
+    let (_, web) = status(&bench, "web").await;
+    assert_eq!(dead_of(&web, false).spare, 0);
+    let died = bench.clock.now();
+    gc.pod_is_like(&"uid-web".into(), &web);
+    bench.until("one goes again", |bench| bench.containers().len() == 2).await;
+    let waited = bench.clock.now().duration_since(died).as_secs();
+    assert!((2..10).contains(&waited), "{waited} s: not so soon after the last");
+}
+
+// behaviour: GC-109
+#[tokio::test(start_paused = true)]
+async fn where_nothing_dead_is_kept_of_a_container_it_goes_when_its_pod_has_ended() {
+    let pods = Pods::ready().terminated(&["uid-done"]).active(&["uid-web"]);
+    let mut bench = Bench::new(pods, keep(0));
+    let gc = bench.collector();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for pod in ["done", "web"] {
+        bench.dead_pod(pod, 1).await;
+    }
+    bench.runtime.forget_calls();
+    for pod in ["done", "web"] {
+        let (uid, status) = status(&bench, pod).await;
+        gc.pod_is_like(&uid, &status);
+        gc.pod_changed(&uid);
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let left: Vec<String> =
+        bench.runtime.containers().iter().map(|one| one.pod_uid.to_string()).collect();
+    assert_eq!(left, ["uid-web"], "how it ended says when it is started again");
+    let lists =
+        bench.runtime.calls().into_iter().filter(|call| call.method == Method::ListContainers);
+    assert_eq!(lists.map(|call| call.object).collect::<Vec<_>>(), ["uid-done"]);
+    gc.pod_has_ended(&"uid-web".into());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(bench.containers().len(), 0);
+}
+
+// behaviour: GC-110
+#[tokio::test(start_paused = true)]
+async fn what_is_too_young_goes_when_it_is_old_enough_and_not_at_the_next_minute() {
+    let min_age = Duration::from_secs(90);
+    let policy = ContainerPolicy { min_age, ..ContainerPolicy::default() };
+    let mut bench = Bench::new(Pods::ready().active(&["uid-kept"]), policy);
+    bench.dead_pod("kept", 1).await;
+    let _gc = bench.collector();
+    let made = bench.clock.now();
+    bench.dead_pod("gone", 1).await;
+    bench.until("it goes", |bench| bench.containers().len() == 1).await;
+    let age = bench.clock.now().duration_since(made).as_secs();
+    assert!((90..93).contains(&age), "{age} s");
 }

@@ -45,8 +45,8 @@ pub struct Situation<'a> {
     pub labels: &'a BTreeMap<String, BTreeMap<String, String>>,
     /// Names of images that somebody is about to use.
     pub claimed: &'a BTreeSet<String>,
-    /// Images of pods that the operator wants to keep.
-    pub of_pods: &'a [KeptImage],
+    /// Images of pods that the operator wants to keep; nothing while nobody can tell all of them.
+    pub of_pods: Option<&'a [KeptImage]>,
     /// When the pass began.
     pub now: Timestamp,
     /// When the agent began: before that nobody was protected from it.
@@ -96,6 +96,7 @@ pub fn sort(situation: &Situation<'_>) -> Sorted {
     let claimed = meant(situation.claimed);
     let of_pods: BTreeMap<String, &KeptImage> = situation
         .of_pods
+        .unwrap_or_default()
         .iter()
         .flat_map(|image| [(image.name.clone(), image), (full_name(&image.name), image)])
         .collect();
@@ -149,7 +150,11 @@ fn keeper(
     if let Some((pattern, rule)) = situation.pins.matching(&image.names, labels) {
         return Some((rule, detail.with("pin", text(pattern))));
     }
-    let of_pod = image.names.iter().find_map(|name| of_pods.get(name));
+    if situation.of_pods.is_none() {
+        return Some(("source-not-ready", detail));
+    }
+    // A pod may name it by its id.
+    let of_pod = image.names.iter().chain([&image.key.id]).find_map(|name| of_pods.get(name));
     of_pod.map(|image| {
         let rule = match image.keeper {
             Keeper::Static => "kept-for-static-pod",

@@ -294,7 +294,7 @@ fn an_image_that_somebody_is_about_to_use_stays_under_whatever_name() {
 
 #[test]
 fn pinned_images_and_those_of_certain_pods_stay() {
-    let mut world = World::new(["a", "b", "c", "d"].map(|id| image(id, 1)).to_vec());
+    let mut world = World::new(["a", "b", "c", "d", "e"].map(|id| image(id, 1)).to_vec());
     world.image("a").pinned = true;
     world.pins = Pins::parse(&["registry.test/b"]).unwrap();
     let kept = |name: &str, keeper| KeptImage {
@@ -302,14 +302,31 @@ fn pinned_images_and_those_of_certain_pods_stay() {
         keeper,
         pod: PodName::new("kube-system", "proxy"),
     };
-    world.of_pods = vec![
-        kept("registry.test/c:1", Keeper::Static),
-        kept("registry.test/d:1", Keeper::Critical),
-    ];
+    let of_pods = [("registry.test/c:1", Keeper::Static), ("registry.test/d:1", Keeper::Critical)];
+    let by_id = ("e", Keeper::Critical);
+    let of_pods = of_pods.into_iter().chain([by_id]).map(|(name, keeper)| kept(name, keeper));
+    world.of_pods = Some(of_pods.collect());
     assert_eq!(
         world.fates(600, full()),
-        ["a image-pinned", "b pinned-by-name", "c kept-for-static-pod", "d kept-for-critical-pod"]
+        [
+            "a image-pinned",
+            "b pinned-by-name",
+            "c kept-for-static-pod",
+            "d kept-for-critical-pod",
+            "e kept-for-critical-pod",
+        ]
     );
+}
+
+// behaviour: IMG-68
+#[test]
+fn while_some_pods_may_be_unknown_whose_images_are_to_stay_all_do() {
+    let mut world = World::new(["a", "b"].map(|id| image(id, 1)).to_vec());
+    world.image("a").pinned = true;
+    world.of_pods = None;
+    assert_eq!(world.fates(600, full()), ["a image-pinned", "b source-not-ready"]);
+    world.policy.maximum_age = Duration::from_secs(60);
+    assert_eq!(world.fates(600, full()), ["a image-pinned", "b source-not-ready"]);
 }
 
 // behaviour: IMG-56
@@ -357,7 +374,7 @@ fn three_removals_in_a_row_that_gain_nothing_are_enough() {
             pins: &world.pins,
             labels: &labels,
             claimed: &world.claimed,
-            of_pods: &[],
+            of_pods: Some(&[]),
             now: at(60),
             began: BEGAN,
             observed: Observed::Yes,

@@ -47,7 +47,7 @@ pub(super) struct World {
     pub(super) records: Records,
     pub(super) pins: Pins,
     pub(super) claimed: BTreeSet<String>,
-    pub(super) of_pods: Vec<KeptImage>,
+    pub(super) of_pods: Option<Vec<KeptImage>>,
     pub(super) began: Timestamp,
 }
 
@@ -60,7 +60,7 @@ impl World {
             records: Records::default(),
             pins: Pins::default(),
             claimed: BTreeSet::new(),
-            of_pods: Vec::new(),
+            of_pods: Some(Vec::new()),
             began: BEGAN,
         }
     }
@@ -87,7 +87,7 @@ impl World {
             pins: &self.pins,
             labels: &labels,
             claimed: &self.claimed,
-            of_pods: &self.of_pods,
+            of_pods: self.of_pods.as_deref(),
             now: at(seconds),
             began: self.began,
             observed: Observed::Yes,

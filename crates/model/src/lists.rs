@@ -1,0 +1,221 @@
+//! Listing a runtime that has very much.
+//!
+//! One answer may be too large for the runtime to send or for us to take, and an agent that cannot list cannot
+//! clean up either. Then it is asked for by state, and a state in still smaller parts: of containers by
+//! sandbox, of sandboxes by those that containers name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::StreamExt as _;
+use futures_util::future::join;
+use futures_util::stream::FuturesUnordered;
+
+use crate::fingerprint::Fingerprint;
+use crate::ids::{ContainerId, SandboxId};
+use crate::observed::{Container, ContainerState, Sandbox, SandboxState};
+use crate::ports::runtime::{
+    ContainerFilter, ImageUse, Lists, Runtime, RuntimeError, SandboxFilter,
+};
+
+/// In which a container goes from one to the next: one that changes while it is asked for by state may
+/// be seen twice, but it is never missed.
+const STATES: [ContainerState; 4] = [
+    ContainerState::Created,
+    ContainerState::Running,
+    ContainerState::Unknown,
+    ContainerState::Exited,
+];
+
+/// The same of sandboxes.
+const SANDBOX_STATES: [SandboxState; 2] = [SandboxState::Ready, SandboxState::NotReady];
+
+/// How many small lists are under way at a time.
+const LISTS_AT_A_TIME: usize = 4;
+
+/// What a runtime lists, one for each container.
+trait OfContainer: Sized + Send {
+    fn container(&self) -> &ContainerId;
+    fn list<'a, R: Runtime + ?Sized>(
+        runtime: &'a R,
+        filter: &'a ContainerFilter,
+    ) -> impl Future<Output = Result<Vec<Self>, RuntimeError>> + Send + 'a;
+}
+
+impl OfContainer for Container {
+    fn container(&self) -> &ContainerId {
+        &self.id
+    }
+
+    fn list<'a, R: Runtime + ?Sized>(
+        runtime: &'a R,
+        filter: &'a ContainerFilter,
+    ) -> impl Future<Output = Result<Vec<Self>, RuntimeError>> + Send + 'a {
+        runtime.list_containers(filter)
+    }
+}
+
+impl OfContainer for ImageUse {
+    fn container(&self) -> &ContainerId {
+        &self.container
+    }
+
+    fn list<'a, R: Runtime + ?Sized>(
+        runtime: &'a R,
+        filter: &'a ContainerFilter,
+    ) -> impl Future<Output = Result<Vec<Self>, RuntimeError>> + Send + 'a {
+        runtime.list_image_uses(filter)
+    }
+}
+
+/// All sandboxes and all containers.
+pub async fn everything<R: Runtime + ?Sized>(runtime: &R) -> Result<Lists, RuntimeError> {
+    let (sandbox_filter, container_filter) = Default::default();
+    let (sandboxes, containers) =
+        join(sandboxes(runtime, &sandbox_filter), containers(runtime, &container_filter)).await;
+    Ok((sandboxes?, containers?))
+}
+
+/// The same, unless `known` stands for it.
+pub async fn everything_unless_known<R: Runtime + ?Sized>(
+    runtime: &R,
+    known: &Fingerprint,
+) -> Result<Option<Lists>, RuntimeError> {
+    let (sandboxes, containers) = everything(runtime).await?;
+    let is_known = known.vouches_for(&Fingerprint::of(&sandboxes, &containers));
+    Ok((!is_known).then_some((sandboxes, containers)))
+}
+
+/// Sandboxes. Of those that are too many even by state, one that no container is in stays unseen until
+/// the others are fewer: nothing can be asked that would name it.
+pub async fn sandboxes<R: Runtime + ?Sized>(
+    runtime: &R,
+    filter: &SandboxFilter,
+) -> Result<Vec<Sandbox>, RuntimeError> {
+    match runtime.list_pod_sandboxes(filter).await {
+        Err(error) if error.is_too_large() && filter.id.is_none() => {}
+        listed => return listed,
+    }
+    let states = SANDBOX_STATES.into_iter();
+    let (mut all, mut too_large) = (BTreeMap::new(), None);
+    for state in states.filter(|state| filter.state.is_none_or(|wanted| wanted == *state)) {
+        let filter = SandboxFilter { state: Some(state), ..filter.clone() };
+        match runtime.list_pod_sandboxes(&filter).await {
+            Err(error) if error.is_too_large() => too_large = Some(error),
+            listed => {
+                all.extend(listed?.into_iter().map(|sandbox| (sandbox.id.clone(), sandbox)));
+            }
+        }
+    }
+    if let Some(error) = too_large {
+        let named = named_by_containers(runtime, filter, error).await?;
+        let missing = named.into_iter().filter(|id| !all.contains_key(id));
+        let filters = missing.map(|id| SandboxFilter { id: Some(id), ..filter.clone() });
+        let list = async |filter: SandboxFilter| runtime.list_pod_sandboxes(&filter).await;
+        let found = side_by_side(filters.map(list)).await?;
+        all.extend(found.into_iter().map(|sandbox| (sandbox.id.clone(), sandbox)));
+    }
+    Ok(all.into_values().collect())
+}
+
+/// The sandboxes that containers are in; the given error where these are too many as well.
+async fn named_by_containers<R: Runtime + ?Sized>(
+    runtime: &R,
+    filter: &SandboxFilter,
+    error: RuntimeError,
+) -> Result<BTreeSet<SandboxId>, RuntimeError> {
+    let mut named = BTreeSet::new();
+    for state in STATES {
+        let pod_uid = filter.pod_uid.clone();
+        let filter = ContainerFilter { state: Some(state), pod_uid, ..ContainerFilter::default() };
+        match runtime.list_containers(&filter).await {
+            Err(other) if other.is_too_large() => return Err(error),
+            listed => named.extend(listed?.into_iter().map(|container| container.sandbox_id)),
+        }
+    }
+    Ok(named)
+}
+
+/// Containers.
+pub async fn containers<R: Runtime + ?Sized>(
+    runtime: &R,
+    filter: &ContainerFilter,
+) -> Result<Vec<Container>, RuntimeError> {
+    of_containers(runtime, filter).await
+}
+
+/// What containers use.
+pub async fn image_uses<R: Runtime + ?Sized>(
+    runtime: &R,
+    filter: &ContainerFilter,
+) -> Result<Vec<ImageUse>, RuntimeError> {
+    of_containers(runtime, filter).await
+}
+
+async fn of_containers<T: OfContainer, R: Runtime + ?Sized>(
+    runtime: &R,
+    filter: &ContainerFilter,
+) -> Result<Vec<T>, RuntimeError> {
+    match T::list(runtime, filter).await {
+        Err(error) if error.is_too_large() && filter.id.is_none() => {}
+        listed => return listed,
+    }
+    // Listed before the first container that is in one of them, and only if they are needed.
+    let mut sandboxes: Option<Vec<SandboxId>> = None;
+    let mut all = BTreeMap::new();
+    let states = STATES.into_iter();
+    for state in states.filter(|state| filter.state.is_none_or(|wanted| wanted == *state)) {
+        let filter = ContainerFilter { state: Some(state), ..filter.clone() };
+        let listed: Vec<T> = match T::list(runtime, &filter).await {
+            Err(error) if error.is_too_large() && filter.sandbox_id.is_none() => {
+                let ids = match sandboxes.take() {
+                    Some(ids) => ids,
+                    None => ids_of_sandboxes(runtime, &filter).await?,
+                };
+                let listed = by_sandbox(runtime, &filter, &ids).await?;
+                sandboxes = Some(ids);
+                listed
+            }
+            listed => listed?,
+        };
+        all.extend(listed.into_iter().map(|one| (one.container().clone(), one)));
+    }
+    Ok(all.into_values().collect())
+}
+
+async fn ids_of_sandboxes<R: Runtime + ?Sized>(
+    runtime: &R,
+    filter: &ContainerFilter,
+) -> Result<Vec<SandboxId>, RuntimeError> {
+    let filter = SandboxFilter { pod_uid: filter.pod_uid.clone(), ..SandboxFilter::default() };
+    let listed = sandboxes(runtime, &filter).await?;
+    Ok(listed.into_iter().map(|sandbox| sandbox.id).collect())
+}
+
+async fn by_sandbox<T: OfContainer, R: Runtime + ?Sized>(
+    runtime: &R,
+    filter: &ContainerFilter,
+    sandboxes: &[SandboxId],
+) -> Result<Vec<T>, RuntimeError> {
+    let filters = sandboxes.iter();
+    let filters =
+        filters.map(|id| ContainerFilter { sandbox_id: Some(id.clone()), ..filter.clone() });
+    side_by_side(filters.map(async |filter| T::list(runtime, &filter).await)).await
+}
+
+/// What all of them list, a few at a time.
+async fn side_by_side<T, F: Future<Output = Result<Vec<T>, RuntimeError>>>(
+    mut lists: impl Iterator<Item = F>,
+) -> Result<Vec<T>, RuntimeError> {
+    let (mut under_way, mut all) = (FuturesUnordered::new(), Vec::new());
+    loop {
+        while under_way.len() < LISTS_AT_A_TIME
+            && let Some(list) = lists.next()
+        {
+            under_way.push(list);
+        }
+        match under_way.next().await {
+            Some(listed) => all.append(&mut listed?),
+            None => return Ok(all),
+        }
+    }
+}

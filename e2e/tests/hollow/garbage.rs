@@ -1,0 +1,74 @@
+//! A node with more dead containers than its runtime can send at once.
+
+use std::fs;
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use e2e::node::program;
+use model::observed::ContainerState;
+use testbed::wait;
+
+use crate::programs::{Hollow, LONG, Program};
+use crate::starts::metrics;
+
+const MANIFEST: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n  \
+                        - {name: main, image: \"ferrolet.test/workload:1\", args: [sleep, forever]}\n";
+
+// behaviour: GC-83, PLEG-53
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_node_whose_lists_are_too_large_from_the_start_is_cleaned_up_and_runs_its_pods()
+-> Result<()> {
+    let place = tempfile::tempdir().context("make a place")?;
+    let root = place.path();
+    fs::create_dir(root.join("manifests")).context("make a place for manifests")?;
+    fs::write(root.join("manifests/web.yaml"), MANIFEST).context("write a manifest")?;
+    // What is in one sandbox can be sent, and the sandboxes; not the containers.
+    let options = ["--dead", "30", "--containers", "20", "--send-limit", "32768"];
+    let hollow = Hollow::start(root, &options)?;
+    let config = format!(
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
+         staticPodPath: {0}/manifests\ncontainerRuntimeEndpoint: unix://{1}\npodLogsDir: {0}/pods\n\
+         enableServer: false\nfailCgroupV1: false\nfailSwapOn: false\nhealthzPort: 0\n\
+         cgroupsPerQOS: false\nenforceNodeAllocatable: []\n",
+        root.display(),
+        hollow.socket(),
+    );
+    fs::write(root.join("config.yaml"), config).context("write the configuration")?;
+    let client = hollow.client()?;
+    let (sandboxes, containers) = model::lists::everything(&client).await?;
+    ensure!((sandboxes.len(), containers.len()) == (30, 600), "{} sandboxes", sandboxes.len());
+    let agent = Program::start(&program("ferrolet")?, |command| {
+        command.args(["run", "--hostname-override", "node", "-v=0", "--config"]);
+        command.arg(root.join("config.yaml")).arg("--root-dir").arg(root.join("root"));
+        command.stdout(Stdio::null()).stderr(Stdio::null())
+    })?;
+    let mut left = usize::MAX;
+    for _ in 0..LONG.as_secs() * 5 {
+        let (_, containers) = model::lists::everything(&client).await?;
+        left = containers.len();
+        if let [web] = &containers[..]
+            && web.state == ContainerState::Running
+            && *web.pod.name == *"web-node"
+        {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    ensure!(left == 1, "{left} containers are left");
+    let expected = [
+        r#"ferrolet_removals_total{kind="container",outcome="removed",rule="pod-is-gone"} 600"#,
+        r#"ferrolet_removals_total{kind="sandbox",outcome="removed",rule="pod-is-gone"} 30"#,
+        r#"kubelet_runtime_operations_total{operation_type="remove_container"} 600"#,
+        r#"kubelet_runtime_operations_duration_seconds_count{operation_type="remove_container"} 600"#,
+        r#"kubelet_runtime_operations_errors_total{operation_type="list_containers"} "#,
+    ];
+    for line in expected {
+        wait::until(line, LONG, || {
+            let told = metrics(&root.join("root/ferrolet/agent.sock"))?;
+            let is_there = told.lines().any(|told| told.starts_with(line));
+            Ok(if is_there { Ok(()) } else { Err(told) })
+        })?;
+    }
+    ensure!(agent.stop()?.success());
+    Ok(())
+}
