@@ -15,6 +15,7 @@ pub mod absence;
 pub mod agent;
 pub mod api;
 pub mod api_proxy;
+pub mod audit;
 pub mod cluster;
 pub mod cluster_node;
 pub mod cri_proxy;
