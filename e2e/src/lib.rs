@@ -24,6 +24,7 @@ pub mod differences;
 pub mod faults;
 pub mod first_requests;
 pub mod node;
+pub mod node_told;
 mod plain;
 pub mod plane;
 pub mod registry;
