@@ -45,7 +45,7 @@ fn wait_forgotten(cluster: &ClusterNode, pod: &str, version: &str) -> Result<()>
     })
 }
 
-// behaviour: API-36
+// behaviour: API-35
 #[test]
 fn a_node_whose_place_was_forgotten_meanwhile_hears_all_anew() -> Result<()> {
     let mut cluster = ClusterNode::start(&forgetful())?;

@@ -20,7 +20,7 @@ fn connections(cluster: &ClusterNode) -> Result<Vec<String>> {
     Ok(of_agent.map(ToOwned::to_owned).collect())
 }
 
-// behaviour: API-6, API-9, API-35, NODE-51, NODE-53, STW-11, STW-12, STW-13
+// behaviour: API-6, API-9, NODE-38, NODE-51, NODE-53, STW-11, STW-12, STW-13
 #[test]
 fn a_pod_runs_outlives_the_agent_and_goes_when_it_is_deleted() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
