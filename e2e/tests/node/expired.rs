@@ -71,7 +71,8 @@ fn a_node_whose_place_was_forgotten_meanwhile_hears_all_anew() -> Result<()> {
     cluster.node().wait_for_log(&[of_pods, "the server has forgotten where we were"])?;
     cluster.node().explained(wait::until("what was deleted has ended", PATIENCE, || {
         let left = cluster.containers("goes")?;
-        Ok(if left.iter().any(|one| one.is_alive()) { Err(format!("{left:?}")) } else { Ok(()) })
+        let has_ended = left.iter().all(|one| !one.is_alive());
+        Ok(if has_ended { Ok(()) } else { Err(format!("{left:?}")) })
     }))?;
     ensure!(cluster.running("stays")? == running, "it was touched");
     cluster.remove_pods(&["stays", "comes"])?;
