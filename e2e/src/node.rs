@@ -110,6 +110,11 @@ impl Node {
         self.kind.name()
     }
 
+    /// Whether it is our own.
+    pub fn agent_is_ours(&self) -> bool {
+        self.kind == Agent::Ferrolet
+    }
+
     /// Starts the agent inside the instance.
     pub fn start_agent(&mut self) -> Result<()> {
         self.spawn_agent(&[], &[])

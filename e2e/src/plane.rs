@@ -20,6 +20,8 @@ pub fn with_controllers(names: &[&str]) -> ControlPlaneOptions {
 #[derive(Debug)]
 pub struct Plane {
     control_plane: ControlPlane,
+    /// The flags of its API server.
+    flags: Vec<String>,
     api: Api,
 }
 
@@ -29,7 +31,7 @@ impl Plane {
         let control_plane =
             instance.start_control_plane(options).context("start a control plane")?;
         let api = Api::new(control_plane.admin_kubeconfig())?;
-        Ok(Self { control_plane, api })
+        Ok(Self { control_plane, flags: options.api_server.clone(), api })
     }
 
     pub fn control_plane(&self) -> &ControlPlane {
@@ -80,9 +82,9 @@ impl Plane {
         Ok(self.control_plane.kill_component(Component::ApiServer)?)
     }
 
-    /// Starts it again.
+    /// Starts it again, as it was.
     pub fn start_api_server(&mut self) -> Result<()> {
-        Ok(self.control_plane.start_component(Component::ApiServer, &[])?)
+        Ok(self.control_plane.start_component(Component::ApiServer, &self.flags)?)
     }
 
     /// All that was ever told to it is lost: it starts anew, without controllers and scheduler.

@@ -15,12 +15,14 @@ mod workloads;
 
 use std::time::Instant;
 
-use anyhow::{Context, Result};
-use testbed::{ControlPlaneOptions, Options};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use testbed::{ControlPlaneOptions, Options, User};
 
 use crate::agent::Agent;
+use crate::audit::Audit;
 use crate::cluster_node::ClusterNode;
-use crate::node::PATIENCE;
+use crate::node::{NODE_NAME, PATIENCE};
 use crate::plane::with_controllers;
 use crate::tidy::wait_tidy;
 
@@ -37,7 +39,9 @@ pub fn of_pods<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) ->
     let second = SecondRuntime::make()?;
     let runtime =
         Options { containerd_config: second.config(), without_network: true, ..Options::default() };
-    let options = ControlPlaneOptions::default();
+    let audit = Audit::of(User::node(NODE_NAME).name())?;
+    let options =
+        ControlPlaneOptions { api_server: audit.flags(), ..ControlPlaneOptions::default() };
     let mut cluster = ClusterNode::start_with(&runtime, &options, agent)?;
     cluster.start_agent()?;
     let classes = |cluster: &ClusterNode| classes::classes(cluster, &second);
@@ -56,6 +60,7 @@ pub fn of_pods<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) ->
         ("the resources of pods", &pod_resources::pod_resources),
     ];
     one_by_one(&cluster, &scenarios)?;
+    suffices(agent, &audit)?;
     let seen = look(&cluster)?;
     cluster.stop()?;
     Ok(seen)
@@ -63,7 +68,9 @@ pub fn of_pods<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) ->
 
 /// What controllers and the scheduler ask for. In the end somebody may look at the node.
 pub fn of_controllers<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) -> Result<T> {
+    let audit = Audit::of(User::node(NODE_NAME).name())?;
     let options = ControlPlaneOptions {
+        api_server: audit.flags(),
         scheduler: Some(Vec::new()),
         ..with_controllers(&workloads::CONTROLLERS)
     };
@@ -79,9 +86,25 @@ pub fn of_controllers<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result
         ("a taint", &workloads::taint),
     ];
     one_by_one(&cluster, &scenarios)?;
+    suffices(agent, &audit)?;
     let seen = look(&cluster)?;
     cluster.stop()?;
     Ok(seen)
+}
+
+// behaviour: API-34
+/// What a node may do by the Node authorizer and `NodeRestriction` is all that our agent asked for.
+fn suffices(agent: Agent, audit: &Audit) -> Result<()> {
+    let calls = audit.calls()?;
+    let is_telling = |call: &&Value| {
+        let object = &call["objectRef"];
+        let is_status = object["resource"] == "pods" && object["subresource"] == "status";
+        is_status && call["verb"] == "patch" && call["responseStatus"]["code"] == 200
+    };
+    let told = calls.iter().filter(is_telling).count();
+    println!("{}: {} calls, {told} of them tell of pods", agent.name(), calls.len());
+    ensure!(told > 0, "nothing was told of any pod: {calls:#?}");
+    if agent == Agent::Ferrolet { audit.nothing_was_refused() } else { Ok(()) }
 }
 
 fn one_by_one(cluster: &ClusterNode, scenarios: &[Scenario<'_>]) -> Result<()> {

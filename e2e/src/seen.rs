@@ -2,18 +2,25 @@
 //! thing each time.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use testbed::wait;
 
 use crate::cluster_node::{ClusterNode, log_directory};
-use crate::node::PATIENCE;
+use crate::node::{NODE_NAME, PATIENCE};
 use crate::plain::Plain;
 
-/// By scenarios, then by objects.
-pub type Seen = BTreeMap<String, BTreeMap<String, Value>>;
+/// What was seen in the end.
+#[derive(Debug)]
+pub struct Seen {
+    /// By scenarios, then by objects.
+    pub play: BTreeMap<String, BTreeMap<String, Value>>,
+    /// The object of the node.
+    pub node: Value,
+}
 
 /// Lines about files; that they are there is what is compared.
 type Files = BTreeMap<String, &'static str>;
@@ -107,9 +114,9 @@ impl ClusterNode {
     pub fn seen(&self) -> Result<Seen> {
         let (events, files) = (self.events()?, self.left_files()?);
         let record = self.record().borrow();
-        let mut seen = Seen::new();
+        let mut play: BTreeMap<String, BTreeMap<String, Value>> = BTreeMap::new();
         let mut add = |scenario: &str, object: String, part: &str, value: Value| {
-            let object = seen.entry(scenario.to_owned()).or_default().entry(object);
+            let object = play.entry(scenario.to_owned()).or_default().entry(object);
             object.or_insert_with(|| json!({}))[part] = value;
         };
         // A name that is made up is in messages, too.
@@ -137,7 +144,15 @@ impl ClusterNode {
             }
         }
         add(NODE, "directories".to_owned(), "files", files);
-        Ok(seen)
+        Ok(Seen { play, node: self.node_object()? })
+    }
+
+    /// The object of the node. Its address is another one each time.
+    fn node_object(&self) -> Result<Value> {
+        let node = self.api().get(&format!("/api/v1/nodes/{NODE_NAME}"))?;
+        let node = node.context("there is a node")?.to_string();
+        let address = format!("\"{}\"", self.node().instance().node_ip());
+        Ok(serde_json::from_str(&node.replace(&address, "\"NODE-IP\""))?)
     }
 
     /// What the agent told of each object, once nothing new is told.
@@ -151,15 +166,24 @@ impl ClusterNode {
             before = all.len();
             Ok(if is_quiet { Ok(all) } else { Err(format!("{before} so far")) })
         })?;
-        let mut told = BTreeMap::new();
+        let mut told: BTreeMap<_, BTreeMap<String, (String, Times)>> = BTreeMap::new();
         for event in &all {
             let text = |key: &str| event["involvedObject"][key].as_str().unwrap_or_default();
             let object = (text("kind").to_owned(), text("name").to_owned());
             let (line, by) = line(event);
-            let told = told.entry(object).or_insert_with(|| json!({}));
-            told[self.plain().text(&line)] = self.plain().text(&by).into();
+            let of_object = told.entry(object).or_default();
+            // Another pod of the same name may have been told the same.
+            let (_, times) = of_object
+                .entry(self.plain().text(&line))
+                .or_insert_with(|| (self.plain().text(&by), Times::default()));
+            times.add(event);
         }
-        Ok(told)
+        let said = told.into_iter().map(|(object, lines)| {
+            let said =
+                lines.into_iter().map(|(line, (by, times))| (line, format!("{by}, {times}")));
+            (object, json!(said.collect::<BTreeMap<String, String>>()))
+        });
+        Ok(said.collect())
     }
 
     /// The files of a pod: its directory, its logs, and links to them.
@@ -217,7 +241,49 @@ impl ClusterNode {
     }
 }
 
-/// What an event says; and of which object, and by whom. How often it was said, and in which order, is a matter of time.
+/// What is told for as long as it is so: how often is a matter of time.
+const AGAIN_AND_AGAIN: [&str; 6] = [
+    "BackOff",
+    "ErrImageNeverPull",
+    "Failed",
+    "FailedCreatePodSandBox",
+    "NetworkNotReady",
+    "Pulling",
+];
+
+/// How often something was told.
+#[derive(Debug, Default)]
+enum Times {
+    #[default]
+    Never,
+    Once,
+    More,
+    Again,
+}
+
+impl Times {
+    fn add(&mut self, event: &Value) {
+        let again = AGAIN_AND_AGAIN.iter().any(|reason| event["reason"] == *reason);
+        *self = match self {
+            _ if again => Self::Again,
+            Self::Never if event["count"].as_u64().is_none_or(|count| count == 1) => Self::Once,
+            _ => Self::More,
+        };
+    }
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Never => "never",
+            Self::Once => "once",
+            Self::More => "more than once",
+            Self::Again => "again and again",
+        })
+    }
+}
+
+/// What an event says; and of which object, and by whom. In which order is a matter of time.
 fn line(event: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let object = &event["involvedObject"];

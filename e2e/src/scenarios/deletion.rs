@@ -10,11 +10,32 @@ use crate::node::PATIENCE;
 
 const HOLD: &str = "example.com/hold";
 
-/// Deletes a pod that is held by somebody, so that it can be seen how it ended; then it is let go.
-fn ended(cluster: &ClusterNode, pod: &Value, grace: Option<u32>) -> Result<Value> {
+/// Makes a pod that is held by somebody, so that it can be seen how it ended.
+pub(super) fn make_held(cluster: &ClusterNode, pod: &Value) -> Result<Value> {
     let mut pod = pod.clone();
     pod["metadata"]["finalizers"] = json!([HOLD]);
-    let made = cluster.api().create(PODS, &pod)?;
+    cluster.api().create(PODS, &pod)
+}
+
+/// Waits until the agent has let go of a pod that was deleted: nothing but the finalizer holds it. It is looked at.
+pub(super) fn wait_held(cluster: &ClusterNode, path: &str) -> Result<Value> {
+    let held = cluster.wait_for(path, "only the finalizer holds it", |pod| {
+        pod.filter(|pod| pod["metadata"]["deletionGracePeriodSeconds"] == 0).cloned()
+    })?;
+    cluster.look_at_object(&held);
+    Ok(held)
+}
+
+/// Nobody holds a pod any more.
+pub(super) fn let_go(cluster: &ClusterNode, path: &str) -> Result<()> {
+    let nobody = json!({ "metadata": { "finalizers": null } });
+    cluster.api().patch(path, Patch::Merge, &nobody)?;
+    cluster.wait_gone(path, PATIENCE)
+}
+
+/// Makes a pod and deletes it, and answers how it ended.
+fn ended(cluster: &ClusterNode, pod: &Value, grace: Option<u32>) -> Result<Value> {
+    let made = make_held(cluster, pod)?;
     let name = made["metadata"]["name"].as_str().unwrap_or_default();
     let path = ClusterNode::pod_path(name);
     cluster.wait_ready(&path)?;
@@ -24,14 +45,8 @@ fn ended(cluster: &ClusterNode, pod: &Value, grace: Option<u32>) -> Result<Value
     };
     let ended = cluster.wait_over(&path)?;
     ensure!(!ended["metadata"]["deletionTimestamp"].is_null(), "{ended}");
-    // The agent has let go of it when nothing but the finalizer holds it.
-    let held = cluster.wait_for(&path, "only the finalizer holds it", |pod| {
-        pod.filter(|pod| pod["metadata"]["deletionGracePeriodSeconds"] == 0).cloned()
-    })?;
-    cluster.look_at_object(&held);
-    let let_go = json!({ "metadata": { "finalizers": null } });
-    cluster.api().patch(&path, Patch::Merge, &let_go)?;
-    cluster.wait_gone(&path, PATIENCE)?;
+    wait_held(cluster, &path)?;
+    let_go(cluster, &path)?;
     Ok(ended["status"].clone())
 }
 

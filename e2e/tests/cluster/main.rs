@@ -15,6 +15,7 @@ mod node_objects;
 mod node_twins;
 mod objects;
 mod our_node;
+mod pages;
 mod pod_gc;
 mod port;
 mod scenario;

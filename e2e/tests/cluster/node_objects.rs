@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use cluster::{Cluster as ApiServer, Connection, Exclusion, Rate, Rates, Source};
 use e2e::api::{Api, Patch};
+use e2e::audit::Audit;
 use e2e::cluster::Cluster;
 use e2e::node::PATIENCE;
 use jiff::Timestamp;
@@ -82,9 +83,28 @@ async fn wait<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> Result<
 
 struct World {
     cluster: Cluster,
+    /// What the node asks for.
+    audit: Audit,
     server: ApiServer,
     here: PodUid,
     elsewhere: PodUid,
+}
+
+impl World {
+    /// How many watches of what has the name `own` were granted, and how many of them have ended.
+    fn watches(&self, kind: &str) -> Option<(usize, usize)> {
+        let calls = self.audit.calls().ok()?;
+        let count = |stage: &str| {
+            let is_it = |call: &&Value| {
+                let object = &call["objectRef"];
+                let is_granted = call["verb"] == "watch" && call["responseStatus"]["code"] == 200;
+                let is_own = object["resource"] == kind && object["name"] == "own";
+                is_granted && is_own && call["stage"] == stage
+            };
+            calls.iter().filter(is_it).count()
+        };
+        Some((count("ResponseStarted"), count("ResponseComplete")))
+    }
 }
 
 fn key(name: &str) -> ObjectKey {
@@ -104,10 +124,15 @@ async fn objects_are_followed(world: &World, tasks: &mut JoinSet<()>) -> Result<
     };
     wait("the secret", value("own", "first")).await?;
     wait("the config map", async || store.get(&map).await.ok()).await?;
+    // Nobody can change it, so nobody listens any more for that.
+    wait("its watch ends", async || world.watches("configmaps").filter(|all| *all == (1, 1)))
+        .await?;
     let changed = json!({ "stringData": { "k": "second" } });
     let path = "/api/v1/namespaces/shop/secrets/own";
     world.api(|api| api.patch(path, Patch::Merge, &changed))?;
     wait("the change", value("own", "second")).await?;
+    ensure!(world.watches("configmaps") == Some((1, 1)), "{:?}", world.watches("configmaps"));
+    ensure!(world.watches("secrets") == Some((1, 0)), "{:?}", world.watches("secrets"));
     // Nobody's pod refers to it: whether it exists is not for this node to know.
     let found = store.get(&key("none")).await;
     ensure!(matches!(found, Err(ObjectError::NotYet { .. })), "{found:?}");
@@ -200,10 +225,13 @@ impl World {
     }
 }
 
-// behaviour: OBJ-23
+// behaviour: OBJ-13, OBJ-23
 #[test]
 fn a_node_gets_what_its_own_pods_refer_to_and_nothing_else() -> Result<()> {
-    let cluster = Cluster::start(&ControlPlaneOptions::default())?;
+    let audit = Audit::of(User::node("mine").name())?;
+    let options =
+        ControlPlaneOptions { api_server: audit.flags(), ..ControlPlaneOptions::default() };
+    let cluster = Cluster::start(&options)?;
     cluster.make_namespace("shop")?;
     let api = cluster.api();
     for name in ["mine", "other"] {
@@ -223,7 +251,7 @@ fn a_node_gets_what_its_own_pods_refer_to_and_nothing_else() -> Result<()> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build()?;
     let server = runtime.block_on(server(&kubeconfig))?;
-    let world = World { cluster, server, here, elsewhere };
+    let world = World { cluster, audit, server, here, elsewhere };
     let looked = runtime.block_on(async {
         let mut tasks = JoinSet::new();
         objects_are_followed(&world, &mut tasks).await.context("objects")?;

@@ -1,21 +1,21 @@
 //! The node that our agent registers and the upstream kubelet's, on the same machine and the same runtime: what
 //! their objects and their leases say.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use e2e::agent::Agent;
 use e2e::api::{Api, Patch};
 use e2e::cluster::Cluster;
-use e2e::differences::{Known, differences, is_time, leaves};
+use e2e::differences::{Known, differences};
 use e2e::node::{PATIENCE, program};
+use e2e::node_told::{DIFFERENT, told};
 use e2e::plane::with_controllers;
 use serde_json::{Value, json};
 use testbed::{Command, User, wait};
 
-/// Where our node is not as upstream's, and why that is right.
-const DIFFERENT: &[Known] = &[
+/// Where the two are not the same because there are two.
+const NAMES: &[Known] = &[
     Known {
         path: "/metadata/labels/kubernetes.io~1hostname",
         ours: "ours",
@@ -28,57 +28,58 @@ const DIFFERENT: &[Known] = &[
         upstream: "theirs",
         why: "two nodes, two names",
     },
-    Known {
-        path: "/status/nodeInfo/kubeletVersion",
-        ours: "v1.36.3+ferrolet.*",
-        upstream: "v1.36.3",
-        why: "promised in docs/behaviour/node.md, NODE-16: one sees which agent a node has",
-    },
-    Known {
-        path: "/status/declaredFeatures/ExtendWebSocketsToKubelet",
-        ours: "",
-        upstream: "declared",
-        why: "promised in docs/behaviour/node.md, NODE-17: nothing is declared that is not there, \
-              and nobody can exec or attach by our port",
-    },
 ];
 
-/// What says when and by whom an object was written, and nothing about the node.
-const NOT_COMPARED: &[&str] = &[
-    "/metadata/name",
-    "/metadata/uid",
-    "/metadata/resourceVersion",
-    "/metadata/creationTimestamp",
-    "/metadata/managedFields",
-];
-
-fn told(node: &Value) -> BTreeMap<String, String> {
-    let mut node = node.clone();
-    // Each feature by its name, wherever it is in the list.
-    let features = node["status"]["declaredFeatures"].take();
-    let names = features.as_array().into_iter().flatten().filter_map(Value::as_str);
-    let features = names.map(|name| (name.to_owned(), Value::from("declared")));
-    node["status"]["declaredFeatures"] = Value::Object(features.collect());
-    let mut all = leaves(&node);
-    all.retain(|path, _| !is_time(path) && !NOT_COMPARED.iter().any(|skip| path.starts_with(skip)));
-    all
-}
+/// The taint that nodes are registered with, and that of a node that was there before.
+const HELD: &str = "example.com/held";
+const FOREIGN: &str = "example.com/foreign";
 
 fn is_ready(node: &Value) -> bool {
     let all = node["status"]["conditions"].as_array().into_iter().flatten();
     all.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
-fn ready(api: &Api, name: &str) -> Result<Value> {
+/// Waits until a node is ready and has this taint alone.
+fn ready(api: &Api, name: &str, taint: &str) -> Result<Value> {
     let path = format!("/api/v1/nodes/{name}");
     api.wait(&path, &format!("{name} is ready"), PATIENCE, |node| {
         // Taints of the node's beginning are the controller's business.
         let is_taken_in = |node: &Value| {
             let taints = node["spec"]["taints"].as_array();
-            taints.is_some_and(|all| all.len() == 1 && all[0]["key"] == "example.com/held")
+            taints.is_some_and(|all| all.len() == 1 && all[0]["key"] == taint)
         };
         node.filter(|node| is_ready(node) && is_taken_in(node)).cloned()
     })
+}
+
+/// Makes a node as somebody may have left it: hardly anything of it is true, and some of it is nobody's business but theirs.
+fn make_wrong(api: &Api, name: &str) -> Result<()> {
+    let path = format!("/api/v1/nodes/{name}");
+    api.delete(&path)?;
+    let node = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": "somebody",
+                "kubernetes.io/os": "plan9",
+                "kubernetes.io/arch": "vax",
+                "beta.kubernetes.io/arch": "vax",
+                "node.kubernetes.io/instance-type": "large",
+                "topology.kubernetes.io/zone": "west",
+                "example.com/rack": "1",
+                "example.com/kept": "yes",
+            },
+            "annotations": { "example.com/note": "kept" },
+        },
+        "spec": { "taints": [{ "key": FOREIGN, "value": "x", "effect": "NoSchedule" }] },
+    });
+    api.create("/api/v1/nodes", &node)?;
+    let amounts =
+        json!({ "cpu": "1", "hugepages-2Mi": "64Mi", "hugepages-64Mi": "64Mi", "pods": "3" });
+    let status = json!({ "status": { "capacity": amounts, "allocatable": amounts } });
+    api.patch(&format!("{path}/status"), Patch::Strategic, &status).map(drop)
 }
 
 fn configuration(socket: &str) -> String {
@@ -146,67 +147,91 @@ struct Registered {
     told: Vec<u8>,
 }
 
-/// Runs an agent until its node is ready, and gives it addresses for pods. Both agents have the same ports, so each
-/// is alone.
-fn registered(
-    cluster: &Cluster,
-    agent: Command,
-    name: &str,
-    (config, requests): (&Path, &Path),
-) -> Result<Registered> {
-    let instance = cluster.instance();
-    let kubeconfig = cluster.kubeconfig(&User::node(name))?.display().to_string();
-    let root = instance.dir().join(name).display().to_string();
-    let agent = agent
-        .args(["--config", &config.display().to_string(), "--kubeconfig", &kubeconfig])
-        .args(["--root-dir", &root, "--cert-dir", &format!("{root}/pki")])
-        .args(["--hostname-override", name, "--node-ip", &instance.node_ip().to_string()])
-        .args(["--node-labels", "example.com/rack=7,node.kubernetes.io/pool=a"])
-        .args(["--register-with-taints", "example.com/held=x:PreferNoSchedule"]);
-    let agent = instance.spawn(name, &agent)?;
-    let last_words = || {
-        let log = agent.log();
-        let lines: Vec<&str> = log.lines().filter(|line| !line.contains("FLAG:")).collect();
-        lines[lines.len().saturating_sub(12)..].join("\n")
-    };
-    let node = ready(cluster.api(), name).with_context(last_words)?;
-    let lease = lease(cluster.api(), name).with_context(last_words)?;
-    let told = told_of_addresses(cluster, name, requests).with_context(last_words)?;
-    agent.kill()?;
-    agent.wait(PATIENCE)?;
-    Ok(Registered { node, lease, told })
+/// A cluster with a runtime for agents.
+struct World {
+    cluster: Cluster,
+    /// The configuration of agents.
+    config: PathBuf,
+    /// Where what the runtime is asked is kept.
+    requests: PathBuf,
 }
 
+impl World {
+    fn start() -> Result<Self> {
+        let cluster = Cluster::start(&with_controllers(&["node-lifecycle-controller"]))?;
+        let instance = cluster.instance();
+        let socket = instance.dir().join("hollow.sock").display().to_string();
+        let requests = instance.dir().join("requests");
+        std::fs::create_dir(&requests).context("make a directory for requests")?;
+        let hollow = Command::new(program("hollow")?.display().to_string()).args([
+            "--socket",
+            &socket,
+            "--requests",
+            &requests.display().to_string(),
+        ]);
+        let hollow = instance.spawn("hollow", &hollow)?;
+        wait::until("the in-memory runtime listens", PATIENCE, || {
+            let log = hollow.log();
+            Ok(if log.contains("hollow: ready") { Ok(()) } else { Err(log) })
+        })?;
+        let config = instance.dir().join("kubelet.yaml");
+        std::fs::write(&config, configuration(&socket)).context("write the configuration")?;
+        Ok(Self { cluster, config, requests })
+    }
+
+    /// Runs an agent until its node is ready and has this taint, and gives it addresses for pods. Both agents have the
+    /// same ports, so each is alone.
+    fn registered(&self, agent: Agent, name: &str, taint: &str) -> Result<Registered> {
+        let instance = self.cluster.instance();
+        let kubeconfig = self.cluster.kubeconfig(&User::node(name))?.display().to_string();
+        let root = instance.dir().join(format!("{name}-{}", taint.replace('/', "-")));
+        let root = root.display().to_string();
+        let command = agent
+            .command(instance.dir())?
+            .args(["--config", &self.config.display().to_string(), "--kubeconfig", &kubeconfig])
+            .args(["--root-dir", &root, "--cert-dir", &format!("{root}/pki")])
+            .args(["--hostname-override", name, "--node-ip", &instance.node_ip().to_string()])
+            .args(["--node-labels", "example.com/rack=7,node.kubernetes.io/pool=a"])
+            .args(["--register-with-taints", &format!("{HELD}=x:PreferNoSchedule")]);
+        let agent = instance.spawn(name, &command)?;
+        let last_words = || {
+            let log = agent.log();
+            let lines: Vec<&str> = log.lines().filter(|line| !line.contains("FLAG:")).collect();
+            lines[lines.len().saturating_sub(12)..].join("\n")
+        };
+        let api = self.cluster.api();
+        let node = ready(api, name, taint).with_context(last_words)?;
+        let lease = lease(api, name).with_context(last_words)?;
+        let told =
+            told_of_addresses(&self.cluster, name, &self.requests).with_context(last_words)?;
+        agent.kill()?;
+        agent.wait(PATIENCE)?;
+        Ok(Registered { node, lease, told })
+    }
+
+    /// What both agents make is the same.
+    fn same(&self, taint: &str) -> Result<()> {
+        let theirs = self.registered(Agent::Upstream, "theirs", taint)?;
+        let ours = self.registered(Agent::Ferrolet, "ours", taint)?;
+        ensure!(ours.told == theirs.told, "the runtime: {:?}, {:?}", ours.told, theirs.told);
+        ensure!(ours.lease == theirs.lease, "the lease: {}, {}", ours.lease, theirs.lease);
+        let (ours, theirs) = (ours.node, theirs.node);
+        eprintln!("{} values compared", told(&ours).len());
+        let known = [NAMES, DIFFERENT].concat();
+        let found = differences(&told(&ours), &told(&theirs), &known);
+        ensure!(found.is_empty(), "{}\n\nours: {ours}\n\nupstream's: {theirs}", found.join("\n"));
+        Ok(())
+    }
+}
+
+// behaviour: NODE-2
 #[test]
-fn our_node_says_what_upstreams_says() -> Result<()> {
-    let options = with_controllers(&["node-lifecycle-controller"]);
-    let cluster = Cluster::start(&options)?;
-    let instance = cluster.instance();
-    let socket = instance.dir().join("hollow.sock").display().to_string();
-    let requests = instance.dir().join("requests");
-    std::fs::create_dir(&requests).context("make a directory for requests")?;
-    let hollow = Command::new(program("hollow")?.display().to_string()).args([
-        "--socket",
-        &socket,
-        "--requests",
-        &requests.display().to_string(),
-    ]);
-    let hollow = instance.spawn("hollow", &hollow)?;
-    wait::until("the in-memory runtime listens", PATIENCE, || {
-        let log = hollow.log();
-        Ok(if log.contains("hollow: ready") { Ok(()) } else { Err(log) })
-    })?;
-    let file = instance.dir().join("kubelet.yaml");
-    std::fs::write(&file, configuration(&socket)).context("write the configuration")?;
-    let upstream = Agent::Upstream.command(instance.dir())?;
-    let theirs = registered(&cluster, upstream, "theirs", (&file, &requests))?;
-    let agent = Agent::Ferrolet.command(instance.dir())?;
-    let ours = registered(&cluster, agent, "ours", (&file, &requests))?;
-    ensure!(ours.told == theirs.told, "the runtime: {:?}, {:?}", ours.told, theirs.told);
-    ensure!(ours.lease == theirs.lease, "the lease: {}, {}", ours.lease, theirs.lease);
-    let (ours, theirs) = (ours.node, theirs.node);
-    eprintln!("{} values compared", told(&ours).len());
-    let found = differences(&told(&ours), &told(&theirs), DIFFERENT);
-    ensure!(found.is_empty(), "{}\n\nours: {ours}\n\nupstream's: {theirs}", found.join("\n"));
-    cluster.stop()
+fn our_node_says_what_upstreams_says_also_where_there_was_one_before() -> Result<()> {
+    let world = World::start()?;
+    world.same(HELD)?;
+    for name in ["ours", "theirs"] {
+        make_wrong(world.cluster.api(), name)?;
+    }
+    world.same(FOREIGN).context("a node that was there before")?;
+    world.cluster.stop()
 }

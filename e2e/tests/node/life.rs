@@ -10,7 +10,17 @@ use testbed::ControlPlaneOptions;
 /// How long it may take until the node is ready, on a machine that is slow and shared. It is a second, mostly.
 const READY: Duration = Duration::from_secs(10);
 
-// behaviour: API-6, API-9, NODE-51, NODE-53, STW-11, STW-12, STW-13
+/// The connections of the agent to its API server.
+fn connections(cluster: &ClusterNode) -> Result<Vec<String>> {
+    let server = cluster.control_plane().server();
+    let port = server.rsplit(':').next().unwrap_or_default();
+    let established = ["-Htnp", "state", "established", "dport", "=", &format!(":{port}")];
+    let all = cluster.node().run("ss", &established)?;
+    let of_agent = all.lines().filter(|line| line.contains("(\"ferrolet\","));
+    Ok(of_agent.map(ToOwned::to_owned).collect())
+}
+
+// behaviour: API-6, API-9, NODE-38, NODE-51, NODE-53, STW-11, STW-12, STW-13
 #[test]
 fn a_pod_runs_outlives_the_agent_and_goes_when_it_is_deleted() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
@@ -28,6 +38,8 @@ fn a_pod_runs_outlives_the_agent_and_goes_when_it_is_deleted() -> Result<()> {
     ensure!(status["podIP"].is_string() && status["hostIP"].is_string(), "{status}");
     ensure!(status["observedGeneration"] == pod["metadata"]["generation"], "{status}");
     ensure!(status["qosClass"] == "BestEffort", "{status}");
+    let connections = connections(&cluster)?;
+    ensure!(connections.len() == 1, "{connections:#?}");
     let container = cluster.running("sleeper")?;
     let id = format!("containerd://{}", container.id);
     ensure!(status["containerStatuses"][0]["containerID"] == id, "{status}");

@@ -8,6 +8,7 @@
 mod absence;
 mod addresses;
 mod deleted;
+mod expired;
 mod garbage;
 mod life;
 mod make_cluster;

@@ -10,6 +10,7 @@ use e2e::agent::Agent;
 use e2e::cluster_node::ClusterNode;
 use e2e::differences::{Known, differences, leaves};
 use e2e::first_requests::in_order;
+use e2e::node_told::{DIFFERENT, told};
 use e2e::scenarios::{of_controllers, of_pods};
 use e2e::seen::Seen;
 
@@ -23,11 +24,13 @@ fn same(known: &[Known], play: impl Fn(Agent) -> Result<Seen> + Sync) -> Result<
             .map(|agent| threads.spawn(move || play(agent).with_context(|| agent.name())));
         plays.map(|played| played.join().expect("a play does not panic"))
     });
-    let (ours, upstream) = (serde_json::to_value(ours?)?, serde_json::to_value(upstream?)?);
+    let (ours, upstream) = (ours?, upstream?);
+    let mut found = differences(&told(&ours.node), &told(&upstream.node), DIFFERENT);
+    let (ours, upstream) = (serde_json::to_value(ours.play)?, serde_json::to_value(upstream.play)?);
     let (ours, upstream) = (leaves(&ours), leaves(&upstream));
     println!("{} values of ours and {} of upstream's compared", ours.len(), upstream.len());
     ensure!(upstream.len() > 500, "only {} values of upstream's were seen", upstream.len());
-    let found = differences(&ours, &upstream, known);
+    found.extend(differences(&ours, &upstream, known));
     ensure!(found.is_empty(), "{} differences:\n{}", found.len(), found.join("\n"));
     Ok(())
 }

@@ -53,25 +53,31 @@ fn conditions(input: &MergeInput<'_>, api: &PodStatus, status: &PodStatus) -> Ve
     let mut all: Vec<PodCondition> =
         listed(api).iter().filter(|condition| !is_owned(condition)).cloned().collect();
     let ours = input.ours.conditions.as_deref().unwrap_or_default();
-    all.extend(ours.iter().filter(is_owned).cloned());
     let is_over = |status: &PodStatus| Phase::of(status).is_some_and(Phase::is_terminal);
     let ends_now = !is_over(api) && is_over(status);
-    let disruption = ours.iter().find(|condition| condition.type_ == DISRUPTION_TARGET);
-    if let Some(disruption) = disruption.filter(|_| ends_now) {
-        let place = all.iter().position(|condition| condition.type_ == DISRUPTION_TARGET);
-        let mut disruption = disruption.clone();
-        let same = place.map(|place| &all[place]).filter(|old| old.status == disruption.status);
-        let since = same.and_then(|old| old.last_transition_time.clone());
-        disruption.last_transition_time = since.or(Some(Time(whole(input.now))));
-        match place {
-            Some(place) => all[place] = disruption,
-            None => all.push(disruption),
+    for condition in ours {
+        if is_owned(&condition) {
+            all.push(condition.clone());
+        } else if condition.type_ == DISRUPTION_TARGET && ends_now {
+            disrupt(&mut all, condition.clone(), input.now);
         }
     }
     if is_over(status) {
         settle_readiness(&mut all, Phase::of(status), input.now);
     }
     all
+}
+
+/// Adds why a pod was ended, or puts it in the place of what somebody else said of that.
+fn disrupt(all: &mut Vec<PodCondition>, mut disruption: PodCondition, now: Timestamp) {
+    let place = all.iter().position(|condition| condition.type_ == DISRUPTION_TARGET);
+    let same = place.map(|place| &all[place]).filter(|old| old.status == disruption.status);
+    let since = same.and_then(|old| old.last_transition_time.clone());
+    disruption.last_transition_time = since.or(Some(Time(whole(now))));
+    match place {
+        Some(place) => all[place] = disruption,
+        None => all.push(disruption),
+    }
 }
 
 /// A pod that is over is not ready, whatever was seen last.

@@ -48,14 +48,15 @@ fn conditions_of_others_stay_as_the_api_has_them() {
 #[test]
 fn that_a_pod_is_over_is_not_told_while_it_may_run() {
     let api = || PodStatus { reason: Some("Before".to_owned()), ..status("Running", vec![]) };
-    let mut ours = status("Failed", vec![condition("DisruptionTarget", "True")]);
+    let conditions = vec![condition("DisruptionTarget", "True"), condition("Ready", "False")];
+    let mut ours = status("Failed", conditions);
     ours.reason = Some("Evicted".to_owned());
     let held = merged(api(), &ours, true);
     assert_eq!((held.phase.as_deref(), held.reason.as_deref()), (Some("Running"), Some("Before")));
-    assert_eq!(types(&held), [""; 0]);
+    assert_eq!(types(&held), ["Ready False"]);
     let told = merged(api(), &ours, false);
     assert_eq!((told.phase.as_deref(), told.reason.as_deref()), (Some("Failed"), Some("Evicted")));
-    assert_eq!(types(&told), ["DisruptionTarget True"]);
+    assert_eq!(types(&told), ["DisruptionTarget True", "Ready False"], "in this order");
     assert_eq!(listed(&told)[0].last_transition_time, Some(time(NOW)));
 }
 

@@ -1,6 +1,6 @@
 //! What must be said to the API server so that it has a status.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::PodStatus;
 use model::ids::PodUid;
@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 /// Lists that the API server merges by a key of their elements. Addresses are told anew as a whole.
 const REPLACED: [&str; 2] = ["podIPs", "hostIPs"];
 const CONDITIONS: &str = "conditions";
+/// In which order they are: who reads them sees those of others first, and then ours as they come about.
+const CONDITIONS_ORDER: &str = "$setElementOrder/conditions";
 /// The API server writes it for every container, empty if there is none.
 const LAST_STATE: &str = "lastState";
 
@@ -19,7 +21,14 @@ pub(crate) fn status_patch(uid: &PodUid, from: &PodStatus, to: &PodStatus) -> Op
     let (from, to) = (fields(from), fields(to));
     for (name, value) in differing(&from, &to) {
         let value = match name.as_str() {
-            CONDITIONS => conditions(from.get(CONDITIONS), to.get(CONDITIONS)),
+            CONDITIONS => {
+                changes.insert(CONDITIONS_ORDER.to_owned(), order(to.get(CONDITIONS)));
+                let said = conditions(from.get(CONDITIONS), to.get(CONDITIONS));
+                if said.as_array().is_some_and(Vec::is_empty) {
+                    continue;
+                }
+                said
+            }
             name if REPLACED.contains(&name) => replaced(value),
             name => changed(from.get(name), value),
         };
@@ -95,28 +104,31 @@ fn replaced(list: Value) -> Value {
     }
 }
 
-/// Of conditions those that differ, by their types.
+/// The conditions of a list with their types.
+fn typed(list: Option<&Value>) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
+    let all = list.and_then(Value::as_array).into_iter().flatten();
+    all.filter_map(|one| Some((one.get("type")?.as_str()?, one.as_object()?)))
+}
+
+fn order(list: Option<&Value>) -> Value {
+    typed(list).map(|(kind, _)| json!({ "type": kind })).collect()
+}
+
+/// Of conditions those that differ, by their types. The API server takes them in their order alone.
 fn conditions(from: Option<&Value>, to: Option<&Value>) -> Value {
-    let by_type = |list: Option<&Value>| -> BTreeMap<String, Map<String, Value>> {
-        let all = list.and_then(Value::as_array).into_iter().flatten();
-        let named = all.filter_map(|one| {
-            let one = one.as_object()?;
-            Some((one.get("type")?.as_str()?.to_owned(), one.clone()))
-        });
-        named.collect()
-    };
-    let (before, after) = (by_type(from), by_type(to));
+    let before: BTreeMap<&str, &Map<String, Value>> = typed(from).collect();
+    let after: BTreeSet<&str> = typed(to).map(|(kind, _)| kind).collect();
     let none = Map::new();
     let mut said = Vec::new();
-    for (kind, condition) in &after {
-        let members = differing(before.get(kind).unwrap_or(&none), condition);
+    for (kind, condition) in typed(to) {
+        let members = differing(before.get(kind).unwrap_or(&&none), condition);
         if !members.is_empty() {
             let mut members: Map<String, Value> = members.into_iter().collect();
-            members.insert("type".to_owned(), kind.clone().into());
+            members.insert("type".to_owned(), kind.into());
             said.push(Value::Object(members));
         }
     }
-    let gone = before.keys().filter(|kind| !after.contains_key(*kind));
+    let gone = before.keys().filter(|kind| !after.contains(*kind));
     said.extend(gone.map(|kind| json!({ "$patch": "delete", "type": kind })));
     Value::Array(said)
 }
@@ -178,13 +190,28 @@ mod tests {
             "phase": "Running",
             "reason": null,
             "podIPs": [{ "$patch": "replace" }, { "ip": "10.0.0.2" }],
+            "$setElementOrder/conditions":
+                [{ "type": "Theirs" }, { "type": "Ready" }, { "type": "Initialized" }],
             "conditions": [
-                { "type": "Initialized", "status": "True", "lastTransitionTime": "1970-01-01T00:00:05Z" },
                 { "type": "Ready", "status": "True", "reason": null },
+                { "type": "Initialized", "status": "True", "lastTransitionTime": "1970-01-01T00:00:05Z" },
                 { "$patch": "delete", "type": "PodResizePending" },
             ],
         });
         assert_eq!(said(&before, &after), Some(expected));
+    }
+
+    #[test]
+    fn conditions_that_are_only_in_another_order_are_put_into_theirs() {
+        let of = |types: &[&str]| PodStatus {
+            conditions: Some(types.iter().map(|one| condition(one, "True", None)).collect()),
+            ..PodStatus::default()
+        };
+        let expected = json!({
+            "$setElementOrder/conditions": [{ "type": "Initialized" }, { "type": "Ready" }],
+        });
+        let said = said(&of(&["Ready", "Initialized"]), &of(&["Initialized", "Ready"]));
+        assert_eq!(said, Some(expected));
     }
 
     // behaviour: STW-7

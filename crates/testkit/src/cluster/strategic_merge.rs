@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 const KEYS: [(&str, &str); 4] =
     [("conditions", "type"), ("addresses", "type"), ("podIPs", "ip"), ("hostIPs", "ip")];
 
+/// Begins the name of what says in which order the elements of such a list are.
+const ORDER: &str = "$setElementOrder/";
+
 /// What of an object's metadata makes a patch one of that very object, and of that very version.
 const PRECONDITIONS: [&str; 2] = ["uid", "resourceVersion"];
 
@@ -33,7 +36,7 @@ where
 }
 
 fn apply(to: &mut Map<String, Value>, patch: &Map<String, Value>) {
-    for (name, change) in patch {
+    for (name, change) in patch.iter().filter(|(name, _)| !name.starts_with(ORDER)) {
         let key = KEYS.iter().find(|(list, _)| list == name).map(|(_, key)| *key);
         let there = to.remove(name);
         let merged = match (change, key) {
@@ -56,6 +59,24 @@ fn apply(to: &mut Map<String, Value>, patch: &Map<String, Value>) {
         };
         to.insert(name.clone(), merged);
     }
+    for (list, key) in KEYS {
+        let order = patch.get(&format!("{ORDER}{list}")).and_then(Value::as_array);
+        if let (Some(order), Some(Value::Array(there))) = (order, to.get_mut(list)) {
+            *there = ordered(there, order, key);
+        }
+    }
+}
+
+/// A list in an order. Who is not named there stays before whom it was before.
+fn ordered(list: &[Value], order: &[Value], key: &str) -> Vec<Value> {
+    let place = |one: &Value, all: &[Value]| all.iter().position(|other| other[key] == one[key]);
+    let named = order.iter().filter_map(|one| place(one, list).map(|at| list[at].clone()));
+    let mut all: Vec<Value> = named.collect();
+    for (at, one) in list.iter().enumerate().filter(|(_, one)| place(one, order).is_none()) {
+        let next = all.iter().position(|other| place(other, list).is_some_and(|other| other > at));
+        all.insert(next.unwrap_or(all.len()), one.clone());
+    }
+    all
 }
 
 fn merged(mut there: Map<String, Value>, members: &Map<String, Value>) -> Map<String, Value> {
@@ -124,6 +145,20 @@ mod tests {
             "conditions": [{ "type": "A", "status": "True" }, { "type": "C", "status": "True" }],
         });
         assert_eq!(after::<Pod>(pod, &patch)["status"], expected);
+    }
+
+    #[test]
+    fn lists_are_in_the_order_that_the_patch_says() {
+        let list = |types: &[&str]| -> Vec<Value> {
+            types.iter().map(|name| json!({ "type": name, "status": "True" })).collect()
+        };
+        let pod = json!({ "status": { "conditions": list(&["A", "T", "B", "U"]) } });
+        let order = json!([{ "type": "C" }, { "type": "B" }, { "type": "A" }]);
+        let patch = json!({ "status": {
+            "$setElementOrder/conditions": order, "conditions": list(&["C"]),
+        }});
+        let after = after::<Pod>(pod, &patch);
+        assert_eq!(after["status"], json!({ "conditions": list(&["T", "U", "C", "B", "A"]) }));
     }
 
     #[test]

@@ -93,7 +93,7 @@ async fn making(server: &Server<'_>) -> Result<Arc<Pod>> {
     Ok(made)
 }
 
-/// What a status is patched with is merged: by their keys the elements of those lists that have some.
+/// What a status is patched with is merged: by their keys the elements of those lists that have some, in the order that is said.
 async fn patching(server: &Server<'_>, made: &Pod) -> Result<Arc<Pod>> {
     let first = json!({
         "metadata": { "uid": uid(made)? },
@@ -114,7 +114,15 @@ async fn patching(server: &Server<'_>, made: &Pod) -> Result<Arc<Pod>> {
             "message": null,
             "podIP": "10.0.0.2",
             "podIPs": [{ "ip": "10.0.0.2" }, { "$patch": "replace" }],
-            "conditions": [{ "type": "ferrolet.test/one", "status": "True", "reason": null }],
+            "$setElementOrder/conditions": [
+                { "type": "ferrolet.test/three" },
+                { "type": "ferrolet.test/two" },
+                { "type": "ferrolet.test/one" },
+            ],
+            "conditions": [
+                { "type": "ferrolet.test/three", "status": "True" },
+                { "type": "ferrolet.test/one", "status": "True", "reason": null },
+            ],
         },
     });
     let before = server.patch("contract", &first).await?;
@@ -129,6 +137,10 @@ async fn patching(server: &Server<'_>, made: &Pod) -> Result<Arc<Pod>> {
     let (one, two) = (of("ferrolet.test/one").context("one")?, of("ferrolet.test/two"));
     ensure!(one["status"] == "True" && one.get("reason").is_none(), "{told}");
     ensure!(two.is_some_and(|two| two["status"] == "True"), "{told}");
+    let types =
+        conditions.iter().filter_map(|one| one["type"].as_str()?.strip_prefix("ferrolet.test/"));
+    let types: Vec<&str> = types.collect();
+    ensure!(types == ["three", "two", "one"], "{told}");
     Ok(after)
 }
 

@@ -1,0 +1,106 @@
+//! What the API server notes of the calls of one user.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The calls of a user. Its files go with it.
+#[derive(Debug)]
+pub struct Audit {
+    directory: TempDir,
+}
+
+/// What a node may see as soon as a pod of it refers to it. The server hears of pods by a watch of its own, which may be a moment
+/// behind that of the agent.
+const LATE: [&str; 2] = ["configmaps", "secrets"];
+
+impl Audit {
+    /// For an API server that is started with its flags.
+    pub fn of(user: &str) -> Result<Self> {
+        let audit = Self { directory: tempfile::tempdir().context("make a directory")? };
+        let policy = json!({
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [{ "level": "Metadata", "users": [user] }, { "level": "None" }],
+        });
+        fs::write(audit.file("policy"), policy.to_string()).context("write an audit policy")?;
+        Ok(audit)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// What the API server is told of it.
+    pub fn flags(&self) -> Vec<String> {
+        let flag = |name: &str, file: &str| format!("--audit-{name}={}", self.file(file).display());
+        vec![flag("policy-file", "policy"), flag("log-path", "calls")]
+    }
+
+    /// All calls so far. A watch is there twice: when it begins, and when it ends.
+    pub fn calls(&self) -> Result<Vec<Value>> {
+        let text = fs::read_to_string(self.file("calls")).context("read the calls")?;
+        // The last line may be being written.
+        let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        lines.map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
+    }
+
+    /// Of the calls so far, none was refused, but for those that were made a moment too early and then were granted.
+    pub fn nothing_was_refused(&self) -> Result<()> {
+        let calls = self.calls()?;
+        let refused = refused(&calls);
+        ensure!(refused.is_empty(), "{} of {} calls: {refused:#?}", refused.len(), calls.len());
+        Ok(())
+    }
+}
+
+/// Whether the API server did not let its caller do something, whoever it is.
+fn is_refused(call: &Value) -> bool {
+    [401, 403].iter().any(|code| call["responseStatus"]["code"] == *code)
+}
+
+fn refused(calls: &[Value]) -> Vec<&Value> {
+    let object =
+        |call: &Value| ["resource", "namespace", "name"].map(|key| call["objectRef"][key].clone());
+    let is_granted_later = |at: usize| {
+        let wanted = object(&calls[at]);
+        let is_late = LATE.iter().any(|kind| wanted[0] == *kind);
+        is_late && calls[at..].iter().any(|call| object(call) == wanted && !is_refused(call))
+    };
+    let all = calls.iter().enumerate();
+    all.filter(|(at, call)| is_refused(call) && !is_granted_later(*at))
+        .map(|(_, call)| call)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(resource: &str, name: &str, code: u16) -> Value {
+        let object = json!({ "resource": resource, "namespace": "shop", "name": name });
+        json!({ "objectRef": object, "responseStatus": { "code": code } })
+    }
+
+    #[test]
+    fn what_was_refused_is_found_unless_it_was_asked_a_moment_too_early() {
+        let calls = [
+            call("pods", "web", 404),
+            call("secrets", "early", 403),
+            call("secrets", "early", 200),
+            call("secrets", "foreign", 403),
+            call("secrets", "lost", 200),
+            call("secrets", "lost", 403),
+            call("configmaps", "foreign", 200),
+            call("nodes", "mine", 403),
+            call("nodes", "mine", 200),
+            call("pods", "web", 401),
+        ];
+        let expected = [&calls[3], &calls[5], &calls[7], &calls[9]];
+        assert_eq!(refused(&calls), expected);
+    }
+}

@@ -1,0 +1,46 @@
+//! What the object of a node says of it, and where that of our agent is not as that of the upstream kubelet.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::differences::{Known, is_time, leaves};
+
+/// Where our node is not as upstream's, and why that is right.
+pub const DIFFERENT: &[Known] = &[
+    Known {
+        path: "/status/nodeInfo/kubeletVersion",
+        ours: "v1.36.3+ferrolet.*",
+        upstream: "v1.36.3",
+        why: "promised in docs/behaviour/node.md, NODE-16: one sees which agent a node has",
+    },
+    Known {
+        path: "/status/declaredFeatures/ExtendWebSocketsToKubelet",
+        ours: "",
+        upstream: "declared",
+        why: "promised in docs/behaviour/node.md, NODE-17: nothing is declared that is not there, \
+              and nobody can exec or attach by our port",
+    },
+];
+
+/// What says when and by whom an object was written, and nothing about the node.
+const NOT_COMPARED: &[&str] = &[
+    "/metadata/name",
+    "/metadata/uid",
+    "/metadata/resourceVersion",
+    "/metadata/creationTimestamp",
+    "/metadata/managedFields",
+];
+
+/// All that it says, each value by its path.
+pub fn told(node: &Value) -> BTreeMap<String, String> {
+    let mut node = node.clone();
+    // Each feature by its name, wherever it is in the list.
+    let features = node["status"]["declaredFeatures"].take();
+    let names = features.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let features = names.map(|name| (name.to_owned(), Value::from("declared")));
+    node["status"]["declaredFeatures"] = Value::Object(features.collect());
+    let mut all = leaves(&node);
+    all.retain(|path, _| !is_time(path) && !NOT_COMPARED.iter().any(|skip| path.starts_with(skip)));
+    all
+}

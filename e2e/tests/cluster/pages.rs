@@ -1,0 +1,115 @@
+//! An API server without streaming lists: the pods of a node are listed by pages, and then watched.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::audit::Audit;
+use e2e::cluster::Cluster;
+use e2e::node::PATIENCE;
+use model::ports::cluster::{Change, Sink};
+use model::ports::pod_api::PodApi as _;
+use serde_json::Value;
+use testbed::{ControlPlaneOptions, User};
+
+use crate::objects::pod;
+use crate::our_node::api_server;
+
+const PODS: &str = "/api/v1/namespaces/shop/pods";
+/// One more than a page has.
+const COUNT: usize = 501;
+
+/// What was told, a letter each: all from the beginning, an object, one that is gone, the end of all.
+#[derive(Debug, Default)]
+struct Heard(Mutex<String>);
+
+impl Heard {
+    fn all(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn wait(&self, what: &str, is_it: impl Fn(&str) -> bool) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while !is_it(&self.all()) {
+            ensure!(Instant::now() < end, "{what}: {}", self.all());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+}
+
+impl<T, K> Sink<T, K> for Heard {
+    fn hear(&self, change: Change<T, K>) {
+        let letter = match change {
+            Change::Restarted => 'r',
+            Change::Applied(_) => 'a',
+            Change::Gone(_) => 'g',
+            Change::Unread(_) => 'u',
+            Change::Complete => 'c',
+        };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
+    }
+}
+
+/// Hears all pods, then of one that comes and goes.
+async fn hears_all(cluster: &Cluster) -> Result<()> {
+    let server = api_server(&cluster.kubeconfig(&User::node("mine"))?).await?;
+    let heard = Heard::default();
+    let looked = async {
+        let all = format!("r{}c", "a".repeat(COUNT));
+        heard.wait("all are told, once", |told| told == all).await?;
+        let api = cluster.api();
+        tokio::task::block_in_place(|| api.create(PODS, &pod("another", Some("mine"))))?;
+        let one_more = format!("{all}a");
+        heard.wait("one more", |told| told == one_more).await?;
+        let path = format!("{PODS}/another");
+        tokio::task::block_in_place(|| api.delete_with_grace(&path, 0))?;
+        heard.wait("it is gone", |told| told.ends_with('g')).await
+    };
+    tokio::select! {
+        () = server.follow_pods_of("mine", &heard) => unreachable!("it follows for ever"),
+        looked = looked => looked,
+    }
+}
+
+/// What the server was asked, in order: how, and with which answer. A watch is counted when it is granted.
+fn asked(audit: &Audit) -> Result<Vec<(&'static str, u64)>> {
+    let calls = audit.calls()?;
+    let asked = |call: &Value| {
+        let query = call["requestURI"].as_str()?;
+        let code = call["responseStatus"]["code"].as_u64()?;
+        let is_watch = query.contains("watch=true");
+        if is_watch && code == 200 && call["stage"] != "ResponseStarted" {
+            return None;
+        }
+        let kinds =
+            [("sendInitialEvents=", "stream"), ("continue=", "next page"), ("limit=500", "page")];
+        let kind = kinds.iter().find(|(part, _)| query.contains(part));
+        let kind = kind.map(|(_, kind)| *kind).or(is_watch.then_some("watch"))?;
+        Some((kind, code))
+    };
+    Ok(calls.iter().filter_map(asked).collect())
+}
+
+// behaviour: API-12
+#[test]
+fn without_streaming_lists_pods_are_heard_by_pages() -> Result<()> {
+    let audit = Audit::of(User::node("mine").name())?;
+    let mut flags = audit.flags();
+    flags.push("--feature-gates=WatchList=false".to_owned());
+    let options = ControlPlaneOptions { api_server: flags, ..ControlPlaneOptions::default() };
+    let cluster = Cluster::start(&options)?;
+    cluster.make_namespace("shop")?;
+    for number in 0..COUNT {
+        cluster.api().create(PODS, &pod(&format!("p{number}"), Some("mine")))?;
+    }
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build().context("start a runtime")?;
+    runtime.block_on(hears_all(&cluster))?;
+    drop(runtime);
+    assert_eq!(
+        asked(&audit)?,
+        [("stream", 422), ("page", 200), ("next page", 200), ("watch", 200)]
+    );
+    cluster.stop()
+}
