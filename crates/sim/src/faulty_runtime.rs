@@ -32,6 +32,8 @@ use crate::wanted_images::{WantedImage, image_pull, image_removal};
 const DEADLINE: Duration = Duration::from_mins(2);
 /// The same for a pull; the real one has an hour.
 const PULL_DEADLINE: Duration = Duration::from_mins(6);
+/// The same for a command that may take as long as it likes.
+const COMMAND_DEADLINE: Duration = Duration::from_hours(25_000);
 
 type Work<T> = BoxFuture<'static, Result<T, RuntimeError>>;
 
@@ -214,7 +216,7 @@ impl FaultyRuntime {
             }
             Some(Fault::LostAnswer) => {
                 drop(work.await);
-                std::future::pending().await
+                self.silence(call).await
             }
             Some(
                 Fault::Hang
@@ -222,8 +224,19 @@ impl FaultyRuntime {
                 | Fault::Doubled
                 | Fault::Overtaken(_)
                 | Fault::Refused(_),
-            ) => std::future::pending().await,
+            ) => self.silence(call).await,
         }
+    }
+
+    /// No answer. A command may take for years, but somebody starts a runtime anew before that which
+    /// does not answer.
+    async fn silence<T>(&self, call: &Call) -> Result<T, RuntimeError> {
+        if call.deadline < COMMAND_DEADLINE {
+            return std::future::pending().await;
+        }
+        let mut calm = self.outside.calm.subscribe();
+        calm.wait_for(|calm| *calm).await.expect("the outside outlives its agents");
+        Err(call.error(Code::Unavailable, "the runtime was started anew"))
     }
 
     /// Does it later, whether or not the agent still lives; unless the runtime is away then.
@@ -413,7 +426,8 @@ impl Runtime for FaultyRuntime {
         command: &[String],
         timeout: Option<Duration>,
     ) -> Result<ExecOutput, RuntimeError> {
-        let call = Call::new(Method::ExecSync, self.outside.short(id.as_str()));
+        let mut call = Call::new(Method::ExecSync, self.outside.short(id.as_str()));
+        call.deadline = timeout.map_or(COMMAND_DEADLINE, |timeout| DEADLINE + timeout);
         let (id, command) = (id.clone(), command.to_vec());
         let work = self
             .work(move |runtime| async move { runtime.exec_sync(&id, &command, timeout).await });
