@@ -216,6 +216,19 @@ async fn a_pre_stop_hook_runs_first_and_its_time_comes_out_of_the_grace() {
     }
 }
 
+// behaviour: ACT-85, ACT-60
+#[tokio::test(start_paused = true)]
+async fn without_a_grace_no_pre_stop_hook_runs_and_the_runtime_is_told_two_seconds() {
+    for handler in [exec(&["/workload", "exit", "1"]), sleep(1), http("HTTP")] {
+        let world = World::new();
+        let pod = with(pre_stop(handler.clone()), &["ignore", "TERM"]);
+        world.synced(&pod).await;
+        assert_eq!(end(&world, &pod, 0).await, seconds(2), "{handler:?}");
+        assert_eq!(world.calls(), [Method::StopContainer, Method::StopPodSandbox], "{handler:?}");
+        assert!(!world.events.has("FailedPreStopHook"), "{handler:?}");
+    }
+}
+
 // behaviour: ACT-86
 #[tokio::test(start_paused = true)]
 async fn a_pre_stop_hook_that_fails_is_told_and_changes_nothing() {
