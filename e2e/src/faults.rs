@@ -2,6 +2,7 @@
 //! again, whatever happened on the way.
 
 mod between;
+mod held;
 mod names;
 mod told_of_addresses;
 
@@ -9,7 +10,7 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use testbed::wait;
+use testbed::{Options, wait};
 
 use crate::cri_proxy::CriProxy;
 use crate::ctr;
@@ -17,6 +18,7 @@ use crate::node::Node;
 use crate::registry::Registry;
 use crate::tidy::{WantedPod, wait_tidy};
 
+pub use held::HeldRunc;
 pub use told_of_addresses::told_of_addresses;
 
 /// How long a stage of a round may take. A pod that failed waits up to 15 s for its next try, and one
@@ -106,9 +108,18 @@ impl Fault {
         Ok(Self { row: row.with_context(|| format!("{method} has no row"))?, how })
     }
 
-    /// The agent gives a pull an hour: one that is not answered must come to an end here.
+    /// What happens to the command that a container of the pods runs right after its start.
+    pub fn after_start(how: &'static str) -> Result<Self> {
+        let command = Self::new("ExecSync", how)?;
+        Ok(Self { row: Row { stage: Stage::Start, ..command.row }, ..command })
+    }
+
+    /// The agent gives a pull an hour, and a command after the start as long as it likes: one that is not
+    /// answered must come to an end here.
     fn takes_an_hour(&self) -> bool {
-        self.row.method == "PullImage" && (self.how.contains("hang") || self.how.contains("late"))
+        let is_long = self.row.method == "PullImage" || self.row.method == "ExecSync";
+        let is_silent = self.how.contains("hang") || self.how.contains("late");
+        self.row.stage == Stage::Start && is_long && is_silent
     }
 }
 
@@ -131,13 +142,20 @@ pub struct FaultyNode {
 const SMALL: u32 = 20;
 const LARGE: u32 = 30;
 
-/// The containers of each pod: one whose image is there, and one whose image is always pulled.
+/// The containers of each pod that run: one whose image is there, and one whose image is always pulled.
 const CONTAINERS: [&str; 2] = ["main", "pulled"];
+/// The one that ends before they start.
+const INIT: &str = "init";
 
 impl FaultyNode {
     /// A node without an agent and pods.
     pub fn start() -> Result<Self> {
-        let mut node = Node::start()?;
+        Self::start_with(&Options::default())
+    }
+
+    /// The same, with a runtime set up otherwise.
+    pub fn start_with(options: &Options) -> Result<Self> {
+        let mut node = Node::start_with(options)?;
         let registry = Registry::start(node.instance())?;
         let proxy = node.put_proxy_before_runtime()?;
         node.configure(IMPATIENT)?;
@@ -268,12 +286,18 @@ metadata:
   uid: uid-of-{pod}
 spec:
   terminationGracePeriodSeconds: 2
+  initContainers:
+  - name: {INIT}
+    image: ferrolet.test/workload:1
+    args: [exit, '0']
   containers:
   - name: main
     image: ferrolet.test/workload:1
     args: [sleep, forever]
     resources: {{requests: {{cpu: {cpu}m}}, limits: {{cpu: {limit}m}}}}
-    lifecycle: {{preStop: {{exec: {{command: [/workload, exit, '0']}}}}}}
+    lifecycle:
+      postStart: {{exec: {{command: [/workload, exit, '0']}}}}
+      preStop: {{exec: {{command: [/workload, exit, '0']}}}}
   - name: pulled
     image: {image}
     imagePullPolicy: Always

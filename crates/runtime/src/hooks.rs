@@ -55,7 +55,7 @@ pub enum HookFailure {
         /// What of that it complained about.
         stderr: String,
     },
-    /// The container ended, and its request got no answer for a while after that.
+    /// The container ended, and its command or request got no answer for a while after that.
     #[error("the container has ended")]
     Ended,
     /// Its request got no answer.

@@ -28,7 +28,7 @@ use crate::layout::next_restart_count;
 use crate::lives::Life;
 use model::log_layout::LogLayout;
 
-/// How long the answer to a request is waited for after the container has ended that it is made for.
+/// How long the answer to a hook is waited for after its container has ended.
 const AFTERLIFE: Duration = Duration::from_secs(10);
 
 /// A container to start.
@@ -231,8 +231,9 @@ impl PodRuntime {
                 return Err(StartError::PodEnds);
             }
             ran = self.run_hook(&hooked, handler, None) => ran,
-            // A command ends with its container; a request to somebody else may never.
-            () = life.is_over_for(AFTERLIFE), if handler.http_get.is_some() => Err(HookFailure::Ended),
+            // A command ends with its container, but what tells so may be lost; a request to somebody
+            // else may never be answered. A pause ends by itself.
+            () = life.is_over_for(AFTERLIFE), if !sleeps => Err(HookFailure::Ended),
         };
         let Err(failure) = ran else { return Ok(()) };
         // What the hook said may hold secrets, so the event does not repeat it.

@@ -32,8 +32,13 @@ use crate::wanted_images::{WantedImage, image_pull, image_removal};
 const DEADLINE: Duration = Duration::from_mins(2);
 /// The same for a pull; the real one has an hour.
 const PULL_DEADLINE: Duration = Duration::from_mins(6);
+/// The same for a command that may take as long as it likes.
+const COMMAND_DEADLINE: Duration = Duration::from_hours(25_000);
+/// Longer than any history.
+const NEVER: Duration = Duration::from_hours(250_000);
 
-type Work<T> = BoxFuture<'static, Result<T, RuntimeError>>;
+/// Something to do with the real runtime, which begins at once and has its effect so much later.
+type Work<T> = Box<dyn FnOnce(Duration) -> BoxFuture<'static, Result<T, RuntimeError>> + Send>;
 
 /// The runtime of one agent.
 #[derive(Debug)]
@@ -89,16 +94,18 @@ impl Call {
 impl FaultyRuntime {
     /// Something to do with the real runtime, which goes on even if nobody waits for it any more. What
     /// it changed is seen at once.
-    fn work<T, F>(&self, call: impl FnOnce(Arc<dyn Runtime>) -> F) -> Work<T>
+    fn work<T, F>(&self, call: impl FnOnce(Arc<dyn Runtime>) -> F + Send + 'static) -> Work<T>
     where
         F: Future<Output = Result<T, RuntimeError>> + Send + 'static,
     {
-        let work = call(Arc::clone(&self.outside.runtime) as _);
         let outside = Arc::clone(&self.outside);
-        Box::pin(async move {
-            let answer = work.await;
-            outside.observe();
-            answer
+        Box::new(move |later| {
+            let work = call(Arc::new(outside.runtime.slower(later)));
+            Box::pin(async move {
+                let answer = work.await;
+                outside.observe();
+                answer
+            })
         })
     }
 
@@ -128,11 +135,12 @@ impl FaultyRuntime {
     }
 
     /// Something to ask the real runtime.
-    fn look<T, F>(&self, call: impl FnOnce(Arc<dyn Runtime>) -> F) -> Work<T>
+    fn look<T, F>(&self, call: impl FnOnce(Arc<dyn Runtime>) -> F + Send + 'static) -> Work<T>
     where
         F: Future<Output = Result<T, RuntimeError>> + Send + 'static,
     {
-        Box::pin(call(Arc::clone(&self.outside.runtime) as _))
+        let outside = Arc::clone(&self.outside);
+        Box::new(move |later| Box::pin(call(Arc::new(outside.runtime.slower(later)))))
     }
 
     async fn call<T: Send + 'static>(&self, call: Call, work: Work<T>) -> Result<T, RuntimeError> {
@@ -193,19 +201,16 @@ impl FaultyRuntime {
     ) -> Result<T, RuntimeError> {
         let too_late = || Err(call.error(Code::DeadlineExceeded, "its time is up"));
         match fault {
-            None => work.await,
+            None => work(Duration::ZERO).await,
             Some(Fault::Error(code)) => Err(call.error(code, "something is wrong")),
-            Some(Fault::Slow(time)) => {
-                sleep(time).await;
-                work.await
-            }
+            Some(Fault::Slow(time)) => work(time).await,
             Some(Fault::LateAnswer(time)) => {
-                let answer = work.await;
+                let answer = work(Duration::ZERO).await;
                 sleep(time).await;
                 answer
             }
             Some(Fault::LateSuccess) => {
-                drop(work.await);
+                drop(work(Duration::ZERO).await);
                 too_late()
             }
             Some(Fault::LateEffect(time)) => {
@@ -213,8 +218,8 @@ impl FaultyRuntime {
                 too_late()
             }
             Some(Fault::LostAnswer) => {
-                drop(work.await);
-                std::future::pending().await
+                drop(work(Duration::ZERO).await);
+                self.silence(call).await
             }
             Some(
                 Fault::Hang
@@ -222,23 +227,40 @@ impl FaultyRuntime {
                 | Fault::Doubled
                 | Fault::Overtaken(_)
                 | Fault::Refused(_),
-            ) => std::future::pending().await,
+            ) => tokio::select! {
+                // It has begun, and goes no further as long as anybody waits for it.
+                answer = work(NEVER) => answer,
+                answer = self.silence(call) => answer,
+            },
         }
     }
 
-    /// Does it later, whether or not the agent still lives; unless the runtime is away then.
+    /// No answer. A command may take for years, but somebody starts a runtime anew before that which
+    /// does not answer.
+    async fn silence<T>(&self, call: &Call) -> Result<T, RuntimeError> {
+        if call.deadline < COMMAND_DEADLINE {
+            return std::future::pending().await;
+        }
+        let mut calm = self.outside.calm.subscribe();
+        calm.wait_for(|calm| *calm).await.expect("the outside outlives its agents");
+        Err(call.error(Code::Unavailable, "the runtime was started anew"))
+    }
+
+    /// Does it later, whether or not the agent still lives; unless the runtime goes away before that,
+    /// which takes along what has begun.
     fn later<T: Send + 'static>(&self, time: Duration, call: &Call, work: Work<T>) {
         let outside = Arc::clone(&self.outside);
         let what = format!("late     {} {}", call.method, call.object);
         let trouble = self.outside.trouble();
+        let work = work(time);
         let mut late = self.outside.late.lock().unwrap_or_else(PoisonError::into_inner);
         late.spawn(async move {
-            sleep(time).await;
-            if *outside.away.borrow() {
-                return;
+            let mut away = outside.away.subscribe();
+            tokio::select! {
+                biased;
+                _ = away.wait_for(|away| *away) => {}
+                _ = work => outside.say(what),
             }
-            outside.say(what);
-            drop(work.await);
             drop(trouble);
         });
     }
@@ -413,7 +435,8 @@ impl Runtime for FaultyRuntime {
         command: &[String],
         timeout: Option<Duration>,
     ) -> Result<ExecOutput, RuntimeError> {
-        let call = Call::new(Method::ExecSync, self.outside.short(id.as_str()));
+        let mut call = Call::new(Method::ExecSync, self.outside.short(id.as_str()));
+        call.deadline = timeout.map_or(COMMAND_DEADLINE, |timeout| DEADLINE + timeout);
         let (id, command) = (id.clone(), command.to_vec());
         let work = self
             .work(move |runtime| async move { runtime.exec_sync(&id, &command, timeout).await });

@@ -26,6 +26,7 @@ mod store;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
@@ -60,7 +61,19 @@ pub struct MemoryRuntime {
     clock: Arc<dyn WallClock>,
     /// Read and written by every call and every open stream, never held across an await.
     world: Arc<Mutex<World>>,
-    director: Box<Director>,
+    director: Arc<Director>,
+    /// How much longer than others its calls take until they have an effect.
+    slower_by: Duration,
+    streams: Arc<Streams>,
+}
+
+/// The streams of events, which end with the runtime.
+struct Streams(Arc<Mutex<World>>);
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).store.feed.end(None);
+    }
 }
 
 /// All that the runtime knows.
@@ -84,28 +97,44 @@ struct World {
 impl MemoryRuntime {
     /// A runtime that has nothing yet. Its processes do what the workload program would do.
     pub fn new(clock: Arc<dyn WallClock>) -> Self {
+        let world = Arc::new(Mutex::new(World {
+            store: Store::default(),
+            images: Images::default(),
+            calls: Calls::default(),
+            faults: Faults::default(),
+            runtime: condition(true),
+            network: condition(true),
+            handlers: vec![RuntimeHandler {
+                name: String::new(),
+                user_namespaces: true,
+                recursive_read_only_mounts: true,
+            }],
+            image_directories: vec![PathBuf::from(IMAGE_DIRECTORY)],
+            sandbox_image: None,
+            listed_besides: Vec::new(),
+            longest_list: usize::MAX,
+        }));
         Self {
             clock,
-            world: Arc::new(Mutex::new(World {
-                store: Store::default(),
-                images: Images::default(),
-                calls: Calls::default(),
-                faults: Faults::default(),
-                runtime: condition(true),
-                network: condition(true),
-                handlers: vec![RuntimeHandler {
-                    name: String::new(),
-                    user_namespaces: true,
-                    recursive_read_only_mounts: true,
-                }],
-                image_directories: vec![PathBuf::from(IMAGE_DIRECTORY)],
-                sandbox_image: None,
-                listed_besides: Vec::new(),
-                longest_list: usize::MAX,
-            })),
-            director: Box::new(|config, command| {
+            streams: Arc::new(Streams(Arc::clone(&world))),
+            world,
+            director: Arc::new(|config, command| {
                 Script::stopped_by(config.stop_signal.as_deref(), command)
             }),
+            slower_by: Duration::ZERO,
+        }
+    }
+
+    /// The same runtime and all that it has, as somebody meets it whose calls take so much longer
+    /// until they have an effect. They have begun by then: the names of what they make are taken.
+    #[must_use]
+    pub fn slower(&self, by: Duration) -> Self {
+        Self {
+            clock: Arc::clone(&self.clock),
+            world: Arc::clone(&self.world),
+            director: Arc::clone(&self.director),
+            slower_by: by,
+            streams: Arc::clone(&self.streams),
         }
     }
 
@@ -115,7 +144,7 @@ impl MemoryRuntime {
         mut self,
         director: impl Fn(&ContainerConfig, &[String]) -> Script + Send + Sync + 'static,
     ) -> Self {
-        self.director = Box::new(director);
+        self.director = Arc::new(director);
         self
     }
 
@@ -304,13 +333,6 @@ impl MemoryRuntime {
     /// A test that panicked elsewhere must not hide its own message behind a poisoned lock.
     fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for MemoryRuntime {
-    /// A runtime that goes ends its streams.
-    fn drop(&mut self) {
-        self.world().store.feed.end(None);
     }
 }
 

@@ -60,7 +60,7 @@ impl FaultyNode {
     }
 
     /// The first container of a pod.
-    fn main(&self, pod: &str) -> Result<CtrContainer> {
+    pub(super) fn main(&self, pod: &str) -> Result<CtrContainer> {
         let pod = format!("{pod}-{NODE_NAME}");
         let mut containers = ctr::containers(self.node.instance())?;
         containers.retain(|one| one.pod == pod && one.name == "main" && one.is_alive());

@@ -12,7 +12,7 @@ use model::wanted::{ContainerConfig, SandboxConfig};
 use testbed::wait;
 use testkit::wanted;
 
-use super::{CONTAINERS, FaultyNode, STAGE};
+use super::{CONTAINERS, FaultyNode, INIT, STAGE};
 use crate::node::NODE_NAME;
 use crate::tidy::wait_tidy;
 
@@ -79,7 +79,7 @@ async fn take_containers(
     sandbox: &SandboxId,
     config: &SandboxConfig,
 ) -> Result<()> {
-    for name in CONTAINERS {
+    for name in CONTAINERS.into_iter().chain([INIT]) {
         for attempt in 0..NUMBERS {
             let container = wanted::container(config, name, IMAGE, &["sleep", "forever"]);
             let container = ContainerConfig { attempt, ..container };

@@ -306,3 +306,34 @@ fn who_must_not_be_root_or_set_a_sysctl_is_told_so_and_counts_survive_the_agent(
     ensure!(logs.split_whitespace().rev().take(2).eq(["2.log", "1.log"]), "{logs}");
     node.stop()
 }
+
+#[test]
+fn the_nodes_settings_say_what_a_pod_may_change_and_whom_the_kernel_filters() -> Result<()> {
+    let mut node = Node::start()?;
+    node.configure("allowedUnsafeSysctls: [net.core.*]\nseccompDefault: true")?;
+    let sysctl = "securityContext: {sysctls: [{name: net.core.somaxconn, value: '9'}]}";
+    let set = pod("set", sysctl, &[("main", "[cat, /proc/sys/net/core/somaxconn]", "")]);
+    let free = "securityContext: {seccompProfile: {type: Unconfined}}";
+    let status_file = "[cat, /proc/self/status]";
+    let node_name = "env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]";
+    let filtered = pod(
+        "filtered",
+        "hostname: filtered",
+        &[("silent", status_file, ""), ("free", status_file, free), ("node", "[env]", node_name)],
+    );
+    // A name of a pod may be four times as long as one of a host.
+    let long = format!("{}-{}", "n".repeat(62), "m".repeat(40));
+    let named = pod(&long, "", &[("main", "[cat, /proc/sys/kernel/hostname]", "")]);
+    ended(&mut node, &[("set", set), ("filtered", filtered), (&long, named)])?;
+    ensure!(lines(&node, "set", "main")? == ["9"], "{:?}", lines(&node, "set", "main")?);
+    for (container, mode) in [("silent", "2"), ("free", "0")] {
+        let told = lines(&node, "filtered", container)?;
+        ensure!(status(&told, "Seccomp")? == mode, "{container}: {told:?}");
+    }
+    let environment = lines(&node, "filtered", "node")?;
+    ensure!(environment.contains(&format!("NODE={NODE_NAME}")), "{environment:?}");
+    // The 63rd letter is a hyphen, with which no name ends.
+    let hostname = lines(&node, &long, "main")?;
+    ensure!(hostname == ["n".repeat(62)], "{hostname:?}");
+    node.stop()
+}

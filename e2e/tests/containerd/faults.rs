@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use e2e::faults::{Fault, FaultyNode, METHODS};
+use e2e::faults::{Fault, FaultyNode, HeldRunc, METHODS};
 
 /// A method, and what happens to one call of it.
 type Planned = (&'static str, &'static str);
@@ -25,6 +25,34 @@ fn rounds(faults: &[Planned]) -> Result<()> {
 fn a_sandbox_that_comes_after_its_pod_has_gone_is_ended() -> Result<()> {
     let mut node = FaultyNode::start()?;
     node.round_with_a_late_sandbox("web")?;
+    node.round(&["web"], &[])?;
+    node.stop()
+}
+
+// behaviour: ACT-103, ACT-107
+#[test]
+fn a_sandbox_that_the_runtime_is_still_making_holds_up_no_pod() -> Result<()> {
+    let held = HeldRunc::make()?;
+    let mut node = FaultyNode::start_with(&held.options())?;
+    node.round_with_a_name_under_way("web", &held)?;
+    node.round(&["web"], &[])?;
+    node.stop()
+}
+
+#[test]
+fn a_sandbox_that_the_runtime_gives_up_with_the_agent_leaves_nothing() -> Result<()> {
+    let held = HeldRunc::make()?;
+    let mut node = FaultyNode::start_with(&held.options())?;
+    node.round_with_a_sandbox_that_is_given_up("web", &held)?;
+    node.round(&["web"], &[])?;
+    node.stop()
+}
+
+// behaviour: ACT-83, ACT-305
+#[test]
+fn a_command_after_the_start_that_is_not_answered_is_made_up_for() -> Result<()> {
+    let mut node = FaultyNode::start()?;
+    node.round(&["web"], &[Fault::after_start("late")?])?;
     node.round(&["web"], &[])?;
     node.stop()
 }

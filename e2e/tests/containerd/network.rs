@@ -83,3 +83,33 @@ fn a_pod_is_reached_through_the_nodes_port_and_asks_whom_its_policy_says() -> Re
     get(address).err().context("the port is open after the pod's end")?;
     node.stop()
 }
+
+#[test]
+fn a_port_is_open_on_the_address_and_for_the_protocol_that_the_pod_says() -> Result<()> {
+    let mut node = Node::start()?;
+    let own = node.instance().node_ip();
+    let ports = format!(
+        "ports: [{{containerPort: 8080, hostPort: 8091, hostIP: {own}}}, \
+         {{name: inside, containerPort: 8080, hostPort: 8092, hostIP: 127.0.0.1}}, \
+         {{name: names, containerPort: 53, hostPort: 8093, protocol: UDP}}]"
+    );
+    let web = pod("web", "hostname: web", &[("main", "[serve, '8080']", &ports)]);
+    node.write_manifest("web.yaml", &web)?;
+    node.start_agent()?;
+    let open = SocketAddr::from((own, 8091));
+    let answer = wait::until("the pod answers", PATIENCE, || {
+        Ok(get(open).map_err(|error| format!("{error:#}")))
+    });
+    node.explained(answer)?;
+    for port in [8092, 8093] {
+        let closed = get(SocketAddr::from((own, port)));
+        ensure!(closed.is_err(), "{port} is open from outside: {closed:?}");
+    }
+    let rules =
+        node.run("sh", &["-c", "iptables -t nat -S; nft list ruleset 2>/dev/null || true"])?;
+    let told =
+        |parts: &[&str]| rules.lines().any(|rule| parts.iter().all(|part| rule.contains(part)));
+    ensure!(told(&["udp", "8093"]) && !told(&["tcp", "8093"]), "{rules}");
+    ensure!(told(&["127.0.0.1", "tcp", "8092"]), "{rules}");
+    node.stop()
+}

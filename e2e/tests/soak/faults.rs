@@ -57,7 +57,13 @@ fn what_is_done_too_late_meets_the_next_try() -> Result<()> {
     one_by_one(changes.flat_map(|method| delays.map(|late| Fault::new(method, late))))
 }
 
-/// The second of the pod's two containers, and looks that come later than the first.
+/// The command that a container runs right after its start.
+#[test]
+fn a_command_after_the_start_goes_wrong() -> Result<()> {
+    one_by_one(KINDS.into_iter().map(Fault::after_start))
+}
+
+/// The second of the pod's containers, and looks that come later than the first.
 #[test]
 fn a_later_call_goes_wrong() -> Result<()> {
     let methods = ["CreateContainer", "StartContainer", "ContainerStatus"];

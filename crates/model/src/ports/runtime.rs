@@ -96,8 +96,7 @@ impl RuntimeError {
     /// Whether the name of what was to be made belongs to something else: to one that is there, or to
     /// an earlier call that the runtime has not done with.
     pub fn is_name_taken(&self) -> bool {
-        let said = |words| self.message.contains(words);
-        self.code == Code::AlreadyExists || said("is reserved") || said("already in use")
+        self.code == Code::AlreadyExists || says_name_is_taken(&self.message)
     }
 
     /// Whether the call may have taken effect although it failed.
@@ -107,6 +106,22 @@ impl RuntimeError {
             Code::DeadlineExceeded | Code::Unavailable | Code::Cancelled | Code::Unknown
         )
     }
+}
+
+/// What runtimes say of a name that something else has, right behind the name.
+const TAKEN: [&str; 3] = [" is reserved", " is already in use", " already exists"];
+
+/// Whether a runtime says that a name is taken, and not an address, a port, or what else of a pod's
+/// network may be in use or exist already.
+fn says_name_is_taken(message: &str) -> bool {
+    let is_of_a_name = |before: &str| {
+        let quoted = before.strip_suffix('"').and_then(|before| before.rsplit_once('"'));
+        let before = quoted.map_or(before, |(before, _)| before);
+        before.split_whitespace().next_back() == Some("name")
+    };
+    TAKEN
+        .iter()
+        .any(|words| message.match_indices(words).any(|(at, _)| is_of_a_name(&message[..at])))
 }
 
 /// Which sandboxes to list. Nothing set lists all.
@@ -384,5 +399,74 @@ pub trait Runtime: Debug + Send + Sync {
             code: Code::Unimplemented,
             message: "this runtime does not tell events".to_owned(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_taken_when_the_runtime_says_so_of_a_name() {
+        let name = "web_default_uid_0";
+        let taken = [
+            // containerd
+            format!(
+                "failed to reserve sandbox name \"{name}\": name \"{name}\" is reserved for \"5e1f\""
+            ),
+            format!(
+                "failed to reserve container name \"main_{name}\"; check if another CreateContainer \
+                 request is in progress: name \"main_{name}\" is reserved for \"77ab\""
+            ),
+            // CRI-O
+            format!("pod sandbox with name \"k8s_{name}\" already exists"),
+            format!("error reserving pod name k8s_{name} for id 5e1f: name is reserved"),
+            format!(
+                "creating container storage: the container name \"k8s_{name}\" is already in use by 77ab. \
+                 You have to remove that container to be able to reuse that name: that name is already in use"
+            ),
+            "that name is already in use".to_owned(),
+        ];
+        for message in taken {
+            assert!(failed(Code::Unknown, &message).is_name_taken(), "{message}");
+            assert!(failed(Code::FailedPrecondition, &message).is_name_taken(), "{message}");
+        }
+        assert!(failed(Code::AlreadyExists, "no words").is_name_taken());
+    }
+
+    #[test]
+    fn an_address_or_a_port_in_use_is_no_name() {
+        let sandbox = "failed to setup network for sandbox \"5e1f\": plugin type=";
+        let other = [
+            format!(
+                "{sandbox}\"portmap\" failed (add): listen tcp 0.0.0.0:80: bind: address already in use"
+            ),
+            format!("{sandbox}\"portmap\" failed (add): port 8080 is already allocated"),
+            format!(
+                "{sandbox}\"host-local\" failed (add): requested IP 10.88.0.2 is already in use"
+            ),
+            format!(
+                "{sandbox}\"bridge\" failed (add): container veth name provided (eth0) already exists"
+            ),
+            format!("{sandbox}\"static\" failed (add): address \"10.88.0.2\" is already in use"),
+            format!("{sandbox}\"macvlan\" failed (add): 10.0.0.0/8 is reserved for internal use"),
+            format!("{sandbox}\"firewall\" failed (add): iptables: Chain already exists."),
+            "key \"5e1f\" is reserved for \"web_default_uid_0\"".to_owned(),
+            "the hostname \"web\" is already in use".to_owned(),
+            "\" is reserved for \"".to_owned(),
+            String::new(),
+        ];
+        for message in other {
+            assert!(!failed(Code::Unknown, &message).is_name_taken(), "{message}");
+        }
+    }
+
+    fn failed(code: Code, message: &str) -> RuntimeError {
+        RuntimeError {
+            method: "RunPodSandbox",
+            object: "default/web".to_owned(),
+            code,
+            message: message.to_owned(),
+        }
     }
 }

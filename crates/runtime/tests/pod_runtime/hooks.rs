@@ -145,28 +145,52 @@ async fn the_end_of_the_pod_ends_the_wait_for_a_post_start_hook() {
     }
 }
 
-// behaviour: ACT-303
+// behaviour: ACT-303, ACT-304
 #[tokio::test(start_paused = true)]
-async fn a_request_of_a_post_start_hook_is_given_up_after_the_end_of_its_container() {
-    let world = World::new();
-    let mut handler = http("HTTP");
-    handler.http_get.as_mut().unwrap().host = Some("hooks.test".into());
-    world.web.put("http://hooks.test:8080/hook", Page::Silence);
-    let pod = with(post_start(handler), &["sleep", "forever"]);
-    let begun = Instant::now();
-    let ((reasons, error), ()) = tokio::join!(world.failed(&pod), async {
-        tokio::time::sleep(seconds(60)).await;
-        let id = world.running(&pod, "main").await;
-        world.runtime.kill_container(&id, 1);
-        world.pods.container_died(&id);
-    });
-    assert_eq!(
-        (reasons, begun.elapsed()),
-        (vec![("main".to_owned(), "PostStartHookError")], seconds(70))
-    );
-    let SyncError::StartContainers(failed) = error else { unreachable!() };
-    let said = failed[0].1.message();
-    assert!(said.ends_with("failed - error: the container has ended"), "{said}");
+async fn a_post_start_hook_that_is_not_answered_is_given_up_after_the_end_of_its_container() {
+    let mut request = http("HTTP");
+    request.http_get.as_mut().unwrap().host = Some("hooks.test".into());
+    for handler in [request, exec(&["/workload", "sleep", "1"])] {
+        let world = World::new();
+        world.web.put("http://hooks.test:8080/hook", Page::Silence);
+        world.runtime.inject(Rule::on(Method::ExecSync, Fault::lost_answer()));
+        let pod = with(post_start(handler), &["sleep", "forever"]);
+        let begun = Instant::now();
+        let ((reasons, error), ()) = tokio::join!(world.failed(&pod), async {
+            tokio::time::sleep(seconds(60)).await;
+            let id = world.running(&pod, "main").await;
+            world.runtime.kill_container(&id, 1);
+            world.pods.container_died(&id);
+        });
+        assert_eq!(
+            (reasons, begun.elapsed()),
+            (vec![("main".to_owned(), "PostStartHookError")], seconds(70))
+        );
+        let SyncError::StartContainers(failed) = error else { unreachable!() };
+        let said = failed[0].1.message();
+        assert!(said.contains("failed - error: the container has ended"), "{said}");
+    }
+}
+
+// behaviour: ACT-305
+#[tokio::test(start_paused = true)]
+async fn a_post_start_command_that_is_not_answered_is_waited_for_until_the_pod_ends() {
+    for fault in [Fault::hang(), Fault::lost_answer()] {
+        let world = World::new();
+        world.runtime.inject(Rule::on(Method::ExecSync, fault));
+        let pod = with(post_start(exec(&["/workload", "sleep", "1"])), &["sleep", "forever"]);
+        let cancel = CancellationToken::new();
+        let begun = Instant::now();
+        let (synced, ()) = tokio::join!(world.sync_until(&pod, &cancel), async {
+            tokio::time::sleep(seconds(10_000)).await;
+            world.running(&pod, "main").await;
+            cancel.cancel();
+        });
+        assert!(matches!(synced, Err(SyncError::StartContainers(_))));
+        assert_eq!(begun.elapsed(), seconds(10_000));
+        assert_eq!(end(&world, &pod, 10).await, seconds(0));
+        assert!(!world.events.has("FailedPostStartHook"));
+    }
 }
 
 // behaviour: ACT-85
@@ -189,6 +213,19 @@ async fn a_pre_stop_hook_runs_first_and_its_time_comes_out_of_the_grace() {
         let pod = with(pre_stop(handler.clone()), &args);
         world.synced(&pod).await;
         assert_eq!(end(&world, &pod, grace).await, seconds(took), "{handler:?} {args:?} {grace}");
+    }
+}
+
+// behaviour: ACT-85, ACT-60
+#[tokio::test(start_paused = true)]
+async fn without_a_grace_no_pre_stop_hook_runs_and_the_runtime_is_told_two_seconds() {
+    for handler in [exec(&["/workload", "exit", "1"]), sleep(1), http("HTTP")] {
+        let world = World::new();
+        let pod = with(pre_stop(handler.clone()), &["ignore", "TERM"]);
+        world.synced(&pod).await;
+        assert_eq!(end(&world, &pod, 0).await, seconds(2), "{handler:?}");
+        assert_eq!(world.calls(), [Method::StopContainer, Method::StopPodSandbox], "{handler:?}");
+        assert!(!world.events.has("FailedPreStopHook"), "{handler:?}");
     }
 }
 

@@ -4,6 +4,7 @@ use model::observed::ContainerState::{Created, Running};
 use model::observed::SandboxState::Ready;
 use model::ports::runtime::{Code, Runtime as _};
 use model::verdict::Subject;
+use podspec::view;
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use testkit::wanted;
 
@@ -230,6 +231,50 @@ async fn a_sandbox_that_comes_after_its_successor_goes_without_a_restart() {
     assert_eq!(world.calls(), [Method::StopPodSandbox, Method::RemovePodSandbox]);
     let after = world.status(&pod).await;
     assert_eq!((after.sandboxes.len(), after.sandboxes[0].state), (1, Ready));
+    assert_eq!(world.running(&pod, "main").await, running);
+    assert!(!world.sync(&pod).await.unwrap());
+}
+
+// behaviour: ACT-103, ACT-107
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_is_still_being_made_does_not_hold_up_its_pod() {
+    let (world, pod) = (World::new(), forever());
+    let late = wanted::sandbox(&view::pod_name(&pod), &"uid-of-web".into());
+    // An earlier call, for whose answer nobody waits any more.
+    let slower = world.runtime.slower(seconds(60));
+    let call = tokio::spawn(async move { slower.run_pod_sandbox(&late).await });
+    tokio::time::sleep(seconds(1)).await;
+    world.synced(&pod).await;
+    let running = world.running(&pod, "main").await;
+    assert_eq!(world.status(&pod).await.sandboxes[0].attempt, 1);
+    let late = call.await.unwrap().unwrap();
+    assert_eq!(world.runtime.sandboxes().len(), 2);
+    world.synced(&pod).await;
+    let left = world.runtime.sandboxes();
+    assert!(left.len() == 1 && left[0].id != late, "{left:?}");
+    assert_eq!(world.running(&pod, "main").await, running);
+    assert!(!world.sync(&pod).await.unwrap());
+}
+
+// behaviour: ACT-102, ACT-106
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_still_being_made_does_not_hold_up_its_pod() {
+    let (world, pod) = (World::new(), forever());
+    world.runtime.inject(Rule::on(Method::CreateContainer, Fault::error(Code::Internal)).once());
+    world.failed(&pod).await;
+    let sandbox = world.sandbox(&pod).await;
+    let config = world.runtime.sandbox_config(&sandbox).unwrap();
+    let late = wanted::container(&config, "main", IMAGE, &["sleep", "forever"]);
+    let slower = world.runtime.slower(seconds(60));
+    let call = tokio::spawn(async move { slower.create_container(&sandbox, &late, &config).await });
+    tokio::time::sleep(seconds(1)).await;
+    world.synced(&pod).await;
+    let running = world.running(&pod, "main").await;
+    assert_eq!(world.instances("main"), [(1, Running)]);
+    call.await.unwrap().unwrap();
+    assert_eq!(world.instances("main"), [(1, Running), (0, Created)]);
+    world.synced(&pod).await;
+    assert_eq!(world.instances("main"), [(1, Running)]);
     assert_eq!(world.running(&pod, "main").await, running);
     assert!(!world.sync(&pod).await.unwrap());
 }

@@ -1,14 +1,18 @@
 //! A pod that starts over with all its containers.
 
-use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes, Pod};
+use k8s_openapi::api::core::v1::{
+    ContainerRestartRule, ContainerRestartRuleOnExitCodes, Lifecycle, LifecycleHandler, Pod,
+    SleepAction,
+};
 use model::observed::ContainerState::{Created, Running};
 use model::ports::runtime::{Code, Runtime as _};
 use runtime::{Progress, SyncError};
 use testkit::runtime::{Fault, Method, Rule};
 use testkit::wanted;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::world::{IMAGE, WEB_LOGS, World, web};
+use crate::world::{IMAGE, WEB_LOGS, World, seconds, web};
 
 fn starting_over() -> Pod {
     web()
@@ -58,6 +62,29 @@ async fn all_instances_go_and_the_pod_begins_again_in_the_same_sandbox_with_its_
         assert_eq!(world.instances(name), [(1, Running)], "{name}");
     }
     assert_eq!(world.files.content(format!("{WEB_LOGS}/asks/0.log")).unwrap(), b"words");
+}
+
+// behaviour: ACT-55, ACT-60
+#[tokio::test(start_paused = true)]
+async fn what_goes_because_all_start_over_has_no_grace_and_the_runtime_is_told_two_seconds() {
+    let (world, mut pod) = (World::new(), starting_over());
+    let spec = pod.spec.as_mut().unwrap();
+    spec.containers[1].args = Some(vec!["ignore".into(), "TERM".into()]);
+    spec.containers[1].lifecycle = Some(Lifecycle {
+        pre_stop: Some(LifecycleHandler {
+            sleep: Some(SleepAction { seconds: 5 }),
+            ..LifecycleHandler::default()
+        }),
+        ..Lifecycle::default()
+    });
+    world.synced(&pod).await;
+    world.synced(&pod).await;
+    world.runtime.kill_container(&world.running(&pod, "asks").await, 42);
+    world.set_restart_all(true);
+    let begun = Instant::now();
+    world.synced(&pod).await;
+    assert_eq!(begun.elapsed(), seconds(2));
+    assert_eq!(world.runtime.containers(), []);
 }
 
 #[tokio::test(start_paused = true)]

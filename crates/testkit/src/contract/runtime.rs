@@ -131,6 +131,7 @@ cases! {
         an_unknown_sandbox_is_not_found;
     names:
         a_sandbox_name_is_reserved_until_it_is_removed
+        of_two_calls_at_once_for_one_name_one_makes_it
         another_attempt_is_another_sandbox
         a_container_name_is_reserved_until_it_is_removed
         a_container_name_stays_reserved_in_the_next_sandbox

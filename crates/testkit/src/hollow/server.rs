@@ -1,6 +1,8 @@
 //! The server: both services on one Unix socket, behind the gate.
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use proto::runtime_v1::image_service_server::{ImageServiceServer, SERVICE_NAME as IMAGE};
@@ -32,13 +34,15 @@ pub async fn serve(hollow: Hollow, listener: UnixListener) -> Result<()> {
 }
 
 impl Hollow {
-    async fn answer(self, request: http::Request<Body>) -> http::Response<Body> {
+    async fn answer(mut self, request: http::Request<Body>) -> http::Response<Body> {
         let path = request.uri().path().to_owned();
         let mut parts = path.trim_start_matches('/').split('/');
         let (service, method) =
             (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        if let Err(status) = self.gate.enter(method).await {
-            return status.into_http();
+        match self.gate.enter(method).await {
+            Ok(Duration::ZERO) => {}
+            Ok(delay) => self.runtime = Arc::new(self.runtime.slower(delay)),
+            Err(status) => return status.into_http(),
         }
         let answered = match service {
             RUNTIME => {

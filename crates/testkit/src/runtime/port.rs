@@ -23,7 +23,7 @@ use super::calls::{Call, Method};
 use super::container::EXIT_KILLED;
 use super::faults::Outcome;
 use super::script::Script;
-use super::store::{NewContainer, Refusal};
+use super::store::{Name, NewContainer, Refusal, Store, sandbox_name};
 use super::{MemoryRuntime, World};
 use crate::clock::until;
 
@@ -35,6 +35,33 @@ impl MemoryRuntime {
         object: String,
         effect: impl Future<Output = Result<T, Refusal>> + Send,
     ) -> Result<T, RuntimeError> {
+        self.call_slower(method, object, effect, self.slower_by).await
+    }
+
+    /// The same of a call that makes something, whose name it holds until it has an effect. One that does
+    /// not get its name is refused as soon as others.
+    async fn make<T>(
+        &self,
+        method: Method,
+        object: String,
+        held: Result<Held<'_>, Refusal>,
+        effect: impl Future<Output = Result<T, Refusal>> + Send,
+    ) -> Result<T, RuntimeError> {
+        let slower_by = if held.is_ok() { self.slower_by } else { Duration::ZERO };
+        let effect = async move {
+            let _held = held?;
+            effect.await
+        };
+        self.call_slower(method, object, effect, slower_by).await
+    }
+
+    async fn call_slower<T>(
+        &self,
+        method: Method,
+        object: String,
+        effect: impl Future<Output = Result<T, Refusal>> + Send,
+        slower_by: Duration,
+    ) -> Result<T, RuntimeError> {
         let fault = {
             let at = self.clock.now();
             let mut world = self.world();
@@ -44,7 +71,7 @@ impl MemoryRuntime {
             fault
         };
         let injected = |code| Err(Refusal::new(code, "a test asked for this"));
-        let delay = fault.map_or(Duration::ZERO, |fault| fault.delay);
+        let delay = fault.map_or(Duration::ZERO, |fault| fault.delay).saturating_add(slower_by);
         let result = match fault.map_or(Outcome::Works, |fault| fault.outcome) {
             Outcome::Works => {
                 wait(delay).await;
@@ -178,14 +205,23 @@ impl MemoryRuntime {
         Ok(self.world().images.pull(&remote))
     }
 
+    /// Takes a name for a call that begins.
+    fn hold(
+        &self,
+        name: impl FnOnce(&Store) -> Result<Name, Refusal>,
+    ) -> Result<Held<'_>, Refusal> {
+        let mut world = self.world();
+        let name = name(&world.store)?;
+        world.store.reserve(&name)?;
+        Ok(Held { runtime: self, name })
+    }
+
     fn create(
         &self,
         world: &mut World,
         now: Timestamp,
         (sandbox, config, sandbox_config): (&SandboxId, &ContainerConfig, &SandboxConfig),
     ) -> Result<ContainerId, Refusal> {
-        // The runtime looks at the sandbox and the name first, then at the image.
-        world.store.admit_container(sandbox, config)?;
         let (image_id, image) = world
             .images
             .resolve(&config.image_ref)
@@ -216,6 +252,18 @@ impl World {
             return Ok(list);
         }
         Err(Refusal::new(Code::ResourceExhausted, "trying to send message larger than max"))
+    }
+}
+
+/// A name, as long as the call is under way that took it: until it is done, or nobody waits for it.
+struct Held<'a> {
+    runtime: &'a MemoryRuntime,
+    name: Name,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.runtime.world().store.release(&self.name);
     }
 }
 
@@ -250,13 +298,14 @@ impl Runtime for MemoryRuntime {
     }
 
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
+        let held = self.hold(|_| Ok(Name::Sandbox(sandbox_name(config))));
         let effect = self.at_once(|world, now| {
             if !world.network.ready && config.network != NamespaceMode::Node {
                 return Err(Refusal::new(Code::Unknown, "the network of pods is not ready"));
             }
-            world.store.run_sandbox(config, now)
+            Ok(world.store.run_sandbox(config, now))
         });
-        self.call(Method::RunPodSandbox, config.pod.to_string(), effect).await
+        self.make(Method::RunPodSandbox, config.pod.to_string(), held, effect).await
     }
 
     async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
@@ -299,9 +348,11 @@ impl Runtime for MemoryRuntime {
         sandbox_config: &SandboxConfig,
     ) -> Result<ContainerId, RuntimeError> {
         let object = format!("{} of {}", config.name, sandbox_config.pod);
+        // The runtime looks at the sandbox and the name first, then at the image.
+        let held = self.hold(|store| store.admit_container(sandbox, config));
         let effect =
             self.at_once(|world, now| self.create(world, now, (sandbox, config, sandbox_config)));
-        self.call(Method::CreateContainer, object, effect).await
+        self.make(Method::CreateContainer, object, held, effect).await
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {

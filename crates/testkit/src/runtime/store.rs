@@ -74,6 +74,8 @@ pub(super) struct Store {
     /// Who has a name that only one may have, sandboxes and containers apart.
     sandbox_names: BTreeMap<String, SandboxId>,
     container_names: BTreeMap<String, ContainerId>,
+    /// Names that calls hold which are not done yet.
+    names_under_way: BTreeSet<Name>,
     sandboxes_by_pod: ByPod<SandboxId>,
     containers_by_pod: ByPod<ContainerId>,
     /// When processes end by themselves. One whose container ended in another way stays until its
@@ -82,16 +84,39 @@ pub(super) struct Store {
     pub(super) feed: Feed,
 }
 
+/// A name that only one may have.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Name {
+    Sandbox(String),
+    Container(String),
+}
+
 impl Store {
-    pub(super) fn run_sandbox(
-        &mut self,
-        config: &SandboxConfig,
-        now: Timestamp,
-    ) -> Result<SandboxId, Refusal> {
-        let name = sandbox_name(config);
-        if let Some(owner) = self.sandbox_names.get(&name) {
-            return Err(reserved("sandbox", &name, owner.as_str()));
+    /// Takes a name for a call that begins, which gives it back when it is done. What the call made
+    /// has the name by then.
+    pub(super) fn reserve(&mut self, name: &Name) -> Result<(), Refusal> {
+        let (what, name_itself, owner) = match name {
+            Name::Sandbox(itself) => {
+                ("sandbox", itself, self.sandbox_names.get(itself).map(SandboxId::as_str))
+            }
+            Name::Container(itself) => {
+                ("container", itself, self.container_names.get(itself).map(ContainerId::as_str))
+            }
+        };
+        let refusal = |owner| Err(reserved(what, name_itself, owner));
+        if let Some(owner) = owner {
+            return refusal(owner);
         }
+        if self.names_under_way.insert(name.clone()) { Ok(()) } else { refusal("a call under way") }
+    }
+
+    pub(super) fn release(&mut self, name: &Name) {
+        self.names_under_way.remove(name);
+    }
+
+    /// Makes a sandbox whose name the call has.
+    pub(super) fn run_sandbox(&mut self, config: &SandboxConfig, now: Timestamp) -> SandboxId {
+        let name = sandbox_name(config);
         let id = SandboxId::from(self.numbers.id());
         let ips = match config.network {
             NamespaceMode::Node => Vec::new(),
@@ -110,7 +135,7 @@ impl Store {
         self.sandboxes.insert(id.clone(), record);
         self.tell_of_sandbox(ContainerEventKind::Created, &id, now);
         self.tell_of_sandbox(ContainerEventKind::Started, &id, now);
-        Ok(id)
+        id
     }
 
     /// Kills all that runs in a sandbox, and the sandbox. Containers that never started stay so.
@@ -244,7 +269,7 @@ fn reserved(what: &str, name: &str, owner: &str) -> Refusal {
 }
 
 /// The name that one sandbox at a time may have.
-fn sandbox_name(config: &SandboxConfig) -> String {
+pub(super) fn sandbox_name(config: &SandboxConfig) -> String {
     let SandboxConfig { pod, pod_uid, attempt, .. } = config;
     format!("{}_{}_{pod_uid}_{attempt}", pod.name, pod.namespace)
 }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use model::observed::ContainerState;
-use model::ports::runtime::{Code, ContainerFilter, Runtime};
+use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError};
 use testkit::runtime::{Fault, Method, Rule};
+use testkit::wanted;
 use tokio::time::{Instant, timeout};
 
-use crate::setup::{pod, runtime, start_web};
+use crate::setup::{IMAGE, pod, runtime, start_web};
 
 #[tokio::test(start_paused = true)]
 async fn an_error_has_no_effect_and_ends_with_its_count() {
@@ -47,6 +48,65 @@ async fn a_call_hangs_with_or_without_an_effect() {
     assert_eq!(runtime.sandboxes().len(), 0);
     timeout(minute, runtime.run_pod_sandbox(&pod("web"))).await.unwrap_err();
     assert_eq!(runtime.sandboxes().len(), 1);
+}
+
+/// What becomes of a call, and how much it has made when nobody waits for it any more.
+fn under_way() -> [(Fault, usize); 3] {
+    let four = Duration::from_secs(4);
+    [(Fault::delay(four), 1), (Fault::hang(), 0), (Fault::error(Code::Internal).after(four), 0)]
+}
+
+/// What another call says while one is under way.
+async fn meanwhile<T, F>(call: impl Fn() -> F) -> RuntimeError
+where
+    F: Future<Output = Result<T, RuntimeError>>,
+{
+    let other = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        call().await.err().expect("the name is taken")
+    };
+    tokio::join!(timeout(Duration::from_secs(5), call()), other).1
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_name_of_a_sandbox_is_taken_while_its_call_is_under_way() {
+    for (fault, made) in under_way() {
+        let (runtime, pod) = (runtime(), pod("web"));
+        runtime.inject(Rule::on(Method::RunPodSandbox, fault).once());
+        let refused = meanwhile(|| runtime.run_pod_sandbox(&pod)).await;
+        assert!(refused.is_name_taken(), "{refused}");
+        assert_eq!(runtime.sandboxes().len(), made, "{fault:?}");
+        assert_eq!(runtime.run_pod_sandbox(&pod).await.is_ok(), made == 0, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_name_of_a_container_is_taken_while_its_call_is_under_way() {
+    for (fault, made) in under_way() {
+        let (runtime, pod) = (runtime(), pod("web"));
+        let sandbox = runtime.run_pod_sandbox(&pod).await.unwrap();
+        let config = wanted::container(&pod, "main", IMAGE, &["sleep", "forever"]);
+        let create = || runtime.create_container(&sandbox, &config, &pod);
+        runtime.inject(Rule::on(Method::CreateContainer, fault).once());
+        let refused = meanwhile(create).await;
+        assert!(refused.is_name_taken(), "{refused}");
+        assert_eq!(runtime.containers().len(), made, "{fault:?}");
+        assert_eq!(create().await.is_ok(), made == 0, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_slower_has_the_same_runtime_and_takes_names_at_once() {
+    let (runtime, pod) = (runtime(), pod("web"));
+    let slower = runtime.slower(Duration::from_secs(4));
+    let begun = Instant::now();
+    let (made, refused) = tokio::join!(slower.run_pod_sandbox(&pod), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        runtime.run_pod_sandbox(&pod).await.unwrap_err()
+    });
+    assert_eq!(begun.elapsed(), Duration::from_secs(4));
+    assert!(refused.is_name_taken(), "{refused}");
+    assert_eq!(runtime.sandboxes()[0].id, made.unwrap());
 }
 
 #[tokio::test(start_paused = true)]

@@ -54,6 +54,24 @@ async fn methods_are_delayed_and_fail_as_the_command_line_says() {
 }
 
 #[tokio::test]
+async fn a_name_is_taken_while_its_call_is_delayed() {
+    let program = Program::start(&["--delay", "RunPodSandbox=1h"]);
+    let metadata = cri::PodSandboxMetadata { name: "web".into(), ..Default::default() };
+    let config = cri::PodSandboxConfig { metadata: Some(metadata), ..Default::default() };
+    let request = cri::RunPodSandboxRequest { config: Some(config), ..Default::default() };
+    let (mut first, mut second) = (program.runtime(), program.runtime());
+    // Whichever comes later is not let wait.
+    let refused = async {
+        tokio::select! {
+            answer = first.run_pod_sandbox(request.clone()) => answer,
+            answer = second.run_pod_sandbox(request.clone()) => answer,
+        }
+    };
+    let refused = timeout(LONG, refused).await.unwrap().unwrap_err();
+    assert!(refused.message().contains("is reserved for"), "{refused}");
+}
+
+#[tokio::test]
 async fn methods_fail_and_work_again_while_it_runs() {
     let program = Program::start(&[]);
     let mut client = program.runtime();

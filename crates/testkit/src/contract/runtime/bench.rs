@@ -176,7 +176,7 @@ pub(super) fn reserved<T: Debug>(result: Result<T, RuntimeError>) -> Result<()> 
     let error = refused(result)?;
     let codes = [Code::FailedPrecondition, Code::AlreadyExists, Code::Unknown];
     ensure!(codes.contains(&error.code), "unexpected code of {error}");
-    ensure!(error.message.contains("reserved"), "does not say that it is reserved: {error}");
+    ensure!(error.is_name_taken(), "does not say that the name is taken: {error}");
     Ok(())
 }
 

@@ -1,11 +1,16 @@
 //! Names that only one may have at a time.
 
-use anyhow::{Result, ensure};
-use model::ports::runtime::SandboxFilter;
+use std::fmt::Debug;
+
+use anyhow::{Context, Result, ensure};
+use futures_util::future::join;
+use model::ports::runtime::{RuntimeError, SandboxFilter};
 use model::verdict::Subject;
 
 use super::bench::{Bench, Pod, not_found, reserved};
 use crate::wanted;
+
+type Made<T> = Result<T, RuntimeError>;
 
 pub(super) async fn a_sandbox_name_is_reserved_until_it_is_removed(
     bench: &Bench<'_>,
@@ -19,6 +24,35 @@ pub(super) async fn a_sandbox_name_is_reserved_until_it_is_removed(
     let next = bench.runtime.run_pod_sandbox(&pod.config).await?;
     ensure!(next != pod.sandbox, "an id came back: {next}");
     Ok(())
+}
+
+pub(super) async fn of_two_calls_at_once_for_one_name_one_makes_it(
+    bench: &Bench<'_>,
+) -> Result<()> {
+    let config = bench.sandbox_config();
+    let make = || bench.runtime.run_pod_sandbox(&config);
+    let sandbox = one_of(join(make(), make()).await)?;
+    let uid = Some(config.pod_uid.clone());
+    let filter = SandboxFilter { pod_uid: uid, ..SandboxFilter::default() };
+    let listed = bench.runtime.list_pod_sandboxes(&filter).await?;
+    ensure!(listed.len() == 1 && listed[0].id == sandbox, "{listed:?}");
+    let pod = Pod { config, sandbox };
+    let config = bench.container_config(&pod, &["sleep", "forever"]);
+    let make = || bench.runtime.create_container(&pod.sandbox, &config, &pod.config);
+    let container = one_of(join(make(), make()).await)?;
+    let listed = bench.containers(&pod).await?;
+    ensure!(listed.len() == 1 && listed[0].id == container, "{listed:?}");
+    Ok(())
+}
+
+/// What one call made while another was refused.
+fn one_of<T: Debug>(answers: (Made<T>, Made<T>)) -> Result<T> {
+    let (made, refused) = match answers {
+        (Ok(made), refused) | (refused, Ok(made)) => (made, refused),
+        (Err(error), _) => return Err(error).context("both were refused"),
+    };
+    reserved(refused)?;
+    Ok(made)
 }
 
 pub(super) async fn another_attempt_is_another_sandbox(bench: &Bench<'_>) -> Result<()> {

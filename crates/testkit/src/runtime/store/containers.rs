@@ -9,7 +9,7 @@ use model::ports::runtime::{Code, ContainerEventKind};
 use model::wanted::{ContainerConfig, SandboxConfig};
 use tokio::sync::Notify;
 
-use super::{Refusal, Store, reserved};
+use super::{Name, Refusal, Store};
 use crate::runtime::container::{ContainerRecord, EXIT_KILLED, Life};
 use crate::runtime::script::Script;
 
@@ -24,12 +24,12 @@ pub(in crate::runtime) struct NewContainer {
 }
 
 impl Store {
-    /// Whether a container could be made now: its sandbox lives and its name is free.
+    /// The name of a container that could be made now: its sandbox lives.
     pub(in crate::runtime) fn admit_container(
         &self,
         sandbox: &SandboxId,
         config: &ContainerConfig,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Name, Refusal> {
         let record = self
             .sandboxes
             .get(sandbox)
@@ -37,13 +37,10 @@ impl Store {
         if record.state != SandboxState::Ready {
             return Err(not_running(sandbox));
         }
-        let name = container_name(config, &record.config);
-        match self.container_names.get(&name) {
-            Some(owner) => Err(reserved("container", &name, owner.as_str())),
-            None => Ok(()),
-        }
+        Ok(Name::Container(container_name(config, &record.config)))
     }
 
+    /// Makes a container whose name the call has.
     pub(in crate::runtime) fn create_container(
         &mut self,
         new: NewContainer,

@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{EphemeralContainer, Probe};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::labels;
 use model::observed::ContainerState::{Created, Exited, Running, Unknown};
 use model::observed::SandboxState::{NotReady, Ready};
+use model::observed::SandboxStatus;
 use podspec::restart::{may_restart_all, restarts_all_after};
 use podspec::{definition_hash_hex, view};
+use proptest::bool::weighted;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
@@ -23,9 +27,21 @@ const EPHEMERAL: &str = "debug";
 const NAMES: [&str; 8] = ["a", "b", "init", "side1", "init2", "side2", "side3", EPHEMERAL];
 const IMAGES: [&str; 2] = ["image:1", "image:2"];
 
-/// How often things are looked at and done until there is nothing more: as often as all init containers
-/// take to start one after the other, after all that was there had to go.
+/// How often things are looked at and done at most until there is nothing more: as often as all init
+/// containers take to start one after the other, after all that was there had to go.
 const ROUNDS: usize = 12;
+
+/// How often this pod takes: once, unless it has init containers or starts over with all.
+fn rounds(pod: &Pod, world: &World) -> usize {
+    if !view::init_containers(pod).is_empty() || may_restart_all(pod) {
+        return ROUNDS;
+    }
+    // What is late or ephemeral is looked at once the sandbox is there.
+    let has_new_sandbox = matches!(world.actions(pod).sandbox, SandboxPlan::Create { .. });
+    // How a container ended that was killed for its probe, its rules are asked at the next look.
+    let has_rules = view::containers(pod).iter().any(|one| one.restart_policy_rules.is_some());
+    1 + usize::from(has_new_sandbox) + usize::from(has_rules)
+}
 
 /// A pod's share of the runtime, and what else is known.
 #[derive(Debug, Clone)]
@@ -61,7 +77,7 @@ impl World {
         });
         after.sandboxes.retain(|one| !actions.remove_sandboxes.contains(&one.id));
         if let SandboxPlan::Create { attempt, .. } = actions.sandbox {
-            after.sandboxes.insert(0, sandbox(&format!("s{attempt}"), attempt, Ready));
+            after.sandboxes.insert(0, made_sandbox(attempt, true, view::host_network(pod), true));
         }
         for start in &actions.start {
             self.start(pod, start);
@@ -82,6 +98,13 @@ impl World {
         let started = ContainerStatus { sandbox_id, ..started };
         self.status.containers.insert(0, made_from(started, image_of(pod, &name)));
     }
+}
+
+/// A sandbox; on the host's network none has an address of its own.
+fn made_sandbox(attempt: u32, ready: bool, host_network: bool, addressed: bool) -> SandboxStatus {
+    let made = sandbox(&format!("s{attempt}"), attempt, if ready { Ready } else { NotReady });
+    let ips = if addressed && !host_network { made.ips } else { Vec::new() };
+    SandboxStatus { host_network, ips, ..made }
 }
 
 fn exit(instance: &mut ContainerStatus) {
@@ -126,6 +149,12 @@ fn is_restarting_all(pod: &Pod, world: &World) -> bool {
     any_left && (asked_for || world.restart_all) && !has_finished(pod, &world.status)
 }
 
+/// Whether a pod has ended, or has nothing left while it is being deleted: nobody asks about it again.
+fn is_over(pod: &Pod, status: &PodStatus) -> bool {
+    let is_deleted = pod.metadata.deletion_timestamp.is_some();
+    has_finished(pod, status) || (is_deleted && !status.may_be_alive())
+}
+
 fn live_by_name(status: &PodStatus) -> BTreeMap<String, usize> {
     let mut live = BTreeMap::new();
     for instance in &status.containers {
@@ -158,14 +187,15 @@ fn any_instance() -> impl Strategy<Value = Seen> {
 }
 
 fn any_observed() -> impl Strategy<Value = (PodStatus, ProbeResults)> {
-    let sandboxes = proptest::collection::vec(any::<bool>(), 0..3);
+    let sandbox = (any::<bool>(), weighted(0.2), weighted(0.8));
+    let sandboxes = proptest::collection::vec(sandbox, 0..3);
     let instances = proptest::collection::vec(any_instance(), 0..9);
-    (sandboxes, instances).prop_map(|(ready, instances)| {
-        let count = u32::try_from(ready.len()).unwrap();
-        let sandboxes = ready.into_iter().zip(0..).map(|(ready, n)| {
-            let attempt = count - 1 - n;
-            sandbox(&format!("s{attempt}"), attempt, if ready { Ready } else { NotReady })
-        });
+    (sandboxes, instances).prop_map(|(sandboxes, instances)| {
+        let count = u32::try_from(sandboxes.len()).unwrap();
+        let sandboxes =
+            sandboxes.into_iter().zip(0..).map(|((ready, host_network, addressed), n)| {
+                made_sandbox(count - 1 - n, ready, host_network, addressed)
+            });
         let mut probes = ProbeResults::default();
         let instances =
             instances.into_iter().zip(0..).map(|((mut one, [startup, liveness]), n)| {
@@ -228,12 +258,17 @@ fn any_pod() -> impl Strategy<Value = Pod> {
     let regular = REGULAR.map(|name| any_container(name, &["Always", "OnFailure", "Never"]));
     let inits = INITS.map(any_init);
     let order = subsequence(vec![0, 1, 2, 3, 4], 0..=INITS.len()).prop_shuffle();
-    (policy, regular, inits, order, any::<bool>()).prop_map(
-        |(policy, regular, inits, order, debug)| {
+    // On the host's network, and being deleted.
+    let rarely = (weighted(0.2), weighted(0.1));
+    (policy, regular, inits, order, any::<bool>(), rarely).prop_map(
+        |(policy, regular, inits, order, debug, (host_network, deleted))| {
             let inits = order.into_iter().map(|place| inits[place].clone()).collect();
             let mut pod = with_inits(pod(policy, regular.into()), inits);
             let ephemeral = EphemeralContainer { name: EPHEMERAL.into(), ..Default::default() };
-            pod.spec.as_mut().unwrap().ephemeral_containers = debug.then(|| vec![ephemeral]);
+            let spec = pod.spec.as_mut().unwrap();
+            spec.ephemeral_containers = debug.then(|| vec![ephemeral]);
+            spec.host_network = host_network.then_some(true);
+            pod.metadata.deletion_timestamp = deleted.then_some(Time(Timestamp::UNIX_EPOCH));
             pod
         },
     )
@@ -283,13 +318,15 @@ proptest! {
     fn after_the_actions_there_is_nothing_left_to_do((pod, mut world) in any_world()) {
         // A new sandbox starts from its first init container; each round may start the next one. An
         // init container that runs is waited for.
-        for _ in 0..ROUNDS {
-            // It is ended, and never asked about again.
-            if has_finished(&pod, &world.status) {
+        for _ in 0..rounds(&pod, &world) {
+            if is_over(&pod, &world.status) {
                 return Ok(());
             }
             let actions = world.actions(&pod);
             world.apply(&pod, &actions);
+        }
+        if is_over(&pod, &world.status) {
+            return Ok(());
         }
         let left = world.actions(&pod);
         prop_assert!(left.is_nothing(), "{left:?} for {world:?}");

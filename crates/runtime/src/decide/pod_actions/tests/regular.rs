@@ -17,23 +17,25 @@ use crate::decide::test_pods::{container, instance, pod, sidecar, with_inits};
 fn each_state_of_an_instance_leads_to_its_action() {
     let unknown = StartReason::Killed(KillReason::UnknownState);
     let rows = [
-        ("Always", Exited, 0, Some(StartReason::Ended { exit_code: 0 }), false),
-        ("Always", Exited, 7, Some(StartReason::Ended { exit_code: 7 }), false),
-        ("OnFailure", Exited, 7, Some(StartReason::Ended { exit_code: 7 }), false),
-        ("OnFailure", Exited, 0, None, false),
-        ("Never", Exited, 7, None, false),
-        ("Always", Created, 0, Some(StartReason::NeverStarted), false),
-        ("Never", Created, 0, Some(StartReason::NeverStarted), false),
-        ("Always", Unknown, 0, Some(unknown), true),
-        ("Never", Unknown, 0, Some(unknown), true),
-        ("Always", Running, 0, None, false),
+        ("Always", None, 0, Some(StartReason::New), false),
+        ("OnFailure", None, 0, Some(StartReason::New), false),
+        ("Never", None, 0, Some(StartReason::New), false),
+        ("Always", Some(Exited), 0, Some(StartReason::Ended { exit_code: 0 }), false),
+        ("Always", Some(Exited), 7, Some(StartReason::Ended { exit_code: 7 }), false),
+        ("OnFailure", Some(Exited), 7, Some(StartReason::Ended { exit_code: 7 }), false),
+        ("OnFailure", Some(Exited), 0, None, false),
+        ("Never", Some(Exited), 7, None, false),
+        ("Always", Some(Created), 0, Some(StartReason::NeverStarted), false),
+        ("Never", Some(Created), 0, Some(StartReason::NeverStarted), false),
+        ("Always", Some(Unknown), 0, Some(unknown), true),
+        ("Never", Some(Unknown), 0, Some(unknown), true),
+        ("Always", Some(Running), 0, None, false),
     ];
     for (policy, state, code, why, killed) in rows {
         let pod = pod(policy, vec![container("a"), container("other")]);
-        let observed = in_live_sandbox(vec![
-            instance("c", "a", state, code),
-            instance("o", "other", Running, 0),
-        ]);
+        let latest = state.map(|state| instance("c", "a", state, code));
+        let other = instance("o", "other", Running, 0);
+        let observed = in_live_sandbox(latest.into_iter().chain([other]).collect());
         let actions = actions(&pod, &observed);
         let expected: Vec<_> = why.into_iter().map(|why| (Role::Regular, 0, why)).collect();
         assert_eq!(starts(&actions), expected, "{policy} {state:?} {code}");
@@ -75,12 +77,20 @@ fn a_failed_probe_restarts_unless_the_policy_is_never() {
     let liveness = ProbeResults { liveness: failed(), ..ProbeResults::default() };
     let startup = ProbeResults { startup: failed(), ..ProbeResults::default() };
     let own = |policy| with_policy(container("a"), policy);
+    // Of its policies only: a rule speaks of exit codes, and it has not exited.
+    let ruled = |policy: &str, action| Container {
+        restart_policy: Some(policy.to_owned()),
+        ..with_rule(container("a"), action, vec![0, 137])
+    };
     let rows = [
         ("Always", container("a"), true),
         ("OnFailure", container("a"), true),
         ("Never", container("a"), false),
         ("Never", own("OnFailure"), true),
         ("Always", own("Never"), false),
+        ("Always", ruled("Never", "Restart"), false),
+        ("Never", ruled("Always", "RestartAllContainers"), true),
+        ("Always", ruled("Never", "RestartAllContainers"), false),
     ];
     let probes = [(&liveness, KillReason::LivenessProbe), (&startup, KillReason::StartupProbe)];
     for (probes, why) in probes {
@@ -100,6 +110,7 @@ fn a_failed_probe_restarts_unless_the_policy_is_never() {
             let actions = pod_actions(&situation);
             assert_eq!((actions.kill[0].why, actions.kill[0].restarts), (why, restarts));
             assert_eq!(actions.start.len(), usize::from(restarts), "{policy} {why:?}");
+            assert!(actions.reset.is_empty(), "{policy} {why:?}");
         }
     }
 }

@@ -1,0 +1,153 @@
+//! Sandboxes that take the runtime longer than the agent waits for them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use model::ports::runtime::{Runtime as _, SandboxFilter};
+use tempfile::TempDir;
+use testbed::{Cache, Options, wait};
+
+use super::{CONTAINERS, FaultyNode, SMALL, STAGE};
+use crate::tidy::{WantedPod, wait_tidy};
+
+/// runc, which is held up when it is to create its first container, a pod's sandbox. Its files go with it.
+#[derive(Debug)]
+pub struct HeldRunc {
+    directory: TempDir,
+}
+
+impl HeldRunc {
+    /// The program, which holds up one creation, until [`let_go`](Self::let_go).
+    pub fn make() -> Result<Self> {
+        let held = Self { directory: tempfile::tempdir().context("make a directory")? };
+        let script = format!(
+            "#!/bin/sh\n\
+             case \" $* \" in *' create '*)\n\
+             if mkdir {begun}; then while ! [ -e {go} ]; do sleep 0.1; done; fi\n\
+             esac\n\
+             exec {runc} \"$@\"\n",
+            begun = held.file("begun").display(),
+            go = held.file("go").display(),
+            runc = Cache::from_env()?.parts().program("runc").display(),
+        );
+        fs::write(held.file("runc"), script).context("write the runtime")?;
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(held.file("runc"), mode).context("let it be run")?;
+        Ok(held)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A containerd that runs all pods by it.
+    pub fn options(&self) -> Options {
+        let table = "plugins.\"io.containerd.cri.v1.runtime\".containerd";
+        let program = self.file("runc").display().to_string();
+        let containerd_config = format!(
+            "[{table}]\ndefault_runtime_name = \"held\"\n\
+             [{table}.runtimes.held]\nruntime_type = \"io.containerd.runc.v2\"\n\
+             [{table}.runtimes.held.options]\nBinaryName = \"{program}\"\nSystemdCgroup = false\n"
+        );
+        Options { containerd_config, ..Options::default() }
+    }
+
+    fn has_begun(&self) -> bool {
+        self.file("begun").exists()
+    }
+
+    /// What is held up goes on.
+    pub fn let_go(&self) -> Result<()> {
+        fs::write(self.file("go"), "").context("let it go on")
+    }
+}
+
+impl FaultyNode {
+    /// A round in which a sandbox is made that the agent has given up, and the runtime has not. Its name is taken
+    /// when the agent tries again; it comes when its successor is in use.
+    pub fn round_with_a_name_under_way(&mut self, pod: &str, held: &HeldRunc) -> Result<()> {
+        // Passed on at once, and finished whatever the agent does.
+        self.proxy.fault("RunPodSandbox=late")?;
+        self.run_held(pod, held)?;
+        let wanted = [WantedPod { name: pod, containers: &CONTAINERS }];
+        self.node
+            .wait_for_log(&["the name of a sandbox is taken", "is reserved for"])
+            .context("the agent meets the name")?;
+        self.wait_ready(pod).context("the pod does not wait for the runtime")?;
+        let (_, late) = self.proxy.left()?;
+        ensure!(late == 1, "the first sandbox was not under way all the time");
+        ensure!(self.attempts()? == [1], "it is not in the second sandbox: {:?}", self.attempts()?);
+        let before = self.main(pod)?;
+        held.let_go()?;
+        self.wait_until_done()?;
+        self.wait_for_attempts(&[1]).context("the late sandbox is removed")?;
+        wait_tidy(&self.node, &wanted, STAGE).context("the pod runs on")?;
+        ensure!(self.main(pod)? == before, "it was started anew");
+        self.end_held(pod)
+    }
+
+    /// A round in which the runtime gives up with the agent what it was to make.
+    pub fn round_with_a_sandbox_that_is_given_up(
+        &mut self,
+        pod: &str,
+        held: &HeldRunc,
+    ) -> Result<()> {
+        self.run_held(pod, held)?;
+        self.wait_ready(pod).context("the pod gets another sandbox")?;
+        held.let_go()?;
+        let wanted = [WantedPod { name: pod, containers: &CONTAINERS }];
+        wait_tidy(&self.node, &wanted, STAGE).context("the pod runs")?;
+        self.end_held(pod)
+    }
+
+    /// Starts a pod, whose first sandbox takes the runtime too long.
+    fn run_held(&mut self, pod: &str, held: &HeldRunc) -> Result<()> {
+        self.node.write_manifest("held.yaml", &self.manifest(pod, SMALL))?;
+        self.start_agent(false)?;
+        self.node.explained(wait::until("the sandbox is begun", STAGE, || {
+            Ok(if held.has_begun() { Ok(()) } else { Err("it is not".to_owned()) })
+        }))?;
+        let given_up = ["RunPodSandbox", "DeadlineExceeded"];
+        self.node.wait_for_log(&given_up).context("the agent gives it up").map(drop)
+    }
+
+    /// Waits until the containers of a pod run, whatever else there is.
+    fn wait_ready(&self, pod: &str) -> Result<()> {
+        self.node.wait_for_containers(pod, "the pod runs", |containers| {
+            let runs = |name: &&str| {
+                containers.iter().any(|one| one.name == **name && one.state == "RUNNING")
+            };
+            CONTAINERS.iter().all(runs).then_some(())
+        })
+    }
+
+    /// The numbers of all sandboxes.
+    fn attempts(&self) -> Result<Vec<u32>> {
+        let listed = self
+            .node
+            .ask_runtime(async |cri| Ok(cri.list_pod_sandboxes(&SandboxFilter::default()).await?));
+        let mut attempts: Vec<u32> = listed?.iter().map(|sandbox| sandbox.attempt).collect();
+        attempts.sort_unstable();
+        Ok(attempts)
+    }
+
+    fn wait_for_attempts(&self, wanted: &[u32]) -> Result<()> {
+        self.node.explained(wait::until(&format!("just sandboxes {wanted:?}"), STAGE, || {
+            let attempts = self.attempts()?;
+            Ok(if attempts == wanted { Ok(()) } else { Err(format!("{attempts:?}")) })
+        }))
+    }
+
+    /// Ends the pod: nothing is left of it, not even a name.
+    fn end_held(&mut self, pod: &str) -> Result<()> {
+        self.node.remove_manifest("held.yaml")?;
+        wait_tidy(&self.node, &[], STAGE).context("the pod ends")?;
+        self.wait_until_collected()?;
+        self.proxy.clear()?;
+        self.stop_agent()?;
+        self.clean()?;
+        self.names_are_free(&[pod])
+    }
+}
