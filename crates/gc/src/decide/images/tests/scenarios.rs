@@ -325,7 +325,7 @@ fn while_some_pods_may_be_unknown_whose_images_are_to_stay_all_do() {
     world.image("a").pinned = true;
     world.of_pods = None;
     assert_eq!(world.fates(600, full()), ["a image-pinned", "b source-not-ready"]);
-    world.policy.maximum_age = Duration::from_secs(60);
+    world.policy.maximum_age = Duration::from_mins(1);
     assert_eq!(world.fates(600, full()), ["a image-pinned", "b source-not-ready"]);
 }
 
