@@ -2,7 +2,7 @@
 //! their objects and their leases say.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use e2e::agent::Agent;
@@ -12,7 +12,7 @@ use e2e::differences::{Known, differences, is_time, leaves};
 use e2e::node::{PATIENCE, program};
 use e2e::plane::with_controllers;
 use serde_json::{Value, json};
-use testbed::{Command, User, wait};
+use testbed::{Command, ControlPlaneOptions, Process, User, wait};
 
 /// Where our node is not as upstream's, and why that is right.
 const DIFFERENT: &[Known] = &[
@@ -146,14 +146,8 @@ struct Registered {
     told: Vec<u8>,
 }
 
-/// Runs an agent until its node is ready, and gives it addresses for pods. Both agents have the same ports, so each
-/// is alone.
-fn registered(
-    cluster: &Cluster,
-    agent: Command,
-    name: &str,
-    (config, requests): (&Path, &Path),
-) -> Result<Registered> {
+/// Starts an agent of that name.
+fn start(cluster: &Cluster, agent: Command, name: &str, config: &Path) -> Result<Process> {
     let instance = cluster.instance();
     let kubeconfig = cluster.kubeconfig(&User::node(name))?.display().to_string();
     let root = instance.dir().join(name).display().to_string();
@@ -163,12 +157,25 @@ fn registered(
         .args(["--hostname-override", name, "--node-ip", &instance.node_ip().to_string()])
         .args(["--node-labels", "example.com/rack=7,node.kubernetes.io/pool=a"])
         .args(["--register-with-taints", "example.com/held=x:PreferNoSchedule"]);
-    let agent = instance.spawn(name, &agent)?;
-    let last_words = || {
-        let log = agent.log();
-        let lines: Vec<&str> = log.lines().filter(|line| !line.contains("FLAG:")).collect();
-        lines[lines.len().saturating_sub(12)..].join("\n")
-    };
+    Ok(instance.spawn(name, &agent)?)
+}
+
+fn last_words(agent: &Process) -> String {
+    let log = agent.log();
+    let lines: Vec<&str> = log.lines().filter(|line| !line.contains("FLAG:")).collect();
+    lines[lines.len().saturating_sub(12)..].join("\n")
+}
+
+/// Runs an agent until its node is ready, and gives it addresses for pods. Both agents have the same ports, so each
+/// is alone.
+fn registered(
+    cluster: &Cluster,
+    agent: Command,
+    name: &str,
+    (config, requests): (&Path, &Path),
+) -> Result<Registered> {
+    let agent = start(cluster, agent, name, config)?;
+    let last_words = || last_words(&agent);
     let node = ready(cluster.api(), name).with_context(last_words)?;
     let lease = lease(cluster.api(), name).with_context(last_words)?;
     let told = told_of_addresses(cluster, name, requests).with_context(last_words)?;
@@ -177,10 +184,8 @@ fn registered(
     Ok(Registered { node, lease, told })
 }
 
-#[test]
-fn our_node_says_what_upstreams_says() -> Result<()> {
-    let options = with_controllers(&["node-lifecycle-controller"]);
-    let cluster = Cluster::start(&options)?;
+/// Starts a runtime in memory; gives the configuration for an agent on it, and where its requests are noted.
+fn runtime(cluster: &Cluster) -> Result<(Process, PathBuf, PathBuf)> {
     let instance = cluster.instance();
     let socket = instance.dir().join("hollow.sock").display().to_string();
     let requests = instance.dir().join("requests");
@@ -198,6 +203,15 @@ fn our_node_says_what_upstreams_says() -> Result<()> {
     })?;
     let file = instance.dir().join("kubelet.yaml");
     std::fs::write(&file, configuration(&socket)).context("write the configuration")?;
+    Ok((hollow, file, requests))
+}
+
+#[test]
+fn our_node_says_what_upstreams_says() -> Result<()> {
+    let options = with_controllers(&["node-lifecycle-controller"]);
+    let cluster = Cluster::start(&options)?;
+    let (_hollow, file, requests) = runtime(&cluster)?;
+    let instance = cluster.instance();
     let upstream = Agent::Upstream.command(instance.dir())?;
     let theirs = registered(&cluster, upstream, "theirs", (&file, &requests))?;
     let agent = Agent::Ferrolet.command(instance.dir())?;
@@ -208,5 +222,38 @@ fn our_node_says_what_upstreams_says() -> Result<()> {
     eprintln!("{} values compared", told(&ours).len());
     let found = differences(&told(&ours), &told(&theirs), DIFFERENT);
     ensure!(found.is_empty(), "{}\n\nours: {ours}\n\nupstream's: {theirs}", found.join("\n"));
+    cluster.stop()
+}
+
+/// What becomes of devices that people have put into the object of a node, once an agent finds it.
+fn devices(cluster: &Cluster, agent: Command, name: &str, config: &Path) -> Result<Value> {
+    let (api, path) = (cluster.api(), format!("/api/v1/nodes/{name}"));
+    api.create("/api/v1/nodes", &json!({ "metadata": { "name": name } }))?;
+    let amounts = json!({ "cpu": "1", "example.com/hand": "3" });
+    let status = json!({ "status": { "capacity": amounts, "allocatable": amounts } });
+    api.patch(&format!("{path}/status"), Patch::Strategic, &status)?;
+    let agent = start(cluster, agent, name, config)?;
+    let what = format!("{name} is ready");
+    let node = api.wait(&path, &what, PATIENCE, |node| node.filter(|node| is_ready(node)).cloned());
+    let node = node.with_context(|| last_words(&agent))?;
+    agent.kill()?;
+    agent.wait(PATIENCE)?;
+    let amounts =
+        ["capacity", "allocatable"].map(|key| node["status"][key]["example.com/hand"].clone());
+    Ok(json!(amounts))
+}
+
+// behaviour: NODE-10, NODE-56
+#[test]
+fn devices_that_people_have_put_into_a_node_stay_as_with_upstream() -> Result<()> {
+    let cluster = Cluster::start(&ControlPlaneOptions::default())?;
+    let (_hollow, file, _) = runtime(&cluster)?;
+    let [theirs, ours] =
+        [(Agent::Upstream, "theirs"), (Agent::Ferrolet, "ours")].map(|(agent, name)| {
+            devices(&cluster, agent.command(cluster.instance().dir())?, name, &file)
+        });
+    let (theirs, ours) = (theirs?, ours?);
+    ensure!(theirs == json!(["3", "3"]), "upstream's: {theirs}");
+    ensure!(ours == theirs, "ours: {ours}, upstream's: {theirs}");
     cluster.stop()
 }
