@@ -10,6 +10,7 @@ mod addresses;
 mod deleted;
 mod garbage;
 mod life;
+mod machine;
 mod make_cluster;
 mod scenarios;
 mod start;
