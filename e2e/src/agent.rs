@@ -7,9 +7,9 @@ use testbed::{Cache, Command};
 
 use crate::node::program;
 
-/// Upstream sets kernel parameters of the whole machine at its start. It gets files of its own in their place. What else it
-/// mounts are volumes, which the runtime has to see.
-const KEEP_OFF_THE_KERNEL: &str = r#"
+/// An agent sets kernel parameters of the whole machine at its start. It gets files of its own in their place, below the
+/// first argument. What else it mounts are volumes, which the runtime has to see.
+pub const KEEP_OFF_THE_KERNEL: &str = r#"
 set -e
 own=$1; shift
 mount --make-rprivate /proc

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -29,7 +30,6 @@ pub const IMAGE: &str = "ferrolet.test/workload:1";
 
 /// What the upstream kubelet needs to run on a machine like this one; ours gets the same.
 const CONFIGURATION: &str = "cgroupDriver: cgroupfs\nfailSwapOn: false\n\
-    makeIPTablesUtilChains: false\n\
     evictionHard: {memory.available: 1Mi, nodefs.available: 1%, imagefs.available: 1%}\n\
     imageGCHighThresholdPercent: 100\nimageGCLowThresholdPercent: 99\n\
     registryPullQPS: 0\n";
@@ -115,6 +115,11 @@ impl ClusterNode {
         let certificates = self.node.root_dir().join("pki").display().to_string();
         let flags = ["--kubeconfig", &kubeconfig, "--cert-dir", &certificates];
         self.node.start_agent_with_flags(&[&flags, more].concat())
+    }
+
+    /// Waits until the agent has ended by itself.
+    pub fn wait_agent_ends(&mut self) -> Result<ExitStatus> {
+        self.node.wait_agent_ends()
     }
 
     /// Kills the agent so that it notices nothing.

@@ -103,6 +103,16 @@ pub fn is_time(path: &str) -> bool {
         .any(|end| path.ends_with(end))
 }
 
+/// Whether one has something in what is empty for the other: all that is in it is a leaf of its own.
+fn is_shape(found: &Difference<'_>, all: &BTreeMap<String, String>) -> bool {
+    let is_empty =
+        |value: Option<&String>| value.is_some_and(|value| value == "{}" || value == "[]");
+    let below = format!("{}/", found.path);
+    let mut after = all.range(below.clone()..);
+    (is_empty(found.ours) || is_empty(found.upstream))
+        && after.next().is_some_and(|(path, _)| path.starts_with(&below))
+}
+
 /// What is different and not known to be right, and what is known and is not different any more.
 pub fn differences(
     ours: &BTreeMap<String, String>,
@@ -114,7 +124,7 @@ pub fn differences(
     let mut met = vec![false; known.len()];
     for path in paths.iter().copied() {
         let one = Difference { path, ours: ours.get(path), upstream: upstream.get(path) };
-        if one.ours == one.upstream {
+        if one.ours == one.upstream || is_shape(&one, ours) || is_shape(&one, upstream) {
             continue;
         }
         match known.iter().position(|known| known.is(&one)) {
@@ -160,6 +170,19 @@ mod tests {
         // What is there for both is the same: nothing is known of it.
         assert_eq!(differences(&one, &one, &[met_at_times]).len(), 1);
         assert_eq!(differences(&none, &none, &[known("/events/*", "", "twice")]).len(), 1);
+    }
+
+    #[test]
+    fn what_is_in_something_that_is_empty_for_the_other_is_told_by_itself() {
+        let empty = leaves(&json!({ "resources": {} }));
+        let full = leaves(&json!({ "resources": { "limits": { "memory": "all" } } }));
+        let no_limit = known("/resources/limits/memory", "", "all");
+        assert!(differences(&empty, &full, &[no_limit]).is_empty());
+        assert_eq!(differences(&full, &empty, &[]).len(), 1);
+        // That there is nothing at all is another thing.
+        let none = BTreeMap::new();
+        let found = differences(&empty, &none, &[]);
+        assert_eq!(found, ["/resources\n    ours:       {}\n    upstream's: (nothing)"]);
     }
 
     #[test]

@@ -167,6 +167,12 @@ impl Node {
         Ok(agent.wait(PATIENCE)?)
     }
 
+    /// Waits until the agent has ended by itself.
+    pub fn wait_agent_ends(&mut self) -> Result<ExitStatus> {
+        let agent = self.agent.take().context("the agent was not started")?;
+        Ok(agent.wait(PATIENCE)?)
+    }
+
     /// What the agent logged since it was started last.
     pub fn agent_log(&self) -> String {
         self.agent.as_ref().map(Process::log).unwrap_or_default()

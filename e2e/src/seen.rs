@@ -144,6 +144,7 @@ impl ClusterNode {
             }
         }
         add(NODE, "directories".to_owned(), "files", files);
+        add(NODE, "packet filter".to_owned(), "rules", json!(self.chains()?));
         Ok(Seen { play, node: self.node_object()? })
     }
 
@@ -226,6 +227,21 @@ impl ClusterNode {
         all.retain(|line, _| !line.starts_with("root pods/"));
         all.extend(left);
         Ok(json!(all))
+    }
+
+    /// Chains that others expect of a node, and rules in them or that lead there: each with its table, and how often it is
+    /// there.
+    pub fn chains(&self) -> Result<BTreeMap<String, u32>> {
+        let mut all = BTreeMap::new();
+        for program in ["iptables", "ip6tables"] {
+            for table in ["filter", "mangle", "nat"] {
+                let list = self.node().run(program, &["-w", "5", "-t", table, "-S"])?;
+                for line in list.lines().filter(|line| line.contains("KUBE-")) {
+                    *all.entry(format!("{program} {table} {line}")).or_default() += 1;
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// The files of a directory whose paths in it begin so, each with its kind, its mode and what it links to.

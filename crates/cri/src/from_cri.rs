@@ -182,7 +182,6 @@ pub(crate) fn container_event(event: cri::ContainerEventResponse) -> Option<Cont
     Some(ContainerEvent { pod_uid: id(sandbox.metadata?.uid)?, object, kind })
 }
 
-/// A condition that the runtime does not report is not met: it promised to report both.
 pub(crate) fn runtime_status(
     status: &cri::RuntimeStatus,
     handlers: Vec<RuntimeHandler>,
@@ -190,18 +189,11 @@ pub(crate) fn runtime_status(
 ) -> RuntimeStatus {
     let condition = |kind: &str| {
         let found = status.conditions.iter().find(|condition| condition.r#type == kind);
-        found.map_or_else(
-            || RuntimeCondition {
-                ready: false,
-                reason: "NotReported".to_owned(),
-                message: format!("the runtime does not report {kind}"),
-            },
-            |condition| RuntimeCondition {
-                ready: condition.status,
-                reason: condition.reason.clone(),
-                message: condition.message.clone(),
-            },
-        )
+        found.map(|condition| RuntimeCondition {
+            ready: condition.status,
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+        })
     };
     let (runtime, network) = (condition("RuntimeReady"), condition("NetworkReady"));
     let features = RuntimeFeatures {

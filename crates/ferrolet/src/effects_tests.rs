@@ -179,7 +179,6 @@ const IDLE: &[(&str, &[&str])] = &[
     ),
     ("no pod uses swap", &["memorySwap"]),
     ("processes that are no pod's stay in their cgroups", &["kubeletCgroups", "systemCgroups"]),
-    ("the machine is left as it is", &["makeIPTablesUtilChains", "protectKernelDefaults"]),
     (
         "nobody is evicted",
         &[

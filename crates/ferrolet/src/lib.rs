@@ -24,6 +24,7 @@ mod effects;
 mod feature_metrics;
 mod held_up;
 mod image_gc;
+mod kernel_settings;
 mod klog;
 mod machine;
 mod memory;
@@ -56,5 +57,6 @@ mod tasks;
 #[cfg_attr(not(feature = "otel"), path = "no_traces.rs")]
 mod traces;
 mod unsupported;
+mod utility_chains;
 mod version;
 pub mod wiring;

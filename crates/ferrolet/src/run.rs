@@ -1,5 +1,6 @@
 //! `ferrolet run`: reads the configuration, finds the runtime, and runs until told to stop.
 
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,11 +11,12 @@ use config::{CgroupDriver as Configured, FerroletConfiguration, GoDuration, Kube
 use cri::{CriRuntime, Deadlines, Endpoint, Operations};
 use fetch::Fetcher;
 use gc::policy::ContainerPolicy;
-use hostfs::HostSegments;
+use hostfs::{HostPacketFilter, HostSegments};
 use model::cgroup::CgroupDriver;
 use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock as _;
 use model::ports::http::Headers;
+use model::ports::packet_filter::PacketFilter;
 use model::ports::runtime::{Runtime, RuntimeFeatures};
 use model::trouble::Trouble;
 use runtime::decide::{BackoffLimits, NodeSettings};
@@ -26,10 +28,12 @@ use tracing::{error, info, warn};
 use crate::cgroup_driver::{DriverAnswer, cgroup_driver};
 use crate::cgroup_metrics::TimedCgroups;
 use crate::cluster_mode::{GivenNode, connect, own_node, tell_setup_failed};
+use crate::decide::former_devices::former_devices;
 use crate::decide::node::{admission_node, go_arch};
 use crate::decide::node_resources::{check_reserved, node_resources};
 use crate::decide::swap::check_swap;
 use crate::feature_metrics::{tell_features, tell_losing_support};
+use crate::kernel_settings::set_kernel;
 use crate::klog;
 use crate::memory;
 use crate::node_cgroups;
@@ -95,6 +99,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
             ips: asked_ips,
             external_cloud: args.external_cloud,
             capacity,
+            former_devices: former(),
         };
         settings.own_node = Some(own_node(&config, &settings, told));
     }
@@ -121,6 +126,18 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
     // A call to the runtime or a file that hangs must not keep the agent from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
     done
+}
+
+/// The resources that device plugins gave to an upstream kubelet, if there was one here before.
+fn former() -> BTreeSet<String> {
+    let found = hostfs::device_checkpoint().context("read it");
+    let names = found.and_then(|note| {
+        note.map_or(Ok(BTreeSet::new()), |note| former_devices(&note).context("understand it"))
+    });
+    names.unwrap_or_else(|error| {
+        warn!(%error, "the checkpoint of devices cannot be used: their numbers stay as they are");
+        BTreeSet::new()
+    })
 }
 
 /// Lets the agent have so many files open. It runs with fewer, too; with none it could not.
@@ -345,11 +362,18 @@ async fn prepare(
         node_events: Arc::new(LoggedEvents),
         disks: Arc::new(host),
         cgroups,
+        packet_filter: packet_filter(config),
         // Found before all this.
         cluster: None,
         metrics,
     };
     Ok((ports, local))
+}
+
+/// The packet filter, if others are to find in it what they expect of a node.
+fn packet_filter(config: &KubeletConfiguration) -> Option<Arc<dyn PacketFilter>> {
+    let wanted = config.make_iptables_util_chains;
+    wanted.then(|| Arc::new(HostPacketFilter::default()) as _)
 }
 
 /// Whoever cleans up after this agent must find the runtime without it.
@@ -389,6 +413,8 @@ async fn meet_runtime(
 ) -> Result<Option<Arc<dyn Cgroups>>> {
     settings.runtime_name = wait_for_runtime(runtime, socket).await;
     tell_pod_cidr(runtime, &config.pod_cidr).await;
+    let in_user_namespace = hostfs::in_user_namespace();
+    set_kernel(config, &hostfs::KernelSettings::default(), in_user_namespace)?;
     let cgroups = cgroups(config, settings, runtime, metrics).await?;
     settings.admission.runtime = runtime_features(runtime).await;
     Ok(cgroups)

@@ -7,34 +7,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::ports::runtime::{Runtime, RuntimeFeatures};
+use node::{NodeHandle, RuntimeHeard};
 use tokio::sync::watch;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-/// How often the runtime is asked while it is ready, and while it is not.
+/// How often the runtime is asked while it is ready, and while it is not, where no node does.
 const PERIOD: Duration = Duration::from_secs(30);
 const PERIOD_NOT_READY: Duration = Duration::from_secs(5);
 
-/// Asks the runtime now and then.
+/// Learns of the runtime.
 #[derive(Debug)]
 pub(crate) struct RuntimeState {
-    runtime: Arc<dyn Runtime>,
+    source: Source,
     /// What it said. Closed when the task ends.
-    said: watch::Sender<Said>,
+    said: watch::Sender<RuntimeHeard>,
 }
 
-/// What the runtime said.
+/// Whom to ask.
 #[derive(Debug)]
-struct Said {
-    /// Whether it is ready.
-    ready: bool,
-    /// What it can do, once it was asked.
-    features: Option<RuntimeFeatures>,
+enum Source {
+    /// The runtime itself.
+    Runtime(Arc<dyn Runtime>),
+    /// The node, which asks it often anyway: what it tells of itself and what is done for pods go together.
+    Node(NodeHandle),
 }
 
 /// Tells whether the runtime is ready.
 #[derive(Debug, Clone)]
-pub(crate) struct Ready(watch::Receiver<Said>);
+pub(crate) struct Ready(watch::Receiver<RuntimeHeard>);
 
 impl Ready {
     /// Whether the runtime is ready, as far as is known.
@@ -56,52 +58,69 @@ impl Ready {
 }
 
 /// The task and what it tells. A runtime that was not asked yet is taken to be ready.
-pub(crate) fn runtime_state(runtime: Arc<dyn Runtime>) -> (RuntimeState, Ready) {
-    let (said, receiver) = watch::channel(Said { ready: true, features: None });
-    (RuntimeState { runtime, said }, Ready(receiver))
+pub(crate) fn runtime_state(
+    runtime: Arc<dyn Runtime>,
+    node: Option<&NodeHandle>,
+) -> (RuntimeState, Ready) {
+    let source = node.map_or(Source::Runtime(runtime), |node| Source::Node(node.clone()));
+    let (said, receiver) = watch::channel(RuntimeHeard { ready: true, features: None });
+    (RuntimeState { source, said }, Ready(receiver))
 }
 
 impl RuntimeState {
     pub(crate) async fn run(self, stop: CancellationToken) {
+        // Biased: a stop comes once.
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.follow() => {}
+        }
+    }
+
+    async fn follow(&self) {
         loop {
-            // Biased: a stop comes once.
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = self.ask() => {}
-            }
-            let is_ready = self.said.borrow().ready;
-            let period = if is_ready { PERIOD } else { PERIOD_NOT_READY };
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(period) => {}
+            match &self.source {
+                Source::Node(node) => {
+                    let known = *self.said.borrow();
+                    self.heard(node.other_runtime(known).await);
+                }
+                Source::Runtime(runtime) => {
+                    self.ask(&**runtime).await;
+                    let is_ready = self.said.borrow().ready;
+                    sleep(if is_ready { PERIOD } else { PERIOD_NOT_READY }).await;
+                }
             }
         }
     }
 
-    async fn ask(&self) {
-        let status = match self.runtime.status().await {
-            Ok(status) => status,
-            Err(error) => {
-                debug!(%error, "the runtime does not say how it is");
-                return;
+    async fn ask(&self, runtime: &dyn Runtime) {
+        match runtime.status().await {
+            Ok(status) => {
+                let error = status.runtime_error();
+                if let Some(error) = &error
+                    && self.said.borrow().ready
+                {
+                    warn!(%error, "the runtime is not ready");
+                }
+                self.heard(RuntimeHeard {
+                    ready: error.is_none(),
+                    features: Some(status.features),
+                });
             }
-        };
-        let (runtime, features) = (status.runtime, Some(status.features));
-        let mut changed = false;
+            Err(error) => debug!(%error, "the runtime does not say how it is"),
+        }
+    }
+
+    fn heard(&self, now: RuntimeHeard) {
+        let mut before = now;
         self.said.send_if_modified(|said| {
-            said.features = features;
-            changed = std::mem::replace(&mut said.ready, runtime.ready) != runtime.ready;
-            changed
+            before = std::mem::replace(said, now);
+            before != now
         });
-        if changed {
-            let (reason, message) = (runtime.reason, runtime.message);
-            if runtime.ready {
-                info!("the runtime is ready again");
-            } else {
-                warn!(%reason, %message, "the runtime is not ready; pods are left as they are");
-            }
+        match (before.ready, now.ready) {
+            (false, true) => info!("the runtime is ready again"),
+            (true, false) => info!("pods are left as they are until the runtime is ready"),
+            _ => {}
         }
     }
 }

@@ -196,7 +196,7 @@ impl Bench {
             events: Arc::new(KeptEvents::default()),
             view: Arc::clone(&view),
             pulse: pulse.clone(),
-            runtime: runtime_state(Arc::clone(&runtime) as _).1,
+            runtime: runtime_state(Arc::clone(&runtime) as _, None).1,
             admission: admits_all(),
             remains,
             allocations: Allocations::new(

@@ -11,7 +11,7 @@ use model::ids::{PodName, PodUid};
 use model::observed::PodStatus;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
-use model::ports::runtime::{Runtime, RuntimeCondition, RuntimeError};
+use model::ports::runtime::{Runtime, RuntimeError};
 use model::stamp::Stamp;
 use node::NodeHandle;
 use pods::decide::deadline::deadline;
@@ -159,14 +159,9 @@ impl Syncer {
         }
         if matches!(error, SyncError::CreateSandbox(_))
             && let Ok(status) = self.runtime.status().await
-            && !status.network.ready
+            && let Some(error) = status.network_error()
         {
-            let RuntimeCondition { reason, message, .. } = status.network;
-            let message = format!(
-                "network is not ready: container runtime network not ready: \
-                 NetworkReady=false reason:{reason} message:{message}"
-            );
-            self.warn(pod, "NetworkNotReady", message);
+            self.warn(pod, "NetworkNotReady", format!("network is not ready: {error}"));
             return Retry::Network;
         }
         Retry::Failure

@@ -58,6 +58,7 @@ use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::sync_metrics::{SyncMetrics, tell_node_name};
 use crate::syncer::{PlegStatuses, Syncer};
 use crate::tasks::Tasks;
+use crate::utility_chains::keep_chains;
 use crate::version::version;
 
 /// How the agent is asked from this machine.
@@ -89,7 +90,7 @@ pub struct Broken(String);
 impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
     pub fn start(settings: &Settings, mut ports: Ports, local: Option<Local>) -> Self {
-        let (stamps, mut tasks) = (Stamps::default(), Tasks::default());
+        let (stamps, mut tasks) = (Stamps::default(), tasks_of_the_machine(&ports));
         let book = event_book(settings, &mut ports, &mut tasks);
         let (times, resizes) = (time_starts(&mut ports), resizes(&ports));
         let (records, pulse) = (Records::new(settings, &mut ports), Pulse::new(settings.resync));
@@ -97,7 +98,7 @@ impl Agent {
         let node = keep(settings, &ports, pleg.health.clone(), &mut tasks);
         let view = Arc::new(node_view(settings, &ports, node.as_ref(), &resizes));
         let images = ImageCollection::new(settings, &ports, (&view, &pleg.cache), node.as_ref());
-        let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime));
+        let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime), node.as_ref());
         let pod_runtime = pod_runtime(settings, &ports, (&images, node.as_ref()), &mut tasks);
         let seen = (&view, &resizes, &pleg.requests);
         let (workers_task, workers_handle, news) = workers(WorkerParts {
@@ -190,6 +191,15 @@ impl Agent {
     pub async fn stop(self) {
         self.tasks.stop().await;
     }
+}
+
+/// What is kept of the machine itself, pods or not.
+fn tasks_of_the_machine(ports: &Ports) -> Tasks {
+    let mut tasks = Tasks::default();
+    if let Some(filter) = ports.packet_filter.clone() {
+        tasks.spawn("iptables chains", |stop| keep_chains(filter, stop));
+    }
+    tasks
 }
 
 /// Starts to answer on this machine, if anybody may ask.

@@ -1,5 +1,5 @@
 //! The host's files: the real side of the files and logs ports, and the agent's own lock, socket and
-//! state.
+//! state; and the programs that rule its packet filter.
 //!
 //! Input: paths from the configuration, and below them names that come from pods. Output: what is
 //! there and when it changes, what the machine is, directories and links that the agent needs, files of its own that
@@ -9,7 +9,8 @@
 //! - a path made of a pod's names never leaves the directory that the configuration names, and no
 //!   symbolic link below it is followed: the kernel sees to that (`openat2`);
 //! - no file is read beyond its limit, whatever its size says, and nothing but a file is opened to
-//!   be read.
+//!   be read;
+//! - no program is run by a shell, and none for longer than it may take.
 #![allow(
     clippy::disallowed_methods,
     reason = "this crate is where the agent reads and writes files"
@@ -18,8 +19,10 @@
 mod addresses;
 mod beneath;
 mod claim;
+mod device_checkpoint;
 mod disk;
 mod identity;
+mod kernel_settings;
 mod layout;
 mod logs;
 mod look;
@@ -27,6 +30,8 @@ mod machine;
 mod memory;
 mod oom_score;
 mod open_files;
+mod packet_filter;
+mod program;
 mod removal;
 mod replace;
 mod segments;
@@ -45,13 +50,16 @@ use model::verdict::{Subject, Verdict};
 
 pub use addresses::{HostAddresses, by_default_route};
 pub use claim::{Claim, claim};
+pub use device_checkpoint::device_checkpoint;
 pub use identity::{identity, uptime};
+pub use kernel_settings::{KernelSettings, in_user_namespace};
 pub use layout::lay_out;
 pub use logs::HostLogs;
 pub use machine::{disk_bytes, limits_processors, machine};
 pub use memory::{give_back, share_one_heap};
 pub use oom_score::set_oom_score_adj;
 pub use open_files::set_open_files;
+pub use packet_filter::HostPacketFilter;
 pub use replace::replace;
 pub use segments::HostSegments;
 pub use socket::{LONGEST_SOCKET_PATH, Socket, SocketError, listen, listen_with_mode};

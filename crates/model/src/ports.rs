@@ -14,6 +14,7 @@ pub mod last_words;
 pub mod logs;
 pub mod node_api;
 pub mod objects;
+pub mod packet_filter;
 pub mod pod_api;
 pub mod runtime;
 pub mod segments;

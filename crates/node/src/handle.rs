@@ -7,12 +7,22 @@ use k8s_openapi::api::core::v1::Node;
 use model::image_claims::ImageListener;
 use model::ports::cluster::ApiError;
 use model::ports::node_api::NodeApi;
+use model::ports::runtime::RuntimeFeatures;
 use tokio::sync::{Notify, watch};
 
 use crate::decide::addresses::first_known;
 use crate::decide::facts::Facts;
 use crate::decide::health::Pressure;
 use crate::own_node::OwnNode;
+
+/// What was heard of the runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuntimeHeard {
+    /// Whether it can run containers, as far as it has said anything.
+    pub ready: bool,
+    /// What it can do, once it has said so.
+    pub features: Option<RuntimeFeatures>,
+}
 
 /// Says what other parts know, and tells them what is known. Clones are the same one. Nothing here waits,
 /// and what is said again changes nothing.
@@ -41,6 +51,21 @@ impl NodeHandle {
     /// Why pods get no network but the host's, if the runtime says so.
     pub fn network_error(&self) -> Option<String> {
         self.facts.borrow().runtime.known_network_error().map(ToOwned::to_owned)
+    }
+
+    /// Waits until the runtime said something else, of whether it is ready and what it can do, than what was heard.
+    pub async fn other_runtime(&self, heard: RuntimeHeard) -> RuntimeHeard {
+        let mut facts = self.facts.subscribe();
+        let now = |facts: &Facts| {
+            let ready = facts.runtime.runtime_error().is_none();
+            RuntimeHeard { ready, features: facts.runtime.features }
+        };
+        let other = facts.wait_for(|facts| now(facts) != heard).await.ok().map(|facts| now(&facts));
+        match other {
+            Some(other) => other,
+            // Not while this handle lives, which may write it.
+            None => std::future::pending().await,
+        }
     }
 
     /// The node object as the server has it; nothing while there is none, or none was told of.

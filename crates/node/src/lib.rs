@@ -52,7 +52,7 @@ use tokio::time::Instant;
 
 pub use decide::health::{Pressure, Unwell};
 pub use decide::settings::{Particulars, Settings};
-pub use handle::NodeHandle;
+pub use handle::{NodeHandle, RuntimeHeard};
 pub use lease::LeaseTask;
 pub use look::Look;
 pub use metrics::Metrics;

@@ -226,7 +226,7 @@ impl StatusTask {
         let known = self.known(&facts, &unwell);
         let mut node = old.clone();
         if self.settings.register && self.reconciled != old.metadata.uid {
-            reconcile(&mut node, &node_object(known, now).0);
+            reconcile(&mut node, &node_object(known, now).0, &self.settings.own.former_devices);
         }
         set_required_labels(&mut node, &self.settings);
         let mut events = set_status(&mut node, known, now);

@@ -20,6 +20,7 @@ pub mod disk;
 pub mod files;
 pub mod http;
 pub mod node_api;
+pub mod packet_filter;
 pub mod pod_api;
 mod report;
 pub mod runtime;

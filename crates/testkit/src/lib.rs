@@ -33,6 +33,7 @@ mod methods;
 pub mod mortal;
 pub mod objects;
 pub mod observed;
+pub mod packet_filter;
 pub mod pods;
 #[cfg(feature = "proxy")]
 pub mod proxy;

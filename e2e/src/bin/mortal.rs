@@ -122,6 +122,7 @@ async fn main() -> Result<()> {
         node_events: Arc::new(Told),
         disks: Arc::new(host.clone()),
         cgroups: None,
+        packet_filter: None,
         cluster: None,
         metrics: Registry::new(),
     };

@@ -12,7 +12,7 @@ use e2e::node::{PATIENCE, program};
 use e2e::node_told::{DIFFERENT, told};
 use e2e::plane::with_controllers;
 use serde_json::{Value, json};
-use testbed::{Command, User, wait};
+use testbed::{Command, Process, User, wait};
 
 /// Where the two are not the same because there are two.
 const NAMES: &[Known] = &[
@@ -179,13 +179,11 @@ impl World {
         Ok(Self { cluster, config, requests })
     }
 
-    /// Runs an agent until its node is ready and has this taint, and gives it addresses for pods. Both agents have the
-    /// same ports, so each is alone.
-    fn registered(&self, agent: Agent, name: &str, taint: &str) -> Result<Registered> {
+    /// Starts an agent of that name, with a directory of its own.
+    fn start(&self, agent: Agent, name: &str, root: &str) -> Result<Process> {
         let instance = self.cluster.instance();
         let kubeconfig = self.cluster.kubeconfig(&User::node(name))?.display().to_string();
-        let root = instance.dir().join(format!("{name}-{}", taint.replace('/', "-")));
-        let root = root.display().to_string();
+        let root = instance.dir().join(root).display().to_string();
         let command = agent
             .command(instance.dir())?
             .args(["--config", &self.config.display().to_string(), "--kubeconfig", &kubeconfig])
@@ -193,12 +191,14 @@ impl World {
             .args(["--hostname-override", name, "--node-ip", &instance.node_ip().to_string()])
             .args(["--node-labels", "example.com/rack=7,node.kubernetes.io/pool=a"])
             .args(["--register-with-taints", &format!("{HELD}=x:PreferNoSchedule")]);
-        let agent = instance.spawn(name, &command)?;
-        let last_words = || {
-            let log = agent.log();
-            let lines: Vec<&str> = log.lines().filter(|line| !line.contains("FLAG:")).collect();
-            lines[lines.len().saturating_sub(12)..].join("\n")
-        };
+        Ok(instance.spawn(name, &command)?)
+    }
+
+    /// Runs an agent until its node is ready and has this taint, and gives it addresses for pods. Both agents have the
+    /// same ports, so each is alone.
+    fn registered(&self, agent: Agent, name: &str, taint: &str) -> Result<Registered> {
+        let agent = self.start(agent, name, &format!("{name}-{}", taint.replace('/', "-")))?;
+        let last_words = || last_words(&agent);
         let api = self.cluster.api();
         let node = ready(api, name, taint).with_context(last_words)?;
         let lease = lease(api, name).with_context(last_words)?;
@@ -207,6 +207,25 @@ impl World {
         agent.kill()?;
         agent.wait(PATIENCE)?;
         Ok(Registered { node, lease, told })
+    }
+
+    /// What becomes of devices that people have put into the object of a node, once an agent finds it.
+    fn devices(&self, agent: Agent, name: &str) -> Result<Value> {
+        let (api, path) = (self.cluster.api(), format!("/api/v1/nodes/{name}"));
+        api.create("/api/v1/nodes", &json!({ "metadata": { "name": name } }))?;
+        let amounts = json!({ "cpu": "1", "example.com/hand": "3" });
+        let status = json!({ "status": { "capacity": amounts, "allocatable": amounts } });
+        api.patch(&format!("{path}/status"), Patch::Strategic, &status)?;
+        let agent = self.start(agent, name, name)?;
+        let what = format!("{name} is ready");
+        let node =
+            api.wait(&path, &what, PATIENCE, |node| node.filter(|node| is_ready(node)).cloned());
+        let node = node.with_context(|| last_words(&agent))?;
+        agent.kill()?;
+        agent.wait(PATIENCE)?;
+        let amounts =
+            ["capacity", "allocatable"].map(|key| node["status"][key]["example.com/hand"].clone());
+        Ok(json!(amounts))
     }
 
     /// What both agents make is the same.
@@ -233,5 +252,23 @@ fn our_node_says_what_upstreams_says_also_where_there_was_one_before() -> Result
         make_wrong(world.cluster.api(), name)?;
     }
     world.same(FOREIGN).context("a node that was there before")?;
+    world.cluster.stop()
+}
+
+fn last_words(agent: &Process) -> String {
+    let log = agent.log();
+    let lines: Vec<&str> = log.lines().filter(|line| !line.contains("FLAG:")).collect();
+    lines[lines.len().saturating_sub(12)..].join("\n")
+}
+
+// behaviour: NODE-10, NODE-56
+#[test]
+fn devices_that_people_have_put_into_a_node_stay_as_with_upstream() -> Result<()> {
+    let world = World::start()?;
+    let [theirs, ours] = [(Agent::Upstream, "theirs"), (Agent::Ferrolet, "ours")]
+        .map(|(agent, name)| world.devices(agent, name));
+    let (theirs, ours) = (theirs?, ours?);
+    ensure!(theirs == json!(["3", "3"]), "upstream's: {theirs}");
+    ensure!(ours == theirs, "ours: {ours}, upstream's: {theirs}");
     world.cluster.stop()
 }

@@ -6,7 +6,6 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use e2e::node::program;
 use model::observed::ContainerState;
 use model::ports::runtime::{ContainerFilter, Runtime as _};
 use serde_json::Value;
@@ -59,13 +58,13 @@ async fn a_thousand_idle_pods_cost_a_few_calls_and_a_death_no_list_of_everything
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
          staticPodPath: {}\ncontainerRuntimeEndpoint: unix://{}\npodLogsDir: {}\n\
          enableServer: false\nfailCgroupV1: false\nfailSwapOn: false\nhealthzPort: 0\n\
-         cgroupsPerQOS: false\nenforceNodeAllocatable: []\nmaxPods: 2000\n",
+         cgroupsPerQOS: false\nenforceNodeAllocatable: []\nmakeIPTablesUtilChains: false\nmaxPods: 2000\n",
         manifests.display(),
         hollow.socket(),
         root.join("pods").display(),
     );
     fs::write(root.join("config.yaml"), config).context("write the configuration")?;
-    let agent = Program::start(&program("ferrolet")?, |command| {
+    let agent = Program::start_agent(root, |command| {
         command.args(["run", "--hostname-override", "node", "-v=0", "--config"]);
         command.arg(root.join("config.yaml")).arg("--root-dir").arg(root.join("root"));
         command.stdout(Stdio::null()).stderr(Stdio::null())

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use cri::{CriRuntime, Deadlines, Endpoint};
+use e2e::agent::KEEP_OFF_THE_KERNEL;
 use e2e::node::program;
 use testbed::wait;
 
@@ -30,6 +31,26 @@ impl Program {
         command.args(["follow", &std::process::id().to_string(), "--"]).arg(program);
         let command = arguments(&mut command);
         Ok(Self(command.spawn().with_context(|| format!("start {command:?}"))?))
+    }
+
+    /// Starts our agent with its arguments. It runs on this machine itself, whose kernel it must not set.
+    pub(crate) fn start_agent(
+        own: &Path,
+        arguments: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Result<Self> {
+        let agent = program("ferrolet")?;
+        Self::start(Path::new("unshare"), |command| {
+            command.args([
+                "-m",
+                "--propagation",
+                "unchanged",
+                "sh",
+                "-c",
+                KEEP_OFF_THE_KERNEL,
+                "sh",
+            ]);
+            arguments(command.arg(own).arg(agent))
+        })
     }
 
     /// Waits until it says that it is ready. Its output must have been asked for.

@@ -63,12 +63,12 @@ fn metrics_with(options: &[&str]) -> Result<String> {
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
          staticPodPath: {0}/manifests\ncontainerRuntimeEndpoint: unix://{1}\npodLogsDir: {0}/pods\n\
          enableServer: false\nfailCgroupV1: false\nfailSwapOn: false\nhealthzPort: 0\n\
-         cgroupsPerQOS: false\nenforceNodeAllocatable: []\n",
+         cgroupsPerQOS: false\nenforceNodeAllocatable: []\nmakeIPTablesUtilChains: false\n",
         root.display(),
         hollow.socket(),
     );
     fs::write(root.join("config.yaml"), config).context("write the configuration")?;
-    let agent = Program::start(&program("ferrolet")?, |command| {
+    let agent = Program::start_agent(root, |command| {
         command.args(["run", "--hostname-override", "node", "-v=0", "--config"]);
         command.arg(root.join("config.yaml")).arg("--root-dir").arg(root.join("root"));
         command.stdout(Stdio::null()).stderr(Stdio::null())

@@ -101,7 +101,7 @@ impl Node {
              staticPodPath: {}\ncontainerRuntimeEndpoint: unix://{}\npodLogsDir: {}\n\
              imageGCHighThresholdPercent: 100\nimageMaximumGCAge: 1h\n\
              enableServer: false\nfailCgroupV1: false\nfailSwapOn: false\nhealthzPort: 0\n\
-             cgroupsPerQOS: false\nenforceNodeAllocatable: []\n{more}\n",
+             cgroupsPerQOS: false\nenforceNodeAllocatable: []\nmakeIPTablesUtilChains: false\n{more}\n",
             self.path("manifests").display(),
             self.hollow.socket(),
             self.path("pods").display(),
@@ -109,7 +109,7 @@ impl Node {
         fs::write(self.path("config.yaml"), config).context("write the configuration")?;
         let log = fs::File::create(self.path("log")).context("make a log")?;
         self.hollow.ask("reset")?;
-        let agent = Program::start(&program("ferrolet")?, |command| {
+        let agent = Program::start_agent(self.place.path(), |command| {
             command.args(["run", "--hostname-override", "Node", "-v=0", "--config"]);
             command.arg(self.path("config.yaml")).arg("--root-dir").arg(self.path("root"));
             command.env("OTEL_EXPORTER_OTLP_ENDPOINT", environment);

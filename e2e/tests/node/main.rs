@@ -11,6 +11,7 @@ mod deleted;
 mod expired;
 mod garbage;
 mod life;
+mod machine;
 mod make_cluster;
 mod scenarios;
 mod start;

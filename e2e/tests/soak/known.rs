@@ -18,10 +18,6 @@ const NO_LIMIT: Known = Known {
     why: HUGE,
 };
 
-/// Where nothing else is limited, either.
-const NO_LIMITS: Known =
-    Known { path: "/*/pod */object/status/resources", ours: "{}", upstream: "", why: HUGE };
-
 const fn of_ours(path: &'static str, why: &'static str) -> Known {
     Known { path, ours: "there", upstream: "", why }
 }
@@ -32,16 +28,15 @@ const fn of_upstream(path: &'static str, why: &'static str) -> Known {
 
 const OFF: &str = "upstream's is a defect: the state of a manager that is off, which is to be deleted by hand before it \
      can be turned on; ours is promised in docs/configuration.md";
-const EMPTY: &str =
-    "promised in docs/configuration.md: a manager that hands out nothing leaves no file behind";
+const NO_CLAIMS: &str = "promised in docs/configuration.md: where this file is, a kubelet has prepared claims that are \
+     to be released; upstream writes one that says nothing";
 
 /// On every node.
 pub(crate) const OF_A_NODE: &[Known] = &[
     NO_LIMIT,
-    NO_LIMITS,
     of_upstream("/the node/directories/files/root cpu_manager_state f 600 ", OFF),
     of_upstream("/the node/directories/files/root memory_manager_state f 600 ", OFF),
-    of_upstream("/the node/directories/files/root dra_manager_state f 600 ", EMPTY),
+    of_upstream("/the node/directories/files/root dra_manager_state f 600 ", NO_CLAIMS),
     of_ours("/the node/directories/files/root ferrolet*", OWN_FILES),
     of_upstream("/the node/directories/files/root actuated_pods_state f 600 ", OWN_RESOURCES),
     of_upstream("/the node/directories/files/root allocated_pods_state f 600 ", OWN_RESOURCES),

@@ -58,8 +58,8 @@ async fn each_condition_of_the_status_is_told_with_its_reason() {
     ];
     server.answer("Status", &answer(conditions));
     let status = server.client().status().await.unwrap();
-    assert_eq!(status.runtime, expected("RuntimeReady", true));
-    assert_eq!(status.network, expected("NetworkReady", false));
+    assert_eq!(status.runtime, Some(expected("RuntimeReady", true)));
+    assert_eq!(status.network, Some(expected("NetworkReady", false)));
     let request: cri::StatusRequest = server.only_request("Status");
     assert!(!request.verbose);
 }
@@ -99,9 +99,10 @@ async fn a_condition_that_is_not_reported_is_not_met() {
     let server = Server::running();
     server.answer("Status", &answer(vec![condition("RuntimeReady", true)]));
     let status = server.client().status().await.unwrap();
-    assert!(status.runtime.ready);
-    assert!(!status.network.ready);
-    assert_eq!(status.network.reason, "NotReported");
+    assert_eq!(status.runtime_error(), None);
+    assert_eq!(status.network, None);
+    let error = "container runtime network not ready: <nil>";
+    assert_eq!(status.network_error().as_deref(), Some(error));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The node's own object and its lease.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -40,6 +40,8 @@ pub(crate) struct GivenNode {
     pub(crate) external_cloud: bool,
     /// All that the node has.
     pub(crate) capacity: Amounts,
+    /// Resources that device plugins gave to an agent before this one.
+    pub(crate) former_devices: BTreeSet<String>,
 }
 
 /// What a node says of itself.
@@ -62,6 +64,7 @@ pub(crate) fn settings(
         capacity: told.capacity,
         allocatable: agent.node.allocatable.clone(),
         declared_features: FEATURES.to_vec(),
+        former_devices: told.former_devices,
     };
     node::Settings::new(config, own)
 }
@@ -132,6 +135,7 @@ mod tests {
                 ips: Vec::new(),
                 external_cloud: false,
                 capacity: Amounts::new(),
+                former_devices: BTreeSet::new(),
             };
             settings(config, &agent, told).own.declared_features
         };
@@ -152,9 +156,10 @@ mod tests {
             ips: vec![any],
             external_cloud: true,
             capacity: Amounts::new(),
+            former_devices: ["example.com/x".to_owned()].into(),
         };
         let own = settings(&config, &agent, told).own;
-        assert!(own.external_cloud);
+        assert!(own.external_cloud && own.former_devices.contains("example.com/x"));
         assert_eq!((own.ips, own.labels["zone"].as_str()), (vec![any], "a"));
     }
 }

@@ -14,6 +14,7 @@ use model::ports::events::{Events, NodeEvents};
 use model::ports::files::HostFiles;
 use model::ports::http::{Headers, HttpGet};
 use model::ports::logs::ContainerLogs;
+use model::ports::packet_filter::PacketFilter;
 use model::ports::runtime::Runtime;
 use model::ports::segments::Segments;
 use pods::decide::admission::Node;
@@ -51,6 +52,8 @@ pub struct Ports {
     pub disks: Arc<dyn Disks>,
     /// The host's cgroups; none when the node looks after none.
     pub cgroups: Option<Arc<dyn Cgroups>>,
+    /// The packet filter; none where nothing is to be made in it.
+    pub packet_filter: Option<Arc<dyn PacketFilter>>,
     /// The API server; none where the node stands alone.
     pub cluster: Option<ClusterPorts>,
     /// What is counted on the way there; what the agent itself counts comes beside it.

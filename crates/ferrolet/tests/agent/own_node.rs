@@ -109,6 +109,40 @@ async fn a_pod_waits_for_the_network_unless_it_has_the_hosts() {
     assert!(begin.elapsed().as_secs() <= 4, "{:?}", begin.elapsed());
 }
 
+// behaviour: NODE-25, WRK-21
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_not_ready_acts_on_no_pod_and_one_question_in_five_seconds_is_enough() {
+    let (world, api) = world();
+    api.make(bound("web").container("main", IMAGE, ["sleep", "forever"]).build());
+    let _agent = world.start();
+    registered(&world).await;
+    world.until("it runs", |_| runs(&api, "web")).await;
+    sleep(Duration::from_secs(30)).await;
+    world.runtime.forget_calls();
+    sleep(Duration::from_mins(1)).await;
+    let asked = world.runtime.count(Method::Status);
+    assert!((11..=13).contains(&asked), "{asked}");
+
+    let begin = Instant::now();
+    world.runtime.set_runtime_ready(false);
+    let unready = |world: &World| node(world).filter(|node| !is_ready(node)).map(drop);
+    world.until("the node is not ready", unready).await;
+    assert!(begin.elapsed().as_secs() <= 6, "{:?}", begin.elapsed());
+    world.runtime.forget_calls();
+    let running = world.runtime.containers();
+    world.runtime.kill_container(&running[0].id, 1);
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.runtime.count(Method::CreateContainer), 0, "pods are left as they are");
+    world.runtime.set_runtime_ready(true);
+    let begin = Instant::now();
+    world
+        .until("it is started again", |world| {
+            (world.runtime.count(Method::StartContainer) == 1).then_some(())
+        })
+        .await;
+    assert!(begin.elapsed().as_secs() <= 12, "{:?}", begin.elapsed());
+}
+
 /// Puts the node there as people left it: with a label that the agent does not know of.
 fn labelled(world: &World) {
     let mut object = Node::default();

@@ -187,6 +187,7 @@ impl World {
             node_events: Arc::clone(&self.node_events) as _,
             disks: Arc::clone(&self.disk) as _,
             cgroups: Some(cgroups),
+            packet_filter: None,
             cluster: self.through.clone().or_else(|| self.cluster_ports()),
             metrics: Registry::new(),
         };

@@ -173,14 +173,38 @@ pub struct RuntimeCondition {
 /// Health of the runtime as it sees itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeStatus {
-    /// Whether containers can run.
-    pub runtime: RuntimeCondition,
-    /// Whether pods get a network.
-    pub network: RuntimeCondition,
+    /// Whether containers can run; nothing if it does not say, which is as good as no.
+    pub runtime: Option<RuntimeCondition>,
+    /// Whether pods get a network; the same.
+    pub network: Option<RuntimeCondition>,
     /// The ways it has of running pods, and what each can do; none when it does not say.
     pub handlers: Vec<RuntimeHandler>,
     /// What it can do in all of these ways.
     pub features: RuntimeFeatures,
+}
+
+impl RuntimeStatus {
+    /// Why containers cannot run, in upstream's words.
+    pub fn runtime_error(&self) -> Option<String> {
+        let error = not_ready("RuntimeReady", self.runtime.as_ref())?;
+        Some(format!("container runtime not ready: {error}"))
+    }
+
+    /// Why pods get no network, in upstream's words.
+    pub fn network_error(&self) -> Option<String> {
+        let error = not_ready("NetworkReady", self.network.as_ref())?;
+        Some(format!("container runtime network not ready: {error}"))
+    }
+}
+
+fn not_ready(kind: &str, condition: Option<&RuntimeCondition>) -> Option<String> {
+    match condition {
+        None => Some("<nil>".to_owned()),
+        Some(RuntimeCondition { ready: true, .. }) => None,
+        Some(RuntimeCondition { ready, reason, message }) => {
+            Some(format!("{kind}={ready} reason:{reason} message:{message}"))
+        }
+    }
 }
 
 /// What a runtime can do, as it says.

@@ -33,14 +33,12 @@ pub fn jittered(period: Duration, fraction: f64) -> Duration {
     period.mul_f64(1.0 + 0.04 * fraction.clamp(0.0, 1.0))
 }
 
-/// When the runtime is asked again how it is: at once while the node starts, then now and then, and more
-/// often while something is wrong.
+/// When the runtime is asked again how it is: at once while the node starts, then now and then.
 pub fn next_check(since_start: Duration, was_ready: bool, is_ready: bool) -> Duration {
     match (is_ready, is_starting(since_start, was_ready)) {
-        (true, _) => Duration::from_secs(10),
         (false, true) if since_start < Duration::from_secs(10) => Duration::from_millis(100),
         (false, true) => Duration::from_secs(1),
-        (false, false) => Duration::from_secs(5),
+        _ => Duration::from_secs(5),
     }
 }
 
@@ -82,7 +80,7 @@ mod tests {
             (11, false, false, 1000),
             (121, false, false, 5000),
             (1, true, false, 5000),
-            (1, true, true, 10_000),
+            (1, true, true, 5000),
         ];
         for (since, was_ready, is_ready, wait) in rows {
             let found = next_check(Duration::from_secs(since), was_ready, is_ready);

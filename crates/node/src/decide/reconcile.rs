@@ -1,10 +1,13 @@
 //! What of a node that was there before becomes as it would have been made. Taints, the provider's id
 //! and labels of the user's own stay as they are: others may have changed them on purpose.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::Node;
+use podspec::resources::is_extended;
 
 use super::object::ATTACH_DETACH;
-use super::resources::is_huge_pages;
+use super::resources::{is_huge_pages, none};
 
 /// Labels that are the node's own business.
 const DEFAULT_LABELS: [&str; 12] = [
@@ -23,11 +26,13 @@ const DEFAULT_LABELS: [&str; 12] = [
 ];
 
 /// Makes labels, annotation and resources of a node that was there before what they should be, given the one
-/// that would have been made. The rest of its status is set as with every look.
-pub fn reconcile(existing: &mut Node, wanted: &Node) {
+/// that would have been made, and the devices of an agent before this one. The rest of its status is set as with
+/// every look.
+pub fn reconcile(existing: &mut Node, wanted: &Node, former_devices: &BTreeSet<String>) {
     reconcile_annotation(existing, wanted);
     reconcile_labels(existing, wanted);
     drop_huge_pages(existing, wanted);
+    empty_devices(existing, wanted, former_devices);
 }
 
 fn reconcile_annotation(existing: &mut Node, wanted: &Node) {
@@ -67,6 +72,27 @@ fn drop_huge_pages(existing: &mut Node, wanted: &Node) {
     for found in [&mut status.capacity, &mut status.allocatable].into_iter().flatten() {
         found.retain(|name, _| !is_huge_pages(name) || is_there(name));
     }
+}
+
+/// Of devices that the node has no longer there are none: all of them if the machine is another one, else those that
+/// plugins had told the former agent of. They are not left out: others see from it that it is the node who counts them.
+fn empty_devices(existing: &mut Node, wanted: &Node, former_devices: &BTreeSet<String>) {
+    let is_other_machine = is_other_machine(existing, wanted);
+    let is_gone =
+        |name: &str| is_extended(name) && (is_other_machine || former_devices.contains(name));
+    let Some(status) = &mut existing.status else { return };
+    for found in [&mut status.capacity, &mut status.allocatable].into_iter().flatten() {
+        for (_, amount) in found.iter_mut().filter(|(name, _)| is_gone(name)) {
+            *amount = none();
+        }
+    }
+}
+
+/// Whether a machine was made anew under the node's name.
+fn is_other_machine(existing: &Node, wanted: &Node) -> bool {
+    let id = |node: &Node| Some(node.status.as_ref()?.node_info.as_ref()?.machine_id.clone());
+    let existing = id(existing).filter(|id| !id.is_empty());
+    existing.is_some() && existing != id(wanted)
 }
 
 #[cfg(test)]

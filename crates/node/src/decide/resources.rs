@@ -62,6 +62,11 @@ fn is_same(one: Option<&ApiQuantity>, other: &ApiQuantity) -> bool {
     })
 }
 
+/// Nothing of a resource.
+pub fn none() -> ApiQuantity {
+    ApiQuantity("0".to_owned())
+}
+
 /// Whether it is a size of huge pages.
 pub fn is_huge_pages(name: &str) -> bool {
     name.starts_with(HUGE_PAGES_PREFIX)

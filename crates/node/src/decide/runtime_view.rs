@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::ports::runtime::{RuntimeCondition, RuntimeFeatures, RuntimeHandler, RuntimeStatus};
+use model::ports::runtime::{RuntimeFeatures, RuntimeHandler, RuntimeStatus};
 
 /// What is wrong with a network of which nothing was said.
 const UNKNOWN_NETWORK: &str = "network state unknown";
@@ -42,8 +42,8 @@ impl RuntimeView {
     /// Takes what the runtime says. Whether that makes a difference to what is told about the node.
     pub fn heard(&mut self, status: &RuntimeStatus, at: Duration) -> bool {
         let before = (self.trouble(at).is_some(), self.clone());
-        self.network_error = not_ready("network ", "NetworkReady", &status.network);
-        self.runtime_error = not_ready("", "RuntimeReady", &status.runtime);
+        self.network_error = status.network_error();
+        self.runtime_error = status.runtime_error();
         if self.runtime_error.is_none() {
             self.handlers.clone_from(&status.handlers);
             self.handlers.sort_by(|one, other| one.name.cmp(&other.name));
@@ -78,7 +78,7 @@ impl RuntimeView {
     }
 
     /// Why it cannot run containers, in its own words.
-    pub(super) fn runtime_error(&self) -> Option<&str> {
+    pub fn runtime_error(&self) -> Option<&str> {
         self.runtime_error.as_deref()
     }
 
@@ -91,15 +91,6 @@ impl RuntimeView {
     pub fn known_network_error(&self) -> Option<&str> {
         self.network_error().filter(|error| *error != UNKNOWN_NETWORK)
     }
-}
-
-fn not_ready(what: &str, kind: &str, condition: &RuntimeCondition) -> Option<String> {
-    let RuntimeCondition { ready, reason, message } = condition;
-    (!ready).then(|| {
-        format!(
-            "container runtime {what}not ready: {kind}={ready} reason:{reason} message:{message}"
-        )
-    })
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+use model::ports::runtime::RuntimeCondition;
+
 use super::*;
 
 fn condition(ready: bool) -> RuntimeCondition {
@@ -9,8 +11,8 @@ fn status(runtime: bool, network: bool) -> RuntimeStatus {
     let handler =
         |name: &str| RuntimeHandler { name: name.to_owned(), ..RuntimeHandler::default() };
     RuntimeStatus {
-        runtime: condition(runtime),
-        network: condition(network),
+        runtime: Some(condition(runtime)),
+        network: Some(condition(network)),
         handlers: vec![handler("runsc"), handler("")],
         features: RuntimeFeatures::default(),
     }
@@ -51,6 +53,16 @@ fn a_runtime_that_is_not_ready_is_told_in_its_own_words() {
     // It was last well at the first answer.
     assert_eq!(view.trouble(seconds(31)), Some("container runtime is down"));
     assert!(view.heard(&status(true, true), seconds(3)) && view.is_ready());
+}
+
+// behaviour: NODE-25
+#[test]
+fn what_the_runtime_does_not_say_is_told_as_nothing() {
+    let mut view = RuntimeView::default();
+    let silent = RuntimeStatus { network: None, runtime: None, ..status(true, true) };
+    assert!(view.heard(&silent, seconds(1)) && !view.is_ready());
+    assert_eq!(view.network_error(), Some("container runtime network not ready: <nil>"));
+    assert_eq!(view.runtime_error(), Some("container runtime not ready: <nil>"));
 }
 
 // behaviour: NODE-17

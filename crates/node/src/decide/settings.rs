@@ -1,6 +1,6 @@
 //! What the node is told about itself once, at its start.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ pub struct Particulars {
     pub capacity: Amounts,
     /// What pods can have of it.
     pub allocatable: Amounts,
+    /// Resources that device plugins gave to an agent before this one, which has none of them.
+    pub former_devices: BTreeSet<String>,
     /// What the agent can do beyond what every node can, by upstream's names. Only those count whose
     /// feature gate is on.
     pub declared_features: Vec<&'static str>,

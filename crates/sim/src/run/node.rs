@@ -181,6 +181,7 @@ impl Node {
             node_events: Arc::<KeptNodeEvents>::default(),
             disks: looks(),
             cgroups: Some(cgroups),
+            packet_filter: None,
             cluster: None,
             metrics: Registry::new(),
         }

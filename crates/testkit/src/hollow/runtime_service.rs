@@ -106,12 +106,11 @@ impl RuntimeService for Hollow {
     async fn status(&self, _: Request<cri::StatusRequest>) -> Answer<cri::StatusResponse> {
         let status = self.runtime.status().await.map_err(to_cri::status)?;
         let handlers = status.handlers.into_iter().map(to_cri::runtime_handler);
-        let conditions = vec![
-            to_cri::condition("RuntimeReady", status.runtime),
-            to_cri::condition("NetworkReady", status.network),
-        ];
+        let conditions = [("RuntimeReady", status.runtime), ("NetworkReady", status.network)];
+        let conditions = conditions.into_iter();
+        let conditions = conditions.filter_map(|(kind, one)| Some(to_cri::condition(kind, one?)));
         Ok(Response::new(cri::StatusResponse {
-            status: Some(cri::RuntimeStatus { conditions }),
+            status: Some(cri::RuntimeStatus { conditions: conditions.collect() }),
             runtime_handlers: handlers.collect(),
             features: Some(cri::RuntimeFeatures {
                 supplemental_groups_policy: status.features.supplemental_groups_policy,

@@ -281,8 +281,8 @@ impl Runtime for MemoryRuntime {
     async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
         let effect = self.at_once(|world, _| {
             Ok(RuntimeStatus {
-                runtime: world.runtime.clone(),
-                network: world.network.clone(),
+                runtime: Some(world.runtime.clone()),
+                network: Some(world.network.clone()),
                 handlers: world.handlers.clone(),
                 features: RuntimeFeatures {
                     supplemental_groups_policy: true,

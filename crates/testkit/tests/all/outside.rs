@@ -52,7 +52,7 @@ async fn a_lost_container_is_unknown_until_it_is_stopped() {
 async fn without_a_network_only_pods_on_the_hosts_start() {
     let runtime = runtime();
     runtime.set_network_ready(false);
-    assert!(!runtime.status().await.unwrap().network.ready);
+    assert!(runtime.status().await.unwrap().network_error().is_some());
     let mut pod = pod("web");
     runtime.run_pod_sandbox(&pod).await.unwrap_err();
     pod.network = NamespaceMode::Node;

@@ -14,6 +14,7 @@ pub(super) async fn the_runtime_tells_its_name_and_version(bench: &Bench<'_>) ->
 
 pub(super) async fn the_runtime_and_its_network_are_ready(bench: &Bench<'_>) -> Result<()> {
     let status = bench.runtime.status().await?;
-    ensure!(status.runtime.ready && status.network.ready, "{status:?}");
+    let errors = (status.runtime_error(), status.network_error());
+    ensure!(errors == (None, None), "{status:?}");
     Ok(())
 }

@@ -1,0 +1,40 @@
+//! What the upstream kubelet has noted of devices.
+
+use std::io;
+use std::path::Path;
+
+use crate::look;
+
+/// Where it is noted, whatever the root directory is.
+const CHECKPOINT: &str = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint";
+
+/// More than the devices and pods of any node take.
+const LIMIT: u64 = 16 << 20;
+
+/// The note; nothing where there is none.
+pub fn device_checkpoint() -> io::Result<Option<Vec<u8>>> {
+    read(Path::new(CHECKPOINT))
+}
+
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match look::open(path).and_then(|file| look::read(&file, LIMIT)) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_there_or_it_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("checkpoint");
+        assert_eq!(read(&path).unwrap(), None);
+        std::fs::write(&path, "{}").unwrap();
+        assert_eq!(read(&path).unwrap(), Some(b"{}".to_vec()));
+        assert!(read(place.path()).is_err(), "a directory is no note");
+    }
+}

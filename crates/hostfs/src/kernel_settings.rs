@@ -1,0 +1,87 @@
+//! Settings of the whole kernel.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// Where the kernel shows them.
+const SETTINGS: &str = "/proc/sys";
+
+/// User ids of who is in no user namespace of their own.
+const ALL_USERS: [u64; 3] = [0, 0, 4_294_967_295];
+
+/// The settings of this kernel.
+#[derive(Debug, Clone)]
+pub struct KernelSettings {
+    directory: PathBuf,
+}
+
+impl Default for KernelSettings {
+    fn default() -> Self {
+        Self { directory: SETTINGS.into() }
+    }
+}
+
+impl KernelSettings {
+    /// Those that lie in a directory, for tests.
+    pub fn below(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into() }
+    }
+
+    /// What a setting is, named as `vm/overcommit_memory`.
+    pub fn get(&self, name: &str) -> io::Result<i64> {
+        let text = fs::read_to_string(self.directory.join(name))?;
+        text.trim().parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+
+    /// Makes it another.
+    pub fn set(&self, name: &str, value: i64) -> io::Result<()> {
+        fs::write(self.directory.join(name), value.to_string())
+    }
+}
+
+/// Whether the agent has a user namespace of its own, where much of the kernel is out of reach.
+pub fn in_user_namespace() -> bool {
+    is_own_namespace(Path::new("/proc/self/uid_map"))
+}
+
+fn is_own_namespace(map: &Path) -> bool {
+    // A kernel without user namespaces has no such file.
+    let Ok(map) = fs::read_to_string(map) else { return false };
+    let ids: Vec<u64> = map.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    ids != ALL_USERS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_what_it_was_set_to() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("vm")).unwrap();
+        let settings = KernelSettings::below(place.path());
+        let missing = settings.get("vm/overcommit_memory").unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        settings.set("vm/overcommit_memory", 1).unwrap();
+        assert_eq!(settings.get("vm/overcommit_memory").unwrap(), 1);
+        fs::write(place.path().join("vm/overcommit_memory"), "many\n").unwrap();
+        let strange = settings.get("vm/overcommit_memory").unwrap_err();
+        assert_eq!(strange.kind(), io::ErrorKind::InvalidData);
+        KernelSettings::default().get("vm/overcommit_memory").unwrap();
+    }
+
+    #[test]
+    fn a_user_namespace_is_known_by_whose_ids_are_which() {
+        let place = tempfile::tempdir().unwrap();
+        let map = place.path().join("uid_map");
+        assert!(!is_own_namespace(&map));
+        for (text, own) in [
+            ("         0          0 4294967295\n", false),
+            ("         0       1000          1\n", true),
+            ("0 1000 1\n1 100000 65536\n", true),
+        ] {
+            fs::write(&map, text).unwrap();
+            assert_eq!(is_own_namespace(&map), own, "{text}");
+        }
+    }
+}
