@@ -212,6 +212,10 @@ impl FaultyRuntime {
                 self.later(time, call, work);
                 too_late()
             }
+            Some(Fault::Vanished) => {
+                drop(work.await);
+                Err(call.error(Code::NotFound, "somebody was faster"))
+            }
             Some(Fault::LostAnswer) => {
                 drop(work.await);
                 std::future::pending().await

@@ -36,6 +36,7 @@ pub(crate) fn instance(name: &str, attempt: u32, state: ContainerState) -> Insta
         definition: definition_hash_hex(name, IMAGE),
         state: Some(state),
         exit_code: 0,
+        created: Duration::from_secs(1000),
         started: Some(Duration::from_secs(1000)),
         finished: (state == Exited).then_some(Duration::from_secs(1000)),
     }
