@@ -181,7 +181,8 @@ impl<'a> Quiet<'a> {
         let CgroupWrite { call, pod, changes } = write;
         let moves = |uid: &PodUid| self.may_end(uid) || self.has_time_again(uid);
         let asks = |(uid, pod): &(&PodUid, &Arc<PodPlan>)| {
-            pod.milli() > 0 && !self.over.contains(*uid) && moves(uid)
+            let is_over = self.over.contains(*uid) && !self.is_robbed(uid);
+            pod.milli() > 0 && !is_over && moves(uid)
         };
         let may = match pod {
             Some(uid) => moves(uid),

@@ -238,7 +238,21 @@ fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
     if pod.containers.iter().any(ran) {
         return Init::Done;
     }
-    for init in pod.init.iter().filter(|init| !snapshot.is_capped(uid, init.name)) {
+    let failed = |init: &ContainerPlan| {
+        let ended =
+            |one: &&Instance| one.state == Some(ContainerState::Exited) && one.exit_code != 0;
+        let latest = snapshot.latest(uid, init.name).filter(ended);
+        latest.is_some_and(|latest| !init.restarts(pod.policy, latest.exit_code))
+    };
+    // With one of them the pod has failed: sidecars that came before it do not start again.
+    if pod.init.iter().any(|init| !init.sidecar && failed(init)) && !snapshot.lives(uid) {
+        return Init::UnderWay;
+    }
+    for init in &pod.init {
+        // It may start over, whatever came of it.
+        if snapshot.is_capped(uid, init.name) {
+            return Init::UnderWay;
+        }
         let latest = snapshot.latest(uid, init.name);
         let restarts = |code| init.sidecar || (code != 0 && init.restarts(pod.policy, code));
         match state_of(snapshot, latest, init, restarts) {

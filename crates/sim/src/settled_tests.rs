@@ -147,6 +147,23 @@ fn a_pod_that_has_ended_lives_as_long_as_its_sidecars_have_their_grace() {
 }
 
 #[test]
+fn sidecars_of_a_pod_whose_init_container_failed_for_good_do_not_start_again() {
+    let sidecar = ContainerPlan { sidecar: true, ..container("i") };
+    let mut failing = container("j");
+    let rule = RestartRule { policy: Policy::Never, action: Action::Restart(137) };
+    failing.extras.rule = Some(rule);
+    let plan = PodPlan { init: vec![sidecar, failing], ..pod(Policy::OnFailure) };
+    let old = |name| Instance { finished: Some(Duration::ZERO), ..instance(name, 0, Exited) };
+    let ended = |code| vec![old("i"), Instance { exit_code: code, ..old("j") }];
+    assert_eq!(problem(&snapshot(ended(1), &[false]), plan.clone()), None);
+    assert!(
+        problem(&snapshot(ended(137), &[false]), plan.clone()).is_some(),
+        "it is started again"
+    );
+    assert!(problem(&snapshot(ended(1), &[true]), plan).is_some(), "it lives");
+}
+
+#[test]
 fn of_what_nobody_wants_nothing_must_be_left() {
     assert_eq!(unsettled(&snapshot(vec![], &[]), &Wanted::new()), None);
     let dead = snapshot(vec![instance("a", 0, Exited)], &[false]);

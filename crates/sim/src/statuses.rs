@@ -10,7 +10,7 @@ use server::{PodAndStatus, PodView};
 
 use crate::history::{Event, Record};
 
-/// What an agent tells of each pod: its phase, and how its containers are.
+/// What an agent tells of the containers of each pod.
 pub type Told = BTreeMap<PodUid, String>;
 
 /// What is told now.
@@ -18,18 +18,22 @@ pub(crate) fn told(pods: &dyn PodView) -> Told {
     pods.pods().iter().map(|known| (view::uid(&known.pod), status(known))).collect()
 }
 
+/// Which instances of its containers a pod has, and how they are. What an agent remembers of earlier ones, and how
+/// often it saw something start, nobody can tell after it.
 fn status(known: &PodAndStatus) -> String {
     let Some(status) = &known.status else { return "nothing yet".to_owned() };
-    let mut text = status.phase.clone().unwrap_or_default();
-    for part in [&status.reason, &status.message, &status.pod_ip].into_iter().flatten() {
-        write!(text, " {part}").expect("text takes text");
-    }
-    let lists = [&status.init_container_statuses, &status.container_statuses];
-    for one in lists.into_iter().flatten().flatten() {
+    let mut text = String::new();
+    for one in status.container_statuses.iter().flatten() {
         let id = one.container_id.as_deref().unwrap_or("none");
-        let (count, state, last) = (one.restart_count, &one.state, &one.last_state);
-        write!(text, "; {} {id} #{count} {state:?} after {last:?}", one.name)
-            .expect("text takes text");
+        let state = one.state.as_ref();
+        let runs = state.and_then(|state| state.running.as_ref()).is_some();
+        let ended = state.and_then(|state| state.terminated.as_ref()).map(|ended| ended.exit_code);
+        let state = match ended {
+            Some(code) => format!("ended with {code}"),
+            None if runs => "runs".to_owned(),
+            None => "waits".to_owned(),
+        };
+        write!(text, "{} {id} {state}; ", one.name).expect("text takes text");
     }
     text
 }

@@ -101,7 +101,7 @@ mod tests {
         let container_goes = |rule| Event::RemoveAsked(Removed::Container("a0".into()), rule);
         let sandbox_goes = |rule| Event::RemoveAsked(Removed::Sandbox("s".into()), rule);
         for (events, expected) in rows {
-            let found = |removal: Event, after| {
+            let found = |removal: Event, after: u64| {
                 let mut invariant = RemainsOfReturned::default();
                 let there = Event::Sandbox("s".into(), "u".into(), NotReady);
                 let first = [again(), container("a", 0, Exited, Running), there];

@@ -1,6 +1,6 @@
 //! Caps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,19 +26,26 @@ pub(super) struct OldestBeyondCaps {
     policy: ContainerPolicy,
     /// All that ever was, and since when it is gone.
     containers: BTreeMap<ContainerId, (Arc<Instance>, Option<Duration>)>,
+    /// Those that the runtime lost track of: they end by whoever removes them.
+    lost: BTreeSet<ContainerId>,
     /// Whether the clock was set: then "older" may mean anything.
     jumped: bool,
 }
 
 impl OldestBeyondCaps {
     pub(super) fn new(policy: ContainerPolicy) -> Self {
-        Self { policy, containers: BTreeMap::new(), jumped: false }
+        Self { policy, containers: BTreeMap::new(), lost: BTreeSet::new(), jumped: false }
     }
 
-    /// From when the age of a container counts.
+    /// From when the age of a container counts, at the latest.
     fn since(&self, one: &Instance) -> Duration {
         let ended = one.finished.filter(|_| self.policy.age_by == AgeBy::Finished);
         ended.unwrap_or(one.created)
+    }
+
+    /// The same at the earliest: one that was lost may have been looked at before its end.
+    fn since_or_before(&self, one: &Instance) -> Duration {
+        if self.lost.contains(&one.id) { one.created } else { self.since(one) }
     }
 
     fn asked(&self, id: &ContainerId, rule: &str, now: Duration) -> Result<(), String> {
@@ -53,7 +60,8 @@ impl OldestBeyondCaps {
             (&other.uid, &other.name) == (&one.uid, &one.name) && other.attempt >= one.attempt
         };
         let newer = dead.iter().filter(is_newer).count();
-        let newer_of_all = dead.iter().filter(|other| self.since(other) >= self.since(one)).count();
+        let since = self.since_or_before(one);
+        let newer_of_all = dead.iter().filter(|other| self.since(other) >= since).count();
         // Without a cap the deletor still keeps one.
         let (counted, cap) = match (rule, self.policy.in_all) {
             ("per-container-cap", _) => (newer, self.policy.per_container.unwrap_or(1)),
@@ -66,7 +74,7 @@ impl OldestBeyondCaps {
         if counted < cap {
             return Err(format!("{id} goes by {rule} beside {counted} newer ones, of {cap}"));
         }
-        let age = now.saturating_sub(self.since(one));
+        let age = now.saturating_sub(since);
         let least = self.policy.min_age;
         if self.policy.in_all.is_some() && rule != CAPS[0] && !self.jumped && age < least {
             return Err(format!("{id} goes by {rule} after {age:?}, not after {least:?}"));
@@ -84,6 +92,9 @@ impl Invariant for OldestBeyondCaps {
         match &record.event {
             Event::ClockJumped => self.jumped = true,
             Event::Container(one, _) => {
+                if one.state == Some(ContainerState::Unknown) {
+                    self.lost.insert(one.id.clone());
+                }
                 let gone = one.state.is_none().then_some(record.at);
                 self.containers.insert(one.id.clone(), (Arc::clone(one), gone));
             }
@@ -98,7 +109,7 @@ impl Invariant for OldestBeyondCaps {
 
 #[cfg(test)]
 mod tests {
-    use model::observed::ContainerState::{Created, Exited, Running};
+    use model::observed::ContainerState::{Created, Exited, Running, Unknown};
 
     use super::*;
     use crate::invariants::tests::{container, seconds, with};
@@ -166,5 +177,8 @@ mod tests {
         let right = |age_by, at| is_right(least(age_by), &events, NODE_OLDEST, at);
         assert!(!right(AgeBy::Created, 72) && right(AgeBy::Created, 73));
         assert!(!right(AgeBy::Finished, 79) && right(AgeBy::Finished, 80));
+        // Of one that was lost, whoever removes it makes the end.
+        let lost = [container("a", 3, Unknown, Running), dead("a", 3), dead("b", 5)];
+        assert!(is_right(least(AgeBy::Finished), &lost, NODE_OLDEST, 79));
     }
 }

@@ -13,28 +13,14 @@ use crate::plan::PodPlan;
 /// The least that the runtime is told.
 const LEAST: Duration = Duration::from_secs(2);
 
-/// What passes in whole seconds is taken out of it, twice.
-const COARSE: Duration = Duration::from_secs(2);
-
 /// A sidecar gets what the others leave of it, and whoever has a hook what that leaves, which may be more at
-/// the next try: then all of it is there again. Within a try a sidecar gets no more than is left since the others
-/// were asked. Where all start over they do so without a grace, whatever they get at their end.
+/// the next try: then all of it is there again. Where all start over they do so without a grace, whatever they get
+/// at their end.
 #[derive(Debug, Default)]
 pub(super) struct GraceShrinks {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     containers: BTreeMap<ContainerId, (PodUid, Arc<str>)>,
     asked: BTreeMap<ContainerId, Duration>,
-    /// When the last of the others was asked, in a try that goes on.
-    others: BTreeMap<PodUid, Duration>,
-}
-
-impl GraceShrinks {
-    fn another_try(&mut self, id: &str) {
-        let whose = self.containers.iter().find(|(one, _)| one.as_str() == id);
-        if let Some((_, (uid, _))) = whose {
-            self.others.remove(uid);
-        }
-    }
 }
 
 impl Invariant for GraceShrinks {
@@ -49,12 +35,7 @@ impl Invariant for GraceShrinks {
                 // A pod that is wanted again has its whole grace again.
                 let containers = &self.containers;
                 self.asked.retain(|id, _| containers.get(id).is_none_or(|(of, _)| of != uid));
-                self.others.remove(uid);
             }
-            Event::Unwanted(uid) => drop(self.others.remove(uid)),
-            Event::AgentStarted(_) | Event::LookSpoilt => self.others.clear(),
-            Event::StopFailed(id) => self.another_try(id),
-            Event::StartAsked(id) => self.another_try(id.as_str()),
             Event::Container(one, _) => {
                 let whose = (one.uid.clone(), Arc::clone(&one.name));
                 self.containers.insert(one.id.clone(), whose);
@@ -63,8 +44,8 @@ impl Invariant for GraceShrinks {
                 let whose = self.containers.get(id);
                 let pod = whose.and_then(|(uid, _)| self.pods.get(uid));
                 let plan = whose.and_then(|(_, name)| pod?.container(name));
-                let is_sidecar = plan.is_some_and(|plan| plan.sidecar);
-                let varies = is_sidecar || plan.is_some_and(|plan| plan.extras.pre_stop.is_some());
+                let varies =
+                    plan.is_some_and(|plan| plan.sidecar || plan.extras.pre_stop.is_some());
                 let starts_over = pod.is_some_and(|pod| pod.restarts_all());
                 let most = pod.map(|pod| Duration::from_secs(pod.grace).max(LEAST));
                 if most.is_some_and(|most| *grace > most) {
@@ -76,17 +57,6 @@ impl Invariant for GraceShrinks {
                     && !(starts_over && before <= LEAST)
                 {
                     return Err(format!("{id} gets {grace:?} after {before:?}"));
-                }
-                let Some((uid, _)) = whose.cloned() else { return Ok(()) };
-                let others = self.others.get(&uid).filter(|_| is_sidecar);
-                let passed = others.map(|others| record.at.saturating_sub(*others));
-                if let Some((most, passed)) = most.zip(passed)
-                    && *grace > (most + COARSE).saturating_sub(passed).max(LEAST)
-                {
-                    return Err(format!("{id} gets {grace:?}, {passed:?} after the others"));
-                }
-                if !is_sidecar {
-                    self.others.insert(uid, record.at);
                 }
             }
             _ => {}

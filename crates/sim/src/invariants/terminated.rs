@@ -98,6 +98,9 @@ impl TerminatedStays {
     /// What ended is not known to have any more, but to who ended the pod.
     fn capped(&mut self, id: &ContainerId) {
         let Some(uid) = self.owners.get(id.as_str()) else { return };
+        if let Some(ended) = self.ended.get_mut(uid) {
+            ended.retain(|_, ended| ended != id);
+        }
         if self.by_this_agent.contains_key(uid) {
             self.capped.insert(uid.clone());
         } else {

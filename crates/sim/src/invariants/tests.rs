@@ -347,15 +347,6 @@ fn a_grace_that_grows_is_found() {
     for (events, expected) in rows {
         assert_eq!(broken(first().chain(events.clone())), expected, "{events:?}");
     }
-    // A sidecar gets what is left, unless it is another try.
-    let sidecar = |grace, between: Option<Event>| {
-        let late = a_while().chain(between).chain([stop_sidecar(grace)]);
-        broken(first().chain([stop(30)]).chain(late))
-    };
-    assert_eq!((sidecar(21, None), sidecar(22, None)), (None, sentence));
-    for another in [Event::StopFailed("a0".to_owned()), Event::AgentStarted(2), Event::LookSpoilt] {
-        assert_eq!(sidecar(30, Some(another)), None);
-    }
     // Where all start over, nobody has a grace.
     let over = |graces: [u64; 2]| {
         let rule = RestartRule { policy: Policy::Never, action: Action::RestartAll };

@@ -47,6 +47,11 @@ impl Node {
         }
     }
 
+    /// Whether dead containers go at an age only: not so by who hears of their death, but their sandboxes stay.
+    pub(in crate::run) fn waits_for_ages(&self) -> bool {
+        !self.collecting.containers.min_age.is_zero()
+    }
+
     /// What the agent tells of pods.
     pub(in crate::run) fn statuses(&self) -> Told {
         self.agent.as_ref().map(|(agent, _)| told(&*agent.pods())).unwrap_or_default()
