@@ -195,7 +195,9 @@ mod tests {
         ];
         for (row, (events, expected)) in rows.into_iter().enumerate() {
             let mut capped = Capped::default();
-            events.iter().for_each(|event| capped.take(event));
+            for event in &events {
+                capped.take(event);
+            }
             assert_eq!(
                 (capped.containers().len(), capped.pods().len()),
                 (expected, expected),

@@ -189,7 +189,7 @@ fn a_container_that_starts_over_before_its_init_containers_is_found() {
     assert_eq!(history(start_over, &all, sidecar_first), Some(IN_ORDER));
     let anew = vec![again("i", Exited, Running), again("side", Running, Created), starts()];
     assert_eq!(history(start_over, &all, anew), None);
-    assert_eq!(history("per-container-cap", &all, vec![starts()]), None, "they had run");
+    assert_eq!(history("pod-is-gone", &all, vec![starts()]), None, "they had run");
 }
 
 #[test]
