@@ -5,10 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::ids::{ContainerId, PodUid, SandboxId};
+use model::log_layout::LogLayout;
 use model::observed::{ContainerState, SandboxState};
 
-use crate::history::{CgroupWrite, Event, ImagePull, Instance, Maker, Record};
+use crate::history::{CgroupWrite, Event, ImagePull, Instance, Maker, Record, Removed, Thing};
+use crate::invariants::caps::CAPS;
+use crate::invariants::removals::{BY_WORKERS, LOGS};
 use crate::plan::{ContainerPlan, PodPlan};
+use crate::robbed::Capped;
 use crate::settled::{Snapshot, Wanted};
 
 /// What a new agent did that it should not have: a node that is settled is left as it is, and only
@@ -29,6 +33,10 @@ struct Quiet<'a> {
     ready: BTreeMap<SandboxId, PodUid>,
     /// Pods that had come to their end before.
     over: BTreeSet<PodUid>,
+    /// What caps have taken since.
+    capped: Capped,
+    /// Pods that were seen to start over.
+    starting_over: BTreeSet<PodUid>,
 }
 
 impl<'a> Quiet<'a> {
@@ -43,19 +51,31 @@ impl<'a> Quiet<'a> {
         }
         let ready = before.sandboxes.iter().filter(|sandbox| sandbox.ready);
         let ready = ready.map(|sandbox| (sandbox.id.clone(), sandbox.uid.clone())).collect();
-        let mut quiet = Self { before, wanted, latest, ready, over: BTreeSet::new() };
+        let mut capped = Capped::default();
+        for one in &before.containers {
+            capped.take(&Event::Container(Arc::new(one.clone()), None));
+        }
+        let over = BTreeSet::new();
+        let starting_over = BTreeSet::new();
+        let mut quiet = Self { before, wanted, latest, ready, over, capped, starting_over };
+        let starts_over = before.containers.iter().filter(|one| quiet.is_the_end_of_all(one));
+        quiet.starting_over = starts_over.map(|one| one.uid.clone()).collect();
         let over = wanted.keys().filter(|uid| !before.lives(uid) || quiet.has_ended(uid));
         quiet.over = over.cloned().collect();
         quiet
     }
 
     fn read(&mut self, event: &Event) -> Option<String> {
+        self.capped.take(event);
         match event {
             Event::StopAsked(id, _) => self.stops(id),
             Event::StopSandboxAsked(id) => self.stops_sandbox(id),
             Event::MakeAsked(maker) => self.makes(maker),
             // One that is removed had ended.
             Event::Container(one, was) if one.state.is_some() => {
+                if self.is_the_end_of_all(one) {
+                    self.starting_over.insert(one.uid.clone());
+                }
                 let key = (one.uid.clone(), Arc::clone(&one.name));
                 let has_turn = was.is_some() || self.has_its_turn(&key);
                 self.latest.insert(key, (**one).clone());
@@ -73,15 +93,57 @@ impl<'a> Quiet<'a> {
             Event::SandboxResizeAsked(id) => Some(format!("it resizes {id}")),
             Event::PullAsked(pull) => self.pulls(pull),
             Event::CgroupWritten(write) => self.writes(write),
+            Event::RemoveAsked(removed, rule) => self.removes(removed, rule),
+            Event::RemovalBegan(thing, rule) if thing.kind == "log" => {
+                self.removes_logs(thing, rule)
+            }
             _ => None,
         }
+    }
+
+    /// Whether a container has ended so that all of its pod start over.
+    fn is_the_end_of_all(&self, one: &Instance) -> bool {
+        let plan = self.wanted.get(&one.uid).and_then(|pod| pod.container(&one.name));
+        let rule = plan.and_then(|plan| plan.extras.rule);
+        let has_ended = one.state == Some(ContainerState::Exited);
+        has_ended && rule.is_some_and(|rule| rule.restarts_all(one.exit_code))
+    }
+
+    /// Of a pod that is wanted only what is beyond a cap goes, what is older than another one, and what is in the
+    /// way of a container that is started again.
+    fn removes(&self, removed: &Removed, rule: &str) -> Option<String> {
+        let (id, uid) = match removed {
+            Removed::Container(id) => {
+                let mut known = self.before.containers.iter();
+                (id.as_str(), known.find(|one| one.id == *id).map(|one| &one.uid)?)
+            }
+            Removed::Sandbox(id) => {
+                let mut known = self.before.sandboxes.iter();
+                (id.as_str(), known.find(|one| one.id == *id).map(|one| &one.uid)?)
+            }
+        };
+        let pod = self.wanted.get(uid)?;
+        let is_in_the_way = || {
+            let has_turn = |one: &ContainerPlan| self.has_its_turn(&(uid.clone(), one.name.into()));
+            BY_WORKERS.contains(&rule) && pod.all().any(has_turn)
+        };
+        let may = CAPS.contains(&rule) || rule == "sandbox-older" || is_in_the_way();
+        (!may).then(|| format!("it removes {id} of {uid} by {rule}"))
+    }
+
+    /// The logs of a pod that is wanted go with its containers, one by one.
+    fn removes_logs(&self, thing: &Thing, rule: &str) -> Option<String> {
+        let directory = thing.id.strip_prefix(LOGS).filter(|below| !below.contains('/'))?;
+        let uid = LogLayout::pod_of_directory(directory);
+        self.wanted.contains_key(&uid).then(|| format!("it removes {} by {rule}", thing.id))
     }
 
     fn stops(&self, id: &ContainerId) -> Option<String> {
         let owner = self.latest.values().find(|one| one.id == *id).map(|one| &one.uid);
         // Of a pod that has ended sidecars may be left.
         let may = owner.is_some_and(|uid| {
-            self.has_deadline(uid) || self.is_restless(uid) || self.has_ended(uid)
+            let may_end = self.has_deadline(uid) || self.has_ended(uid);
+            may_end || self.is_restless(uid) || self.is_robbed(uid)
         });
         (!may).then(|| format!("it stops {id}"))
     }
@@ -119,7 +181,8 @@ impl<'a> Quiet<'a> {
         let CgroupWrite { call, pod, changes } = write;
         let moves = |uid: &PodUid| self.may_end(uid) || self.has_time_again(uid);
         let asks = |(uid, pod): &(&PodUid, &Arc<PodPlan>)| {
-            pod.milli() > 0 && !self.over.contains(*uid) && moves(uid)
+            let is_over = self.over.contains(*uid) && !self.is_robbed(uid);
+            pod.milli() > 0 && !is_over && moves(uid)
         };
         let may = match pod {
             Some(uid) => moves(uid),
@@ -141,17 +204,15 @@ impl<'a> Quiet<'a> {
         self.wanted.get(uid).is_some_and(|pod| pod.deadline.is_some())
     }
 
-    /// Some pods are never at rest, whoever looks after them.
+    /// Some pods are never at rest, whoever looks after them, and some were seen to start over.
     fn is_restless(&self, uid: &PodUid) -> bool {
-        let starts_over = |pod: &Arc<PodPlan>| {
-            pod.restarts_all() || pod.all().any(ContainerPlan::may_not_come_up)
-        };
-        self.wanted.get(uid).is_some_and(starts_over)
+        let never_rests = |pod: &Arc<PodPlan>| pod.all().any(ContainerPlan::may_not_come_up);
+        self.starting_over.contains(uid) || self.wanted.get(uid).is_some_and(never_rests)
     }
 
     /// Whether the time of a pod was up, before somebody set the clock back.
     fn has_time_again(&self, uid: &PodUid) -> bool {
-        if self.before.robbed.contains(uid) {
+        if self.is_robbed(uid) {
             return true;
         }
         let deadline = self.wanted.get(uid).and_then(|pod| pod.deadline).map(Duration::from_secs);
@@ -162,7 +223,12 @@ impl<'a> Quiet<'a> {
 
     /// Whether a pod may be ended.
     fn may_end(&self, uid: &PodUid) -> bool {
-        self.has_deadline(uid) || self.before.robbed.contains(uid) || self.has_ended(uid)
+        self.has_deadline(uid) || self.is_robbed(uid) || self.has_ended(uid)
+    }
+
+    /// Whether there is nothing by which the end of a pod, or of one of its containers, is known.
+    fn is_robbed(&self, uid: &PodUid) -> bool {
+        self.before.robbed.contains(uid) || self.capped.pods().contains(uid)
     }
 
     /// Whether nothing of a pod will run again.
@@ -177,7 +243,7 @@ impl<'a> Quiet<'a> {
         };
         let failed = |init: &ContainerPlan| {
             let code = ended(init).filter(|code| *code != 0 && !init.sidecar);
-            code.is_some_and(|code| !pod.policy.restarts(code))
+            code.is_some_and(|code| !init.restarts(pod.policy, code))
         };
         pod.containers.iter().all(for_good) || pod.init.iter().any(failed)
     }

@@ -51,23 +51,64 @@ fn only_pods_that_do_so_by_themselves_may_stop_containers_beside_a_new_agent() {
     let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
     let rule = RestartRule { policy: Policy::Always, action: Action::RestartAll };
     let failing = Some(Hook::Exec(Duration::from_secs(1), 1));
-    let restless = [
-        Extras { rule: Some(rule), ..Extras::default() },
-        Extras { post_start: failing, ..Extras::default() },
-    ];
     let quiet = [
+        Extras { rule: Some(rule), ..Extras::default() },
         Extras { pre_stop: failing, ..Extras::default() },
         Extras { post_start: Some(Hook::Http), ..Extras::default() },
     ];
-    let disturbs = |extras: Extras| {
+    let disturbs = |before: &Snapshot, first: Option<Event>, extras: Extras| {
         let mut pod = pod(Policy::Always);
         pod.containers[1].extras = extras;
         let wanted = Wanted::from([("u".into(), Arc::new(pod))]);
-        let event = Event::StopAsked("a0".into(), Duration::ZERO);
-        disturbed(&before, &[Record { at: Duration::ZERO, event }], &wanted).is_some()
+        let stop = Event::StopAsked("a0".into(), Duration::ZERO);
+        found(before, first.into_iter().chain([stop]).collect(), &wanted)
     };
-    assert_eq!(restless.map(disturbs), [false; 2]);
-    assert_eq!(quiet.map(disturbs), [true; 2]);
+    assert!(!disturbs(&before, None, Extras { post_start: failing, ..Extras::default() }));
+    assert_eq!(quiet.map(|extras| disturbs(&before, None, extras)), [true; 3]);
+    // One that is seen to start over is not at rest.
+    let ruled = || Extras { rule: Some(rule), ..Extras::default() };
+    let ended = |code| Instance { exit_code: code, ..instance("b", 0, Exited) };
+    let ends = |code| Some(Event::Container(Arc::new(ended(code)), Some(Running)));
+    assert!(!disturbs(&before, ends(3), ruled()) && disturbs(&before, ends(1), ruled()));
+    assert!(disturbs(&before, ends(3), Extras::default()));
+    let starts_over = snapshot(vec![instance("a", 0, Running), ended(137)], &[true]);
+    assert!(!disturbs(&starts_over, None, ruled()));
+}
+
+#[test]
+fn a_new_agent_that_removes_what_should_stay_is_found() {
+    let containers = vec![instance("a", 0, Running), instance("b", 0, Exited)];
+    let before = snapshot(containers.clone(), &[true]);
+    let running = snapshot(vec![containers[0].clone(), instance("b", 0, Running)], &[true]);
+    let container = |rule| Event::RemoveAsked(Removed::Container("b0".into()), rule);
+    let sandbox = |rule| Event::RemoveAsked(Removed::Sandbox("s".into()), rule);
+    let rows = [
+        (container("pod-is-gone"), true),
+        (container("pod-terminated"), true),
+        (container("per-container-cap"), false),
+        (container("restart-all-containers"), false),
+        (sandbox("pod-is-gone"), true),
+        (sandbox("sandbox-older"), false),
+        (Event::RemoveAsked(Removed::Container("other".into()), "pod-is-gone"), false),
+    ];
+    for (event, expected) in rows {
+        assert_eq!(
+            found(&before, vec![event.clone()], &asking(Policy::Always)),
+            expected,
+            "{event:?}"
+        );
+        assert!(!found(&before, vec![event], &Wanted::new()), "nobody wants it");
+    }
+    let in_the_way = vec![container("never-started")];
+    assert!(!found(&before, in_the_way.clone(), &asking(Policy::Always)), "it starts again");
+    assert!(found(&running, in_the_way, &asking(Policy::Always)), "it does not");
+    for (path, expected) in
+        [("default_p_u", true), ("default_p_u/b/0.log", false), ("x_p_v", false)]
+    {
+        let thing = Thing { kind: "log".to_owned(), id: format!("{LOGS}{path}") };
+        let event = Event::RemovalBegan(thing, "pod-is-gone");
+        assert_eq!(found(&before, vec![event], &asking(Policy::Always)), expected, "{path}");
+    }
 }
 
 /// A pod whose containers have run; one of them goes on. It asks for a share of the processors.

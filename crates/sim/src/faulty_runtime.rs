@@ -217,6 +217,10 @@ impl FaultyRuntime {
                 self.later(time, call, work);
                 too_late()
             }
+            Some(Fault::Vanished) => {
+                drop(work.await);
+                Err(call.error(Code::NotFound, "somebody was faster"))
+            }
             Some(Fault::LostAnswer) => {
                 drop(work(Duration::ZERO).await);
                 self.silence(call).await

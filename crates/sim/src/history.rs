@@ -128,6 +128,8 @@ pub enum Removed {
 pub struct ImageRemoval {
     /// Its id.
     pub id: String,
+    /// Its names.
+    pub names: Vec<String>,
     /// The containers that use it.
     pub users: Vec<ContainerId>,
     /// Whether the runtime or the operator asks to keep it.
@@ -186,6 +188,8 @@ pub struct Instance {
     pub state: Option<ContainerState>,
     /// How it ended.
     pub exit_code: i32,
+    /// When it was made.
+    pub created: Duration,
     /// When its process started.
     pub started: Option<Duration>,
     /// When its process ended.

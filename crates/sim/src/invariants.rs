@@ -2,6 +2,8 @@
 //! and says at which one it is broken; none of them knows more of the agent than what it asks for.
 
 mod back_off;
+mod came_back;
+pub(crate) mod caps;
 mod ended_for_good;
 mod ended_unwanted;
 mod fresh;
@@ -14,7 +16,7 @@ mod numbers;
 mod on_record;
 mod one_live;
 mod one_self;
-mod removals;
+pub(crate) mod removals;
 mod removed;
 mod terminated;
 mod unwanted;
@@ -22,6 +24,7 @@ mod unwanted;
 use std::fmt;
 
 use crate::history::Record;
+use crate::plan::Collecting;
 
 /// Reads a history.
 pub trait Invariant: fmt::Debug + Send {
@@ -52,6 +55,13 @@ pub struct Invariants(Vec<Box<dyn Invariant>>);
 
 impl Default for Invariants {
     fn default() -> Self {
+        Self::new(&Collecting::default())
+    }
+}
+
+impl Invariants {
+    /// All of them, on a node that collects so.
+    pub fn new(collecting: &Collecting) -> Self {
         Self(vec![
             Box::<one_live::OneLive>::default(),
             Box::<one_self::OneSelf>::default(),
@@ -65,16 +75,17 @@ impl Default for Invariants {
             Box::<late_winners::LateWinnersAreUsed>::default(),
             Box::<back_off::BackOff>::default(),
             Box::<fresh::ActsOnFreshLooks>::default(),
-            Box::<removals::OnlyDeadAndOld>::default(),
+            Box::new(removals::OnlyDeadAndOld::new(collecting.takes_the_last())),
+            Box::new(caps::OldestBeyondCaps::new(collecting.containers)),
+            Box::<came_back::RemainsOfReturned>::default(),
             Box::<removed::RemovedAfterItsEnd>::default(),
             Box::<images::UsedImagesStay>::default(),
+            Box::new(images::ImagesOfPodsStay::new(collecting.keeps_images_of_pods)),
             Box::<logs::LogsStay>::default(),
             Box::<on_record::OnRecord>::default(),
         ])
     }
-}
 
-impl Invariants {
     /// Takes the next records in.
     pub fn read(&mut self, records: &[Record]) -> Result<(), Broken> {
         for record in records {

@@ -34,14 +34,32 @@ mod robbed;
 pub mod run;
 pub mod settled;
 pub mod shrink;
+pub mod statuses;
 mod trace;
 mod wanted_images;
 
 /// Seeds of histories that once broke an invariant: one a line, with a comment.
 pub const REGRESSIONS: &str = include_str!("../regressions.txt");
 
-/// The seeds in a text: the first word of each line that has one, comments aside.
-pub fn seeds(text: &str) -> impl Iterator<Item = u64> {
-    let words = text.lines().filter_map(|line| line.split('#').next()?.split_whitespace().next());
-    words.filter_map(|word| word.parse().ok())
+/// The plans of the seeds in a text: one for each line that begins with one, and a plain one where that follows.
+pub fn plans(text: &str) -> impl Iterator<Item = plan::Plan> {
+    text.lines().filter_map(|line| {
+        let mut words = line.split('#').next()?.split_whitespace();
+        let seed = words.next()?.parse().ok()?;
+        let is_plain = words.next() == Some("plain");
+        Some(if is_plain { plan::Plan::plain(seed) } else { plan::Plan::new(seed) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_read_with_what_they_stand_for() {
+        let text = "# Of 7 seeds:\n1  # 2\n\n30 plain  # plain as it was\n4  # plain\n";
+        let read: Vec<_> = plans(text).map(|plan| (plan.seed, plan.plain)).collect();
+        assert_eq!(read, [(1, false), (30, true), (4, false)]);
+        assert!(plans(REGRESSIONS).count() > 30);
+    }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::prelude::*;
+use sim::mutations::gc::GC;
 use sim::mutations::pod_gc::{POD_GC, TESTS};
 use sim::mutations::{MUTATIONS, Mutation, copy_tree, source_tree};
 use sim::plan::Plan;
@@ -25,11 +26,13 @@ usage: sim [--seed N [--shrink] | --from N [--count N]] [OPTION...]
   --seconds N      no new history after this time; fewer than --count are a failure all the same
   --jobs N         how many at a time (1)
   --shrink         leaves out of a history that goes wrong what has nothing to do with it
+  --plain          the histories that seeds had before more could happen: those of stored ones
   --trace          shows what happened, of a history that went well too
   --verbose        a line for each history
   --keep-going     does not stop at the first that goes wrong, and shows a line of each
   --mutants DIR    puts each of a list of faults into a copy of the source at DIR, and sees whether
                    --count histories find it; those of the Pod GC controller, its own tests
+  --only TEXT      of those faults only the ones in a file with this in its path, or in their names
 
   Ends with 1 when an invariant broke, and then shows the trace and the command for that history; or
   when there was no time for all histories.";
@@ -54,9 +57,11 @@ struct Options {
     show: Show,
     seconds: Option<u64>,
     jobs: u64,
+    plain: bool,
     trace: bool,
     keep_going: bool,
     mutants: Option<std::path::PathBuf>,
+    only: String,
 }
 
 impl Options {
@@ -67,9 +72,11 @@ impl Options {
             show: Show::Failures,
             seconds: None,
             jobs: 1,
+            plain: false,
             trace: false,
             keep_going: false,
             mutants: None,
+            only: String::new(),
         };
         let mut arguments = lexopt::Parser::from_env();
         while let Some(argument) = arguments.next()? {
@@ -86,10 +93,12 @@ impl Options {
                 Long("seconds") => options.seconds = Some(arguments.value()?.parse()?),
                 Long("jobs") => options.jobs = arguments.value()?.parse()?,
                 Long("shrink") => options.show = Show::Shrunk,
+                Long("plain") => options.plain = true,
                 Long("trace") => options.trace = true,
                 Long("verbose") => options.show = Show::Lines,
                 Long("keep-going") => options.keep_going = true,
                 Long("mutants") => options.mutants = Some(arguments.value()?.into()),
+                Long("only") => options.only = arguments.value()?.parse()?,
                 Long("help") | Short('h') => return Ok(None),
                 _ => return Err(argument.unexpected().into()),
             }
@@ -168,7 +177,7 @@ fn show_plan(plan: &Plan) {
 
 /// One history, shown as asked; nothing if it went wrong.
 fn history(options: &Options, seed: u64) -> Option<Report> {
-    let plan = Plan::new(seed);
+    let plan = if options.plain { Plan::plain(seed) } else { Plan::new(seed) };
     if options.show == Show::Shrunk
         && let Some((shorter, failure)) = shrink(&plan)
     {
@@ -273,10 +282,18 @@ impl std::fmt::Display for Total {
 fn mutants(options: &Options, tree: &Path) -> Result<bool> {
     let inner = copy_tree(&source_tree(), tree)?;
     let mut all = true;
-    for mutation in POD_GC {
+    let is_asked = |mutation: &&Mutation| mutation.is_about(&options.only);
+    let (tested, simulated) = (POD_GC.iter().filter(is_asked), MUTATIONS.iter().chain(GC));
+    let simulated: Vec<_> = simulated.filter(is_asked).collect();
+    ensure!(
+        tested.clone().count() + simulated.len() > 0,
+        "no fault has {:?} in its file or name",
+        options.only
+    );
+    for mutation in tested {
         all &= is_found(&inner, mutation, || tests_find(tree, mutation))?;
     }
-    for mutation in MUTATIONS {
+    for mutation in simulated {
         all &= is_found(&inner, mutation, || finds(options, tree, mutation))?;
     }
     Ok(all)

@@ -2,6 +2,7 @@
 //! next one that somebody makes by accident.
 #![allow(clippy::disallowed_methods, reason = "a tool that copies and changes a source tree")]
 
+pub mod gc;
 pub mod pod_gc;
 
 use std::fs;
@@ -22,7 +23,7 @@ pub struct Mutation {
     pub replace: &'static str,
 }
 
-/// All of them.
+/// Those of the agent's pods.
 pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "the record advances although the status could not be read",
@@ -153,6 +154,11 @@ pub const MUTATIONS: &[Mutation] = &[
 ];
 
 impl Mutation {
+    /// Whether a text is part of its name or of the path of its file.
+    pub fn is_about(&self, text: &str) -> bool {
+        self.name.contains(text) || self.file.contains(text)
+    }
+
     /// The file with the change.
     fn mutated(&self, tree: &Path) -> Result<(PathBuf, String)> {
         let path = tree.join(self.file);
@@ -252,10 +258,18 @@ mod tests {
 
     #[test]
     fn every_mutation_finds_its_place() {
-        for mutation in MUTATIONS.iter().chain(pod_gc::POD_GC) {
+        for mutation in MUTATIONS.iter().chain(gc::GC).chain(pod_gc::POD_GC) {
             let (_, text) = mutation.mutated(&source_tree()).unwrap();
             assert!(text.contains(mutation.replace), "{}", mutation.name);
         }
+    }
+
+    #[test]
+    fn mutations_can_be_chosen_by_their_files_and_names() {
+        let count = |text: &str| gc::GC.iter().filter(|one| one.is_about(text)).count();
+        assert_eq!((count("crates/gc/src/decide.rs"), count("crates/podgc/")), (1, 0));
+        assert_eq!(count(gc::GC[0].name), 1);
+        assert!(MUTATIONS.iter().all(|one| one.is_about("")));
     }
 
     #[test]

@@ -309,6 +309,7 @@ impl Outside {
             definition: status.annotations.get(labels::CONTAINER_HASH).cloned().unwrap_or_default(),
             state: Some(status.state),
             exit_code: status.exit_code,
+            created: self.since_the_beginning(container.created_at),
             started: since(status.started_at),
             finished: since(status.finished_at),
         }

@@ -1,8 +1,10 @@
 //! What will happen in a history: pods, and steps at their times. All of it follows from a seed, and
 //! reads as a story.
 
+mod collecting;
 mod extras;
 mod generate;
+mod later;
 mod pods;
 
 use std::fmt;
@@ -11,6 +13,7 @@ use std::time::Duration;
 use model::ports::runtime::Code;
 use testkit::runtime::Method;
 
+pub use collecting::Collecting;
 pub(crate) use extras::HOOKS;
 pub use extras::{Action, Extras, Hook, RestartRule};
 pub use generate::INIT_CONTAINERS;
@@ -27,6 +30,10 @@ pub struct Plan {
     pub hints: bool,
     /// Whether a URL serves manifests too.
     pub url: bool,
+    /// Whether it has nothing of what came to histories later.
+    pub plain: bool,
+    /// How the node collects what is dead and unused.
+    pub collecting: Collecting,
     /// What happens, in the order of time.
     pub steps: Vec<Step>,
     /// When the last of it happens.
@@ -148,6 +155,8 @@ pub enum Fault {
     LateEffect(Duration),
     /// It takes effect and never answers.
     LostAnswer,
+    /// It takes effect, and the answer is that there is nothing.
+    Vanished,
     /// A hint is not told.
     Lost,
     /// A hint is told twice.
@@ -169,6 +178,7 @@ impl Fault {
             Self::LateSuccess => "late success",
             Self::LateEffect(_) => "late effect",
             Self::LostAnswer => "lost answer",
+            Self::Vanished => "vanished",
             Self::Lost => "lost hint",
             Self::Doubled => "doubled hint",
             Self::Overtaken(_) => "reordered hint",

@@ -1,10 +1,12 @@
 //! Pods that lost what they were judged by.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use model::ids::PodUid;
+use model::ids::{ContainerId, PodUid};
 
-use crate::history::{Event, Record, Removed};
+use crate::history::{Event, Instance, Record, Removed};
+use crate::invariants::caps::CAPS;
 
 /// Finds pods that came back while something of them was being removed, which was gone only later, perhaps
 /// long after the agent had given the removal up. Until then the pod looks as if it had run, and an agent
@@ -64,15 +66,63 @@ impl Robbed {
     }
 }
 
+/// Finds containers of which a cap took the last instance: of those nobody knows that they ran, and whoever looks
+/// after them next may let them run again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Capped {
+    containers: BTreeMap<ContainerId, Arc<Instance>>,
+    taken: BTreeSet<(PodUid, Arc<str>)>,
+}
+
+impl Capped {
+    /// Takes the next records in.
+    pub(crate) fn read(&mut self, records: &[Record]) {
+        for record in records {
+            self.take(&record.event);
+        }
+    }
+
+    /// Takes an event in.
+    pub(crate) fn take(&mut self, event: &Event) {
+        match event {
+            Event::Container(one, _) => {
+                self.containers.insert(one.id.clone(), Arc::clone(one));
+            }
+            Event::Unwanted(uid) => self.taken.retain(|(of, _)| of != uid),
+            Event::RemoveAsked(Removed::Container(id), rule) if CAPS.contains(rule) => {
+                let Some(one) = self.containers.get(id) else { return };
+                let has_newer = self.containers.values().any(|other| {
+                    (&other.uid, &other.name) == (&one.uid, &one.name)
+                        && other.state.is_some()
+                        && other.attempt > one.attempt
+                });
+                if !has_newer {
+                    self.taken.insert((one.uid.clone(), Arc::clone(&one.name)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The containers.
+    pub(crate) fn containers(&self) -> BTreeSet<(PodUid, Arc<str>)> {
+        self.taken.clone()
+    }
+
+    /// Their pods.
+    pub(crate) fn pods(&self) -> BTreeSet<PodUid> {
+        self.taken.iter().map(|(uid, _)| uid.clone()).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use model::observed::{ContainerState, SandboxState};
 
     use super::*;
-    use crate::history::{Instance, Thing};
+    use crate::history::Thing;
     use crate::plan::{Plan, What};
 
     fn exited() -> Event {
@@ -85,6 +135,7 @@ mod tests {
             definition: String::new(),
             state: Some(ContainerState::Exited),
             exit_code: 0,
+            created: Duration::ZERO,
             started: None,
             finished: None,
         };
@@ -124,6 +175,34 @@ mod tests {
             let records: Vec<_> = events.into_iter().map(|event| Record { at, event }).collect();
             robbed.read(&records);
             assert_eq!(!robbed.pods().is_empty(), expected, "row {row}");
+        }
+    }
+
+    #[test]
+    fn a_cap_that_takes_the_last_instance_leaves_nothing_to_know() {
+        let newer = || {
+            let Event::Container(one, _) = exited() else { panic!("it is a container") };
+            let one = Instance { id: "d".into(), attempt: 1, ..(*one).clone() };
+            Event::Container(Arc::new(one), None)
+        };
+        let goes = |rule| Event::RemoveAsked(Removed::Container("c".into()), rule);
+        let rows = [
+            (vec![exited(), goes("per-container-cap")], 1),
+            (vec![exited(), goes("node-cap-oldest")], 1),
+            (vec![exited(), newer(), goes("node-cap-share")], 0),
+            (vec![exited(), goes("pod-is-gone")], 0),
+            (vec![exited(), goes("per-container-cap"), Event::Unwanted("u".into())], 0),
+        ];
+        for (row, (events, expected)) in rows.into_iter().enumerate() {
+            let mut capped = Capped::default();
+            for event in &events {
+                capped.take(event);
+            }
+            assert_eq!(
+                (capped.containers().len(), capped.pods().len()),
+                (expected, expected),
+                "{row}"
+            );
         }
     }
 }

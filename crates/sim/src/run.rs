@@ -16,10 +16,11 @@ use crate::invariants::Broken;
 use crate::life::AGENT_KILLED;
 use crate::plan::{Fault, Plan, Rule, Target, What};
 use crate::settled::{Snapshot, unsettled};
+use crate::statuses::restated;
 
 use node::Node;
 
-/// How many pods and faults a history has at least, so that it is worth being played.
+/// How many pods and faults, killed agents aside, a history has at least, so that it is worth being played.
 const LEAST_PODS: usize = 5;
 const LEAST_FAULTS: usize = 10;
 
@@ -28,6 +29,9 @@ const PATIENCE: Duration = Duration::from_mins(25);
 
 /// How long the agent may take to see and do what a change of a settled node asks for.
 const REACTION: Duration = Duration::from_secs(30);
+
+/// How long a sandbox may be left by containers that went before they were as old as a pass wants them.
+const NEXT_PASS: Duration = Duration::from_secs(90);
 
 /// A history that went well.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +65,8 @@ impl Report {
 
     /// Whether so much happened that it shows something.
     pub fn is_worth_it(&self) -> bool {
-        self.pods >= LEAST_PODS && self.faults_in_all() >= LEAST_FAULTS && self.kills() >= 1
+        let others = self.faults_in_all() - self.kills();
+        self.pods >= LEAST_PODS && others >= LEAST_FAULTS && self.kills() >= 1
     }
 }
 
@@ -89,6 +94,8 @@ impl fmt::Display for Report {
 pub struct Failure {
     /// What it followed from.
     pub seed: u64,
+    /// Whether it had nothing of what came to histories later.
+    pub plain: bool,
     /// Which invariant, and how.
     pub broken: Broken,
     /// What happened, line by line.
@@ -97,11 +104,10 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}\nseed {}: BROKEN: {}\nagain: cargo run -p sim -- --seed {}",
-            self.trace, self.seed, self.broken, self.seed
-        )
+        let Self { seed, plain, broken, trace } = self;
+        let plain = if *plain { " --plain" } else { "" };
+        let again = format!("cargo run -p sim -- --seed {seed}{plain}");
+        write!(f, "{trace}\nseed {seed}: BROKEN: {broken}\nagain: {again}")
     }
 }
 
@@ -137,7 +143,8 @@ async fn history(plan: &Plan) -> Result<(Report, String), Box<Failure>> {
         Err(broken) => {
             let how = node.with_short_names(&broken.how);
             let broken = Broken { how, ..broken };
-            Err(Box::new(Failure { seed: plan.seed, broken, trace: node.outside.trace() }))
+            let Plan { seed, plain, .. } = *plan;
+            Err(Box::new(Failure { seed, plain, broken, trace: node.outside.trace() }))
         }
     }
 }
@@ -180,8 +187,9 @@ async fn tell(node: &mut Node, plan: &Plan) -> Result<Told, Broken> {
 /// Sees to it that enough went wrong: some plans wait for calls that never come.
 async fn more_faults(node: &mut Node) -> Result<(), Broken> {
     for _ in 0..100 {
-        let happened: usize = node.outside.all_that_happened().values().sum();
-        if happened >= LEAST_FAULTS {
+        let happened = node.outside.all_that_happened();
+        let others = happened.iter().filter(|(name, _)| **name != AGENT_KILLED);
+        if others.map(|(_, count)| count).sum::<usize>() >= LEAST_FAULTS {
             break;
         }
         let fault = Fault::Error(model::ports::runtime::Code::Unavailable);
@@ -196,10 +204,11 @@ async fn settle(node: &mut Node, began: Duration) -> Result<Duration, Broken> {
     let invariant = "after the last fault the node becomes as its manifests say";
     loop {
         let took = node.outside.elapsed().saturating_sub(began);
-        match unsettled(&node.snapshot(), &node.wanted) {
-            None if !node.outside.under_way() => return Ok(took),
+        let is_stuck = node.outside.under_way().then(|| "a call is not over".to_owned());
+        match unsettled(&node.snapshot(), &node.wanted).or(is_stuck) {
+            None => return Ok(took),
             Some(how) if took > PATIENCE => return Err(Broken { invariant, how }),
-            _ => {}
+            Some(_) => {}
         }
         let then = node.outside.elapsed() + Duration::from_secs(5);
         node.advance_to(then).await?;
@@ -210,6 +219,7 @@ async fn stay(node: &mut Node, time: Duration) -> Result<(), Broken> {
     let invariant = "a node that is as its manifests say stays so";
     let end = node.outside.elapsed() + time;
     let mut well = node.outside.elapsed();
+    let reaction = if node.waits_for_ages() { REACTION + NEXT_PASS } else { REACTION };
     while node.outside.elapsed() < end {
         let then = node.outside.elapsed() + Duration::from_secs(5);
         node.advance_to(then).await?;
@@ -217,7 +227,7 @@ async fn stay(node: &mut Node, time: Duration) -> Result<(), Broken> {
         let snapshot = Snapshot { ending: node.endings.all(), ..node.snapshot() };
         match unsettled(&snapshot, &node.wanted) {
             None => well = then,
-            Some(how) if then > well + REACTION => return Err(Broken { invariant, how }),
+            Some(how) if then > well + reaction => return Err(Broken { invariant, how }),
             Some(_) => {}
         }
     }
@@ -233,17 +243,25 @@ async fn spoil_all(node: &mut Node) {
 
 /// Kills the agent of a settled node, in a quiet moment, and starts another.
 async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
+    node.keep_news();
     stay(node, Duration::from_mins(2)).await?;
     // A pod may just be on the way to its end.
     let now = node.outside.elapsed();
     settle(node, now).await?;
+    let mut told = (node.statuses(), node.outside.elapsed());
     node.kill_agent();
     node.quiet()?;
-    let before = node.snapshot();
+    let (before, mut news) = (node.snapshot(), node.kept_news());
+    // Who saw something end remembers it, and nobody else does when a cap has taken it.
+    told.0.retain(|uid, _| !before.robbed.contains(uid));
     node.start_agent();
     node.keep_news();
     stay(node, Duration::from_mins(3)).await?;
-    match disturbed(&before, &node.kept_news(), &node.wanted) {
+    let since = node.kept_news();
+    let changed = disturbed(&before, &since, &node.wanted);
+    news.extend(since);
+    let restated = || restated((&told.0, told.1), &node.statuses(), &news, REACTION);
+    match changed.or_else(restated) {
         None => Ok(()),
         Some(how) => Err(Broken { invariant: "a restart of the agent changes nothing", how }),
     }
@@ -252,6 +270,18 @@ async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_is_never_over_keeps_a_node_from_being_settled() {
+        let nothing = Plan { steps: Vec::new(), length: Duration::ZERO, ..Plan::plain(1) };
+        let mut node = Node::new(&nothing);
+        assert_eq!(settle(&mut node, Duration::ZERO).await, Ok(Duration::ZERO));
+        let stuck = node.outside.trouble();
+        let how = settle(&mut node, Duration::ZERO).await.unwrap_err().how;
+        assert_eq!(how, "a call is not over");
+        drop(stuck);
+        node.end();
+    }
 
     #[test]
     fn a_history_in_which_too_little_happened_shows_nothing() {
@@ -265,14 +295,16 @@ mod tests {
             hash: 0,
         };
         let rows = [
-            (report(5, 9, 1), true),
-            (report(4, 9, 1), false),
-            (report(5, 8, 1), false),
-            (report(5, 10, 0), false),
+            (report(5, 10, 1), true),
+            (report(4, 10, 1), false),
+            (report(5, 9, 1), false),
+            (report(5, 9, 3), false),
+            (report(5, 11, 0), false),
         ];
         for (report, is_worth_it) in rows {
             assert_eq!(report.is_worth_it(), is_worth_it, "{report}");
         }
-        assert!(report(5, 9, 1).to_string().contains("5 pods, 10 faults, 1 killed agents of 2"));
+        let told = report(5, 10, 1).to_string();
+        assert!(told.contains("5 pods, 11 faults, 1 killed agents of 2"), "{told}");
     }
 }

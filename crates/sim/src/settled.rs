@@ -1,9 +1,12 @@
 //! Whether a node is as its manifests say.
 
+mod remains;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gc::policy::ContainerPolicy;
 use jiff::SignedDuration;
 use model::cgroup::cpu;
 use model::ids::{ContainerId, PodUid, SandboxId};
@@ -40,10 +43,20 @@ pub struct Snapshot {
     pub memory: BTreeMap<ContainerId, i64>,
     /// Pods that have a cgroup.
     pub cgroups: BTreeSet<PodUid>,
+    /// Pods that have a directory of logs.
+    pub logs: BTreeSet<PodUid>,
+    /// Links to logs that are not there, of containers that are gone.
+    pub dangling: Vec<String>,
+    /// How many dead containers are kept, and for how long.
+    pub policy: ContainerPolicy,
+    /// How old containers are by the node's clock, as that counts for their removal.
+    pub ages: BTreeMap<ContainerId, SignedDuration>,
     /// Until when containers may live that were asked to end, where a pod that is about to end will do.
     pub ending: BTreeMap<ContainerId, Duration>,
     /// Pods that may look finished without a trace, and may as well run.
     pub robbed: BTreeSet<PodUid>,
+    /// Containers of which a cap took the last instance, so that nobody knows that they ran.
+    pub capped: BTreeSet<(PodUid, Arc<str>)>,
     /// How long each pod may ever have been thought to run, by the node's clock: since its first sandbox,
     /// which may be gone, and before the clock was set back.
     pub longest: BTreeMap<PodUid, SignedDuration>,
@@ -72,6 +85,12 @@ impl Snapshot {
         instances.max_by_key(|one| (one.attempt, one.started))
     }
 
+    /// Whether there is no instance of a container because a cap took the last one.
+    fn is_capped(&self, uid: &PodUid, name: &str) -> bool {
+        let is_it = |(of, taken): &(PodUid, Arc<str>)| of == uid && **taken == *name;
+        self.capped.iter().any(is_it) && self.latest(uid, name).is_none()
+    }
+
     pub(crate) fn lives(&self, uid: &PodUid) -> bool {
         self.ready_sandboxes(uid) > 0
             || self.containers.iter().any(|one| one.uid == *uid && one.may_live())
@@ -96,16 +115,8 @@ impl Snapshot {
 
 /// What is not as it should be, if anything.
 pub fn unsettled(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
-    let uids = snapshot.sandboxes.iter().map(|sandbox| &sandbox.uid);
-    let uids = uids.chain(snapshot.containers.iter().map(|one| &one.uid));
-    for uid in uids {
-        if !wanted.contains_key(uid) {
-            let what = if snapshot.lives(uid) { "lives" } else { "has left something" };
-            return Some(format!("{uid} {what} and nobody wants it"));
-        }
-    }
-    if let Some(uid) = snapshot.cgroups.iter().find(|uid| !wanted.contains_key(*uid)) {
-        return Some(format!("{uid} has left its cgroup and nobody wants it"));
+    if let Some(why) = remains::left(snapshot, wanted).or_else(|| remains::over_caps(snapshot)) {
+        return Some(why);
     }
     let is_astray = |uid: &&PodUid| snapshot.lives(uid) && !snapshot.cgroups.contains(*uid);
     if let Some(uid) = wanted.keys().find(is_astray) {
@@ -146,6 +157,7 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         let latest = snapshot.latest(uid, container.name).filter(ended);
         latest.is_some_and(|latest| !container.restarts(pod.policy, latest.exit_code))
     };
+    let is_capped = |container: &ContainerPlan| snapshot.is_capped(uid, container.name);
     if pod.containers.iter().all(ended_for_good) {
         return snapshot.lingers(uid).then(|| "it has finished and lives".to_owned());
     }
@@ -154,7 +166,7 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         Init::UnderWay => return None,
         Init::Wrong(why) => return Some(why),
     }
-    for container in &pod.containers {
+    for container in pod.containers.iter().filter(|container| !is_capped(container)) {
         let latest = snapshot.latest(uid, container.name);
         let restarts = |code| container.restarts(pod.policy, code);
         let state = state_of(snapshot, latest, container, restarts);
@@ -226,9 +238,23 @@ fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
     if pod.containers.iter().any(ran) {
         return Init::Done;
     }
+    let failed = |init: &ContainerPlan| {
+        let ended =
+            |one: &&Instance| one.state == Some(ContainerState::Exited) && one.exit_code != 0;
+        let latest = snapshot.latest(uid, init.name).filter(ended);
+        latest.is_some_and(|latest| !init.restarts(pod.policy, latest.exit_code))
+    };
+    // With one of them the pod has failed: sidecars that came before it do not start again.
+    if pod.init.iter().any(|init| !init.sidecar && failed(init)) && !snapshot.lives(uid) {
+        return Init::UnderWay;
+    }
     for init in &pod.init {
+        // It may start over, whatever came of it.
+        if snapshot.is_capped(uid, init.name) {
+            return Init::UnderWay;
+        }
         let latest = snapshot.latest(uid, init.name);
-        let restarts = |code| init.sidecar || (code != 0 && pod.policy.restarts(code));
+        let restarts = |code| init.sidecar || (code != 0 && init.restarts(pod.policy, code));
         match state_of(snapshot, latest, init, restarts) {
             Err(why) => return Init::Wrong(why),
             Ok(false) if init.sidecar => {}

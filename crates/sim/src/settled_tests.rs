@@ -36,6 +36,7 @@ pub(crate) fn instance(name: &str, attempt: u32, state: ContainerState) -> Insta
         definition: definition_hash_hex(name, IMAGE),
         state: Some(state),
         exit_code: 0,
+        created: Duration::from_secs(1000),
         started: Some(Duration::from_secs(1000)),
         finished: (state == Exited).then_some(Duration::from_secs(1000)),
     }
@@ -143,6 +144,23 @@ fn a_pod_that_has_ended_lives_as_long_as_its_sidecars_have_their_grace() {
             assert_eq!(found.as_deref(), (!settled).then_some(wrong), "{name}");
         }
     }
+}
+
+#[test]
+fn sidecars_of_a_pod_whose_init_container_failed_for_good_do_not_start_again() {
+    let sidecar = ContainerPlan { sidecar: true, ..container("i") };
+    let mut failing = container("j");
+    let rule = RestartRule { policy: Policy::Never, action: Action::Restart(137) };
+    failing.extras.rule = Some(rule);
+    let plan = PodPlan { init: vec![sidecar, failing], ..pod(Policy::OnFailure) };
+    let old = |name| Instance { finished: Some(Duration::ZERO), ..instance(name, 0, Exited) };
+    let ended = |code| vec![old("i"), Instance { exit_code: code, ..old("j") }];
+    assert_eq!(problem(&snapshot(ended(1), &[false]), plan.clone()), None);
+    assert!(
+        problem(&snapshot(ended(137), &[false]), plan.clone()).is_some(),
+        "it is started again"
+    );
+    assert!(problem(&snapshot(ended(1), &[true]), plan).is_some(), "it lives");
 }
 
 #[test]

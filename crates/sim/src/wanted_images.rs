@@ -46,6 +46,7 @@ pub(crate) fn image_removal(outside: &Outside, id: &str, kept: &str) -> ImageRem
     let wanted = outside.wanted_images(|wanted| wanted.clone());
     ImageRemoval {
         id: id.to_owned(),
+        names: names.iter().map(ToString::to_string).collect(),
         users: users.into_iter().map(|container| container.id).collect(),
         pinned: image.is_some_and(|image| image.pinned) || names.contains(&kept),
         wanted: wanted.into_keys().filter(|name| names.contains(&name.as_str())).collect(),

@@ -3,20 +3,20 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sim::plan::Plan;
+use sim::plan::{Plan, What};
 use sim::run::run;
 
 /// How many histories, from seed 1 on: as many as fit into a minute of a slow machine.
 const HISTORIES: u64 = 100;
 
 /// Lets histories happen on both cores; every one of them must have been worth it.
-fn all_go_well(seeds: &[u64]) {
+fn all_go_well(plans: &[Plan]) {
     let next = AtomicUsize::new(0);
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(seed) = seeds.get(index) else { return };
-            let (report, _) = run(&Plan::new(*seed)).unwrap_or_else(|failure| panic!("{failure}"));
+            let Some(plan) = plans.get(index) else { return };
+            let (report, _) = run(plan).unwrap_or_else(|failure| panic!("{failure}"));
             assert!(report.is_worth_it(), "too little happened: {report}");
         }
     };
@@ -28,12 +28,12 @@ fn all_go_well(seeds: &[u64]) {
 
 #[test]
 fn no_invariant_breaks_in_histories_with_fixed_seeds() {
-    all_go_well(&(1..=HISTORIES).collect::<Vec<_>>());
+    all_go_well(&(1..=HISTORIES).map(Plan::new).collect::<Vec<_>>());
 }
 
 #[test]
 fn no_invariant_breaks_again_where_it_once_did() {
-    all_go_well(&sim::seeds(sim::REGRESSIONS).collect::<Vec<_>>());
+    all_go_well(&sim::plans(sim::REGRESSIONS).collect::<Vec<_>>());
 }
 
 #[test]
@@ -52,6 +52,25 @@ fn a_run_that_has_no_time_for_all_histories_says_so_and_fails() {
     {
         assert!(told.contains(told_of), "no {told_of:?} in {told}");
     }
+}
+
+#[test]
+fn a_history_that_breaks_an_invariant_shows_its_plan_its_faults_and_how_to_see_it_again() {
+    let mut plan = Plan::plain(2);
+    for step in &mut plan.steps {
+        if let What::Write(pod) = &mut step.what {
+            pod.containers[0].image = "ferrolet.test/nowhere:1";
+        }
+    }
+    let failure = run(&plan).expect_err("there is no such image").to_string();
+    let has = |start: &str| failure.lines().any(|line| line.contains(start));
+    for start in ["  PLAN     write manifest p", "  PLAN     next: ", "  FAULT    ", "agent 2  "] {
+        assert!(has(start), "no {start:?} in {failure}");
+    }
+    let mut last = failure.lines().rev();
+    assert_eq!(last.next(), Some("again: cargo run -p sim -- --seed 2 --plain"));
+    let broken = "seed 2: BROKEN: after the last fault the node becomes as its manifests say: ";
+    assert!(last.next().is_some_and(|line| line.starts_with(broken)), "{failure}");
 }
 
 #[test]

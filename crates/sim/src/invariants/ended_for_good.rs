@@ -7,12 +7,13 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::ContainerState;
 
 use super::Invariant;
-use crate::history::{Event, Instance, Record};
+use super::caps::CAPS;
+use crate::history::{Event, Instance, Record, Removed};
 use crate::plan::PodPlan;
 
 /// A container that ended by itself, and that its pod's policy does not start again, stays as it is. One
-/// that the agent had asked to end did not end by itself; and who runs in a sandbox that died is
-/// replaced with it.
+/// that the agent had asked to end did not end by itself; who runs in a sandbox that died is replaced with
+/// it; and of what a cap took nobody knows that it ended.
 #[derive(Debug, Default)]
 pub(super) struct EndedForGood {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
@@ -42,6 +43,9 @@ impl Invariant for EndedForGood {
             }
             Event::StopSandboxAsked(id) => {
                 self.asked_sandboxes.insert(id.clone());
+            }
+            Event::RemoveAsked(Removed::Container(id), rule) if CAPS.contains(rule) => {
+                self.ended.retain(|_, ended| ended.id != *id);
             }
             Event::Container(one, was) => {
                 let key = (one.uid.clone(), Arc::clone(&one.name));

@@ -14,7 +14,8 @@ use crate::plan::PodPlan;
 const LEAST: Duration = Duration::from_secs(2);
 
 /// A sidecar gets what the others leave of it, and whoever has a hook what that leaves, which may be more at
-/// the next try. Where all start over they do so without a grace, whatever they get at their end.
+/// the next try: then all of it is there again. Where all start over they do so without a grace, whatever they get
+/// at their end.
 #[derive(Debug, Default)]
 pub(super) struct GraceShrinks {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
@@ -43,8 +44,9 @@ impl Invariant for GraceShrinks {
                 let whose = self.containers.get(id);
                 let pod = whose.and_then(|(uid, _)| self.pods.get(uid));
                 let plan = whose.and_then(|(_, name)| pod?.container(name));
-                let varies = pod.is_some_and(|pod| pod.restarts_all())
-                    || plan.is_some_and(|plan| plan.sidecar || plan.extras.pre_stop.is_some());
+                let varies =
+                    plan.is_some_and(|plan| plan.sidecar || plan.extras.pre_stop.is_some());
+                let starts_over = pod.is_some_and(|pod| pod.restarts_all());
                 let most = pod.map(|pod| Duration::from_secs(pod.grace).max(LEAST));
                 if most.is_some_and(|most| *grace > most) {
                     return Err(format!("{id} gets {grace:?}, its pod says {most:?}"));
@@ -52,6 +54,7 @@ impl Invariant for GraceShrinks {
                 if let Some(before) = self.asked.insert(id.clone(), *grace)
                     && before < *grace
                     && !varies
+                    && !(starts_over && before <= LEAST)
                 {
                     return Err(format!("{id} gets {grace:?} after {before:?}"));
                 }

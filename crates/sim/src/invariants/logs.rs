@@ -7,17 +7,12 @@ use model::ids::PodUid;
 use model::log_layout::LogLayout;
 
 use super::Invariant;
-use super::removals::{BY_WORKERS, PATIENCE};
+use super::caps::CAPS;
+use super::removals::{BY_WORKERS, LOGS, PATIENCE};
 use crate::history::{Event, Record, Thing};
 
-/// Where logs lie, each pod's in a directory of its own.
-const ROOT: &str = "/var/log/pods/";
-
-/// The rules about how many dead containers are kept: a container's log goes with it.
-const CAPS: [&str; 3] = ["per-container-cap", "node-cap-share", "node-cap-oldest"];
-
 /// The logs of a pod that somebody still wants stay, whether or not it has finished. What is beyond a
-/// cap goes, file by file, and so does what is in the way of its own pod's worker.
+/// cap goes, file by file with its container, and so does what is in the way of its own pod's worker.
 #[derive(Debug, Default)]
 pub(super) struct LogsStay {
     wanted: BTreeMap<PodUid, Duration>,
@@ -25,7 +20,7 @@ pub(super) struct LogsStay {
 
 impl LogsStay {
     fn removed(&self, path: &str, rule: &str, now: Duration) -> Result<(), String> {
-        let Some(below) = path.strip_prefix(ROOT) else { return Ok(()) };
+        let Some(below) = path.strip_prefix(LOGS) else { return Ok(()) };
         let (directory, file) = below.split_once('/').unwrap_or((below, ""));
         let uid = LogLayout::pod_of_directory(directory);
         let is_wanted = self.wanted.get(&uid).is_some_and(|since| now >= *since + PATIENCE);

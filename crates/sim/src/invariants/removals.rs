@@ -8,14 +8,19 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{ContainerState, SandboxState};
 
 use super::Invariant;
+use super::came_back::NOBODY_WANTS_IT;
+use super::caps::CAPS;
 use crate::history::{Event, Instance, Record, Removed};
 use crate::plan::PodPlan;
 
 /// How long after a pod came back something of its earlier self may go that was seen before.
 pub(super) const PATIENCE: Duration = Duration::from_mins(5);
 
+/// Where logs lie, each pod's in a directory of its own.
+pub(crate) const LOGS: &str = "/var/log/pods/";
+
 /// Rules by which a pod's own worker removes what is in its way.
-pub(super) const BY_WORKERS: [&str; 6] = [
+pub(crate) const BY_WORKERS: [&str; 6] = [
     "does-not-start",
     "init-container-of-old-sandbox",
     "name-taken",
@@ -25,15 +30,22 @@ pub(super) const BY_WORKERS: [&str; 6] = [
 ];
 
 /// Nothing that lives is removed, and of a pod that is wanted neither the last instance of a container
-/// nor the last sandbox: also by an agent that has not heard yet that it is wanted.
+/// nor the last sandbox: also by an agent that has not heard yet that it is wanted. A cap may take the last
+/// instance too, if it is such a cap.
 #[derive(Debug, Default)]
 pub(super) struct OnlyDeadAndOld {
+    /// Whether there is one.
+    caps_take_the_last: bool,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     sandboxes: BTreeMap<SandboxId, (PodUid, SandboxState)>,
     wanted: BTreeMap<PodUid, (Duration, Arc<PodPlan>)>,
 }
 
 impl OnlyDeadAndOld {
+    pub(super) fn new(caps_take_the_last: bool) -> Self {
+        Self { caps_take_the_last, ..Self::default() }
+    }
+
     /// Whether a pod is wanted, and since when in whatever version.
     fn is_wanted(&self, uid: &PodUid, now: Duration) -> Option<&PodPlan> {
         let (since, plan) = self.wanted.get(uid)?;
@@ -54,16 +66,22 @@ impl OnlyDeadAndOld {
                 && other.state.is_some()
         });
         let was_alive = one.state == Some(ContainerState::Exited);
-        if is_regular && was_alive && !has_newer {
+        let is_capped = self.caps_take_the_last && CAPS.contains(&rule);
+        if is_regular && was_alive && !has_newer && !is_capped {
             return Err(format!("{id} is the last of a wanted pod and is removed by {rule}"));
         }
         Ok(())
     }
 
-    fn sandbox(&self, id: &SandboxId, rule: &str) -> Result<(), String> {
+    fn sandbox(&self, id: &SandboxId, rule: &str, now: Duration) -> Result<(), String> {
         match self.sandboxes.get(id) {
             Some((_, SandboxState::Ready)) => {
                 Err(format!("{id} is ready and is removed by {rule}"))
+            }
+            Some((uid, _))
+                if NOBODY_WANTS_IT.contains(&rule) && self.is_wanted(uid, now).is_some() =>
+            {
+                Err(format!("{id} is of a wanted pod and is removed by {rule}"))
             }
             _ => Ok(()),
         }
@@ -91,7 +109,9 @@ impl Invariant for OnlyDeadAndOld {
             Event::RemoveAsked(Removed::Container(id), rule) => {
                 return self.container(id, rule, record.at);
             }
-            Event::RemoveAsked(Removed::Sandbox(id), rule) => return self.sandbox(id, rule),
+            Event::RemoveAsked(Removed::Sandbox(id), rule) => {
+                return self.sandbox(id, rule, record.at);
+            }
             _ => {}
         }
         Ok(())

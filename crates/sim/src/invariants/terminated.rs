@@ -8,11 +8,10 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::ContainerState;
 
 use super::Invariant;
+use super::came_back::NOBODY_WANTS_IT;
+use super::caps::CAPS;
 use crate::history::{Event, Instance, Maker, Record, Removed};
 use crate::plan::PodPlan;
-
-/// Rules by which something of a pod goes because nobody wants the pod.
-const NOBODY_WANTS_IT: [&str; 2] = ["pod-is-gone", "pod-deleted"];
 
 /// How long after a pod was last wanted it may still be removed for an earlier time at which it was not.
 const HEARD_AFTER: Duration = Duration::from_mins(1);
@@ -23,7 +22,7 @@ const SEEN_AFTER: Duration = Duration::from_secs(30);
 /// A pod has terminated once nothing of it will run again and the agent was told that its sandbox has
 /// ended. Nothing is made for it any more, by whatever agent, and the agent that ended it does not end it
 /// again. The same is true of a pod that was removed because nobody wants it. Whoever is wanted anew
-/// starts over.
+/// starts over, and whoever a cap leaves nothing to know its end by, with the next agent.
 #[derive(Debug, Default)]
 pub(super) struct TerminatedStays {
     /// Those that are wanted.
@@ -36,6 +35,8 @@ pub(super) struct TerminatedStays {
     /// Instances that ended by themselves and for good, by name.
     ended: BTreeMap<PodUid, BTreeMap<Arc<str>, ContainerId>>,
     terminated: BTreeSet<PodUid>,
+    /// Those of which a cap took something that ended.
+    capped: BTreeSet<PodUid>,
     /// Those that this agent ended, with their sandboxes.
     by_this_agent: BTreeMap<PodUid, (SandboxId, Duration)>,
     /// Those of which this agent could not end something, or see that it has ended, so that it tries again.
@@ -68,8 +69,11 @@ impl TerminatedStays {
                     && was != Some(ContainerState::Unknown)
                     && !self.asked.contains(&one.id);
                 // An init container that did its work lets its pod go on.
-                let is_last = match regular {
-                    Some(container) => !container.restarts(pod.policy, one.exit_code),
+                let is_last = match regular.or_else(|| pod.container(&one.name)) {
+                    Some(container) => {
+                        let has_failed = regular.is_some() || one.exit_code != 0;
+                        has_failed && !container.restarts(pod.policy, one.exit_code)
+                    }
                     None => one.exit_code != 0 && !pod.policy.restarts(one.exit_code),
                 };
                 if by_itself && is_last {
@@ -88,6 +92,20 @@ impl TerminatedStays {
         self.ended.remove(uid);
         self.terminated.remove(uid);
         self.by_this_agent.remove(uid);
+        self.capped.remove(uid);
+    }
+
+    /// What ended is not known to have any more, but to who ended the pod.
+    fn capped(&mut self, id: &ContainerId) {
+        let Some(uid) = self.owners.get(id.as_str()) else { return };
+        if let Some(ended) = self.ended.get_mut(uid) {
+            ended.retain(|_, ended| ended != id);
+        }
+        if self.by_this_agent.contains_key(uid) {
+            self.capped.insert(uid.clone());
+        } else {
+            self.terminated.remove(uid);
+        }
     }
 
     fn asked_to_stop(&mut self, id: &ContainerId) {
@@ -159,6 +177,9 @@ impl Invariant for TerminatedStays {
         match &record.event {
             Event::AgentStarted(_) => {
                 self.by_this_agent.clear();
+                for uid in std::mem::take(&mut self.capped) {
+                    self.terminated.remove(&uid);
+                }
                 self.tried.clear();
                 self.spoilt = 0;
             }
@@ -186,6 +207,9 @@ impl Invariant for TerminatedStays {
                 Removed::Container(id) => self.removed(id.as_str(), record.at),
                 Removed::Sandbox(id) => self.removed(id.as_str(), record.at),
             },
+            Event::RemoveAsked(Removed::Container(id), rule) if CAPS.contains(rule) => {
+                self.capped(id);
+            }
             Event::MakeAsked(maker) => self.make_asked(maker)?,
             _ => {}
         }

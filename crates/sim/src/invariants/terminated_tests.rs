@@ -5,9 +5,11 @@ use std::sync::Arc;
 use model::observed::ContainerState::{Created, Exited, Running, Unknown};
 use model::observed::SandboxState::{NotReady, Ready};
 
-use super::tests::{broken, container, initialized, seconds, wanted, with};
+use super::tests::{
+    broken, broken_on, container, initialized, pod, seconds, takes_the_last, wanted, with,
+};
 use crate::history::{Event, Maker, Removed};
-use crate::plan::Policy;
+use crate::plan::{Action, Policy, RestartRule};
 
 const SENTENCE: Option<&str> = Some("a pod that has terminated is not synced again");
 
@@ -64,15 +66,21 @@ fn making_something_for_a_pod_that_has_finished_is_found() {
 #[test]
 fn making_something_for_a_pod_whose_init_container_failed_is_found() {
     let failed = |code| with(container("i", 0, Exited, Running), |one| one.exit_code = code);
-    for (policy, code, expected) in [
-        (Policy::Never, 1, SENTENCE),
-        (Policy::Never, 0, None),
-        (Policy::OnFailure, 1, None),
-        (Policy::OnFailure, 0, None),
+    let again = |code| RestartRule { policy: Policy::Never, action: Action::Restart(code) };
+    for (policy, rule, code, expected) in [
+        (Policy::Never, None, 1, SENTENCE),
+        (Policy::Never, None, 0, None),
+        (Policy::OnFailure, None, 1, None),
+        (Policy::OnFailure, None, 0, None),
+        (Policy::Never, Some(again(1)), 1, None),
+        (Policy::OnFailure, Some(again(3)), 1, SENTENCE),
     ] {
-        let first = [wanted(policy), sandbox("s", true), failed(code)];
+        let mut pod = (*pod(policy)).clone();
+        pod.init[0].extras.rule = rule;
+        let wanted = Event::Wanted("u".into(), Arc::new(pod));
+        let first = [wanted, sandbox("s", true), failed(code)];
         let all = first.into_iter().chain(stopped()).chain([make(Some("i"))]);
-        assert_eq!(broken(all), expected, "{policy:?} {code}");
+        assert_eq!(broken(all), expected, "{policy:?} {rule:?} {code}");
     }
 }
 
@@ -85,6 +93,24 @@ fn a_pod_that_has_not_terminated_or_is_wanted_anew_is_synced() {
     let gone = with(container("a", 0, Exited, Exited), |one| one.state = None);
     let lost = ended().into_iter().chain([gone]).chain(stopped()).chain([make(None)]);
     assert_eq!(broken(lost), None, "nobody knows that it has finished");
+}
+
+#[test]
+fn a_pod_of_whose_end_a_cap_leaves_nothing_may_run_again_with_another_agent() {
+    let goes = |rule| Event::RemoveAsked(Removed::Container("a0".into()), rule);
+    let (capped, other) = (|| goes("node-cap-oldest"), || Event::AgentStarted(2));
+    let rows = [
+        (vec![capped()], SENTENCE),
+        (vec![capped(), other()], None),
+        (vec![other(), capped()], None),
+        (vec![other()], SENTENCE),
+        (vec![other(), goes("init-container-of-old-sandbox")], SENTENCE),
+    ];
+    for (events, expected) in rows {
+        let ended = ran(Policy::Never, [container("a", 0, Exited, Running)]).into_iter();
+        let all = ended.chain(stopped()).chain(events.clone()).chain([make(None)]);
+        assert_eq!(broken_on(&takes_the_last(), all), expected, "{events:?}");
+    }
 }
 
 #[test]

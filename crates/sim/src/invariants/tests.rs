@@ -1,13 +1,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gc::policy::ContainerPolicy;
 use model::observed::ContainerState::{self, Created, Exited, Running, Unknown};
 use model::observed::SandboxState;
 use model::ports::runtime::Code;
 
 use super::*;
 use crate::history::{Event, ImageRemoval, Instance, Maker, Removed, Thing};
-use crate::plan::{ContainerPlan, Extras, PodPlan, Policy, Program};
+use crate::plan::{
+    Action, Collecting, ContainerPlan, Extras, PodPlan, Policy, Program, RestartRule,
+};
 
 pub(super) const IN_ORDER: &str = "init containers and sidecars start before the others, and sidecars end after them and one another";
 
@@ -60,6 +63,7 @@ pub(super) fn container(
         definition: "d".to_owned(),
         state: Some(state),
         exit_code: 0,
+        created: seconds(10 + u64::from(number)),
         started,
         finished,
     };
@@ -75,9 +79,23 @@ pub(super) fn with(event: Event, change: impl FnOnce(&mut Instance)) -> Event {
 
 /// The invariant that breaks over events a second apart, if one does.
 pub(super) fn broken(events: impl IntoIterator<Item = Event>) -> Option<&'static str> {
+    broken_on(&Collecting::default(), events)
+}
+
+/// The same on a node that collects so.
+pub(super) fn broken_on(
+    collecting: &Collecting,
+    events: impl IntoIterator<Item = Event>,
+) -> Option<&'static str> {
     let at = (0..).map(seconds);
     let records: Vec<Record> = at.zip(events).map(|(at, event)| Record { at, event }).collect();
-    Invariants::default().read(&records).err().map(|broken| broken.invariant)
+    Invariants::new(collecting).read(&records).err().map(|broken| broken.invariant)
+}
+
+/// A node whose cap may take the last dead instance of a container.
+pub(super) fn takes_the_last() -> Collecting {
+    let containers = ContainerPolicy { in_all: Some(0), ..ContainerPolicy::default() };
+    Collecting { containers, ..Collecting::default() }
 }
 
 /// The init containers have done their part.
@@ -171,7 +189,7 @@ fn a_container_that_starts_over_before_its_init_containers_is_found() {
     assert_eq!(history(start_over, &all, sidecar_first), Some(IN_ORDER));
     let anew = vec![again("i", Exited, Running), again("side", Running, Created), starts()];
     assert_eq!(history(start_over, &all, anew), None);
-    assert_eq!(history("per-container-cap", &all, vec![starts()]), None, "they had run");
+    assert_eq!(history("pod-is-gone", &all, vec![starts()]), None, "they had run");
 }
 
 #[test]
@@ -270,6 +288,7 @@ fn a_container_that_ended_for_good_and_starts_again_is_found() {
     let failed = |event| with(event, |one| one.exit_code = 1);
     let ended = || container("a", 0, Exited, Running);
     let stop = || Event::StopAsked("a0".into(), seconds(30));
+    let goes = |rule| Event::RemoveAsked(Removed::Container("a0".into()), rule);
     let rows = [
         (Policy::Never, vec![ended()], sentence),
         (Policy::Never, vec![failed(ended())], sentence),
@@ -279,13 +298,16 @@ fn a_container_that_ended_for_good_and_starts_again_is_found() {
         (Policy::Never, vec![stop(), ended()], None),
         (Policy::Never, vec![ended(), stop()], None),
         (Policy::Never, vec![container("a", 0, Exited, Unknown)], None),
+        // Nobody knows of it any more.
+        (Policy::Never, vec![ended(), goes("node-cap-oldest")], None),
+        (Policy::Never, vec![ended(), goes("pod-is-gone")], sentence),
     ];
     for (policy, events, expected) in rows {
         let again =
             with(container("a", 1, Running, Created), |one| one.started = Some(seconds(99)));
         let first = [wanted(policy)].into_iter().chain(initialized());
         let all: Vec<Event> = first.chain(events).chain([again]).collect();
-        assert_eq!(broken(all.clone()), expected, "{policy:?} {all:?}");
+        assert_eq!(broken_on(&takes_the_last(), all.clone()), expected, "{policy:?} {all:?}");
     }
 }
 
@@ -318,14 +340,22 @@ fn a_grace_that_grows_is_found() {
         (vec![stop_sidecar(2), stop_sidecar(12)], None),
         (vec![stop_sidecar(31)], sentence),
     ];
+    let first = || {
+        let made = ["a", "side"].map(|name| container(name, 0, Created, Created));
+        [wanted(Policy::Always)].into_iter().chain(made)
+    };
     for (events, expected) in rows {
-        let first = [
-            wanted(Policy::Always),
-            container("a", 0, Created, Created),
-            container("side", 0, Created, Created),
-        ];
-        assert_eq!(broken(first.into_iter().chain(events.clone())), expected, "{events:?}");
+        assert_eq!(broken(first().chain(events.clone())), expected, "{events:?}");
     }
+    // Where all start over, nobody has a grace.
+    let over = |graces: [u64; 2]| {
+        let rule = RestartRule { policy: Policy::Never, action: Action::RestartAll };
+        let mut pod = (*pod(Policy::Always)).clone();
+        pod.containers[0].extras.rule = Some(rule);
+        let ruled = Event::Wanted("u".into(), Arc::new(pod));
+        broken(first().chain([ruled]).chain(graces.map(stop)))
+    };
+    assert_eq!((over([2, 30]), over([10, 11])), (None, sentence));
 }
 
 #[test]
@@ -422,9 +452,13 @@ fn a_removal_of_what_lives_or_is_the_last_of_a_wanted_pod_is_found() {
     let gone = Event::Unwanted("u".into());
     assert_eq!(found(vec![ended(), gone, remove("a0")], 600), None);
     let sandbox = |state| Event::Sandbox("s".into(), "u".into(), state);
-    let remove = || Event::RemoveAsked(Removed::Sandbox("s".into()), "sandbox-older");
-    assert_eq!(found(vec![sandbox(SandboxState::Ready), remove()], 0), Some(sentence));
-    assert_eq!(found(vec![sandbox(SandboxState::NotReady), remove()], 0), None);
+    let remove = |rule| Event::RemoveAsked(Removed::Sandbox("s".into()), rule);
+    let older = || remove("sandbox-older");
+    assert_eq!(found(vec![sandbox(SandboxState::Ready), older()], 0), Some(sentence));
+    assert_eq!(found(vec![sandbox(SandboxState::NotReady), older()], 600), None);
+    let unheard = || vec![sandbox(SandboxState::NotReady), remove("pod-is-gone")];
+    assert_eq!(found(unheard(), 600), Some(sentence), "a source was not heard");
+    assert_eq!(found(unheard(), 0), None, "it may have just come back");
 }
 
 #[test]

@@ -4,15 +4,18 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use futures_util::FutureExt as _;
+use model::ids::PodUid;
+use model::log_layout::LogLayout;
 use model::observed::{Container, Sandbox};
-use model::ports::files::HostFiles as _;
+use model::ports::files::{FileError, HostFiles as _};
 
 use super::Outside;
 use crate::history::{Event, Thing};
 
 /// Directories in which everything is somebody's, and what the journal calls it.
-const FOLDERS: [(&str, &str); 3] =
-    [("pod-directory", "/pods"), ("log", "/var/log/pods"), ("log", "/var/log/containers")];
+const FOLDERS: [(&str, &str); 3] = [("pod-directory", "/pods"), ("log", LOGS), ("log", LINKS)];
+const LOGS: &str = "/var/log/pods";
+const LINKS: &str = "/var/log/containers";
 
 /// What there is.
 #[derive(Debug, Default)]
@@ -61,5 +64,27 @@ impl Outside {
         for event in gone {
             self.record(event);
         }
+    }
+
+    /// Pods that have a directory of logs.
+    pub(crate) fn pods_with_logs(&self) -> BTreeSet<PodUid> {
+        let names = self.files.list(Path::new(LOGS)).now_or_never();
+        let names = names.expect("nothing delays files in memory").unwrap_or_default();
+        names.iter().map(|name| LogLayout::pod_of_directory(name)).collect()
+    }
+
+    /// Links to logs that are not there, of containers that are not there either.
+    pub(crate) fn dangling_links(&self) -> Vec<String> {
+        let there: BTreeSet<_> = self.runtime.containers().into_iter().map(|one| one.id).collect();
+        let entries = self.files.entries(Path::new(LINKS)).now_or_never();
+        let entries = entries.expect("nothing delays files in memory").unwrap_or_default();
+        let lead_nowhere = entries
+            .into_iter()
+            .filter(|entry| entry.found.as_ref().is_err_and(FileError::is_not_found));
+        let names = lead_nowhere.filter_map(|entry| entry.name.into_string().ok());
+        let is_left = |name: &String| {
+            LogLayout::container_of_link(name).is_none_or(|id| !there.contains(&id))
+        };
+        names.filter(is_left).collect()
     }
 }

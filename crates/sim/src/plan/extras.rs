@@ -52,6 +52,8 @@ pub struct RestartRule {
 pub enum Action {
     /// The container starts again upon this one.
     Restart(i32),
+    /// The container starts again upon all others.
+    RestartUnless(i32),
     /// All containers of the pod start over.
     RestartAll,
 }
@@ -61,20 +63,27 @@ impl RestartRule {
     pub fn restarts(self, exit_code: i32) -> bool {
         let by_rule = match self.action {
             Action::Restart(code) => code == exit_code,
+            Action::RestartUnless(code) => code != exit_code,
             Action::RestartAll => RESTART_ALL.contains(&exit_code),
         };
         by_rule || self.policy.restarts(exit_code)
     }
 
+    /// Whether all containers of its pod start over when a container ended with this code.
+    pub fn restarts_all(self, exit_code: i32) -> bool {
+        self.action == Action::RestartAll && RESTART_ALL.contains(&exit_code)
+    }
+
     fn yaml(self) -> String {
         let Self { policy, action } = self;
-        let (action, codes) = match action {
-            Action::Restart(code) => ("Restart", vec![code]),
-            Action::RestartAll => ("RestartAllContainers", RESTART_ALL.to_vec()),
+        let (action, operator, codes) = match action {
+            Action::Restart(code) => ("Restart", "In", vec![code]),
+            Action::RestartUnless(code) => ("Restart", "NotIn", vec![code]),
+            Action::RestartAll => ("RestartAllContainers", "In", RESTART_ALL.to_vec()),
         };
         format!(
             ", restartPolicy: {policy:?}, restartPolicyRules: [{{action: {action}, \
-             exitCodes: {{operator: In, values: {codes:?}}}}}]"
+             exitCodes: {{operator: {operator}, values: {codes:?}}}}}]"
         )
     }
 }

@@ -7,8 +7,8 @@ use testkit::random::Random;
 use testkit::runtime::Method;
 
 use super::{
-    Action, ContainerPlan, Doom, Extras, Fault, Harm, Hook, Plan, PodPlan, Policy, Program,
-    RestartRule, Rule, Step, Target, What,
+    Action, Collecting, ContainerPlan, Doom, Extras, Fault, Harm, Hook, Plan, PodPlan, Policy,
+    Program, RestartRule, Rule, Step, Target, What,
 };
 
 /// Whether pods get init containers and sidecars: whether the agent runs such pods.
@@ -28,6 +28,15 @@ const INIT_NAMES: [&str; 3] = ["i", "j", "k"];
 impl Plan {
     /// The plan of a seed.
     pub fn new(seed: u64) -> Self {
+        Self::made(seed, false)
+    }
+
+    /// The plan of a seed as it was before more could happen: a stored seed means what it meant.
+    pub fn plain(seed: u64) -> Self {
+        Self::made(seed, true)
+    }
+
+    fn made(seed: u64, plain: bool) -> Self {
         let mut random = Random::new(seed);
         let length = random.seconds(240, 600);
         let jumps = random.chance(40);
@@ -35,38 +44,48 @@ impl Plan {
         let mut web = Random::new(seed ^ 0x7765_6221);
         let url = web.chance(50);
         let around = Random::new(seed ^ 0x6172_6f75);
+        let mut later = Random::new(seed ^ 0x6c61_7465);
+        let collecting = if !plain && later.chance(33) {
+            Collecting::drawn(&mut later)
+        } else {
+            Collecting::default()
+        };
+        let later = (!plain && later.chance(50)).then_some(later);
         let (pods, steps) = (Vec::new(), Vec::new());
-        let mut maker = Maker { random, web, around, url, jumps, length, pods, steps };
+        let mut maker = Maker { random, web, around, later, url, jumps, length, pods, steps };
         maker.first_pods();
         maker.trouble();
         maker.trouble_with_the_url();
         maker.trouble_around();
+        maker.more_trouble();
         maker.last_word();
         let Maker { mut steps, .. } = maker;
         steps.sort_by_key(|step| step.at);
-        Self { seed, hints, url, steps, length }
+        Self { seed, hints, url, plain, collecting, steps, length }
     }
 }
 
-struct Maker {
+pub(super) struct Maker {
     random: Random,
     /// Numbers of their own for what has to do with the URL: histories without one stay as they are.
     web: Random,
     /// The same for what lies around containers (cgroups, disks, logs, what listens in pods), and for what
     /// they have beyond a program.
     around: Random,
+    /// The same for what came later, in histories that have it.
+    pub(super) later: Option<Random>,
     /// Whether a URL serves manifests in this history.
     url: bool,
     /// Whether the clock is set in this history.
     jumps: bool,
-    length: Duration,
+    pub(super) length: Duration,
     /// The last version of each pod.
-    pods: Vec<PodPlan>,
+    pub(super) pods: Vec<PodPlan>,
     steps: Vec<Step>,
 }
 
 impl Maker {
-    fn push(&mut self, at: Duration, what: What) {
+    pub(super) fn push(&mut self, at: Duration, what: What) {
         self.steps.push(Step { at, what });
     }
 
@@ -130,6 +149,7 @@ impl Maker {
         if self.around.chance(35) {
             self.add_extras(&mut pod);
         }
+        self.more_rules(&mut pod);
         pod
     }
 
@@ -447,6 +467,34 @@ mod tests {
     }
 
     #[test]
+    fn what_came_later_changes_nothing_where_it_is_not() {
+        let steps = |plan: &Plan| format!("{:?}", plan.steps);
+        let all: Vec<(Plan, Plan)> =
+            (0..200).map(|seed| (Plan::plain(seed), Plan::new(seed))).collect();
+        let same = all.iter().filter(|(plain, new)| steps(plain) == steps(new)).count();
+        assert!((70..130).contains(&same), "{same}");
+        let default = |plan: &Plan| plan.collecting == Collecting::default();
+        assert!(all.iter().all(|(plain, _)| default(plain)));
+        let told = all.iter().filter(|(_, new)| !default(new)).count();
+        assert!((40..100).contains(&told), "{told}");
+        let whole = |(plain, new): &&(Plan, Plan)| steps(plain) == steps(new) && default(new);
+        assert!(all.iter().filter(whole).count() > 40);
+    }
+
+    #[test]
+    fn nodes_are_told_to_collect_in_many_ways() {
+        let told: Vec<Collecting> = (0..300).map(|seed| Plan::new(seed).collecting).collect();
+        let has = |what: &dyn Fn(&Collecting) -> bool| told.iter().any(what);
+        assert!(has(&|told| told.containers.per_container == Some(0)));
+        assert!(has(&|told| told.containers.per_container.is_none()));
+        assert!(has(&|told| told.containers.in_all == Some(0)));
+        assert!(has(&|told| !told.containers.min_age.is_zero()));
+        assert!(has(&|told| told.containers.age_by == gc::policy::AgeBy::Finished));
+        assert!(has(&|told| !told.images_unused.is_zero() && told.keeps_images_of_pods));
+        assert!(has(&Collecting::takes_the_last));
+    }
+
+    #[test]
     fn plans_have_all_that_containers_can_have() {
         let plans = (0..200).map(Plan::new).collect::<Vec<_>>();
         let written =
@@ -462,6 +510,10 @@ mod tests {
         assert!(has(&Extras::restarts_all));
         assert!(has(&|extras| extras.signal.is_some() && extras.last_words_from_log));
         assert!(has(&|extras| extras.rule.is_some_and(|rule| rule.action == Action::Restart(1))));
+        let unless = Action::RestartUnless(3);
+        assert!(has(&|extras| extras.rule.is_some_and(|rule| rule.action == unless)));
+        let mut inits = pods.iter().flat_map(|pod| &pod.init);
+        assert!(inits.any(|init| !init.sidecar && init.extras.rule.is_some()));
         assert!(all.iter().any(|one| one.sidecar && one.extras.pre_stop == Some(Hook::Http)));
         let resized = pods.iter().filter(|pod| pod.keeps_uid && pod.policy == Policy::Always);
         let resized: Vec<_> = resized.filter(|pod| pod.revision >= 2).collect();

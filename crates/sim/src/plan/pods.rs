@@ -80,7 +80,8 @@ pub struct ContainerPlan {
 }
 
 impl ContainerPlan {
-    /// Whether a regular container that ended with this code is started again, in a pod of this policy.
+    /// Whether it is started again when it ended with this code, in a pod of this policy. An init container has
+    /// ended for good with 0, and a sidecar never.
     pub fn restarts(&self, pod: Policy, exit_code: i32) -> bool {
         match self.extras.rule {
             Some(rule) => rule.restarts(exit_code),
@@ -346,6 +347,31 @@ mod tests {
             assert_eq!(told, restarts, "{code}");
         }
         assert!(plan.restarts_all() && plan.may_finish());
+    }
+
+    #[test]
+    fn a_manifest_says_when_init_containers_and_others_start_again() {
+        let mut plan = pod(1, false);
+        let rule = |action| Some(RestartRule { policy: Policy::Never, action });
+        plan.init[0].extras.rule = rule(Action::Restart(1));
+        plan.containers[0].extras.rule = rule(Action::RestartUnless(3));
+        let origin = Origin::File(PodPlan::path_of("p0"));
+        let read = read_manifest(plan.manifest().as_bytes(), &origin, NODE).unwrap();
+        let spec = view::spec(&read.pods[0]).unwrap();
+        let init = &spec.init_containers.as_ref().unwrap()[0];
+        assert!(!view::is_sidecar(init));
+        let rows = [(0, false, true), (1, true, true), (3, false, false)];
+        for (code, of_init, of_other) in rows {
+            let of = [
+                (&plan.init[0], init, of_init),
+                (&plan.containers[0], &spec.containers[0], of_other),
+            ];
+            for (planned, container, expected) in of {
+                assert_eq!(planned.restarts(plan.policy, code), expected, "{code}");
+                let told = podspec::restart::restarts_after(&read.pods[0], container, code);
+                assert_eq!(told, expected, "{code}");
+            }
+        }
     }
 
     #[test]

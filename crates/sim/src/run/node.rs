@@ -1,18 +1,18 @@
 //! The node of a history: what lies around the agents, the agent of the moment, and what people want.
 
+mod settings;
+mod snapshot;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use ferrolet::wiring::{Agent, ImageRules, ManifestUrl, NodeCgroups, Ports, Registry, Settings};
+use ferrolet::wiring::{Agent, Ports, Registry, Settings};
 use futures_util::FutureExt as _;
-use gc::decide::images::{Pins, Policy};
 use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
-use model::ports::http::Headers;
 use model::ports::runtime::Code;
-use runtime::decide::{NodeSettings, pod_of_cgroup};
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::http::{MemoryWeb, Page};
 use tokio::time::{Instant, sleep_until};
@@ -27,13 +27,13 @@ use crate::history::{Event, Record};
 use crate::invariants::{Broken, Invariants};
 use crate::life::{AGENT_KILLED, Life};
 use crate::outside::{Asked, Outside};
-use crate::plan::{Harm, KEPT, NODE, Plan, PodPlan, URL, What};
-use crate::robbed::Robbed;
+use crate::plan::{Collecting, Harm, Plan, PodPlan, URL, What};
+use crate::robbed::{Capped, Robbed};
 use crate::run::endings::Endings;
 use crate::run::first_sandboxes::FirstSandboxes;
 use crate::run::page;
 use crate::run::reading::Reading;
-use crate::settled::{SandboxSeen, Snapshot, Wanted};
+use crate::settled::Wanted;
 
 /// How often the invariants are asked when nothing else happens.
 const TICK: Duration = Duration::from_secs(5);
@@ -41,9 +41,6 @@ const TICK: Duration = Duration::from_secs(5);
 /// How an agent ends that cannot read what pods were given, and when the next one starts.
 const CANNOT_READ: &str = "task sync loop: read ";
 const STARTED_AGAIN: Duration = Duration::from_secs(5);
-/// How old an image must be to go, where that counts.
-const YOUNG: Duration = Duration::from_mins(2);
-
 /// Where the agent keeps the last good version of every manifest.
 const LAST_GOOD: &str = "/ferrolet/state/manifests";
 /// The same for the page of the URL.
@@ -69,10 +66,9 @@ pub(super) struct Node {
     /// Until when containers may live that were asked to end.
     pub(super) endings: Endings,
     agent: Option<(Agent, Arc<Life>)>,
-    hints: bool,
-    url: bool,
-    /// How old an image must be to go.
-    minimum_age: Duration,
+    /// What every agent is told.
+    settings: Settings,
+    collecting: Collecting,
     /// How often the page of the URL was written.
     pages: u64,
     /// What each manifest says, or said when it last made sense.
@@ -80,6 +76,7 @@ pub(super) struct Node {
     chores: Vec<(Instant, Chore)>,
     invariants: Invariants,
     robbed: Robbed,
+    capped: Capped,
     first_sandboxes: FirstSandboxes,
     reading: Reading,
     kept: Option<Vec<Record>>,
@@ -108,6 +105,9 @@ impl Node {
         PANICS.set(Some(Vec::new()));
         let outside = Arc::new(Outside::new());
         outside.web.put(URL, Page::ok(page::page(0, std::iter::empty())));
+        if plan.collecting != Collecting::default() {
+            outside.say(format!("PLAN     {}", plan.collecting));
+        }
         Self {
             outside,
             wanted: Wanted::new(),
@@ -115,14 +115,14 @@ impl Node {
             agents: 0,
             endings: Endings::default(),
             agent: None,
-            hints: plan.hints,
-            url: plan.url,
-            minimum_age: if plan.seed.is_multiple_of(3) { YOUNG } else { Duration::ZERO },
+            settings: settings::of(plan),
+            collecting: plan.collecting.clone(),
             pages: 0,
             manifests: BTreeMap::new(),
             chores: Vec::new(),
-            invariants: Invariants::default(),
+            invariants: Invariants::new(&plan.collecting),
             robbed: Robbed::default(),
+            capped: Capped::default(),
             first_sandboxes: FirstSandboxes::default(),
             reading: Reading::default(),
             kept: None,
@@ -144,8 +144,7 @@ impl Node {
         self.outside.say(format!("         agent {} starts", self.agents));
         self.outside.record(Event::AgentStarted(self.agents));
         let life = Arc::new(Life::new(self.agents, Arc::clone(&self.outside)));
-        let settings = settings(self.hints, self.url, self.minimum_age);
-        let agent = Agent::start(&settings, self.ports(&life), None);
+        let agent = Agent::start(&self.settings, self.ports(&life), None);
         self.agent = Some((agent, life));
     }
 
@@ -273,6 +272,7 @@ impl Node {
         self.outside.look_around();
         let news = self.outside.take_news();
         self.robbed.read(&news);
+        self.capped.read(&news);
         self.first_sandboxes.read(&news);
         self.endings.read(&news);
         self.reading.read(&news);
@@ -448,33 +448,6 @@ impl Node {
         self.outside.observe();
     }
 
-    /// How everything is. That something was asked to end does not count.
-    pub(super) fn snapshot(&self) -> Snapshot {
-        let outside = &self.outside;
-        let containers = outside.runtime.containers();
-        let sandboxes = outside.runtime.sandboxes().into_iter();
-        Snapshot {
-            at: outside.elapsed(),
-            containers: containers.iter().map(|one| outside.instance(one)).collect(),
-            ending: BTreeMap::new(),
-            robbed: self.robbed.pods(),
-            longest: self.first_sandboxes.longest(outside),
-            set_back: outside.clock.set_back(Duration::from_mins(5)),
-            shares: containers.iter().filter_map(|one| outside.shares(&one.id)).collect(),
-            memory: containers.iter().filter_map(|one| outside.memory(&one.id)).collect(),
-            cgroups: outside.cgroups.all().keys().filter_map(pod_of_cgroup).collect(),
-            sandboxes: sandboxes
-                .map(|one| SandboxSeen {
-                    made: outside.since_the_beginning(one.created_at),
-                    ready: one.state == SandboxState::Ready,
-                    age: outside.clock.age(one.created_at),
-                    id: one.id,
-                    uid: one.pod_uid,
-                })
-                .collect(),
-        }
-    }
-
     /// A text with short names instead of ids.
     pub(super) fn with_short_names(&self, text: &str) -> String {
         let ids = self.outside.runtime.containers().into_iter().map(|one| one.id.to_string());
@@ -482,29 +455,5 @@ impl Node {
         let ids =
             ids.chain(sandboxes.flat_map(|one| [one.id.to_string(), one.pod_uid.to_string()]));
         ids.fold(text.to_owned(), |text, id| text.replace(&id, &self.outside.short(&id)))
-    }
-}
-
-fn settings(hints: bool, url: bool, minimum_age: Duration) -> Settings {
-    let policy = Policy { minimum_age, ..Policy::default() };
-    let pins = Pins::parse(&[KEPT]).expect("it is a name");
-    let node = NodeSettings {
-        root_dir: "/".into(),
-        cluster_dns: vec![[10, 96, 0, 10].into()],
-        ids_per_pod: 65_536,
-        stop_signals: true,
-        ..NodeSettings::default()
-    };
-    Settings {
-        manifests: Some("/manifests".into()),
-        manifest_url: url.then(|| ManifestUrl {
-            url: URL.to_owned(),
-            headers: Headers::default(),
-            period: Duration::from_secs(20),
-        }),
-        pleg: pleg::Settings { hints, ..pleg::Settings::default() },
-        images: ImageRules { policy, pins, ..ImageRules::default() },
-        cgroups: NodeCgroups::of_pods("/kubepods"),
-        ..Settings::new(NODE, "memory", node)
     }
 }

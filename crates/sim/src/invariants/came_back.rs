@@ -1,0 +1,121 @@
+//! What is left of pods that came back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ids::PodUid;
+
+use super::Invariant;
+use crate::history::{Event, Record, Removed};
+use crate::plan::PodPlan;
+
+/// Rules by which something of a pod goes because nobody wants the pod.
+pub(super) const NOBODY_WANTS_IT: [&str; 2] = ["pod-is-gone", "pod-deleted"];
+
+/// How long after an agent has read of a pod it may still go by what it knew before.
+const KNOWN_AFTER: Duration = Duration::from_secs(10);
+
+/// Once an agent has read that a pod is wanted, nothing of it goes because nobody would want it: whatever was
+/// decided before, and however long what came first has taken.
+#[derive(Debug, Default)]
+pub(super) struct RemainsOfReturned {
+    /// Those that are wanted, and since when this agent has read so.
+    wanted: BTreeMap<PodUid, (Arc<PodPlan>, Option<Duration>)>,
+    /// Whose containers and sandboxes are, by their ids.
+    owners: BTreeMap<String, PodUid>,
+}
+
+impl RemainsOfReturned {
+    fn removed(&self, id: &str, rule: &str, now: Duration) -> Result<(), String> {
+        let wanted = self.owners.get(id).and_then(|uid| self.wanted.get(uid));
+        match wanted.and_then(|(_, read)| *read) {
+            Some(read) if now > read + KNOWN_AFTER => {
+                Err(format!("{id} goes by {rule}, and its pod is read to be wanted since {read:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Invariant for RemainsOfReturned {
+    fn sentence(&self) -> &'static str {
+        "what is left of a pod stays when the pod is known to have come back"
+    }
+
+    fn read(&mut self, record: &Record) -> Result<(), String> {
+        match &record.event {
+            Event::Wanted(uid, pod) => {
+                let read = self.wanted.get(uid).and_then(|(_, read)| *read);
+                self.wanted.insert(uid.clone(), (Arc::clone(pod), read));
+            }
+            Event::Unwanted(uid) => drop(self.wanted.remove(uid)),
+            Event::AgentStarted(_) => {
+                self.wanted.values_mut().for_each(|(_, read)| *read = None);
+            }
+            Event::OriginRead(origin) => {
+                let theirs = self.wanted.values_mut().filter(|(pod, _)| pod.origin() == *origin);
+                theirs.for_each(|(_, read)| *read = read.or(Some(record.at)));
+            }
+            Event::Container(one, _) => {
+                self.owners.insert(one.id.to_string(), one.uid.clone());
+            }
+            Event::Sandbox(id, uid, _) => {
+                self.owners.insert(id.to_string(), uid.clone());
+            }
+            Event::RemoveAsked(removed, rule) if NOBODY_WANTS_IT.contains(rule) => {
+                let id = match removed {
+                    Removed::Container(id) => id.as_str(),
+                    Removed::Sandbox(id) => id.as_str(),
+                };
+                return self.removed(id, rule, record.at);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::observed::ContainerState::{Exited, Running};
+    use model::observed::SandboxState::NotReady;
+
+    use super::*;
+    use crate::invariants::tests::{container, pod, seconds, wanted};
+    use crate::plan::Policy;
+
+    #[test]
+    fn a_removal_of_what_is_left_of_a_pod_that_came_back_is_found() {
+        let read = || Event::OriginRead(pod(Policy::Never).origin());
+        let again = || wanted(Policy::Never);
+        let gone = || Event::Unwanted("u".into());
+        let rows = [
+            (vec![gone(), again(), read()], true),
+            (vec![gone(), again()], false),
+            (vec![gone(), read()], false),
+            (vec![gone(), read(), again()], false),
+            (vec![gone(), again(), read(), gone()], false),
+            (vec![gone(), again(), read(), Event::AgentStarted(2)], false),
+        ];
+        let container_goes = |rule| Event::RemoveAsked(Removed::Container("a0".into()), rule);
+        let sandbox_goes = |rule| Event::RemoveAsked(Removed::Sandbox("s".into()), rule);
+        for (events, expected) in rows {
+            let found = |removal: Event, after: u64| {
+                let mut invariant = RemainsOfReturned::default();
+                let there = Event::Sandbox("s".into(), "u".into(), NotReady);
+                let first = [again(), container("a", 0, Exited, Running), there];
+                for event in first.into_iter().chain(events.clone()) {
+                    invariant.read(&Record { at: seconds(1), event }).unwrap();
+                }
+                invariant.read(&Record { at: seconds(1 + after), event: removal }).is_err()
+            };
+            for rule in NOBODY_WANTS_IT {
+                assert_eq!(found(container_goes(rule), 11), expected, "{events:?}");
+                assert_eq!(found(sandbox_goes(rule), 11), expected, "{events:?}");
+                assert!(!found(sandbox_goes(rule), 9), "it has just read of it");
+            }
+            assert!(!found(sandbox_goes("sandbox-older"), 11));
+        }
+    }
+}

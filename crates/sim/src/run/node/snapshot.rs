@@ -1,0 +1,67 @@
+//! How a node is at a moment.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use gc::policy::AgeBy;
+use jiff::SignedDuration;
+use model::observed::{Container, SandboxState};
+use model::ports::runtime::Runtime as _;
+use runtime::decide::pod_of_cgroup;
+
+use super::Node;
+use crate::settled::{SandboxSeen, Snapshot};
+use crate::statuses::{Told, told};
+
+impl Node {
+    /// How everything is. That something was asked to end does not count.
+    pub(in crate::run) fn snapshot(&self) -> Snapshot {
+        let outside = &self.outside;
+        let containers = outside.runtime.containers();
+        let sandboxes = outside.runtime.sandboxes().into_iter();
+        Snapshot {
+            at: outside.elapsed(),
+            policy: self.collecting.containers,
+            ages: containers.iter().map(|one| (one.id.clone(), self.age(one))).collect(),
+            logs: outside.pods_with_logs(),
+            dangling: outside.dangling_links(),
+            containers: containers.iter().map(|one| outside.instance(one)).collect(),
+            ending: BTreeMap::new(),
+            robbed: self.robbed.pods().into_iter().chain(self.capped.pods()).collect(),
+            capped: self.capped.containers(),
+            longest: self.first_sandboxes.longest(outside),
+            set_back: outside.clock.set_back(Duration::from_mins(5)),
+            shares: containers.iter().filter_map(|one| outside.shares(&one.id)).collect(),
+            memory: containers.iter().filter_map(|one| outside.memory(&one.id)).collect(),
+            cgroups: outside.cgroups.all().keys().filter_map(pod_of_cgroup).collect(),
+            sandboxes: sandboxes
+                .map(|one| SandboxSeen {
+                    made: outside.since_the_beginning(one.created_at),
+                    ready: one.state == SandboxState::Ready,
+                    age: outside.clock.age(one.created_at),
+                    id: one.id,
+                    uid: one.pod_uid,
+                })
+                .collect(),
+        }
+    }
+
+    /// Whether dead containers go at an age only: not so by who hears of their death, but their sandboxes stay.
+    pub(in crate::run) fn waits_for_ages(&self) -> bool {
+        !self.collecting.containers.min_age.is_zero()
+    }
+
+    /// What the agent tells of pods.
+    pub(in crate::run) fn statuses(&self) -> Told {
+        self.agent.as_ref().map(|(agent, _)| told(&*agent.pods())).unwrap_or_default()
+    }
+
+    /// How old a container is by the node's clock, as its policy counts that.
+    fn age(&self, container: &Container) -> SignedDuration {
+        let status = self.outside.runtime.container_status(&container.id).now_or_never();
+        let ended = status.and_then(Result::ok).and_then(|status| status.finished_at);
+        let ended = ended.filter(|_| self.collecting.containers.age_by == AgeBy::Finished);
+        self.outside.clock.age(ended.unwrap_or(container.created_at))
+    }
+}

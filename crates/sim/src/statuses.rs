@@ -1,0 +1,100 @@
+//! What agents tell of pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use model::ids::PodUid;
+use podspec::view;
+use server::{PodAndStatus, PodView};
+
+use crate::history::{Event, Record};
+
+/// What an agent tells of the containers of each pod.
+pub type Told = BTreeMap<PodUid, String>;
+
+/// What is told now.
+pub(crate) fn told(pods: &dyn PodView) -> Told {
+    pods.pods().iter().map(|known| (view::uid(&known.pod), status(known))).collect()
+}
+
+/// Which instances of its containers a pod has, and how they are. What an agent remembers of earlier ones, and how
+/// often it saw something start, nobody can tell after it.
+fn status(known: &PodAndStatus) -> String {
+    let Some(status) = &known.status else { return "nothing yet".to_owned() };
+    let mut text = String::new();
+    for one in status.container_statuses.iter().flatten() {
+        let id = one.container_id.as_deref().unwrap_or("none");
+        let state = one.state.as_ref();
+        let runs = state.and_then(|state| state.running.as_ref()).is_some();
+        let ended = state.and_then(|state| state.terminated.as_ref()).map(|ended| ended.exit_code);
+        let state = match ended {
+            Some(code) => format!("ended with {code}"),
+            None if runs => "runs".to_owned(),
+            None => "waits".to_owned(),
+        };
+        write!(text, "{} {id} {state}; ", one.name).expect("text takes text");
+    }
+    text
+}
+
+/// A pod of which a new agent tells something else than the one before it, although nothing happened to the pod
+/// for a while before the one ended, nor since.
+pub fn restated(
+    (before, ended): (&Told, Duration),
+    after: &Told,
+    news: &[Record],
+    reaction: Duration,
+) -> Option<String> {
+    let lately = news.iter().filter(|record| record.at + reaction > ended);
+    let moved: BTreeSet<&PodUid> = lately
+        .filter_map(|record| match &record.event {
+            Event::Container(one, _) => Some(&one.uid),
+            Event::Sandbox(_, uid, _) => Some(uid),
+            _ => None,
+        })
+        .collect();
+    let mut at_rest = before.iter().filter(|(uid, _)| !moved.contains(uid));
+    at_rest.find_map(|(uid, told)| match after.get(uid) {
+        Some(now) if now == told => None,
+        now => {
+            let now = now.map_or("nothing", String::as_str);
+            Some(format!("of {uid} was told: {told}\nand now: {now}"))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::observed::ContainerState::{Exited, Running};
+    use model::observed::SandboxState;
+
+    use super::*;
+    use crate::settled::tests::instance;
+
+    #[test]
+    fn a_status_that_changes_without_the_pod_is_found() {
+        let all = |a: &str, b: &str| -> Told {
+            [("a".into(), a.to_owned()), ("u".into(), b.to_owned())].into()
+        };
+        let seconds = Duration::from_secs;
+        let (before, ended) = (all("Running", "Running"), seconds(100));
+        let found =
+            |after: &Told, news: &[Record]| restated((&before, ended), after, news, seconds(30));
+        assert_eq!(found(&before, &[]), None);
+        let after = all("Running", "Failed");
+        assert_eq!(found(&after, &[]).as_deref(), Some("of u was told: Running\nand now: Failed"));
+        let missing: Told = [("u".into(), "Running".to_owned())].into();
+        assert!(found(&missing, &[]).is_some());
+        let container = Event::Container(Arc::new(instance("x", 0, Exited)), Some(Running));
+        let sandbox = Event::Sandbox("s".into(), "u".into(), SandboxState::NotReady);
+        for event in [container, sandbox] {
+            for (at, expected) in [(60, true), (80, false), (120, false)] {
+                let news = [Record { at: seconds(at), event: event.clone() }];
+                assert_eq!(found(&after, &news).is_some(), expected, "{at} {event:?}");
+            }
+        }
+    }
+}
