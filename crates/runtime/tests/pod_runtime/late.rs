@@ -240,18 +240,18 @@ async fn a_sandbox_that_comes_after_its_successor_goes_without_a_restart() {
 async fn a_sandbox_that_is_still_being_made_does_not_hold_up_its_pod() {
     let (world, pod) = (World::new(), forever());
     let late = wanted::sandbox(&view::pod_name(&pod), &"uid-of-web".into());
-    // An earlier call, for whose answer nobody waits any more.
+    // An earlier call, for whose answer the pod waits no more.
     let slower = world.runtime.slower(seconds(60));
-    let call = tokio::spawn(async move { slower.run_pod_sandbox(&late).await });
-    tokio::time::sleep(seconds(1)).await;
-    world.synced(&pod).await;
-    let running = world.running(&pod, "main").await;
-    assert_eq!(world.status(&pod).await.sandboxes[0].attempt, 1);
-    let late = call.await.unwrap().unwrap();
+    let (late, running) = tokio::join!(slower.run_pod_sandbox(&late), async {
+        tokio::time::sleep(seconds(1)).await;
+        world.synced(&pod).await;
+        assert_eq!(world.status(&pod).await.sandboxes[0].attempt, 1);
+        world.running(&pod, "main").await
+    });
     assert_eq!(world.runtime.sandboxes().len(), 2);
     world.synced(&pod).await;
     let left = world.runtime.sandboxes();
-    assert!(left.len() == 1 && left[0].id != late, "{left:?}");
+    assert!(left.len() == 1 && left[0].id != late.unwrap(), "{left:?}");
     assert_eq!(world.running(&pod, "main").await, running);
     assert!(!world.sync(&pod).await.unwrap());
 }
@@ -266,12 +266,13 @@ async fn a_container_that_is_still_being_made_does_not_hold_up_its_pod() {
     let config = world.runtime.sandbox_config(&sandbox).unwrap();
     let late = wanted::container(&config, "main", IMAGE, &["sleep", "forever"]);
     let slower = world.runtime.slower(seconds(60));
-    let call = tokio::spawn(async move { slower.create_container(&sandbox, &late, &config).await });
-    tokio::time::sleep(seconds(1)).await;
-    world.synced(&pod).await;
-    let running = world.running(&pod, "main").await;
-    assert_eq!(world.instances("main"), [(1, Running)]);
-    call.await.unwrap().unwrap();
+    let (made, running) = tokio::join!(slower.create_container(&sandbox, &late, &config), async {
+        tokio::time::sleep(seconds(1)).await;
+        world.synced(&pod).await;
+        assert_eq!(world.instances("main"), [(1, Running)]);
+        world.running(&pod, "main").await
+    });
+    made.unwrap();
     assert_eq!(world.instances("main"), [(1, Running), (0, Created)]);
     world.synced(&pod).await;
     assert_eq!(world.instances("main"), [(1, Running)]);

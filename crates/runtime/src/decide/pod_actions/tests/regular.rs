@@ -82,7 +82,7 @@ fn a_failed_probe_restarts_unless_the_policy_is_never() {
         restart_policy: Some(policy.to_owned()),
         ..with_rule(container("a"), action, vec![0, 137])
     };
-    let rows = [
+    let rows = vec![
         ("Always", container("a"), true),
         ("OnFailure", container("a"), true),
         ("Never", container("a"), false),
