@@ -202,7 +202,7 @@ fn is_refused(cluster: &ClusterNode) -> Result<()> {
     }
     let made = ctr::containers(cluster.node().instance())?;
     ensure!(made.iter().all(|one| one.pod != "too-late"), "not even a sandbox: {made:?}");
-    cluster.wait_for_event("too-late", "TaintToleration", "untolerated taint")?;
+    cluster.wait_for_event("too-late", "TaintToleration", "Predicate TaintToleration failed")?;
     let_go(cluster, &path)
 }
 

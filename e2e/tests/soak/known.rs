@@ -26,6 +26,14 @@ const fn of_upstream(path: &'static str, why: &'static str) -> Known {
     Known { path, ours: "", upstream: "there", why }
 }
 
+const TOLD_AGAIN: &str =
+    "upstream's is a defect: nothing has changed, and it is told again with the next look";
+
+/// What happened once and is told once by ours.
+const fn told_again(path: &'static str) -> Known {
+    Known { path, ours: "*, once", upstream: "*, more than once", why: TOLD_AGAIN }
+}
+
 const OFF: &str = "upstream's is a defect: the state of a manager that is off, which is to be deleted by hand before it \
      can be turned on; ours is promised in docs/configuration.md";
 const NO_CLAIMS: &str = "promised in docs/configuration.md: where this file is, a kubelet has prepared claims that are \
@@ -41,6 +49,8 @@ pub(crate) const OF_A_NODE: &[Known] = &[
     of_upstream("/the node/directories/files/root actuated_pods_state f 600 ", OWN_RESOURCES),
     of_upstream("/the node/directories/files/root allocated_pods_state f 600 ", OWN_RESOURCES),
     of_upstream("/the node/directories/files/root pki*", NO_SERVER),
+    told_again("/*/pod */events/Warning MissingClusterDNS of -: *"),
+    told_again("/the node/node e2e/events/Normal NodeHas*"),
 ];
 
 const NOT_STARTED: Known = Known {
@@ -53,6 +63,8 @@ const NOT_STARTED: Known = Known {
 /// Of the scenarios with pods of the API server.
 pub(crate) const OF_PODS: &[Known] = &[
     NOT_STARTED,
+    told_again("/pods of all kinds/pod late/events/Normal DeadlineExceeded of -: *"),
+    told_again("/the node/node e2e/events/Normal NodeReady of -: *"),
     // Now and then.
     Known {
         path: "/a resize/pod grows/events/Normal ResizeCompleted of -: Pod resize completed: {*\"cpu\":\"100m\"*",
