@@ -218,7 +218,7 @@ impl FaultyRuntime {
                 too_late()
             }
             Some(Fault::Vanished) => {
-                drop(work.await);
+                drop(work(Duration::ZERO).await);
                 Err(call.error(Code::NotFound, "somebody was faster"))
             }
             Some(Fault::LostAnswer) => {
@@ -245,8 +245,8 @@ impl FaultyRuntime {
         if call.deadline < COMMAND_DEADLINE {
             return std::future::pending().await;
         }
-        let mut calm = self.outside.calm.subscribe();
-        calm.wait_for(|calm| *calm).await.expect("the outside outlives its agents");
+        let mut quiet = self.outside.calm.subscribe();
+        quiet.wait_for(|quiet| *quiet).await.expect("the outside outlives its agents");
         Err(call.error(Code::Unavailable, "the runtime was started anew"))
     }
 

@@ -180,7 +180,7 @@ impl World {
     }
 
     /// Starts an agent of that name, with a directory of its own.
-    fn start(&self, agent: Agent, name: &str, root: &str) -> Result<Process> {
+    fn spawn(&self, agent: Agent, name: &str, root: &str) -> Result<Process> {
         let instance = self.cluster.instance();
         let kubeconfig = self.cluster.kubeconfig(&User::node(name))?.display().to_string();
         let root = instance.dir().join(root).display().to_string();
@@ -197,7 +197,7 @@ impl World {
     /// Runs an agent until its node is ready and has this taint, and gives it addresses for pods. Both agents have the
     /// same ports, so each is alone.
     fn registered(&self, agent: Agent, name: &str, taint: &str) -> Result<Registered> {
-        let agent = self.start(agent, name, &format!("{name}-{}", taint.replace('/', "-")))?;
+        let agent = self.spawn(agent, name, &format!("{name}-{}", taint.replace('/', "-")))?;
         let last_words = || last_words(&agent);
         let api = self.cluster.api();
         let node = ready(api, name, taint).with_context(last_words)?;
@@ -216,7 +216,7 @@ impl World {
         let amounts = json!({ "cpu": "1", "example.com/hand": "3" });
         let status = json!({ "status": { "capacity": amounts, "allocatable": amounts } });
         api.patch(&format!("{path}/status"), Patch::Strategic, &status)?;
-        let agent = self.start(agent, name, name)?;
+        let agent = self.spawn(agent, name, name)?;
         let what = format!("{name} is ready");
         let node =
             api.wait(&path, &what, PATIENCE, |node| node.filter(|node| is_ready(node)).cloned());

@@ -62,7 +62,10 @@ pub(super) fn at_once(
 
 /// What an agent costs.
 pub(super) fn costs(place: &ClusterPlace, plan: &ClusterPlan, agent: Agent) -> Result<Costs> {
-    play(place, plan, agent, Actor::costs)
+    play(place, plan, agent, |actor| {
+        thread::sleep(Duration::from_secs(plan.idle_warm_up_seconds));
+        actor.costs()
+    })
 }
 
 /// Plays a part with an agent, from when its node is ready, and leaves nothing of it.
@@ -105,8 +108,8 @@ impl Actor<'_> {
         thread::sleep(Duration::from_secs(self.plan.settle_seconds));
     }
 
+    /// What it costs, from when it is quiet without pods.
     fn costs(&self) -> Result<Costs> {
-        thread::sleep(Duration::from_secs(self.plan.idle_warm_up_seconds));
         let idle = self.quiet()?;
         let mark = self.place.audit.mark()?;
         let names = names("all", self.plan.at_once);
