@@ -241,8 +241,8 @@ impl FaultyRuntime {
         if call.deadline < COMMAND_DEADLINE {
             return std::future::pending().await;
         }
-        let mut calm = self.outside.calm.subscribe();
-        calm.wait_for(|calm| *calm).await.expect("the outside outlives its agents");
+        let mut faults_are_over = self.outside.calm.subscribe();
+        faults_are_over.wait_for(|over| *over).await.expect("the outside outlives its agents");
         Err(call.error(Code::Unavailable, "the runtime was started anew"))
     }
 
