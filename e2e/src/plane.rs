@@ -19,7 +19,7 @@ pub fn with_controllers(names: &[&str]) -> ControlPlaneOptions {
 /// A control plane and a client that may do everything. It ends with its instance.
 #[derive(Debug)]
 pub struct Plane {
-    control_plane: ControlPlane,
+    parts: ControlPlane,
     /// The flags of its API server.
     flags: Vec<String>,
     api: Api,
@@ -31,16 +31,16 @@ impl Plane {
         let control_plane =
             instance.start_control_plane(options).context("start a control plane")?;
         let api = Api::new(control_plane.admin_kubeconfig())?;
-        Ok(Self { control_plane, flags: options.api_server.clone(), api })
+        Ok(Self { parts: control_plane, flags: options.api_server.clone(), api })
     }
 
     pub fn control_plane(&self) -> &ControlPlane {
-        &self.control_plane
+        &self.parts
     }
 
     /// For stopping and starting its parts.
     pub fn control_plane_mut(&mut self) -> &mut ControlPlane {
-        &mut self.control_plane
+        &mut self.parts
     }
 
     /// The client of somebody who may do everything.
@@ -50,7 +50,7 @@ impl Plane {
 
     /// The kubeconfig of a user, for a program inside or outside.
     pub fn kubeconfig(&self, user: &User) -> Result<PathBuf> {
-        Ok(self.control_plane.kubeconfig(user)?)
+        Ok(self.parts.kubeconfig(user)?)
     }
 
     /// Makes a namespace in which pods can be made: with the service account that they have unless they
@@ -71,7 +71,7 @@ impl Plane {
 
     /// Runs kubectl as somebody who may do everything, and answers what it printed.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
-        let output = self.control_plane.kubectl(args)?;
+        let output = self.parts.kubectl(args)?;
         let stderr = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "kubectl {args:?}: {}: {stderr}", output.status);
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -79,21 +79,21 @@ impl Plane {
 
     /// Kills the API server.
     pub fn kill_api_server(&mut self) -> Result<()> {
-        Ok(self.control_plane.kill_component(Component::ApiServer)?)
+        Ok(self.parts.kill_component(Component::ApiServer)?)
     }
 
     /// Starts it again, as it was.
     pub fn start_api_server(&mut self) -> Result<()> {
-        Ok(self.control_plane.start_component(Component::ApiServer, &self.flags)?)
+        Ok(self.parts.start_component(Component::ApiServer, &self.flags)?)
     }
 
     /// All that was ever told to it is lost: it starts anew, without controllers and scheduler.
     pub fn lose_everything(&mut self) -> Result<()> {
         for component in Component::ALL.into_iter().rev() {
-            self.control_plane.kill_component(component)?;
+            self.parts.kill_component(component)?;
         }
-        self.control_plane.wipe_etcd()?;
-        self.control_plane.start_component(Component::Etcd, &[])?;
+        self.parts.wipe_etcd()?;
+        self.parts.start_component(Component::Etcd, &[])?;
         self.start_api_server()
     }
 }
