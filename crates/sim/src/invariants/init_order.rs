@@ -79,8 +79,8 @@ impl InitOrder {
         let mut sidecars = pod.init.iter().filter(|init| init.sidecar);
         let is_sidecar = sidecars.any(|sidecar| *sidecar.name == *one.name);
         let next = sidecars.next();
-        // One that the runtime lost track of is stopped to be replaced.
-        let is_lost = one.state == Some(ContainerState::Unknown);
+        // One that the runtime lost track of is stopped to be replaced, perhaps after somebody removed it.
+        let is_lost = matches!(one.state, None | Some(ContainerState::Unknown));
         // Whoever still has some of its grace has not waited in vain.
         let has_grace = grace > LEAST;
         let in_time = at + Duration::from_secs(1) < since + Duration::from_secs(pod.grace);

@@ -204,6 +204,8 @@ fn a_sidecar_that_ends_before_the_others_is_found() {
     assert_eq!(ending(vec![container("a", 0, Exited, Running), stop("side")]), None);
     let lost = container("side", 0, Unknown, Running);
     assert_eq!(ending(vec![lost, stop("side")]), None, "it is replaced");
+    let gone = with(container("side", 0, Exited, Unknown), |one| one.state = None);
+    assert_eq!(ending(vec![gone, stop("side")]), None, "somebody was faster");
     let mut late = vec![Event::ClockJumped; 30];
     late.push(stop("side"));
     assert_eq!(ending(late), None, "its grace is over");
