@@ -25,7 +25,7 @@ pub const GC: &[Mutation] = &[
     Mutation {
         name: "an image of a static pod goes although those are kept",
         file: "crates/gc/src/decide/images/candidates.rs",
-        find: "image.names.iter().find_map(|name| of_pods.get(name));",
+        find: "image.names.iter().chain([&image.key.id]).find_map(|name| of_pods.get(name));",
         replace: "image.names.iter().filter(|name| name.is_empty()).find_map(|name| of_pods.get(name));",
     },
     Mutation {
