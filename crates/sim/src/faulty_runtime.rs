@@ -160,8 +160,7 @@ impl FaultyRuntime {
         if is_effect {
             outside.say(format!("agent {number}  {what}"));
         }
-        let mut away = outside.away.subscribe();
-        let is_away = *away.borrow_and_update();
+        let is_away = outside.away.is_up();
         let fault = if is_away { None } else { outside.fault(Asked::Call(call.method)) };
         let _trouble = fault.map(|fault| {
             outside.say(format!("FAULT    {fault} on {what}"));
@@ -171,7 +170,7 @@ impl FaultyRuntime {
         let answer = tokio::select! {
             // A runtime that goes away takes its calls with it.
             biased;
-            _ = away.wait_for(|away| *away) => {
+            () = outside.away.up() => {
                 Err(call.error(Code::Unavailable, "the runtime is away"))
             }
             answer = timeout(call.deadline, self.faulted(call, fault, work)) => {
@@ -232,6 +231,7 @@ impl FaultyRuntime {
                 | Fault::Overtaken(_)
                 | Fault::Refused(_),
             ) => tokio::select! {
+                biased;
                 // It has begun, and goes no further as long as anybody waits for it.
                 answer = work(NEVER) => answer,
                 answer = self.silence(call) => answer,
@@ -245,8 +245,7 @@ impl FaultyRuntime {
         if call.deadline < COMMAND_DEADLINE {
             return std::future::pending().await;
         }
-        let mut quiet = self.outside.calm.subscribe();
-        quiet.wait_for(|quiet| *quiet).await.expect("the outside outlives its agents");
+        self.outside.calm.up().await;
         Err(call.error(Code::Unavailable, "the runtime was started anew"))
     }
 
@@ -259,10 +258,9 @@ impl FaultyRuntime {
         let work = work(time);
         let mut late = self.outside.late.lock().unwrap_or_else(PoisonError::into_inner);
         late.spawn(async move {
-            let mut away = outside.away.subscribe();
             tokio::select! {
                 biased;
-                _ = away.wait_for(|away| *away) => {}
+                () = outside.away.up() => {}
                 _ = work => outside.say(what),
             }
             drop(trouble);

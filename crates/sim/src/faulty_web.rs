@@ -41,8 +41,7 @@ impl FaultyWeb {
             }
             Some(Fault::Hang) => {
                 // A request may take an hour; the server that does not answer is started anew before that.
-                let mut calm = self.outside.calm.subscribe();
-                calm.wait_for(|calm| *calm).await.expect("the outside outlives its agents");
+                self.outside.calm.up().await;
                 Err(failed("read from", io::ErrorKind::ConnectionReset))
             }
             _ => self.web.get(request).await,

@@ -34,6 +34,7 @@ mod robbed;
 pub mod run;
 pub mod settled;
 pub mod shrink;
+mod sign;
 pub mod statuses;
 mod trace;
 mod wanted_images;

@@ -26,13 +26,13 @@ use testkit::http::{MemoryWeb, Page};
 use testkit::logs::MemoryLogs;
 use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::clock::NodeClock;
 use crate::history::{Event, Instance, Record};
 use crate::plan::{FETCHED, HAD, HOOKS, KEPT, PINNED};
+use crate::sign::Sign;
 use crate::trace::Trace;
 use crate::wanted_images::WantedImages;
 
@@ -55,9 +55,9 @@ pub(crate) struct Outside {
     pub(crate) cgroups: Arc<MemoryCgroups>,
     pub(crate) clock: Arc<NodeClock>,
     /// Whether the runtime is away.
-    pub(crate) away: watch::Sender<bool>,
+    pub(crate) away: Sign,
     /// Whether nothing more goes wrong.
-    pub(crate) calm: watch::Sender<bool>,
+    pub(crate) calm: Sign,
     /// Effects that come after their calls were answered.
     pub(crate) late: Mutex<JoinSet<()>>,
     /// Stands for every call that goes wrong and is not over; see [`Outside::under_way`].
@@ -131,8 +131,8 @@ impl Outside {
             cgroups: Arc::new(cgroups),
             epoch: steady.now(),
             clock: Arc::new(NodeClock::new(steady)),
-            away: watch::Sender::new(false),
-            calm: watch::Sender::new(false),
+            away: Sign::default(),
+            calm: Sign::default(),
             late: Mutex::default(),
             trouble: Arc::default(),
             began: Instant::now(),

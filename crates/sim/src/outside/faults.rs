@@ -98,7 +98,7 @@ impl Outside {
     /// From now on nothing goes wrong that has not begun to.
     pub(crate) fn disarm(&self) {
         self.state().faults.waiting.clear();
-        self.calm.send_replace(true);
+        self.calm.set(true);
     }
 
     /// What goes wrong with something that is about to happen.

@@ -260,7 +260,7 @@ impl Node {
                     self.outside.say("         the runtime is back");
                     // A new process of it knows nothing of what the old one had to tell.
                     self.outside.runtime.forget_events();
-                    self.outside.away.send_replace(false);
+                    self.outside.away.set(false);
                 }
             }
         }
@@ -310,7 +310,7 @@ impl Node {
             What::Arm(rule) => self.outside.arm(*rule),
             What::RestartRuntime(away) => {
                 self.outside.happened("runtime restart");
-                self.outside.away.send_replace(true);
+                self.outside.away.set(true);
                 self.outside.runtime.end_event_streams(Some(Code::Unavailable));
                 self.chores.retain(|(_, chore)| *chore != Chore::RuntimeIsBack);
                 self.chores.push((Instant::now() + *away, Chore::RuntimeIsBack));

@@ -1,0 +1,67 @@
+//! Something that is so or not, which any number of calls wait for.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
+
+/// Whether it is so. Who waits hears of it in the order in which they came: a watch channel tells its receivers in an
+/// order of chance, and one seed would be many histories.
+#[derive(Debug, Default)]
+pub(crate) struct Sign {
+    is_up: AtomicBool,
+    changed: Notify,
+}
+
+impl Sign {
+    /// Whether it is so now.
+    pub(crate) fn is_up(&self) -> bool {
+        self.is_up.load(Ordering::Acquire)
+    }
+
+    /// It is so from now on, or is not.
+    pub(crate) fn set(&self, is_up: bool) {
+        self.is_up.store(is_up, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until it is so.
+    pub(crate) async fn up(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            // Before the look: what changes after that is heard.
+            changed.as_mut().enable();
+            if self.is_up() {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn all_who_wait_hear_of_it_in_the_order_in_which_they_came() {
+        let (sign, heard) = (Arc::new(Sign::default()), Arc::new(Mutex::new(Vec::new())));
+        let mut waiting = tokio::task::JoinSet::new();
+        for number in 0..50 {
+            let (sign, heard) = (Arc::clone(&sign), Arc::clone(&heard));
+            waiting.spawn(async move {
+                sign.up().await;
+                heard.lock().unwrap().push(number);
+            });
+        }
+        tokio::task::yield_now().await;
+        sign.set(false);
+        tokio::task::yield_now().await;
+        assert!(heard.lock().unwrap().is_empty());
+        sign.set(true);
+        waiting.join_all().await;
+        assert!(heard.lock().unwrap().is_sorted(), "{heard:?}");
+        sign.up().await;
+    }
+}
