@@ -99,6 +99,9 @@ fn get(cluster: &ClusterNode, name: &str) -> Result<Result<Vec<String>, (Code, S
 /// Asks too often at once; answers how many were refused.
 fn hurry(cluster: &ClusterNode) -> Result<usize> {
     ask(cluster, async |channel| {
+        // After an answer both sides know how many calls may be under way; before, one too many breaks off.
+        let mut first = PodResourcesListerClient::new(channel.clone());
+        first.list(ListPodResourcesRequest {}).await?;
         let mut calls = JoinSet::new();
         for _ in 0..TOO_MANY {
             let mut client = PodResourcesListerClient::new(channel.clone());
