@@ -35,7 +35,7 @@ bench() {
 bench --rounds "${ROUNDS:-5}"
 # A round takes five minutes: the kubelet has four for what it does in passes of a minute.
 bench --garbage --rounds "${GARBAGE_ROUNDS:-3}"
-# A round takes a quarter of an hour: each agent is quiet for two minutes twice.
+# A round takes more than twenty minutes: many short turns, and each agent is quiet for minutes twice.
 bench --cluster --rounds "${CLUSTER_ROUNDS:-3}"
 # Twenty minutes: 150,000 pods have to be made first.
 bench --pod-gc
