@@ -114,12 +114,11 @@ impl Fault {
         Ok(Self { row: Row { stage: Stage::Start, ..command.row }, ..command })
     }
 
-    /// The agent gives a pull an hour, and a command after the start as long as it likes: one that is not
-    /// answered must come to an end here.
-    fn takes_an_hour(&self) -> bool {
-        let is_long = self.row.method == "PullImage" || self.row.method == "ExecSync";
+    /// The agent gives a command after the start as long as it likes: one that is not answered must come
+    /// to an end here.
+    fn is_waited_for(&self) -> bool {
         let is_silent = self.how.contains("hang") || self.how.contains("late");
-        self.row.stage == Stage::Start && is_long && is_silent
+        self.row.stage == Stage::Start && self.row.method == "ExecSync" && is_silent
     }
 }
 
@@ -180,7 +179,7 @@ impl FaultyNode {
         self.add(faults_at(Stage::Start))?;
         self.start_agent(has(Stage::Images))?;
         self.wait_until_met()?;
-        if faults.iter().any(Fault::takes_an_hour) {
+        if faults.iter().any(Fault::is_waited_for) {
             self.proxy.clear()?;
         }
         self.wait_until_done()?;
@@ -232,6 +231,27 @@ impl FaultyNode {
         self.wait_until_done()?;
         wait_tidy(&self.node, &[], STAGE).context("the sandbox that nobody wants ends")?;
         self.node.wait_for_log(&["stopping sandbox", pod]).context("there was such a sandbox")?;
+        self.stop_agent()?;
+        self.clean()?;
+        self.names_are_free(&[pod])
+    }
+
+    /// A round in which a fetch hangs: the agent gives it up and tries again, and lets the pod go, whichever
+    /// try it is. The pods that come after it fetch theirs.
+    pub fn round_with_a_fetch_that_hangs(&mut self, pod: &str) -> Result<()> {
+        self.proxy.fault("PullImage=hang times=all")?;
+        self.node.write_manifest("hangs.yaml", &self.manifest(pod, SMALL))?;
+        self.start_agent(false)?;
+        let given_up = ["Failed to pull image", "DeadlineExceeded"];
+        self.node.wait_for_log(&given_up).context("the agent gives it up")?;
+        let spoilt = || anyhow::Ok(self.proxy.spoilt()?.get("PullImage").copied().unwrap_or(0));
+        self.node.explained(wait::until("it is tried again", STAGE, || {
+            let tries = spoilt()?;
+            Ok(if tries >= 2 { Ok(()) } else { Err(format!("{tries} tries")) })
+        }))?;
+        self.node.remove_manifest("hangs.yaml")?;
+        wait_tidy(&self.node, &[], STAGE).context("the pod ends although its image hangs")?;
+        self.proxy.clear()?;
         self.stop_agent()?;
         self.clean()?;
         self.names_are_free(&[pod])

@@ -250,7 +250,7 @@ impl Node {
     pub fn runtime(&self) -> Result<CriRuntime> {
         let socket = self.instance.containerd_socket();
         let endpoint = Endpoint::parse(&format!("unix://{}", socket.display()))?;
-        let deadlines = Deadlines { request: Duration::from_secs(30) };
+        let deadlines = Deadlines { request: Duration::from_secs(30), ..Deadlines::default() };
         Ok(CriRuntime::new(&endpoint, &endpoint, deadlines))
     }
 

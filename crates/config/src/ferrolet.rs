@@ -24,8 +24,18 @@ settings! {
         events: EventBookLimits = "events", absent(EventBookLimits::default());
         /// Where links to the logs of containers are made.
         container_links_dir: String = "containerLinksDir", absent("/var/log/containers".into());
+        /// How images are fetched.
+        images: ImageFetching = "images", absent(ImageFetching::default());
         /// How what is dead is collected.
         gc: GarbageCollection = "gc", absent(GarbageCollection::default());
+    }
+}
+
+settings! {
+    /// How images are fetched.
+    pub struct ImageFetching {
+        /// How long the runtime may take to fetch one.
+        pull_timeout: GoDuration = "pullTimeout", absent(GoDuration::from_secs(3600));
     }
 }
 
@@ -160,6 +170,12 @@ fn check(config: &FerroletConfiguration, findings: &mut Findings) {
         (1..=1024).contains(&pleg.parallel_inspections),
         "pleg.parallelInspections",
         "must be from 1 to 1024",
+    );
+    let (pull, shortest) = (config.images.pull_timeout, GoDuration::from_secs(1));
+    findings.require(
+        pull >= shortest,
+        "images.pullTimeout",
+        format_args!("must be at least {shortest}"),
     );
     let events = &config.events;
     findings.require(events.per_pod >= 1, "events.perPod", "must be at least 1");

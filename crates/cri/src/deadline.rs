@@ -28,20 +28,18 @@ const ROOM: Duration = Duration::from_secs(1);
 pub struct Deadlines {
     /// `runtimeRequestTimeout` of the configuration; the others follow from it, as upstream.
     pub request: Duration,
+    /// How long a pull may take: as long as the largest image on a slow line does, and still not for ever.
+    pub pull: Duration,
 }
 
 impl Default for Deadlines {
     fn default() -> Self {
-        Self { request: Duration::from_mins(2) }
+        Self { request: Duration::from_mins(2), pull: Duration::from_hours(1) }
     }
 }
 
-/// How long a pull may take.
-const LONGEST_PULL: Duration = Duration::from_hours(1);
-
 impl Deadlines {
-    /// How long a call of a class may take; a pull as long as the largest image on a slow line takes, and
-    /// still not for ever.
+    /// How long a call of a class may take.
     pub(crate) fn of(&self, class: Class) -> Duration {
         let deadline = match class {
             Class::Request => self.request,
@@ -50,7 +48,7 @@ impl Deadlines {
             Class::Exec(timeout) => {
                 timeout.map_or(LONGEST, |timeout| self.request.saturating_add(timeout))
             }
-            Class::Pull => LONGEST_PULL,
+            Class::Pull => self.pull,
         };
         deadline.min(LONGEST)
     }
@@ -69,7 +67,8 @@ mod tests {
 
     #[test]
     fn each_class_has_its_deadline() {
-        let deadlines = Deadlines { request: Duration::from_secs(10) };
+        let deadlines =
+            Deadlines { request: Duration::from_secs(10), pull: Duration::from_secs(3600) };
         let rows = [
             (Class::Request, 10),
             (Class::Sandbox, 20),

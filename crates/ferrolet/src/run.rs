@@ -121,6 +121,7 @@ pub(crate) fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Trac
         verbosity,
         traces,
         watchdog,
+        pull_timeout: args.own.images.pull_timeout.to_std(),
     };
     let done = runtime.block_on(serve(&config, settings, here));
     // A call to the runtime or a file that hangs must not keep the agent from ending.
@@ -230,7 +231,8 @@ fn settings(
 impl Settings {
     /// Takes over what the agent's own settings say.
     fn apply(&mut self, own: &FerroletConfiguration) {
-        let FerroletConfiguration { pleg, events, gc, container_links_dir } = own;
+        // How long an image may take is told to the runtime's client.
+        let FerroletConfiguration { pleg, events, gc, container_links_dir, images: _ } = own;
         let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         self.container_links = PathBuf::from(container_links_dir);
         self.journal_bytes = gc.journal.max_bytes.into();
@@ -287,6 +289,8 @@ struct Here<'a> {
     traces: Option<Traces>,
     /// How often the service manager wants to hear that the agent is well.
     watchdog: Option<Duration>,
+    /// How long the runtime may take to fetch an image.
+    pull_timeout: Duration,
 }
 
 async fn serve(
@@ -338,7 +342,7 @@ async fn prepare(
 ) -> Result<(Ports, Local)> {
     let metrics = Registry::new();
     tell_features(&metrics, config).context("tell which features are on")?;
-    let (endpoint, runtime) = runtime(config, &metrics)?;
+    let (endpoint, runtime) = runtime(config, here.pull_timeout, &metrics)?;
     let cgroups = meet_runtime(config, settings, (&runtime, endpoint.path()), &metrics).await?;
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
     let host = hostfs::Host::default();
@@ -391,6 +395,7 @@ fn runtime_note(
 /// The container runtime, and where it listens.
 fn runtime(
     config: &KubeletConfiguration,
+    pull: Duration,
     metrics: &Registry,
 ) -> Result<(Endpoint, Arc<CriRuntime>)> {
     let endpoint =
@@ -400,7 +405,8 @@ fn runtime(
     let timeout = config.runtime_request_timeout;
     let request = at_least("runtimeRequestTimeout", timeout, Duration::from_secs(1));
     let operations = Operations::new(metrics).context("count calls of the runtime")?;
-    let runtime = CriRuntime::new(&endpoint, &image_endpoint, Deadlines { request });
+    let deadlines = Deadlines { request, pull };
+    let runtime = CriRuntime::new(&endpoint, &image_endpoint, deadlines);
     Ok((endpoint, Arc::new(runtime.counted(&operations))))
 }
 

@@ -9,10 +9,16 @@ pub struct Chain<'a>(pub &'a (dyn Error + 'a));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
+        let mut told = self.0.to_string();
+        f.write_str(&told)?;
         let mut cause = self.0.source();
         while let Some(error) = cause {
-            write!(f, ": {error}")?;
+            // Errors of others are often wrapped in ones of the same words.
+            let text = error.to_string();
+            if text != told {
+                write!(f, ": {text}")?;
+                told = text;
+            }
             cause = error.source();
         }
         Ok(())
@@ -50,6 +56,8 @@ mod tests {
             source: io::Error::other("it is on fire"),
         };
         assert_eq!(Chain(&error).to_string(), "read /a: it is on fire");
+        let wrapped = FileError { source: io::Error::other(io::Error::other("lost")), ..error };
+        assert_eq!(Chain(&wrapped).to_string(), "read /a: lost", "and no words twice in a row");
     }
 
     #[test]

@@ -13,22 +13,21 @@ use crate::node::NODE_NAME;
 
 /// An image that no pod wants.
 const UNUSED: &str = "ferrolet.test/unused:1";
+/// How long a fetch may take, which never takes nearly as long here.
+const PULL: &str = "4s";
 /// Images that stay, used or not: pods of the next round want them, and nobody serves them.
 const PINNED: &str = "ferrolet.test/workload:*";
 
 impl FaultyNode {
     /// Starts the agent; one that removes images does so soon after nobody uses them.
     pub(super) fn start_agent(&mut self, removes_images: bool) -> Result<()> {
-        if !removes_images {
-            self.node.configure(IMPATIENT)?;
-            return self.node.start_agent();
-        }
-        let ages = "imageMinimumGCAge: 1ms\nimageMaximumGCAge: 1s";
+        let ages =
+            if removes_images { "imageMinimumGCAge: 1ms\nimageMaximumGCAge: 1s" } else { "" };
         self.node.configure(&format!("{IMPATIENT}\n{ages}"))?;
         let path = self.node.root_dir().with_file_name("own.yaml");
         let settings = format!(
             "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n\
-             gc: {{images: {{pin: ['{PINNED}']}}}}\n"
+             images: {{pullTimeout: {PULL}}}\ngc: {{images: {{pin: ['{PINNED}']}}}}\n"
         );
         fs::write(&path, settings).context("write the agent's own settings")?;
         self.node.start_agent_with_flags(&[&format!("--ferrolet-config={}", path.display())])

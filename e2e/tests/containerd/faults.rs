@@ -57,6 +57,16 @@ fn a_command_after_the_start_that_is_not_answered_is_made_up_for() -> Result<()>
     node.stop()
 }
 
+// behaviour: ACT-136
+#[test]
+fn an_image_that_is_not_fetched_in_time_is_tried_again_and_keeps_no_pod() -> Result<()> {
+    let mut node = FaultyNode::start()?;
+    node.round_with_a_fetch_that_hangs("web")?;
+    node.round(&["web"], &[Fault::new("PullImage", "late")?])?;
+    node.round(&["web"], &[])?;
+    node.stop()
+}
+
 /// While the pods start.
 const LOOKS: [Planned; 10] = [
     ("Version", "unavailable"),

@@ -3,6 +3,7 @@
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
+use ::cri::{CriRuntime, Deadlines};
 use model::ports::runtime::{Code, Runtime};
 use proto::runtime_v1 as cri;
 use tokio::task::JoinSet;
@@ -51,13 +52,14 @@ async fn a_deadline_of_any_length_can_be_told() {
 #[tokio::test]
 async fn a_hung_call_ends_at_the_deadline_of_its_class() {
     let server = Server::running();
-    let client = server.client_within(SHORT);
+    let deadlines = Deadlines { request: SHORT, pull: 4 * SHORT };
+    let client = CriRuntime::new(&server.endpoint(), &server.endpoint(), deadlines);
     for (_, method, object, class) in METHODS {
         let deadline = match class {
             Class::Request => SHORT,
             Class::Sandbox => 2 * SHORT,
             Class::Stop | Class::Exec => 3 * SHORT,
-            Class::Pull => continue,
+            Class::Pull => 4 * SHORT,
         };
         server.hang(method);
         let start = Instant::now();

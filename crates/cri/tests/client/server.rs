@@ -96,7 +96,11 @@ impl Server {
     }
 
     pub(crate) fn client_within(&self, request: Duration) -> CriRuntime {
-        CriRuntime::new(&self.endpoint(), &self.endpoint(), Deadlines { request })
+        CriRuntime::new(
+            &self.endpoint(),
+            &self.endpoint(),
+            Deadlines { request, ..Deadlines::default() },
+        )
     }
 
     pub(crate) fn start(&mut self) {

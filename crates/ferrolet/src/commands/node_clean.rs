@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     let config = config.as_ref().map(|loaded| &loaded.config);
     let target = target(args, config, note)?;
     let endpoint = Endpoint::parse(&target.endpoint)?;
-    let deadlines = Deadlines { request: request_timeout(config) };
+    let deadlines = Deadlines { request: request_timeout(config), ..Deadlines::default() };
     let runtime = CriRuntime::new(&endpoint, &endpoint, deadlines);
     runtime
         .version()

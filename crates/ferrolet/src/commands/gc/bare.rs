@@ -43,13 +43,21 @@ pub struct Caps {
         long,
         value_name = "COUNT",
         default_value_t = 1,
+        value_parser = integer,
         allow_negative_numbers = true,
         requires = "container_runtime_endpoint"
     )]
     pub maximum_dead_containers_per_container: i64,
     /// With --container-runtime-endpoint: how many dead containers are kept on the node; negative for
     /// any number.
-    #[arg(long, value_name = "COUNT", default_value_t = -1, allow_negative_numbers = true, requires = "container_runtime_endpoint")]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = -1,
+        value_parser = integer,
+        allow_negative_numbers = true,
+        requires = "container_runtime_endpoint"
+    )]
     pub maximum_dead_containers: i64,
     /// With --container-runtime-endpoint: where the logs of pods are.
     #[arg(
@@ -69,6 +77,11 @@ pub struct Caps {
     pub container_links_dir: PathBuf,
 }
 
+/// A count, refused in the words of `ferrolet run`.
+fn integer(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| "expected an integer".to_owned())
+}
+
 /// Limits that nobody told us: those of an agent that is not told otherwise.
 const ASSUMED: [&str; 5] = [
     "containerAgeBy",
@@ -86,7 +99,8 @@ pub async fn plan(endpoint: &str, caps: &Caps) -> Result<GcPlan> {
     let containers = ContainerPolicy::new(min_age, per_container, caps.maximum_dead_containers)
         .context("--minimum-container-ttl-duration")?;
     let kubelet = KubeletConfiguration::default();
-    let deadlines = Deadlines { request: kubelet.runtime_request_timeout.to_std() };
+    let deadlines =
+        Deadlines { request: kubelet.runtime_request_timeout.to_std(), ..Deadlines::default() };
     let runtime = Arc::new(CriRuntime::new(&endpoint, &endpoint, deadlines));
     let asked = || format!("ask the container runtime at {}", endpoint.path().display());
     heard(&*runtime).await.with_context(asked)?;

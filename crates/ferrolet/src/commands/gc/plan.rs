@@ -29,7 +29,7 @@ const WIDE: usize = 120;
 const SHORTEST: usize = 8;
 
 /// Said before what people would be told.
-const WOULD_FAIL: &str = "the next pass would fail, by the sizes that images are said to have";
+const WOULD_FAIL: &str = "by the sizes that the runtime tells, the next pass cannot free enough";
 
 /// What `gc plan` is asked.
 #[derive(Debug, Clone, clap::Args)]

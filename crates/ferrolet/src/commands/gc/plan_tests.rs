@@ -125,7 +125,7 @@ remove    container   coredns        coredns-7d4…   120m       per-container-c
 remove    log         kube-system…   coredns-7d4…   -          pod-is-gone
           its pod is gone
 remove    log         coredns-7d4…   -              -          dangling-link
-          the link leads nowhere; its container: not-found
+          the log that the link leads to is gone (container: not-found)
 keep      image       coredns:v1.…   -              66.8 MiB   image-in-use
           it is used by 2 containers, such as c
 
@@ -179,7 +179,7 @@ fn that_the_next_pass_would_not_make_enough_room_is_told_with_the_event() {
         text,
         "\
 would remove nothing; would keep 0
-the next pass would fail, by the sizes that images are said to have: FreeDiskSpaceFailed: Insufficient free disk space on the node.
+by the sizes that the runtime tells, the next pass cannot free enough: FreeDiskSpaceFailed: Insufficient free disk space on the node.
 "
     );
     let (narrow, _) = written(&full, Some(60));

@@ -265,6 +265,8 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
     let ago = human_duration(now.duration_since(entry.time).max(SignedDuration::ZERO));
     let at = entry.time.strftime(MOMENT);
     let why = reason(&entry.rule, &entry.detail);
+    // Why it was to go is not why it did not.
+    let why = if entry.outcome == Became::Failed { format!("it was to go: {why}") } else { why };
     let mut lines = vec![format!("{thing}{of} {went} {ago} ago, at {at}: {why}.")];
     if let Some(error) = &entry.error {
         lines.push(format!("  error: {error}"));

@@ -105,6 +105,7 @@ fn a_link_belongs_to_its_own_container_and_a_failure_is_told_alone() {
     let told = told(&answer(entries), Timestamp::from_second(1001).unwrap());
     assert_eq!(told.matches("\n  id:").count(), 2, "{told}");
     assert!(told.contains("could not be removed 1s ago"), "{told}");
+    assert!(told.contains(": it was to go: "), "why it was to go is not why it stayed: {told}");
     assert!(told.contains("  error: busy [2J\n"), "{told}");
 }
 

@@ -33,7 +33,7 @@ const RULES: &[(&str, &str)] = &[
         "sandbox-older",
         "sandbox {position} of {instances} of its pod, counted from the newest, and only that one is needed",
     ),
-    ("dangling-link", "the link leads nowhere; its container: {container}"),
+    ("dangling-link", "the log that the link leads to is gone (container: {container})"),
     ("restart-all-containers", "all containers of its pod start again"),
     ("never-started", "it was made and never started"),
     ("does-not-start", "it was made and does not start"),
@@ -47,11 +47,11 @@ const RULES: &[(&str, &str)] = &[
     ("node-clean", "somebody cleaned the node"),
     (
         "disk-over-high-threshold",
-        "the disk of images was {usedPercent}% full, over {highThresholdPercent}%, and is freed to {lowThresholdPercent}%; nobody used it since {lastUsed}",
+        "with the disk of images {usedPercent}% full, over {highThresholdPercent}%, images go until it is {lowThresholdPercent}% full; not used since {lastUsed}",
     ),
     (
         "disk-over-high-threshold",
-        "the disk of images was {usedPercent}% full, over {highThresholdPercent}%, and is freed to {lowThresholdPercent}%; nobody has ever used it",
+        "with the disk of images {usedPercent}% full, over {highThresholdPercent}%, images go until it is {lowThresholdPercent}% full; never used",
     ),
     ("unused-longer-than-maximum-age", "nobody used it for {unusedFor}, longer than {maximumAge}"),
     ("node-short-of-disk", "the node needs room and nobody uses it"),
@@ -106,7 +106,7 @@ const RULES: &[(&str, &str)] = &[
         "image-age-unknown",
         "the disk of images is {usedPercent}% full, over {highThresholdPercent}%; without an agent nobody knows since when it is there and when it was used",
     ),
-    ("younger-than-minimum-age", "it is known for {knownFor}, less than {minimumAge}"),
+    ("younger-than-minimum-age", "this agent has known it for {knownFor}, less than {minimumAge}"),
     (
         "younger-than-minimum-age",
         "no pass has seen it yet; it stays until {minimumAge} after the first that does",
@@ -126,10 +126,22 @@ const RULES: &[(&str, &str)] = &[
 pub fn reason(rule: &str, detail: &Inputs) -> String {
     let mut texts = RULES.iter().filter(|(known, _)| *known == rule).map(|(_, text)| *text);
     let known = texts.find_map(|text| filled(text, detail));
+    let known = known.map(|text| text + &other_names(detail));
     known.unwrap_or_else(|| {
         let rule = rule.replace('-', " ");
         if detail.0.is_empty() { rule } else { format!("{rule} ({})", inputs(detail)) }
     })
+}
+
+/// The names of an image besides the first, by which it is told: they go, or stay, with it.
+fn other_names(detail: &Inputs) -> String {
+    let names = detail.get("names").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let others: Vec<&str> = names.iter().skip(1).filter_map(Value::as_str).collect();
+    match &others[..] {
+        [] => String::new(),
+        [one] => format!("; also named {one}"),
+        [one, rest @ ..] => format!("; also named {one} and {} more", rest.len()),
+    }
 }
 
 /// A text with its holes filled; `None` if something for them is missing.
@@ -256,7 +268,7 @@ mod tests {
             (
                 "younger-than-minimum-age",
                 r#"{"knownFor":"3s","minimumAge":"2m0s"}"#,
-                "it is known for 3s, less than 2m0s",
+                "this agent has known it for 3s, less than 2m0s",
             ),
             (
                 "younger-than-minimum-age",
@@ -266,7 +278,7 @@ mod tests {
             (
                 "disk-over-high-threshold",
                 r#"{"usedPercent":90,"highThresholdPercent":85,"lowThresholdPercent":80,"lastUsed":null}"#,
-                "the disk of images was 90% full, over 85%, and is freed to 80%; nobody has ever used it",
+                "with the disk of images 90% full, over 85%, images go until it is 80% full; never used",
             ),
             ("within-caps", "{}", "nothing limits how many may stay"),
             ("too-young", r#"{"minimumAge":"1h0m0s"}"#, "it is younger than 1h0m0s"),
@@ -275,6 +287,18 @@ mod tests {
         ];
         for (rule, inputs, expected) in rows {
             assert_eq!(reason(rule, &detail(inputs)), expected);
+        }
+    }
+
+    #[test]
+    fn an_image_is_told_with_its_other_names() {
+        for (names, expected) in [
+            (r#"["a:1"]"#, "it is pinned as a:1"),
+            (r#"["a:1","b:1"]"#, "it is pinned as a:1; also named b:1"),
+            (r#"["a:1","b:1","c:1","d:1"]"#, "it is pinned as a:1; also named b:1 and 2 more"),
+        ] {
+            let inputs = detail(&format!(r#"{{"pin":"a:1","names":{names}}}"#));
+            assert_eq!(reason("pinned-by-name", &inputs), expected);
         }
     }
 
