@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn each_class_has_its_deadline() {
         let deadlines =
-            Deadlines { request: Duration::from_secs(10), pull: Duration::from_secs(3600) };
+            Deadlines { request: Duration::from_secs(10), pull: Duration::from_hours(1) };
         let rows = [
             (Class::Request, 10),
             (Class::Sandbox, 20),
